@@ -1,0 +1,102 @@
+//! The one place that reads the time: the wall clock for timestamps, the monotonic clock for
+//! deadlines.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::sync::{AtomicI64, Ordering};
+use crate::timestamp::Timestamp;
+
+/// A wall clock, which may be set: it can jump forwards and backwards.
+pub trait Clock: Debug + Send + Sync {
+    /// The present time.
+    fn now(&self) -> Timestamp;
+}
+
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+}
+
+/// The operating system's wall clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        SystemTime::now().into()
+    }
+}
+
+/// A clock that stands still until it is set; for tests. Clones share one time.
+///
+/// ```
+/// use std::time::Duration;
+/// use uidring::{Clock, ManualClock};
+///
+/// let clock = ManualClock::new("2026-06-01".parse()?);
+/// clock.advance(Duration::from_secs(1));
+/// assert_eq!(clock.now(), "2026-06-01T00:00:01Z".parse()?);
+/// clock.set("2026-05-01".parse()?); // it can go backwards
+/// assert_eq!(clock.now(), "2026-05-01".parse()?);
+/// # Ok::<(), uidring::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ManualClock(Arc<AtomicI64>);
+
+impl ManualClock {
+    /// A clock that stands at `now`.
+    pub fn new(now: Timestamp) -> Self {
+        Self(Arc::new(AtomicI64::new(now.as_millis())))
+    }
+
+    /// Sets the clock, forwards or backwards.
+    pub fn set(&self, now: Timestamp) {
+        // Relaxed, like the read: the clock publishes no other data.
+        self.0.store(now.as_millis(), Ordering::Relaxed);
+    }
+
+    /// Moves the clock forwards.
+    pub fn advance(&self, by: Duration) {
+        self.set(self.now().saturating_add(by));
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// A point of the monotonic clock at which waiting ends; none means that it never does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// So far from now. A time beyond what the monotonic clock can express is never reached.
+    pub(crate) fn after(timeout: Option<Duration>) -> Self {
+        Self(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
+    }
+
+    /// What is left: `None` without a deadline, zero once it has passed.
+    pub(crate) fn remaining(self) -> Option<Duration> {
+        self.0.map(|end| end.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// A stopwatch on the monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub(crate) fn elapsed(self) -> Duration {
+        self.0.elapsed()
+    }
+}

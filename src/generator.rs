@@ -1,0 +1,97 @@
+//! The generators, and the trait that they share.
+
+mod cached;
+mod clocked;
+mod start;
+mod ticks;
+
+pub use self::cached::{CachedBuilder, CachedStats, CachedUidGenerator};
+pub use self::clocked::{DefaultBuilder, DefaultUidGenerator};
+
+use std::time::Duration;
+
+use crate::error::{Error, FillError, TakeError};
+use crate::layout::{Decoded, Layout};
+use crate::policy::TakePolicy;
+use crate::uid::Uid;
+
+/// What every generator does: it hands out uids that no generator with the same layout and another
+/// worker id hands out, nor this one a second time.
+///
+/// All methods take `&self` and may be called from any number of threads at once. Order: if one
+/// take returns before another begins, its uid is the smaller.
+pub trait UidGenerator: Send + Sync {
+    /// The next uid, or at once the reason why there is none now. It never waits.
+    ///
+    /// # Errors
+    ///
+    /// [`TakeError::Empty`] if nothing is ready; the other ones whatever the policy.
+    fn try_next_uid(&self) -> Result<Uid, TakeError>;
+
+    /// As many uids as are ready now, up to `out.len()`, written to the front of `out` in
+    /// increasing order; returns how many. It never waits. With an empty `out` it does nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_next_uid`](Self::try_next_uid), if there was not even one.
+    fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError>;
+
+    /// Sleeps until a uid may be ready, or for `timeout` at the most. It may return early.
+    fn wait(&self, timeout: Option<Duration>);
+
+    /// What a take does when nothing is ready.
+    fn take_policy(&self) -> &TakePolicy;
+
+    /// How the uids are made up.
+    fn layout(&self) -> &Layout;
+
+    /// The worker id in all of the uids.
+    fn worker_id(&self) -> u64;
+
+    /// The next uid; when nothing is ready, the take policy decides.
+    ///
+    /// # Errors
+    ///
+    /// [`TakeError::Empty`] or [`TakeError::DeadlineExceeded`] as the policy says;
+    /// [`TakeError::TimeExhausted`], [`TakeError::Closed`] and the clock's errors whatever the
+    /// policy.
+    #[inline]
+    fn next_uid(&self) -> Result<Uid, TakeError> {
+        match self.try_next_uid() {
+            Err(TakeError::Empty) => {
+                self.take_policy().after_empty(|| self.try_next_uid(), |timeout| self.wait(timeout))
+            }
+            done => done,
+        }
+    }
+
+    /// Fills the whole of `out` with increasing uids; whenever nothing is ready, the take policy
+    /// decides anew. Uids of one call need not be neighbours.
+    ///
+    /// # Errors
+    ///
+    /// [`FillError`] says how many uids were filled in before the error: those are good.
+    fn fill(&self, out: &mut [Uid]) -> Result<(), FillError> {
+        let mut filled = 0;
+        while filled < out.len() {
+            let rest = &mut out[filled..];
+            let given = match self.try_fill(rest) {
+                Err(TakeError::Empty) => self
+                    .take_policy()
+                    .after_empty(|| self.try_fill(rest), |timeout| self.wait(timeout)),
+                done => done,
+            };
+            filled += given.map_err(|error| FillError { filled, error })?;
+        }
+        Ok(())
+    }
+
+    /// The fields of a uid of this generator's layout.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UidOutOfLayout`] for a uid that cannot be of this layout.
+    fn decode(&self, uid: Uid) -> Result<Decoded, Error> {
+        self.layout().decode(uid)
+    }
+}

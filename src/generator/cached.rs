@@ -1,0 +1,263 @@
+//! The generator on the ring: a take is one atomic addition.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::UidGenerator;
+use super::start::start;
+use super::ticks::TickRuns;
+use crate::clock::{Clock, SystemClock};
+use crate::error::{Error, TakeError};
+use crate::layout::Layout;
+use crate::padding::{Padder, PadderCore, PadderOptions};
+use crate::policy::{PutPolicy, TakePolicy};
+use crate::ring::{MAX_CAPACITY_BITS, MAX_RUN_BITS, RingBuffer, RingOptions, RingStats};
+use crate::uid::Uid;
+
+/// Hands out uids from a ring that a thread of its own, the padder, keeps filled.
+///
+/// It re-creates Baidu's `CachedUidGenerator`. Takers never look at the clock. The padder walks
+/// one tick after another: faster callers than the layout has uids per second borrow ticks of the
+/// future, and the uids' timestamps run ahead of the clock; after an idle time the uids that
+/// stand ready still carry the time at which they were padded, up to a ring full of them.
+///
+/// ```
+/// use uidring::{CachedUidGenerator, UidGenerator};
+///
+/// let generator = CachedUidGenerator::builder().worker_id(7).build()?;
+/// let first = generator.next_uid()?;
+/// let second = generator.next_uid()?;
+/// assert!(first < second);
+/// assert_eq!(generator.decode(first)?.worker_id, 7);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Two generators that live at the same time must have different worker ids; and one that is built
+/// again with a worker id that was in use before must start above what was issued then: see
+/// [`start_after`](CachedBuilder::start_after).
+#[derive(Debug)]
+pub struct CachedUidGenerator {
+    // The ring first: it is what a take needs.
+    ring: Arc<RingBuffer>,
+    take_policy: TakePolicy,
+    layout: Layout,
+    worker_id: u64,
+    padder: Padder,
+}
+
+impl CachedUidGenerator {
+    /// A builder with the defaults: layout [`Layout::UID_GENERATOR`], boost power 3, padding
+    /// factor 50, no schedule, the padder on the last core, waiting takes.
+    pub fn builder() -> CachedBuilder {
+        CachedBuilder::default()
+    }
+
+    /// A look at the generator.
+    pub fn stats(&self) -> CachedStats {
+        CachedStats { ring: self.ring.stats(), paddings: self.padder.paddings() }
+    }
+}
+
+impl UidGenerator for CachedUidGenerator {
+    #[inline]
+    fn try_next_uid(&self) -> Result<Uid, TakeError> {
+        self.ring.try_take().map(Uid::from_layout)
+    }
+
+    #[inline]
+    fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError> {
+        self.ring.try_fill_with(out, Uid::from_layout)
+    }
+
+    fn wait(&self, timeout: Option<Duration>) {
+        self.ring.wait(timeout);
+    }
+
+    fn take_policy(&self) -> &TakePolicy {
+        &self.take_policy
+    }
+
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn worker_id(&self) -> u64 {
+        self.worker_id
+    }
+}
+
+/// A look at a [`CachedUidGenerator`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CachedStats {
+    /// The ring: what is ready, and what was lost.
+    pub ring: RingStats,
+    /// How often the padder has filled the ring, the first time included.
+    pub paddings: u64,
+}
+
+/// Settings of a [`CachedUidGenerator`]; [`build`](Self::build) checks all of them.
+#[derive(Debug)]
+pub struct CachedBuilder {
+    layout: Layout,
+    worker_id: Option<u64>,
+    start_after: Option<Uid>,
+    boost_power: u32,
+    padding_factor: u32,
+    padder: PadderOptions,
+    take_policy: TakePolicy,
+    put_policy: PutPolicy,
+    clock: Arc<dyn Clock>,
+}
+
+impl Default for CachedBuilder {
+    fn default() -> Self {
+        Self {
+            layout: Layout::default(),
+            worker_id: None,
+            start_after: None,
+            boost_power: 3,
+            padding_factor: 50,
+            padder: PadderOptions::default(),
+            take_policy: TakePolicy::default(),
+            put_policy: PutPolicy::default(),
+            clock: Arc::new(SystemClock),
+        }
+    }
+}
+
+impl CachedBuilder {
+    /// How the uids are made up.
+    #[must_use]
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.layout = layout;
+        self
+    }
+
+    /// The worker id in all of the uids, which nobody else may use with this layout, ever. It has
+    /// to be set. A [`WorkerIdAssigner`](crate::WorkerIdAssigner) hands out fresh ones.
+    #[must_use]
+    pub fn worker_id(mut self, worker_id: u64) -> Self {
+        self.worker_id = Some(worker_id);
+        self
+    }
+
+    /// Goes on above this uid, the greatest that was issued before with this worker id and layout,
+    /// whatever the clock says.
+    ///
+    /// A worker id that is set by hand has no memory: without this, a second start within one tick
+    /// of the first, after the clock was set back, or after the first had borrowed ticks of the
+    /// future, would repeat uids.
+    #[must_use]
+    pub fn start_after(mut self, uid: Uid) -> Self {
+        self.start_after = Some(uid);
+        self
+    }
+
+    /// The ring's size: `(max sequence + 1) << boost_power` uids, for 0 to 16; 3 if not set.
+    #[must_use]
+    pub fn boost_power(mut self, power: u32) -> Self {
+        self.boost_power = power;
+        self
+    }
+
+    /// The percentage of the ring, 1 to 99, below which the padder is woken; 50 if not set.
+    #[must_use]
+    pub fn padding_factor(mut self, percent: u32) -> Self {
+        self.padding_factor = percent;
+        self
+    }
+
+    /// Pads this often too, however full the ring is; not if not set.
+    #[must_use]
+    pub fn schedule(mut self, interval: Duration) -> Self {
+        self.padder.schedule = Some(interval);
+        self
+    }
+
+    /// The core that the padder is pinned to; the last one if not set. docs/benchmarks.md says
+    /// when pinning helps and when it harms.
+    #[must_use]
+    pub fn padder_core(mut self, core: PadderCore) -> Self {
+        self.padder.core = core;
+        self
+    }
+
+    /// What a take does when nothing is ready; it waits if not set.
+    #[must_use]
+    pub fn take_policy(mut self, policy: TakePolicy) -> Self {
+        self.take_policy = policy;
+        self
+    }
+
+    /// What the padder does when it has filled the ring. No uid is lost, whatever it is: the run
+    /// that found no room is put later.
+    ///
+    /// [`PutPolicy::Discard`], the default, ends the padding until takers have used the ring up to
+    /// the padding factor. With [`PutPolicy::Wait`] the padder keeps the ring full, run by run,
+    /// which costs the takers a wake-up each time. A handler hears of every full ring, in the
+    /// padder's thread, and decides between the two.
+    #[must_use]
+    pub fn put_policy(mut self, policy: PutPolicy) -> Self {
+        self.put_policy = policy;
+        self
+    }
+
+    /// The wall clock; the operating system's if not set.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Checks the settings, fills the ring and starts the padder.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoWorkerId`], [`Error::WorkerIdOutOfRange`], [`Error::OptionOutOfRange`],
+    /// [`Error::RingTooLarge`], [`Error::OutOfMemory`] and [`Error::NoSuchCore`] for settings that
+    /// are not possible; [`Error::ClockBeforeEpoch`] and [`Error::LayoutExhausted`] where the
+    /// layout cannot express the present time; [`Error::ForeignStart`] and
+    /// [`Error::NothingAfter`] for a uid to start after that does not fit;
+    /// [`Error::PadderThread`].
+    pub fn build(self) -> Result<CachedUidGenerator, Error> {
+        let Self { layout, clock, .. } = self;
+        let options = ring_options(&layout, self.boost_power)?
+            .padding_factor(self.padding_factor)
+            .put_policy(self.put_policy);
+        let (worker_id, position) = start(&layout, self.worker_id, self.start_after, &*clock)?;
+        let (producer, ring) = RingBuffer::new(options)?;
+        let source = TickRuns::new(layout, worker_id, clock, ring.run_length(), position);
+        let padder = Padder::start(producer, source, self.padder)?;
+        let take_policy = self.take_policy;
+        tracing::debug!(worker_id, capacity = ring.capacity(), "generator started");
+        Ok(CachedUidGenerator { ring, take_policy, layout, worker_id, padder })
+    }
+}
+
+impl CachedUidGenerator {
+    /// The memory of the ring's slots, in bytes, that a layout and a boost power ask for.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OptionOutOfRange`] and [`Error::RingTooLarge`] as in [`CachedBuilder::build`].
+    pub fn ring_memory(layout: &Layout, boost_power: u32) -> Result<u64, Error> {
+        ring_options(layout, boost_power).map(|options| options.memory())
+    }
+}
+
+fn ring_options(layout: &Layout, boost_power: u32) -> Result<RingOptions, Error> {
+    if boost_power > 16 {
+        let value = boost_power.into();
+        return Err(Error::OptionOutOfRange { option: "boost_power", value, min: 0, max: 16 });
+    }
+    let sequence_bits = layout.bits().sequence;
+    let run_bits = MAX_RUN_BITS.min(sequence_bits.into());
+    let capacity_bits = u32::from(sequence_bits) + boost_power;
+    if capacity_bits > MAX_CAPACITY_BITS {
+        let memory = 64_u128 << (capacity_bits - run_bits);
+        let max_bits = MAX_CAPACITY_BITS;
+        return Err(Error::RingTooLarge { sequence_bits, boost_power, memory, max_bits });
+    }
+    Ok(RingOptions::new(capacity_bits, run_bits))
+}

@@ -1,0 +1,429 @@
+//! How the 64 bits of a uid are divided, and what follows from it.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::timestamp::Timestamp;
+use crate::uid::Uid;
+
+/// One unit of the time field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tick {
+    /// 1 s, as in Baidu's UidGenerator.
+    Second,
+    /// 1 ms, as in Twitter's Snowflake and Meituan's Leaf.
+    Millisecond,
+}
+
+impl Tick {
+    /// The length of a tick in milliseconds.
+    pub const fn millis(self) -> i64 {
+        match self {
+            Self::Second => 1_000,
+            Self::Millisecond => 1,
+        }
+    }
+}
+
+impl fmt::Display for Tick {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Second => "s",
+            Self::Millisecond => "ms",
+        })
+    }
+}
+
+/// The widths of the three fields; prints and reads as `28/22/13`.
+///
+/// Reading checks the form only; [`Layout::new`] checks the widths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Bits {
+    /// Bits of the time field.
+    pub time: u8,
+    /// Bits of the worker field.
+    pub worker: u8,
+    /// Bits of the sequence field.
+    pub sequence: u8,
+}
+
+impl fmt::Display for Bits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.time, self.worker, self.sequence)
+    }
+}
+
+impl FromStr for Bits {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let mut fields = text.split('/').map(str::parse);
+        match (fields.next(), fields.next(), fields.next(), fields.next()) {
+            (Some(Ok(time)), Some(Ok(worker)), Some(Ok(sequence)), None) => {
+                Ok(Self { time, worker, sequence })
+            }
+            _ => Err(Error::InvalidLayout { text: text.into() }),
+        }
+    }
+}
+
+/// The fields of a uid, read back by [`Layout::decode`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Decoded {
+    /// The time field: ticks since the epoch.
+    pub tick: u64,
+    /// The first instant of that tick.
+    pub timestamp: Timestamp,
+    /// The worker field.
+    pub worker_id: u64,
+    /// The sequence field: the number of the uid within its tick and worker, from 0.
+    pub sequence: u64,
+}
+
+/// Sign bit (always 0), time, worker and sequence bits, the tick and the epoch.
+///
+/// From the most to the least significant bit a uid holds `time | worker | sequence`, so uids of
+/// later ticks are the greater ones. Every layout that exists has passed the checks of
+/// [`new`](Self::new).
+///
+/// ```
+/// use uidring::{Bits, Layout, Tick};
+///
+/// let layout = Layout::new(
+///     Bits { time: 28, worker: 22, sequence: 13 },
+///     Tick::Second,
+///     "2026-01-01".parse()?,
+/// )?;
+/// assert_eq!(layout, Layout::UID_GENERATOR);
+///
+/// let uid = layout.compose(60, 7, 5)?;
+/// let fields = layout.decode(uid)?;
+/// assert_eq!(fields.timestamp.to_string(), "2026-01-01T00:01:00Z");
+/// assert_eq!((fields.worker_id, fields.sequence), (7, 5));
+/// assert!(layout.compose(60, 1 << 22, 5).is_err(), "never masked");
+/// # Ok::<(), uidring::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Layout {
+    bits: Bits,
+    tick: Tick,
+    epoch: Timestamp,
+}
+
+/// 2026-01-01T00:00:00Z.
+const EPOCH_2026: Timestamp = Timestamp::from_millis(1_767_225_600_000);
+
+impl Layout {
+    /// UidGenerator's default widths, 28/22/13 in seconds: 8.5 years, 4.2 million starts,
+    /// 8,192 uids a second and worker. Its epoch is 2026-01-01, not Baidu's 2016-05-20, which
+    /// ended in November 2024.
+    pub const UID_GENERATOR: Self = Self::preset(28, 22, 13, Tick::Second, EPOCH_2026);
+
+    /// The widths of the sample in UidGenerator's documentation, 29/21/13 in seconds: 17 years,
+    /// 2.1 million starts, 8,192 uids a second and worker. Its epoch is 2026-01-01.
+    pub const UID_GENERATOR_LONG: Self = Self::preset(29, 21, 13, Tick::Second, EPOCH_2026);
+
+    /// Twitter's Snowflake and Meituan's Leaf, 41/10/12 in milliseconds with Twitter's epoch,
+    /// 2010-11-04T01:42:54.657Z: until July 2080, 1,024 workers, 4,096 uids a millisecond and
+    /// worker.
+    pub const SNOWFLAKE: Self =
+        Self::preset(41, 10, 12, Tick::Millisecond, Timestamp::from_millis(1_288_834_974_657));
+
+    /// 31/10/12 in seconds: 53 bits, so that JavaScript's numbers hold every uid exactly.
+    /// 68 years from 2026-01-01, 1,024 workers, 4,096 uids a second and worker.
+    pub const JAVASCRIPT_SAFE: Self = Self::preset(31, 10, 12, Tick::Second, EPOCH_2026);
+
+    const fn preset(time: u8, worker: u8, sequence: u8, tick: Tick, epoch: Timestamp) -> Self {
+        let bits = Bits { time, worker, sequence };
+        assert!(Self::fits(bits), "a preset's widths must be possible");
+        Self { bits, tick, epoch }
+    }
+
+    const fn fits(bits: Bits) -> bool {
+        let total = bits.time as u32 + bits.worker as u32 + bits.sequence as u32;
+        bits.time > 0 && bits.worker > 0 && bits.sequence > 0 && total <= 63
+    }
+
+    /// A layout of these widths.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LayoutBits`] where a field has no bit, or all three together more than 63 (the
+    /// sign bit stays 0). Fewer than 63 are fine.
+    pub const fn new(bits: Bits, tick: Tick, epoch: Timestamp) -> Result<Self, Error> {
+        if Self::fits(bits) {
+            Ok(Self { bits, tick, epoch })
+        } else {
+            let Bits { time, worker, sequence } = bits;
+            Err(Error::LayoutBits { time, worker, sequence })
+        }
+    }
+
+    /// The widths of the fields.
+    pub const fn bits(&self) -> Bits {
+        self.bits
+    }
+
+    /// The unit of the time field.
+    pub const fn tick(&self) -> Tick {
+        self.tick
+    }
+
+    /// The first instant of tick 0.
+    pub const fn epoch(&self) -> Timestamp {
+        self.epoch
+    }
+
+    /// The greatest value of the time field.
+    pub const fn max_tick(&self) -> u64 {
+        (1 << self.bits.time) - 1
+    }
+
+    /// The greatest worker id.
+    pub const fn max_worker_id(&self) -> u64 {
+        (1 << self.bits.worker) - 1
+    }
+
+    /// The greatest value of the sequence field.
+    pub const fn max_sequence(&self) -> u64 {
+        (1 << self.bits.sequence) - 1
+    }
+
+    /// How many worker ids there are, 0 among them.
+    pub const fn workers(&self) -> u64 {
+        1 << self.bits.worker
+    }
+
+    /// How many uids one worker has in one tick.
+    pub const fn uids_per_tick(&self) -> u64 {
+        1 << self.bits.sequence
+    }
+
+    /// The greatest uid of this layout.
+    pub const fn max_uid(&self) -> Uid {
+        Uid::from_layout((1 << (self.bits.time + self.bits.worker + self.bits.sequence)) - 1)
+    }
+
+    /// The last millisecond that the time field can express. (Times more than 292 million years
+    /// from now are cut to that.)
+    pub fn last_instant(&self) -> Timestamp {
+        let length = i128::from(self.tick.millis()) << self.bits.time;
+        saturating_timestamp(i128::from(self.epoch.as_millis()) + length - 1)
+    }
+
+    /// What is left of the time field at an instant; zero once it is over.
+    pub fn remaining_life(&self, at: Timestamp) -> Duration {
+        self.last_instant().saturating_since(at)
+    }
+
+    /// The tick in which an instant lies.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ClockBeforeEpoch`] or [`Error::LayoutExhausted`] where there is none.
+    pub fn tick_at(&self, time: Timestamp) -> Result<u64, Error> {
+        // Saturating: beyond 292 million years the last such tick stands for the rest.
+        let offset = time.as_millis().saturating_sub(self.epoch.as_millis());
+        let Ok(offset) = u64::try_from(offset) else {
+            return Err(Error::ClockBeforeEpoch { now: time, epoch: self.epoch });
+        };
+        // Two divisions by constants are quicker than one by a variable.
+        let tick = match self.tick {
+            Tick::Second => offset / 1_000,
+            Tick::Millisecond => offset,
+        };
+        if tick <= self.max_tick() {
+            Ok(tick)
+        } else {
+            Err(Error::LayoutExhausted { ended: self.last_instant(), now: time })
+        }
+    }
+
+    /// The first instant of a tick. (Times more than 292 million years from now are cut to that.)
+    pub fn time_of(&self, tick: u64) -> Timestamp {
+        let offset = i128::from(tick) * i128::from(self.tick.millis());
+        saturating_timestamp(i128::from(self.epoch.as_millis()) + offset)
+    }
+
+    /// Checks a worker id against the worker field.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WorkerIdOutOfRange`] where it does not fit.
+    pub fn check_worker_id(&self, worker_id: u64) -> Result<(), Error> {
+        let max = self.max_worker_id();
+        if worker_id <= max { Ok(()) } else { Err(Error::WorkerIdOutOfRange { worker_id, max }) }
+    }
+
+    /// The uid with these fields.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::FieldOutOfRange`] or [`Error::WorkerIdOutOfRange`] where a value does not fit its
+    /// field; nothing is ever cut off.
+    pub fn compose(&self, tick: u64, worker_id: u64, sequence: u64) -> Result<Uid, Error> {
+        check_field("tick", tick, self.max_tick())?;
+        self.check_worker_id(worker_id)?;
+        check_field("sequence", sequence, self.max_sequence())?;
+        Ok(self.pack(tick, worker_id, sequence))
+    }
+
+    /// The fields of a uid.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UidOutOfLayout`] where the uid has bits above the fields, as one of a wider
+    /// layout may have.
+    pub fn decode(&self, uid: Uid) -> Result<Decoded, Error> {
+        let Bits { worker, sequence, .. } = self.bits;
+        let (uid, max) = (u64::from(uid), u64::from(self.max_uid()));
+        if uid > max {
+            return Err(Error::UidOutOfLayout { uid, max });
+        }
+        let tick = uid >> (worker + sequence);
+        Ok(Decoded {
+            tick,
+            timestamp: self.time_of(tick),
+            worker_id: (uid >> sequence) & self.max_worker_id(),
+            sequence: uid & self.max_sequence(),
+        })
+    }
+
+    /// The smallest and the greatest uid that a range of time can hold, over all workers: what a
+    /// query by id wants for its bounds. Ticks count as a whole; the part of the range that the
+    /// layout cannot express is left out.
+    ///
+    /// `None` where nothing of the range is within the layout's life.
+    ///
+    /// ```
+    /// use uidring::Layout;
+    ///
+    /// let layout = Layout::UID_GENERATOR;
+    /// let day = "2026-03-01".parse()?..="2026-03-01T23:59:59.999Z".parse()?;
+    /// let uids = layout.uid_range(day).expect("within the layout's life");
+    /// assert_eq!(layout.decode(*uids.start())?.timestamp, "2026-03-01".parse()?);
+    /// assert_eq!(layout.decode(*uids.end())?.timestamp, "2026-03-01T23:59:59Z".parse()?);
+    /// # Ok::<(), uidring::Error>(())
+    /// ```
+    pub fn uid_range(&self, time: RangeInclusive<Timestamp>) -> Option<RangeInclusive<Uid>> {
+        let from = (*time.start()).max(self.epoch);
+        let to = (*time.end()).min(self.last_instant());
+        if from > to {
+            return None;
+        }
+        let (first, last) = (self.tick_at(from).ok()?, self.tick_at(to).ok()?);
+        let smallest = self.pack(first, 0, 0);
+        let greatest = self.pack(last, self.max_worker_id(), self.max_sequence());
+        Some(smallest..=greatest)
+    }
+
+    /// Puts together fields that are known to be in range.
+    pub(crate) fn pack(&self, tick: u64, worker_id: u64, sequence: u64) -> Uid {
+        let bits = self.bits;
+        Uid::from_layout(
+            tick << (bits.worker + bits.sequence) | worker_id << bits.sequence | sequence,
+        )
+    }
+}
+
+/// [`Layout::UID_GENERATOR`].
+impl Default for Layout {
+    fn default() -> Self {
+        Self::UID_GENERATOR
+    }
+}
+
+fn check_field(field: &'static str, value: u64, max: u64) -> Result<(), Error> {
+    if value <= max { Ok(()) } else { Err(Error::FieldOutOfRange { field, value, max }) }
+}
+
+fn saturating_timestamp(millis: i128) -> Timestamp {
+    let limit = if millis < 0 { i64::MIN } else { i64::MAX };
+    Timestamp::from_millis(i64::try_from(millis).unwrap_or(limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().expect("a time")
+    }
+
+    #[test]
+    fn widths_are_checked() {
+        let new = |time, worker, sequence| {
+            Layout::new(Bits { time, worker, sequence }, Tick::Second, EPOCH_2026)
+        };
+        assert!(new(61, 1, 1).is_ok());
+        assert!(new(1, 1, 61).is_ok());
+        assert!(new(1, 1, 1).is_ok());
+        for (time, worker, sequence) in
+            [(0, 22, 13), (28, 0, 13), (28, 22, 0), (29, 22, 13), (255, 255, 255)]
+        {
+            assert!(new(time, worker, sequence).is_err(), "{time}/{worker}/{sequence}");
+        }
+    }
+
+    #[test]
+    fn the_re_created_layout_ended_on_its_known_day() {
+        let baidu = Layout::new(
+            Layout::UID_GENERATOR.bits(),
+            Tick::Second,
+            at("2016-05-20T00:00:00+08:00"),
+        )
+        .expect("possible");
+        assert_eq!(baidu.last_instant().date().to_string(), "2024-11-20");
+        let error = baidu.tick_at(at("2026-01-01")).expect_err("over");
+        assert!(error.to_string().contains("ended on 2024-11-20"), "{error}");
+        assert_eq!(baidu.remaining_life(at("2026-01-01")), Duration::ZERO);
+    }
+
+    #[test]
+    fn presets_last_as_documented() {
+        let last = |layout: Layout| layout.last_instant().date().to_string();
+        assert_eq!(last(Layout::UID_GENERATOR), "2034-07-04");
+        assert_eq!(last(Layout::UID_GENERATOR_LONG), "2043-01-05");
+        assert_eq!(last(Layout::SNOWFLAKE), "2080-07-10");
+        assert_eq!(last(Layout::JAVASCRIPT_SAFE), "2094-01-19");
+        assert_eq!(u64::from(Layout::JAVASCRIPT_SAFE.max_uid()), (1 << 53) - 1);
+    }
+
+    #[test]
+    fn known_uids() {
+        // By hand: 7 × 2^35 + 3 × 2^13 + 2 and 1 × 2^22 + 2 × 2^12 + 3.
+        let uid = Layout::UID_GENERATOR.compose(7, 3, 2).expect("in range");
+        assert_eq!(u64::from(uid), 240_518_193_154);
+        let uid = Layout::SNOWFLAKE.compose(1, 2, 3).expect("in range");
+        assert_eq!(u64::from(uid), 4_202_499);
+    }
+
+    #[test]
+    fn the_ends_of_time_do_not_wrap() {
+        let long = Layout::new(Bits { time: 61, worker: 1, sequence: 1 }, Tick::Second, EPOCH_2026)
+            .expect("possible");
+        assert_eq!(long.last_instant(), Timestamp::from_millis(i64::MAX));
+        assert_eq!(long.time_of(long.max_tick()), Timestamp::from_millis(i64::MAX));
+        assert!(long.decode(long.max_uid()).is_ok());
+        assert!(matches!(
+            long.tick_at(Timestamp::from_millis(i64::MIN)),
+            Err(Error::ClockBeforeEpoch { .. })
+        ));
+    }
+
+    #[test]
+    fn ranges_of_time_are_cut_to_the_layouts_life() {
+        let layout = Layout::UID_GENERATOR;
+        let all = layout.uid_range(at("1970-01-01")..=at("2999-01-01")).expect("overlaps");
+        assert_eq!(all, layout.pack(0, 0, 0)..=layout.max_uid());
+        assert_eq!(layout.uid_range(at("2020-01-01")..=at("2025-12-31")), None);
+        assert_eq!(layout.uid_range(at("2036-01-01")..=at("2037-01-01")), None);
+        #[expect(clippy::reversed_empty_ranges)]
+        let backwards = at("2026-03-02")..=at("2026-03-01");
+        assert_eq!(layout.uid_range(backwards), None);
+    }
+}

@@ -1,0 +1,37 @@
+#![doc = include_str!("../README.md")]
+
+pub mod padding;
+pub mod ring;
+#[cfg(feature = "sqlite")]
+pub mod store;
+
+mod clock;
+mod error;
+mod generator;
+mod layout;
+mod policy;
+mod sync;
+mod timestamp;
+mod uid;
+mod worker;
+
+pub use crate::clock::{Clock, ManualClock, SystemClock};
+pub use crate::error::{Error, FillError, TakeError};
+pub use crate::generator::{
+    CachedBuilder, CachedStats, CachedUidGenerator, DefaultBuilder, DefaultUidGenerator,
+    UidGenerator,
+};
+pub use crate::layout::{Bits, Decoded, Layout, Tick};
+pub use crate::padding::PadderCore;
+pub use crate::policy::{
+    PutDecision, PutHandler, PutPolicy, RejectedPut, RejectedTake, TakeDecision, TakeHandler,
+    TakePolicy,
+};
+pub use crate::ring::{RingBuffer, RingOptions, RingStats};
+#[cfg(feature = "sqlite")]
+pub use crate::store::sqlite::SqliteWorkerNodes;
+pub use crate::timestamp::Timestamp;
+#[cfg(feature = "serde")]
+pub use crate::uid::as_string;
+pub use crate::uid::{ParseUidError, Uid, UidRangeError, UidText};
+pub use crate::worker::{EnvWorkerId, FixedWorkerId, NodeIdentity, NodeKind, WorkerIdAssigner};

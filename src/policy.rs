@@ -1,0 +1,234 @@
+//! What happens when a take finds nothing, or a put finds no room.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_utils::Backoff;
+
+use crate::clock::{Deadline, Stopwatch};
+use crate::error::TakeError;
+
+/// What a take does when nothing is ready ([`TakeError::Empty`]).
+///
+/// Every other error is returned at once, whatever the policy.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub enum TakePolicy {
+    /// Wait, for as long as padding is possible: spin a little, then yield, then sleep. The
+    /// default.
+    #[default]
+    Wait,
+    /// Wait so long at the most, then [`TakeError::DeadlineExceeded`].
+    WaitFor(Duration),
+    /// Return [`TakeError::Empty`] at once, as Baidu's UidGenerator does.
+    Reject,
+    /// Ask a handler, made by [`TakePolicy::handler`].
+    Handler(TakeHandler),
+}
+
+/// A take that found nothing, as told to a handler.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RejectedTake {
+    /// How often this take has been tried, from 1.
+    pub attempts: u32,
+    /// How long it has been since the first try failed.
+    pub waited: Duration,
+}
+
+/// What a handler decides about a take that found nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakeDecision {
+    /// Try again: at once, but for giving other threads a chance to run.
+    Retry,
+    /// Return [`TakeError::Empty`].
+    GiveUp,
+}
+
+/// A user's function that decides what a take does when nothing is ready.
+#[derive(Clone)]
+pub struct TakeHandler(Arc<dyn Fn(RejectedTake) -> TakeDecision + Send + Sync>);
+
+impl TakePolicy {
+    /// Asks `handler` each time a take finds nothing. It runs in the taker's thread. A handler
+    /// that panics gives up, and the panic goes no further.
+    ///
+    /// ```
+    /// use uidring::{TakeDecision, TakePolicy};
+    ///
+    /// let thrice = TakePolicy::handler(|take| match take.attempts {
+    ///     ..3 => TakeDecision::Retry,
+    ///     _ => TakeDecision::GiveUp,
+    /// });
+    /// # drop(thrice);
+    /// ```
+    pub fn handler(handler: impl Fn(RejectedTake) -> TakeDecision + Send + Sync + 'static) -> Self {
+        Self::Handler(TakeHandler(Arc::new(handler)))
+    }
+
+    /// Goes on after a first try that found nothing: tries again under the policy, and lets
+    /// `park` sleep between tries until something may be ready or its timeout is over.
+    #[cold]
+    pub(crate) fn after_empty<T>(
+        &self,
+        mut try_take: impl FnMut() -> Result<T, TakeError>,
+        mut park: impl FnMut(Option<Duration>),
+    ) -> Result<T, TakeError> {
+        let timeout = match self {
+            Self::Reject => return Err(TakeError::Empty),
+            Self::Handler(handler) => return handler.decide(try_take),
+            Self::WaitFor(timeout) => Some(*timeout),
+            Self::Wait => None,
+        };
+        let deadline = Deadline::after(timeout);
+        let backoff = Backoff::new();
+        loop {
+            let left = deadline.remaining();
+            if left == Some(Duration::ZERO) {
+                return Err(TakeError::DeadlineExceeded);
+            }
+            if backoff.is_completed() {
+                park(left);
+            } else {
+                backoff.snooze();
+            }
+            match try_take() {
+                Err(TakeError::Empty) => {}
+                done => return done,
+            }
+        }
+    }
+}
+
+impl TakeHandler {
+    fn decide<T>(
+        &self,
+        mut try_take: impl FnMut() -> Result<T, TakeError>,
+    ) -> Result<T, TakeError> {
+        let since = Stopwatch::start();
+        let backoff = Backoff::new();
+        let mut attempts = 1;
+        loop {
+            let rejected = RejectedTake { attempts, waited: since.elapsed() };
+            if guarded("take", TakeDecision::GiveUp, || (self.0)(rejected)) == TakeDecision::GiveUp
+            {
+                return Err(TakeError::Empty);
+            }
+            match try_take() {
+                Err(TakeError::Empty) => backoff.snooze(),
+                done => return done,
+            }
+            attempts = attempts.saturating_add(1);
+        }
+    }
+}
+
+/// What a put does when the ring is full.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub enum PutPolicy {
+    /// Give the run back to the caller, who may put it again later. The default, as in Baidu's
+    /// UidGenerator, where however the uid is lost.
+    #[default]
+    Discard,
+    /// Wait until takers have made room.
+    Wait,
+    /// Ask a handler, made by [`PutPolicy::handler`].
+    Handler(PutHandler),
+}
+
+/// A put that found the ring full, as told to a handler.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RejectedPut {
+    /// How often this put has been tried, from 1.
+    pub attempts: u32,
+    /// How long it has been since the first try failed.
+    pub waited: Duration,
+}
+
+/// What a handler decides about a put that found the ring full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutDecision {
+    /// Try again, after a sleep of at most a millisecond.
+    Retry,
+    /// Give the run back to the caller.
+    Discard,
+}
+
+/// A user's function that decides what a put does when the ring is full.
+#[derive(Clone)]
+pub struct PutHandler(Arc<dyn Fn(RejectedPut) -> PutDecision + Send + Sync>);
+
+impl PutPolicy {
+    /// Asks `handler` each time a put finds the ring full. It runs in the producer's thread. A
+    /// handler that panics discards, and the panic goes no further: padding goes on.
+    pub fn handler(handler: impl Fn(RejectedPut) -> PutDecision + Send + Sync + 'static) -> Self {
+        Self::Handler(PutHandler(Arc::new(handler)))
+    }
+
+    /// Goes on after the ring was found full, until `has_room` says true: that is tried once after
+    /// each `park`, which sleeps until there is room or its timeout is over. Returns whether
+    /// there is room.
+    pub(crate) fn after_full(
+        &self,
+        mut has_room: impl FnMut() -> bool,
+        mut park: impl FnMut(Option<Duration>),
+    ) -> bool {
+        let since = Stopwatch::start();
+        let mut attempts = 1;
+        loop {
+            let decision = match self {
+                Self::Discard => PutDecision::Discard,
+                Self::Wait => PutDecision::Retry,
+                Self::Handler(handler) => {
+                    let rejected = RejectedPut { attempts, waited: since.elapsed() };
+                    guarded("put", PutDecision::Discard, || (handler.0)(rejected))
+                }
+            };
+            if decision == PutDecision::Discard {
+                return false;
+            }
+            park(match self {
+                Self::Wait => None,
+                _ => Some(Duration::from_millis(1)),
+            });
+            if has_room() {
+                return true;
+            }
+            attempts = attempts.saturating_add(1);
+        }
+    }
+}
+
+/// The handler's decision, or `fallback` where it panics: a user's mistake must not end the
+/// padder, nor poison a taker.
+fn guarded<D>(kind: &'static str, fallback: D, handler: impl FnOnce() -> D) -> D {
+    catch_unwind(AssertUnwindSafe(handler)).unwrap_or_else(|_| {
+        tracing::error!(kind, "a policy's handler panicked; going on without its decision");
+        fallback
+    })
+}
+
+impl fmt::Debug for TakePolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wait => f.write_str("Wait"),
+            Self::WaitFor(timeout) => f.debug_tuple("WaitFor").field(timeout).finish(),
+            Self::Reject => f.write_str("Reject"),
+            Self::Handler(_) => f.write_str("Handler(..)"),
+        }
+    }
+}
+
+impl fmt::Debug for PutPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Discard => "Discard",
+            Self::Wait => "Wait",
+            Self::Handler(_) => "Handler(..)",
+        })
+    }
+}

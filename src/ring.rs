@@ -1,0 +1,268 @@
+//! The ring: one producer publishes runs of consecutive uids, any number of takers take them, each
+//! with one atomic addition.
+//!
+//! It knows numbers, not uids or clocks. The protocol is told in `docs/ring-buffer.md`.
+
+mod producer;
+mod slot;
+mod take;
+
+pub use self::producer::{Producer, PutError};
+
+use std::sync::Arc;
+
+use crossbeam_utils::CachePadded;
+
+use self::slot::Slot;
+use crate::error::{Error, TakeError};
+use crate::policy::PutPolicy;
+use crate::sync::{AtomicU8, AtomicU64, Event, Ordering};
+
+/// The shape of a ring, and what its producer does when it is full.
+#[derive(Clone, Debug)]
+pub struct RingOptions {
+    capacity_bits: u32,
+    run_bits: u32,
+    padding_factor: u32,
+    put_policy: PutPolicy,
+}
+
+/// 2^29 uids are 512 MiB of slots.
+pub(crate) const MAX_CAPACITY_BITS: u32 = 29;
+
+/// Runs of 64: longer ones make takes hardly cheaper, and a stalled taker's loss greater.
+pub(crate) const MAX_RUN_BITS: u32 = 6;
+
+impl RingOptions {
+    /// A ring of `2^capacity_bits` numbers (0 to 29) in runs of `2^run_bits` of them, each run in
+    /// a slot of 64 bytes. `run_bits` may be 0 to 6, and not above `capacity_bits`.
+    pub fn new(capacity_bits: u32, run_bits: u32) -> Self {
+        Self { capacity_bits, run_bits, padding_factor: 50, put_policy: PutPolicy::default() }
+    }
+
+    /// The percentage of the capacity (1 to 99, 50 if not set) below which takers wake a producer
+    /// that waits in [`Producer::wait_for_demand`].
+    #[must_use]
+    pub fn padding_factor(mut self, percent: u32) -> Self {
+        self.padding_factor = percent;
+        self
+    }
+
+    /// What [`Producer::put`] does when the ring is full.
+    #[must_use]
+    pub fn put_policy(mut self, policy: PutPolicy) -> Self {
+        self.put_policy = policy;
+        self
+    }
+
+    /// The memory of the slots, in bytes.
+    pub fn memory(&self) -> u64 {
+        (size_of::<Slot>() as u64) << self.capacity_bits.saturating_sub(self.run_bits)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let within = |option, value: u32, min: u64, max: u32| {
+            let (value, max) = (u64::from(value), u64::from(max));
+            if (min..=max).contains(&value) {
+                Ok(())
+            } else {
+                Err(Error::OptionOutOfRange { option, value, min, max })
+            }
+        };
+        within("capacity_bits", self.capacity_bits, 0, MAX_CAPACITY_BITS)?;
+        within("run_bits", self.run_bits, 0, MAX_RUN_BITS.min(self.capacity_bits))?;
+        within("padding_factor", self.padding_factor, 1, 99)
+    }
+}
+
+/// A ring of numbers: see the [module](self) for what it promises.
+///
+/// - No number that the producer puts is given out twice.
+/// - Order: if one take returns before another begins, its number was put earlier, and the earlier
+///   one of a run.
+/// - Nobody waits for a stalled thread: a taker that sleeps in the middle of a take, while the
+///   others go once around the ring, starts anew, and the number it was about to get is given to
+///   nobody.
+///
+/// ```
+/// use uidring::{RingBuffer, RingOptions, TakeError};
+///
+/// // 256 numbers in runs of 64.
+/// let (mut producer, ring) = RingBuffer::new(RingOptions::new(8, 6))?;
+/// producer.put(1_000)?; // 1,000 to 1,063
+/// assert_eq!(ring.try_take(), Ok(1_000));
+/// assert_eq!(ring.try_take(), Ok(1_001));
+///
+/// let mut batch = [0; 100];
+/// assert_eq!(ring.try_fill(&mut batch), Ok(62));
+/// assert_eq!(batch[61], 1_063);
+/// assert_eq!(ring.try_take(), Err(TakeError::Empty));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct RingBuffer {
+    /// The next ticket: the run's number in the high bits, the place in the run in the low
+    /// `run_bits`. Alone on its cache line, which the takers fight for.
+    cursor: CachePadded<AtomicU64>,
+    /// The next run to be published; all runs below it are, or were skipped. Written by the
+    /// producer once a batch, read by takers once a run.
+    tail: CachePadded<AtomicU64>,
+    /// 0, or 1 + the greatest unpublished run that a taker met. While it is above the tail nobody
+    /// draws a ticket. Read by every take, written only around a drying, by takers alone.
+    dry: CachePadded<AtomicU64>,
+    shape: CachePadded<Shape>,
+    /// Where takers wait for runs.
+    runs: Event,
+    /// Where the producer waits for demand.
+    demand: Event,
+    closed: AtomicU8,
+    counters: CachePadded<Counters>,
+}
+
+/// What never changes.
+#[derive(Debug)]
+struct Shape {
+    slots: Box<[Slot]>,
+    run_bits: u32,
+    /// Runs in the ring below which takers wake the producer.
+    threshold: u64,
+    put_policy: PutPolicy,
+}
+
+/// Counted where it happens rarely.
+#[derive(Debug, Default)]
+struct Counters {
+    abandoned: AtomicU64,
+    lapped: AtomicU64,
+}
+
+/// Why a ring is closed, as it stands in `closed`; 0 is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum CloseReason {
+    /// The producer, or the owner of the ring, is gone.
+    Closed = 1,
+    /// There will never be another run.
+    Exhausted = 2,
+}
+
+/// A look at a ring. The parts are read one after another while takers go on, so that they need
+/// not fit each other exactly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RingStats {
+    /// How many numbers the ring holds when full.
+    pub capacity: u64,
+    /// How many numbers are ready to be taken.
+    pub available: u64,
+    /// The next ticket to be drawn, in numbers; the first one was `1 << run_bits`.
+    pub cursor: u64,
+    /// The ticket before which everything is published.
+    pub tail: u64,
+    /// Tickets drawn when nothing was ready: at most one a taker each time the ring dries.
+    pub abandoned: u64,
+    /// Tickets whose holder slept while the others went once around the ring.
+    pub lapped: u64,
+}
+
+impl RingBuffer {
+    /// An empty ring and its only producer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OptionOutOfRange`] for a shape that is not possible, [`Error::OutOfMemory`] where
+    /// the memory is not to be had.
+    // The ring is made together with its producer, which shares it.
+    #[expect(clippy::new_ret_no_self)]
+    pub fn new(options: RingOptions) -> Result<(Producer, Arc<Self>), Error> {
+        options.check()?;
+        let run_count = 1_u64 << (options.capacity_bits - options.run_bits);
+        let mut slots = Vec::new();
+        slots
+            .try_reserve_exact(run_count as usize)
+            .map_err(|_| Error::OutOfMemory { bytes: options.memory() })?;
+        // Runs count from 1, so slot 0 waits for the last run of the first lap.
+        slots.push(Slot::new(run_count));
+        slots.extend((1..run_count).map(Slot::new));
+        let threshold = match options.put_policy {
+            // Who waits for room wants to hear of every run that is gone.
+            PutPolicy::Wait => run_count,
+            _ => (run_count * u64::from(options.padding_factor) / 100).max(1),
+        };
+        let ring = Arc::new(Self {
+            cursor: CachePadded::new(AtomicU64::new(1 << options.run_bits)),
+            tail: CachePadded::new(AtomicU64::new(1)),
+            dry: CachePadded::new(AtomicU64::new(0)),
+            shape: CachePadded::new(Shape {
+                slots: slots.into_boxed_slice(),
+                run_bits: options.run_bits,
+                threshold,
+                put_policy: options.put_policy,
+            }),
+            runs: Event::default(),
+            demand: Event::default(),
+            closed: AtomicU8::new(0),
+            counters: CachePadded::default(),
+        });
+        Ok((Producer::new(Arc::clone(&ring)), ring))
+    }
+
+    /// How many numbers the ring holds when full.
+    pub fn capacity(&self) -> u64 {
+        self.run_count() << self.shape.run_bits
+    }
+
+    /// How many consecutive numbers a run has.
+    pub fn run_length(&self) -> u64 {
+        1 << self.shape.run_bits
+    }
+
+    /// Closes the ring: its producer stops, takers that wait are released, and once what is
+    /// published has been taken, takes get [`TakeError::Closed`]. A second close changes nothing.
+    pub fn close(&self) {
+        self.close_for(CloseReason::Closed);
+    }
+
+    /// A look at the ring.
+    pub fn stats(&self) -> RingStats {
+        // Cursor before tail: read the other way round, the cursor could have passed a tail that
+        // was read long ago.
+        let cursor = self.cursor.load(Ordering::Relaxed);
+        let tail = self.tail.load(Ordering::Acquire) << self.shape.run_bits;
+        RingStats {
+            capacity: self.capacity(),
+            available: tail.saturating_sub(cursor),
+            cursor,
+            tail,
+            abandoned: self.counters.abandoned.load(Ordering::Relaxed),
+            lapped: self.counters.lapped.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn close_for(&self, reason: CloseReason) {
+        // Release: pairs with the Acquire load in `is_closed`, so that who sees the ring closed
+        // sees everything that was published before. Relaxed on failure: the first reason stays.
+        let _ = self.closed.compare_exchange(0, reason as u8, Ordering::Release, Ordering::Relaxed);
+        self.runs.notify();
+        self.demand.notify();
+    }
+
+    pub(crate) fn is_closed(&self) -> Option<TakeError> {
+        match self.closed.load(Ordering::Acquire) {
+            0 => None,
+            reason if reason == CloseReason::Exhausted as u8 => Some(TakeError::TimeExhausted),
+            _ => Some(TakeError::Closed),
+        }
+    }
+
+    fn run_count(&self) -> u64 {
+        self.shape.slots.len() as u64
+    }
+
+    #[inline]
+    fn slot(&self, run: u64) -> &Slot {
+        let slots = &*self.shape.slots;
+        // The length is a power of two, so this is `run` modulo the length.
+        &slots[run as usize & (slots.len() - 1)]
+    }
+}

@@ -1,0 +1,169 @@
+//! The producer's side of the ring.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{CloseReason, RingBuffer};
+use crate::sync::Ordering;
+
+/// So many runs are published before the tail is moved: takers that wait for a run in a large ring
+/// that dried are served long before it is full again.
+const BATCH: u64 = 64;
+
+/// The only one who puts runs into its ring. It cannot be cloned, and putting takes `&mut self`:
+/// the types see to it that there is one producer. Dropping it closes the ring.
+#[derive(Debug)]
+pub struct Producer {
+    ring: Arc<RingBuffer>,
+    /// The ring's tail, which nobody else writes.
+    tail: u64,
+}
+
+/// The ring was full, or closed, and the put policy did not wait: the run was not put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the ring is {}; the run from {first} was not put", if *.closed { "closed" } else { "full" })]
+pub struct PutError {
+    /// The first number of the run, given back.
+    pub first: u64,
+    /// Whether the ring is closed, so that trying again is of no use.
+    pub closed: bool,
+}
+
+impl Producer {
+    pub(super) fn new(ring: Arc<RingBuffer>) -> Self {
+        let tail = ring.tail.load(Ordering::Relaxed);
+        Self { ring, tail }
+    }
+
+    /// The ring.
+    pub fn ring(&self) -> &Arc<RingBuffer> {
+        &self.ring
+    }
+
+    /// Puts one run: the numbers from `first` on, as many as a run has. When the ring is full the
+    /// put policy decides.
+    ///
+    /// The ring gives out what it gets. That runs do not overlap, and that each is above the one
+    /// before if order matters, is up to the caller.
+    ///
+    /// # Errors
+    ///
+    /// [`PutError`] with the run, when the policy gave up or the ring is closed.
+    pub fn put(&mut self, first: u64) -> Result<(), PutError> {
+        let mut run = Some(first);
+        while self.publish(|| run.take()) == 0 {
+            if !self.wait_for_room() {
+                return Err(PutError { first, closed: self.ring.is_closed().is_some() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts runs from `source` until the ring is full, or closed, or the source has none; returns
+    /// how many. The source is asked only when there is room, so that no run is lost.
+    ///
+    /// All takers that wait are woken. The put policy is not asked.
+    pub fn publish(&mut self, mut source: impl FnMut() -> Option<u64>) -> u64 {
+        let mut published = 0;
+        loop {
+            let batch = self.publish_batch(&mut source);
+            published += batch;
+            if batch < BATCH {
+                return published;
+            }
+        }
+    }
+
+    fn publish_batch(&mut self, source: &mut impl FnMut() -> Option<u64>) -> u64 {
+        if self.ring.is_closed().is_some() {
+            return 0;
+        }
+        let (start, end) = self.room();
+        let mut run = start;
+        while run < end {
+            let Some(first) = source() else { break };
+            self.ring.slot(run).publish(run, first);
+            run += 1;
+        }
+        let published = run - start;
+        if published > 0 {
+            self.tail = run;
+            // Release: pairs with the Acquire loads of the tail: who sees it sees the flags of
+            // all runs below it, or later ones.
+            self.ring.tail.store(run, Ordering::Release);
+            self.ring.runs.notify();
+        }
+        published
+    }
+
+    /// The runs that may be put now, a batch at the most.
+    fn room(&self) -> (u64, u64) {
+        // Relaxed: a slot may be overwritten as soon as its last ticket is drawn, read or not;
+        // the flag tells its reader. An old value only makes the room look smaller.
+        let claimed = self.ring.cursor.load(Ordering::Relaxed) >> self.ring.shape.run_bits;
+        // Runs whose tickets have all been drawn and abandoned are skipped. No number is lost:
+        // the source is asked only for the runs that follow.
+        let start = self.tail.max(claimed);
+        (start, (claimed + self.ring.run_count()).min(start + BATCH))
+    }
+
+    /// Does what the put policy says about a full ring; returns whether there is room now.
+    pub(crate) fn wait_for_room(&self) -> bool {
+        let has_room = || {
+            let (start, end) = self.room();
+            start < end
+        };
+        let gone = || self.ring.is_closed().is_some();
+        let policy = &self.ring.shape.put_policy;
+        policy.after_full(
+            || gone() || has_room(),
+            |timeout| {
+                self.ring.demand.wait(timeout, || gone() || has_room());
+            },
+        ) && !gone()
+    }
+
+    /// Sleeps until less is left in the ring than the padding factor asks for, the ring is closed,
+    /// or `timeout` is over. Takers wake the producer; it does not spin.
+    pub fn wait_for_demand(&mut self, timeout: Option<Duration>) {
+        let ring = &self.ring;
+        ring.demand.wait(timeout, || {
+            ring.is_closed().is_some() || ring.runs_left(self.tail) < ring.shape.threshold
+        });
+    }
+
+    /// Whether the ring has been closed, by its owner or by this producer.
+    pub fn is_closed(&self) -> bool {
+        self.ring.is_closed().is_some()
+    }
+
+    /// Closes the ring for good because there will never be another run: takers get what is
+    /// published, then [`TakeError::TimeExhausted`](crate::TakeError::TimeExhausted).
+    pub fn finish(self) {
+        self.ring.close_for(CloseReason::Exhausted);
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        self.ring.close_for(CloseReason::Closed);
+    }
+}
+
+impl RingBuffer {
+    fn runs_left(&self, tail: u64) -> u64 {
+        // Relaxed: `demand.wait` has a SeqCst fence before it asks.
+        tail.saturating_sub(self.cursor.load(Ordering::Relaxed) >> self.shape.run_bits)
+    }
+
+    /// Wakes the producer if the ring is below its threshold; `run` is the first run with a ticket
+    /// left. Called with the last ticket of every run, and whenever the ring is found dry.
+    #[inline]
+    pub(super) fn announce(&self, run: u64) {
+        // Relaxed: an old tail is a smaller one, and at worst wakes the producer early.
+        let tail = self.tail.load(Ordering::Relaxed);
+        if tail.saturating_sub(run) < self.shape.threshold {
+            self.demand.notify();
+        }
+    }
+}

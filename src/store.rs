@@ -1,0 +1,3 @@
+//! Worker ids from data bases.
+
+pub mod sqlite;

@@ -1,0 +1,325 @@
+//! Worker ids from a SQLite file: the embedded store, for one host.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{self, Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+
+use crate::clock::Deadline;
+use crate::error::Error;
+use crate::layout::Layout;
+use crate::worker::{NodeIdentity, WorkerIdAssigner};
+
+/// How long a process waits for others that are at the file.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The columns of Baidu's UidGenerator. AUTOINCREMENT, not just a primary key: without it SQLite
+/// would hand out the greatest id again after its row was deleted.
+const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS WORKER_NODE (
+    ID INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
+    HOST_NAME VARCHAR(64) NOT NULL,
+    PORT VARCHAR(64) NOT NULL,
+    TYPE INT NOT NULL,
+    LAUNCH_DATE DATE NOT NULL,
+    MODIFIED TIMESTAMP NOT NULL,
+    CREATED TIMESTAMP NOT NULL
+)";
+
+/// A table `WORKER_NODE` in a SQLite file. Every assignment inserts a row, whose generated key is
+/// the worker id: used by one start, and never again.
+///
+/// Any number of processes of one host may use the file at once. It is unique to that host and has
+/// to be kept: a copy of it on another host, or an older state of it put back, hands out worker
+/// ids that are in use. It must not stand on a network file system.
+///
+/// ```
+/// use uidring::{CachedUidGenerator, Layout, SqliteWorkerNodes, UidGenerator, WorkerIdAssigner};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("workers.db");
+/// let layout = Layout::UID_GENERATOR;
+/// let worker_id = SqliteWorkerNodes::new(path).assign(&layout)?;
+/// let generator = CachedUidGenerator::builder().layout(layout).worker_id(worker_id).build()?;
+/// println!("{}", generator.next_uid()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SqliteWorkerNodes {
+    path: PathBuf,
+}
+
+/// A row of `WORKER_NODE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkerNode {
+    /// The worker id.
+    pub id: i64,
+    /// Host name or address of the node.
+    pub host_name: String,
+    /// Its port, or what made it unique.
+    pub port: String,
+    /// 1 for a container, 2 for a machine.
+    pub kind: i64,
+    /// The day of the start, in UTC.
+    pub launch_date: String,
+    /// Last change of the row, in UTC.
+    pub modified: String,
+    /// Time of the start, in UTC.
+    pub created: String,
+}
+
+impl SqliteWorkerNodes {
+    /// The table in this file, which is made, with its folder, by the first assignment.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// The table in the user's own file: `uidring/workers.db` in the user's data directory
+    /// (`$XDG_DATA_HOME`, or `~/.local/share`, on Linux).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoDataDirectory`].
+    pub fn in_data_directory() -> Result<Self, Error> {
+        let folder = dirs::data_dir().ok_or(Error::NoDataDirectory)?;
+        Ok(Self::new(folder.join("uidring").join("workers.db")))
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All rows, by id. The file must be there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WorkerFile`].
+    pub fn list(&self) -> Result<Vec<WorkerNode>, Error> {
+        let path = self.absolute_path()?;
+        if !path.exists() {
+            let problem = "there is no such file: no worker id has been assigned from it".into();
+            return Err(self.error("read", problem));
+        }
+        let read = || {
+            let connection = connect(&path)?;
+            let mut rows = connection.prepare(
+                "SELECT ID, HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED
+                 FROM WORKER_NODE ORDER BY ID",
+            )?;
+            rows.query_map([], |row| {
+                Ok(WorkerNode {
+                    id: row.get(0)?,
+                    host_name: row.get(1)?,
+                    port: row.get(2)?,
+                    kind: row.get(3)?,
+                    launch_date: row.get(4)?,
+                    modified: row.get(5)?,
+                    created: row.get(6)?,
+                })
+            })?
+            .collect()
+        };
+        patiently(read).map_err(|error| self.sqlite_error("read", &error))
+    }
+
+    /// Absolute, so that SQLite takes no name (`:memory:`, an empty one) for something that is
+    /// not a file: two starts from two such data bases would get the same id.
+    fn absolute_path(&self) -> Result<PathBuf, Error> {
+        path::absolute(&self.path).map_err(|error| self.error("opened", error.to_string()))
+    }
+
+    /// Makes the file, for its owner only, if there is none.
+    fn create(&self, path: &Path) -> Result<(), Error> {
+        let explain = |error: io::Error| self.error("created", error.to_string());
+        if let Some(folder) = path.parent() {
+            create_folder(folder).map_err(explain)?;
+        }
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(path).map(drop).map_err(explain)
+    }
+
+    fn error(&self, action: &'static str, problem: String) -> Error {
+        Error::WorkerFile { path: self.path.clone(), action, problem }
+    }
+
+    fn sqlite_error(&self, action: &'static str, error: &rusqlite::Error) -> Error {
+        let remedy = match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => "; free some space",
+            Some(ErrorCode::NotADatabase) => "; name a file that is one, or a new one",
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                "; another process has kept it locked for 10 s"
+            }
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+                "; file and folder must be writable for this user"
+            }
+            _ => "",
+        };
+        self.error(action, format!("{error}{remedy}"))
+    }
+}
+
+impl WorkerIdAssigner for SqliteWorkerNodes {
+    /// Inserts a row and commits it to the disk, then returns its key. An id that does not fit the
+    /// layout is not spent: its row is rolled back.
+    fn assign(&self, layout: &Layout) -> Result<u64, Error> {
+        let node = NodeIdentity::from_env()?;
+        let path = self.absolute_path()?;
+        self.create(&path)?;
+        let mut connection =
+            patiently(|| connect(&path)).map_err(|error| self.sqlite_error("opened", &error))?;
+        let explain = |error: rusqlite::Error| self.sqlite_error("written", &error);
+        let transaction = connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(explain)?;
+        transaction.execute_batch(CREATE_TABLE).map_err(explain)?;
+        if !counts_up(&transaction).map_err(explain)? {
+            let problem = "its table WORKER_NODE has no AUTOINCREMENT, so that a worker id could \
+                           come twice; name another file";
+            return Err(self.error("used", problem.into()));
+        }
+        let id: i64 = transaction
+            .query_row(
+                "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED)
+                 VALUES (?1, ?2, ?3, DATE('now'), CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)
+                 RETURNING ID",
+                (&node.host, &node.port, node.kind as i64),
+                |row| row.get(0),
+            )
+            .map_err(explain)?;
+        let worker_id = u64::try_from(id)
+            .map_err(|_| self.error("used", format!("it generated the key {id}")))?;
+        layout.check_worker_id(worker_id)?;
+        transaction.commit().map_err(explain)?;
+        Ok(worker_id)
+    }
+}
+
+fn create_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(PATIENCE)?;
+    // Write-ahead logging: starts that insert and people who list do not wait for each other.
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    // The row must be on the disk before its id is used: one that a power failure takes back
+    // would be handed out again.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    Ok(connection)
+}
+
+fn counts_up(transaction: &Transaction<'_>) -> rusqlite::Result<bool> {
+    transaction.query_row(
+        "SELECT sql LIKE '%AUTOINCREMENT%' FROM sqlite_master
+         WHERE type = 'table' AND name = 'WORKER_NODE' COLLATE NOCASE",
+        [],
+        |row| row.get(0),
+    )
+}
+
+/// Tries again while the file is busy. SQLite's own busy timeout does not cover the change of a new
+/// file to write-ahead logging, where many processes that start at once meet.
+fn patiently<T>(mut attempt: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+    let deadline = Deadline::after(Some(PATIENCE));
+    loop {
+        match attempt() {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && deadline.remaining() > Some(Duration::ZERO) =>
+            {
+                thread::sleep(Duration::from_millis(fastrand::u64(1..=10)));
+            }
+            done => return done,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{Bits, Tick};
+    use crate::timestamp::Timestamp;
+
+    fn new_file() -> (tempfile::TempDir, SqliteWorkerNodes) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let nodes = SqliteWorkerNodes::new(folder.path().join("a/b/workers.db"));
+        (folder, nodes)
+    }
+
+    #[test]
+    fn ids_count_up_from_one_even_when_rows_are_deleted() {
+        let (_folder, nodes) = new_file();
+        let layout = Layout::UID_GENERATOR;
+        assert_eq!(nodes.assign(&layout).expect("assigned"), 1);
+        assert_eq!(nodes.assign(&layout).expect("assigned"), 2);
+        let connection = Connection::open(nodes.path()).expect("opens");
+        connection.execute("DELETE FROM WORKER_NODE", []).expect("deletes");
+        assert_eq!(nodes.assign(&layout).expect("assigned"), 3);
+        let rows = nodes.list().expect("lists");
+        assert_eq!(rows.iter().map(|row| row.id).collect::<Vec<_>>(), [3]);
+        assert_eq!(rows[0].launch_date, rows[0].created[..10]);
+    }
+
+    #[test]
+    fn an_id_over_the_maximum_is_refused_and_not_spent() {
+        let (_folder, nodes) = new_file();
+        let bits = Bits { time: 40, worker: 1, sequence: 10 };
+        let small = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
+        assert_eq!(nodes.assign(&small).expect("the one id besides 0"), 1);
+        for _ in 0..3 {
+            assert!(matches!(
+                nodes.assign(&small),
+                Err(Error::WorkerIdOutOfRange { worker_id: 2, max: 1 })
+            ));
+        }
+        assert_eq!(nodes.assign(&Layout::UID_GENERATOR).expect("assigned"), 2);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn file_and_folder_are_for_their_owner_only() {
+        use std::os::unix::fs::PermissionsExt;
+        let (_folder, nodes) = new_file();
+        nodes.assign(&Layout::UID_GENERATOR).expect("assigned");
+        let mode = |path: &Path| fs::metadata(path).expect("exists").permissions().mode() & 0o777;
+        assert_eq!(mode(nodes.path()), 0o600);
+        assert_eq!(mode(nodes.path().parent().expect("has one")), 0o700);
+    }
+
+    #[test]
+    fn what_is_not_ours_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = SqliteWorkerNodes::new(folder.path().join("text"));
+        fs::write(text.path(), "this is not a data base, and longer than a header")
+            .expect("writes");
+        let error = text.assign(&Layout::UID_GENERATOR).expect_err("no data base").to_string();
+        assert!(error.contains("not a database"), "{error}");
+
+        let foreign = SqliteWorkerNodes::new(folder.path().join("foreign"));
+        Connection::open(foreign.path())
+            .and_then(|c| c.execute_batch("CREATE TABLE WORKER_NODE (ID INTEGER PRIMARY KEY)"))
+            .expect("creates");
+        let error = foreign.assign(&Layout::UID_GENERATOR).expect_err("no counter").to_string();
+        assert!(error.contains("AUTOINCREMENT"), "{error}");
+    }
+
+    #[test]
+    fn sqlites_special_names_are_files_here() {
+        let nodes = SqliteWorkerNodes::new(":memory:");
+        assert!(nodes.absolute_path().expect("a path").is_absolute());
+        assert!(SqliteWorkerNodes::new("").assign(&Layout::UID_GENERATOR).is_err());
+    }
+}

@@ -1,0 +1,149 @@
+//! Points in time, as texts and errors show them.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use jiff::civil::DateTime;
+use jiff::tz::Offset;
+
+use crate::error::Error;
+
+/// A point in time: milliseconds since 1970-01-01T00:00:00Z, leap seconds not counted.
+///
+/// It prints as RFC 3339 in UTC and reads RFC 3339 with `Z` or an explicit offset; a date, or a
+/// date and time without an offset, is taken as UTC, whatever the local time zone is.
+///
+/// ```
+/// use uidring::Timestamp;
+///
+/// let epoch: Timestamp = "2026-01-01".parse()?;
+/// assert_eq!(epoch, "2026-01-01T08:00:00+08:00".parse()?);
+/// assert_eq!(epoch.to_string(), "2026-01-01T00:00:00Z");
+/// # Ok::<(), uidring::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+/// The Gregorian calendar repeats itself after 400 years, of which 97 are leap years.
+const CYCLE_MILLIS: i64 = (400 * 365 + 97) * 86_400_000;
+
+impl Timestamp {
+    /// A time by its milliseconds since 1970-01-01T00:00:00Z, negative before that.
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis)
+    }
+
+    /// Milliseconds since 1970-01-01T00:00:00Z, negative before that.
+    pub const fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    /// Later by `duration`, cut to whole milliseconds; stays at the far end of the range rather
+    /// than wrap.
+    pub fn saturating_add(self, duration: Duration) -> Self {
+        let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        Self(self.0.saturating_add(millis))
+    }
+
+    /// The time from `earlier` to `self`; zero where `earlier` is the later one.
+    pub fn saturating_since(self, earlier: Self) -> Duration {
+        let millis = i128::from(self.0) - i128::from(earlier.0);
+        Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+    }
+
+    /// The date in UTC, as `2026-01-31`.
+    pub fn date(self) -> impl fmt::Display {
+        let text = self.to_string();
+        let end = text.find('T').unwrap_or(text.len());
+        text[..end].to_owned()
+    }
+}
+
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        let millis = |d: Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
+        match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => Self(millis(after)),
+            Err(before) => Self(-millis(before.duration())),
+        }
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The calendar library ends with the year 9999, a layout need not: such a time is shown
+        // by the day that stands at the same place in a cycle that the library knows.
+        let latest = jiff::Timestamp::MAX.as_millisecond();
+        let earliest = jiff::Timestamp::MIN.as_millisecond();
+        let cycles = match self.0 {
+            t if t > latest => (t - latest).div_euclid(CYCLE_MILLIS) + 1,
+            t if t < earliest => -((earliest - t).div_euclid(CYCLE_MILLIS) + 1),
+            _ => 0,
+        };
+        let millis = self.0 - cycles * CYCLE_MILLIS;
+        let shown = jiff::Timestamp::from_millisecond(millis).map_err(|_| fmt::Error)?;
+        if cycles == 0 {
+            return write!(f, "{shown}");
+        }
+        let civil = Offset::UTC.to_datetime(shown);
+        let year = i64::from(civil.year()) + cycles * 400;
+        write!(f, "{year:+07}-{}Z", civil.strftime("%m-%dT%H:%M:%S%.f"))
+    }
+}
+
+impl FromStr for Timestamp {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        if let Ok(time) = text.parse::<jiff::Timestamp>() {
+            return Ok(Self(time.as_millisecond()));
+        }
+        // A zone in brackets would be read over by the parser of civil times.
+        let civil = match text.parse::<DateTime>() {
+            Ok(civil) if !text.contains('[') => civil,
+            _ => return Err(Error::InvalidTime { text: text.into() }),
+        };
+        match Offset::UTC.to_timestamp(civil) {
+            Ok(time) => Ok(Self(time.as_millisecond())),
+            Err(_) => Err(Error::InvalidTime { text: text.into() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_offsets_dates_and_civil_times_as_utc() {
+        let utc = |text: &str| text.parse::<Timestamp>().map(Timestamp::as_millis).ok();
+        assert_eq!(utc("2016-05-20T00:00:00+08:00"), Some(1_463_673_600_000));
+        assert_eq!(utc("2016-05-19T16:00:00Z"), Some(1_463_673_600_000));
+        assert_eq!(utc("2016-05-19T16:00:00"), Some(1_463_673_600_000));
+        assert_eq!(utc("2016-05-19 16:00:00"), Some(1_463_673_600_000));
+        assert_eq!(utc("1970-01-02"), Some(86_400_000));
+        for wrong in ["", "tomorrow", "2016-13-01", "2016-05-20[Asia/Shanghai]", "12"] {
+            assert_eq!(utc(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn prints_years_beyond_the_calendar_library() {
+        let show = |millis| Timestamp::from_millis(millis).to_string();
+        assert_eq!(show(0), "1970-01-01T00:00:00Z");
+        assert_eq!(show(1), "1970-01-01T00:00:00.001Z");
+        // 10,000 years are 25 cycles: the same day, month and hour.
+        assert_eq!(show(25 * CYCLE_MILLIS), "+011970-01-01T00:00:00Z");
+        assert_eq!(show(-25 * CYCLE_MILLIS), "-008030-01-01T00:00:00Z");
+        assert!(show(i64::MAX).starts_with("+292278994-08-17T07:12:55"));
+        assert!(show(i64::MIN).starts_with("-292275055-05-16T16:47:04"));
+    }
+
+    #[test]
+    fn converts_from_system_time_on_both_sides_of_the_epoch() {
+        let day = Duration::from_secs(86_400);
+        assert_eq!(Timestamp::from(UNIX_EPOCH + day).as_millis(), 86_400_000);
+        assert_eq!(Timestamp::from(UNIX_EPOCH - day).as_millis(), -86_400_000);
+    }
+}

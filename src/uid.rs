@@ -1,0 +1,110 @@
+//! The 63-bit positive id and its conversions.
+
+#[cfg(feature = "serde")]
+mod serde;
+mod text;
+
+pub use self::text::{ParseUidError, UidText};
+
+#[cfg(feature = "serde")]
+pub use self::serde::as_string;
+
+/// A unique id: a whole number from 0 to 2^63 − 1, so that it is positive as an `i64` too.
+///
+/// Its order is the order of the numbers, which is roughly the order of time. Text forms:
+///
+/// | form | method | reads back | length |
+/// |---|---|---|---|
+/// | decimal | `Display` | `FromStr` | 1 to 19 |
+/// | hex | [`hex`](Self::hex) | `FromStr` | `0x` and 16 digits |
+/// | base62 | [`base62`](Self::base62) | [`from_base62`](Self::from_base62) | 11 |
+/// | Crockford base32 | [`base32`](Self::base32) | [`from_base32`](Self::from_base32) | 13 |
+///
+/// Hex, base62 and base32 have a fixed length and sort, byte by byte, like the numbers.
+///
+/// ```
+/// use uidring::Uid;
+///
+/// let uid: Uid = "3125927076831231".parse()?;
+/// assert_eq!(uid.hex().as_str(), "0x000b1b055baf1fff");
+/// assert_eq!(Uid::from_base62(uid.base62().as_str())?, uid);
+/// assert_eq!(Uid::from_base32(&uid.base32().to_lowercase())?, uid);
+/// assert_eq!(i64::from(uid), 3_125_927_076_831_231);
+/// # Ok::<(), uidring::ParseUidError>(())
+/// ```
+///
+/// The default is 0, so that buffers for [`fill`](crate::UidGenerator::fill) are easy to make.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Uid(u64);
+
+impl Uid {
+    /// The greatest value, 2^63 − 1.
+    pub const MAX: Self = Self(i64::MAX as u64);
+
+    /// A uid by its number; `None` above [`MAX`](Self::MAX).
+    pub const fn new(number: u64) -> Option<Self> {
+        if number <= Self::MAX.0 { Some(Self(number)) } else { None }
+    }
+
+    /// The number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// For numbers that were put together from the checked fields of a layout, which never has
+    /// more than 63 bits.
+    #[inline]
+    pub(crate) const fn from_layout(number: u64) -> Self {
+        debug_assert!(number <= Self::MAX.0);
+        Self(number)
+    }
+}
+
+/// The number does not fit 63 bits, or is negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is not a uid: uids are whole numbers from 0 to 9223372036854775807")]
+pub struct UidRangeError(i128);
+
+impl TryFrom<u64> for Uid {
+    type Error = UidRangeError;
+
+    fn try_from(number: u64) -> Result<Self, UidRangeError> {
+        Self::new(number).ok_or(UidRangeError(number.into()))
+    }
+}
+
+impl TryFrom<i64> for Uid {
+    type Error = UidRangeError;
+
+    fn try_from(number: i64) -> Result<Self, UidRangeError> {
+        u64::try_from(number).map(Self).map_err(|_| UidRangeError(number.into()))
+    }
+}
+
+impl From<Uid> for u64 {
+    fn from(uid: Uid) -> Self {
+        uid.0
+    }
+}
+
+impl From<Uid> for i64 {
+    fn from(uid: Uid) -> Self {
+        uid.0.cast_signed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_63_bits_are_uids() {
+        assert_eq!(Uid::try_from(u64::MAX >> 1), Ok(Uid::MAX));
+        assert!(Uid::try_from(1_u64 << 63).is_err());
+        assert!(Uid::try_from(-1_i64).is_err());
+        assert_eq!(Uid::try_from(5_i64).map(i64::from), Ok(5));
+        assert_eq!(i64::from(Uid::MAX), i64::MAX);
+        assert_eq!(Uid::default().get(), 0);
+    }
+}

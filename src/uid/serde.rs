@@ -1,0 +1,90 @@
+//! `Serialize` and `Deserialize` for [`Uid`].
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
+use serde::ser::{Serialize, Serializer};
+
+use super::Uid;
+
+/// As a number. JSON readers in JavaScript round numbers above 2^53: for those use
+/// [`as_string`], or a layout of 53 bits.
+impl Serialize for Uid {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.get())
+    }
+}
+
+/// From a number, or, in formats for people such as JSON, from a text in decimal or `0x` hex.
+impl<'de> Deserialize<'de> for Uid {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            deserializer.deserialize_any(UidVisitor)
+        } else {
+            deserializer.deserialize_u64(UidVisitor)
+        }
+    }
+}
+
+/// `#[serde(with = "uidring::as_string")]` writes a uid as decimal text, which JavaScript's
+/// numbers cannot round; it reads what [`Uid`] itself reads.
+pub mod as_string {
+    use super::{Deserialize, Deserializer, Serializer, Uid};
+
+    /// Writes the uid as decimal text.
+    ///
+    /// # Errors
+    ///
+    /// The serializer's own.
+    pub fn serialize<S: Serializer>(uid: &Uid, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(uid)
+    }
+
+    /// Reads a number or a text.
+    ///
+    /// # Errors
+    ///
+    /// The deserializer's own, and on what is no uid.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Uid, D::Error> {
+        Uid::deserialize(deserializer)
+    }
+}
+
+struct UidVisitor;
+
+impl Visitor<'_> for UidVisitor {
+    type Value = Uid;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a uid, a whole number from 0 to 9223372036854775807")
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Uid, E> {
+        Uid::new(number).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Uid, E> {
+        Uid::try_from(number).map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Uid, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Uid;
+
+    #[test]
+    fn json_takes_numbers_and_texts_and_nothing_else() {
+        let read = |json: &str| serde_json::from_str::<Uid>(json).ok().map(u64::from);
+        assert_eq!(read("5"), Some(5));
+        assert_eq!(read("\"5\""), Some(5));
+        assert_eq!(read("\"0x10\""), Some(16));
+        for wrong in ["-1", "9223372036854775808", "1.5", "\"\"", "null", "\"x\""] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+        assert_eq!(serde_json::to_string(&Uid::MAX).expect("serializes"), "9223372036854775807");
+    }
+}

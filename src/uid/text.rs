@@ -1,0 +1,247 @@
+//! The text forms of a uid.
+
+use std::fmt;
+use std::ops::Deref;
+use std::str::FromStr;
+
+use super::Uid;
+
+/// The digits of base62, in the order of their character codes, so that texts sort like numbers.
+const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// Crockford's digits: no I, L, O, U.
+const BASE32: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// A uid in a text form of `N` characters; it derefs to `str` and needs no heap.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UidText<const N: usize>([u8; N]);
+
+impl<const N: usize> UidText<N> {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        // All bytes come from the tables of digits above, which are ASCII.
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+
+    /// The text as bytes, all of them ASCII.
+    pub fn as_bytes(&self) -> &[u8; N] {
+        &self.0
+    }
+
+    /// Writes `number` with leading zeros, from position `start` to the end.
+    fn encode(start: usize, mut number: u64, digits: &[u8]) -> Self {
+        let mut text = [b'0'; N];
+        let base = digits.len() as u64;
+        for place in text[start..].iter_mut().rev() {
+            *place = digits[(number % base) as usize];
+            number /= base;
+        }
+        debug_assert_eq!(number, 0, "{N} places hold every uid");
+        Self(text)
+    }
+}
+
+impl<const N: usize> Deref for UidText<N> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl<const N: usize> fmt::Display for UidText<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl<const N: usize> fmt::Debug for UidText<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl Uid {
+    /// Hex: `0x` and 16 lower-case digits.
+    #[inline]
+    pub fn hex(self) -> UidText<18> {
+        let mut text = UidText::encode(2, self.get(), HEX);
+        text.0[1] = b'x';
+        text
+    }
+
+    /// Base62: 11 characters of `0-9A-Za-z`, which sort like the numbers.
+    #[inline]
+    pub fn base62(self) -> UidText<11> {
+        UidText::encode(0, self.get(), BASE62)
+    }
+
+    /// Crockford's base32: 13 characters without I, L, O and U, which sort like the numbers.
+    #[inline]
+    pub fn base32(self) -> UidText<13> {
+        UidText::encode(0, self.get(), BASE32)
+    }
+
+    /// Reads hex digits of either case, with or without `0x` before them.
+    ///
+    /// # Errors
+    ///
+    /// On empty text, on another character (the error names it and its place), and above
+    /// [`Uid::MAX`].
+    pub fn from_hex(text: &str) -> Result<Self, ParseUidError> {
+        let prefix = if text.starts_with("0x") || text.starts_with("0X") { 2 } else { 0 };
+        decode(text, prefix, 16, |c| c.to_digit(16))
+    }
+
+    /// Reads base62 of any length.
+    ///
+    /// # Errors
+    ///
+    /// On empty text, on a character outside `0-9A-Za-z` (the error names it and its place), and
+    /// above [`Uid::MAX`].
+    pub fn from_base62(text: &str) -> Result<Self, ParseUidError> {
+        decode(text, 0, 62, |c| match c {
+            '0'..='9' => Some(c as u32 - '0' as u32),
+            'A'..='Z' => Some(c as u32 - 'A' as u32 + 10),
+            'a'..='z' => Some(c as u32 - 'a' as u32 + 36),
+            _ => None,
+        })
+    }
+
+    /// Reads Crockford's base32 of any length and either case; as in Crockford's own rules, `i`
+    /// and `l` stand for 1 and `o` for 0.
+    ///
+    /// # Errors
+    ///
+    /// On empty text, on a character that is no digit (the error names it and its place), and
+    /// above [`Uid::MAX`].
+    pub fn from_base32(text: &str) -> Result<Self, ParseUidError> {
+        decode(text, 0, 32, |c| match c.to_ascii_uppercase() {
+            'I' | 'L' => Some(1),
+            'O' => Some(0),
+            upper => (0..32).find(|&value| char::from(BASE32[value as usize]) == upper),
+        })
+    }
+}
+
+/// Reads decimal, or hex after `0x`. No sign, no spaces, no separators.
+impl FromStr for Uid {
+    type Err = ParseUidError;
+
+    fn from_str(text: &str) -> Result<Self, ParseUidError> {
+        if text.starts_with("0x") || text.starts_with("0X") {
+            Self::from_hex(text)
+        } else {
+            decode(text, 0, 10, |c| c.to_digit(10))
+        }
+    }
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.get(), f)
+    }
+}
+
+impl fmt::Debug for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Uid({})", self.get())
+    }
+}
+
+/// Why a text is no uid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseUidError {
+    /// There are no digits.
+    #[error("a uid cannot be empty: give at least one digit")]
+    Empty,
+    /// A character is not a digit of this form.
+    #[error("{character:?} at character {place} is not a digit of base {base}")]
+    BadCharacter {
+        /// The character.
+        character: char,
+        /// Its place in the text, counted in characters from 1.
+        place: usize,
+        /// The base that was read.
+        base: u32,
+    },
+    /// The number is above [`Uid::MAX`].
+    #[error(
+        "the digit {character:?} at character {place} makes the number too great: \
+         the greatest uid is 9223372036854775807"
+    )]
+    Overflow {
+        /// The first digit that is too many.
+        character: char,
+        /// Its place in the text, counted in characters from 1.
+        place: usize,
+    },
+}
+
+fn decode(
+    text: &str,
+    prefix: usize,
+    base: u32,
+    digit: impl Fn(char) -> Option<u32>,
+) -> Result<Uid, ParseUidError> {
+    let mut number = None;
+    for (index, character) in text.chars().enumerate().skip(prefix) {
+        let place = index + 1;
+        let Some(value) = digit(character) else {
+            return Err(ParseUidError::BadCharacter { character, place, base });
+        };
+        let next = number
+            .map_or(Some(0), |n: u64| n.checked_mul(base.into()))
+            .and_then(|n| n.checked_add(value.into()))
+            .filter(|&n| n <= Uid::MAX.get());
+        if next.is_none() {
+            return Err(ParseUidError::Overflow { character, place });
+        }
+        number = next;
+    }
+    number.and_then(Uid::new).ok_or(ParseUidError::Empty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_texts() {
+        // Worked out by hand: 62 is one sixty-two and nothing, 1,024 one 32² and nothing.
+        let uid = |n| Uid::new(n).expect("63 bits");
+        assert_eq!(&*uid(0).base62(), "00000000000");
+        assert_eq!(&*uid(62).base62(), "00000000010");
+        assert_eq!(&*uid(61).base62(), "0000000000z");
+        assert_eq!(&*uid(1024).base32(), "0000000000100");
+        assert_eq!(&*uid(31).base32(), "000000000000Z");
+        assert_eq!(&*uid(255).hex(), "0x00000000000000ff");
+        assert_eq!(&*Uid::MAX.hex(), "0x7fffffffffffffff");
+        assert_eq!(&*Uid::MAX.base62(), "AzL8n0Y58m7");
+        assert_eq!(&*Uid::MAX.base32(), "7ZZZZZZZZZZZZ");
+    }
+
+    #[test]
+    fn errors_name_the_character_and_its_place() {
+        let parse = |text: &str| text.parse::<Uid>();
+        assert_eq!(parse(""), Err(ParseUidError::Empty));
+        assert_eq!(parse("0x"), Err(ParseUidError::Empty));
+        let bad =
+            |character, place, base| Err(ParseUidError::BadCharacter { character, place, base });
+        assert_eq!(parse("+5"), bad('+', 1, 10));
+        assert_eq!(parse("12é4"), bad('é', 3, 10));
+        assert_eq!(parse("0x1g"), bad('g', 4, 16));
+        assert_eq!(Uid::from_base32("0u"), bad('u', 2, 32));
+        assert_eq!(Uid::from_base62("a-b"), bad('-', 2, 62));
+        assert_eq!(
+            parse("9223372036854775808"),
+            Err(ParseUidError::Overflow { character: '8', place: 19 })
+        );
+        assert!(Uid::from_base62("AzL8n0Y58m8").is_err());
+        assert!(Uid::from_base32("8000000000000").is_err());
+        assert_eq!(Uid::from_base32("oIl"), Ok(Uid::new(33).expect("small")));
+    }
+}
