@@ -10,6 +10,9 @@ use crate::sync::Ordering;
 /// After so many lost races `try_fill` claims with one addition, which cannot lose.
 const CLAIM_ATTEMPTS: u32 = 4;
 
+/// So many runs `try_fill` claims at a time.
+const FILL_PORTION: u64 = 8;
+
 impl RingBuffer {
     /// Takes the next number, or says at once why there is none. Never waits: in the common case
     /// it is one atomic addition and a few loads.
@@ -53,7 +56,9 @@ impl RingBuffer {
         let mut filled = 0;
         while filled < out.len() {
             let wanted = (out.len() - filled) as u64;
-            match self.claim(wanted) {
+            // In portions: a claimed slot may be overwritten at once, so that a taker should not
+            // have many of them still to read.
+            match self.claim(wanted.min(FILL_PORTION << self.shape.run_bits)) {
                 Ok(tickets) => filled += self.redeem_all(tickets, &mut out[filled..], &make),
                 Err(_) if filled > 0 => break,
                 Err(error) => return Err(error),

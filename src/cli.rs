@@ -1,0 +1,90 @@
+//! `uidring`: ids on stdout, everything else on stderr; status 0 done, 1 failed, 2 wrong usage.
+
+mod args;
+mod generate;
+mod lines;
+mod parse;
+mod plan;
+mod worker;
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use self::args::{Cli, Command};
+
+/// Why a command ended early.
+enum Failure {
+    /// The words of the command line are wrong: status 2.
+    Usage(String),
+    /// It could not be done: status 1.
+    Failed(String),
+    /// It was done but for what has been reported already: status 1.
+    Reported,
+    /// Nobody reads our output any more, which is no failure: status 0.
+    ClosedPipe,
+}
+
+impl Failure {
+    fn usage(error: impl fmt::Display) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+impl From<uidring::Error> for Failure {
+    fn from(error: uidring::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<uidring::FillError> for Failure {
+    fn from(error: uidring::FillError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// Writing to stdout.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == ErrorKind::BrokenPipe {
+            Self::ClosedPipe
+        } else {
+            Self::Failed(format!("writing the output: {error}"))
+        }
+    }
+}
+
+pub fn main() -> ExitCode {
+    // Warnings of the library, as one line each.
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_writer(io::stderr)
+        .with_target(false)
+        .with_ansi(false)
+        .without_time()
+        .init();
+    let done = match Cli::parse().command {
+        Command::Generate(args) => generate::run(&args),
+        Command::Parse(args) => parse::run(&args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Worker(args) => worker::run(&args),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "uidring", &mut io::stdout());
+            Ok(())
+        }
+    };
+    match done {
+        Ok(()) | Err(Failure::ClosedPipe) => ExitCode::SUCCESS,
+        Err(Failure::Reported) => ExitCode::FAILURE,
+        Err(Failure::Failed(why)) => {
+            eprintln!("error: {why}");
+            ExitCode::FAILURE
+        }
+        Err(Failure::Usage(why)) => {
+            eprintln!("error: {why}\n\nFor more information, try '--help'.");
+            ExitCode::from(2)
+        }
+    }
+}

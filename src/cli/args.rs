@@ -1,0 +1,215 @@
+//! The words of the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use uidring::{Bits, Layout, Tick, Timestamp, Uid};
+
+use super::Failure;
+
+/// Unique, roughly time-ordered 64-bit ids
+#[derive(Parser)]
+#[command(version, max_term_width = 100, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    Generate(GenerateArgs),
+    Parse(ParseArgs),
+    Plan(PlanArgs),
+    Worker(WorkerArgs),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// How uids are made up.
+#[derive(Args)]
+pub struct LayoutArgs {
+    /// Bits of the time, worker and sequence fields, at most 63 together
+    #[arg(long, value_name = "T/W/S", default_value_t = Layout::UID_GENERATOR.bits())]
+    layout: Bits,
+
+    /// The unit of the time field
+    #[arg(long, value_name = "s|ms", default_value = "s", value_parser = parse_tick)]
+    tick: Tick,
+
+    /// The first instant of the time field: a date, or RFC 3339; UTC without an offset
+    #[arg(long, value_name = "TIME", default_value = "2026-01-01", allow_hyphen_values = true)]
+    epoch: Timestamp,
+}
+
+impl LayoutArgs {
+    pub fn layout(&self) -> Result<Layout, Failure> {
+        Layout::new(self.layout, self.tick, self.epoch).map_err(Failure::usage)
+    }
+}
+
+fn parse_tick(text: &str) -> Result<Tick, String> {
+    match text {
+        "s" => Ok(Tick::Second),
+        "ms" => Ok(Tick::Millisecond),
+        _ => Err("write s for seconds or ms for milliseconds".into()),
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Generator {
+    /// From a ring that a thread keeps filled; borrows the future when callers are faster than
+    /// the clock
+    Cached,
+    /// From the clock; waits for the next tick when one is used up
+    Default,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    /// Decimal digits
+    Dec,
+    /// 0x and 16 hex digits
+    Hex,
+    /// 11 characters that sort like the numbers
+    Base62,
+    /// 13 characters (Crockford) that sort like the numbers
+    Base32,
+    /// What `uidring parse` prints
+    Json,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum InputFormat {
+    /// Decimal digits, or hex after 0x
+    Dec,
+    /// Hex digits, with or without 0x
+    Hex,
+    /// 0-9, A-Z, a-z
+    Base62,
+    /// Crockford's digits, in either case
+    Base32,
+}
+
+/// Print fresh uids, one a line
+///
+/// The worker id, which makes this process's uids differ from those of all others, comes from
+/// --worker-id, else from --sqlite, else from the environment variable UIDRING_WORKER_ID, else
+/// from the file uidring/workers.db in your data directory. From a file every start gets a worker
+/// id of its own. The file is unique to one host and must be kept: do not copy it to another host,
+/// and do not put back an older state of it.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  uidring generate -n 10
+  uidring generate -n 3 --format base62
+  uidring generate --layout 41/10/12 --tick ms --epoch 2020-01-01 --format json
+  uidring generate --sqlite /var/lib/shop/workers.db -n 1000000 > ids.txt
+  uidring generate --worker-id 5 --start-after 240518193154")]
+pub struct GenerateArgs {
+    /// How many uids
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1)]
+    pub count: u64,
+
+    /// The text form of the uids
+    #[arg(long, value_enum, default_value = "dec")]
+    pub format: OutputFormat,
+
+    /// Where the uids come from
+    #[arg(long, value_enum, default_value = "cached")]
+    pub generator: Generator,
+
+    #[command(flatten)]
+    pub layout: LayoutArgs,
+
+    /// The ring's size: (max sequence + 1) << P uids, P from 0 to 16; 3 if not given
+    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(0..=16))]
+    pub boost_power: Option<u32>,
+
+    /// A worker id of your choice. It has no memory: a second run within one tick, after a long
+    /// borrow, or after the clock was set back, repeats uids unless --start-after is given
+    #[arg(long, value_name = "N", conflicts_with = "sqlite")]
+    pub worker_id: Option<u64>,
+
+    /// The SQLite file that hands out worker ids; made if it is not there
+    #[arg(long, value_name = "PATH")]
+    pub sqlite: Option<PathBuf>,
+
+    /// Go on above this uid, the greatest that was printed before with this --worker-id
+    #[arg(long, value_name = "UID", requires = "worker_id")]
+    pub start_after: Option<Uid>,
+}
+
+/// Read uids and print their fields, a JSON object a line
+///
+/// "uid" is null above 2^53, which JavaScript's numbers would round; "uid_str" always holds it.
+/// What is no uid is reported on stderr with its number; the rest still comes, and the status
+/// is 1.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  uidring parse 240518193154
+  uidring generate -n 3 --format base62 | uidring parse --format base62
+  uidring parse --layout 41/10/12 --tick ms --epoch 2010-11-04T01:42:54.657Z 3125927076831231")]
+pub struct ParseArgs {
+    #[command(flatten)]
+    pub layout: LayoutArgs,
+
+    /// The text form of the uids
+    #[arg(long, value_enum, default_value = "dec")]
+    pub format: InputFormat,
+
+    /// The uids; from stdin, one a line, for `-` or none
+    #[arg(value_name = "ID", allow_negative_numbers = true)]
+    pub ids: Vec<String>,
+}
+
+/// Tell what a layout can do, before you use it
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  uidring plan
+  uidring plan --layout 31/10/12 --rate 50000
+  uidring plan --layout 41/10/12 --tick ms --epoch 2020-01-01 --json")]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub layout: LayoutArgs,
+
+    /// The ring's size: (max sequence + 1) << P uids, P from 0 to 16
+    #[arg(long, value_name = "P", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(0..=16))]
+    pub boost_power: u32,
+
+    /// Uids a second of one worker in a burst
+    #[arg(long, value_name = "R", default_value_t = 1_000_000,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub rate: u64,
+
+    /// A JSON object instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Look at the worker ids that have been handed out
+#[derive(Args)]
+#[command(arg_required_else_help = true)]
+pub struct WorkerArgs {
+    #[command(subcommand)]
+    pub command: WorkerCommand,
+}
+
+#[derive(Subcommand)]
+pub enum WorkerCommand {
+    /// List the starts, the oldest first
+    List {
+        /// The SQLite file; uidring/workers.db in your data directory if not given
+        #[arg(long, value_name = "PATH")]
+        sqlite: Option<PathBuf>,
+
+        /// A JSON array instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+}

@@ -1,0 +1,122 @@
+//! `uidring generate`.
+
+use std::io::{self, IsTerminal, Write};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use uidring::{
+    CachedUidGenerator, Clock, DefaultUidGenerator, EnvWorkerId, FixedWorkerId, Layout,
+    SqliteWorkerNodes, SystemClock, Uid, UidGenerator, WorkerIdAssigner,
+};
+
+use super::args::{GenerateArgs, Generator};
+use super::{Failure, lines};
+
+/// Uids that are taken and written at a time: 32 KiB of text, which stays in the first cache and
+/// leaves the reader of a pipe, whose buffer is 64 KiB, something to do meanwhile.
+const PORTION: u64 = 1_600;
+
+/// A job of so many uids takes long enough to show how far it is.
+const LONG_JOB: u64 = 20_000_000;
+
+pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
+    let layout = args.layout.layout()?;
+    check_usage(args, &layout)?;
+    // A layout that cannot express the present time must not cost a worker id.
+    layout.tick_at(SystemClock.now())?;
+    let worker_id = assign(args, &layout)?;
+    match args.generator {
+        Generator::Cached => {
+            let mut builder = CachedUidGenerator::builder().layout(layout).worker_id(worker_id);
+            if let Some(power) = args.boost_power {
+                builder = builder.boost_power(power);
+            }
+            if let Some(uid) = args.start_after {
+                builder = builder.start_after(uid);
+            }
+            print(&builder.build()?, args)
+        }
+        Generator::Default => {
+            let mut builder = DefaultUidGenerator::builder().layout(layout).worker_id(worker_id);
+            if let Some(uid) = args.start_after {
+                builder = builder.start_after(uid);
+            }
+            print(&builder.build()?, args)
+        }
+    }
+}
+
+/// What is wrong with the flags is said before anything is done.
+fn check_usage(args: &GenerateArgs, layout: &Layout) -> Result<(), Failure> {
+    match (args.generator, args.boost_power) {
+        (Generator::Cached, power) => {
+            CachedUidGenerator::ring_memory(layout, power.unwrap_or(3)).map_err(Failure::usage)?;
+        }
+        (Generator::Default, Some(_)) => {
+            return Err(Failure::usage(
+                "--boost-power is for --generator cached, which has a ring",
+            ));
+        }
+        (Generator::Default, None) => {}
+    }
+    if let Some(worker_id) = args.worker_id {
+        layout.check_worker_id(worker_id).map_err(Failure::usage)?;
+    }
+    Ok(())
+}
+
+/// The worker id: from a flag, else from the environment, else from the user's own file.
+fn assign(args: &GenerateArgs, layout: &Layout) -> Result<u64, Failure> {
+    let fixed = if let Some(worker_id) = args.worker_id {
+        FixedWorkerId(worker_id).assign(layout)?
+    } else if let Some(path) = &args.sqlite {
+        return Ok(SqliteWorkerNodes::new(path).assign(layout)?);
+    } else if EnvWorkerId::is_set() {
+        // The variable stands for the flag, and is as wrong as the flag would be.
+        EnvWorkerId.assign(layout).map_err(Failure::usage)?
+    } else {
+        return Ok(SqliteWorkerNodes::in_data_directory()?.assign(layout)?);
+    };
+    if args.start_after.is_none() {
+        eprintln!(
+            "warning: a fixed worker id ({fixed}) has no memory: another run within one tick, \
+             after a long borrow, or after the clock was set back, repeats uids; give the \
+             greatest one so far with --start-after, or let --sqlite hand out worker ids"
+        );
+    }
+    Ok(fixed)
+}
+
+fn print(generator: &dyn UidGenerator, args: &GenerateArgs) -> Result<(), Failure> {
+    let mut output = io::stdout().lock();
+    let progress = progress(args.count);
+    let mut uids = vec![Uid::default(); args.count.min(PORTION) as usize];
+    let mut text = Vec::with_capacity(uids.len() * 20);
+    let mut left = args.count;
+    while left > 0 {
+        let portion = &mut uids[..left.min(PORTION) as usize];
+        let filled = generator.fill(portion);
+        let count = filled.map_or_else(|error| error.filled, |()| portion.len());
+        text.clear();
+        lines::append(&mut text, &portion[..count], args.format, generator.layout())?;
+        output.write_all(&text)?;
+        filled?;
+        left -= count as u64;
+        progress.inc(count as u64);
+    }
+    output.flush()?;
+    progress.finish_and_clear();
+    Ok(())
+}
+
+/// A bar on stderr for a long job, if somebody looks at it and the uids go elsewhere.
+fn progress(count: u64) -> ProgressBar {
+    if count < LONG_JOB || !io::stderr().is_terminal() || io::stdout().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let template = "{wide_bar} {human_pos} of {human_len} uids, {per_sec}, {eta} left";
+    let bar = ProgressBar::with_draw_target(Some(count), ProgressDrawTarget::stderr());
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

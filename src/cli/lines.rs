@@ -1,0 +1,127 @@
+//! Uids as lines of text, fast enough that the pipe is what limits them.
+
+use std::io::Write;
+
+use serde_json::json;
+use uidring::{Layout, Timestamp, Uid};
+
+use super::Failure;
+use super::args::OutputFormat;
+
+/// JavaScript's numbers hold every whole number up to here.
+const JAVASCRIPT_MAX: u64 = 1 << 53;
+
+/// Appends the uids to `text`, a line each.
+pub fn append(
+    text: &mut Vec<u8>,
+    uids: &[Uid],
+    format: OutputFormat,
+    layout: &Layout,
+) -> Result<(), Failure> {
+    match format {
+        OutputFormat::Dec => decimal(text, uids),
+        OutputFormat::Hex => each(text, uids, |uid| *uid.hex().as_bytes()),
+        OutputFormat::Base62 => each(text, uids, |uid| *uid.base62().as_bytes()),
+        OutputFormat::Base32 => each(text, uids, |uid| *uid.base32().as_bytes()),
+        OutputFormat::Json => {
+            let mut fields = Fields::new(layout);
+            for uid in uids {
+                fields.append(text, *uid)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// 19 digits and a line feed.
+const DECIMAL_LINE: usize = 20;
+
+/// Most uids are the one before plus 1: counting up its last digits is quicker than dividing.
+fn decimal(text: &mut Vec<u8>, uids: &[Uid]) {
+    let mut line = [0; DECIMAL_LINE];
+    let mut length = 0;
+    let mut before = None;
+    let mut end = text.len();
+    text.resize(end + uids.len() * DECIMAL_LINE, 0);
+    for uid in uids {
+        let number = uid.get();
+        if before.map(|n: u64| n + 1) != Some(number) || !count_up(&mut line[..length]) {
+            let mut buffer = itoa::Buffer::new();
+            let digits = buffer.format(number).as_bytes();
+            length = digits.len();
+            line[..length].copy_from_slice(digits);
+            line[length] = b'\n';
+        }
+        before = Some(number);
+        // The whole array, whose length the compiler knows; the next line overwrites the rest.
+        text[end..end + DECIMAL_LINE].copy_from_slice(&line);
+        end += length + 1;
+    }
+    text.truncate(end);
+}
+
+/// Adds 1 to a decimal number; false where that takes one more digit.
+fn count_up(digits: &mut [u8]) -> bool {
+    for digit in digits.iter_mut().rev() {
+        if *digit < b'9' {
+            *digit += 1;
+            return true;
+        }
+        *digit = b'0';
+    }
+    false
+}
+
+fn each<const N: usize>(text: &mut Vec<u8>, uids: &[Uid], form: impl Fn(Uid) -> [u8; N]) {
+    for uid in uids {
+        text.extend_from_slice(&form(*uid));
+        text.push(b'\n');
+    }
+}
+
+/// Prints uids with their fields as JSON. Many uids in a row have one time: its text is kept.
+pub struct Fields<'a> {
+    layout: &'a Layout,
+    time: (Timestamp, String),
+}
+
+impl<'a> Fields<'a> {
+    pub fn new(layout: &'a Layout) -> Self {
+        let time = Timestamp::default();
+        Self { layout, time: (time, time.to_string()) }
+    }
+
+    /// Appends a line; fails where the uid is not of the layout.
+    pub fn append(&mut self, text: &mut Vec<u8>, uid: Uid) -> Result<(), Failure> {
+        let fields = self.layout.decode(uid)?;
+        if fields.timestamp != self.time.0 {
+            self.time = (fields.timestamp, fields.timestamp.to_string());
+        }
+        let number = json!((uid.get() <= JAVASCRIPT_MAX).then_some(uid.get()));
+        writeln!(
+            text,
+            r#"{{"uid":{number},"uid_str":"{uid}","timestamp":"{}","worker_id":{},"sequence":{}}}"#,
+            self.time.1, fields.worker_id, fields.sequence
+        )?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counting_up_writes_what_dividing_writes() {
+        let starts = [0, 9, 98, 999_999, 1 << 53, 999_999_999_999_999_990, i64::MAX as u64 - 60];
+        let uids: Vec<Uid> = starts
+            .iter()
+            .flat_map(|&start| (start..start + 50).chain([start + 60]))
+            .map(|number| Uid::new(number).expect("63 bits"))
+            .collect();
+        let mut text = b"before\n".to_vec();
+        decimal(&mut text, &uids);
+        let expected: String = uids.iter().map(|uid| format!("{uid}\n")).collect();
+        assert_eq!(String::from_utf8(text).expect("ASCII"), format!("before\n{expected}"));
+    }
+}

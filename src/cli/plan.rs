@@ -1,0 +1,126 @@
+//! `uidring plan`.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use serde_json::json;
+use uidring::{CachedUidGenerator, Clock, Layout, SystemClock, Timestamp};
+
+use super::Failure;
+use super::args::PlanArgs;
+
+pub fn run(args: &PlanArgs) -> Result<(), Failure> {
+    let layout = args.layout.layout()?;
+    let memory =
+        CachedUidGenerator::ring_memory(&layout, args.boost_power).map_err(Failure::usage)?;
+    let plan = Plan::new(&layout, args, memory, SystemClock.now());
+    let text = if args.json { plan.json() } else { plan.table() };
+    Ok(writeln!(io::stdout(), "{text}")?)
+}
+
+struct Plan<'a> {
+    layout: &'a Layout,
+    now: Timestamp,
+    ring_uids: u64,
+    ring_memory: u64,
+    rate: u64,
+    /// What one worker has a second by the clock.
+    uids_per_second: u128,
+}
+
+impl<'a> Plan<'a> {
+    fn new(layout: &'a Layout, args: &PlanArgs, ring_memory: u64, now: Timestamp) -> Self {
+        let ticks_per_second = 1_000 / layout.tick().millis().unsigned_abs();
+        Self {
+            layout,
+            now,
+            ring_uids: layout.uids_per_tick() << args.boost_power,
+            ring_memory,
+            rate: args.rate,
+            uids_per_second: u128::from(layout.uids_per_tick()) * u128::from(ticks_per_second),
+        }
+    }
+
+    /// How many seconds of the time field a second of the burst uses up.
+    fn speed(&self) -> f64 {
+        self.rate as f64 / self.uids_per_second as f64
+    }
+
+    /// How long the burst can go on before the time field ends; `None` when the clock ends it
+    /// first.
+    fn burst(&self) -> Option<Duration> {
+        let left = self.layout.remaining_life(self.now);
+        (self.speed() > 1.0)
+            .then(|| Duration::try_from_secs_f64(left.as_secs_f64() / self.speed()).ok())
+            .flatten()
+    }
+
+    fn json(&self) -> String {
+        let layout = self.layout;
+        json!({
+            "layout": layout.bits().to_string(),
+            "tick": layout.tick().to_string(),
+            "epoch": layout.epoch().to_string(),
+            "last_instant": layout.last_instant().to_string(),
+            "remaining_seconds": layout.remaining_life(self.now).as_secs(),
+            "workers": layout.workers(),
+            "uids_per_second": self.uids_per_second as f64,
+            "ring_uids": self.ring_uids,
+            "ring_bytes": self.ring_memory,
+            "burst_rate": self.rate,
+            "burst_lead_per_second": (self.speed() - 1.0).max(0.0),
+            "burst_seconds": self.burst().map(|burst| burst.as_secs()),
+        })
+        .to_string()
+    }
+
+    fn table(&self) -> String {
+        let layout = self.layout;
+        let left = layout.remaining_life(self.now);
+        let last_day = layout.last_instant().date();
+        let life = match () {
+            () if self.now < layout.epoch() => format!("{last_day}; it has not begun yet"),
+            () if left.is_zero() => format!("{last_day}: it is over, choose a later epoch"),
+            () => format!("{last_day}, in {}", span(left)),
+        };
+        let burst = match self.burst() {
+            Some(burst) => format!(
+                "each second borrows {:.1} s of the future; the time field lasts {}",
+                self.speed() - 1.0,
+                span(burst)
+            ),
+            None => "borrows nothing: the clock is as fast".into(),
+        };
+        let rows = [
+            ("layout", format!("{} bits (time/worker/sequence)", layout.bits())),
+            ("tick", layout.tick().to_string()),
+            ("epoch", layout.epoch().to_string()),
+            ("last day", life),
+            ("workers", format!("{} (0 to {})", layout.workers(), layout.max_worker_id())),
+            ("uids/s/worker", self.uids_per_second.to_string()),
+            ("ring", format!("{} uids in {}", self.ring_uids, bytes(self.ring_memory))),
+            ("burst", format!("{} uids/s: {burst}", self.rate)),
+        ];
+        rows.map(|(name, value)| format!("{name:<14} {value}")).join("\n")
+    }
+}
+
+fn bytes(bytes: u64) -> String {
+    match bytes {
+        0..1_024 => format!("{bytes} B"),
+        1_024..1_048_576 => format!("{} KiB", bytes >> 10),
+        _ => format!("{} MiB", bytes >> 20),
+    }
+}
+
+fn span(time: Duration) -> String {
+    const DAY: f64 = 86_400.0;
+    let seconds = time.as_secs_f64();
+    match seconds {
+        ..120.0 => format!("{seconds:.0} s"),
+        ..7_200.0 => format!("{:.0} min", seconds / 60.0),
+        ..172_800.0 => format!("{:.1} h", seconds / 3_600.0),
+        ..63_072_000.0 => format!("{:.0} days", seconds / DAY),
+        _ => format!("{:.1} years", seconds / (DAY * 365.25)),
+    }
+}
