@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::timestamp::Timestamp;
+use crate::timestamp::{ParseTimeError, Timestamp};
 
 /// Why something could not be set up, composed or read.
 ///
@@ -34,14 +34,8 @@ pub enum Error {
     },
 
     /// The text is no point in time.
-    #[error(
-        "`{text}` is not a time: write a date (2026-01-31) or RFC 3339 \
-         (2026-01-31T12:00:00Z, 2026-01-31T20:00:00+08:00); without an offset it is UTC"
-    )]
-    InvalidTime {
-        /// What was read.
-        text: String,
-    },
+    #[error(transparent)]
+    InvalidTime(#[from] ParseTimeError),
 
     /// A value is too large for its field of the layout.
     #[error("{field} {value} is out of range: this layout holds 0 to {max}")]

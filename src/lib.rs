@@ -1,4 +1,6 @@
-#![doc = include_str!("../README.md")]
+// The README's example needs a store of worker ids.
+#![cfg_attr(feature = "sqlite", doc = include_str!("../README.md"))]
+#![cfg_attr(not(feature = "sqlite"), doc = "Unique, roughly time-ordered 64-bit ids.")]
 
 pub mod padding;
 pub mod ring;
@@ -30,7 +32,7 @@ pub use crate::policy::{
 pub use crate::ring::{RingBuffer, RingOptions, RingStats};
 #[cfg(feature = "sqlite")]
 pub use crate::store::sqlite::SqliteWorkerNodes;
-pub use crate::timestamp::Timestamp;
+pub use crate::timestamp::{ParseTimeError, Timestamp};
 #[cfg(feature = "serde")]
 pub use crate::uid::as_string;
 pub use crate::uid::{ParseUidError, Uid, UidRangeError, UidText};

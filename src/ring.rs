@@ -3,6 +3,7 @@
 //!
 //! It knows numbers, not uids or clocks. The protocol is told in `docs/ring-buffer.md`.
 
+mod fill;
 mod producer;
 mod slot;
 mod take;
@@ -187,7 +188,7 @@ impl RingBuffer {
         let threshold = match options.put_policy {
             // Who waits for room wants to hear of every run that is gone.
             PutPolicy::Wait => run_count,
-            _ => (run_count * u64::from(options.padding_factor) / 100).max(1),
+            _ => threshold(run_count, options.padding_factor),
         };
         let ring = Arc::new(Self {
             cursor: CachePadded::new(AtomicU64::new(1 << options.run_bits)),
@@ -264,5 +265,35 @@ impl RingBuffer {
         let slots = &*self.shape.slots;
         // The length is a power of two, so this is `run` modulo the length.
         &slots[run as usize & (slots.len() - 1)]
+    }
+}
+
+/// So many percent of the runs, at least one, so that an empty ring always asks for more.
+fn threshold(run_count: u64, percent: u32) -> u64 {
+    (run_count * u64::from(percent) / 100).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_threshold_of_the_largest_ring_does_not_overflow() {
+        assert_eq!(threshold(1 << MAX_CAPACITY_BITS, 99), 531_502_202);
+        assert_eq!(threshold(1 << 26, 50), 1 << 25);
+        assert_eq!(threshold(1, 1), 1);
+    }
+
+    #[test]
+    fn impossible_shapes_are_refused() {
+        let refused = |options: RingOptions| {
+            matches!(RingBuffer::new(options), Err(Error::OptionOutOfRange { .. }))
+        };
+        assert!(refused(RingOptions::new(30, 6)));
+        assert!(refused(RingOptions::new(10, 7)));
+        assert!(refused(RingOptions::new(3, 4)), "a run longer than the ring");
+        assert!(refused(RingOptions::new(10, 6).padding_factor(0)));
+        assert!(refused(RingOptions::new(10, 6).padding_factor(100)));
+        assert!(!refused(RingOptions::new(0, 0)));
     }
 }

@@ -7,8 +7,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
 
-use crate::error::Error;
-
 /// A point in time: milliseconds since 1970-01-01T00:00:00Z, leap seconds not counted.
 ///
 /// It prints as RFC 3339 in UTC and reads RFC 3339 with `Z` or an explicit offset; a date, or a
@@ -20,7 +18,7 @@ use crate::error::Error;
 /// let epoch: Timestamp = "2026-01-01".parse()?;
 /// assert_eq!(epoch, "2026-01-01T08:00:00+08:00".parse()?);
 /// assert_eq!(epoch.to_string(), "2026-01-01T00:00:00Z");
-/// # Ok::<(), uidring::Error>(())
+/// # Ok::<(), uidring::ParseTimeError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
@@ -92,22 +90,29 @@ impl fmt::Display for Timestamp {
     }
 }
 
-impl FromStr for Timestamp {
-    type Err = Error;
+/// The text is no point in time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` is not a time: write a date (2026-01-31) or RFC 3339 \
+     (2026-01-31T12:00:00Z, 2026-01-31T20:00:00+08:00); without an offset it is UTC"
+)]
+pub struct ParseTimeError {
+    text: String,
+}
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+impl FromStr for Timestamp {
+    type Err = ParseTimeError;
+
+    fn from_str(text: &str) -> Result<Self, ParseTimeError> {
         if let Ok(time) = text.parse::<jiff::Timestamp>() {
             return Ok(Self(time.as_millisecond()));
         }
         // A zone in brackets would be read over by the parser of civil times.
-        let civil = match text.parse::<DateTime>() {
-            Ok(civil) if !text.contains('[') => civil,
-            _ => return Err(Error::InvalidTime { text: text.into() }),
-        };
-        match Offset::UTC.to_timestamp(civil) {
-            Ok(time) => Ok(Self(time.as_millisecond())),
-            Err(_) => Err(Error::InvalidTime { text: text.into() }),
-        }
+        let civil = text.parse::<DateTime>().ok().filter(|_| !text.contains('['));
+        civil
+            .and_then(|civil| Offset::UTC.to_timestamp(civil).ok())
+            .map(|time| Self(time.as_millisecond()))
+            .ok_or_else(|| ParseTimeError { text: text.into() })
     }
 }
 

@@ -26,7 +26,7 @@ pub use self::serde::as_string;
 /// use uidring::Uid;
 ///
 /// let uid: Uid = "3125927076831231".parse()?;
-/// assert_eq!(uid.hex().as_str(), "0x000b1b055baf1fff");
+/// assert_eq!(uid.hex().as_str(), "0x000b1b039d021fff");
 /// assert_eq!(Uid::from_base62(uid.base62().as_str())?, uid);
 /// assert_eq!(Uid::from_base32(&uid.base32().to_lowercase())?, uid);
 /// assert_eq!(i64::from(uid), 3_125_927_076_831_231);

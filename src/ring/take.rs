@@ -1,17 +1,10 @@
 //! The takers' side of the ring.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use super::RingBuffer;
 use crate::error::TakeError;
 use crate::sync::Ordering;
-
-/// After so many lost races `try_fill` claims with one addition, which cannot lose.
-const CLAIM_ATTEMPTS: u32 = 4;
-
-/// So many runs `try_fill` claims at a time.
-const FILL_PORTION: u64 = 8;
 
 impl RingBuffer {
     /// Takes the next number, or says at once why there is none. Never waits: in the common case
@@ -33,38 +26,6 @@ impl RingBuffer {
             Some(number) => Ok(number),
             None => self.take_slowly(ticket),
         }
-    }
-
-    /// Takes up to `out.len()` numbers in one claim; returns how many were written to the front of
-    /// `out`. Never waits, and never draws a ticket for which nothing was published, but for a
-    /// race with other takers that it loses four times.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_take`](Self::try_take), if there was not even one.
-    pub fn try_fill(&self, out: &mut [u64]) -> Result<usize, TakeError> {
-        self.try_fill_with(out, |number| number)
-    }
-
-    /// [`try_fill`](Self::try_fill) for any type that is made from a number.
-    #[inline]
-    pub(crate) fn try_fill_with<T>(
-        &self,
-        out: &mut [T],
-        make: impl Fn(u64) -> T,
-    ) -> Result<usize, TakeError> {
-        let mut filled = 0;
-        while filled < out.len() {
-            let wanted = (out.len() - filled) as u64;
-            // In portions: a claimed slot may be overwritten at once, so that a taker should not
-            // have many of them still to read.
-            match self.claim(wanted.min(FILL_PORTION << self.shape.run_bits)) {
-                Ok(tickets) => filled += self.redeem_all(tickets, &mut out[filled..], &make),
-                Err(_) if filled > 0 => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(filled)
     }
 
     /// Sleeps until something may have been published, the ring is closed, or `timeout` is over.
@@ -103,7 +64,8 @@ impl RingBuffer {
             let why = self.why_empty();
             // Acquire: pairs with the Release store of the tail.
             if self.tail.load(Ordering::Acquire) <= run {
-                self.abandon(run, 1);
+                self.counters.abandoned.fetch_add(1, Ordering::Relaxed);
+                self.mark_dry(run);
                 return Err(why);
             }
             // Published between the two looks? If the slot still holds another run, ours was
@@ -119,15 +81,10 @@ impl RingBuffer {
         }
     }
 
-    fn abandon(&self, run: u64, tickets: u64) {
-        self.counters.abandoned.fetch_add(tickets, Ordering::Relaxed);
-        self.mark_dry(run);
-    }
-
     /// Marks the ring as dry up to `run`, which was met unpublished, so that no further ticket is
     /// drawn before it is published, and asks for more.
     #[cold]
-    fn mark_dry(&self, run: u64) {
+    pub(super) fn mark_dry(&self, run: u64) {
         // Relaxed: the mark says nothing of other memory; the maximum keeps a late writer from
         // taking back the mark of a later run.
         self.dry.fetch_max(run + 1, Ordering::Relaxed);
@@ -136,7 +93,7 @@ impl RingBuffer {
 
     /// Looks whether the dry mark is out of date, and takes it down if so.
     #[cold]
-    fn check_dry(&self) -> Result<(), TakeError> {
+    pub(super) fn check_dry(&self) -> Result<(), TakeError> {
         let why = self.why_empty();
         let dry = self.dry.load(Ordering::Relaxed);
         // Acquire: pairs with the Release store of the tail.
@@ -155,79 +112,7 @@ impl RingBuffer {
         dry > self.tail.load(Ordering::Acquire)
     }
 
-    fn why_empty(&self) -> TakeError {
+    pub(super) fn why_empty(&self) -> TakeError {
         self.is_closed().unwrap_or(TakeError::Empty)
-    }
-
-    /// Claims up to `wanted` tickets of published runs. Without any, it claims nothing.
-    fn claim(&self, wanted: u64) -> Result<Range<u64>, TakeError> {
-        if self.dry.load(Ordering::Acquire) != 0 {
-            self.check_dry()?;
-        }
-        let bits = self.shape.run_bits;
-        // Relaxed: as in `draw`. The cursor is read before the tail: read after it, it could have
-        // passed it.
-        let mut cursor = self.cursor.load(Ordering::Relaxed);
-        let mut attempt = 0;
-        let claimed = loop {
-            let why = self.why_empty();
-            let published = (self.tail.load(Ordering::Acquire) << bits).saturating_sub(cursor);
-            let count = wanted.min(published);
-            if count == 0 {
-                // Marked without a ticket, so that waiting is the same for everyone.
-                self.mark_dry(cursor >> bits);
-                return Err(why);
-            }
-            if attempt == CLAIM_ATTEMPTS {
-                let cursor = self.cursor.fetch_add(count, Ordering::Relaxed);
-                break cursor..cursor + count;
-            }
-            match self.cursor.compare_exchange_weak(
-                cursor,
-                cursor + count,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => break cursor..cursor + count,
-                Err(current) => cursor = current,
-            }
-            attempt += 1;
-        };
-        if claimed.start >> bits != claimed.end >> bits {
-            self.announce(claimed.end >> bits);
-        }
-        Ok(claimed)
-    }
-
-    /// Writes the numbers of these tickets; returns how many there were. Tickets that the others
-    /// have lapped are lost; at the first unpublished run the rest is abandoned.
-    fn redeem_all<T>(&self, tickets: Range<u64>, out: &mut [T], make: &impl Fn(u64) -> T) -> usize {
-        let bits = self.shape.run_bits;
-        let mut filled = 0;
-        let mut ticket = tickets.start;
-        while ticket < tickets.end {
-            let run = ticket >> bits;
-            let end = ((run + 1) << bits).min(tickets.end);
-            let count = (end - ticket) as usize;
-            match self.redeem(ticket) {
-                Some(first) => {
-                    for (place, number) in out[filled..filled + count].iter_mut().zip(first..) {
-                        *place = make(number);
-                    }
-                    filled += count;
-                }
-                None if self.tail.load(Ordering::Acquire) <= run => {
-                    self.abandon(run, tickets.end - ticket);
-                    break;
-                }
-                // Published a moment ago, after the first look: look once more.
-                None if self.redeem(ticket).is_some() => continue,
-                None => {
-                    self.counters.lapped.fetch_add(count as u64, Ordering::Relaxed);
-                }
-            }
-            ticket = end;
-        }
-        filled
     }
 }

@@ -1,0 +1,29 @@
+//! The shortest program that is safe to start again and again: the worker id comes from a file
+//! that never hands out the same one twice.
+//!
+//! `cargo run --release --features sqlite --example first_ids`
+
+use std::sync::Arc;
+use std::thread;
+
+use uidring::{CachedUidGenerator, Layout, SqliteWorkerNodes, UidGenerator, WorkerIdAssigner};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let layout = Layout::UID_GENERATOR;
+    let worker_id = SqliteWorkerNodes::in_data_directory()?.assign(&layout)?;
+    let generator =
+        Arc::new(CachedUidGenerator::builder().layout(layout).worker_id(worker_id).build()?);
+
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let generator = Arc::clone(&generator);
+            thread::spawn(move || generator.next_uid())
+        })
+        .collect();
+    for thread in threads {
+        let uid = thread.join().map_err(|_| "a thread panicked")??;
+        let fields = generator.decode(uid)?;
+        println!("{uid} (worker {} at {})", fields.worker_id, fields.timestamp);
+    }
+    Ok(())
+}

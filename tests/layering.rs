@@ -1,0 +1,114 @@
+//! Holds the code to the map of docs/architecture.md: who may import whom, and which outside
+//! parts may be named where.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A room (a file or folder right below `src`) and the rooms that it may import.
+const ROOMS: &[(&str, &[&str])] = &[
+    ("uid", &[]),
+    ("sync", &[]),
+    ("timestamp", &[]),
+    ("error", &["timestamp"]),
+    ("layout", &["error", "timestamp", "uid"]),
+    ("clock", &["sync", "timestamp"]),
+    ("policy", &["clock", "error"]),
+    ("ring", &["error", "policy", "sync"]),
+    ("padding", &["error", "ring", "sync"]),
+    (
+        "generator",
+        &["clock", "error", "layout", "padding", "policy", "ring", "sync", "timestamp", "uid"],
+    ),
+    ("worker", &["clock", "error", "layout"]),
+    ("store", &["clock", "error", "layout", "timestamp", "worker"]),
+    // The program uses the library as any other user does: through `uidring::`.
+    ("cli", &["cli"]),
+];
+
+/// Words and the only rooms that may hold them.
+const RESERVED: &[(&str, &[&str])] = &[
+    ("std::sync::atomic", &["sync"]),
+    ("loom::", &["sync"]),
+    ("SystemTime::now", &["clock"]),
+    ("Instant::now", &["clock"]),
+    (".elapsed()", &["clock"]),
+    ("rusqlite", &["store"]),
+    ("dirs::", &["store"]),
+    ("tokio", &["store", "cli"]),
+    ("clap", &["cli"]),
+    ("indicatif", &["cli"]),
+    ("core_affinity", &["padding"]),
+    ("unsafe ", &[]),
+];
+
+#[test]
+fn rooms_import_only_what_the_map_allows() {
+    let allowed: BTreeMap<_, _> = ROOMS.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for (room, path, code) in source_lines() {
+        let Some(allowed) = allowed.get(room.as_str()) else {
+            panic!("{}: the room `{room}` is not on the map", path.display());
+        };
+        for import in code.split("crate::").skip(1) {
+            let name = import.split(|c: char| !c.is_alphanumeric() && c != '_').next();
+            let name = name.unwrap_or_default();
+            if name != room && !allowed.contains(&name) {
+                wrong.push(format!("{}: {code}", path.display()));
+            }
+        }
+        if code.contains("super::super") {
+            wrong.push(format!("{}: climbs out of sight: {code}", path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "imports against the map:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn outside_parts_stay_in_their_rooms() {
+    let mut wrong = Vec::new();
+    for (room, path, code) in source_lines() {
+        for (word, rooms) in RESERVED {
+            if code.contains(word) && !rooms.contains(&room.as_str()) {
+                let known = EXCEPTIONS.iter().any(|(file, w)| path.ends_with(file) && w == word);
+                if !known {
+                    wrong.push(format!("{}: `{word}` in: {code}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "outside parts in the wrong room:\n{}", wrong.join("\n"));
+}
+
+/// Words that mean something else in these files.
+const EXCEPTIONS: &[(&str, &str)] = &[("policy.rs", ".elapsed()")];
+
+/// Every line of code below `src`, without comments, with its room and file.
+fn source_lines() -> Vec<(String, PathBuf, String)> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut lines = Vec::new();
+    let mut folders = vec![source.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder of sources") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let inside = path.strip_prefix(&source).expect("below src").to_path_buf();
+            let room = match inside.components().next().map(|c| c.as_os_str().to_string_lossy()) {
+                Some(name) if name == "main.rs" => "cli".to_owned(),
+                // The crate's root names every room.
+                Some(name) if name == "lib.rs" => continue,
+                Some(name) => name.trim_end_matches(".rs").to_owned(),
+                None => continue,
+            };
+            let text = fs::read_to_string(&path).expect("a text");
+            for line in text.lines().map(str::trim).filter(|line| !line.starts_with("//")) {
+                lines.push((room.clone(), inside.clone(), line.to_owned()));
+            }
+        }
+    }
+    assert!(lines.len() > 1_000, "the sources were found");
+    lines
+}

@@ -1,0 +1,339 @@
+//! What holds for every layout, every uid and every text, tried on random ones.
+
+use proptest::prelude::*;
+use uidring::{Bits, Decoded, Layout, Tick, Timestamp, Uid};
+
+/// 0000-01-01T00:00:00Z and the last millisecond of the year 9999: the years of RFC 3339.
+const RFC_3339: std::ops::RangeInclusive<i64> = -62_167_219_200_000..=253_402_300_799_999;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_096))]
+
+    #[test]
+    fn fields_come_back((layout, tick, worker_id, sequence) in layout_and_fields()) {
+        let uid = layout.compose(tick, worker_id, sequence).expect("in range");
+        prop_assert!(uid <= layout.max_uid());
+        prop_assert!(i64::from(uid) >= 0);
+        let Decoded { timestamp, .. } = layout.decode(uid).expect("its own uid");
+        let fields = layout.decode(uid).expect("its own uid");
+        prop_assert_eq!((fields.tick, fields.worker_id, fields.sequence), (tick, worker_id, sequence));
+        prop_assert_eq!(timestamp, layout.time_of(tick));
+    }
+
+    #[test]
+    fn every_number_is_the_uid_of_its_fields((layout, number) in layout_and_number()) {
+        let fields = layout.decode(number).expect("not above the maximum");
+        let again = layout.compose(fields.tick, fields.worker_id, fields.sequence);
+        prop_assert_eq!(again.expect("they came from a uid"), number);
+    }
+
+    #[test]
+    fn the_order_of_ticks_is_the_order_of_uids(
+        (layout, tick, worker_id, sequence) in layout_and_fields(),
+    ) {
+        prop_assume!(tick > 0);
+        let uid = layout.compose(tick, worker_id, sequence).expect("in range");
+        let before = layout.compose(tick - 1, layout.max_worker_id(), layout.max_sequence());
+        prop_assert!(before.expect("in range") < uid);
+    }
+
+    /// One bit too many, by any distance: an error, never a uid of another field.
+    #[test]
+    fn fields_out_of_range_are_errors(
+        (layout, tick, worker_id, sequence) in layout_and_fields(),
+        excess in 1_u64..,
+    ) {
+        let above = |max: u64| max.saturating_add(excess);
+        prop_assert!(layout.compose(above(layout.max_tick()), worker_id, sequence).is_err());
+        prop_assert!(layout.compose(tick, above(layout.max_worker_id()), sequence).is_err());
+        prop_assert!(layout.compose(tick, worker_id, above(layout.max_sequence())).is_err());
+        prop_assert!(layout.check_worker_id(above(layout.max_worker_id())).is_err());
+        if let Some(foreign) = Uid::new(above(u64::from(layout.max_uid()))) {
+            prop_assert!(layout.decode(foreign).is_err());
+        }
+    }
+
+    #[test]
+    fn widths_are_possible_or_refused(bits in any_bits(), tick in any_tick(), epoch in any_time()) {
+        let widths = [bits.time, bits.worker, bits.sequence].map(u32::from);
+        let possible = widths.iter().all(|&width| width > 0) && widths.iter().sum::<u32>() <= 63;
+        prop_assert_eq!(Layout::new(bits, tick, epoch).is_ok(), possible);
+        prop_assert_eq!(bits.to_string().parse::<Bits>().expect("its own text"), bits);
+    }
+
+    #[test]
+    fn texts_read_back(uid in any_uid()) {
+        prop_assert_eq!(uid.to_string().parse(), Ok(uid));
+        prop_assert_eq!(uid.to_string(), u64::from(uid).to_string());
+        let hex = uid.hex();
+        prop_assert_eq!(hex.parse(), Ok(uid));
+        prop_assert_eq!(hex.to_uppercase().parse(), Ok(uid));
+        prop_assert_eq!(Uid::from_hex(&hex), Ok(uid));
+        prop_assert_eq!(Uid::from_hex(&hex[2..]), Ok(uid));
+        prop_assert_eq!(Uid::from_base62(&uid.base62()), Ok(uid));
+        prop_assert_eq!(Uid::from_base32(&uid.base32()), Ok(uid));
+        prop_assert_eq!(Uid::from_base32(&uid.base32().to_lowercase()), Ok(uid));
+    }
+
+    #[test]
+    fn texts_sort_like_numbers(a in any_uid(), b in any_uid()) {
+        let order = u64::from(a).cmp(&u64::from(b));
+        prop_assert_eq!(a.cmp(&b), order);
+        prop_assert_eq!(a.hex().as_bytes().cmp(b.hex().as_bytes()), order);
+        prop_assert_eq!(a.base62().as_bytes().cmp(b.base62().as_bytes()), order);
+        prop_assert_eq!(a.base32().as_bytes().cmp(b.base32().as_bytes()), order);
+        // As texts, too: that is how most programs will compare them.
+        prop_assert_eq!(a.hex().to_string().cmp(&b.hex().to_string()), order);
+        prop_assert_eq!(a.base62().cmp(&b.base62()), order);
+        prop_assert_eq!(a.base32().cmp(&b.base32()), order);
+    }
+
+    #[test]
+    fn numbers_are_uids_up_to_63_bits(number in any::<u64>(), signed in any::<i64>()) {
+        prop_assert_eq!(Uid::new(number).is_some(), i64::try_from(number).is_ok());
+        prop_assert_eq!(Uid::try_from(number).is_ok(), i64::try_from(number).is_ok());
+        prop_assert_eq!(Uid::try_from(signed).map(i64::from).ok(), (signed >= 0).then_some(signed));
+    }
+
+    #[test]
+    fn whatever_reads_as_a_uid_is_that_number(text in garbage()) {
+        if let Ok(uid) = text.parse::<Uid>() {
+            let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+            let number = hex.map_or_else(|| text.parse(), |hex| u64::from_str_radix(hex, 16));
+            prop_assert_eq!(number, Ok(u64::from(uid)));
+        }
+        if let Ok(uid) = Uid::from_hex(&text) {
+            let digits = text.to_lowercase();
+            let digits = digits.strip_prefix("0x").unwrap_or(&digits);
+            prop_assert_eq!(significant(digits), significant(&uid.hex()[2..]));
+        }
+        if let Ok(uid) = Uid::from_base62(&text) {
+            prop_assert_eq!(significant(&text), significant(&uid.base62()));
+        }
+        if let Ok(uid) = Uid::from_base32(&text) {
+            let digits = text.to_uppercase().replace(['I', 'L'], "1").replace('O', "0");
+            prop_assert_eq!(significant(&digits), significant(&uid.base32()));
+        }
+    }
+
+    /// Long enough that many of them are above the maximum, which is where digits could wrap.
+    #[test]
+    fn digits_are_a_uid_up_to_63_bits_and_nothing_above(digits in "[0-9]{1,24}") {
+        let number: u128 = digits.parse().expect("24 digits fit");
+        let uid = u64::try_from(number).ok().and_then(Uid::new);
+        prop_assert_eq!(digits.parse::<Uid>().ok(), uid);
+    }
+
+    #[test]
+    fn whatever_reads_as_widths_or_a_time_prints_back(text in garbage()) {
+        if let Ok(bits) = text.parse::<Bits>() {
+            prop_assert_eq!(bits.to_string().parse::<Bits>().expect("its own text"), bits);
+        }
+        if let Ok(time) = text.parse::<Timestamp>() {
+            prop_assert_eq!(time.to_string().parse::<Timestamp>().expect("its own text"), time);
+        }
+    }
+
+    #[test]
+    fn times_of_rfc_3339_read_back(millis in RFC_3339) {
+        let time = Timestamp::from_millis(millis);
+        let text = time.to_string();
+        prop_assert_eq!(text.parse::<Timestamp>().expect("its own text"), time);
+        let date = time.date().to_string();
+        prop_assert!(text.starts_with(&date), "{} of {}", date, text);
+        prop_assert!(date.parse::<Timestamp>().expect("a date") <= time);
+    }
+
+    /// A layout may end in any year, and its errors must be able to say so.
+    #[test]
+    fn every_time_can_be_shown(time in any_time()) {
+        let text = time.to_string();
+        prop_assert!(text.ends_with('Z') && text.contains('T'), "{}", text);
+        prop_assert!(text.is_ascii(), "{}", text);
+        prop_assert!(!time.date().to_string().contains('T'));
+    }
+
+    #[test]
+    fn uids_of_a_range_of_time_are_in_its_range_of_uids(
+        (layout, _, worker_id, sequence) in layout_and_fields(),
+        mut places in [any::<u64>(), any::<u64>(), any::<u64>()],
+    ) {
+        places.sort_unstable();
+        let [from, time, to] = places.map(|place| within_life(&layout, place));
+        let uids = layout.uid_range(from..=to).expect("all of it is within the life");
+        let tick = layout.tick_at(time).expect("within the life");
+        let uid = layout.compose(tick, worker_id, sequence).expect("in range");
+        prop_assert!(uids.contains(&uid), "{uid} of {time} in {uids:?}");
+        // And no wider than whole ticks: the bounds lie in the ticks of the range's ends.
+        let tick_of = |uid| layout.decode(uid).map(|fields| fields.tick).ok();
+        prop_assert_eq!(tick_of(*uids.start()), layout.tick_at(from).ok());
+        prop_assert_eq!(tick_of(*uids.end()), layout.tick_at(to).ok());
+    }
+
+    /// Ranges that begin before the epoch or end after the layout's life, or have nothing of it.
+    #[test]
+    fn ranges_of_any_times_are_cut_to_the_life(
+        (layout, tick, worker_id, sequence) in layout_and_fields(),
+        from in any_time(),
+        to in any_time(),
+    ) {
+        let (from, to) = (from.min(to), from.max(to));
+        let uid = layout.compose(tick, worker_id, sequence).expect("in range");
+        let time = layout.time_of(tick);
+        match layout.uid_range(from..=to) {
+            Some(uids) if (from..=to).contains(&time) => prop_assert!(uids.contains(&uid)),
+            Some(uids) => prop_assert!(uids.start() <= uids.end()),
+            None => prop_assert!(to < layout.epoch() || layout.last_instant() < from),
+        }
+    }
+
+    #[test]
+    fn an_instant_lies_in_its_tick(layout in any_layout(), place in any::<u64>()) {
+        let time = within_life(&layout, place);
+        let tick = layout.tick_at(time).expect("within the life");
+        let into = time.as_millis() - layout.time_of(tick).as_millis();
+        prop_assert!((0..layout.tick().millis()).contains(&into), "{into} ms into tick {tick}");
+    }
+}
+
+/// The ends of the range, which random numbers never meet: a calendar library may stop short.
+#[test]
+fn the_first_and_the_last_times_of_rfc_3339_read_back() {
+    for millis in [*RFC_3339.start(), -1, 0, *RFC_3339.end()] {
+        let time = Timestamp::from_millis(millis);
+        let text = time.to_string();
+        assert_eq!(text.parse::<Timestamp>().ok(), Some(time), "{text}");
+    }
+}
+
+#[cfg(feature = "serde")]
+mod serde_forms {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+    use uidring::{Uid, as_string};
+
+    proptest! {
+        #[test]
+        fn numbers_and_texts_read_back(uid in super::any_uid()) {
+            let json = serde_json::to_string(&uid).expect("a number");
+            prop_assert_eq!(&json, &uid.to_string());
+            prop_assert_eq!(serde_json::from_str::<Uid>(&json).expect("reads"), uid);
+            let text = as_string::serialize(&uid, serde_json::value::Serializer).expect("a text");
+            prop_assert_eq!(&text, &json!(uid.to_string()));
+            for value in [text, json!(u64::from(uid)), json!(uid.hex().as_str())] {
+                prop_assert_eq!(as_string::deserialize(&value).expect("reads"), uid);
+                prop_assert_eq!(serde_json::from_value::<Uid>(value).expect("reads"), uid);
+            }
+        }
+
+        #[test]
+        fn whatever_is_no_uid_is_an_error(number in any::<i64>(), above in (1_u64 << 63)..) {
+            let uid = serde_json::from_value::<Uid>(json!(number)).ok();
+            prop_assert_eq!(uid, Uid::try_from(number).ok());
+            for value in [json!(above), json!(above.to_string()), json!(number as f64), Value::Null] {
+                prop_assert!(serde_json::from_value::<Uid>(value).is_err());
+            }
+        }
+
+        #[test]
+        fn texts_are_read_as_everywhere(text in super::garbage()) {
+            let uid = serde_json::from_value::<Uid>(json!(text)).ok();
+            prop_assert_eq!(uid, text.parse().ok());
+        }
+    }
+}
+
+fn any_tick() -> impl Strategy<Value = Tick> {
+    prop_oneof![Just(Tick::Second), Just(Tick::Millisecond)]
+}
+
+/// Any time there is, and more often one that a person would write.
+fn any_time() -> impl Strategy<Value = Timestamp> {
+    let millis = prop_oneof![
+        any::<i64>(),
+        RFC_3339,
+        Just(i64::MIN),
+        Just(i64::MAX),
+        // Where the years get a fifth digit, and the calendar library ends.
+        253_402_200_000_000_i64..253_402_400_000_000,
+        -377_705_200_000_000_i64..-377_705_000_000_000,
+    ];
+    millis.prop_map(Timestamp::from_millis)
+}
+
+/// Impossible ones too.
+fn any_bits() -> impl Strategy<Value = Bits> {
+    let small = (0..=63_u8, 0..=63_u8, 0..=63_u8);
+    prop_oneof![any::<(u8, u8, u8)>(), small]
+        .prop_map(|(time, worker, sequence)| Bits { time, worker, sequence })
+}
+
+/// All layouts that are possible, half of them with all of the 63 bits.
+fn any_layout() -> impl Strategy<Value = Layout> {
+    let total = prop_oneof![3..=63_u8, Just(63)];
+    let bits = total
+        .prop_flat_map(|total| (Just(total), 1..=total - 2))
+        .prop_flat_map(|(total, time)| (Just(total), Just(time), 1..total - time))
+        .prop_map(|(total, time, worker)| Bits { time, worker, sequence: total - time - worker });
+    // Epochs of RFC 3339, so that the instants of a whole life are not cut to what fits an `i64`
+    // before its 63 bits are used up.
+    (bits, any_tick(), RFC_3339).prop_map(|(bits, tick, epoch)| {
+        Layout::new(bits, tick, Timestamp::from_millis(epoch)).expect("at most 63 bits")
+    })
+}
+
+/// A number from 0 to `max`, the two ends and their neighbours more often than the rest.
+fn up_to(max: u64) -> impl Strategy<Value = u64> {
+    prop_oneof![2 => 0..=max, 1 => Just(0), 1 => Just(max), 1 => Just(max - 1)]
+}
+
+fn layout_and_fields() -> impl Strategy<Value = (Layout, u64, u64, u64)> {
+    any_layout().prop_flat_map(|layout| {
+        let maxima = [layout.max_tick(), layout.max_worker_id(), layout.max_sequence()];
+        let [tick, worker_id, sequence] = maxima.map(up_to);
+        (Just(layout), tick, worker_id, sequence)
+    })
+}
+
+fn layout_and_number() -> impl Strategy<Value = (Layout, Uid)> {
+    any_layout().prop_flat_map(|layout| {
+        let number = up_to(u64::from(layout.max_uid()));
+        (Just(layout), number.prop_map(|number| Uid::new(number).expect("63 bits")))
+    })
+}
+
+/// Of any length in bits, for a plain random number almost always has the full length.
+fn any_uid() -> impl Strategy<Value = Uid> {
+    let number = prop_oneof![
+        (0..=63_u32).prop_flat_map(|bits| 0..=(1_u64 << bits) - 1),
+        up_to(u64::from(Uid::MAX)),
+    ];
+    number.prop_map(|number| Uid::new(number).expect("63 bits"))
+}
+
+/// Any text, and texts that are nearly good ones.
+fn garbage() -> impl Strategy<Value = String> {
+    prop_oneof![
+        any::<String>(),
+        "[0-9]{0,24}",
+        "(0[xX])?[0-9a-fA-Fg]{0,20}",
+        "[0-9A-Za-z]{0,14}",
+        "[ +0-9A-Za-z._-]{0,30}",
+        "\\+?[0-9]{0,4}/[0-9+-]{0,4}/[0-9]{0,4}(/[0-9])?",
+        "[+-]?[0-9]{4,6}-[01][0-9]-[0-3][0-9]([T ][0-2][0-9]:[0-6][0-9](:[0-6][0-9])?)?Z?",
+        "[0-9]{4}-0[1-9]-[0-2][0-9]T[01][0-9]:[0-5][0-9]:[0-6][0-9](\\.[0-9]{0,10})?([Zz]|[+-][0-2][0-9]:?[0-5][0-9])?(\\[[A-Za-z/+]{0,8}\\])?",
+    ]
+}
+
+/// Without the zeros at the front, which do not change a number.
+fn significant(digits: &str) -> &str {
+    digits.trim_start_matches('0')
+}
+
+/// An instant of the layout's life, the later the greater `place` is.
+fn within_life(layout: &Layout, place: u64) -> Timestamp {
+    let (first, last) = (layout.epoch().as_millis(), layout.last_instant().as_millis());
+    let length = i128::from(last) - i128::from(first);
+    let millis = i128::from(first) + length * i128::from(place) / i128::from(u64::MAX);
+    Timestamp::from_millis(i64::try_from(millis).expect("between two of them"))
+}
