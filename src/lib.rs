@@ -24,12 +24,12 @@ pub use crate::generator::{
     UidGenerator,
 };
 pub use crate::layout::{Bits, Decoded, Layout, Tick};
-pub use crate::padding::PadderCore;
+pub use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
 pub use crate::policy::{
     PutDecision, PutHandler, PutPolicy, RejectedPut, RejectedTake, TakeDecision, TakeHandler,
     TakePolicy,
 };
-pub use crate::ring::{RingBuffer, RingOptions, RingStats};
+pub use crate::ring::{Producer, PutError, RingBuffer, RingOptions, RingStats};
 #[cfg(feature = "sqlite")]
 pub use crate::store::sqlite::SqliteWorkerNodes;
 pub use crate::timestamp::{ParseTimeError, Timestamp};

@@ -1,14 +1,16 @@
-//! The padder: the thread that fills a ring, and sleeps when there is nothing to do.
+//! The padder: the thread that fills rings, and sleeps when there is nothing to do.
+
+mod core;
+mod served;
+mod thread;
+
+pub use self::core::PadderCore;
+pub use self::thread::Padder;
 
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
-use core_affinity::CoreId;
-
-use crate::error::Error;
-use crate::ring::{Producer, RingBuffer};
-use crate::sync::{AtomicU64, Ordering};
+use self::served::Served;
+use crate::ring::RingBuffer;
 
 /// Where runs come from.
 pub trait RunSource: Send + 'static {
@@ -25,145 +27,77 @@ impl<F: FnMut() -> Option<u64> + Send + 'static> RunSource for F {
     }
 }
 
-/// The core on which the padder runs.
+/// What a padder does when all its rings are full enough.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PadderCore {
-    /// The last core that this process may use, if it may use more than one.
+pub enum PadderIdle {
+    /// Sleep until a taker finds a ring below its padding factor. It costs no processor time; the
+    /// taker pays for the wake-up, a system call.
     #[default]
-    Last,
-    /// This core, by its number in the operating system.
-    Id(usize),
-    /// Wherever the operating system likes.
-    Unpinned,
+    Sleep,
+    /// Look at the rings again and again, without end. It takes a whole core: for those who have
+    /// one to spare, and want takers never to make a system call.
+    BusyPoll,
 }
 
 /// How a padder runs.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PadderOptions {
     /// The core on which it runs.
     pub core: PadderCore,
-    /// Pads this often, however full the ring is; not at all if unset.
-    pub schedule: Option<Duration>,
+    /// What it does when all its rings are full enough.
+    pub idle: PadderIdle,
 }
 
-/// A running padder. Dropping it closes its ring, stops the thread and waits for it to end.
+impl PadderOptions {
+    /// Sets the core.
+    #[must_use]
+    pub fn core(mut self, core: PadderCore) -> Self {
+        self.core = core;
+        self
+    }
+
+    /// Sets what the padder does when there is nothing to do.
+    #[must_use]
+    pub fn idle(mut self, idle: PadderIdle) -> Self {
+        self.idle = idle;
+        self
+    }
+}
+
+/// A ring that a padder keeps filled. Dropping it closes the ring; the padder goes on if others
+/// need it.
 #[derive(Debug)]
-pub struct Padder {
-    ring: Arc<RingBuffer>,
-    paddings: Arc<AtomicU64>,
-    thread: Option<JoinHandle<()>>,
+pub struct Padding {
+    served: Arc<Served>,
+    // Keeps the padder's thread alive.
+    _padder: Padder,
 }
 
-impl Padder {
-    /// Fills the ring, then starts the thread that keeps it filled.
-    ///
-    /// A source that ends finishes the ring: takers get what is left and then
-    /// [`TakeError::TimeExhausted`](crate::TakeError::TimeExhausted). One that panics closes it.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoSuchCore`] for a core that this process may not use, [`Error::PadderThread`]
-    /// where the operating system starts no thread. That a core which exists refuses the thread
-    /// is no error: it is logged, and the padder runs unpinned.
-    pub fn start(
-        producer: Producer,
-        source: impl RunSource,
-        options: PadderOptions,
-    ) -> Result<Self, Error> {
-        let core = find_core(options.core)?;
-        let ring = Arc::clone(producer.ring());
-        let paddings = Arc::new(AtomicU64::new(0));
-        let mut work = Work { producer, source, ended: false, paddings: Arc::clone(&paddings) };
-        work.pad();
-        let thread = thread::Builder::new()
-            .name("uidring-padder".into())
-            .spawn(move || {
-                pin(core);
-                work.run(options.schedule);
-            })
-            .map_err(Error::PadderThread)?;
-        Ok(Self { ring, paddings, thread: Some(thread) })
+impl Padding {
+    /// The ring.
+    pub fn ring(&self) -> &Arc<RingBuffer> {
+        self.served.ring()
     }
 
-    /// How often the padder has filled the ring, the first time included.
+    /// How often the ring has been padded by the padder, the first filling included.
     pub fn paddings(&self) -> u64 {
-        self.paddings.load(Ordering::Relaxed)
+        self.served.paddings()
+    }
+
+    /// Puts a few runs into the ring in the caller's own thread, unless the padder, or another
+    /// helper, is just at it; returns whether there may be something to take now.
+    ///
+    /// A taker that finds the ring dry need not wait until the operating system lets the padder
+    /// run, which on a busy machine takes thousands of times longer than the runs themselves.
+    #[cold]
+    pub fn help(&self) -> bool {
+        self.served.help()
     }
 }
 
-impl Drop for Padder {
+impl Drop for Padding {
     fn drop(&mut self) {
-        self.ring.close();
-        let Some(thread) = self.thread.take() else { return };
-        // A put handler that held the last reference drops us in the padder's own thread, which
-        // cannot wait for itself; it ends by itself, for the ring is closed.
-        if thread.thread().id() != thread::current().id() {
-            // A panic of the source was reported when it happened.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// What the padder's thread owns.
-struct Work<S> {
-    producer: Producer,
-    source: S,
-    ended: bool,
-    paddings: Arc<AtomicU64>,
-}
-
-impl<S: RunSource> Work<S> {
-    fn pad(&mut self) {
-        self.source.begin();
-        let (source, ended) = (&mut self.source, &mut self.ended);
-        self.producer.publish(|| {
-            let run = source.next_run();
-            *ended = run.is_none();
-            run
-        });
-        self.paddings.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn run(mut self, schedule: Option<Duration>) {
-        while !self.ended && !self.producer.is_closed() {
-            if !self.producer.wait_for_room() {
-                self.producer.wait_for_demand(schedule);
-            }
-            self.pad();
-        }
-        if self.ended {
-            self.producer.finish();
-        }
-    }
-}
-
-/// The core to pin to, if any.
-fn find_core(wanted: PadderCore) -> Result<Option<CoreId>, Error> {
-    // None where the platform does not tell; then only `Id` is an error.
-    let cores = || core_affinity::get_core_ids().unwrap_or_default();
-    match wanted {
-        PadderCore::Unpinned => Ok(None),
-        PadderCore::Last => Ok(match cores().as_slice() {
-            [_, .., last] => Some(*last),
-            _ => None,
-        }),
-        PadderCore::Id(id) => {
-            let cores = cores();
-            match cores.iter().find(|core| core.id == id) {
-                Some(core) => Ok(Some(*core)),
-                None => Err(Error::NoSuchCore {
-                    core: id,
-                    available: cores.iter().map(|core| core.id).collect(),
-                }),
-            }
-        }
-    }
-}
-
-fn pin(core: Option<CoreId>) {
-    let Some(core) = core else { return };
-    if !core_affinity::set_for_current(core) {
-        tracing::warn!(core = core.id, "the padder could not be pinned; it runs unpinned");
+        self.served.ring().close();
     }
 }

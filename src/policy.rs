@@ -180,26 +180,42 @@ impl PutPolicy {
         let since = Stopwatch::start();
         let mut attempts = 1;
         loop {
-            let decision = match self {
-                Self::Discard => PutDecision::Discard,
-                Self::Wait => PutDecision::Retry,
-                Self::Handler(handler) => {
-                    let rejected = RejectedPut { attempts, waited: since.elapsed() };
-                    guarded("put", PutDecision::Discard, || (handler.0)(rejected))
-                }
-            };
-            if decision == PutDecision::Discard {
-                return false;
-            }
-            park(match self {
+            let nap = match self {
+                Self::Discard => return false,
                 Self::Wait => None,
-                _ => Some(Duration::from_millis(1)),
-            });
+                Self::Handler(handler) => match handler.decide(attempts, since.elapsed()) {
+                    PutDecision::Discard => return false,
+                    PutDecision::Retry => Some(RETRY_AFTER),
+                },
+            };
+            park(nap);
             if has_room() {
                 return true;
             }
             attempts = attempts.saturating_add(1);
         }
+    }
+
+    /// For a padder, which has found its ring full, as it does at the end of each padding: when to
+    /// try again, if a handler wants that.
+    pub(crate) fn retry_when_full(&self) -> Option<Duration> {
+        match self {
+            Self::Handler(handler) => match handler.decide(1, Duration::ZERO) {
+                PutDecision::Retry => Some(RETRY_AFTER),
+                PutDecision::Discard => None,
+            },
+            // A ring whose puts wait wakes its padder with every run that is taken.
+            Self::Discard | Self::Wait => None,
+        }
+    }
+}
+
+/// The nap of a put that tries again.
+const RETRY_AFTER: Duration = Duration::from_millis(1);
+
+impl PutHandler {
+    fn decide(&self, attempts: u32, waited: Duration) -> PutDecision {
+        guarded("put", PutDecision::Discard, || (self.0)(RejectedPut { attempts, waited }))
     }
 }
 

@@ -26,19 +26,21 @@ pub struct RingOptions {
     run_bits: u32,
     padding_factor: u32,
     put_policy: PutPolicy,
+    demand: Option<Arc<Event>>,
 }
 
 /// 2^29 uids are 512 MiB of slots.
 pub(crate) const MAX_CAPACITY_BITS: u32 = 29;
 
-/// Runs of 64: longer ones make takes hardly cheaper, and a stalled taker's loss greater.
-pub(crate) const MAX_RUN_BITS: u32 = 6;
+/// Runs of up to 1,024.
+const MAX_RUN_BITS: u32 = 10;
 
 impl RingOptions {
     /// A ring of `2^capacity_bits` numbers (0 to 29) in runs of `2^run_bits` of them, each run in
-    /// a slot of 64 bytes. `run_bits` may be 0 to 6, and not above `capacity_bits`.
+    /// a slot of 64 bytes. `run_bits` may be 0 to 10, and not above `capacity_bits`.
     pub fn new(capacity_bits: u32, run_bits: u32) -> Self {
-        Self { capacity_bits, run_bits, padding_factor: 50, put_policy: PutPolicy::default() }
+        let put_policy = PutPolicy::default();
+        Self { capacity_bits, run_bits, padding_factor: 50, put_policy, demand: None }
     }
 
     /// The percentage of the capacity (1 to 99, 50 if not set) below which takers wake a producer
@@ -54,6 +56,17 @@ impl RingOptions {
     pub fn put_policy(mut self, policy: PutPolicy) -> Self {
         self.put_policy = policy;
         self
+    }
+
+    /// Where the producer waits for demand, if it does so for several rings at once.
+    pub(crate) fn demand(mut self, demand: Arc<Event>) -> Self {
+        self.demand = Some(demand);
+        self
+    }
+
+    /// How many consecutive numbers a run has.
+    pub fn run_length(&self) -> u64 {
+        1 << self.run_bits
     }
 
     /// The memory of the slots, in bytes.
@@ -114,8 +127,8 @@ pub struct RingBuffer {
     shape: CachePadded<Shape>,
     /// Where takers wait for runs.
     runs: Event,
-    /// Where the producer waits for demand.
-    demand: Event,
+    /// Where the producer waits for demand, maybe for that of other rings too.
+    demand: Arc<Event>,
     closed: AtomicU8,
     counters: CachePadded<Counters>,
 }
@@ -173,8 +186,6 @@ impl RingBuffer {
     ///
     /// [`Error::OptionOutOfRange`] for a shape that is not possible, [`Error::OutOfMemory`] where
     /// the memory is not to be had.
-    // The ring is made together with its producer, which shares it.
-    #[expect(clippy::new_ret_no_self)]
     pub fn new(options: RingOptions) -> Result<(Producer, Arc<Self>), Error> {
         options.check()?;
         let run_count = 1_u64 << (options.capacity_bits - options.run_bits);
@@ -201,7 +212,7 @@ impl RingBuffer {
                 put_policy: options.put_policy,
             }),
             runs: Event::default(),
-            demand: Event::default(),
+            demand: options.demand.unwrap_or_default(),
             closed: AtomicU8::new(0),
             counters: CachePadded::default(),
         });
@@ -214,6 +225,7 @@ impl RingBuffer {
     }
 
     /// How many consecutive numbers a run has.
+    #[inline]
     pub fn run_length(&self) -> u64 {
         1 << self.shape.run_bits
     }
@@ -260,6 +272,18 @@ impl RingBuffer {
         self.shape.slots.len() as u64
     }
 
+    /// The place of a ticket in its run.
+    #[inline]
+    fn place(&self, ticket: u64) -> u64 {
+        ticket & (self.run_length() - 1)
+    }
+
+    /// The first ticket of the run after this ticket's.
+    #[inline]
+    fn run_end(&self, ticket: u64) -> u64 {
+        (ticket | (self.run_length() - 1)) + 1
+    }
+
     #[inline]
     fn slot(&self, run: u64) -> &Slot {
         let slots = &*self.shape.slots;
@@ -290,7 +314,7 @@ mod tests {
             matches!(RingBuffer::new(options), Err(Error::OptionOutOfRange { .. }))
         };
         assert!(refused(RingOptions::new(30, 6)));
-        assert!(refused(RingOptions::new(10, 7)));
+        assert!(refused(RingOptions::new(20, 11)));
         assert!(refused(RingOptions::new(3, 4)), "a run longer than the ring");
         assert!(refused(RingOptions::new(10, 6).padding_factor(0)));
         assert!(refused(RingOptions::new(10, 6).padding_factor(100)));

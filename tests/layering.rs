@@ -15,7 +15,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("clock", &["sync", "timestamp"]),
     ("policy", &["clock", "error"]),
     ("ring", &["error", "policy", "sync"]),
-    ("padding", &["error", "ring", "sync"]),
+    ("padding", &["clock", "error", "ring", "sync"]),
     (
         "generator",
         &["clock", "error", "layout", "padding", "policy", "ring", "sync", "timestamp", "uid"],

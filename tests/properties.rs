@@ -1,7 +1,9 @@
 //! What holds for every layout, every uid and every text, tried on random ones.
 
+use std::fmt::Write;
+
 use proptest::prelude::*;
-use uidring::{Bits, Decoded, Layout, Tick, Timestamp, Uid};
+use uidring::{Bits, Layout, ParseUidError, Tick, Timestamp, Uid};
 
 /// 0000-01-01T00:00:00Z and the last millisecond of the year 9999: the years of RFC 3339.
 const RFC_3339: std::ops::RangeInclusive<i64> = -62_167_219_200_000..=253_402_300_799_999;
@@ -14,10 +16,11 @@ proptest! {
         let uid = layout.compose(tick, worker_id, sequence).expect("in range");
         prop_assert!(uid <= layout.max_uid());
         prop_assert!(i64::from(uid) >= 0);
-        let Decoded { timestamp, .. } = layout.decode(uid).expect("its own uid");
         let fields = layout.decode(uid).expect("its own uid");
-        prop_assert_eq!((fields.tick, fields.worker_id, fields.sequence), (tick, worker_id, sequence));
-        prop_assert_eq!(timestamp, layout.time_of(tick));
+        prop_assert_eq!(fields.tick, tick);
+        prop_assert_eq!(fields.worker_id, worker_id);
+        prop_assert_eq!(fields.sequence, sequence);
+        prop_assert_eq!(fields.timestamp, layout.time_of(tick));
     }
 
     #[test]
@@ -31,17 +34,18 @@ proptest! {
     fn the_order_of_ticks_is_the_order_of_uids(
         (layout, tick, worker_id, sequence) in layout_and_fields(),
     ) {
-        prop_assume!(tick > 0);
         let uid = layout.compose(tick, worker_id, sequence).expect("in range");
-        let before = layout.compose(tick - 1, layout.max_worker_id(), layout.max_sequence());
-        prop_assert!(before.expect("in range") < uid);
+        if let Some(before) = tick.checked_sub(1) {
+            let last = layout.compose(before, layout.max_worker_id(), layout.max_sequence());
+            prop_assert!(last.expect("in range") < uid);
+        }
     }
 
     /// One bit too many, by any distance: an error, never a uid of another field.
     #[test]
     fn fields_out_of_range_are_errors(
         (layout, tick, worker_id, sequence) in layout_and_fields(),
-        excess in 1_u64..,
+        excess in prop_oneof![Just(1), 1..=u64::MAX],
     ) {
         let above = |max: u64| max.saturating_add(excess);
         prop_assert!(layout.compose(above(layout.max_tick()), worker_id, sequence).is_err());
@@ -120,8 +124,11 @@ proptest! {
     #[test]
     fn digits_are_a_uid_up_to_63_bits_and_nothing_above(digits in "[0-9]{1,24}") {
         let number: u128 = digits.parse().expect("24 digits fit");
-        let uid = u64::try_from(number).ok().and_then(Uid::new);
-        prop_assert_eq!(digits.parse::<Uid>().ok(), uid);
+        match (digits.parse::<Uid>(), u64::try_from(number).ok().and_then(Uid::new)) {
+            (Ok(uid), expected) => prop_assert_eq!(Some(uid), expected),
+            (Err(ParseUidError::Overflow { .. }), None) => {}
+            (Err(error), _) => prop_assert!(false, "{error}"),
+        }
     }
 
     #[test]
@@ -180,9 +187,12 @@ proptest! {
         let (from, to) = (from.min(to), from.max(to));
         let uid = layout.compose(tick, worker_id, sequence).expect("in range");
         let time = layout.time_of(tick);
+        let in_time = (from..=to).contains(&time) && is_exact(&layout, time);
         match layout.uid_range(from..=to) {
-            Some(uids) if (from..=to).contains(&time) => prop_assert!(uids.contains(&uid)),
-            Some(uids) => prop_assert!(uids.start() <= uids.end()),
+            Some(uids) => {
+                prop_assert!(uids.start() <= uids.end());
+                prop_assert!(!in_time || uids.contains(&uid), "{uid} of {time} in {uids:?}");
+            }
             None => prop_assert!(to < layout.epoch() || layout.last_instant() < from),
         }
     }
@@ -203,6 +213,21 @@ fn the_first_and_the_last_times_of_rfc_3339_read_back() {
         let time = Timestamp::from_millis(millis);
         let text = time.to_string();
         assert_eq!(text.parse::<Timestamp>().ok(), Some(time), "{text}");
+    }
+}
+
+/// The calendar library's first and last second, and the places of the last one in later cycles
+/// of 400 years, to which it is mapped: every millisecond of them can be shown.
+#[test]
+fn the_ends_of_the_calendar_can_be_shown() {
+    const CYCLE: i64 = 146_097 * 86_400_000;
+    let last = "9999-12-30T22:00:00Z".parse().map(Timestamp::as_millis).expect("a time");
+    let first = "-009999-01-02T01:59:59Z".parse().map(Timestamp::as_millis).expect("a time");
+    let seconds = [first, first - CYCLE, last, last + CYCLE, last + 100 * CYCLE];
+    for millis in seconds.into_iter().flat_map(|second| second - 2_000..second + 2_000) {
+        let mut text = String::new();
+        let shown = write!(text, "{}", Timestamp::from_millis(millis));
+        assert!(shown.is_ok() && text.ends_with('Z'), "{millis} ms: {text}");
     }
 }
 
@@ -230,7 +255,8 @@ mod serde_forms {
         fn whatever_is_no_uid_is_an_error(number in any::<i64>(), above in (1_u64 << 63)..) {
             let uid = serde_json::from_value::<Uid>(json!(number)).ok();
             prop_assert_eq!(uid, Uid::try_from(number).ok());
-            for value in [json!(above), json!(above.to_string()), json!(number as f64), Value::Null] {
+            let float = json!(number as f64);
+            for value in [json!(above), json!(above.to_string()), float, Value::Null] {
                 prop_assert!(serde_json::from_value::<Uid>(value).is_err());
             }
         }
@@ -264,8 +290,11 @@ fn any_time() -> impl Strategy<Value = Timestamp> {
 /// Impossible ones too.
 fn any_bits() -> impl Strategy<Value = Bits> {
     let small = (0..=63_u8, 0..=63_u8, 0..=63_u8);
-    prop_oneof![any::<(u8, u8, u8)>(), small]
-        .prop_map(|(time, worker, sequence)| Bits { time, worker, sequence })
+    prop_oneof![any::<(u8, u8, u8)>(), small].prop_map(|(time, worker, sequence)| Bits {
+        time,
+        worker,
+        sequence,
+    })
 }
 
 /// All layouts that are possible, half of them with all of the 63 bits.
@@ -275,11 +304,8 @@ fn any_layout() -> impl Strategy<Value = Layout> {
         .prop_flat_map(|total| (Just(total), 1..=total - 2))
         .prop_flat_map(|(total, time)| (Just(total), Just(time), 1..total - time))
         .prop_map(|(total, time, worker)| Bits { time, worker, sequence: total - time - worker });
-    // Epochs of RFC 3339, so that the instants of a whole life are not cut to what fits an `i64`
-    // before its 63 bits are used up.
-    (bits, any_tick(), RFC_3339).prop_map(|(bits, tick, epoch)| {
-        Layout::new(bits, tick, Timestamp::from_millis(epoch)).expect("at most 63 bits")
-    })
+    (bits, any_tick(), any_time())
+        .prop_map(|(bits, tick, epoch)| Layout::new(bits, tick, epoch).expect("at most 63 bits"))
 }
 
 /// A number from 0 to `max`, the two ends and their neighbours more often than the rest.
@@ -321,19 +347,28 @@ fn garbage() -> impl Strategy<Value = String> {
         "[ +0-9A-Za-z._-]{0,30}",
         "\\+?[0-9]{0,4}/[0-9+-]{0,4}/[0-9]{0,4}(/[0-9])?",
         "[+-]?[0-9]{4,6}-[01][0-9]-[0-3][0-9]([T ][0-2][0-9]:[0-6][0-9](:[0-6][0-9])?)?Z?",
-        "[0-9]{4}-0[1-9]-[0-2][0-9]T[01][0-9]:[0-5][0-9]:[0-6][0-9](\\.[0-9]{0,10})?([Zz]|[+-][0-2][0-9]:?[0-5][0-9])?(\\[[A-Za-z/+]{0,8}\\])?",
+        "[0-9]{4}-0[1-9]-[0-2][0-9]T[01][0-9]:[0-5][0-9]:[0-6][0-9](\\.[0-9]{0,10})?\
+         ([Zz]|[+-][0-2][0-9]:?[0-5][0-9])?(\\[[A-Za-z/+]{0,8}\\])?",
     ]
 }
 
 /// Without the zeros at the front, which do not change a number.
-fn significant(digits: &str) -> &str {
-    digits.trim_start_matches('0')
+fn significant(digits: &str) -> String {
+    digits.trim_start_matches('0').to_owned()
 }
 
-/// An instant of the layout's life, the later the greater `place` is.
+/// Times far from the epoch, or from 1970, are cut to 292 million years: one tick stands for all
+/// that are later.
+fn is_exact(layout: &Layout, time: Timestamp) -> bool {
+    let since_epoch = time.as_millis().checked_sub(layout.epoch().as_millis());
+    since_epoch.is_some() && time.as_millis() < i64::MAX
+}
+
+/// An instant of the layout's life, the later the greater `place` is. It is exact.
 fn within_life(layout: &Layout, place: u64) -> Timestamp {
-    let (first, last) = (layout.epoch().as_millis(), layout.last_instant().as_millis());
-    let length = i128::from(last) - i128::from(first);
-    let millis = i128::from(first) + length * i128::from(place) / i128::from(u64::MAX);
-    Timestamp::from_millis(i64::try_from(millis).expect("between two of them"))
+    let length = layout.remaining_life(layout.epoch()).as_millis();
+    let length = length.min(u128::from(i64::MAX.cast_unsigned()));
+    let offset = length * u128::from(place) / u128::from(u64::MAX);
+    let millis = i128::from(layout.epoch().as_millis()) + offset.cast_signed();
+    Timestamp::from_millis(i64::try_from(millis).expect("not after the last instant"))
 }

@@ -6,10 +6,9 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::padding::{Padder, PadderOptions};
 use uidring::{
-    Bits, CachedUidGenerator, Layout, ManualClock, PutPolicy, RingBuffer, RingOptions,
-    TakeDecision, TakeError, TakePolicy, Tick, Timestamp, Uid, UidGenerator,
+    Bits, CachedUidGenerator, Layout, ManualClock, Padder, PadderOptions, PutPolicy, RingBuffer,
+    RingOptions, TakeDecision, TakeError, TakePolicy, Tick, Timestamp, Uid, UidGenerator,
 };
 
 /// 1,024 uids a tick, so that the ring holds 8 ticks.
@@ -63,7 +62,6 @@ fn two_takers_never_both_get_the_last_uid() {
 /// Every take below the threshold queued another padding task: 14 million of them.
 #[test]
 fn takes_below_the_threshold_queue_nothing() {
-    let (producer, ring) = RingBuffer::new(RingOptions::new(10, 0)).expect("possible");
     let open = Arc::new(AtomicBool::new(true));
     let gate = Arc::clone(&open);
     let mut next = 0;
@@ -74,9 +72,11 @@ fn takes_below_the_threshold_queue_nothing() {
         next += 1;
         Some(next)
     };
-    let padder = Padder::start(producer, source, PadderOptions::default()).expect("starts");
+    let padder = Padder::start(PadderOptions::default()).expect("starts");
+    let padding = padder.serve(RingOptions::new(10, 0), source, None).expect("possible");
+    let ring = padding.ring();
     open.store(false, Ordering::Release);
-    let before = padder.paddings();
+    let before = padding.paddings();
     // All of these are below the threshold once half is gone; the padder is stuck meanwhile.
     for _ in 0..1_024 {
         ring.try_take().expect("a full ring");
@@ -87,7 +87,7 @@ fn takes_below_the_threshold_queue_nothing() {
     open.store(true, Ordering::Release);
     wait_until("the padder goes on", || ring.stats().available == 1_024);
     thread::sleep(Duration::from_millis(20));
-    assert!(padder.paddings() - before <= 2, "{} paddings", padder.paddings() - before);
+    assert!(padding.paddings() - before <= 2, "{} paddings", padding.paddings() - before);
 }
 
 /// A take failed even when its reject handler had the ring refilled.
@@ -121,8 +121,8 @@ fn no_uid_of_a_tick_is_dropped_because_the_ring_was_full() {
         .build()
         .expect("builds");
     let mut expected = 0;
-    // Five times the ring, in portions that are no multiple of anything.
-    while expected < 5 * 8 * 1_024 {
+    // Until the ring has been full several times, in portions that are no multiple of anything.
+    while generator.stats().paddings < 5 || expected < 5 * 8 * 1_024 {
         let mut uids = vec![Uid::default(); 777];
         generator.fill(&mut uids).expect("waits");
         for uid in uids {
@@ -131,7 +131,6 @@ fn no_uid_of_a_tick_is_dropped_because_the_ring_was_full() {
             expected += 1;
         }
     }
-    assert!(generator.stats().paddings > 3, "the ring was full several times");
 }
 
 /// Uids turned negative when the seconds no longer fitted their field.

@@ -101,21 +101,21 @@ fn seven_million_by_threads() {
 
 #[test]
 fn smallest_ring_waiting() {
-    take_serially(smallest_ring(TakePolicy::Wait), 300_000);
-    take_by_threads(smallest_ring(TakePolicy::Wait), 300_000);
+    take_serially(smallest_ring(TakePolicy::Wait), 1_000_000);
+    take_by_threads(smallest_ring(TakePolicy::Wait), 1_000_000);
 }
 
 #[test]
 fn smallest_ring_with_a_deadline() {
     let policy = TakePolicy::WaitFor(Duration::from_micros(50));
-    take_serially(smallest_ring(policy.clone()), 300_000);
-    take_by_threads(smallest_ring(policy), 300_000);
+    take_serially(smallest_ring(policy.clone()), 1_000_000);
+    take_by_threads(smallest_ring(policy), 1_000_000);
 }
 
 #[test]
 fn smallest_ring_rejecting() {
-    take_serially(smallest_ring(TakePolicy::Reject), 300_000);
-    take_by_threads(smallest_ring(TakePolicy::Reject), 300_000);
+    take_serially(smallest_ring(TakePolicy::Reject), 1_000_000);
+    take_by_threads(smallest_ring(TakePolicy::Reject), 1_000_000);
 }
 
 #[test]
@@ -124,6 +124,6 @@ fn smallest_ring_with_a_handler() {
         ..100 => TakeDecision::Retry,
         _ => TakeDecision::GiveUp,
     });
-    take_serially(smallest_ring(policy.clone()), 300_000);
-    take_by_threads(smallest_ring(policy), 300_000);
+    take_serially(smallest_ring(policy.clone()), 1_000_000);
+    take_by_threads(smallest_ring(policy), 1_000_000);
 }

@@ -9,9 +9,9 @@ use super::ticks::TickRuns;
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, TakeError};
 use crate::layout::Layout;
-use crate::padding::{Padder, PadderCore, PadderOptions};
+use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions, Padding};
 use crate::policy::{PutPolicy, TakePolicy};
-use crate::ring::{MAX_CAPACITY_BITS, MAX_RUN_BITS, RingBuffer, RingOptions, RingStats};
+use crate::ring::{MAX_CAPACITY_BITS, RingBuffer, RingOptions, RingStats};
 use crate::uid::Uid;
 
 /// Hands out uids from a ring that a thread of its own, the padder, keeps filled.
@@ -42,7 +42,7 @@ pub struct CachedUidGenerator {
     take_policy: TakePolicy,
     layout: Layout,
     worker_id: u64,
-    padder: Padder,
+    padding: Padding,
 }
 
 impl CachedUidGenerator {
@@ -52,21 +52,43 @@ impl CachedUidGenerator {
         CachedBuilder::default()
     }
 
+    /// Tries once more after an error, if that was for want of runs and this thread could make
+    /// some.
+    #[cold]
+    fn help_and_try<T>(
+        &self,
+        error: TakeError,
+        again: impl FnOnce(&RingBuffer) -> Result<T, TakeError>,
+    ) -> Result<T, TakeError> {
+        if error == TakeError::Empty && self.padding.help() {
+            again(&self.ring)
+        } else {
+            Err(error)
+        }
+    }
+
     /// A look at the generator.
     pub fn stats(&self) -> CachedStats {
-        CachedStats { ring: self.ring.stats(), paddings: self.padder.paddings() }
+        CachedStats { ring: self.ring.stats(), paddings: self.padding.paddings() }
     }
 }
 
 impl UidGenerator for CachedUidGenerator {
     #[inline]
     fn try_next_uid(&self) -> Result<Uid, TakeError> {
-        self.ring.try_take().map(Uid::from_layout)
+        match self.ring.try_take() {
+            Ok(number) => Ok(Uid::from_layout(number)),
+            Err(error) => self.help_and_try(error, RingBuffer::try_take).map(Uid::from_layout),
+        }
     }
 
-    #[inline]
     fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError> {
-        self.ring.try_fill_with(out, Uid::from_layout)
+        match self.ring.try_fill_with(out, Uid::from_layout) {
+            Err(error) => {
+                self.help_and_try(error, |ring| ring.try_fill_with(out, Uid::from_layout))
+            }
+            done => done,
+        }
     }
 
     fn wait(&self, timeout: Option<Duration>) {
@@ -104,7 +126,9 @@ pub struct CachedBuilder {
     start_after: Option<Uid>,
     boost_power: u32,
     padding_factor: u32,
-    padder: PadderOptions,
+    padder: Option<Padder>,
+    padder_options: PadderOptions,
+    schedule: Option<Duration>,
     take_policy: TakePolicy,
     put_policy: PutPolicy,
     clock: Arc<dyn Clock>,
@@ -118,7 +142,9 @@ impl Default for CachedBuilder {
             start_after: None,
             boost_power: 3,
             padding_factor: 50,
-            padder: PadderOptions::default(),
+            padder: None,
+            padder_options: PadderOptions::default(),
+            schedule: None,
             take_policy: TakePolicy::default(),
             put_policy: PutPolicy::default(),
             clock: Arc::new(SystemClock),
@@ -171,7 +197,7 @@ impl CachedBuilder {
     /// Pads this often too, however full the ring is; not if not set.
     #[must_use]
     pub fn schedule(mut self, interval: Duration) -> Self {
-        self.padder.schedule = Some(interval);
+        self.schedule = Some(interval);
         self
     }
 
@@ -179,7 +205,22 @@ impl CachedBuilder {
     /// when pinning helps and when it harms.
     #[must_use]
     pub fn padder_core(mut self, core: PadderCore) -> Self {
-        self.padder.core = core;
+        self.padder_options.core = core;
+        self
+    }
+
+    /// What the padder does when the ring is full enough; it sleeps if not set.
+    #[must_use]
+    pub fn padder_idle(mut self, idle: PadderIdle) -> Self {
+        self.padder_options.idle = idle;
+        self
+    }
+
+    /// A padder that serves other generators too; one of its own if not set. Its own core and
+    /// idling then count, not those set here.
+    #[must_use]
+    pub fn padder(mut self, padder: &Padder) -> Self {
+        self.padder = Some(padder.clone());
         self
     }
 
@@ -226,12 +267,16 @@ impl CachedBuilder {
             .padding_factor(self.padding_factor)
             .put_policy(self.put_policy);
         let (worker_id, position) = start(&layout, self.worker_id, self.start_after, &*clock)?;
-        let (producer, ring) = RingBuffer::new(options)?;
-        let source = TickRuns::new(layout, worker_id, clock, ring.run_length(), position);
-        let padder = Padder::start(producer, source, self.padder)?;
+        let padder = match self.padder {
+            Some(padder) => padder,
+            None => Padder::start(self.padder_options)?,
+        };
+        let source = TickRuns::new(layout, worker_id, clock, options.run_length(), position);
+        let padding = padder.serve(options, source, self.schedule)?;
+        let ring = Arc::clone(padding.ring());
         let take_policy = self.take_policy;
         tracing::debug!(worker_id, capacity = ring.capacity(), "generator started");
-        Ok(CachedUidGenerator { ring, take_policy, layout, worker_id, padder })
+        Ok(CachedUidGenerator { ring, take_policy, layout, worker_id, padding })
     }
 }
 
@@ -246,13 +291,16 @@ impl CachedUidGenerator {
     }
 }
 
+/// Runs of 64 where a tick has so many uids; docs/ring-buffer.md says why.
+const RUN_BITS: u32 = 6;
+
 fn ring_options(layout: &Layout, boost_power: u32) -> Result<RingOptions, Error> {
     if boost_power > 16 {
         let value = boost_power.into();
         return Err(Error::OptionOutOfRange { option: "boost_power", value, min: 0, max: 16 });
     }
     let sequence_bits = layout.bits().sequence;
-    let run_bits = MAX_RUN_BITS.min(sequence_bits.into());
+    let run_bits = RUN_BITS.min(sequence_bits.into());
     let capacity_bits = u32::from(sequence_bits) + boost_power;
     if capacity_bits > MAX_CAPACITY_BITS {
         let memory = 64_u128 << (capacity_bits - run_bits);

@@ -1,5 +1,7 @@
 //! Taking many numbers at once.
 
+use std::ops::Range;
+
 use super::RingBuffer;
 use crate::error::TakeError;
 use crate::sync::Ordering;
@@ -42,28 +44,66 @@ impl RingBuffer {
     }
 
     fn fill_portion<T>(&self, out: &mut [T], make: &impl Fn(u64) -> T) -> Result<usize, TakeError> {
+        let mut firsts = [0; PORTION];
+        let Some(tickets) = self.claim(out.len() as u64, &mut firsts)? else {
+            out[0] = make(self.try_take()?);
+            return Ok(1);
+        };
+        let mut ticket = tickets.start;
+        let mut places = out.iter_mut();
+        for first in firsts {
+            if ticket == tickets.end {
+                break;
+            }
+            let run_end = self.run_end(ticket).min(tickets.end);
+            let numbers = first + self.place(ticket)..;
+            for (number, place) in numbers.zip(places.by_ref().take((run_end - ticket) as usize)) {
+                *place = make(number);
+            }
+            ticket = run_end;
+        }
+        Ok((tickets.end - tickets.start) as usize)
+    }
+
+    /// Takes what is left of the present run, for a taker that then counts for itself: at least
+    /// one number, and at most a run's length. Never waits.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_take`](Self::try_take).
+    pub fn try_lease(&self) -> Result<Range<u64>, TakeError> {
+        let mut first = [0];
+        match self.claim(u64::MAX, &mut first)? {
+            Some(tickets) => {
+                let number = first[0] + self.place(tickets.start);
+                Ok(number..number + (tickets.end - tickets.start))
+            }
+            None => self.try_take().map(|number| number..number + 1),
+        }
+    }
+
+    /// Claims the tickets of up to `wanted` numbers, of as many published runs as `firsts` has
+    /// places, and writes the first numbers of these runs there. `None` after too many lost races.
+    fn claim(&self, wanted: u64, firsts: &mut [u64]) -> Result<Option<Range<u64>>, TakeError> {
         // Acquire: as in `try_take`.
         if self.dry.load(Ordering::Acquire) != 0 {
             self.check_dry()?;
         }
-        let bits = self.shape.run_bits;
-        let mut firsts = [0; PORTION];
         for _ in 0..ATTEMPTS {
             // Relaxed: the cursor orders nothing; each slot is ordered by its own flag.
             let cursor = self.cursor.load(Ordering::Relaxed);
-            let run = cursor >> bits;
-            let wanted = cursor + out.len() as u64;
-            let mut end = run << bits;
+            let run = cursor >> self.shape.run_bits;
+            let wanted_end = cursor.saturating_add(wanted);
+            let mut end = cursor;
             for (first, run) in firsts.iter_mut().zip(run..) {
-                if end >= wanted {
+                if end >= wanted_end {
                     break;
                 }
                 let Some(number) = self.slot(run).read(run) else { break };
                 *first = number;
-                end = (run + 1) << bits;
+                end = self.run_end(end);
             }
-            let end = end.min(wanted);
-            if end <= cursor {
+            if end == cursor {
                 // Before the tail, as in `take_slowly`.
                 let why = self.why_empty();
                 if self.tail.load(Ordering::Acquire) <= run {
@@ -73,44 +113,18 @@ impl RingBuffer {
                 // Published since, or the others have moved the cursor on.
                 continue;
             }
+            let end = end.min(wanted_end);
             // Relaxed: what was read is what these runs hold, whatever comes after; all that is
             // left to know is that nobody else has drawn their tickets.
             let claim =
                 self.cursor.compare_exchange(cursor, end, Ordering::Relaxed, Ordering::Relaxed);
             if claim.is_ok() {
-                if end >> bits != run {
-                    self.announce(end >> bits);
+                if end >> self.shape.run_bits != run {
+                    self.announce(end >> self.shape.run_bits);
                 }
-                return Ok(self.write(cursor, end, &firsts, out, make));
+                return Ok(Some(cursor..end));
             }
         }
-        out[0] = make(self.try_take()?);
-        Ok(1)
-    }
-
-    /// Writes the numbers of the tickets from `cursor` to `end`, whose runs begin with `firsts`.
-    fn write<T>(
-        &self,
-        cursor: u64,
-        end: u64,
-        firsts: &[u64; PORTION],
-        out: &mut [T],
-        make: &impl Fn(u64) -> T,
-    ) -> usize {
-        let bits = self.shape.run_bits;
-        let mut ticket = cursor;
-        let mut places = out.iter_mut();
-        for first in firsts {
-            if ticket == end {
-                break;
-            }
-            let run_end = (((ticket >> bits) + 1) << bits).min(end);
-            let numbers = first + (ticket & (self.run_length() - 1))..;
-            for (number, place) in numbers.zip(places.by_ref().take((run_end - ticket) as usize)) {
-                *place = make(number);
-            }
-            ticket = run_end;
-        }
-        (end - cursor) as usize
+        Ok(None)
     }
 }

@@ -74,7 +74,8 @@ impl Producer {
         }
     }
 
-    fn publish_batch(&mut self, source: &mut impl FnMut() -> Option<u64>) -> u64 {
+    /// [`publish`](Self::publish) for a few runs at the most.
+    pub(crate) fn publish_batch(&mut self, mut source: impl FnMut() -> Option<u64>) -> u64 {
         if self.ring.is_closed().is_some() {
             return 0;
         }
@@ -108,7 +109,7 @@ impl Producer {
     }
 
     /// Does what the put policy says about a full ring; returns whether there is room now.
-    pub(crate) fn wait_for_room(&self) -> bool {
+    fn wait_for_room(&self) -> bool {
         let has_room = || {
             let (start, end) = self.room();
             start < end
@@ -123,13 +124,20 @@ impl Producer {
         ) && !gone()
     }
 
+    /// Throws away what is published and not yet taken; returns how many numbers that was. Takes
+    /// that run meanwhile get either a number or a new ticket behind all that was thrown away, so
+    /// that order holds.
+    pub fn discard(&mut self) -> u64 {
+        let end = self.tail << self.ring.shape.run_bits;
+        // Relaxed: as in a take, each ticket leaves the cursor once, which is all it takes.
+        let cursor = self.ring.cursor.fetch_max(end, Ordering::Relaxed);
+        end.saturating_sub(cursor)
+    }
+
     /// Sleeps until less is left in the ring than the padding factor asks for, the ring is closed,
     /// or `timeout` is over. Takers wake the producer; it does not spin.
     pub fn wait_for_demand(&mut self, timeout: Option<Duration>) {
-        let ring = &self.ring;
-        ring.demand.wait(timeout, || {
-            ring.is_closed().is_some() || ring.runs_left(self.tail) < ring.shape.threshold
-        });
+        self.ring.demand.wait(timeout, || self.ring.wants_runs());
     }
 
     /// Whether the ring has been closed, by its owner or by this producer.
@@ -151,9 +159,20 @@ impl Drop for Producer {
 }
 
 impl RingBuffer {
-    fn runs_left(&self, tail: u64) -> u64 {
-        // Relaxed: `demand.wait` has a SeqCst fence before it asks.
-        tail.saturating_sub(self.cursor.load(Ordering::Relaxed) >> self.shape.run_bits)
+    /// Whether the producer has something to do: less is left than the padding factor asks for, or
+    /// the ring is closed.
+    pub(crate) fn wants_runs(&self) -> bool {
+        // Relaxed: the producer that is about to sleep passes the eventcount's SeqCst fence first,
+        // and of the tail it knows its own stores.
+        let run = self.cursor.load(Ordering::Relaxed) >> self.shape.run_bits;
+        let tail = self.tail.load(Ordering::Relaxed);
+        tail.saturating_sub(run) < self.shape.threshold || self.is_closed().is_some()
+    }
+
+    /// For a padder that has filled the ring: asks the put policy's handler, if there is one, and
+    /// says when to pad again if that is not to wait for the takers' demand.
+    pub(crate) fn full_again(&self) -> Option<Duration> {
+        self.shape.put_policy.retry_when_full()
     }
 
     /// Wakes the producer if the ring is below its threshold; `run` is the first run with a ticket

@@ -39,8 +39,7 @@ impl RingBuffer {
         // Relaxed: each ticket comes out of this addition once, which needs no more than the
         // order of the cursor's own values; what was published is ordered by the slot's flag.
         let ticket = self.cursor.fetch_add(1, Ordering::Relaxed);
-        let place_mask = (1 << self.shape.run_bits) - 1;
-        if ticket & place_mask == place_mask {
+        if self.run_end(ticket) == ticket + 1 {
             self.announce((ticket >> self.shape.run_bits) + 1);
         }
         ticket
@@ -50,8 +49,7 @@ impl RingBuffer {
     #[inline]
     fn redeem(&self, ticket: u64) -> Option<u64> {
         let run = ticket >> self.shape.run_bits;
-        let place = ticket & ((1 << self.shape.run_bits) - 1);
-        self.slot(run).read(run).map(|first| first + place)
+        self.slot(run).read(run).map(|first| first + self.place(ticket))
     }
 
     /// Goes on with a ticket whose run was not there.

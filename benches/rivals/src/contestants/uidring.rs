@@ -1,0 +1,90 @@
+//! uidring itself, with the settings it has when nothing is set.
+
+use uidring::{
+    Bits, CachedUidGenerator, DefaultUidGenerator, Layout, Tick, Timestamp, Uid, UidGenerator,
+};
+
+use super::{Field, Shape};
+use crate::promise::Promise::Increasing;
+use crate::ticker::{EPOCH_MILLIS, Ticker};
+use crate::work::{FILL, Work, bulk, pair, single};
+
+pub const CACHED: &str = "uidring CachedUidGenerator";
+pub const CACHED_FILL: &str = "uidring CachedUidGenerator fill";
+pub const LOCAL: &str = "uidring local";
+
+const DEFAULTS: &str = "default layout and ring; no cap: it borrows ticks of the future";
+const CLOCKED: &str = "38/1/24 in ms: at most 16,777,216 ids per ms; its clock, read per call";
+const TICKED: &str = "as before, with the ticker clock";
+
+/// A waiting take fails only when the layout's time is over.
+const IN_TIME: &str = "the layout's time is not over";
+
+fn cached() -> CachedUidGenerator {
+    // Each generator lives alone, and its uids are compared with no other's.
+    CachedUidGenerator::builder().worker_id(1).build().expect("the defaults are possible")
+}
+
+fn clocked(ticker: Option<Ticker>) -> DefaultUidGenerator {
+    let epoch = Timestamp::from_millis(EPOCH_MILLIS.cast_signed());
+    let bits = Bits { time: 38, worker: 1, sequence: 24 };
+    let layout = Layout::new(bits, Tick::Millisecond, epoch).expect("63 bits");
+    let builder = DefaultUidGenerator::builder().layout(layout).worker_id(1);
+    match ticker {
+        Some(ticker) => builder.clock(ticker),
+        None => builder,
+    }
+    .build()
+    .expect("the present is within the layout")
+}
+
+#[inline]
+fn next(generator: &impl UidGenerator) -> Uid {
+    generator.next_uid().expect(IN_TIME)
+}
+
+fn fill(generator: impl UidGenerator + 'static) -> Work {
+    bulk((generator, Box::new([Uid::default(); FILL])), Increasing, |(generator, out)| {
+        generator.fill(&mut out[..]).expect(IN_TIME);
+        &out[..]
+    })
+}
+
+/// PLUG-IN POINT, the only one: once there is a form for one thread, the marked line becomes
+/// `let local = generator.local();`, and the note in `enter` goes.
+fn local() -> Work {
+    // Leaked, so that a local form may borrow from it. When this is over, its padder sleeps.
+    let generator: &'static CachedUidGenerator = Box::leak(Box::new(cached()));
+    let local = generator; // PLUG IN HERE
+    single(local, Increasing, |local| local.next_uid().expect(IN_TIME))
+}
+
+pub fn enter(shape: Shape, field: &mut Field) {
+    const CLOCKED_NAME: &str = "uidring DefaultUidGenerator";
+    const TICKED_NAME: &str = "uidring DefaultUidGenerator; ticker clock";
+    match shape {
+        Shape::Single => {
+            field.add(CACHED, DEFAULTS, || single(cached(), Increasing, |shared| next(shared)));
+            field.add(CLOCKED_NAME, CLOCKED, || {
+                single(clocked(None), Increasing, |shared| next(shared))
+            });
+            field.add(TICKED_NAME, TICKED, || {
+                single(clocked(Some(Ticker::start())), Increasing, |shared| next(shared))
+            });
+        }
+        Shape::Pair => {
+            field.add(CACHED, DEFAULTS, || pair(cached(), Increasing, next));
+            field.add(CLOCKED_NAME, CLOCKED, || pair(clocked(None), Increasing, next));
+            field.add(TICKED_NAME, TICKED, || {
+                pair(clocked(Some(Ticker::start())), Increasing, next)
+            });
+        }
+        Shape::Bulk => {
+            field.add(CACHED_FILL, DEFAULTS, || fill(cached()));
+            field.add("uidring DefaultUidGenerator fill", CLOCKED, || fill(clocked(None)));
+        }
+        Shape::Local => {
+            field.add(LOCAL, "the shared CachedUidGenerator: no local form is plugged in", local);
+        }
+    }
+}

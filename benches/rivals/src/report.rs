@@ -1,0 +1,108 @@
+//! What is printed: the machine, the tables, the raw data.
+
+use std::fs;
+use std::io::{self, Write};
+use std::thread;
+
+use crate::contestants::Shape;
+use crate::measure::{Measured, summarise};
+
+/// The packages whose versions a reader wants to know.
+const PACKAGES: [&str; 10] = [
+    "uidring",
+    "crossbeam-queue",
+    "crossbeam-utils",
+    "ferroid",
+    "idgenerator",
+    "parking_lot",
+    "rs-snowflake",
+    "snowflake_me",
+    "ulid",
+    "uuid",
+];
+
+/// Where and when, and what against what.
+pub fn header(out: &mut impl Write) -> io::Result<()> {
+    let cpu = fs::read_to_string("/proc/cpuinfo").ok();
+    let cpu = cpu.as_deref().and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("model name"))?;
+        Some(line.split_once(':')?.1.trim())
+    });
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").ok();
+    let cores = thread::available_parallelism().map_or(0, usize::from);
+    writeln!(
+        out,
+        "{}, {cores} cores, {} {}",
+        cpu.unwrap_or("unknown CPU"),
+        std::env::consts::OS,
+        kernel.as_deref().map_or("", str::trim)
+    )?;
+    writeln!(out, "{}", jiff::Timestamp::now().strftime("%Y-%m-%d (UTC)"))?;
+    let versions: Vec<_> =
+        PACKAGES.iter().map(|name| format!("{name} {}", version(name))).collect();
+    writeln!(out, "{}", versions.join(", "))
+}
+
+/// The version that this program was built with. Where the lock file has several, the last one is
+/// the newest, which is ours.
+fn version(package: &str) -> &'static str {
+    let lock = include_str!("../Cargo.lock");
+    let name = format!("name = \"{package}\"");
+    let mut lines = lock.lines();
+    let mut version = "?";
+    while lines.by_ref().any(|line| line == name) {
+        let line = lines.next().unwrap_or_default();
+        version = line.trim_start_matches("version = ").trim_matches('"');
+    }
+    version
+}
+
+/// A shape's table.
+pub fn table(
+    out: &mut impl Write,
+    shape: Shape,
+    all: &[Measured],
+    skipped: &[(&str, &str)],
+) -> io::Result<()> {
+    writeln!(out, "\n## {}: {}\n", shape.name(), shape.title())?;
+    writeln!(
+        out,
+        "| contestant | ns/id | M ids/s | time ÷ fetch_add | time ÷ uidring | notes and caps |"
+    )?;
+    writeln!(out, "|---|---:|---:|---:|---:|---|")?;
+    for one in all {
+        let summary = summarise(all, one, shape.uidring());
+        writeln!(
+            out,
+            "| {} | {:.3} | {:.1} | {:.2} | {:.2} | {} |",
+            one.name,
+            summary.nanos_per_id,
+            1_000.0 / summary.nanos_per_id,
+            summary.to_reference,
+            summary.to_uidring,
+            one.note
+        )?;
+    }
+    if !skipped.is_empty() {
+        writeln!(out, "\nNot in this shape:\n")?;
+    }
+    for (name, reason) in skipped {
+        writeln!(out, "- {name}: {reason}")?;
+    }
+    out.flush()
+}
+
+pub fn raw_header(out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "shape,contestant,round,ids,nanoseconds")
+}
+
+/// Every run of a shape. Names have no comma and no quote, so they need no quoting.
+pub fn raw(out: &mut impl Write, shape: Shape, all: &[Measured]) -> io::Result<()> {
+    for one in all {
+        for (round, run) in one.runs.iter().enumerate() {
+            let nanos = run.elapsed.as_nanos();
+            writeln!(out, "{},{},{round},{},{nanos}", shape.name(), one.name, run.ids)?;
+        }
+    }
+    out.flush()
+}

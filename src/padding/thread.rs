@@ -1,0 +1,155 @@
+//! The padder's thread.
+
+use std::hint;
+use std::sync::{Arc, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::served::Served;
+use super::{PadderIdle, PadderOptions, Padding, RunSource, core};
+use crate::error::Error;
+use crate::ring::{RingBuffer, RingOptions};
+use crate::sync::{AtomicBool, Event, Mutex, Ordering};
+
+/// A thread that keeps rings filled: one ring, or all of a process's. Clones are handles to the
+/// same thread, which ends when the last handle, and the last ring that it serves, is dropped.
+///
+/// ```
+/// use uidring::{CachedUidGenerator, UidGenerator};
+/// use uidring::padding::{Padder, PadderOptions};
+///
+/// let padder = Padder::start(PadderOptions::default())?;
+/// let builder = |worker_id| CachedUidGenerator::builder().worker_id(worker_id).padder(&padder);
+/// let orders = builder(1).build()?;
+/// let customers = builder(2).build()?;
+/// println!("{} {}", orders.next_uid()?, customers.next_uid()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Padder(Arc<Handle>);
+
+#[derive(Debug)]
+struct Handle {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread and its handles share.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Rings that the thread does not know of yet.
+    arrivals: Mutex<Vec<Arc<Served>>>,
+    arrived: AtomicBool,
+    stopped: AtomicBool,
+    /// Where the thread sleeps, and where the takers of all its rings wake it.
+    demand: Arc<Event>,
+}
+
+impl Padder {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchCore`] for a core that this process may not use, [`Error::PadderThread`]
+    /// where the operating system starts no thread. That a core which exists refuses the thread
+    /// is no error: it is logged, and the padder runs unpinned.
+    pub fn start(options: PadderOptions) -> Result<Self, Error> {
+        let core = core::find(options.core)?;
+        let shared = Arc::new(Shared::default());
+        let theirs = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("uidring-padder".into())
+            .spawn(move || {
+                core::pin(core);
+                theirs.run(options.idle);
+            })
+            .map_err(Error::PadderThread)?;
+        Ok(Self(Arc::new(Handle { shared, thread: Some(thread) })))
+    }
+
+    /// Makes a ring, fills it, and keeps it filled: whenever less is left in it than its padding
+    /// factor asks for and, with a `schedule`, as often as that.
+    ///
+    /// When the ring is full, its put policy says how to go on: [`Discard`] stops until the ring
+    /// is below the padding factor again, and the run that found no room comes then; [`Wait`]
+    /// keeps the ring full, run by run; a handler that wants to retry gets the ring padded again
+    /// within a millisecond.
+    ///
+    /// A source that ends finishes the ring: takers get what is left and then
+    /// [`TakeError::TimeExhausted`](crate::TakeError::TimeExhausted). One that panics closes it.
+    ///
+    /// [`Discard`]: crate::PutPolicy::Discard
+    /// [`Wait`]: crate::PutPolicy::Wait
+    ///
+    /// # Errors
+    ///
+    /// Those of [`RingBuffer::new`].
+    pub fn serve(
+        &self,
+        options: RingOptions,
+        source: impl RunSource,
+        schedule: Option<Duration>,
+    ) -> Result<Padding, Error> {
+        let shared = &self.0.shared;
+        let (producer, _) = RingBuffer::new(options.demand(Arc::clone(&shared.demand)))?;
+        let served = Arc::new(Served::new(producer, source, schedule));
+        served.begin();
+        let arrivals = shared.arrivals.lock();
+        arrivals.unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&served));
+        // Relaxed: the event's fences order it, the lock guards the list.
+        shared.arrived.store(true, Ordering::Relaxed);
+        shared.demand.notify();
+        Ok(Padding { served, _padder: self.clone() })
+    }
+}
+
+impl Shared {
+    fn run(&self, idle: PadderIdle) {
+        let mut rings: Vec<Arc<Served>> = Vec::new();
+        while !self.stopped.load(Ordering::Relaxed) {
+            if self.arrived.swap(false, Ordering::Relaxed) {
+                let arrivals = self.arrivals.lock();
+                rings.append(&mut arrivals.unwrap_or_else(PoisonError::into_inner));
+            }
+            let mut pause: Option<Duration> = None;
+            rings.retain(|ring| match ring.attend() {
+                Ok(due) => {
+                    pause = pause.into_iter().chain(due).min();
+                    true
+                }
+                Err(_) => false,
+            });
+            match idle {
+                PadderIdle::BusyPoll => Self::spin(),
+                PadderIdle::Sleep => {
+                    self.demand.wait(pause, || {
+                        self.stopped.load(Ordering::Relaxed)
+                            || self.arrived.load(Ordering::Relaxed)
+                            || rings.iter().any(|ring| ring.ring().wants_runs())
+                    });
+                }
+            }
+        }
+    }
+
+    /// Each look at a cursor takes its cache line from the takers: not too often, then.
+    fn spin() {
+        for _ in 0..64 {
+            hint::spin_loop();
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.stopped.store(true, Ordering::Relaxed);
+        self.shared.demand.notify();
+        let Some(thread) = self.thread.take() else { return };
+        // A put handler that held the last reference drops us in the padder's own thread, which
+        // cannot wait for itself; it ends by itself.
+        if thread.thread().id() != thread::current().id() {
+            // It does not panic: sources and handlers that do are caught.
+            let _ = thread.join();
+        }
+    }
+}
