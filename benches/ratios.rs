@@ -52,8 +52,10 @@ fn main() {
     let pinned = generator(PadderCore::Last);
     let unpinned = generator(PadderCore::Unpinned);
     let counter = CachePadded::new(AtomicU64::new(0));
-    let add = || {
-        black_box(counter.fetch_add(1, Ordering::Relaxed));
+    let add = |count| {
+        for _ in 0..count {
+            black_box(counter.fetch_add(1, Ordering::Relaxed));
+        }
     };
     let mut comparisons = vec![];
     for threads in [1, 2, 4, 16] {
@@ -139,16 +141,12 @@ fn generator(core: PadderCore) -> &'static CachedUidGenerator {
 }
 
 /// All ids together, shared out among the threads; from the common start to the last one's end.
-fn time(threads: usize, ids: u64, work: impl Fn() + Sync) -> Duration {
+/// The work is a whole loop, so that what is in it can be inlined, as it would be elsewhere.
+fn time(threads: usize, ids: u64, work: impl Fn(u64) + Sync) -> Duration {
     let share = ids / threads as u64;
-    let repeat = || {
-        for _ in 0..share {
-            work();
-        }
-    };
     if threads == 1 {
         let start = Instant::now();
-        repeat();
+        work(share);
         return start.elapsed();
     }
     let barrier = Barrier::new(threads + 1);
@@ -157,7 +155,7 @@ fn time(threads: usize, ids: u64, work: impl Fn() + Sync) -> Duration {
         for _ in 0..threads {
             scope.spawn(|| {
                 barrier.wait();
-                repeat();
+                work(share);
             });
         }
         start = Instant::now();
@@ -168,8 +166,10 @@ fn time(threads: usize, ids: u64, work: impl Fn() + Sync) -> Duration {
 
 fn time_takes(generator: &CachedUidGenerator, threads: usize, ids: u64) -> Duration {
     let before = generator.next_uid().expect("waits");
-    let time = time(threads, ids, || {
-        black_box(generator.next_uid().expect("waits"));
+    let time = time(threads, ids, |count| {
+        for _ in 0..count {
+            black_box(generator.next_uid().expect("waits"));
+        }
     });
     let after = generator.next_uid().expect("waits");
     assert!(position(generator, after) - position(generator, before) > ids / threads as u64);

@@ -7,6 +7,7 @@ mod fill;
 mod producer;
 mod slot;
 mod take;
+mod tickets;
 
 pub use self::producer::{Producer, PutError};
 
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use crossbeam_utils::CachePadded;
 
 use self::slot::Slot;
+use self::tickets::Tickets;
 use crate::error::{Error, TakeError};
 use crate::policy::PutPolicy;
 use crate::sync::{AtomicU8, AtomicU64, Event, Ordering};
@@ -272,23 +274,9 @@ impl RingBuffer {
         self.shape.slots.len() as u64
     }
 
-    /// The place of a ticket in its run.
     #[inline]
-    fn place(&self, ticket: u64) -> u64 {
-        ticket & (self.run_length() - 1)
-    }
-
-    /// The first ticket of the run after this ticket's.
-    #[inline]
-    fn run_end(&self, ticket: u64) -> u64 {
-        (ticket | (self.run_length() - 1)) + 1
-    }
-
-    #[inline]
-    fn slot(&self, run: u64) -> &Slot {
-        let slots = &*self.shape.slots;
-        // The length is a power of two, so this is `run` modulo the length.
-        &slots[run as usize & (slots.len() - 1)]
+    fn tickets(&self) -> Tickets<'_> {
+        Tickets::new(&self.shape.slots, self.shape.run_bits)
     }
 }
 

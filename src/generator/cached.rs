@@ -67,6 +67,11 @@ impl CachedUidGenerator {
         }
     }
 
+    #[cold]
+    fn help_and_take(&self, error: TakeError) -> Result<Uid, TakeError> {
+        self.help_and_try(error, RingBuffer::try_take).map(Uid::from_layout)
+    }
+
     /// A look at the generator.
     pub fn stats(&self) -> CachedStats {
         CachedStats { ring: self.ring.stats(), paddings: self.padding.paddings() }
@@ -78,7 +83,7 @@ impl UidGenerator for CachedUidGenerator {
     fn try_next_uid(&self) -> Result<Uid, TakeError> {
         match self.ring.try_take() {
             Ok(number) => Ok(Uid::from_layout(number)),
-            Err(error) => self.help_and_try(error, RingBuffer::try_take).map(Uid::from_layout),
+            Err(error) => self.help_and_take(error),
         }
     }
 

@@ -55,8 +55,8 @@ impl RingBuffer {
             if ticket == tickets.end {
                 break;
             }
-            let run_end = self.run_end(ticket).min(tickets.end);
-            let numbers = first + self.place(ticket)..;
+            let run_end = self.tickets().run_end(ticket).min(tickets.end);
+            let numbers = first + self.tickets().place(ticket)..;
             for (number, place) in numbers.zip(places.by_ref().take((run_end - ticket) as usize)) {
                 *place = make(number);
             }
@@ -75,7 +75,7 @@ impl RingBuffer {
         let mut first = [0];
         match self.claim(u64::MAX, &mut first)? {
             Some(tickets) => {
-                let number = first[0] + self.place(tickets.start);
+                let number = first[0] + self.tickets().place(tickets.start);
                 Ok(number..number + (tickets.end - tickets.start))
             }
             None => self.try_take().map(|number| number..number + 1),
@@ -99,9 +99,9 @@ impl RingBuffer {
                 if end >= wanted_end {
                     break;
                 }
-                let Some(number) = self.slot(run).read(run) else { break };
+                let Some(number) = self.tickets().slot(run).read(run) else { break };
                 *first = number;
-                end = self.run_end(end);
+                end = self.tickets().run_end(end);
             }
             if end == cursor {
                 // Before the tail, as in `take_slowly`.

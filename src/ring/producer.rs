@@ -83,7 +83,7 @@ impl Producer {
         let mut run = start;
         while run < end {
             let Some(first) = source() else { break };
-            self.ring.slot(run).publish(run, first);
+            self.ring.tickets().slot(run).publish(run, first);
             run += 1;
         }
         let published = run - start;
@@ -177,7 +177,8 @@ impl RingBuffer {
 
     /// Wakes the producer if the ring is below its threshold; `run` is the first run with a ticket
     /// left. Called with the last ticket of every run, and whenever the ring is found dry.
-    #[inline]
+    // Not inlined, so that the take around it is: it runs once a run.
+    #[inline(never)]
     pub(super) fn announce(&self, run: u64) {
         // Relaxed: an old tail is a smaller one, and at worst wakes the producer early.
         let tail = self.tail.load(Ordering::Relaxed);

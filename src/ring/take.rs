@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::RingBuffer;
+use super::tickets::Tickets;
 use crate::error::TakeError;
 use crate::sync::Ordering;
 
@@ -16,13 +17,16 @@ impl RingBuffer {
     /// [`TakeError::TimeExhausted`] when nothing ever will be.
     #[inline]
     pub fn try_take(&self) -> Result<u64, TakeError> {
+        // Before the ticket: the addition lets no load pass it, and the one of the slot should not
+        // have to wait for those of the slots' address and length.
+        let tickets = self.tickets();
         // Acquire: pairs with the Release in `check_dry`: who sees the mark gone sees the runs
         // that made it go.
         if self.dry.load(Ordering::Acquire) != 0 {
-            self.check_dry()?;
+            return self.take_from_dry();
         }
-        let ticket = self.draw();
-        match self.redeem(ticket) {
+        let ticket = self.draw(tickets);
+        match tickets.redeem(ticket) {
             Some(number) => Ok(number),
             None => self.take_slowly(ticket),
         }
@@ -35,28 +39,32 @@ impl RingBuffer {
     }
 
     #[inline]
-    fn draw(&self) -> u64 {
+    fn draw(&self, tickets: Tickets<'_>) -> u64 {
         // Relaxed: each ticket comes out of this addition once, which needs no more than the
         // order of the cursor's own values; what was published is ordered by the slot's flag.
         let ticket = self.cursor.fetch_add(1, Ordering::Relaxed);
-        if self.run_end(ticket) == ticket + 1 {
-            self.announce((ticket >> self.shape.run_bits) + 1);
+        if tickets.is_last(ticket) {
+            self.announce(tickets.run(ticket) + 1);
         }
         ticket
     }
 
-    /// The number that belongs to a ticket, while its run is in the ring.
-    #[inline]
-    fn redeem(&self, ticket: u64) -> Option<u64> {
-        let run = ticket >> self.shape.run_bits;
-        self.slot(run).read(run).map(|first| first + self.place(ticket))
+    /// A take that found the dry mark up.
+    #[cold]
+    fn take_from_dry(&self) -> Result<u64, TakeError> {
+        self.check_dry()?;
+        self.take_slowly(self.draw(self.tickets()))
     }
 
     /// Goes on with a ticket whose run was not there.
     #[cold]
     fn take_slowly(&self, mut ticket: u64) -> Result<u64, TakeError> {
+        let tickets = self.tickets();
         loop {
-            let run = ticket >> self.shape.run_bits;
+            if let Some(number) = tickets.redeem(ticket) {
+                return Ok(number);
+            }
+            let run = tickets.run(ticket);
             // Before the tail: once the ring is closed its tail stands still, so that a run above
             // it will never come.
             let why = self.why_empty();
@@ -68,14 +76,11 @@ impl RingBuffer {
             }
             // Published between the two looks? If the slot still holds another run, ours was
             // skipped or overwritten, and this ticket is worth nothing.
-            if let Some(number) = self.redeem(ticket) {
+            if let Some(number) = tickets.redeem(ticket) {
                 return Ok(number);
             }
             self.counters.lapped.fetch_add(1, Ordering::Relaxed);
-            ticket = self.draw();
-            if let Some(number) = self.redeem(ticket) {
-                return Ok(number);
-            }
+            ticket = self.draw(tickets);
         }
     }
 
