@@ -151,10 +151,16 @@ fn time(threads: usize, ids: u64, work: impl Fn(u64) + Sync) -> Duration {
     }
     let barrier = Barrier::new(threads + 1);
     let mut start = Instant::now();
+    // Pinned in turn, lest the operating system puts two takers on one core for a while, where
+    // they would not contend.
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    let (barrier_ref, work) = (&barrier, &work);
     thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                barrier.wait();
+        for taker in 0..threads {
+            let core = (!cores.is_empty()).then(|| cores[taker % cores.len()]);
+            scope.spawn(move || {
+                core.map(core_affinity::set_for_current);
+                barrier_ref.wait();
                 work(share);
             });
         }

@@ -2,11 +2,13 @@
 
 mod cached;
 mod clocked;
+mod local;
 mod start;
 mod ticks;
 
 pub use self::cached::{CachedBuilder, CachedStats, CachedUidGenerator};
 pub use self::clocked::{DefaultBuilder, DefaultUidGenerator};
+pub use self::local::LocalGenerator;
 
 use std::time::Duration;
 
@@ -86,6 +88,23 @@ pub trait UidGenerator: Send + Sync {
         Ok(())
     }
 
+    /// An endless iterator over [`next_uid`](Self::next_uid); after an error it tries anew.
+    ///
+    /// ```
+    /// use uidring::{CachedUidGenerator, UidGenerator};
+    ///
+    /// let generator = CachedUidGenerator::builder().worker_id(7).build()?;
+    /// let uids = generator.uids().take(100).collect::<Result<Vec<_>, _>>()?;
+    /// assert!(uids.is_sorted());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn uids(&self) -> Uids<'_, Self>
+    where
+        Self: Sized,
+    {
+        Uids { generator: self }
+    }
+
     /// The fields of a uid of this generator's layout.
     ///
     /// # Errors
@@ -93,5 +112,20 @@ pub trait UidGenerator: Send + Sync {
     /// [`Error::UidOutOfLayout`] for a uid that cannot be of this layout.
     fn decode(&self, uid: Uid) -> Result<Decoded, Error> {
         self.layout().decode(uid)
+    }
+}
+
+/// The iterator of [`UidGenerator::uids`].
+#[derive(Clone, Copy, Debug)]
+pub struct Uids<'a, G> {
+    generator: &'a G,
+}
+
+impl<G: UidGenerator> Iterator for Uids<'_, G> {
+    type Item = Result<Uid, TakeError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.generator.next_uid())
     }
 }

@@ -21,7 +21,7 @@ pub use crate::clock::{Clock, ManualClock, SystemClock};
 pub use crate::error::{Error, FillError, TakeError};
 pub use crate::generator::{
     CachedBuilder, CachedStats, CachedUidGenerator, DefaultBuilder, DefaultUidGenerator,
-    UidGenerator,
+    LocalGenerator, UidGenerator, Uids,
 };
 pub use crate::layout::{Bits, Decoded, Layout, Tick};
 pub use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions};

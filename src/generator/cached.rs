@@ -1,5 +1,6 @@
 //! The generator on the ring: a take is one atomic addition.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,6 +65,14 @@ impl CachedUidGenerator {
             again(&self.ring)
         } else {
             Err(error)
+        }
+    }
+
+    /// What is left of the present run.
+    pub(super) fn try_lease(&self) -> Result<Range<u64>, TakeError> {
+        match self.ring.try_lease() {
+            Err(error) => self.help_and_try(error, RingBuffer::try_lease),
+            done => done,
         }
     }
 

@@ -1,0 +1,105 @@
+//! A taker that counts for itself.
+
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, Range};
+
+use super::{CachedUidGenerator, UidGenerator};
+use crate::error::TakeError;
+use crate::uid::Uid;
+
+/// Takes whole runs of uids from a [`CachedUidGenerator`] and hands them out one by one, at the
+/// cost of counting in a register: no atomic instruction but one in 64 takes.
+///
+/// Made by [`CachedUidGenerator::local`], or by [`new`](Self::new) from an `Arc`. It is for one
+/// thread at a time: it can be sent to another, and not be shared.
+///
+/// Its uids increase. Between different takers there is no order within a run's length: another
+/// taker's later uid may be smaller. When it is dropped, the rest of its run is issued to nobody,
+/// 63 uids at the most. Uids that it has taken and not yet handed out keep the timestamp of their
+/// tick, however long that is ago.
+///
+/// ```
+/// use uidring::CachedUidGenerator;
+///
+/// let generator = CachedUidGenerator::builder().worker_id(7).build()?;
+/// let mut local = generator.local();
+/// let first = local.next_uid()?;
+/// for uid in local.by_ref().take(1_000) {
+///     assert!(first < uid?);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct LocalGenerator<G> {
+    /// The numbers that are left of the run.
+    run: Range<u64>,
+    generator: G,
+    /// Not `Sync`: sharing it could only be a mistake.
+    one_thread: PhantomData<Cell<()>>,
+}
+
+impl CachedUidGenerator {
+    /// A taker of one's own; it takes its first run when it is first asked.
+    pub fn local(&self) -> LocalGenerator<&Self> {
+        LocalGenerator::new(self)
+    }
+}
+
+impl<G: Deref<Target = CachedUidGenerator>> LocalGenerator<G> {
+    /// A taker of one's own from any reference to a generator: `&`, or `Arc` for one that has to
+    /// be stored.
+    pub fn new(generator: G) -> Self {
+        Self { run: 0..0, generator, one_thread: PhantomData }
+    }
+
+    /// The next uid; when nothing is ready, the generator's take policy decides.
+    ///
+    /// # Errors
+    ///
+    /// As [`UidGenerator::next_uid`].
+    #[inline]
+    pub fn next_uid(&mut self) -> Result<Uid, TakeError> {
+        match self.run.next() {
+            Some(number) => Ok(Uid::from_layout(number)),
+            None => self.take_run(),
+        }
+    }
+
+    /// The generator that the runs come from.
+    pub fn generator(&self) -> &CachedUidGenerator {
+        &self.generator
+    }
+
+    /// The first uid of a new run.
+    #[cold]
+    fn take_run(&mut self) -> Result<Uid, TakeError> {
+        let generator = &*self.generator;
+        let mut run = match generator.try_lease() {
+            Err(TakeError::Empty) => generator
+                .take_policy()
+                .after_empty(|| generator.try_lease(), |timeout| generator.wait(timeout)),
+            done => done,
+        }?;
+        // A lease is never empty.
+        let first = run.next().ok_or(TakeError::Empty)?;
+        self.run = run;
+        Ok(Uid::from_layout(first))
+    }
+}
+
+/// Endless, but for errors: after one, the next call tries anew.
+impl<G: Deref<Target = CachedUidGenerator>> Iterator for LocalGenerator<G> {
+    type Item = Result<Uid, TakeError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.next_uid())
+    }
+}
+
+impl<G> fmt::Debug for LocalGenerator<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalGenerator").field("run", &self.run).finish_non_exhaustive()
+    }
+}
