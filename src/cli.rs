@@ -8,7 +8,7 @@ mod plan;
 mod worker;
 
 use std::fmt;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -71,8 +71,10 @@ pub fn main() -> ExitCode {
         Command::Plan(args) => plan::run(&args),
         Command::Worker(args) => worker::run(&args),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "uidring", &mut io::stdout());
-            Ok(())
+            // First into memory: the generator panics where writing fails.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "uidring", &mut script);
+            io::stdout().write_all(&script).map_err(Failure::from)
         }
     };
     match done {

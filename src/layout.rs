@@ -60,9 +60,13 @@ impl FromStr for Bits {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let mut fields = text.split('/').map(str::parse);
+        // Digits only: `parse` by itself would take a plus sign too.
+        let digits = |field: &str| {
+            field.bytes().all(|byte| byte.is_ascii_digit()).then(|| field.parse().ok()).flatten()
+        };
+        let mut fields = text.split('/').map(digits);
         match (fields.next(), fields.next(), fields.next(), fields.next()) {
-            (Some(Ok(time)), Some(Ok(worker)), Some(Ok(sequence)), None) => {
+            (Some(Some(time)), Some(Some(worker)), Some(Some(sequence)), None) => {
                 Ok(Self { time, worker, sequence })
             }
             _ => Err(Error::InvalidLayout { text: text.into() }),

@@ -4,8 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use jiff::SignedDuration;
 use jiff::civil::DateTime;
-use jiff::tz::Offset;
+use jiff::fmt::temporal::Pieces;
 
 /// A point in time: milliseconds since 1970-01-01T00:00:00Z, leap seconds not counted.
 ///
@@ -22,6 +23,12 @@ use jiff::tz::Offset;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
+
+/// 0000-01-01T00:00:00Z and 9999-12-31T23:59:59.999Z, between which RFC 3339 can write years.
+const FIRST_MILLI: i64 = -62_167_219_200_000;
+const LAST_MILLI: i64 = 253_402_300_799_999;
+
+const UNIX_CIVIL: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// The Gregorian calendar repeats itself after 400 years, of which 97 are leap years.
 const CYCLE_MILLIS: i64 = (400 * 365 + 97) * 86_400_000;
@@ -63,7 +70,8 @@ impl From<SystemTime> for Timestamp {
         let millis = |d: Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
         match time.duration_since(UNIX_EPOCH) {
             Ok(after) => Self(millis(after)),
-            Err(before) => Self(-millis(before.duration())),
+            // Down to the millisecond that has begun, as after 1970.
+            Err(before) => Self(-millis(before.duration() + Duration::from_nanos(999_999))),
         }
     }
 }
@@ -72,19 +80,17 @@ impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The calendar library ends with the year 9999, a layout need not: such a time is shown
         // by the day that stands at the same place in a cycle that the library knows.
-        let latest = jiff::Timestamp::MAX.as_millisecond();
-        let earliest = jiff::Timestamp::MIN.as_millisecond();
         let cycles = match self.0 {
-            t if t > latest => (t - latest).div_euclid(CYCLE_MILLIS) + 1,
-            t if t < earliest => -((earliest - t).div_euclid(CYCLE_MILLIS) + 1),
-            _ => 0,
+            FIRST_MILLI..=LAST_MILLI => 0,
+            after if after > 0 => (after - LAST_MILLI - 1) / CYCLE_MILLIS + 1,
+            before => (before - FIRST_MILLI + 1) / CYCLE_MILLIS - 1,
         };
         let millis = self.0 - cycles * CYCLE_MILLIS;
-        let shown = jiff::Timestamp::from_millisecond(millis).map_err(|_| fmt::Error)?;
+        let civil =
+            UNIX_CIVIL.checked_add(SignedDuration::from_millis(millis)).map_err(|_| fmt::Error)?;
         if cycles == 0 {
-            return write!(f, "{shown}");
+            return write!(f, "{civil}Z");
         }
-        let civil = Offset::UTC.to_datetime(shown);
         let year = i64::from(civil.year()) + cycles * 400;
         write!(f, "{year:+07}-{}Z", civil.strftime("%m-%dT%H:%M:%S%.f"))
     }
@@ -104,16 +110,21 @@ impl FromStr for Timestamp {
     type Err = ParseTimeError;
 
     fn from_str(text: &str) -> Result<Self, ParseTimeError> {
-        if let Ok(time) = text.parse::<jiff::Timestamp>() {
-            return Ok(Self(time.as_millisecond()));
-        }
-        // A zone in brackets would be read over by the parser of civil times.
-        let civil = text.parse::<DateTime>().ok().filter(|_| !text.contains('['));
-        civil
-            .and_then(|civil| Offset::UTC.to_timestamp(civil).ok())
-            .map(|time| Self(time.as_millisecond()))
-            .ok_or_else(|| ParseTimeError { text: text.into() })
+        read(text).ok_or_else(|| ParseTimeError { text: text.into() })
     }
+}
+
+fn read(text: &str) -> Option<Timestamp> {
+    let pieces = Pieces::parse(text).ok()?;
+    // A zone's name would ask for a data base of zones, and for a decision where it contradicts.
+    if pieces.time_zone_annotation().is_some() {
+        return None;
+    }
+    let civil = DateTime::from_parts(pieces.date(), pieces.time().unwrap_or_default());
+    let offset = pieces.to_numeric_offset().map_or(0, |offset| i64::from(offset.seconds()));
+    let since_1970 = civil.duration_since(UNIX_CIVIL) - SignedDuration::from_secs(offset);
+    // Down to the millisecond that has begun, before 1970 too.
+    i64::try_from(since_1970.as_nanos().div_euclid(1_000_000)).ok().map(Timestamp)
 }
 
 #[cfg(test)]
@@ -128,6 +139,9 @@ mod tests {
         assert_eq!(utc("2016-05-19T16:00:00"), Some(1_463_673_600_000));
         assert_eq!(utc("2016-05-19 16:00:00"), Some(1_463_673_600_000));
         assert_eq!(utc("1970-01-02"), Some(86_400_000));
+        assert_eq!(utc("1969-12-31T23:59:59.9999Z"), Some(-1));
+        assert_eq!(utc("9999-12-31T23:59:59.999Z"), Some(LAST_MILLI));
+        assert_eq!(utc("0000-01-01"), Some(FIRST_MILLI));
         for wrong in ["", "tomorrow", "2016-13-01", "2016-05-20[Asia/Shanghai]", "12"] {
             assert_eq!(utc(wrong), None, "{wrong}");
         }
@@ -138,6 +152,10 @@ mod tests {
         let show = |millis| Timestamp::from_millis(millis).to_string();
         assert_eq!(show(0), "1970-01-01T00:00:00Z");
         assert_eq!(show(1), "1970-01-01T00:00:00.001Z");
+        assert_eq!(show(LAST_MILLI), "9999-12-31T23:59:59.999Z");
+        assert_eq!(show(LAST_MILLI + 1), "+010000-01-01T00:00:00Z");
+        assert_eq!(show(FIRST_MILLI), "0000-01-01T00:00:00Z");
+        assert_eq!(show(FIRST_MILLI - 1), "-000001-12-31T23:59:59.999Z");
         // 10,000 years are 25 cycles: the same day, month and hour.
         assert_eq!(show(25 * CYCLE_MILLIS), "+011970-01-01T00:00:00Z");
         assert_eq!(show(-25 * CYCLE_MILLIS), "-008030-01-01T00:00:00Z");

@@ -62,7 +62,9 @@ impl WorkerIdAssigner for EnvWorkerId {
             return Err(wrong("is not set".into()));
         };
         let value = value.to_string_lossy();
-        let worker_id = value.parse().map_err(|_| wrong(format!("holds `{value}`")))?;
+        let digits = value.bytes().all(|byte| byte.is_ascii_digit());
+        let worker_id = value.parse().ok().filter(|_| digits);
+        let worker_id = worker_id.ok_or_else(|| wrong(format!("holds `{value}`")))?;
         FixedWorkerId(worker_id).assign(layout)
     }
 }

@@ -137,8 +137,9 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "PATH")]
     pub sqlite: Option<PathBuf>,
 
-    /// Go on above this uid, the greatest that was printed before with this --worker-id
-    #[arg(long, value_name = "UID", requires = "worker_id")]
+    /// Go on above this uid, the greatest that was printed before with this worker id of your
+    /// choice
+    #[arg(long, value_name = "UID", conflicts_with = "sqlite")]
     pub start_after: Option<Uid>,
 }
 

@@ -58,6 +58,11 @@ fn check_usage(args: &GenerateArgs, layout: &Layout) -> Result<(), Failure> {
         }
         (Generator::Default, None) => {}
     }
+    if args.start_after.is_some() && args.worker_id.is_none() && !EnvWorkerId::is_set() {
+        return Err(Failure::usage(
+            "--start-after needs --worker-id, or UIDRING_WORKER_ID: a worker id from a file is new",
+        ));
+    }
     if let Some(worker_id) = args.worker_id {
         layout.check_worker_id(worker_id).map_err(Failure::usage)?;
     }

@@ -1,6 +1,6 @@
 //! `uidring parse`.
 
-use std::io::{self, BufRead, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
 use uidring::{ParseUidError, Uid};
 
@@ -42,23 +42,33 @@ struct Parser<'a, W: Write> {
 }
 
 impl<W: Write> Parser<'_, W> {
-    fn read(&mut self, mut input: impl BufRead) -> Result<(), Failure> {
+    fn read(&mut self, input: impl Read) -> Result<(), Failure> {
+        let mut input = BufReader::with_capacity(1 << 16, input);
         let mut line = Vec::new();
         let reading = |error: io::Error| Failure::Failed(format!("reading stdin: {error}"));
         for number in 1.. {
+            if input.buffer().is_empty() {
+                // What is known is shown before waiting for more.
+                self.output.flush()?;
+            }
             line.clear();
-            let limit = MAX_LINE as u64 + 1;
+            // Room for the line's end, which is no part of the text.
+            let limit = MAX_LINE as u64 + 2;
             if input.by_ref().take(limit).read_until(b'\n', &mut line).map_err(reading)? == 0 {
                 break;
             }
-            if line.pop_if(|byte| *byte == b'\n').is_some() {
+            let ended = line.pop_if(|byte| *byte == b'\n').is_some();
+            if ended {
                 line.pop_if(|byte| *byte == b'\r');
-            } else if line.len() > MAX_LINE {
-                input.skip_until(b'\n').map_err(reading)?;
-                self.report("line", number, format_args!("longer than {MAX_LINE} bytes"))?;
+            }
+            if line.len() <= MAX_LINE {
+                self.parse("line", number, &line)?;
                 continue;
             }
-            self.parse("line", number, &line)?;
+            if !ended {
+                input.skip_until(b'\n').map_err(reading)?;
+            }
+            self.report("line", number, format_args!("longer than {MAX_LINE} bytes"))?;
         }
         Ok(())
     }

@@ -154,7 +154,7 @@ impl SqliteWorkerNodes {
             Some(ErrorCode::DiskFull) => "; free some space",
             Some(ErrorCode::NotADatabase) => "; name a file that is one, or a new one",
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                "; another process has kept it locked for 10 s"
+                "; another process keeps it locked"
             }
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 "; file and folder must be writable for this user"
