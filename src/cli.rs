@@ -1,6 +1,8 @@
 //! `uidring`: ids on stdout, everything else on stderr; status 0 done, 1 failed, 2 wrong usage.
 
 mod args;
+#[cfg(feature = "bench")]
+mod bench;
 mod generate;
 mod lines;
 mod parse;
@@ -19,6 +21,9 @@ use self::args::{Cli, Command};
 enum Failure {
     /// The words of the command line are wrong: status 2.
     Usage(String),
+    /// This build cannot do it: status 2.
+    #[cfg(not(feature = "bench"))]
+    NotBuilt { feature: &'static str },
     /// It could not be done: status 1.
     Failed(String),
     /// It was done but for what has been reported already: status 1.
@@ -70,6 +75,10 @@ pub fn main() -> ExitCode {
         Command::Parse(args) => parse::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Worker(args) => worker::run(&args),
+        #[cfg(feature = "bench")]
+        Command::Bench(args) => bench::run(&args),
+        #[cfg(not(feature = "bench"))]
+        Command::Bench { .. } => Err(Failure::NotBuilt { feature: "bench" }),
         Command::Completions { shell } => {
             // First into memory: the generator panics where writing fails.
             let mut script = Vec::new();
@@ -83,6 +92,14 @@ pub fn main() -> ExitCode {
         Err(Failure::Failed(why)) => {
             eprintln!("error: {why}");
             ExitCode::FAILURE
+        }
+        #[cfg(not(feature = "bench"))]
+        Err(Failure::NotBuilt { feature }) => {
+            eprintln!(
+                "error: this uidring was built without the feature `{feature}`; build it with \
+                 `cargo build --release --features {feature}`"
+            );
+            ExitCode::from(2)
         }
         Err(Failure::Usage(why)) => {
             eprintln!("error: {why}\n\nFor more information, try '--help'.");

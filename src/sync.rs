@@ -18,8 +18,32 @@ mod imp {
 
 pub(crate) use self::imp::*;
 
-use std::sync::PoisonError;
+use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
+
+/// Locks, whether another holder has panicked or not: what our locks guard is whole at any time.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // ThreadSanitizer does not see what std does when it has to wait, which is not instrumented,
+    // and would take what follows for a race. The first try it sees.
+    #[cfg(uidring_tsan)]
+    loop {
+        match try_lock(mutex) {
+            Some(guard) => return guard,
+            None => std::thread::yield_now(),
+        }
+    }
+    #[cfg(not(uidring_tsan))]
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// [`lock`], unless another thread holds it.
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
 
 /// An eventcount: threads wait on it until a condition holds that other threads bring about with
 /// atomics, without taking a lock.
@@ -47,7 +71,7 @@ impl Event {
     /// A signal does not restart the timeout anew: after a wake-up without the condition the
     /// caller gets `false` and decides for itself whether there is time left.
     pub(crate) fn wait(&self, timeout: Option<Duration>, mut ready: impl FnMut() -> bool) -> bool {
-        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = lock(&self.lock);
         // Relaxed: the fence below orders this store before the look at the condition.
         self.waiting.store(true, Ordering::Relaxed);
         // Pairs with the fence in `notify`.
@@ -86,7 +110,7 @@ impl Event {
     fn wake(&self) {
         // Relaxed: the lock below, not this flag, orders the notifier and the sleeper.
         if self.waiting.swap(false, Ordering::Relaxed) {
-            drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(lock(&self.lock));
             self.signal.notify_all();
         }
     }

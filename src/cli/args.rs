@@ -21,6 +21,16 @@ pub enum Command {
     Parse(ParseArgs),
     Plan(PlanArgs),
     Worker(WorkerArgs),
+    #[cfg(feature = "bench")]
+    Bench(super::bench::BenchArgs),
+    /// Measure what ids cost on this machine (not in this build: it needs the feature `bench`)
+    // Whatever is asked of it, help included, the answer is how to get it.
+    #[cfg(not(feature = "bench"))]
+    #[command(disable_help_flag = true)]
+    Bench {
+        #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<std::ffi::OsString>,
+    },
     /// Print a completion script for a shell
     Completions {
         /// The shell

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::RunSource;
 use crate::clock::Deadline;
 use crate::ring::{Producer, RingBuffer};
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock, try_lock};
 
 /// A ring that is padded.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Served {
     /// Fills the ring if it is below its padding factor, or its time has come. Returns how long it
     /// may be before the next time comes, and `Err` when the ring needs no padder any more.
     pub(super) fn attend(&self) -> Result<Option<Duration>, Closed> {
-        let mut work = self.lock();
+        let mut work = lock(&self.work);
         let overdue = work.due.is_some_and(|due| due.remaining() == Some(Duration::ZERO));
         if self.ring.wants_runs() || overdue {
             work.pad(|producer, source| producer.publish(source));
@@ -61,7 +61,7 @@ impl Served {
                 drop(work);
                 self.ring.full_again()
             };
-            work = self.lock();
+            work = lock(&self.work);
             work.plan(retry_soon);
         }
         if work.producer.is_none() {
@@ -72,23 +72,15 @@ impl Served {
 
     /// Fills the ring for the first time.
     pub(super) fn begin(&self) {
-        let mut work = self.lock();
+        let mut work = lock(&self.work);
         work.pad(|producer, source| producer.publish(source));
         work.plan(None);
         self.paddings.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn help(&self) -> bool {
-        let mut work = match self.work.try_lock() {
-            Ok(work) => work,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return false,
-        };
+        let Some(mut work) = try_lock(&self.work) else { return false };
         work.pad(|producer, source| producer.publish_batch(source)) > 0
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Work> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The padder's thread.
 
 use std::hint;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::served::Served;
 use super::{PadderIdle, PadderOptions, Padding, RunSource, core};
 use crate::error::Error;
 use crate::ring::{RingBuffer, RingOptions};
-use crate::sync::{AtomicBool, Event, Mutex, Ordering};
+use crate::sync::{AtomicBool, Event, Mutex, Ordering, lock};
 
 /// A thread that keeps rings filled: one ring, or all of a process's. Clones are handles to the
 /// same thread, which ends when the last handle, and the last ring that it serves, is dropped.
@@ -94,8 +94,7 @@ impl Padder {
         let (producer, _) = RingBuffer::new(options.demand(Arc::clone(&shared.demand)))?;
         let served = Arc::new(Served::new(producer, source, schedule));
         served.begin();
-        let arrivals = shared.arrivals.lock();
-        arrivals.unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&served));
+        lock(&shared.arrivals).push(Arc::clone(&served));
         // Relaxed: the event's fences order it, the lock guards the list.
         shared.arrived.store(true, Ordering::Relaxed);
         shared.demand.notify();
@@ -108,8 +107,7 @@ impl Shared {
         let mut rings: Vec<Arc<Served>> = Vec::new();
         while !self.stopped.load(Ordering::Relaxed) {
             if self.arrived.swap(false, Ordering::Relaxed) {
-                let arrivals = self.arrivals.lock();
-                rings.append(&mut arrivals.unwrap_or_else(PoisonError::into_inner));
+                rings.append(&mut lock(&self.arrivals));
             }
             let mut pause: Option<Duration> = None;
             rings.retain(|ring| match ring.attend() {

@@ -7,7 +7,7 @@ use crate::error::TakeError;
 use crate::sync::Ordering;
 
 /// So many runs are claimed at a time.
-const PORTION: usize = 16;
+const PORTION: usize = 64;
 
 /// After so many lost races a single take, which cannot lose, brings the fill forward.
 const ATTEMPTS: u32 = 4;
@@ -49,20 +49,30 @@ impl RingBuffer {
             out[0] = make(self.try_take()?);
             return Ok(1);
         };
-        let mut ticket = tickets.start;
-        let mut places = out.iter_mut();
-        for first in firsts {
-            if ticket == tickets.end {
-                break;
+        let count = (tickets.end - tickets.start) as usize;
+        let (mut ticket, mut runs, mut rest) = (tickets.start, &firsts[..], &mut out[..count]);
+        while let [first, following @ ..] = runs {
+            let start = first + self.tickets().place(ticket);
+            let mut end = self.tickets().run_end(ticket);
+            runs = following;
+            // Runs of one tick are neighbours: written in one go, their loop costs nothing.
+            while let [next, following @ ..] = runs
+                && end < tickets.end
+                && *next == start + (end - ticket)
+            {
+                end = self.tickets().run_end(end);
+                runs = following;
             }
-            let run_end = self.tickets().run_end(ticket).min(tickets.end);
-            let numbers = first + self.tickets().place(ticket)..;
-            for (number, place) in numbers.zip(places.by_ref().take((run_end - ticket) as usize)) {
+            let (stretch, after) = rest.split_at_mut((end.min(tickets.end) - ticket) as usize);
+            for (place, number) in stretch.iter_mut().zip(start..) {
                 *place = make(number);
             }
-            ticket = run_end;
+            if after.is_empty() {
+                break;
+            }
+            (ticket, rest) = (end, after);
         }
-        Ok((tickets.end - tickets.start) as usize)
+        Ok(count)
     }
 
     /// Takes what is left of the present run, for a taker that then counts for itself: at least
@@ -86,8 +96,9 @@ impl RingBuffer {
     /// places, and writes the first numbers of these runs there. `None` after too many lost races.
     fn claim(&self, wanted: u64, firsts: &mut [u64]) -> Result<Option<Range<u64>>, TakeError> {
         // Acquire: as in `try_take`.
-        if self.dry.load(Ordering::Acquire) != 0 {
-            self.check_dry()?;
+        let dry = self.dry.load(Ordering::Acquire);
+        if dry != 0 {
+            self.check_dry(dry)?;
         }
         for _ in 0..ATTEMPTS {
             // Relaxed: the cursor orders nothing; each slot is ordered by its own flag.

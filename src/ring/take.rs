@@ -22,8 +22,9 @@ impl RingBuffer {
         let tickets = self.tickets();
         // Acquire: pairs with the Release in `check_dry`: who sees the mark gone sees the runs
         // that made it go.
-        if self.dry.load(Ordering::Acquire) != 0 {
-            return self.take_from_dry();
+        let dry = self.dry.load(Ordering::Acquire);
+        if dry != 0 {
+            return self.take_from_dry(dry);
         }
         let ticket = self.draw(tickets);
         match tickets.redeem(ticket) {
@@ -51,8 +52,8 @@ impl RingBuffer {
 
     /// A take that found the dry mark up.
     #[cold]
-    fn take_from_dry(&self) -> Result<u64, TakeError> {
-        self.check_dry()?;
+    fn take_from_dry(&self, dry: u64) -> Result<u64, TakeError> {
+        self.check_dry(dry)?;
         self.take_slowly(self.draw(self.tickets()))
     }
 
@@ -94,11 +95,12 @@ impl RingBuffer {
         self.announce(run);
     }
 
-    /// Looks whether the dry mark is out of date, and takes it down if so.
+    /// Looks whether this dry mark is out of date, and takes it down if so. The mark is the one
+    /// that was found: one that was read anew could be down already, which says nothing without
+    /// the Acquire of the first look.
     #[cold]
-    pub(super) fn check_dry(&self) -> Result<(), TakeError> {
+    pub(super) fn check_dry(&self, dry: u64) -> Result<(), TakeError> {
         let why = self.why_empty();
-        let dry = self.dry.load(Ordering::Relaxed);
         // Acquire: pairs with the Release store of the tail.
         if dry > self.tail.load(Ordering::Acquire) {
             self.announce(dry - 1);

@@ -1,0 +1,267 @@
+//! What the generators' callers pay, in all the ways in which they call.
+
+use std::hint::black_box;
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use uidring::{
+    Bits, CachedBuilder, CachedUidGenerator, Layout, Padder, PadderCore, PadderIdle, PadderOptions,
+    Tick, Timestamp, Uid, UidGenerator,
+};
+
+use super::Comparison;
+use super::timing::{
+    BATCH, add, additions, batches, by_threads, median, per_id, store, stores, tail_latency,
+};
+
+pub fn comparisons() -> impl Iterator<Item = Comparison> {
+    let mut all = Vec::new();
+    for threads in [1, 2, 4, 16] {
+        all.push(Comparison::new(
+            format!("next_uid / fetch_add, threads: {threads}"),
+            move |ids| takes(pinned(), threads, ids),
+            move |ids| additions(threads, ids),
+        ));
+    }
+    all.push(Comparison::new("local next_uid / register increment", local_takes, increments));
+    all.push(Comparison::new("fill(4096) of a ready ring / store loop", ready_fills, ready_stores));
+    all.push(Comparison::new("fill(4096) sustained / store loop", fills, stores));
+    all.push(Comparison::new(
+        "p99.99 of next_uid / of fetch_add, timer included",
+        |ids| tail_latency(ids, one_take),
+        |ids| tail_latency(ids, add),
+    ));
+    all.push(Comparison::new(
+        "16 takes after 200 us of idling / 16 fetch_add",
+        |ids| after_idling(ids, one_take),
+        |ids| after_idling(ids, add),
+    ));
+    all.push(Comparison::new(
+        "burst of a ring's size / as many fetch_add",
+        bursts,
+        burst_additions,
+    ));
+    all.push(Comparison::new("build() / starting a thread", builds, thread_starts));
+    for threads in [1, 2, 16] {
+        all.push(Comparison::new(
+            format!("next_uid, padder pinned / unpinned, threads: {threads}"),
+            move |ids| takes(pinned(), threads, ids),
+            move |ids| takes(unpinned(), threads, ids),
+        ));
+        all.push(Comparison::new(
+            format!("next_uid, padder busy-polling / sleeping, threads: {threads}"),
+            move |ids| takes(&polled(), threads, ids),
+            move |ids| takes(pinned(), threads, ids),
+        ));
+    }
+    for count in [1, 8, 64] {
+        all.push(Comparison::new(
+            format!("next_uid of many in turn, one padder / one each, generators: {count}"),
+            move |ids| takes_in_turn(&sharing(count), ids),
+            move |ids| takes_in_turn(&separate(count), ids),
+        ));
+    }
+    all.into_iter()
+}
+
+fn builder() -> CachedBuilder {
+    // So wide a layout that no number of rounds brings it to its end.
+    let bits = Bits { time: 45, worker: 5, sequence: 13 };
+    let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
+    CachedUidGenerator::builder().layout(layout).worker_id(1)
+}
+
+fn build(builder: CachedBuilder) -> CachedUidGenerator {
+    builder.build().expect("builds")
+}
+
+fn pinned() -> &'static CachedUidGenerator {
+    static GENERATOR: OnceLock<CachedUidGenerator> = OnceLock::new();
+    GENERATOR.get_or_init(|| build(builder()))
+}
+
+fn unpinned() -> &'static CachedUidGenerator {
+    static GENERATOR: OnceLock<CachedUidGenerator> = OnceLock::new();
+    GENERATOR.get_or_init(|| build(builder().padder_core(PadderCore::Unpinned)))
+}
+
+/// Not kept: its padder would take a core from everyone else.
+fn polled() -> CachedUidGenerator {
+    build(builder().padder_idle(PadderIdle::BusyPoll))
+}
+
+fn sharing(count: usize) -> Vec<CachedUidGenerator> {
+    let padder = Padder::start(PadderOptions::default()).expect("starts");
+    (0..count).map(|_| build(builder().padder(&padder))).collect()
+}
+
+fn separate(count: usize) -> Vec<CachedUidGenerator> {
+    (0..count).map(|_| build(builder())).collect()
+}
+
+fn takes(generator: &CachedUidGenerator, threads: u64, ids: u64) -> f64 {
+    let before = generator.next_uid().expect("waits");
+    let cost = by_threads(threads, ids, |count| {
+        for _ in 0..count {
+            black_box(generator.next_uid().expect("waits"));
+        }
+    });
+    let after = generator.next_uid().expect("waits");
+    assert!(position(generator, after) - position(generator, before) > ids / threads);
+    cost
+}
+
+/// The place of a uid among all of its worker: what is taken moves it on.
+fn position(generator: &CachedUidGenerator, uid: Uid) -> u64 {
+    let fields = generator.decode(uid).expect("decodes");
+    fields.tick * generator.layout().uids_per_tick() + fields.sequence
+}
+
+fn takes_in_turn(generators: &[CachedUidGenerator], ids: u64) -> f64 {
+    let rounds = ids / generators.len() as u64;
+    let start = Instant::now();
+    for _ in 0..rounds {
+        for generator in generators {
+            black_box(generator.next_uid().expect("waits"));
+        }
+    }
+    per_id(start.elapsed(), rounds * generators.len() as u64)
+}
+
+fn local_takes(ids: u64) -> f64 {
+    let mut local = pinned().local();
+    let first = local.next_uid().expect("waits");
+    let start = Instant::now();
+    for _ in 0..ids {
+        black_box(local.next_uid().expect("waits"));
+    }
+    let time = start.elapsed();
+    let last = local.next_uid().expect("waits");
+    assert!(position(pinned(), last) - position(pinned(), first) > ids);
+    per_id(time, ids)
+}
+
+fn increments(ids: u64) -> f64 {
+    let mut counter = 0_u64;
+    let start = Instant::now();
+    for _ in 0..ids {
+        counter += 1;
+        black_box(counter);
+    }
+    per_id(start.elapsed(), ids)
+}
+
+fn fills(ids: u64) -> f64 {
+    let mut uids = [Uid::default(); BATCH];
+    let batches = batches(ids);
+    let start = Instant::now();
+    for _ in 0..batches {
+        pinned().fill(&mut uids).expect("waits");
+        black_box(&mut uids);
+    }
+    let time = start.elapsed();
+    assert!(uids.is_sorted_by(|a, b| a < b));
+    per_id(time, batches * BATCH as u64)
+}
+
+/// So many fills leave a full ring above its padding factor: nothing but the fills is measured.
+const READY_FILLS: u64 = 7;
+
+fn ready_fills(ids: u64) -> f64 {
+    let mut uids = [Uid::default(); BATCH];
+    timed_portions(ids, wait_for_full_ring, || {
+        for _ in 0..READY_FILLS {
+            pinned().fill(&mut uids).expect("ready");
+            black_box(&mut uids);
+        }
+    })
+}
+
+fn ready_stores(ids: u64) -> f64 {
+    let (mut numbers, mut next) = ([0_u64; BATCH], 0);
+    timed_portions(ids, wait_for_full_ring, || {
+        for _ in 0..READY_FILLS {
+            store(&mut numbers, &mut next);
+        }
+    })
+}
+
+/// Times short portions by themselves, each after some preparation; the median portion counts.
+fn timed_portions(ids: u64, prepare: impl Fn(), mut portion: impl FnMut()) -> f64 {
+    let ids_a_portion = READY_FILLS * BATCH as u64;
+    let portions = (ids / ids_a_portion).clamp(1, 200);
+    median((0..portions).map(|_| {
+        prepare();
+        let start = Instant::now();
+        portion();
+        per_id(start.elapsed(), ids_a_portion)
+    }))
+}
+
+/// A ring that is not full is emptied below its padding factor, so that it is padded.
+fn wait_for_full_ring() {
+    let generator = pinned();
+    let mut uids = [Uid::default(); BATCH];
+    while {
+        let ring = generator.stats().ring;
+        ring.available + generator.layout().uids_per_tick() < ring.capacity
+    } {
+        if generator.stats().ring.available >= generator.stats().ring.capacity / 2 {
+            generator.fill(&mut uids).expect("waits");
+        }
+        thread::sleep(Duration::from_micros(50));
+    }
+}
+
+fn after_idling(ids: u64, mut call: impl FnMut()) -> f64 {
+    let rounds = (ids / 10_000).clamp(1, 300);
+    median((0..rounds).map(|_| {
+        thread::sleep(Duration::from_micros(200));
+        let start = Instant::now();
+        for _ in 0..16 {
+            call();
+        }
+        per_id(start.elapsed(), 16)
+    }))
+}
+
+fn bursts(ids: u64) -> f64 {
+    let size = pinned().stats().ring.capacity;
+    median((0..(ids / size).clamp(1, 50)).map(|_| {
+        wait_for_full_ring();
+        takes(pinned(), 1, size - 2)
+    }))
+}
+
+fn burst_additions(ids: u64) -> f64 {
+    let size = pinned().stats().ring.capacity;
+    median((0..(ids / size).clamp(1, 50)).map(|_| {
+        wait_for_full_ring();
+        additions(1, size - 2)
+    }))
+}
+
+fn builds(ids: u64) -> f64 {
+    some_times(ids, || build(builder()))
+}
+
+/// What of a build is the operating system's.
+fn thread_starts(ids: u64) -> f64 {
+    some_times(ids, || thread::spawn(|| ()))
+}
+
+/// What is made is dropped after the time is taken.
+fn some_times<T>(ids: u64, make: impl Fn() -> T) -> f64 {
+    median((0..(ids / 10_000).clamp(5, 100)).map(|_| {
+        let start = Instant::now();
+        let made = make();
+        let time = start.elapsed();
+        drop(made);
+        per_id(time, 1)
+    }))
+}
+
+fn one_take() {
+    let _ = black_box(pinned().next_uid());
+}

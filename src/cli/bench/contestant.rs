@@ -1,0 +1,171 @@
+//! A way to take ids, run through the two loops that measure it: the race, which counts ids, and
+//! the sampling, which times single calls.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use uidring::TakeError;
+
+use super::takers::{Stopped, Taker};
+
+/// Ids between two looks at the clock: many, so that the looks cost next to nothing.
+const PORTION: u64 = 16_384;
+
+/// What can go wrong while measuring.
+pub enum Trouble {
+    Take(TakeError),
+    /// Ids of one thread that did not increase.
+    Disorder,
+    /// Only rejects in a whole round.
+    NothingTaken,
+    /// The system starts no more threads.
+    Thread(std::io::Error),
+}
+
+/// What a thread's race came to.
+pub struct Race {
+    pub start: Instant,
+    pub end: Instant,
+    pub tally: Tally,
+}
+
+/// What a thread's sampling came to.
+pub struct Samples {
+    /// Nanoseconds of the calls that gave all their ids.
+    pub times: Histogram<u64>,
+    pub tally: Tally,
+}
+
+/// Calls, and what they gave.
+#[derive(Clone, Copy, Default)]
+pub struct Tally {
+    pub calls: u64,
+    pub rejects: u64,
+    pub ids: u64,
+}
+
+impl Tally {
+    pub fn add(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.rejects += other.rejects;
+        self.ids += other.ids;
+    }
+}
+
+/// A way to take ids.
+pub struct Contestant<'a> {
+    pub name: &'static str,
+    race: Box<Work<'a, Race>>,
+    sample: Box<Work<'a, Samples>>,
+}
+
+type Work<'a, R> = dyn Fn(Instant) -> Result<R, Trouble> + Sync + 'a;
+
+impl<'a> Contestant<'a> {
+    /// Every thread gets a taker of its own. The loops are whole in here, so that the call is
+    /// inlined in them, as it would be elsewhere.
+    pub fn new<T: Taker>(name: &'static str, taker: impl Fn() -> T + Copy + Sync + 'a) -> Self {
+        Self {
+            name,
+            race: Box::new(move |until| race(taker(), until)),
+            sample: Box::new(move |until| sample(taker(), until)),
+        }
+    }
+
+    pub fn race(&self, until: Instant) -> Result<Race, Trouble> {
+        (self.race)(until)
+    }
+
+    pub fn sample(&self, until: Instant) -> Result<Samples, Trouble> {
+        (self.sample)(until)
+    }
+}
+
+/// Bounds and digits that are the same for all, so that histograms can be added up. Three digits
+/// cost takers no cache: what lies between the few latencies that come is never touched.
+pub fn histogram() -> Histogram<u64> {
+    const SECOND: u64 = 1_000_000_000;
+    // It fails for bounds or digits out of range only, which these are not.
+    Histogram::new_with_bounds(1, 60 * SECOND, 3).expect("bounds in range")
+}
+
+/// The clock's own cost: the median of a reading right after another, in nanoseconds.
+pub fn timer_cost() -> u64 {
+    let mut times = histogram();
+    for _ in 0..100_000 {
+        let start = Instant::now();
+        times.saturating_record(nanoseconds(start.elapsed()));
+    }
+    times.value_at_quantile(0.5)
+}
+
+fn race<T: Taker>(mut taker: T, until: Instant) -> Result<Race, Trouble> {
+    let start = Instant::now();
+    let mut tally = Tally::default();
+    let mut last = 0;
+    let mut end = start;
+    while tally.calls == 0 || end < until {
+        let calls = PORTION / T::IDS;
+        let before = last;
+        let mut rejects = 0;
+        for _ in 0..calls {
+            match taker.call() {
+                Ok(id) => {
+                    black_box(id);
+                    last = id;
+                }
+                Err(stopped) => {
+                    tally.ids += given(stopped)?;
+                    rejects += 1;
+                }
+            }
+        }
+        let done = calls - rejects;
+        tally.add(Tally { calls, rejects, ids: done * T::IDS });
+        if done > 0 && last <= before {
+            return Err(Trouble::Disorder);
+        }
+        end = Instant::now();
+    }
+    if taker.in_order() { Ok(Race { start, end, tally }) } else { Err(Trouble::Disorder) }
+}
+
+fn sample<T: Taker>(mut taker: T, until: Instant) -> Result<Samples, Trouble> {
+    let mut times = histogram();
+    let mut tally = Tally::default();
+    let mut last = 0;
+    let mut end = Instant::now();
+    while tally.calls == 0 || end < until {
+        let start = Instant::now();
+        let got = black_box(taker.call());
+        end = Instant::now();
+        tally.calls += 1;
+        match got {
+            Ok(id) if id > last => {
+                last = id;
+                tally.ids += T::IDS;
+                times.saturating_record(nanoseconds(end - start));
+            }
+            Ok(_) => return Err(Trouble::Disorder),
+            Err(stopped) => {
+                tally.ids += given(stopped)?;
+                tally.rejects += 1;
+            }
+        }
+    }
+    if taker.in_order() { Ok(Samples { times, tally }) } else { Err(Trouble::Disorder) }
+}
+
+/// The ids of a call that was rejected halfway.
+#[cold]
+fn given(stopped: Stopped) -> Result<u64, Trouble> {
+    match stopped.error {
+        TakeError::Empty => Ok(stopped.given),
+        error => Err(Trouble::Take(error)),
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

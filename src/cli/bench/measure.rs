@@ -1,0 +1,214 @@
+//! The order of the measurement: rounds in which the contestants take turns, and what they say
+//! together.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use super::contestant::{Contestant, Tally, Trouble, histogram, timer_cost};
+use super::threads::Crew;
+
+/// Takes the contestants, of which the first is ours, through all rounds. `progress` hears of
+/// each one before it begins.
+pub fn measure(
+    contestants: &[Contestant<'_>],
+    crew: &Crew,
+    plan: &Plan,
+    mut progress: impl FnMut(&'static str),
+) -> Result<Measured, Trouble> {
+    let timer_ns = timer_cost();
+    let mut figures: Vec<Figures> =
+        contestants.iter().map(|contestant| Figures::new(contestant.name)).collect();
+    // The first round of all is not counted: caches, branch predictors and clock rates settle.
+    for round in 0..=plan.rounds {
+        progress("throughput");
+        for (which, contestant) in in_turn(contestants, round) {
+            let (ns, tally) = race(contestant, crew, plan.race)?;
+            if round > 0 {
+                figures[which].rounds.push(ns);
+                figures[which].tally.add(tally);
+            }
+        }
+    }
+    let raced = figures[0].tally.ids / plan.rounds as u64;
+    for slice in 0..SLICES {
+        progress("latency");
+        for (which, contestant) in in_turn(contestants, slice) {
+            for samples in crew.work(plan.slice, |until| contestant.sample(until))? {
+                let samples = samples?;
+                figures[which].tally.add(samples.tally);
+                figures[which].latency += &samples.times;
+            }
+        }
+    }
+    let mut scaling = Vec::new();
+    for threads in &plan.scaling {
+        let crew = Crew { threads: *threads, ..crew.clone() };
+        let mut rounds = [const { Vec::new() }; 2];
+        for round in 0..SCALING_ROUNDS {
+            progress("scaling");
+            for (which, contestant) in in_turn(&contestants[..2], round) {
+                rounds[which].push(race(contestant, &crew, plan.scaling_race)?.0);
+            }
+        }
+        let [ours, fetch_add] = rounds.map(|rounds| millions_a_second(median(rounds)));
+        scaling.push(Scaling { threads: *threads, ours, fetch_add });
+    }
+    if figures.iter().any(|figures| figures.latency.is_empty()) {
+        return Err(Trouble::NothingTaken);
+    }
+    Ok(Measured { timer_ns, figures, uids_per_round: raced, scaling })
+}
+
+/// How the time is shared out.
+pub struct Plan {
+    rounds: usize,
+    race: Duration,
+    slice: Duration,
+    /// Numbers of threads, of which each is measured for the chart.
+    scaling: Vec<usize>,
+    scaling_race: Duration,
+}
+
+impl Plan {
+    pub fn new(time: Duration, contestants: usize, scaling: Vec<usize>) -> Self {
+        // Shares of ten: the throughput, the latency, the scaling.
+        let shares = if scaling.is_empty() { [5, 5, 0] } else { [4, 4, 2] };
+        let [throughput, latency, scaled] = shares.map(|share| time * share / 10);
+        // An odd number of rounds has a median of its own.
+        let races = throughput.div_duration_f64(ROUND) as usize / contestants;
+        let rounds = races.clamp(FEWEST_ROUNDS, MOST_ROUNDS) | 1;
+        let part = |time: Duration, parts: usize| time.div_f64(parts.max(1) as f64);
+        Self {
+            rounds,
+            race: part(throughput, (rounds + 1) * contestants),
+            slice: part(latency, SLICES * contestants),
+            scaling_race: part(scaled, scaling.len() * SCALING_ROUNDS * 2),
+            scaling,
+        }
+    }
+
+    /// How often the progress will be heard of.
+    pub fn steps(&self) -> usize {
+        self.rounds + 1 + SLICES + self.scaling.len() * SCALING_ROUNDS
+    }
+
+    pub fn rounds(&self) -> usize {
+        self.rounds
+    }
+}
+
+/// A round is long enough that starting its threads is nothing beside it, and short enough that
+/// what else the machine does seldom hits one contestant alone.
+const ROUND: Duration = Duration::from_millis(40);
+const FEWEST_ROUNDS: usize = 15;
+const MOST_ROUNDS: usize = 201;
+
+/// Slices in which each contestant's latencies are sampled.
+const SLICES: usize = 8;
+
+const SCALING_ROUNDS: usize = 3;
+
+/// What came of it.
+pub struct Measured {
+    pub timer_ns: u64,
+    /// Ours first.
+    pub figures: Vec<Figures>,
+    /// What all threads took of ours in a round, on average.
+    pub uids_per_round: u64,
+    pub scaling: Vec<Scaling>,
+}
+
+impl Measured {
+    /// Ours divided by another's, round by round: the median of the time for an id.
+    pub fn ratio(&self, other: &Figures) -> f64 {
+        let ours = &self.figures[0].rounds;
+        median(ours.iter().zip(&other.rounds).map(|(ours, other)| ours / other))
+    }
+
+    /// Ours divided by another's: the latency at a quantile.
+    pub fn latency_ratio(&self, other: &Figures, quantile: f64) -> f64 {
+        // A clock too coarse to see a call says 0.
+        let at = |figures: &Figures| figures.latency.value_at_quantile(quantile).max(1) as f64;
+        at(&self.figures[0]) / at(other)
+    }
+}
+
+/// What came of one contestant.
+pub struct Figures {
+    pub name: &'static str,
+    /// Nanoseconds for an id in each round: by the wall clock, over all threads together.
+    rounds: Vec<f64>,
+    /// Nanoseconds of the single calls.
+    pub latency: Histogram<u64>,
+    pub tally: Tally,
+}
+
+impl Figures {
+    fn new(name: &'static str) -> Self {
+        Self { name, rounds: Vec::new(), latency: histogram(), tally: Tally::default() }
+    }
+
+    /// The median over the rounds.
+    pub fn ns_per_id(&self) -> f64 {
+        median(self.rounds.iter().copied())
+    }
+
+    pub fn millions_a_second(&self) -> f64 {
+        millions_a_second(self.ns_per_id())
+    }
+}
+
+/// Millions of ids a second, by the number of threads.
+pub struct Scaling {
+    pub threads: usize,
+    pub ours: f64,
+    pub fetch_add: f64,
+}
+
+/// The contestants with their numbers. Who comes first changes, lest the first one's heat or rest
+/// favour the second.
+fn in_turn<'c, 'a>(
+    contestants: &'c [Contestant<'a>],
+    round: usize,
+) -> impl Iterator<Item = (usize, &'c Contestant<'a>)> {
+    let count = contestants.len();
+    (0..count).map(move |turn| {
+        let which = if round.is_multiple_of(2) { turn } else { count - 1 - turn };
+        (which, &contestants[which])
+    })
+}
+
+/// One round of one contestant: the nanoseconds for an id, and the counts.
+fn race(contestant: &Contestant<'_>, crew: &Crew, time: Duration) -> Result<(f64, Tally), Trouble> {
+    let mut tally = Tally::default();
+    let mut span = None;
+    for race in crew.work(time, |until| contestant.race(until))? {
+        let race = race?;
+        tally.add(race.tally);
+        let (start, end) = span.unwrap_or((race.start, race.end));
+        span = Some((race.start.min(start), race.end.max(end)));
+    }
+    match span {
+        Some((start, end)) if tally.ids > 0 => {
+            Ok(((end - start).as_nanos() as f64 / tally.ids as f64, tally))
+        }
+        _ => Err(Trouble::NothingTaken),
+    }
+}
+
+fn millions_a_second(ns_per_id: f64) -> f64 {
+    1_000.0 / ns_per_id
+}
+
+fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+impl From<std::io::Error> for Trouble {
+    fn from(error: std::io::Error) -> Self {
+        Self::Thread(error)
+    }
+}

@@ -1,0 +1,180 @@
+//! What a bench has to say, and all of it as JSON.
+
+use serde_json::{Map, Value, json};
+use uidring::Layout;
+
+use super::args::{BenchArgs, Form};
+use super::machine::Machine;
+use super::measure::{Figures, Measured};
+
+/// Quantiles, with their names in tables and in JSON.
+pub const QUANTILES: [(f64, &str, &str); 4] = [
+    (0.5, "p50", "p50"),
+    (0.99, "p99", "p99"),
+    (0.999, "p99.9", "p99_9"),
+    (0.9999, "p99.99", "p99_99"),
+];
+
+/// The quantile whose ratio stands for the tail.
+const TAIL: f64 = 0.9999;
+
+/// All there is to tell.
+pub struct Report<'a> {
+    pub args: &'a BenchArgs,
+    pub layout: Layout,
+    /// Uids that the ring holds.
+    pub ring: u64,
+    pub machine: Machine,
+    pub rounds: usize,
+    pub measured: Measured,
+}
+
+impl Report<'_> {
+    /// What was measured, in a line.
+    pub fn title(&self) -> String {
+        let BenchArgs { threads, pin, policy, .. } = self.args;
+        let what = match self.args.form {
+            Form::Shared => "next_uid of one shared generator",
+            Form::Local => "next_uid of a LocalGenerator per thread",
+            Form::Fill => "fill of 4096 from one shared generator",
+        };
+        let (plural, pinned) =
+            (if *threads == 1 { "" } else { "s" }, if *pin { ", pinned" } else { "" });
+        format!("{what}, {threads} thread{plural}{pinned}, policy {}", policy.name())
+    }
+
+    /// On what it was measured, in a line.
+    pub fn machine(&self) -> String {
+        let Machine { cpu, cores, os } = &self.machine;
+        let cpu = cpu.as_deref().unwrap_or("unknown processor");
+        format!("{cpu}, {cores} cores, {os}")
+    }
+
+    pub fn json(&self) -> String {
+        let BenchArgs { threads, seconds, policy, boost_power, pin, .. } = self.args;
+        let Machine { cpu, cores, os } = &self.machine;
+        let Measured { timer_ns, figures, scaling, .. } = &self.measured;
+        let others = &figures[1..];
+        let results: Map<_, _> = figures.iter().map(|one| (one.name.into(), result(one))).collect();
+        let ratios: Map<_, _> =
+            others.iter().map(|other| (other.name.into(), self.ratios(other))).collect();
+        let scaling: Vec<Value> = scaling
+            .iter()
+            .map(|at| json!({"threads": at.threads, "uidring": at.ours, "fetch_add": at.fetch_add}))
+            .collect();
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "machine": { "cpu": cpu, "cores": cores, "os": os },
+            "settings": {
+                "form": self.form(),
+                "threads": threads,
+                "seconds": seconds.as_secs_f64(),
+                "policy": policy.name(),
+                "layout": self.layout.bits().to_string(),
+                "tick": self.layout.tick().to_string(),
+                "epoch": self.layout.epoch().to_string(),
+                "boost_power": boost_power,
+                "ring_uids": self.ring,
+                "pin": pin,
+                "busy_poll": self.args.busy_poll,
+                "padder_core": self.args.padder_core.to_string(),
+            },
+            "timer_ns": timer_ns,
+            "rounds": self.rounds,
+            "uids_per_call": self.uids_per_call(),
+            "results": results,
+            "ratios": ratios,
+            "scaling_million_uids_per_second": scaling,
+            "notes": self.notes(),
+        })
+        .to_string()
+    }
+
+    /// What one has to know to read the figures.
+    pub fn notes(&self) -> Vec<String> {
+        let Measured { timer_ns, uids_per_round, .. } = self.measured;
+        let mut notes = vec![
+            "ns/uid is by the wall clock, all threads together; its ratio is the median of the \
+             rounds' own"
+                .into(),
+            format!(
+                "every latency holds a pair of clock readings, {timer_ns} ns (median); differences of \
+                 a few tens of ns may be the clock's own steps"
+            ),
+        ];
+        notes.extend(match self.args.form {
+            Form::Shared => None,
+            Form::Local => Some(
+                "increment is c += 1 in a register: what ids of a thread's own cost at the least"
+                    .into(),
+            ),
+            Form::Fill => Some(
+                "fetch_add makes and stores 4096 numbers a call; store_loop stores 4096 without \
+                 any atomic: what filling costs at the least"
+                    .into(),
+            ),
+        });
+        let many = self.args.threads > 1 || !self.measured.scaling.is_empty();
+        if many && !self.args.pin {
+            notes.push(
+                "threads were not pinned: two that the system puts on one core for a while do not \
+                 contend; see --pin"
+                    .into(),
+            );
+        }
+        if usize::from(self.args.threads) > self.machine.cores {
+            notes.push(
+                "there are more threads than cores: in a short round not all of them get their \
+                 turn; take more --seconds"
+                    .into(),
+            );
+        }
+        // The padder fills the ring while others have their turn.
+        if self.ring * 10 > uids_per_round {
+            notes.push(format!(
+                "a round begins with a full ring of {} uids and takes about {uids_per_round}: for \
+                 the padder's share take more --seconds or a smaller --boost-power",
+                self.ring
+            ));
+        }
+        notes
+    }
+
+    fn ratios(&self, other: &Figures) -> Value {
+        let tail = self.measured.latency_ratio(other, TAIL);
+        json!({ "ns_per_uid": self.measured.ratio(other), "p99_99": tail })
+    }
+
+    fn form(&self) -> &'static str {
+        match self.args.form {
+            Form::Shared => "shared",
+            Form::Local => "local",
+            Form::Fill => "fill",
+        }
+    }
+
+    pub fn uids_per_call(&self) -> u64 {
+        match self.args.form {
+            Form::Shared | Form::Local => 1,
+            Form::Fill => super::takers::BATCH as u64,
+        }
+    }
+}
+
+/// One contestant's figures.
+fn result(figures: &Figures) -> Value {
+    let times = &figures.latency;
+    let mut latency: Map<_, _> = QUANTILES
+        .iter()
+        .map(|(quantile, _, key)| ((*key).into(), times.value_at_quantile(*quantile).into()))
+        .collect();
+    latency.insert("max".into(), times.max().into());
+    latency.insert("calls".into(), times.len().into());
+    json!({
+        "ns_per_uid": figures.ns_per_id(),
+        "million_uids_per_second": figures.millions_a_second(),
+        "latency_ns": latency,
+        "calls": figures.tally.calls,
+        "rejects": figures.tally.rejects,
+    })
+}

@@ -1,0 +1,58 @@
+//! Threads that begin together and know when to end.
+
+use std::io;
+use std::panic;
+use std::sync::{PoisonError, RwLock, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use core_affinity::CoreId;
+
+/// The takers' threads: how many, and where they run.
+#[derive(Clone)]
+pub struct Crew {
+    pub threads: usize,
+    /// Pinned to these in turn, lest the operating system puts two takers on one core for a while,
+    /// where they would not contend; empty for wherever it likes.
+    pub cores: Vec<CoreId>,
+}
+
+impl Crew {
+    /// Lets all threads work for so long, from a common start: each is told when to end. To stop
+    /// them from outside would take a turn on a core, for which a thousand busy threads let one
+    /// wait for seconds.
+    pub fn work<R: Send>(
+        &self,
+        time: Duration,
+        work: impl Fn(Instant) -> R + Sync,
+    ) -> io::Result<Vec<R>> {
+        // For threads that stand behind the gate when a later one cannot be started, it is over.
+        let gate = RwLock::new(Instant::now());
+        let (ready, all_ready) = mpsc::channel();
+        thread::scope(|scope| {
+            let mut closed = gate.write().unwrap_or_else(PoisonError::into_inner);
+            let mut takers = Vec::with_capacity(self.threads);
+            for number in 0..self.threads {
+                let (ready, gate, work) = (ready.clone(), &gate, &work);
+                let taker = move || {
+                    if !self.cores.is_empty() {
+                        core_affinity::set_for_current(self.cores[number % self.cores.len()]);
+                    }
+                    // Nobody listens any more if a later thread could not be started.
+                    let _ = ready.send(());
+                    let until = *gate.read().unwrap_or_else(PoisonError::into_inner);
+                    work(until)
+                };
+                let builder = thread::Builder::new().name("taker".into());
+                takers.push(builder.spawn_scoped(scope, taker)?);
+            }
+            for () in all_ready.iter().take(self.threads) {}
+            *closed = Instant::now() + time;
+            drop(closed);
+            let results = takers.into_iter().map(|taker| taker.join());
+            Ok(results
+                .map(|done| done.unwrap_or_else(|panic| panic::resume_unwind(panic)))
+                .collect())
+        })
+    }
+}

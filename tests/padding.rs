@@ -1,0 +1,215 @@
+//! One padder for many rings, takers that help it, and takers of their own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use uidring::{
+    Bits, CachedUidGenerator, Layout, LocalGenerator, ManualClock, Padder, PadderCore, PadderIdle,
+    PadderOptions, RingOptions, TakeError, TakePolicy, Tick, Timestamp, Uid, UidGenerator,
+};
+
+fn layout(time: u8, sequence: u8) -> Layout {
+    let bits = Bits { time, worker: 10, sequence };
+    Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible")
+}
+
+/// The threads of this process that are padders, by the name that they have.
+#[cfg(target_os = "linux")]
+fn padder_threads() -> usize {
+    std::fs::read_dir("/proc/self/task")
+        .expect("a list of threads")
+        .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("comm")).ok())
+        .filter(|name| name.trim() == "uidring-padder")
+        .count()
+}
+
+/// In one test, for other tests of this program have padders too.
+#[cfg(target_os = "linux")]
+#[test]
+fn one_thread_serves_all_and_ends_with_the_last() {
+    let before = padder_threads();
+    let padder = Padder::start(PadderOptions::default()).expect("starts");
+    let generators: Vec<_> = (0..64)
+        .map(|worker_id| {
+            let builder = CachedUidGenerator::builder().layout(layout(40, 8));
+            builder.worker_id(worker_id).padder(&padder).build().expect("builds")
+        })
+        .collect();
+    drop(padder);
+    let mut all = Vec::new();
+    for _ in 0..5_000 {
+        all.extend(generators.iter().map(|generator| generator.next_uid().expect("waits")));
+    }
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 64 * 5_000);
+    // Other tests run beside this one; but 64 threads they do not have.
+    assert!(padder_threads() < before + 20, "{} threads", padder_threads());
+}
+
+#[test]
+fn a_ring_that_ends_or_panics_does_not_end_its_neighbours() {
+    let padder = Padder::start(PadderOptions::default()).expect("starts");
+    let served = |source: fn() -> Option<u64>| {
+        padder.serve(RingOptions::new(4, 0), source, None).expect("possible")
+    };
+    let ended = served(|| None);
+    let panicked = served(|| panic!("a user's mistake"));
+    let mut next = 0;
+    let going = padder
+        .serve(
+            RingOptions::new(4, 0),
+            move || {
+                next += 1;
+                Some(next)
+            },
+            None,
+        )
+        .expect("possible");
+    let mut last = 0;
+    let start = Instant::now();
+    while last < 1_000 {
+        if let Ok(number) = going.ring().try_take() {
+            assert!(last < number);
+            last = number;
+        }
+        assert!(start.elapsed() < Duration::from_secs(30), "the padder goes on");
+    }
+    assert_eq!(ended.ring().try_take(), Err(TakeError::TimeExhausted));
+    assert_eq!(panicked.ring().try_take(), Err(TakeError::Closed));
+}
+
+/// A padder that is kept busy by another ring's source: takers help themselves.
+#[test]
+fn takers_help_themselves_while_the_padder_is_away() {
+    let padder = Padder::start(PadderOptions::default()).expect("starts");
+    let (stuck, entered) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
+    let (stay, inside) = (Arc::clone(&stuck), Arc::clone(&entered));
+    let mut calls = 0;
+    let slow = padder
+        .serve(
+            RingOptions::new(1, 0),
+            move || {
+                calls += 1;
+                // The first two fill the ring at the start; then the padder itself comes.
+                while calls > 2 && stay.load(Ordering::Relaxed) {
+                    inside.store(true, Ordering::Relaxed);
+                    thread::yield_now();
+                }
+                Some(calls)
+            },
+            None,
+        )
+        .expect("possible");
+    let generator = CachedUidGenerator::builder()
+        .layout(layout(40, 8))
+        .worker_id(1)
+        .take_policy(TakePolicy::Reject)
+        .padder(&padder)
+        .build()
+        .expect("builds");
+    while slow.ring().try_take().is_ok() {}
+    while !entered.load(Ordering::Relaxed) {
+        thread::yield_now();
+    }
+    let paddings = generator.stats().paddings;
+    let mut last = Uid::default();
+    for _ in 0..50_000 {
+        let uid = generator.next_uid().expect("made by the taker itself");
+        assert!(last < uid);
+        last = uid;
+    }
+    assert_eq!(generator.stats().paddings, paddings, "the padder was away");
+    stuck.store(false, Ordering::Relaxed);
+}
+
+#[test]
+fn a_busy_polling_padder_pads() {
+    let generator = CachedUidGenerator::builder()
+        .layout(layout(40, 8))
+        .worker_id(1)
+        .padder_idle(PadderIdle::BusyPoll)
+        .build()
+        .expect("builds");
+    let start = Instant::now();
+    while generator.stats().paddings < 5 {
+        generator.next_uid().expect("waits");
+        assert!(start.elapsed() < Duration::from_secs(30), "it polls");
+    }
+}
+
+#[test]
+fn a_core_that_does_not_exist_is_an_error() {
+    let options = PadderOptions::default().core(PadderCore::Id(1 << 20));
+    let error = Padder::start(options).expect_err("no such core").to_string();
+    assert!(error.contains("1048576"), "{error}");
+    for core in [PadderCore::Last, PadderCore::Unpinned] {
+        assert!(Padder::start(PadderOptions::default().core(core)).is_ok());
+    }
+}
+
+#[test]
+fn local_takers_are_distinct_ordered_and_waste_at_most_a_run() {
+    let generator = Arc::new(
+        CachedUidGenerator::builder().layout(layout(40, 10)).worker_id(1).build().expect("builds"),
+    );
+    let takers: Vec<_> = (0..8)
+        .map(|_| {
+            let mut local = LocalGenerator::new(Arc::clone(&generator));
+            thread::spawn(move || {
+                local.by_ref().take(20_000).collect::<Result<Vec<_>, _>>().expect("waits")
+            })
+        })
+        .collect();
+    let mut all = Vec::new();
+    for taker in takers {
+        let uids = taker.join().expect("no panic");
+        assert!(uids.is_sorted_by(|a, b| a < b));
+        all.extend(uids);
+    }
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 160_000);
+
+    // One taker at a time: what a dropped one wastes is less than a run.
+    let generator =
+        CachedUidGenerator::builder().layout(layout(40, 10)).worker_id(1).build().expect("builds");
+    let mut last = None;
+    // Few enough to stay in one tick, whose uids are neighbours.
+    for _ in 0..4 {
+        let uid = generator.local().next_uid().expect("ready");
+        assert!(last < Some(uid));
+        let shared = generator.next_uid().expect("ready");
+        assert!((1..=64).contains(&(shared.get() - uid.get())), "the rest of a run is gone");
+        let rest = generator.local().next_uid().expect("ready");
+        assert_eq!(rest.get(), shared.get() + 1, "a lease is what is left of a run");
+        // The iterator over the shared form goes on behind it.
+        let next = generator.uids().next().expect("endless").expect("ready");
+        assert!((1..=63).contains(&(next.get() - rest.get())));
+        last = Some(next);
+    }
+}
+
+#[test]
+fn time_ends_for_local_takers_and_fills_too() {
+    let clock = ManualClock::new(Timestamp::from_millis(0));
+    let generator = CachedUidGenerator::builder()
+        .layout(layout(2, 7))
+        .worker_id(1)
+        .clock(clock)
+        .build()
+        .expect("builds");
+    let mut local = generator.local();
+    let mut count = 0;
+    let end = loop {
+        match local.next_uid() {
+            Ok(_) => count += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((count, end), (4 * 128, TakeError::TimeExhausted), "every uid there is, once");
+    assert_eq!(local.next_uid(), Err(TakeError::TimeExhausted), "for good");
+    assert_eq!(generator.try_fill(&mut [Uid::default()]), Err(TakeError::TimeExhausted));
+}

@@ -1,0 +1,229 @@
+//! Many more threads than cores, tiny rings, random sleeps in takers and producer: every ticket
+//! is accounted for, and every number issued is one that was put, and nobody else's.
+//!
+//! A program of its own, without the test harness, so that it also runs under ThreadSanitizer
+//! (`scripts/tsan`) and for as long as one likes (`scripts/stress`): `stress [SECONDS [SEED]]`.
+
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{env, process};
+
+use uidring::{
+    Bits, CachedUidGenerator, Layout, LocalGenerator, Padder, PadderOptions, Producer, PutPolicy,
+    RingBuffer, RingOptions, TakeDecision, TakeError, TakePolicy, Tick, Timestamp, Uid,
+    UidGenerator,
+};
+
+/// How many numbers a taker takes in one round.
+const SHARE: usize = 2_000;
+
+fn main() {
+    // Test runners ask for a list of tests; this is none.
+    if env::args().any(|word| word == "--list") {
+        return;
+    }
+    let mut numbers = env::args().skip(1).filter_map(|word| word.parse::<u64>().ok());
+    let seconds = numbers.next().unwrap_or(5);
+    let seed = numbers.next().unwrap_or_else(|| fastrand::u64(..));
+    println!("stress: {seconds} s, {} takers, seed {seed}", takers());
+    let start = Instant::now();
+    let mut rounds = 0;
+    while rounds < 2 || start.elapsed() < Duration::from_secs(seconds) {
+        // Told beforehand, so that a failure can be repeated as far as the scheduler lets it.
+        let seed = seed.wrapping_add(rounds);
+        let round = thread::spawn(move || {
+            stress_ring(&mut fastrand::Rng::with_seed(seed));
+            stress_generator(&mut fastrand::Rng::with_seed(seed));
+        });
+        if round.join().is_err() {
+            eprintln!("failed in round {rounds}, seed {seed}");
+            println!("{rounds} passed, 1 failed");
+            process::exit(1);
+        }
+        rounds += 1;
+    }
+    println!("{rounds} passed, 0 failed");
+}
+
+fn takers() -> usize {
+    8 * thread::available_parallelism().map_or(2, NonZero::get)
+}
+
+/// A ring by itself, with everything that takes from it, and a producer that throws away now and
+/// then.
+fn stress_ring(random: &mut fastrand::Rng) {
+    let run_bits = random.u32(0..4);
+    let options = RingOptions::new(run_bits + random.u32(0..4), run_bits)
+        .padding_factor(random.u32(1..100))
+        .put_policy(if random.bool() { PutPolicy::Wait } else { PutPolicy::Discard });
+    let (producer, ring) = RingBuffer::new(options).expect("possible");
+    let run_length = ring.run_length();
+    let done = Arc::new(AtomicBool::new(false));
+    let producing = {
+        let (done, random) = (Arc::clone(&done), random.fork());
+        thread::spawn(move || produce(producer, &done, random))
+    };
+    let taking: Vec<_> = (0..takers())
+        .map(|_| {
+            let (ring, random) = (Arc::clone(&ring), random.fork());
+            thread::spawn(move || take_numbers(&ring, random))
+        })
+        .collect();
+    let mut issued = Vec::new();
+    for taker in taking {
+        let numbers = taker.join().expect("a taker");
+        assert!(numbers.is_sorted_by(|a, b| a < b), "increasing in each thread");
+        issued.extend(numbers);
+    }
+    done.store(true, Ordering::Relaxed);
+    ring.close();
+    let (put, discarded) = producing.join().expect("the producer");
+
+    let stats = ring.stats();
+    assert_distinct(&mut issued);
+    assert!(issued.last().is_none_or(|&last| last <= put), "issued only what was put");
+    let drawn = stats.cursor - run_length;
+    let accounted = issued.len() as u64 + stats.abandoned + stats.lapped + discarded;
+    assert_eq!(drawn, accounted, "every ticket is accounted for: {stats:?}, {discarded} discarded");
+    let lost = put - issued.len() as u64 - stats.available;
+    assert!(
+        lost <= stats.abandoned + stats.lapped + discarded,
+        "{lost} numbers lost without a ticket: {stats:?}, {discarded} discarded"
+    );
+}
+
+/// Puts the numbers from 1 on, in random portions; returns the last one, and how many were thrown
+/// away.
+fn produce(mut producer: Producer, done: &AtomicBool, mut random: fastrand::Rng) -> (u64, u64) {
+    let run_length = producer.ring().run_length();
+    let (mut put, mut discarded) = (0, 0);
+    while !done.load(Ordering::Relaxed) {
+        match random.u32(0..100) {
+            0..60 => {
+                let mut runs = random.u64(1..9);
+                producer.publish(|| {
+                    runs = runs.checked_sub(1)?;
+                    put += run_length;
+                    Some(put - run_length + 1)
+                });
+            }
+            60..80 => {
+                if producer.put(put + 1).is_ok() {
+                    put += run_length;
+                }
+            }
+            80..82 => discarded += producer.discard(),
+            82..90 => thread::sleep(Duration::from_micros(random.u64(0..200))),
+            _ => producer.wait_for_demand(Some(Duration::from_millis(1))),
+        }
+    }
+    (put, discarded)
+}
+
+fn take_numbers(ring: &RingBuffer, mut random: fastrand::Rng) -> Vec<u64> {
+    let mut taken = Vec::with_capacity(SHARE + 64);
+    while taken.len() < SHARE {
+        let error = match random.u32(0..100) {
+            0..80 => ring.try_take().map(|number| taken.push(number)).err(),
+            80..90 => {
+                let mut batch = [0; 50];
+                let wanted = random.usize(1..=batch.len());
+                ring.try_fill(&mut batch[..wanted])
+                    .map(|filled| taken.extend_from_slice(&batch[..filled]))
+                    .err()
+            }
+            90..98 => ring.try_lease().map(|lease| taken.extend(lease)).err(),
+            98 => {
+                thread::sleep(Duration::from_micros(random.u64(0..100)));
+                None
+            }
+            _ => {
+                thread::yield_now();
+                None
+            }
+        };
+        match error {
+            None => {}
+            Some(TakeError::Empty) => ring.wait(Some(Duration::from_millis(1))),
+            Some(other) => panic!("{other}"),
+        }
+    }
+    taken
+}
+
+/// Generators with tiny rings, all on one padder, under every policy.
+fn stress_generator(random: &mut fastrand::Rng) {
+    let padder = Padder::start(PadderOptions::default()).expect("starts");
+    let policies = [
+        TakePolicy::Wait,
+        TakePolicy::WaitFor(Duration::from_micros(random.u64(0..500))),
+        TakePolicy::Reject,
+        TakePolicy::handler(|take| match take.attempts {
+            ..10 => TakeDecision::Retry,
+            _ => TakeDecision::GiveUp,
+        }),
+    ];
+    let sequence = random.u8(1..8);
+    let bits = Bits { time: 40, worker: 10, sequence };
+    let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
+    let mut all = Vec::new();
+    for (worker_id, policy) in (1..).zip(policies) {
+        let builder = CachedUidGenerator::builder()
+            .layout(layout)
+            .worker_id(worker_id)
+            .boost_power(random.u32(0..3))
+            .take_policy(policy)
+            .padder(&padder);
+        let generator = Arc::new(builder.build().expect("builds"));
+        for _ in 0..takers() / 4 {
+            let (generator, random) = (Arc::clone(&generator), random.fork());
+            all.push(thread::spawn(move || take_uids(generator, random)));
+        }
+    }
+    // The handle may go before the rings that it serves.
+    drop(padder);
+    let mut issued = Vec::new();
+    for taker in all {
+        issued.extend(taker.join().expect("a taker"));
+    }
+    assert_distinct(&mut issued);
+}
+
+fn take_uids(generator: Arc<CachedUidGenerator>, mut random: fastrand::Rng) -> Vec<u64> {
+    let mut local = LocalGenerator::new(Arc::clone(&generator));
+    let mut uids = Vec::with_capacity(SHARE + 64);
+    let mut batch = [Uid::default(); 50];
+    while uids.len() < SHARE {
+        let taken = match random.u32(0..10) {
+            0 => match generator.fill(&mut batch) {
+                Ok(()) => Ok(batch.len()),
+                Err(error) if error.filled > 0 => Ok(error.filled),
+                Err(error) => Err(error.error),
+            },
+            1..4 => local.next_uid().map(|uid| {
+                batch[0] = uid;
+                1
+            }),
+            _ => generator.next_uid().map(|uid| {
+                batch[0] = uid;
+                1
+            }),
+        };
+        match taken {
+            Ok(count) => uids.extend(batch[..count].iter().map(|uid| uid.get())),
+            Err(TakeError::Empty | TakeError::DeadlineExceeded) => thread::yield_now(),
+            Err(other) => panic!("{other}"),
+        }
+    }
+    uids
+}
+
+fn assert_distinct(numbers: &mut Vec<u64>) {
+    let count = numbers.len();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len(), count, "a number was issued twice");
+}
