@@ -282,7 +282,7 @@ impl RingBuffer {
 
 /// So many percent of the runs, at least one, so that an empty ring always asks for more.
 fn threshold(run_count: u64, percent: u32) -> u64 {
-    (run_count * u64::from(percent) / 100).max(1)
+    (run_count * u64::from(percent)).div_ceil(100)
 }
 
 #[cfg(test)]
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn the_threshold_of_the_largest_ring_does_not_overflow() {
-        assert_eq!(threshold(1 << MAX_CAPACITY_BITS, 99), 531_502_202);
+        assert_eq!(threshold(1 << MAX_CAPACITY_BITS, 99), 531_502_203);
         assert_eq!(threshold(1 << 26, 50), 1 << 25);
         assert_eq!(threshold(1, 1), 1);
     }
@@ -307,5 +307,34 @@ mod tests {
         assert!(refused(RingOptions::new(10, 6).padding_factor(0)));
         assert!(refused(RingOptions::new(10, 6).padding_factor(100)));
         assert!(!refused(RingOptions::new(0, 0)));
+    }
+
+    #[test]
+    fn a_full_ring_refuses_until_a_whole_run_is_taken() {
+        let (mut producer, ring) = RingBuffer::new(RingOptions::new(2, 1)).expect("possible");
+        producer.put(10).expect("room");
+        producer.put(12).expect("room");
+        assert_eq!(producer.put(14).map_err(|error| error.first), Err(14));
+        assert_eq!(ring.try_take(), Ok(10));
+        assert!(producer.put(14).is_err(), "half a run is no room");
+        assert_eq!(ring.try_take(), Ok(11));
+        producer.put(14).expect("room");
+        let rest: Result<Vec<_>, _> = (0..4).map(|_| ring.try_take()).collect();
+        assert_eq!(rest, Ok(vec![12, 13, 14, 15]));
+    }
+
+    #[test]
+    fn what_is_discarded_is_not_taken() {
+        let (mut producer, ring) = RingBuffer::new(RingOptions::new(3, 1)).expect("possible");
+        producer.put(10).expect("room");
+        producer.put(12).expect("room");
+        assert_eq!(ring.try_take(), Ok(10));
+        assert_eq!(producer.discard(), 3);
+        assert_eq!(producer.discard(), 0);
+        assert_eq!(ring.try_take(), Err(TakeError::Empty));
+        producer.put(20).expect("room");
+        producer.put(22).expect("room");
+        // The ticket that found the ring dry cost the first number that came to its place.
+        assert!(matches!(ring.try_take(), Ok(20 | 21)));
     }
 }

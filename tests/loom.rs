@@ -307,13 +307,13 @@ fn a_waiting_put_is_woken_by_a_take() {
     });
 }
 
-/// Stale runs are thrown away while others take: order holds, and nothing of them comes later.
+/// Stale runs are thrown away while others take: order holds, nothing of them comes later, and the
+/// cursor, which may be ahead already, does not go back.
 #[test]
 fn discard_against_takes() {
     check(|| {
         let (mut producer, ring) = ring(2, 0);
         producer.put(10).expect("room");
-        producer.put(11).expect("room");
         let taker = {
             let ring = Arc::clone(&ring);
             thread::spawn(move || {
@@ -323,17 +323,14 @@ fn discard_against_takes() {
             })
         };
         let discarded = producer.discard();
-        let after = take(&ring);
-        assert_eq!(after, None, "all that was stale is gone");
         producer.put(20).expect("room");
-        let issued = taker.join().expect("no panic");
+        let mut issued: Vec<u64> = take(&ring).into_iter().collect();
+        assert!(issued.is_empty() || issued == [20], "all that was stale is gone: {issued:?}");
+        issued.extend(taker.join().expect("no panic"));
         let stats = ring.stats();
         let drawn = stats.cursor - 1;
-        assert_eq!(
-            drawn,
-            issued.len() as u64 + stats.abandoned + stats.lapped + discarded,
-            "{stats:?}"
-        );
+        let accounted = issued.len() as u64 + stats.abandoned + stats.lapped + discarded;
+        assert_eq!(drawn, accounted, "{stats:?}, {discarded} discarded");
         assert_distinct(issued, 10..21);
     });
 }

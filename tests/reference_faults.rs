@@ -183,7 +183,7 @@ fn a_waiting_put_policy_keeps_the_ring_full() {
         .put_policy(PutPolicy::Wait)
         .build()
         .expect("builds");
-    for _ in 0..64 {
+    for _ in 0..256 {
         generator.next_uid().expect("a full ring");
     }
     wait_until("one free run is filled again", || generator.stats().ring.available == 8_192);
@@ -192,7 +192,7 @@ fn a_waiting_put_policy_keeps_the_ring_full() {
 /// The padding factor was documented but could not be set.
 #[test]
 fn the_padding_factor_is_obeyed() {
-    for (factor, quiet, enough) in [(10, 7_000, 7_500), (90, 700, 1_000)] {
+    for (factor, quiet, enough) in [(10, 7_000, 7_700), (90, 600, 1_200)] {
         let generator = CachedUidGenerator::builder()
             .layout(layout())
             .worker_id(1)

@@ -166,7 +166,7 @@ fn fills(ids: u64) -> f64 {
 }
 
 /// So many fills leave a full ring above its padding factor: nothing but the fills is measured.
-const READY_FILLS: u64 = 7;
+const READY_FILLS: u64 = 5;
 
 fn ready_fills(ids: u64) -> f64 {
     let mut uids = [Uid::default(); BATCH];
@@ -199,16 +199,17 @@ fn timed_portions(ids: u64, prepare: impl Fn(), mut portion: impl FnMut()) -> f6
     }))
 }
 
-/// A ring that is not full is emptied below its padding factor, so that it is padded.
+/// A ring that is not full is emptied below its padding factor by single takes, which wake the
+/// padder.
 fn wait_for_full_ring() {
     let generator = pinned();
-    let mut uids = [Uid::default(); BATCH];
-    while {
+    loop {
         let ring = generator.stats().ring;
-        ring.available + generator.layout().uids_per_tick() < ring.capacity
-    } {
-        if generator.stats().ring.available >= generator.stats().ring.capacity / 2 {
-            generator.fill(&mut uids).expect("waits");
+        if ring.available + generator.layout().uids_per_tick() > ring.capacity {
+            return;
+        }
+        for _ in 0..ring.available.saturating_sub(ring.capacity / 4) {
+            generator.next_uid().expect("ready");
         }
         thread::sleep(Duration::from_micros(50));
     }

@@ -70,9 +70,19 @@ impl CachedUidGenerator {
 
     /// What is left of the present run.
     pub(super) fn try_lease(&self) -> Result<Range<u64>, TakeError> {
-        match self.ring.try_lease() {
-            Err(error) => self.help_and_try(error, RingBuffer::try_lease),
+        let lease = match self.ring.lease_quietly() {
+            Err(error) => self.help_and_try(error, RingBuffer::lease_quietly),
             done => done,
+        };
+        self.keep_up();
+        lease
+    }
+
+    /// After many uids were taken at once. Who takes so fast is served soonest by padding a little
+    /// itself: waking the padder costs a system call, which takes longer than the padding.
+    fn keep_up(&self) {
+        if self.ring.is_low() && !self.padding.help() {
+            self.ring.announce_if_low();
         }
     }
 
@@ -97,12 +107,12 @@ impl UidGenerator for CachedUidGenerator {
     }
 
     fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError> {
-        match self.ring.try_fill_with(out, Uid::from_layout) {
-            Err(error) => {
-                self.help_and_try(error, |ring| ring.try_fill_with(out, Uid::from_layout))
-            }
+        let given = match self.ring.fill_quietly(out, Uid::from_layout) {
+            Err(error) => self.help_and_try(error, |ring| ring.fill_quietly(out, Uid::from_layout)),
             done => done,
-        }
+        };
+        self.keep_up();
+        given
     }
 
     fn wait(&self, timeout: Option<Duration>) {
@@ -305,8 +315,10 @@ impl CachedUidGenerator {
     }
 }
 
-/// Runs of 64 where a tick has so many uids; docs/ring-buffer.md says why.
-const RUN_BITS: u32 = 6;
+/// Runs of up to 256 uids; docs/ring-buffer.md says why. A run is never longer than a tick has uids,
+/// nor so long that a ring would have fewer than eight.
+const RUN_BITS: u32 = 8;
+const MIN_RUN_COUNT_BITS: u32 = 3;
 
 fn ring_options(layout: &Layout, boost_power: u32) -> Result<RingOptions, Error> {
     if boost_power > 16 {
@@ -314,8 +326,9 @@ fn ring_options(layout: &Layout, boost_power: u32) -> Result<RingOptions, Error>
         return Err(Error::OptionOutOfRange { option: "boost_power", value, min: 0, max: 16 });
     }
     let sequence_bits = layout.bits().sequence;
-    let run_bits = RUN_BITS.min(sequence_bits.into());
     let capacity_bits = u32::from(sequence_bits) + boost_power;
+    let run_bits =
+        RUN_BITS.min(sequence_bits.into()).min(capacity_bits.saturating_sub(MIN_RUN_COUNT_BITS));
     if capacity_bits > MAX_CAPACITY_BITS {
         let memory = 64_u128 << (capacity_bits - run_bits);
         let max_bits = MAX_CAPACITY_BITS;

@@ -10,14 +10,14 @@ use crate::error::TakeError;
 use crate::uid::Uid;
 
 /// Takes whole runs of uids from a [`CachedUidGenerator`] and hands them out one by one, at the
-/// cost of counting in a register: no atomic instruction but one in 64 takes.
+/// cost of counting in a register: no atomic instruction but one in 256 takes.
 ///
 /// Made by [`CachedUidGenerator::local`], or by [`new`](Self::new) from an `Arc`. It is for one
 /// thread at a time: it can be sent to another, and not be shared.
 ///
 /// Its uids increase. Between different takers there is no order within a run's length: another
 /// taker's later uid may be smaller. When it is dropped, the rest of its run is issued to nobody,
-/// 63 uids at the most. Uids that it has taken and not yet handed out keep the timestamp of their
+/// 255 uids at the most. Uids that it has taken and not yet handed out keep the timestamp of their
 /// tick, however long that is ago.
 ///
 /// ```

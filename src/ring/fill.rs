@@ -7,7 +7,7 @@ use crate::error::TakeError;
 use crate::sync::Ordering;
 
 /// So many runs are claimed at a time.
-const PORTION: usize = 64;
+const PORTION: usize = 16;
 
 /// After so many lost races a single take, which cannot lose, brings the fill forward.
 const ATTEMPTS: u32 = 4;
@@ -23,11 +23,14 @@ impl RingBuffer {
     ///
     /// As [`try_take`](Self::try_take), if there was not even one.
     pub fn try_fill(&self, out: &mut [u64]) -> Result<usize, TakeError> {
-        self.try_fill_with(out, |number| number)
+        let filled = self.fill_quietly(out, |number| number);
+        self.announce_if_low();
+        filled
     }
 
-    /// [`try_fill`](Self::try_fill) for any type that is made from a number.
-    pub(crate) fn try_fill_with<T>(
+    /// [`try_fill`](Self::try_fill) for any type that is made from a number. It does not wake the
+    /// producer of a ring that it leaves below its threshold: that is up to the caller.
+    pub(crate) fn fill_quietly<T>(
         &self,
         out: &mut [T],
         make: impl Fn(u64) -> T,
@@ -82,6 +85,14 @@ impl RingBuffer {
     ///
     /// As [`try_take`](Self::try_take).
     pub fn try_lease(&self) -> Result<Range<u64>, TakeError> {
+        let lease = self.lease_quietly();
+        self.announce_if_low();
+        lease
+    }
+
+    /// [`try_lease`](Self::try_lease) without waking the producer, as
+    /// [`fill_quietly`](Self::fill_quietly).
+    pub(crate) fn lease_quietly(&self) -> Result<Range<u64>, TakeError> {
         let mut first = [0];
         match self.claim(u64::MAX, &mut first)? {
             Some(tickets) => {
@@ -130,9 +141,6 @@ impl RingBuffer {
             let claim =
                 self.cursor.compare_exchange(cursor, end, Ordering::Relaxed, Ordering::Relaxed);
             if claim.is_ok() {
-                if end >> self.shape.run_bits != run {
-                    self.announce(end >> self.shape.run_bits);
-                }
                 return Ok(Some(cursor..end));
             }
         }

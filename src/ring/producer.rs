@@ -162,11 +162,20 @@ impl RingBuffer {
     /// Whether the producer has something to do: less is left than the padding factor asks for, or
     /// the ring is closed.
     pub(crate) fn wants_runs(&self) -> bool {
-        // Relaxed: the producer that is about to sleep passes the eventcount's SeqCst fence first,
-        // and of the tail it knows its own stores.
-        let run = self.cursor.load(Ordering::Relaxed) >> self.shape.run_bits;
-        let tail = self.tail.load(Ordering::Relaxed);
-        tail.saturating_sub(run) < self.shape.threshold || self.is_closed().is_some()
+        self.is_low() || self.is_closed().is_some()
+    }
+
+    /// Whether less is left than the padding factor asks for.
+    pub(crate) fn is_low(&self) -> bool {
+        // Relaxed: the producer that is about to sleep passes the eventcount's SeqCst fence before
+        // it looks here, and of the tail it knows its own stores. A taker knows its own tickets.
+        self.is_low_at(self.cursor.load(Ordering::Relaxed) >> self.shape.run_bits)
+    }
+
+    /// The same when `run` is the first one with a ticket left.
+    fn is_low_at(&self, run: u64) -> bool {
+        // Relaxed: to takers an old tail is a smaller one, and at worst wakes the producer early.
+        self.tail.load(Ordering::Relaxed).saturating_sub(run) < self.shape.threshold
     }
 
     /// For a padder that has filled the ring: asks the put policy's handler, if there is one, and
@@ -180,9 +189,14 @@ impl RingBuffer {
     // Not inlined, so that the take around it is: it runs once a run.
     #[inline(never)]
     pub(super) fn announce(&self, run: u64) {
-        // Relaxed: an old tail is a smaller one, and at worst wakes the producer early.
-        let tail = self.tail.load(Ordering::Relaxed);
-        if tail.saturating_sub(run) < self.shape.threshold {
+        if self.is_low_at(run) {
+            self.demand.notify();
+        }
+    }
+
+    /// [`announce`](Self::announce) by the cursor, after a claim.
+    pub(crate) fn announce_if_low(&self) {
+        if self.is_low() {
             self.demand.notify();
         }
     }

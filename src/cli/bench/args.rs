@@ -100,7 +100,7 @@ impl BenchArgs {
 pub enum Form {
     /// One at a time from one generator that all threads share
     Shared,
-    /// One at a time from a LocalGenerator in each thread, which takes runs of 64
+    /// One at a time from a LocalGenerator in each thread, which takes runs of 256
     Local,
     /// 4096 at a time from one generator that all threads share
     Fill,
