@@ -81,7 +81,9 @@ impl CachedUidGenerator {
     /// After many uids were taken at once. Who takes so fast is served soonest by padding a little
     /// itself: waking the padder costs a system call, which takes longer than the padding.
     fn keep_up(&self) {
-        if self.ring.is_low() && !self.padding.help() {
+        if self.ring.is_low() {
+            self.padding.help();
+            // A little may not have been enough, or somebody else was at it.
             self.ring.announce_if_low();
         }
     }

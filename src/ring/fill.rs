@@ -7,7 +7,7 @@ use crate::error::TakeError;
 use crate::sync::Ordering;
 
 /// So many runs are claimed at a time.
-const PORTION: usize = 16;
+const PORTION: usize = 32;
 
 /// After so many lost races a single take, which cannot lose, brings the fill forward.
 const ATTEMPTS: u32 = 4;
