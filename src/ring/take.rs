@@ -26,10 +26,9 @@ impl RingBuffer {
         if dry != 0 {
             return self.take_from_dry(dry);
         }
-        let ticket = self.draw(tickets);
-        match tickets.redeem(ticket) {
-            Some(number) => Ok(number),
-            None => self.take_slowly(ticket),
+        match self.draw(tickets) {
+            (_, Some(number)) => Ok(number),
+            (ticket, None) => self.take_slowly(ticket),
         }
     }
 
@@ -39,22 +38,28 @@ impl RingBuffer {
         self.runs.wait(timeout, || self.is_closed().is_some() || !self.is_dry());
     }
 
+    /// A new ticket, and the number that belongs to it if its run is there.
     #[inline]
-    fn draw(&self, tickets: Tickets<'_>) -> u64 {
+    fn draw(&self, tickets: Tickets<'_>) -> (u64, Option<u64>) {
         // Relaxed: each ticket comes out of this addition once, which needs no more than the
         // order of the cursor's own values; what was published is ordered by the slot's flag.
         let ticket = self.cursor.fetch_add(1, Ordering::Relaxed);
+        let number = tickets.redeem(ticket);
+        // After the slot was read: the producer that is woken may overwrite it at once.
         if tickets.is_last(ticket) {
             self.announce(tickets.run(ticket) + 1);
         }
-        ticket
+        (ticket, number)
     }
 
     /// A take that found the dry mark up.
     #[cold]
     fn take_from_dry(&self, dry: u64) -> Result<u64, TakeError> {
         self.check_dry(dry)?;
-        self.take_slowly(self.draw(self.tickets()))
+        match self.draw(self.tickets()) {
+            (_, Some(number)) => Ok(number),
+            (ticket, None) => self.take_slowly(ticket),
+        }
     }
 
     /// Goes on with a ticket whose run was not there.
@@ -62,9 +67,6 @@ impl RingBuffer {
     fn take_slowly(&self, mut ticket: u64) -> Result<u64, TakeError> {
         let tickets = self.tickets();
         loop {
-            if let Some(number) = tickets.redeem(ticket) {
-                return Ok(number);
-            }
             let run = tickets.run(ticket);
             // Before the tail: once the ring is closed its tail stands still, so that a run above
             // it will never come.
@@ -81,7 +83,10 @@ impl RingBuffer {
                 return Ok(number);
             }
             self.counters.lapped.fetch_add(1, Ordering::Relaxed);
-            ticket = self.draw(tickets);
+            match self.draw(tickets) {
+                (_, Some(number)) => return Ok(number),
+                (drawn, None) => ticket = drawn,
+            }
         }
     }
 
