@@ -17,8 +17,8 @@ use crate::uid::Uid;
 
 /// Hands out uids from a ring that a thread of its own, the padder, keeps filled.
 ///
-/// It re-creates Baidu's `CachedUidGenerator`. Takers never look at the clock. The padder walks
-/// one tick after another: faster callers than the layout has uids per second borrow ticks of the
+/// It re-creates Baidu's `CachedUidGenerator`. A take does not look at the clock, but for the rare
+/// one that finds the ring dry and pads a little itself. The padder walks one tick after another: faster callers than the layout has uids per second borrow ticks of the
 /// future, and the uids' timestamps run ahead of the clock; after an idle time the uids that
 /// stand ready still carry the time at which they were padded, up to a ring full of them.
 ///
