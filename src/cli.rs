@@ -7,6 +7,7 @@ mod generate;
 mod lines;
 mod parse;
 mod plan;
+mod table;
 mod worker;
 
 use std::fmt;

@@ -209,6 +209,52 @@ pub enum Error {
         /// What went wrong, and what to do.
         problem: String,
     },
+
+    /// The URL of a database is not one. It is not repeated here: it may hold a password.
+    #[error(
+        "the URL of the database, {place}, is wrong: {problem}; \
+         write mysql://USER:PASSWORD@HOST:PORT/DATABASE"
+    )]
+    DatabaseUrl {
+        /// Where it was found.
+        place: &'static str,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+
+    /// A file that a database is reached by could not be used.
+    #[error("{what} could not be read from {}: {problem}", path.display())]
+    DatabaseFile {
+        /// What the file should hold.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        problem: String,
+    },
+
+    /// A database could not be reached, refused, or gave what must not be used.
+    #[error("database {server}: {problem}")]
+    Database {
+        /// Its host, port and name.
+        server: String,
+        /// What went wrong, and what to do.
+        problem: String,
+    },
+
+    /// The table of worker ids has gone over what the layout can hold.
+    #[error(
+        "database {server}: row {row} of WORKER_NODE is over the layout's greatest worker id, \
+         {max}: use a layout with more worker bits, or a fresh table with a new epoch"
+    )]
+    WorkerIdsUsedUp {
+        /// Host, port and name of the database.
+        server: String,
+        /// The key that was generated.
+        row: u64,
+        /// The greatest worker id of the layout.
+        max: u64,
+    },
 }
 
 /// Why no uid was handed out.

@@ -4,7 +4,7 @@
 
 pub mod padding;
 pub mod ring;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub mod store;
 
 mod clock;
@@ -30,6 +30,8 @@ pub use crate::policy::{
     TakePolicy,
 };
 pub use crate::ring::{Producer, PutError, RingBuffer, RingOptions, RingStats};
+#[cfg(feature = "mysql")]
+pub use crate::store::mysql::{MySqlServer, MySqlWorkerNodes};
 #[cfg(feature = "sqlite")]
 pub use crate::store::sqlite::SqliteWorkerNodes;
 pub use crate::timestamp::{ParseTimeError, Timestamp};

@@ -116,7 +116,7 @@ impl FromStr for Timestamp {
 
 fn read(text: &str) -> Option<Timestamp> {
     let pieces = Pieces::parse(text).ok()?;
-    // A zone's name would ask for a data base of zones, and for a decision where it contradicts.
+    // A zone's name would ask for a database of zones, and for a decision where it contradicts.
     if pieces.time_zone_annotation().is_some() {
         return None;
     }

@@ -103,13 +103,44 @@ pub enum InputFormat {
     Base32,
 }
 
+/// The flags that name a table of worker ids.
+const TABLES: [&str; 3] = ["sqlite", "mysql", "mysql_url_file"];
+
+/// A table of worker ids.
+#[derive(Args)]
+pub struct TableArgs {
+    /// The SQLite file that hands out worker ids; made if it is not there
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["mysql", "mysql_url_file"])]
+    pub sqlite: Option<PathBuf>,
+
+    /// The MySQL or MariaDB database whose table WORKER_NODE hands out worker ids:
+    /// mysql://USER:PASSWORD@HOST:PORT/DATABASE. Other users of this machine can see it in the list
+    /// of processes: rather use --mysql-url-file, or the environment variable UIDRING_MYSQL_URL
+    #[arg(long, value_name = "URL", conflicts_with = "mysql_url_file")]
+    pub mysql: Option<String>,
+
+    /// A file whose first line is such a URL
+    #[arg(long, value_name = "PATH")]
+    pub mysql_url_file: Option<PathBuf>,
+
+    /// Demand TLS of the MySQL server, with a certificate signed by an authority of this PEM file
+    #[arg(long, value_name = "PATH")]
+    pub mysql_ca: Option<PathBuf>,
+
+    /// How long to try to reach the MySQL server
+    #[arg(long, value_name = "SECONDS", default_value_t = 10,
+          value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    pub mysql_deadline: u64,
+}
+
 /// Print fresh uids, one a line
 ///
 /// The worker id, which makes this process's uids differ from those of all others, comes from
-/// --worker-id, else from --sqlite, else from the environment variable UIDRING_WORKER_ID, else
-/// from the file uidring/workers.db in your data directory. From a file every start gets a worker
-/// id of its own. The file is unique to one host and must be kept: do not copy it to another host,
-/// and do not put back an older state of it.
+/// --worker-id, --sqlite or --mysql (--mysql-url-file); else from the environment variable
+/// UIDRING_WORKER_ID; else from the MySQL database in UIDRING_MYSQL_URL; else from the file
+/// uidring/workers.db in your data directory. From a table every start gets a worker id of its own.
+/// A file is unique to one host and must be kept: do not copy it to another host, and do not put
+/// back an older state of it.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -117,6 +148,7 @@ Examples:
   uidring generate -n 3 --format base62
   uidring generate --layout 41/10/12 --tick ms --epoch 2020-01-01 --format json
   uidring generate --sqlite /var/lib/shop/workers.db -n 1000000 > ids.txt
+  uidring generate --mysql-url-file /run/secrets/mysql-url -n 10
   uidring generate --worker-id 5 --start-after 240518193154")]
 pub struct GenerateArgs {
     /// How many uids
@@ -140,17 +172,16 @@ pub struct GenerateArgs {
 
     /// A worker id of your choice. It has no memory: a second run within one tick, after a long
     /// borrow, or after the clock was set back, repeats uids unless --start-after is given
-    #[arg(long, value_name = "N", conflicts_with = "sqlite")]
+    #[arg(long, value_name = "N", conflicts_with_all = TABLES)]
     pub worker_id: Option<u64>,
-
-    /// The SQLite file that hands out worker ids; made if it is not there
-    #[arg(long, value_name = "PATH")]
-    pub sqlite: Option<PathBuf>,
 
     /// Go on above this uid, the greatest that was printed before with this worker id of your
     /// choice
-    #[arg(long, value_name = "UID", conflicts_with = "sqlite")]
+    #[arg(long, value_name = "UID", conflicts_with_all = TABLES)]
     pub start_after: Option<Uid>,
+
+    #[command(flatten)]
+    pub table: TableArgs,
 }
 
 /// Read uids and print their fields, a JSON object a line
@@ -178,12 +209,16 @@ pub struct ParseArgs {
 }
 
 /// Tell what a layout can do, before you use it
+///
+/// With --sqlite, --mysql or --mysql-url-file also how many of its worker ids have been used up, and
+/// when they run out.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   uidring plan
   uidring plan --layout 31/10/12 --rate 50000
-  uidring plan --layout 41/10/12 --tick ms --epoch 2020-01-01 --json")]
+  uidring plan --layout 41/10/12 --tick ms --epoch 2020-01-01 --json
+  uidring plan --mysql-url-file /run/secrets/mysql-url")]
 pub struct PlanArgs {
     #[command(flatten)]
     pub layout: LayoutArgs,
@@ -201,9 +236,15 @@ pub struct PlanArgs {
     /// A JSON object instead of a table
     #[arg(long)]
     pub json: bool,
+
+    #[command(flatten)]
+    pub table: TableArgs,
 }
 
-/// Look at the worker ids that have been handed out
+/// Look after the table that hands out worker ids
+///
+/// The table is the one of --sqlite or --mysql (--mysql-url-file), else of the environment variable
+/// UIDRING_MYSQL_URL, else the file uidring/workers.db in your data directory.
 #[derive(Args)]
 #[command(arg_required_else_help = true)]
 pub struct WorkerArgs {
@@ -213,14 +254,38 @@ pub struct WorkerArgs {
 
 #[derive(Subcommand)]
 pub enum WorkerCommand {
+    /// Make the table, unless it is there
+    Init {
+        #[command(flatten)]
+        table: TableArgs,
+    },
     /// List the starts, the oldest first
     List {
-        /// The SQLite file; uidring/workers.db in your data directory if not given
-        #[arg(long, value_name = "PATH")]
-        sqlite: Option<PathBuf>,
+        #[command(flatten)]
+        table: TableArgs,
 
         /// A JSON array instead of a table
         #[arg(long)]
         json: bool,
+    },
+    /// Use up a worker id, and print it: for a program that takes its worker id from outside
+    Assign {
+        #[command(flatten)]
+        table: TableArgs,
+
+        #[command(flatten)]
+        layout: LayoutArgs,
+    },
+    /// Remove the rows of old starts, but never the newest row
+    ///
+    /// No worker id is handed out again because its row is gone.
+    Prune {
+        #[command(flatten)]
+        table: TableArgs,
+
+        /// Keep the rows of so many days
+        #[arg(long, value_name = "DAYS", default_value_t = 30,
+              value_parser = clap::value_parser!(u64).range(0..=36_500))]
+        keep_days: u64,
     },
 }

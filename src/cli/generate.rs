@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use uidring::{
     CachedUidGenerator, Clock, DefaultUidGenerator, EnvWorkerId, FixedWorkerId, Layout,
-    SqliteWorkerNodes, SystemClock, Uid, UidGenerator, WorkerIdAssigner,
+    SystemClock, Uid, UidGenerator, WorkerIdAssigner,
 };
 
 use super::args::{GenerateArgs, Generator};
@@ -60,8 +60,11 @@ fn check_usage(args: &GenerateArgs, layout: &Layout) -> Result<(), Failure> {
     }
     if args.start_after.is_some() && args.worker_id.is_none() && !EnvWorkerId::is_set() {
         return Err(Failure::usage(
-            "--start-after needs --worker-id, or UIDRING_WORKER_ID: a worker id from a file is new",
+            "--start-after needs --worker-id, or UIDRING_WORKER_ID: a worker id from a table is new",
         ));
+    }
+    if args.worker_id.is_some() || (EnvWorkerId::is_set() && args.table.is_unnamed()) {
+        args.table.refuse_tls()?;
     }
     if let Some(worker_id) = args.worker_id {
         layout.check_worker_id(worker_id).map_err(Failure::usage)?;
@@ -73,19 +76,19 @@ fn check_usage(args: &GenerateArgs, layout: &Layout) -> Result<(), Failure> {
 fn assign(args: &GenerateArgs, layout: &Layout) -> Result<u64, Failure> {
     let fixed = if let Some(worker_id) = args.worker_id {
         FixedWorkerId(worker_id).assign(layout)?
-    } else if let Some(path) = &args.sqlite {
-        return Ok(SqliteWorkerNodes::new(path).assign(layout)?);
+    } else if let Some(table) = args.table.named()? {
+        return Ok(table.assign(layout)?);
     } else if EnvWorkerId::is_set() {
         // The variable stands for the flag, and is as wrong as the flag would be.
         EnvWorkerId.assign(layout).map_err(Failure::usage)?
     } else {
-        return Ok(SqliteWorkerNodes::in_data_directory()?.assign(layout)?);
+        return Ok(args.table.unnamed()?.assign(layout)?);
     };
     if args.start_after.is_none() {
         eprintln!(
             "warning: a fixed worker id ({fixed}) has no memory: another run within one tick, \
              after a long borrow, or after the clock was set back, repeats uids; give the \
-             greatest one so far with --start-after, or let --sqlite hand out worker ids"
+             greatest one so far with --start-after, or let --sqlite or --mysql hand out worker ids"
         );
     }
     Ok(fixed)

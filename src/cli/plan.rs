@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use serde_json::json;
+use uidring::store::WorkerUsage;
 use uidring::{CachedUidGenerator, Clock, Layout, SystemClock, Timestamp};
 
 use super::Failure;
@@ -13,7 +14,11 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     let layout = args.layout.layout()?;
     let memory =
         CachedUidGenerator::ring_memory(&layout, args.boost_power).map_err(Failure::usage)?;
-    let plan = Plan::new(&layout, args, memory, SystemClock.now());
+    let usage = match args.table.named()? {
+        Some(table) => Some(table.usage()?),
+        None => args.table.refuse_tls().map(|()| None)?,
+    };
+    let plan = Plan::new(&layout, args, memory, usage, SystemClock.now());
     let text = if args.json { plan.json() } else { plan.table() };
     Ok(writeln!(io::stdout(), "{text}")?)
 }
@@ -26,10 +31,17 @@ struct Plan<'a> {
     rate: u64,
     /// What one worker has a second by the clock.
     uids_per_second: u128,
+    usage: Option<WorkerUsage>,
 }
 
 impl<'a> Plan<'a> {
-    fn new(layout: &'a Layout, args: &PlanArgs, ring_memory: u64, now: Timestamp) -> Self {
+    fn new(
+        layout: &'a Layout,
+        args: &PlanArgs,
+        ring_memory: u64,
+        usage: Option<WorkerUsage>,
+        now: Timestamp,
+    ) -> Self {
         let ticks_per_second = 1_000 / layout.tick().millis().unsigned_abs();
         Self {
             layout,
@@ -38,6 +50,7 @@ impl<'a> Plan<'a> {
             ring_memory,
             rate: args.rate,
             uids_per_second: u128::from(layout.uids_per_tick()) * u128::from(ticks_per_second),
+            usage,
         }
     }
 
@@ -57,7 +70,7 @@ impl<'a> Plan<'a> {
 
     fn json(&self) -> String {
         let layout = self.layout;
-        json!({
+        let mut plan = json!({
             "layout": layout.bits().to_string(),
             "tick": layout.tick().to_string(),
             "epoch": layout.epoch().to_string(),
@@ -70,8 +83,17 @@ impl<'a> Plan<'a> {
             "burst_rate": self.rate,
             "burst_lead_per_second": (self.speed() - 1.0).max(0.0),
             "burst_seconds": self.burst().map(|burst| burst.as_secs()),
-        })
-        .to_string()
+        });
+        if let Some(usage) = &self.usage {
+            plan["worker_table"] = json!({
+                "starts": usage.rows,
+                "newest_worker_id": usage.newest,
+                "worker_ids_left": usage.left(layout),
+                "worker_ids_per_day": usage.per_day,
+                "runs_out": usage.runs_out(layout).map(|day| day.to_string()),
+            });
+        }
+        plan.to_string()
     }
 
     fn table(&self) -> String {
@@ -101,7 +123,39 @@ impl<'a> Plan<'a> {
             ("ring", format!("{} uids in {}", self.ring_uids, bytes(self.ring_memory))),
             ("burst", format!("{} uids/s: {burst}", self.rate)),
         ];
-        rows.map(|(name, value)| format!("{name:<14} {value}")).join("\n")
+        let mut rows = rows.to_vec();
+        if let Some(usage) = &self.usage {
+            rows.push(("starts so far", self.starts(usage)));
+            rows.push(("worker ids end", self.worker_ids_end(usage)));
+        }
+        let rows: Vec<_> = rows.iter().map(|(name, value)| format!("{name:<14} {value}")).collect();
+        rows.join("\n")
+    }
+
+    fn starts(&self, usage: &WorkerUsage) -> String {
+        match usage.newest {
+            None => "none: the table is empty".into(),
+            Some(newest) => format!(
+                "{} in the table, the newest is worker {newest}; {} worker ids are left",
+                usage.rows,
+                usage.left(self.layout)
+            ),
+        }
+    }
+
+    fn worker_ids_end(&self, usage: &WorkerUsage) -> String {
+        match (usage.per_day, usage.runs_out(self.layout)) {
+            (Some(_), _) if usage.left(self.layout) == 0 => {
+                "now: use a layout with more worker bits, or a fresh table with a new epoch".into()
+            }
+            (None, _) => "too early to tell: the first start was less than an hour ago".into(),
+            (Some(rate), Some(day)) => format!(
+                "{}, in {}, at {rate:.1} a day",
+                day.date(),
+                span(day.saturating_since(self.now))
+            ),
+            (Some(_), None) => "not in sight: no starts in the last 30 days".into(),
+        }
     }
 }
 

@@ -1,22 +1,23 @@
 //! `uidring worker`.
 
 use std::io::{self, BufWriter, Write};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use uidring::SqliteWorkerNodes;
-use uidring::store::sqlite::WorkerNode;
+use uidring::store::WorkerNode;
 
 use super::Failure;
 use super::args::{WorkerArgs, WorkerCommand};
 
 pub fn run(args: &WorkerArgs) -> Result<(), Failure> {
     match &args.command {
-        WorkerCommand::List { sqlite, json } => {
-            let nodes = match sqlite {
-                Some(path) => SqliteWorkerNodes::new(path),
-                None => SqliteWorkerNodes::in_data_directory()?,
-            };
-            let rows = nodes.list()?;
+        WorkerCommand::Init { table } => {
+            table.any()?.create()?;
+            eprintln!("the table WORKER_NODE is there");
+            Ok(())
+        }
+        WorkerCommand::List { table, json } => {
+            let rows = table.any()?.list()?;
             let mut output = BufWriter::new(io::stdout().lock());
             if *json {
                 let rows: Vec<Value> = rows.iter().map(row_as_json).collect();
@@ -25,6 +26,22 @@ pub fn run(args: &WorkerArgs) -> Result<(), Failure> {
                 write_table(&mut output, &rows)?;
             }
             Ok(output.flush()?)
+        }
+        WorkerCommand::Assign { table, layout } => {
+            let worker_id = table.any()?.assign(&layout.layout()?)?;
+            Ok(writeln!(io::stdout(), "{worker_id}")?)
+        }
+        WorkerCommand::Prune { table, keep_days } => {
+            let done = table.any()?.prune(Duration::from_secs(keep_days * 86_400))?;
+            match done.newest {
+                None => eprintln!("the table is empty: nothing to remove"),
+                Some(newest) => eprintln!(
+                    "rows removed, of starts more than {keep_days} days ago: {}; the newest row, of \
+                     worker id {newest}, stays in any case, so that the counter cannot start again",
+                    done.removed
+                ),
+            }
+            Ok(())
         }
     }
 }

@@ -6,11 +6,15 @@ use std::path::{self, Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior,
+};
 
+use super::{Pruned, WorkerNode, WorkerTable, WorkerUsage};
 use crate::clock::Deadline;
 use crate::error::Error;
 use crate::layout::Layout;
+use crate::timestamp::Timestamp;
 use crate::worker::{NodeIdentity, WorkerIdAssigner};
 
 /// How long a process waits for others that are at the file.
@@ -51,26 +55,6 @@ pub struct SqliteWorkerNodes {
     path: PathBuf,
 }
 
-/// A row of `WORKER_NODE`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct WorkerNode {
-    /// The worker id.
-    pub id: i64,
-    /// Host name or address of the node.
-    pub host_name: String,
-    /// Its port, or what made it unique.
-    pub port: String,
-    /// 1 for a container, 2 for a machine.
-    pub kind: i64,
-    /// The day of the start, in UTC.
-    pub launch_date: String,
-    /// Last change of the row, in UTC.
-    pub modified: String,
-    /// Time of the start, in UTC.
-    pub created: String,
-}
-
 impl SqliteWorkerNodes {
     /// The table in this file, which is made, with its folder, by the first assignment.
     pub fn new(path: impl Into<PathBuf>) -> Self {
@@ -93,47 +77,46 @@ impl SqliteWorkerNodes {
         &self.path
     }
 
-    /// All rows, by id. The file must be there.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::WorkerFile`].
-    pub fn list(&self) -> Result<Vec<WorkerNode>, Error> {
+    /// Absolute, so that SQLite takes no name (`:memory:`, an empty one) for something that is
+    /// not a file: two starts from two such databases would get the same id.
+    fn absolute_path(&self) -> Result<PathBuf, Error> {
+        path::absolute(&self.path).map_err(|error| self.error("opened", error.to_string()))
+    }
+
+    /// A connection to the file, which is made if there is none.
+    fn open_or_create(&self) -> Result<Connection, Error> {
+        let path = self.absolute_path()?;
+        self.create_file(&path)?;
+        patiently(|| connect(&path)).map_err(|error| self.sqlite_error("opened", &error))
+    }
+
+    /// A transaction in which the table is there and is one of ours.
+    fn begin<'a>(&self, connection: &'a mut Connection) -> Result<Transaction<'a>, Error> {
+        let explain = |error: rusqlite::Error| self.sqlite_error("written", &error);
+        let transaction = connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(explain)?;
+        transaction.execute_batch(CREATE_TABLE).map_err(explain)?;
+        if counts_up(&transaction).map_err(explain)? {
+            return Ok(transaction);
+        }
+        let problem = "its table WORKER_NODE has no AUTOINCREMENT, so that a worker id could \
+                       come twice; name another file";
+        Err(self.error("used", problem.into()))
+    }
+
+    /// Works on a file that is there already.
+    fn read<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
         let path = self.absolute_path()?;
         if !path.exists() {
             let problem = "there is no such file: no worker id has been assigned from it".into();
             return Err(self.error("read", problem));
         }
-        let read = || {
-            let connection = connect(&path)?;
-            let mut rows = connection.prepare(
-                "SELECT ID, HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED
-                 FROM WORKER_NODE ORDER BY ID",
-            )?;
-            rows.query_map([], |row| {
-                Ok(WorkerNode {
-                    id: row.get(0)?,
-                    host_name: row.get(1)?,
-                    port: row.get(2)?,
-                    kind: row.get(3)?,
-                    launch_date: row.get(4)?,
-                    modified: row.get(5)?,
-                    created: row.get(6)?,
-                })
-            })?
-            .collect()
-        };
-        patiently(read).map_err(|error| self.sqlite_error("read", &error))
-    }
-
-    /// Absolute, so that SQLite takes no name (`:memory:`, an empty one) for something that is
-    /// not a file: two starts from two such data bases would get the same id.
-    fn absolute_path(&self) -> Result<PathBuf, Error> {
-        path::absolute(&self.path).map_err(|error| self.error("opened", error.to_string()))
+        patiently(|| work(&connect(&path)?)).map_err(|error| self.sqlite_error("read", &error))
     }
 
     /// Makes the file, for its owner only, if there is none.
-    fn create(&self, path: &Path) -> Result<(), Error> {
+    fn create_file(&self, path: &Path) -> Result<(), Error> {
         let explain = |error: io::Error| self.error("created", error.to_string());
         if let Some(folder) = path.parent() {
             create_folder(folder).map_err(explain)?;
@@ -170,20 +153,9 @@ impl WorkerIdAssigner for SqliteWorkerNodes {
     /// layout is not spent: its row is rolled back.
     fn assign(&self, layout: &Layout) -> Result<u64, Error> {
         let node = NodeIdentity::from_env()?;
-        let path = self.absolute_path()?;
-        self.create(&path)?;
-        let mut connection =
-            patiently(|| connect(&path)).map_err(|error| self.sqlite_error("opened", &error))?;
         let explain = |error: rusqlite::Error| self.sqlite_error("written", &error);
-        let transaction = connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(explain)?;
-        transaction.execute_batch(CREATE_TABLE).map_err(explain)?;
-        if !counts_up(&transaction).map_err(explain)? {
-            let problem = "its table WORKER_NODE has no AUTOINCREMENT, so that a worker id could \
-                           come twice; name another file";
-            return Err(self.error("used", problem.into()));
-        }
+        let mut connection = self.open_or_create()?;
+        let transaction = self.begin(&mut connection)?;
         let id: i64 = transaction
             .query_row(
                 "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED)
@@ -198,6 +170,77 @@ impl WorkerIdAssigner for SqliteWorkerNodes {
         layout.check_worker_id(worker_id)?;
         transaction.commit().map_err(explain)?;
         Ok(worker_id)
+    }
+}
+
+/// Everything but [`create`](WorkerTable::create) demands that the file is there.
+impl WorkerTable for SqliteWorkerNodes {
+    fn create(&self) -> Result<(), Error> {
+        let mut connection = self.open_or_create()?;
+        let transaction = self.begin(&mut connection)?;
+        transaction.commit().map_err(|error| self.sqlite_error("written", &error))
+    }
+
+    fn list(&self) -> Result<Vec<WorkerNode>, Error> {
+        self.read(|connection| {
+            let mut rows = connection.prepare(
+                "SELECT ID, HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED
+                 FROM WORKER_NODE ORDER BY ID",
+            )?;
+            rows.query_map([], |row| {
+                Ok(WorkerNode {
+                    id: row.get(0)?,
+                    host_name: row.get(1)?,
+                    port: row.get(2)?,
+                    kind: row.get(3)?,
+                    launch_date: row.get(4)?,
+                    modified: row.get(5)?,
+                    created: row.get(6)?,
+                })
+            })?
+            .collect()
+        })
+    }
+
+    fn usage(&self) -> Result<WorkerUsage, Error> {
+        let time = |row: &Row<'_>, index| {
+            row.get::<_, i64>(index).map(|s| Timestamp::from_millis(s.saturating_mul(1_000)))
+        };
+        self.read(|connection| {
+            let first = connection
+                .query_row(
+                    "SELECT ID, UNIXEPOCH(CREATED) FROM WORKER_NODE
+                     WHERE CREATED >= DATETIME('now', '-' || ?1 || ' days') ORDER BY ID LIMIT 1",
+                    [WorkerUsage::WINDOW_DAYS],
+                    |row| Ok((row.get(0)?, time(row, 1)?)),
+                )
+                .optional()?;
+            connection.query_row(
+                "SELECT COUNT(*), MAX(ID), UNIXEPOCH() FROM WORKER_NODE",
+                [],
+                |row| {
+                    Ok(WorkerUsage::new(
+                        row.get::<_, i64>(0)?.unsigned_abs(),
+                        row.get(1)?,
+                        first,
+                        time(row, 2)?,
+                    ))
+                },
+            )
+        })
+    }
+
+    fn prune(&self, older_than: Duration) -> Result<Pruned, Error> {
+        self.read(|connection| {
+            let newest: Option<i64> =
+                connection.query_row("SELECT MAX(ID) FROM WORKER_NODE", [], |row| row.get(0))?;
+            let removed = connection.execute(
+                "DELETE FROM WORKER_NODE
+                 WHERE ID < ?1 AND CREATED <= DATETIME('now', '-' || ?2 || ' seconds')",
+                (newest, i64::try_from(older_than.as_secs()).unwrap_or(i64::MAX)),
+            )?;
+            Ok(Pruned { removed: removed as u64, newest })
+        })
     }
 }
 
@@ -274,6 +317,28 @@ mod tests {
     }
 
     #[test]
+    fn pruning_keeps_the_newest_row() {
+        let (_folder, nodes) = new_file();
+        nodes.create().expect("made");
+        let day = Duration::from_secs(86_400);
+        assert_eq!(nodes.prune(day).expect("pruned"), Pruned { removed: 0, newest: None });
+        for _ in 0..4 {
+            nodes.assign(&Layout::UID_GENERATOR).expect("assigned");
+        }
+        assert_eq!(nodes.prune(day).expect("pruned"), Pruned { removed: 0, newest: Some(4) });
+        let connection = Connection::open(nodes.path()).expect("opens");
+        let age = "UPDATE WORKER_NODE SET CREATED = DATETIME('now', '-2 days') WHERE ID != 2";
+        connection.execute(age, []).expect("ages");
+        let usage = nodes.usage().expect("counted");
+        assert_eq!((usage.rows, usage.newest), (4, Some(4)));
+        assert!(usage.per_day.is_some_and(|rate| (1.4..1.6).contains(&rate)), "{usage:?}");
+        assert_eq!(nodes.prune(day).expect("pruned"), Pruned { removed: 2, newest: Some(4) });
+        let left: Vec<_> = nodes.list().expect("lists").iter().map(|row| row.id).collect();
+        assert_eq!(left, [2, 4]);
+        assert_eq!(nodes.assign(&Layout::UID_GENERATOR).expect("assigned"), 5);
+    }
+
+    #[test]
     fn an_id_over_the_maximum_is_refused_and_not_spent() {
         let (_folder, nodes) = new_file();
         let bits = Bits { time: 40, worker: 1, sequence: 10 };
@@ -303,9 +368,8 @@ mod tests {
     fn what_is_not_ours_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let text = SqliteWorkerNodes::new(folder.path().join("text"));
-        fs::write(text.path(), "this is not a data base, and longer than a header")
-            .expect("writes");
-        let error = text.assign(&Layout::UID_GENERATOR).expect_err("no data base").to_string();
+        fs::write(text.path(), "this is not a database, and longer than a header").expect("writes");
+        let error = text.assign(&Layout::UID_GENERATOR).expect_err("no database").to_string();
         assert!(error.contains("not a database"), "{error}");
 
         let foreign = SqliteWorkerNodes::new(folder.path().join("foreign"));

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 /// Variables that would tell the program who it is.
 const IDENTITY: &[&str] = &[
     "UIDRING_WORKER_ID",
+    "UIDRING_MYSQL_URL",
     "UIDRING_HOST",
     "UIDRING_PORT",
     "JPAAS_HOST",

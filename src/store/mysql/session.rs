@@ -1,0 +1,126 @@
+//! Work in one short connection, tried again within a deadline.
+
+use std::future::Future;
+use std::time::Duration;
+
+use mysql_async::prelude::FromValue;
+use mysql_async::{Conn, Row};
+use tokio::time::{sleep, timeout};
+
+use super::MySqlServer;
+use super::explain::{explain, is_transient};
+use crate::clock::Deadline;
+use crate::error::Error;
+
+/// The first pause between two attempts; each further one is twice as long, up to the last.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LAST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Saying goodbye to the server may take this long. It is a courtesy.
+const GOODBYE: Duration = Duration::from_millis(500);
+
+/// Why an attempt failed.
+#[derive(Debug)]
+pub enum Problem {
+    /// What the driver or the server said.
+    Driver(mysql_async::Error),
+    /// Nobody answered in this time.
+    Silence(Duration),
+    /// What the server did is not to be used.
+    Refused(String),
+    /// The worker id is over the layout's maximum.
+    UsedUp {
+        /// The generated key.
+        row: u64,
+        /// The layout's greatest worker id.
+        max: u64,
+    },
+}
+
+impl From<mysql_async::Error> for Problem {
+    fn from(error: mysql_async::Error) -> Self {
+        Self::Driver(error)
+    }
+}
+
+/// What is done in a connection.
+pub trait Work: Sync {
+    type Done: Send;
+
+    fn run(&self, conn: &mut Conn) -> impl Future<Output = Result<Self::Done, Problem>> + Send;
+}
+
+impl MySqlServer {
+    /// Does the work in a new connection, which is closed afterwards. After a failure that may
+    /// pass it does all of it once more; what was not committed has been rolled back by then.
+    pub(super) async fn run<W: Work>(&self, work: &W) -> Result<W::Done, Error> {
+        let (_, limit) = self.timeouts();
+        let deadline = Deadline::after(Some(limit));
+        let left = || deadline.remaining().unwrap_or(limit);
+        let mut pause = FIRST_PAUSE;
+        for attempt in 1_u32.. {
+            let problem = match timeout(left(), self.attempt(work)).await {
+                Ok(Ok(done)) => return Ok(done),
+                Ok(Err(problem)) => problem,
+                Err(_) => Problem::Silence(limit),
+            };
+            if !is_transient(&problem) {
+                return Err(explain(self, &problem));
+            }
+            // Starts that met the same failure at once should not come back at once.
+            let next = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
+            if left() <= next {
+                return Err(gave_up(explain(self, &problem), limit, attempt));
+            }
+            if attempt == 1 {
+                tracing::warn!("{}; trying again for up to {limit:?}", explain(self, &problem));
+            }
+            sleep(next).await;
+            pause = (pause * 2).min(LAST_PAUSE);
+        }
+        unreachable!("a deadline comes before so many attempts")
+    }
+
+    async fn attempt<W: Work>(&self, work: &W) -> Result<W::Done, Problem> {
+        if self.demands_tls() {
+            choose_cryptography();
+        }
+        let (limit, _) = self.timeouts();
+        let mut conn = timeout(limit, Conn::new(self.opts().clone()))
+            .await
+            .map_err(|_| Problem::Silence(limit))??;
+        let done = work.run(&mut conn).await;
+        // The row is committed or it is not: how the connection ends changes nothing.
+        let _ = timeout(GOODBYE, conn.disconnect()).await;
+        done
+    }
+}
+
+/// A column of a row, where the driver's own conversions would panic.
+pub fn column<T: FromValue>(row: &mut Row, index: usize) -> Result<T, Problem> {
+    let value = row.take_opt(index).and_then(Result::ok);
+    value.ok_or_else(|| {
+        let names = row.columns_ref();
+        let name = names.get(index).map(|column| column.name_str().into_owned());
+        let name = name.unwrap_or_else(|| index.to_string());
+        Problem::Refused(format!("the server's answer has no usable value in column `{name}`"))
+    })
+}
+
+fn gave_up(error: Error, limit: Duration, attempts: u32) -> Error {
+    match error {
+        Error::Database { server, problem } => Error::Database {
+            server,
+            problem: format!("{problem} (given up after {attempts} attempts within {limit:?})"),
+        },
+        other => other,
+    }
+}
+
+/// rustls panics where a process links two providers of cryptography and has chosen none.
+fn choose_cryptography() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // It fails where another thread was faster: then there is one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+}
