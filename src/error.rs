@@ -51,7 +51,7 @@ pub enum Error {
     /// A worker id does not fit the layout.
     #[error(
         "worker id {worker_id} is out of range: this layout holds 0 to {max}; \
-         use a layout with more worker bits, or a fresh worker table with a new epoch"
+         use a layout with more worker bits, or a fresh worker table with an earlier epoch"
     )]
     WorkerIdOutOfRange {
         /// The worker id that was asked for or assigned.
@@ -245,7 +245,7 @@ pub enum Error {
     /// The table of worker ids has gone over what the layout can hold.
     #[error(
         "database {server}: row {row} of WORKER_NODE is over the layout's greatest worker id, \
-         {max}: use a layout with more worker bits, or a fresh table with a new epoch"
+         {max}: use a layout with more worker bits, or a fresh table with an earlier epoch"
     )]
     WorkerIdsUsedUp {
         /// Host, port and name of the database.

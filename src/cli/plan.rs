@@ -146,7 +146,8 @@ impl<'a> Plan<'a> {
     fn worker_ids_end(&self, usage: &WorkerUsage) -> String {
         match (usage.per_day, usage.runs_out(self.layout)) {
             (Some(_), _) if usage.left(self.layout) == 0 => {
-                "now: use a layout with more worker bits, or a fresh table with a new epoch".into()
+                "now: use a layout with more worker bits, or a fresh table with an earlier epoch"
+                    .into()
             }
             (None, _) => "too early to tell: the first start was less than an hour ago".into(),
             (Some(rate), Some(day)) => format!(

@@ -49,6 +49,7 @@ impl Home {
         Run::of(&mut self.command(words))
     }
 
+    #[allow(dead_code)] // Not every test binary has a use for it.
     /// What the program prints when all goes well, so that it has nothing to say on stderr.
     pub fn stdout(&self, words: &str) -> String {
         let run = self.run(words);

@@ -207,6 +207,7 @@ fn check(url: &str) -> Result<(), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::mysql::MySqlWorkerNodes;
 
     #[test]
     fn nothing_of_a_wrong_url_is_repeated() {
@@ -245,10 +246,8 @@ mod tests {
             .require_tls();
         assert_eq!(server.opts().pass(), Some("s3cret@/"));
         assert_eq!(server.to_string(), "db.example:3307/ids");
-        for text in [
-            format!("{server:?}"),
-            format!("{:?}", super::super::MySqlWorkerNodes::new(server.clone())),
-        ] {
+        for text in [format!("{server:?}"), format!("{:?}", MySqlWorkerNodes::new(server.clone()))]
+        {
             assert!(text.contains("db.example:3307/ids") && text.contains("tls: true"), "{text}");
             assert!(!text.contains("s3cret"), "{text}");
         }

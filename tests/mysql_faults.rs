@@ -1,0 +1,463 @@
+//! The program with a real MySQL-compatible server: many starts at once, starts that are killed,
+//! servers that fail in every way.
+#![cfg(all(feature = "cli", unix))]
+
+#[path = "support/certificates.rs"]
+mod certificates;
+#[path = "support/mariadb.rs"]
+mod mariadb;
+#[path = "support/proxy.rs"]
+mod proxy;
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Read;
+use std::net::TcpListener;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use certificates::Authority;
+use mariadb::{Database, MariaDb};
+use proxy::{Proxy, Verdict};
+use support::{Home, Run};
+use uidring::{Layout, Uid};
+
+/// What the statement that takes a worker id begins with.
+const INSERT: &str = "INSERT INTO WORKER_NODE";
+
+/// A database with a table.
+fn database(server: &Arc<MariaDb>) -> Database {
+    let database = server.database();
+    let run = Run::of(Home::new().command("worker init").env("UIDRING_MYSQL_URL", database.url()));
+    assert_eq!(run.status, Some(0), "{run:?}");
+    database
+}
+
+/// `uidring` with these words, on the database at this URL.
+fn command(home: &Home, words: &str, url: &str) -> Command {
+    let mut command = home.command(words);
+    command.env("UIDRING_MYSQL_URL", url);
+    command
+}
+
+fn ids(database: &Database) -> BTreeSet<u64> {
+    database.query("SELECT ID FROM WORKER_NODE").into_iter().collect()
+}
+
+fn worker_of(uid: Uid) -> u64 {
+    Layout::UID_GENERATOR.decode(uid).expect("of this layout").worker_id
+}
+
+/// The uids of the whole lines; of a line that the process could not finish nobody knows.
+fn whole_lines(output: &str) -> Vec<Uid> {
+    let end = output.rfind('\n').map_or(0, |end| end + 1);
+    output[..end].lines().map(|line| line.parse().expect("a uid")).collect()
+}
+
+fn assert_distinct(mut uids: Vec<Uid>) {
+    let count = uids.len();
+    uids.sort_unstable();
+    uids.dedup();
+    assert_eq!(uids.len(), count, "no uid comes twice");
+}
+
+#[test]
+fn sixty_four_starts_at_once() {
+    let database = database(&MariaDb::start());
+    let home = Home::new();
+    let children: Vec<Child> = (0..64)
+        .map(|_| {
+            let words = "generate -n 100000 --mysql-deadline 60";
+            command(&home, words, &database.url()).spawn().expect("starts")
+        })
+        .collect();
+    let outputs: Vec<_> = thread::scope(|scope| {
+        let wait = |child: Child| scope.spawn(|| child.wait_with_output().expect("ends"));
+        let waiting: Vec<_> = children.into_iter().map(wait).collect();
+        waiting.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    let (mut all, mut workers) = (Vec::new(), BTreeSet::new());
+    for output in outputs {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let uids = whole_lines(&String::from_utf8(output.stdout).expect("text"));
+        assert_eq!(uids.len(), 100_000);
+        let ids: BTreeSet<u64> = uids.iter().copied().map(worker_of).collect();
+        assert_eq!(ids.len(), 1, "a process is one worker");
+        workers.extend(ids);
+        all.extend(uids);
+    }
+    assert_eq!(all.len(), 6_400_000);
+    assert_distinct(all);
+    assert_eq!(workers, ids(&database), "each uid decodes to its row");
+    assert_eq!(workers.len(), 64);
+}
+
+/// Kills by number of its own process: the same thread waits for the child, so it is not yet gone.
+fn kill(id: u32) {
+    let status = Command::new("kill").args(["-KILL", &id.to_string()]).status();
+    assert!(status.expect("kill is there").success());
+}
+
+#[test]
+fn two_hundred_starts_that_are_killed() {
+    let database = database(&MariaDb::start());
+    let home = Home::new();
+    let mut all = Vec::new();
+    let mut unspoken = 0;
+    for round in 0..200_u64 {
+        let victim = Arc::new(Mutex::new(0));
+        let shot = {
+            let victim = Arc::clone(&victim);
+            move || kill(*victim.lock().expect("no panic"))
+        };
+        let port = database.server().port();
+        let proxy = match round % 10 {
+            // Before the server gets the INSERT; after it, before the program knows; the same
+            // with the COMMIT. The rest at any moment.
+            0 => Some(Proxy::before(port, INSERT, shot)),
+            1 => Some(Proxy::after(port, INSERT, move || {
+                shot();
+                Verdict::Forward
+            })),
+            2 => Some(Proxy::before(port, "COMMIT", shot)),
+            3 => Some(Proxy::after(port, "COMMIT", move || {
+                shot();
+                Verdict::Forward
+            })),
+            _ => None,
+        };
+        let url = match &proxy {
+            Some(proxy) => database.url_at(&format!("127.0.0.1:{}", proxy.port())),
+            None => database.url(),
+        };
+        let mut child = {
+            // The hook waits until it knows whom it kills.
+            let mut victim = victim.lock().expect("no panic");
+            let child = command(&home, "generate -n 1000000", &url).spawn().expect("starts");
+            *victim = child.id();
+            child
+        };
+        let mut stdout = child.stdout.take().expect("piped");
+        let reader = thread::spawn(move || {
+            let mut output = String::new();
+            stdout.read_to_string(&mut output).map(|_| output).expect("reads")
+        });
+        if proxy.is_none() {
+            thread::sleep(Duration::from_micros(fastrand::u64(0..40_000)));
+            child.kill().expect("killed");
+        }
+        child.wait().expect("ends");
+        let uids = whole_lines(&reader.join().expect("no panic"));
+        unspoken += u64::from(uids.is_empty());
+        all.extend(uids);
+    }
+    let spoken: BTreeSet<u64> = all.iter().copied().map(worker_of).collect();
+    assert!(spoken.is_subset(&ids(&database)), "every worker id that spoke has its row");
+    assert!(unspoken >= 80 && spoken.len() >= 20, "both kinds of death: {unspoken} of 200");
+    assert!(!all.is_empty());
+    assert_distinct(all);
+}
+
+#[test]
+fn a_server_that_is_away_is_an_error_within_the_deadline() {
+    let server = MariaDb::start();
+    let database = database(&server);
+    let home = Home::new();
+    let first = Run::of(&mut command(&home, "generate", &database.url()));
+    assert_eq!((first.status, &*first.stderr), (Some(0), ""));
+    let first = worker_of(first.stdout.trim().parse().expect("a uid"));
+
+    server.stop();
+    let start = Instant::now();
+    let run = Run::of(&mut command(&home, "generate --mysql-deadline 2", &database.url()));
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert_eq!((run.status, &*run.stdout), (Some(1), ""));
+    assert!(run.stderr.contains("WARN database 127.0.0.1:"), "{}", run.stderr);
+    assert!(run.stderr.contains("is the server running?"), "{}", run.stderr);
+    assert!(run.stderr.contains("attempts within 2s"), "{}", run.stderr);
+
+    server.start_again();
+    let again = Run::of(&mut command(&home, "generate", &database.url()));
+    let again = worker_of(again.stdout.trim().parse().expect("a uid"));
+    assert!(again > first, "{again} after {first}");
+}
+
+/// The server dies at each step of the assignment and comes back. The start succeeds in a new
+/// connection, with a row that is there for good.
+#[test]
+fn a_server_killed_in_the_middle_costs_a_key_at_the_most() {
+    let server = MariaDb::start();
+    let database = database(&server);
+    let home = Home::new();
+    let mut last = 0;
+    for (text, after) in [(INSERT, false), (INSERT, true), ("COMMIT", false), ("COMMIT", true)] {
+        let struck = Arc::new(AtomicBool::new(false));
+        let strike = {
+            let (server, struck) = (Arc::clone(&server), Arc::clone(&struck));
+            move || {
+                server.kill();
+                struck.store(true, Ordering::Release);
+            }
+        };
+        let proxy = match after {
+            false => Proxy::before(server.port(), text, strike),
+            true => Proxy::after(server.port(), text, move || {
+                strike();
+                Verdict::Cut
+            }),
+        };
+        let url = database.url_at(&format!("127.0.0.1:{}", proxy.port()));
+        let child = command(&home, "generate -n 1000", &url).spawn().expect("starts");
+        while !struck.load(Ordering::Acquire) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        server.start_again();
+        let output = child.wait_with_output().expect("ends");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{text} {after}: {stderr}");
+        assert!(stderr.contains("trying again"), "{text} {after}: {stderr}");
+        let uids = whole_lines(&String::from_utf8(output.stdout).expect("text"));
+        assert_eq!(uids.len(), 1_000);
+        let workers: BTreeSet<u64> = uids.into_iter().map(worker_of).collect();
+        let worker = *workers.first().expect("one");
+        assert!(workers.len() == 1 && worker > last, "{text} {after}: {workers:?} after {last}");
+        assert!(ids(&database).contains(&worker), "{text} {after}: {worker} has its row");
+        last = worker;
+    }
+}
+
+#[test]
+fn a_server_that_dies_later_is_not_missed() {
+    let server = MariaDb::start();
+    let database = database(&server);
+    let home = Home::new();
+    let mut child =
+        command(&home, "generate -n 20000000", &database.url()).spawn().expect("starts");
+    let mut stdout = child.stdout.take().expect("piped");
+    let mut some = [0; 4_096];
+    stdout.read_exact(&mut some).expect("it has begun");
+    server.kill();
+    let mut rest = Vec::new();
+    stdout.read_to_end(&mut rest).expect("reads");
+    assert!(child.wait().expect("ends").success());
+    let lines = some.iter().chain(&rest).filter(|&&byte| byte == b'\n').count();
+    assert_eq!(lines, 20_000_000);
+}
+
+/// A run that must fail with status 1, no uid, and nothing of the password anywhere.
+fn failure(command: &mut Command) -> String {
+    let run = Run::of(command);
+    assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
+    for secret in ["p@ss", "%40", "w:rd", "mysql://u", "s3cret"] {
+        assert!(!run.stderr.contains(secret), "{secret}: {}", run.stderr);
+    }
+    run.stderr
+}
+
+#[test]
+fn each_failure_has_a_message_of_its_own() {
+    let server = MariaDb::shared();
+    let good = database(&server);
+    let none = server.database();
+    let home = Home::new();
+    let at_once = "generate --mysql-deadline 5";
+    let mut texts = BTreeSet::new();
+    let mut check = |words: &str, url: &str, expected: &[&str]| {
+        let start = Instant::now();
+        let text = failure(&mut command(&home, words, url));
+        assert!(start.elapsed() < Duration::from_secs(6), "{:?}: {text}", start.elapsed());
+        for word in expected {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+        assert!(texts.insert(text.clone()), "twice: {text}");
+    };
+    let wrong = good.url().replacen("%23", "%24", 1);
+    check(at_once, &wrong, &["Access denied", "1045", "check user and password"]);
+    let unknown = good.url().replace(&good.name(), "nowhere");
+    server.execute(&format!("GRANT ALL ON nowhere.* TO {}@'%'", good.user()));
+    check(at_once, &unknown, &["Unknown database", "1049", "create it"]);
+    let foreign = good.url().replace(&good.name(), "mysql");
+    check(at_once, &foreign, &["1044", "grant the account"]);
+    check(at_once, &none.url(), &["1146", "worker init"]);
+
+    let name = good.name();
+    let grantee = format!("{}@'%'", good.user());
+    server.execute(&format!("REVOKE ALL ON {name}.* FROM {grantee}"));
+    server.execute(&format!("GRANT SELECT ON {name}.WORKER_NODE TO {grantee}"));
+    check(at_once, &good.url(), &["INSERT command denied", "1142", "SELECT and INSERT"]);
+    server.execute(&format!("GRANT INSERT ON {name}.WORKER_NODE TO {grantee}"));
+    let least = Run::of(&mut command(&home, "generate", &good.url()));
+    assert_eq!(least.status, Some(0), "the least rights are enough: {least:?}");
+    server.execute(&format!("GRANT ALL ON {name}.* TO {grantee}"));
+
+    let tls = format!("{}?require_ssl=true", good.url());
+    check(at_once, &tls, &["TLS was asked for", "offers none"]);
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("bound").to_string();
+    check("generate --mysql-deadline 1", &good.url_at(&address), &["no answer within 1s"]);
+    drop(silent);
+    check("generate --mysql-deadline 1", &good.url_at(&address), &["is the server running?"]);
+
+    // Read-only, as after a failover.
+    server.execute("SET GLOBAL read_only = 1");
+    let text = failure(&mut command(&home, at_once, &good.url()));
+    server.execute("SET GLOBAL read_only = 0");
+    assert!(text.contains("1290") && text.contains("name the primary"), "{text}");
+}
+
+#[test]
+fn tls_is_checked() {
+    let home = Home::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let other = tempfile::tempdir().expect("a folder");
+    let authority = Authority::new(folder.path());
+    let stranger = Authority::new(other.path());
+    let with = |file: &std::path::Path| format!("generate --mysql-ca {}", file.display());
+
+    let start = |certificate| {
+        let arguments = authority.arguments(&certificate);
+        MariaDb::start_with(&arguments.each_ref().map(String::as_str))
+    };
+    let server = start(authority.server());
+    let good = database(&server);
+    server.execute(&format!("ALTER USER {}@'%' REQUIRE SSL", good.user()));
+    let run = Run::of(&mut command(&home, &with(&authority.certificate()), &good.url()));
+    assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{run:?}");
+    let text = failure(&mut command(&home, "generate", &good.url()));
+    assert!(text.contains("may also demand TLS"), "{text}");
+    let text = failure(&mut command(&home, &with(&stranger.certificate()), &good.url()));
+    assert!(text.contains("TLS failed") && text.contains("name the authority"), "{text}");
+    let all_the_world = format!("{}?require_ssl=true", good.url());
+    let text = failure(&mut command(&home, "generate", &all_the_world));
+    assert!(text.contains("name the authority"), "{text}");
+
+    for (certificate, word) in [
+        (authority.expired(), "needs a new certificate"),
+        (authority.stranger(), "the host name that is in the certificate"),
+    ] {
+        let server = start(certificate);
+        let database = server.database();
+        let run = command(&home, &with(&authority.certificate()), &database.url());
+        let text = failure(&mut { run });
+        assert!(text.contains("TLS failed") && text.contains(word), "{text}");
+    }
+
+    let missing = failure(&mut command(&home, "generate --mysql-ca nowhere.pem", &good.url()));
+    assert!(missing.contains("nowhere.pem"), "{missing}");
+    fs::write(home.folder.path().join("empty.pem"), "").expect("writes");
+    let empty = failure(&mut command(&home, "generate --mysql-ca empty.pem", &good.url()));
+    assert!(empty.contains("no certificate"), "{empty}");
+}
+
+#[test]
+fn urls_come_from_flag_file_or_environment_and_are_not_shown() {
+    let database = database(&MariaDb::shared());
+    let home = Home::new();
+    let file = home.folder.path().join("url");
+    fs::write(&file, format!("{}\n", database.url())).expect("writes");
+    let generate = |words: &str| {
+        let run = Run::of(home.command(words).args(["--layout", "28/22/13"]));
+        assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{words}");
+        worker_of(run.stdout.trim().parse().expect("a uid"))
+    };
+    assert_eq!(generate(&format!("generate --mysql {}", database.url())), 1);
+    assert_eq!(generate("generate --mysql-url-file url"), 2);
+
+    // A flag goes before the environment, a worker id before a server, a server before the file.
+    let elsewhere = "mysql://u:s3cret@127.0.0.1:1/d";
+    let flag = Run::of(&mut command(&home, "worker assign --mysql-url-file url", elsewhere));
+    assert_eq!((flag.status, &*flag.stdout), (Some(0), "3\n"));
+    let fixed = Run::of(command(&home, "generate", elsewhere).env("UIDRING_WORKER_ID", "77"));
+    assert_eq!(fixed.status, Some(0));
+    assert_eq!(worker_of(fixed.stdout.trim().parse().expect("a uid")), 77);
+    let server = Run::of(&mut command(&home, "worker assign", &database.url()));
+    assert_eq!((server.status, &*server.stdout), (Some(0), "4\n"));
+    assert!(!home.folder.path().join("uidring").exists(), "the default file was not made");
+
+    for url in ["s3cret", "mysql://u:s3cret@h", "mysql://u:s3@s3cret@h/d", "mysql://u:s3cret@h:x/d"]
+    {
+        let text = failure(&mut command(&home, "generate", url));
+        assert!(text.contains("in UIDRING_MYSQL_URL, is wrong"), "{text}");
+        failure(home.command("generate").args(["--mysql", url]));
+        failure(home.command("worker list").args(["--mysql", url]));
+        fs::write(&file, url).expect("writes");
+        let text = failure(&mut home.command("plan --mysql-url-file url"));
+        assert!(text.contains("in the file, is wrong"), "{text}");
+    }
+    let none = failure(&mut home.command("generate --mysql-url-file nowhere"));
+    assert!(none.contains("nowhere"), "{none}");
+    for words in ["generate --help", "worker init --help", "plan --help", "generate --mysql"] {
+        let run = Run::of(&mut command(&home, words, elsewhere));
+        assert!(!format!("{run:?}").contains("s3cret"), "{run:?}");
+    }
+    for words in [
+        "generate --mysql mysql://u:s3cret@h/d --sqlite f",
+        "generate --mysql mysql://u:s3cret@h/d --mysql-url-file f",
+        "generate --mysql mysql://u:s3cret@h/d --worker-id 1",
+        "generate --mysql mysql://u:s3cret@h/d --start-after 5",
+        "generate --sqlite f --mysql-ca ca.pem",
+        "generate --worker-id 1 --mysql-ca ca.pem",
+        "plan --mysql-ca ca.pem",
+        "generate --mysql-deadline 0",
+    ] {
+        let run = home.run(words);
+        assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{words}");
+        assert!(!run.stderr.contains("s3cret"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn people_look_after_the_table() {
+    let database = MariaDb::shared().database();
+    let home = Home::new();
+    let run = |words: &str| Run::of(&mut command(&home, words, &database.url()));
+    let plan = format!("plan --mysql {}", database.url());
+    assert_eq!(run("worker init").status, Some(0));
+    assert!(run(&plan).stdout.contains("none: the table is empty"));
+    assert_eq!(run("worker assign").stdout, "1\n");
+    assert_eq!(run("generate -n 3").stdout.lines().count(), 3);
+    assert!(run(&plan).stdout.contains("too early to tell"));
+
+    database.execute("UPDATE WORKER_NODE SET CREATED = NOW() - INTERVAL 100 HOUR WHERE ID = 1");
+    database.execute("ALTER TABLE WORKER_NODE AUTO_INCREMENT = 401");
+    assert_eq!(run("worker assign").stdout, "401\n");
+    let small = format!("{plan} --layout 41/10/12 --tick ms --json");
+    let forecast: serde_json::Value = serde_json::from_str(&run(&small).stdout).expect("JSON");
+    let table = &forecast["worker_table"];
+    assert_eq!((&table["starts"], &table["newest_worker_id"]), (&3.into(), &401.into()));
+    assert_eq!(table["worker_ids_left"], 622);
+    let rate = table["worker_ids_per_day"].as_f64().expect("a rate");
+    assert!((95.0..=96.1).contains(&rate), "{rate}");
+    assert!(table["runs_out"].as_str().is_some_and(|day| day.ends_with('Z')), "{table}");
+    let text = run(&format!("{plan} --layout 41/10/12 --tick ms")).stdout;
+    assert!(text.contains("a day") && text.contains("622 worker ids are left"), "{text}");
+    let full = run(&format!("{plan} --layout 45/5/12 --tick ms")).stdout;
+    assert!(full.contains("now: use a layout with more worker bits"), "{full}");
+
+    let pruned = run("worker prune --keep-days 1");
+    assert_eq!((pruned.status, &*pruned.stdout), (Some(0), ""));
+    assert!(pruned.stderr.contains(": 1; the newest row, of worker id 401"), "{}", pruned.stderr);
+    assert_eq!(ids(&database), BTreeSet::from([2, 401]));
+    let rows: serde_json::Value =
+        serde_json::from_str(&run("worker list --json").stdout).expect("JSON");
+    assert_eq!(rows[1]["id"], 401);
+    assert_eq!(run("worker list").stdout.lines().count(), 3);
+    database.execute("DELETE FROM WORKER_NODE");
+    assert!(run("worker prune").stderr.contains("empty"));
+    assert_eq!(run("worker assign").stdout, "402\n");
+
+    let long = "x".repeat(200);
+    let named = Run::of(
+        command(&home, "worker assign", &database.url())
+            .env("UIDRING_HOST", &long)
+            .env("UIDRING_PORT", "é".repeat(70)),
+    );
+    assert_eq!((named.status, &*named.stdout), (Some(0), "403\n"), "{named:?}");
+    let names: Vec<(u64, u64)> = database
+        .query("SELECT CHAR_LENGTH(HOST_NAME), CHAR_LENGTH(PORT) FROM WORKER_NODE WHERE ID = 403");
+    assert_eq!(names, [(64, 64)]);
+}

@@ -1,0 +1,95 @@
+//! A process that does not outlive the tests, however they end.
+
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A running server and the shell that watches over it.
+pub struct Process {
+    /// Ends when the server has ended, with its status. Its stdin is open for as long as the
+    /// server is wanted.
+    shell: Child,
+    server: String,
+}
+
+impl Process {
+    /// Starts the server, and kills it at the end of the shell's input: the kernel closes that
+    /// even if this process is killed. Then nobody else is left to delete the files.
+    const SCRIPT: &str = r#"
+        folder=$1
+        shift
+        exec 3<&0 </dev/null
+        "$@" >&2 3<&- &
+        server=$!
+        echo "$server"
+        { read -r _ <&3; trap '' TERM; kill -KILL "$server"; } &
+        guard=$!
+        exec 3<&- >&-
+        wait "$server"
+        status=$?
+        kill -TERM "$guard"
+        wait "$guard" && rm -rf "$folder"
+        exit "$status"
+    "#;
+
+    /// Starts a server whose files are in this folder. What it prints is added to the log.
+    pub fn spawn(command: &Command, folder: &Path, log: &Path) -> Self {
+        let log = OpenOptions::new().create(true).append(true).open(log).expect("a log");
+        let mut shell = Command::new("sh")
+            .args(["-c", Self::SCRIPT, "sh"])
+            .arg(folder)
+            .arg(command.get_program())
+            .args(command.get_args())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            // Ctrl-C ends the tests, and the shell only sees the end of its input.
+            .process_group(0)
+            .spawn()
+            .expect("a shell starts");
+        let mut server = String::new();
+        let stdout = shell.stdout.take().expect("it is piped");
+        BufReader::new(stdout).read_line(&mut server).expect("the shell writes");
+        server.truncate(server.trim_end().len());
+        assert!(server.parse::<u32>().is_ok(), "the shell names the server's pid");
+        Self { shell, server }
+    }
+
+    pub fn signal(&mut self, name: &str) {
+        assert_eq!(self.wait_until(Instant::now()), None, "the server has ended by itself");
+        assert!(self.send(name), "SIG{name} cannot be sent to the server");
+    }
+
+    /// The server's status, or `None` if it is still up by then.
+    pub fn wait_until(&mut self, deadline: Instant) -> Option<ExitStatus> {
+        loop {
+            let status = self.shell.try_wait().expect("it is our child");
+            if status.is_some() || Instant::now() >= deadline {
+                return status;
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Reaches nobody else: as long as the shell waits for the server, its pid is not given to
+    /// another process.
+    fn send(&self, signal: &str) -> bool {
+        let sent = Command::new("sh")
+            .args(["-c", r#"kill -"$1" "$2""#, "sh", signal, &self.server])
+            .status();
+        sent.is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.wait_until(Instant::now()).is_none() {
+            self.send("KILL");
+            self.wait_until(Instant::now() + Duration::from_secs(10));
+        }
+    }
+}
