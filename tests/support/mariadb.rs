@@ -4,6 +4,12 @@
 // Every test binary compiles this file and uses its own part of it.
 #![allow(dead_code)]
 
+// Paths, since this file itself is reached by one.
+#[path = "database.rs"]
+mod database;
+#[path = "process.rs"]
+mod process;
+
 use std::env;
 use std::fs;
 use std::net::TcpListener;
@@ -15,12 +21,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-// A path, since this file itself is reached by one.
-#[path = "process.rs"]
-mod process;
-
-use mysql_async::prelude::{FromRow, Queryable};
-use mysql_async::{Conn, Opts, OptsBuilder};
+pub use database::Database;
+use database::query;
+use mysql_async::OptsBuilder;
+use mysql_async::prelude::FromRow;
 use process::Process;
 use tempfile::TempDir;
 
@@ -68,11 +72,12 @@ impl MariaDb {
             databases: AtomicU32::new(0),
         };
         server.make_files();
+        let deadline = Instant::now() + LIMIT;
         // Between looking for a free port and using it, somebody else may come by.
         let mut failure = String::new();
         for _ in 0..3 {
             server.port = free_port();
-            match server.launch() {
+            match server.launch(deadline) {
                 Ok(process) => {
                     server.process = Mutex::new(Some(process));
                     return Arc::new(server);
@@ -97,13 +102,7 @@ impl MariaDb {
 
     /// A fresh database, and a user who may do anything there and nothing elsewhere.
     pub fn database(self: &Arc<Self>) -> Database {
-        let number = self.databases.fetch_add(1, Ordering::Relaxed);
-        let database = Database { server: Arc::clone(self), number };
-        let (name, user) = (database.name(), database.user());
-        self.execute(&format!("CREATE DATABASE {name}"));
-        self.execute(&format!("CREATE USER {user} IDENTIFIED BY '{}'", database.password()));
-        self.execute(&format!("GRANT ALL PRIVILEGES ON {name}.* TO {user}"));
-        database
+        Database::new(self, self.databases.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Executes a statement as the administrator, through the socket.
@@ -145,7 +144,8 @@ impl MariaDb {
     pub fn start_again(&self) {
         let mut process = self.process();
         assert!(process.is_none(), "the server is up");
-        *process = Some(self.launch().unwrap_or_else(|error| panic!("{error}")));
+        *process =
+            Some(self.launch(Instant::now() + LIMIT).unwrap_or_else(|error| panic!("{error}")));
     }
 
     /// Lets the server stand still: it takes connections and statements, and answers nothing.
@@ -180,7 +180,9 @@ impl MariaDb {
         let folder = self.folder().display();
         // Neither `--user`, with which the script changes the owners of installed files, nor a
         // look-up of this host's name, which containers fail.
-        let output = Command::new(program)
+        let output = Command::new("timeout")
+            .arg(LIMIT.as_secs().to_string())
+            .arg(program)
             .arg("--no-defaults")
             .arg(format!("--datadir={folder}/data"))
             .arg(format!("--tmpdir={folder}"))
@@ -188,15 +190,14 @@ impl MariaDb {
             .args(FILE_SETTINGS)
             .stdin(Stdio::null())
             .output()
-            .expect("mariadb-install-db starts");
+            .expect("timeout, of coreutils, starts");
         let [stdout, stderr] = [output.stdout, output.stderr]
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         assert!(output.status.success(), "mariadb-install-db failed\n{stdout}\n{stderr}");
     }
 
     /// Starts the server and waits until it answers.
-    fn launch(&self) -> Result<Process, String> {
-        let deadline = Instant::now() + LIMIT;
+    fn launch(&self, deadline: Instant) -> Result<Process, String> {
         let folder = self.folder().display();
         let mut command = Command::new(find("mariadbd"));
         // Of a `tmpdir` that servers share, each one that starts deletes the others' tables.
@@ -248,76 +249,6 @@ impl MariaDb {
     fn administrator(&self) -> OptsBuilder {
         let socket = self.socket();
         OptsBuilder::default().user(Some("root")).socket(socket.to_str())
-    }
-}
-
-/// A database of a server, which stays up at least as long.
-pub struct Database {
-    server: Arc<MariaDb>,
-    number: u32,
-}
-
-impl Database {
-    pub fn server(&self) -> &Arc<MariaDb> {
-        &self.server
-    }
-
-    pub fn name(&self) -> String {
-        format!("database_{}", self.number)
-    }
-
-    pub fn user(&self) -> String {
-        format!("user_{}", self.number)
-    }
-
-    /// One that a URL can only hold encoded.
-    pub fn password(&self) -> &'static str {
-        "p@ss/w:rd#%?"
-    }
-
-    /// `mysql://user:password@127.0.0.1:port/name`.
-    pub fn url(&self) -> String {
-        self.url_at(&format!("127.0.0.1:{}", self.server.port()))
-    }
-
-    /// The same by another name or port, such as a proxy's.
-    pub fn url_at(&self, address: &str) -> String {
-        let password: String = self.password().bytes().map(|byte| format!("%{byte:02X}")).collect();
-        format!("mysql://{}:{password}@{address}/{}", self.user(), self.name())
-    }
-
-    /// Executes a statement as the database's user, over TCP.
-    pub fn execute(&self, sql: &str) {
-        self.query::<mysql_async::Row>(sql);
-    }
-
-    /// The rows of a query of the user's; see [`MariaDb::query`].
-    pub fn query<T: FromRow + Send + 'static>(&self, sql: &str) -> Vec<T> {
-        let opts = Opts::from_url(&self.url()).expect("a URL");
-        // The driver would rather move to the socket, where clients are not of 127.0.0.1.
-        let opts = OptsBuilder::from_opts(opts).prefer_socket(false);
-        query(opts, LIMIT, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
-    }
-}
-
-fn query<T: FromRow + Send + 'static>(
-    opts: OptsBuilder,
-    limit: Duration,
-    sql: &str,
-) -> Result<Vec<T>, String> {
-    // A server may be told not to commit by itself; the helpers' statements count in any case.
-    let opts = opts.init(vec!["SET autocommit = 1"]);
-    let session = async {
-        let mut connection = Conn::new(opts).await?;
-        let rows = connection.query(sql).await?;
-        connection.disconnect().await?;
-        Ok::<_, mysql_async::Error>(rows)
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    match runtime.expect("a runtime").block_on(async { tokio::time::timeout(limit, session).await })
-    {
-        Ok(result) => result.map_err(|error| error.to_string()),
-        Err(_) => Err("no answer in time".to_owned()),
     }
 }
 

@@ -18,10 +18,12 @@ pub struct Process {
 
 impl Process {
     /// Starts the server, and kills it at the end of the shell's input: the kernel closes that
-    /// even if this process is killed. Then nobody else is left to delete the files.
+    /// even if this process is killed. Then nobody else is left to delete the files. If it is
+    /// killed while the server is frozen, the kernel also hangs up on the group.
     const SCRIPT: &str = r#"
         folder=$1
         shift
+        trap '' HUP
         exec 3<&0 </dev/null
         "$@" >&2 3<&- &
         server=$!
