@@ -100,3 +100,17 @@ impl Stopwatch {
         self.0.elapsed()
     }
 }
+
+/// Says now and then that it is time: at first, and then every ten seconds at the most.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seldom(Option<Stopwatch>);
+
+impl Seldom {
+    pub(crate) fn is_time(&mut self) -> bool {
+        let is_time = self.0.is_none_or(|last| last.elapsed() >= Duration::from_secs(10));
+        if is_time {
+            self.0 = Some(Stopwatch::start());
+        }
+        is_time
+    }
+}

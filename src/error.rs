@@ -268,6 +268,14 @@ pub enum TakeError {
     Empty,
     /// Nothing was ready within the deadline of the take policy.
     DeadlineExceeded,
+    /// The next tick is further ahead of the clock than the generator may borrow. Once the clock
+    /// has caught up, uids flow again.
+    BorrowLimit {
+        /// How far the next tick is ahead of the clock, in milliseconds.
+        lead_millis: u64,
+        /// How far it may be.
+        limit_millis: u64,
+    },
     /// The layout's last uid has been issued. This is for good.
     TimeExhausted,
     /// The clock stands behind the last uid issued. Nothing was changed; once the clock has caught
@@ -278,8 +286,19 @@ pub enum TakeError {
     },
     /// The clock stands before the layout's epoch.
     ClockBeforeEpoch,
+    /// This process is a forked child of the one that built the generator, whose uids would come
+    /// twice. This is for good; the parent is not affected.
+    Forked,
     /// The generator, or the producer of its ring, is gone.
     Closed,
+}
+
+impl TakeError {
+    /// Whether a later take may succeed without anybody doing anything, so that a take policy
+    /// decides what to do meanwhile.
+    pub(crate) fn may_pass(self) -> bool {
+        matches!(self, Self::Empty | Self::BorrowLimit { .. })
+    }
 }
 
 impl fmt::Display for TakeError {
@@ -288,6 +307,13 @@ impl fmt::Display for TakeError {
             Self::Empty => f.write_str("no uid is ready at this moment; try again, or use a waiting take policy"),
             Self::DeadlineExceeded => f.write_str(
                 "no uid was ready within the take policy's deadline; allow more time, or give the layout more sequence bits",
+            ),
+            Self::BorrowLimit { lead_millis, limit_millis } => write!(
+                f,
+                "the next uid would be {:?} ahead of the clock, and may be {:?}; wait, or allow to \
+                 borrow more, or use a layout with more uids a second",
+                Duration::from_millis(*lead_millis),
+                Duration::from_millis(*limit_millis)
             ),
             Self::TimeExhausted => f.write_str(
                 "the layout's time field is used up, for good; choose a later epoch or more time bits",
@@ -300,6 +326,9 @@ impl fmt::Display for TakeError {
             Self::ClockBeforeEpoch => {
                 f.write_str("the clock stands before the layout's epoch; set it right")
             }
+            Self::Forked => f.write_str(
+                "this process was forked from the generator's; build one after the fork, with a worker id of its own",
+            ),
             Self::Closed => f.write_str("the generator is closed"),
         }
     }

@@ -2,6 +2,7 @@
 
 mod cached;
 mod clocked;
+mod life;
 mod local;
 mod start;
 mod ticks;
@@ -27,7 +28,8 @@ pub trait UidGenerator: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`TakeError::Empty`] if nothing is ready; the other ones whatever the policy.
+    /// [`TakeError::Empty`] or [`TakeError::BorrowLimit`] if nothing is ready; the other ones
+    /// whatever the policy.
     fn try_next_uid(&self) -> Result<Uid, TakeError>;
 
     /// As many uids as are ready now, up to `out.len()`, written to the front of `out` in
@@ -50,18 +52,45 @@ pub trait UidGenerator: Send + Sync {
     /// The worker id in all of the uids.
     fn worker_id(&self) -> u64;
 
+    /// Ends the generator: takers that wait are released, and every take from now on gets
+    /// [`TakeError::Closed`]. A second close changes nothing.
+    fn close(&self);
+
+    /// Does what the take policy says after an error that may pass, [`TakeError::Empty`] or
+    /// [`TakeError::BorrowLimit`]: may try `again`, and wait in between. Returns how that ended.
+    ///
+    /// [`next_uid`](Self::next_uid) and [`fill`](Self::fill) go on with this; it is a method of
+    /// its own for generators that count how often it is needed.
+    ///
+    /// # Errors
+    ///
+    /// The last error of `again`, or what the policy makes of it.
+    #[cold]
+    fn follow_policy(
+        &self,
+        error: TakeError,
+        again: &mut dyn FnMut() -> Result<(), TakeError>,
+    ) -> Result<(), TakeError> {
+        self.take_policy().after_empty(error, again, |timeout| self.wait(timeout))
+    }
+
     /// The next uid; when nothing is ready, the take policy decides.
     ///
     /// # Errors
     ///
-    /// [`TakeError::Empty`] or [`TakeError::DeadlineExceeded`] as the policy says;
-    /// [`TakeError::TimeExhausted`], [`TakeError::Closed`] and the clock's errors whatever the
-    /// policy.
+    /// [`TakeError::Empty`], [`TakeError::BorrowLimit`] or [`TakeError::DeadlineExceeded`] as the
+    /// policy says; [`TakeError::TimeExhausted`], [`TakeError::Forked`], [`TakeError::Closed`]
+    /// and the clock's errors whatever the policy.
     #[inline]
     fn next_uid(&self) -> Result<Uid, TakeError> {
         match self.try_next_uid() {
-            Err(TakeError::Empty) => {
-                self.take_policy().after_empty(|| self.try_next_uid(), |timeout| self.wait(timeout))
+            Err(error) if error.may_pass() => {
+                let mut uid = Uid::default();
+                self.follow_policy(error, &mut || {
+                    uid = self.try_next_uid()?;
+                    Ok(())
+                })?;
+                Ok(uid)
             }
             done => done,
         }
@@ -78,9 +107,14 @@ pub trait UidGenerator: Send + Sync {
         while filled < out.len() {
             let rest = &mut out[filled..];
             let given = match self.try_fill(rest) {
-                Err(TakeError::Empty) => self
-                    .take_policy()
-                    .after_empty(|| self.try_fill(rest), |timeout| self.wait(timeout)),
+                Err(error) if error.may_pass() => {
+                    let mut given = 0;
+                    let mut again = || {
+                        given = self.try_fill(rest)?;
+                        Ok(())
+                    };
+                    self.follow_policy(error, &mut again).map(|()| given)
+                }
                 done => done,
             };
             filled += given.map_err(|error| FillError { filled, error })?;

@@ -325,6 +325,16 @@ impl Layout {
         Some(smallest..=greatest)
     }
 
+    /// The tick of a number that this layout has composed.
+    pub(crate) fn tick_of(&self, number: u64) -> u64 {
+        number >> (self.bits.worker + self.bits.sequence)
+    }
+
+    /// No uid of this tick, whosever it is, is below this number, and all of earlier ticks are.
+    pub(crate) fn first_number(&self, tick: u64) -> u64 {
+        tick << (self.bits.worker + self.bits.sequence)
+    }
+
     /// Puts together fields that are known to be in range.
     pub(crate) fn pack(&self, tick: u64, worker_id: u64, sequence: u64) -> Uid {
         let bits = self.bits;

@@ -8,22 +8,46 @@ pub use self::core::PadderCore;
 pub use self::thread::Padder;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use self::served::Served;
 use crate::ring::RingBuffer;
 
 /// Where runs come from.
 pub trait RunSource: Send + 'static {
-    /// Called before each padding: the time to look at a clock, which is too dear for every run.
-    fn begin(&mut self) {}
+    /// Called before each padding and at each refresh: the time to look at a clock, which is too
+    /// dear for every run. Returns the oldest number that may still be taken; at a refresh, runs
+    /// in the ring below it are discarded, if they are in order.
+    fn begin(&mut self) -> u64 {
+        0
+    }
 
-    /// The first number of the next run, or `None` when there will never be another one.
-    fn next_run(&mut self) -> Option<u64>;
+    /// The next run.
+    fn next_run(&mut self) -> NextRun;
+
+    /// How often the padder calls [`begin`](Self::begin) if there is nothing to pad; not at all if
+    /// `None`.
+    fn refresh(&self) -> Option<Duration> {
+        None
+    }
 }
 
+/// What a source of runs has to offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextRun {
+    /// A run, by its first number.
+    Run(u64),
+    /// Nothing before this time is over. The padder asks again then.
+    NotYet(Duration),
+    /// There will never be another run.
+    End,
+}
+
+/// A function that makes the first number of each run, and `None` when there will never be another
+/// one.
 impl<F: FnMut() -> Option<u64> + Send + 'static> RunSource for F {
-    fn next_run(&mut self) -> Option<u64> {
-        self()
+    fn next_run(&mut self) -> NextRun {
+        self().map_or(NextRun::End, NextRun::Run)
     }
 }
 
@@ -94,10 +118,24 @@ impl Padding {
     pub fn help(&self) -> bool {
         self.served.help()
     }
+
+    /// Closes the ring and throws away what is in it: takers that wait are released, and every
+    /// take from now on gets [`TakeError::Closed`](crate::TakeError::Closed). A second close
+    /// changes nothing.
+    pub fn close(&self) {
+        self.served.close();
+    }
+
+    /// What the padder does at its next refresh, at once and in this thread.
+    #[cfg(test)]
+    pub(crate) fn attend(&self) {
+        self.served.hurry();
+        let _ = self.served.attend();
+    }
 }
 
 impl Drop for Padding {
     fn drop(&mut self) {
-        self.served.ring().close();
+        self.served.close();
     }
 }

@@ -10,7 +10,8 @@ use crossbeam_utils::Backoff;
 use crate::clock::{Deadline, Stopwatch};
 use crate::error::TakeError;
 
-/// What a take does when nothing is ready ([`TakeError::Empty`]).
+/// What a take does when nothing is ready ([`TakeError::Empty`]), or may be issued yet
+/// ([`TakeError::BorrowLimit`]).
 ///
 /// Every other error is returned at once, whatever the policy.
 #[derive(Clone, Default)]
@@ -20,9 +21,10 @@ pub enum TakePolicy {
     /// default.
     #[default]
     Wait,
-    /// Wait so long at the most, then [`TakeError::DeadlineExceeded`].
+    /// Wait so long at the most, then [`TakeError::DeadlineExceeded`], or
+    /// [`TakeError::BorrowLimit`] if that is what was waited for.
     WaitFor(Duration),
-    /// Return [`TakeError::Empty`] at once, as Baidu's UidGenerator does.
+    /// Return the error at once, as Baidu's UidGenerator does.
     Reject,
     /// Ask a handler, made by [`TakePolicy::handler`].
     Handler(TakeHandler),
@@ -36,6 +38,8 @@ pub struct RejectedTake {
     pub attempts: u32,
     /// How long it has been since the first try failed.
     pub waited: Duration,
+    /// Why the last try failed: [`TakeError::Empty`] or [`TakeError::BorrowLimit`].
+    pub error: TakeError,
 }
 
 /// What a handler decides about a take that found nothing.
@@ -43,7 +47,7 @@ pub struct RejectedTake {
 pub enum TakeDecision {
     /// Try again: at once, but for giving other threads a chance to run.
     Retry,
-    /// Return [`TakeError::Empty`].
+    /// Return the error.
     GiveUp,
 }
 
@@ -68,26 +72,32 @@ impl TakePolicy {
         Self::Handler(TakeHandler(Arc::new(handler)))
     }
 
-    /// Goes on after a first try that found nothing: tries again under the policy, and lets
+    /// Goes on after a first try that failed in a way that may pass: tries again under the policy, and lets
     /// `park` sleep between tries until something may be ready or its timeout is over.
     #[cold]
     pub(crate) fn after_empty<T>(
         &self,
+        first: TakeError,
         mut try_take: impl FnMut() -> Result<T, TakeError>,
         mut park: impl FnMut(Option<Duration>),
     ) -> Result<T, TakeError> {
         let timeout = match self {
-            Self::Reject => return Err(TakeError::Empty),
-            Self::Handler(handler) => return handler.decide(try_take),
+            Self::Reject => return Err(first),
+            Self::Handler(handler) => return handler.decide(first, try_take),
             Self::WaitFor(timeout) => Some(*timeout),
             Self::Wait => None,
         };
         let deadline = Deadline::after(timeout);
         let backoff = Backoff::new();
+        let mut last = first;
         loop {
             let left = deadline.remaining();
             if left == Some(Duration::ZERO) {
-                return Err(TakeError::DeadlineExceeded);
+                return Err(match last {
+                    TakeError::Empty => TakeError::DeadlineExceeded,
+                    // It says more.
+                    limit => limit,
+                });
             }
             if backoff.is_completed() {
                 park(left);
@@ -95,7 +105,7 @@ impl TakePolicy {
                 backoff.snooze();
             }
             match try_take() {
-                Err(TakeError::Empty) => {}
+                Err(error) if error.may_pass() => last = error,
                 done => return done,
             }
         }
@@ -105,19 +115,24 @@ impl TakePolicy {
 impl TakeHandler {
     fn decide<T>(
         &self,
+        first: TakeError,
         mut try_take: impl FnMut() -> Result<T, TakeError>,
     ) -> Result<T, TakeError> {
         let since = Stopwatch::start();
         let backoff = Backoff::new();
         let mut attempts = 1;
+        let mut error = first;
         loop {
-            let rejected = RejectedTake { attempts, waited: since.elapsed() };
+            let rejected = RejectedTake { attempts, waited: since.elapsed(), error };
             if guarded("take", TakeDecision::GiveUp, || (self.0)(rejected)) == TakeDecision::GiveUp
             {
-                return Err(TakeError::Empty);
+                return Err(error);
             }
             match try_take() {
-                Err(TakeError::Empty) => backoff.snooze(),
+                Err(again) if again.may_pass() => {
+                    error = again;
+                    backoff.snooze();
+                }
                 done => return done,
             }
             attempts = attempts.saturating_add(1);

@@ -15,11 +15,10 @@ use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 
-use self::slot::Slot;
 use self::tickets::Tickets;
 use crate::error::{Error, TakeError};
 use crate::policy::PutPolicy;
-use crate::sync::{AtomicU8, AtomicU64, Event, Ordering};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Event, Line, Ordering, Pages};
 
 /// The shape of a ring, and what its producer does when it is full.
 #[derive(Clone, Debug)]
@@ -73,7 +72,7 @@ impl RingOptions {
 
     /// The memory of the slots, in bytes.
     pub fn memory(&self) -> u64 {
-        (size_of::<Slot>() as u64) << self.capacity_bits.saturating_sub(self.run_bits)
+        (size_of::<Line>() as u64) << self.capacity_bits.saturating_sub(self.run_bits)
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -131,6 +130,9 @@ pub struct RingBuffer {
     runs: Event,
     /// Where the producer waits for demand, maybe for that of other rings too.
     demand: Arc<Event>,
+    /// Whether the producer waits for something else than the takers' demand, which then does not
+    /// wake it.
+    held: AtomicBool,
     closed: AtomicU8,
     counters: CachePadded<Counters>,
 }
@@ -138,7 +140,10 @@ pub struct RingBuffer {
 /// What never changes.
 #[derive(Debug)]
 struct Shape {
-    slots: Box<[Slot]>,
+    /// The slots. The word of these pages is the freshness: `!n` for the least number `n` that may
+    /// still be handed out by who took it earlier; so that 0, which a forked child finds, allows
+    /// for none.
+    slots: Pages,
     run_bits: u32,
     /// Runs in the ring below which takers wake the producer.
     threshold: u64,
@@ -150,6 +155,7 @@ struct Shape {
 struct Counters {
     abandoned: AtomicU64,
     lapped: AtomicU64,
+    discarded: AtomicU64,
 }
 
 /// Why a ring is closed, as it stands in `closed`; 0 is open.
@@ -169,9 +175,11 @@ pub(crate) enum CloseReason {
 pub struct RingStats {
     /// How many numbers the ring holds when full.
     pub capacity: u64,
+    /// How many consecutive numbers a run has.
+    pub run_length: u64,
     /// How many numbers are ready to be taken.
     pub available: u64,
-    /// The next ticket to be drawn, in numbers; the first one was `1 << run_bits`.
+    /// The next ticket to be drawn, in numbers; the first one was the run length.
     pub cursor: u64,
     /// The ticket before which everything is published.
     pub tail: u64,
@@ -179,6 +187,16 @@ pub struct RingStats {
     pub abandoned: u64,
     /// Tickets whose holder slept while the others went once around the ring.
     pub lapped: u64,
+    /// Numbers that were published, and discarded before they were taken.
+    pub discarded: u64,
+}
+
+impl RingStats {
+    /// How many numbers have been taken, by takes, fills and leases.
+    pub fn taken(&self) -> u64 {
+        let first_ticket = self.run_length;
+        self.cursor.saturating_sub(first_ticket + self.abandoned + self.lapped + self.discarded)
+    }
 }
 
 impl RingBuffer {
@@ -191,13 +209,10 @@ impl RingBuffer {
     pub fn new(options: RingOptions) -> Result<(Producer, Arc<Self>), Error> {
         options.check()?;
         let run_count = 1_u64 << (options.capacity_bits - options.run_bits);
-        let mut slots = Vec::new();
-        slots
-            .try_reserve_exact(run_count as usize)
-            .map_err(|_| Error::OutOfMemory { bytes: options.memory() })?;
-        // Runs count from 1, so slot 0 waits for the last run of the first lap.
-        slots.push(Slot::new(run_count));
-        slots.extend((1..run_count).map(Slot::new));
+        let slots = Pages::new(run_count as usize)
+            .ok_or_else(|| Error::OutOfMemory { bytes: options.memory() })?;
+        // Relaxed: whoever the ring is handed to gets this with it.
+        slots.word().store(u64::MAX, Ordering::Relaxed);
         let threshold = match options.put_policy {
             // Who waits for room wants to hear of every run that is gone.
             PutPolicy::Wait => run_count,
@@ -208,13 +223,14 @@ impl RingBuffer {
             tail: CachePadded::new(AtomicU64::new(1)),
             dry: CachePadded::new(AtomicU64::new(0)),
             shape: CachePadded::new(Shape {
-                slots: slots.into_boxed_slice(),
+                slots,
                 run_bits: options.run_bits,
                 threshold,
                 put_policy: options.put_policy,
             }),
             runs: Event::default(),
             demand: options.demand.unwrap_or_default(),
+            held: AtomicBool::new(false),
             closed: AtomicU8::new(0),
             counters: CachePadded::default(),
         });
@@ -246,23 +262,33 @@ impl RingBuffer {
         let tail = self.tail.load(Ordering::Acquire) << self.shape.run_bits;
         RingStats {
             capacity: self.capacity(),
+            run_length: self.run_length(),
             available: tail.saturating_sub(cursor),
             cursor,
             tail,
             abandoned: self.counters.abandoned.load(Ordering::Relaxed),
             lapped: self.counters.lapped.load(Ordering::Relaxed),
+            discarded: self.counters.discarded.load(Ordering::Relaxed),
         }
     }
 
     pub(crate) fn close_for(&self, reason: CloseReason) {
-        // Release: pairs with the Acquire load in `is_closed`, so that who sees the ring closed
+        // A child has nobody to tell, and the events' locks may be held for ever.
+        if self.is_forked() {
+            return;
+        }
+        // Release: pairs with the Acquire load in `why_gone`, so that who sees the ring closed
         // sees everything that was published before. Relaxed on failure: the first reason stays.
         let _ = self.closed.compare_exchange(0, reason as u8, Ordering::Release, Ordering::Relaxed);
         self.runs.notify();
         self.demand.notify();
     }
 
-    pub(crate) fn is_closed(&self) -> Option<TakeError> {
+    /// Why nothing will ever be published any more.
+    pub(crate) fn why_gone(&self) -> Option<TakeError> {
+        if self.is_forked() {
+            return Some(TakeError::Forked);
+        }
         match self.closed.load(Ordering::Acquire) {
             0 => None,
             reason if reason == CloseReason::Exhausted as u8 => Some(TakeError::TimeExhausted),
@@ -270,13 +296,40 @@ impl RingBuffer {
         }
     }
 
+    /// Whether this process is a forked child of the ring's own.
+    #[inline]
+    pub(crate) fn is_forked(&self) -> bool {
+        self.shape.slots.are_wiped()
+    }
+
+    /// Whether a number that was leased earlier may still be handed out.
+    #[inline]
+    pub(crate) fn is_fresh(&self, number: u64) -> bool {
+        // Relaxed: it is about time, and there is no order between clocks and caches.
+        !number <= self.shape.slots.word().load(Ordering::Relaxed)
+    }
+
+    /// Leased numbers below this one are not to be handed out any more: u64::MAX allows for none.
+    pub(crate) fn set_oldest(&self, number: u64) {
+        let word = self.shape.slots.word();
+        // Written only when it changes: it lies in the caches of all who read it.
+        if word.load(Ordering::Relaxed) != !number {
+            word.store(!number, Ordering::Relaxed);
+        }
+    }
+
+    /// The number that the next take would get, were there no others.
+    pub(crate) fn peek(&self) -> Option<u64> {
+        self.tickets().redeem(self.cursor.load(Ordering::Relaxed))
+    }
+
     fn run_count(&self) -> u64 {
-        self.shape.slots.len() as u64
+        self.shape.slots.lines().len() as u64
     }
 
     #[inline]
     fn tickets(&self) -> Tickets<'_> {
-        Tickets::new(&self.shape.slots, self.shape.run_bits)
+        Tickets::new(self.shape.slots.lines(), self.shape.run_bits)
     }
 }
 

@@ -1,5 +1,9 @@
 //! The one door to atomics, threads and locks: std's, or loom's when the models are run.
 
+mod pages;
+
+pub(crate) use self::pages::{Line, Pages};
+
 #[cfg(not(uidring_loom))]
 mod imp {
     pub(crate) use std::sync::atomic::{

@@ -41,7 +41,9 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("clap", &["cli"]),
     ("indicatif", &["cli"]),
     ("core_affinity", &["padding"]),
-    ("unsafe ", &[]),
+    // In sync/pages.rs; see also the lint `unsafe_code`.
+    ("unsafe ", &["sync"]),
+    ("libc::", &["sync"]),
 ];
 
 #[test]

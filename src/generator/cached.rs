@@ -4,23 +4,27 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crossbeam_utils::CachePadded;
+
 use super::UidGenerator;
 use super::start::start;
-use super::ticks::TickRuns;
+use super::ticks::{Bounds, Front, TickRuns};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, TakeError};
 use crate::layout::Layout;
 use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions, Padding};
 use crate::policy::{PutPolicy, TakePolicy};
 use crate::ring::{MAX_CAPACITY_BITS, RingBuffer, RingOptions, RingStats};
+use crate::sync::{AtomicU64, Ordering};
 use crate::uid::Uid;
 
 /// Hands out uids from a ring that a thread of its own, the padder, keeps filled.
 ///
 /// It re-creates Baidu's `CachedUidGenerator`. A take does not look at the clock, but for the rare
-/// one that finds the ring dry and pads a little itself. The padder walks one tick after another: faster callers than the layout has uids per second borrow ticks of the
-/// future, and the uids' timestamps run ahead of the clock; after an idle time the uids that
-/// stand ready still carry the time at which they were padded, up to a ring full of them.
+/// one that finds the ring dry and pads a little itself. The padder walks one tick after another:
+/// faster callers than the layout has uids per second *borrow* ticks of the future, without end or
+/// up to [`max_borrow`](CachedBuilder::max_borrow). What stands in the ring for longer than
+/// [`max_lag`](CachedBuilder::max_lag) is discarded.
 ///
 /// ```
 /// use uidring::{CachedUidGenerator, UidGenerator};
@@ -44,11 +48,23 @@ pub struct CachedUidGenerator {
     layout: Layout,
     worker_id: u64,
     padding: Padding,
+    max_borrow: Option<Duration>,
+    clock: Arc<dyn Clock>,
+    front: Arc<Front>,
+    counters: CachePadded<Counters>,
+}
+
+/// Counted where a taker has found nothing.
+#[derive(Debug, Default)]
+struct Counters {
+    waits: AtomicU64,
+    rejects: AtomicU64,
 }
 
 impl CachedUidGenerator {
     /// A builder with the defaults: layout [`Layout::UID_GENERATOR`], boost power 3, padding
-    /// factor 50, no schedule, the padder on the last core, waiting takes.
+    /// factor 50, no schedule, unbounded borrowing, a lag of at most a second, the padder on the
+    /// last core, waiting takes.
     pub fn builder() -> CachedBuilder {
         CachedBuilder::default()
     }
@@ -61,10 +77,22 @@ impl CachedUidGenerator {
         error: TakeError,
         again: impl FnOnce(&RingBuffer) -> Result<T, TakeError>,
     ) -> Result<T, TakeError> {
-        if error == TakeError::Empty && self.padding.help() {
-            again(&self.ring)
+        let error = if error == TakeError::Empty && self.padding.help() {
+            match again(&self.ring) {
+                Err(error) => error,
+                done => return done,
+            }
         } else {
-            Err(error)
+            error
+        };
+        match self.max_borrow {
+            Some(limit) if error == TakeError::Empty && self.ring.is_held() => {
+                Err(TakeError::BorrowLimit {
+                    lead_millis: self.front.lead_millis(),
+                    limit_millis: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+                })
+            }
+            _ => Err(error),
         }
     }
 
@@ -73,9 +101,15 @@ impl CachedUidGenerator {
         let lease = match self.ring.lease_quietly() {
             Err(error) => self.help_and_try(error, RingBuffer::lease_quietly),
             done => done,
-        };
+        }?;
         self.keep_up();
-        lease
+        Ok(lease)
+    }
+
+    /// Whether a number of an earlier lease may still be handed out.
+    #[inline]
+    pub(super) fn is_fresh(&self, number: u64) -> bool {
+        self.ring.is_fresh(number)
     }
 
     /// After many uids were taken at once. Who takes so fast is served soonest by padding a little
@@ -93,9 +127,33 @@ impl CachedUidGenerator {
         self.help_and_try(error, RingBuffer::try_take).map(Uid::from_layout)
     }
 
-    /// A look at the generator.
+    /// A look at the generator. It reads the clock.
     pub fn stats(&self) -> CachedStats {
-        CachedStats { ring: self.ring.stats(), paddings: self.padding.paddings() }
+        let ring = self.ring.stats();
+        let now = self.clock.now();
+        let next = match self.ring.peek() {
+            Some(number) => self.layout.tick_of(number),
+            None => self.front.tick(),
+        };
+        let next = self.layout.time_of(next);
+        CachedStats {
+            worker_id: self.worker_id,
+            taken: ring.taken(),
+            waits: self.counters.waits.load(Ordering::Relaxed),
+            rejects: self.counters.rejects.load(Ordering::Relaxed),
+            paddings: self.padding.paddings(),
+            lead: next.saturating_since(now),
+            lag: now.saturating_since(next),
+            remaining_life: self.front.life(),
+            ring,
+        }
+    }
+
+    /// How long the layout's time field will last: to its last instant, or shorter where takers
+    /// borrow, at the rate of the last ten seconds or so. As of the padder's last look at the
+    /// clock.
+    pub fn remaining_life(&self) -> Duration {
+        self.front.life()
     }
 }
 
@@ -112,13 +170,35 @@ impl UidGenerator for CachedUidGenerator {
         let given = match self.ring.fill_quietly(out, Uid::from_layout) {
             Err(error) => self.help_and_try(error, |ring| ring.fill_quietly(out, Uid::from_layout)),
             done => done,
-        };
+        }?;
         self.keep_up();
-        given
+        Ok(given)
     }
 
     fn wait(&self, timeout: Option<Duration>) {
         self.ring.wait(timeout);
+    }
+
+    fn close(&self) {
+        self.padding.close();
+    }
+
+    #[cold]
+    fn follow_policy(
+        &self,
+        error: TakeError,
+        again: &mut dyn FnMut() -> Result<(), TakeError>,
+    ) -> Result<(), TakeError> {
+        let mut waited = false;
+        let done = self.take_policy.after_empty(error, again, |timeout| {
+            waited = true;
+            self.wait(timeout);
+        });
+        // Relaxed: counters.
+        self.counters.waits.fetch_add(waited.into(), Ordering::Relaxed);
+        let rejected = done.is_err_and(|e| e.may_pass() || e == TakeError::DeadlineExceeded);
+        self.counters.rejects.fetch_add(rejected.into(), Ordering::Relaxed);
+        done
     }
 
     fn take_policy(&self) -> &TakePolicy {
@@ -134,14 +214,28 @@ impl UidGenerator for CachedUidGenerator {
     }
 }
 
-/// A look at a [`CachedUidGenerator`].
+/// A look at a [`CachedUidGenerator`]. The parts are read one after another while takers go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CachedStats {
+    /// The worker id in all uids.
+    pub worker_id: u64,
     /// The ring: what is ready, and what was lost.
     pub ring: RingStats,
+    /// Uids taken, those of leased runs included.
+    pub taken: u64,
+    /// Takes and fills that had to sleep until something was ready.
+    pub waits: u64,
+    /// Takes and fills that the take policy gave up.
+    pub rejects: u64,
     /// How often the padder has filled the ring, the first time included.
     pub paddings: u64,
+    /// How far the next uid's timestamp is ahead of the clock.
+    pub lead: Duration,
+    /// How far the next uid's timestamp is behind the clock; up to a tick is the present one's.
+    pub lag: Duration,
+    /// See [`CachedUidGenerator::remaining_life`].
+    pub remaining_life: Duration,
 }
 
 /// Settings of a [`CachedUidGenerator`]; [`build`](Self::build) checks all of them.
@@ -155,6 +249,7 @@ pub struct CachedBuilder {
     padder: Option<Padder>,
     padder_options: PadderOptions,
     schedule: Option<Duration>,
+    bounds: Bounds,
     take_policy: TakePolicy,
     put_policy: PutPolicy,
     clock: Arc<dyn Clock>,
@@ -171,6 +266,11 @@ impl Default for CachedBuilder {
             padder: None,
             padder_options: PadderOptions::default(),
             schedule: None,
+            bounds: Bounds {
+                max_borrow: None,
+                max_lag: Some(Duration::from_secs(1)),
+                refresh: Duration::from_millis(100),
+            },
             take_policy: TakePolicy::default(),
             put_policy: PutPolicy::default(),
             clock: Arc::new(SystemClock),
@@ -224,6 +324,37 @@ impl CachedBuilder {
     #[must_use]
     pub fn schedule(mut self, interval: Duration) -> Self {
         self.schedule = Some(interval);
+        self
+    }
+
+    /// How far uids may be ahead of the clock; without end, as in Baidu's UidGenerator, if not set,
+    /// or `None`.
+    ///
+    /// No tick that begins later than this is padded. Callers that have used up what there is then
+    /// get what the take policy says, and in the end [`TakeError::BorrowLimit`]; as the clock goes
+    /// on, so do uids. A clock that is set back does not take back what stands ready.
+    #[must_use]
+    pub fn max_borrow(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.bounds.max_borrow = limit.into();
+        self
+    }
+
+    /// How far uids may be behind the clock when they are taken, a [`refresh`](Self::refresh) not
+    /// counted; 1 s if not set, without end if `None`. Uids of the present tick are never too old,
+    /// however long a tick is.
+    ///
+    /// What is older is discarded by the padder, and never issued.
+    #[must_use]
+    pub fn max_lag(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.bounds.max_lag = limit.into();
+        self
+    }
+
+    /// How often the padder looks at the clock when there is nothing to pad, 1 ms to 1 h; 100 ms if
+    /// not set.
+    #[must_use]
+    pub fn refresh(mut self, interval: Duration) -> Self {
+        self.bounds.refresh = interval;
         self
     }
 
@@ -292,17 +423,47 @@ impl CachedBuilder {
         let options = ring_options(&layout, self.boost_power)?
             .padding_factor(self.padding_factor)
             .put_policy(self.put_policy);
+        check_refresh(self.bounds.refresh)?;
         let (worker_id, position) = start(&layout, self.worker_id, self.start_after, &*clock)?;
         let padder = match self.padder {
             Some(padder) => padder,
             None => Padder::start(self.padder_options)?,
         };
-        let source = TickRuns::new(layout, worker_id, clock, options.run_length(), position);
+        let bounds = self.bounds;
+        let theirs = Arc::clone(&clock);
+        let length = options.run_length();
+        let source = TickRuns::new(layout, worker_id, theirs, length, position, bounds);
+        let front = Arc::clone(source.front());
         let padding = padder.serve(options, source, self.schedule)?;
         let ring = Arc::clone(padding.ring());
-        let take_policy = self.take_policy;
-        tracing::debug!(worker_id, capacity = ring.capacity(), "generator started");
-        Ok(CachedUidGenerator { ring, take_policy, layout, worker_id, padding })
+        tracing::info!(
+            worker_id,
+            layout = %layout.bits(),
+            capacity = ring.capacity(),
+            last_instant = %layout.last_instant(),
+            "generator started"
+        );
+        Ok(CachedUidGenerator {
+            ring,
+            take_policy: self.take_policy,
+            layout,
+            worker_id,
+            padding,
+            max_borrow: bounds.max_borrow,
+            clock,
+            front,
+            counters: CachePadded::default(),
+        })
+    }
+}
+
+fn check_refresh(refresh: Duration) -> Result<(), Error> {
+    let value = u64::try_from(refresh.as_millis()).unwrap_or(u64::MAX);
+    let (option, min, max) = ("refresh (ms)", 1, 3_600_000);
+    if (min..=max).contains(&value) {
+        Ok(())
+    } else {
+        Err(Error::OptionOutOfRange { option, value, min, max })
     }
 }
 

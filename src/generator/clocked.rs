@@ -5,15 +5,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crossbeam_utils::CachePadded;
-
 use super::UidGenerator;
 use super::start::start;
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, TakeError};
 use crate::layout::Layout;
 use crate::policy::TakePolicy;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{Event, Ordering, Pages};
 use crate::uid::Uid;
 
 /// Hands out uids of the present tick, each tick's sequence from 0.
@@ -32,14 +30,19 @@ use crate::uid::Uid;
 /// ```
 #[derive(Debug)]
 pub struct DefaultUidGenerator {
-    /// The next uid to be issued, without the worker: tick and sequence. The end of a tick is the
-    /// beginning of the next one.
-    next: CachePadded<AtomicU64>,
+    /// Their word is the next uid to be issued, without the worker: tick and sequence. The end of
+    /// a tick is the beginning of the next one. [`CLOSED`] is no uid.
+    pages: Pages,
+    /// Where takers wait for the next tick.
+    closing: Event,
     clock: Arc<dyn Clock>,
     take_policy: TakePolicy,
     layout: Layout,
     worker_id: u64,
 }
+
+/// The word of a closed generator.
+const CLOSED: u64 = u64::MAX;
 
 impl DefaultUidGenerator {
     /// A builder with the defaults: layout [`Layout::UID_GENERATOR`], waiting takes.
@@ -53,8 +56,15 @@ impl DefaultUidGenerator {
         let sequence_bits = self.layout.bits().sequence;
         // Relaxed throughout: the word carries no other memory, and its own order is all that
         // uniqueness needs.
-        let mut next = self.next.load(Ordering::Relaxed);
+        let word = self.pages.word();
+        let mut next = word.load(Ordering::Relaxed);
+        if self.pages.are_wiped() {
+            return Err(TakeError::Forked);
+        }
         loop {
+            if next == CLOSED {
+                return Err(TakeError::Closed);
+            }
             // Read after the word, anew for every try: an older time would make a word that
             // another thread has just moved look like a clock that went back.
             let present = self.present_tick()?;
@@ -65,7 +75,7 @@ impl DefaultUidGenerator {
                 return Err(self.refusal(next, present));
             }
             let claimed = first..first + wanted.min(end - first);
-            match self.next.compare_exchange_weak(
+            match word.compare_exchange_weak(
                 next,
                 claimed.end,
                 Ordering::Relaxed,
@@ -129,6 +139,9 @@ impl UidGenerator for DefaultUidGenerator {
     /// Sleeps until the next tick, in naps: the clock may be set meanwhile.
     fn wait(&self, timeout: Option<Duration>) {
         const NAP: Duration = Duration::from_millis(10);
+        if self.pages.are_wiped() {
+            return;
+        }
         let now = self.clock.now();
         let next_tick = self.layout.tick_at(now).map(|tick| self.layout.time_of(tick + 1));
         let left = next_tick.map_or(NAP, |next| next.saturating_since(now));
@@ -136,7 +149,17 @@ impl UidGenerator for DefaultUidGenerator {
         if left <= Duration::from_millis(1) {
             thread::yield_now();
         } else {
-            thread::sleep(left.min(NAP).min(timeout.unwrap_or(NAP)));
+            let nap = left.min(NAP).min(timeout.unwrap_or(NAP));
+            let is_closed = || self.pages.word().load(Ordering::Relaxed) == CLOSED;
+            self.closing.wait(Some(nap), is_closed);
+        }
+    }
+
+    fn close(&self) {
+        // The word of a forked child stays wiped, and its event is not to be touched.
+        if !self.pages.are_wiped() {
+            self.pages.word().store(CLOSED, Ordering::Relaxed);
+            self.closing.notify();
         }
     }
 
@@ -225,7 +248,9 @@ impl DefaultBuilder {
         let Self { layout, clock, take_policy, .. } = self;
         let (worker_id, position) = start(&layout, self.worker_id, self.start_after, &*clock)?;
         let next = position.tick << layout.bits().sequence | position.sequence;
-        let next = CachePadded::new(AtomicU64::new(next));
-        Ok(DefaultUidGenerator { next, clock, take_policy, layout, worker_id })
+        let pages = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
+        pages.word().store(next, Ordering::Relaxed);
+        let closing = Event::default();
+        Ok(DefaultUidGenerator { pages, closing, clock, take_policy, layout, worker_id })
     }
 }

@@ -17,8 +17,8 @@ use crate::uid::Uid;
 ///
 /// Its uids increase. Between different takers there is no order within a run's length: another
 /// taker's later uid may be smaller. When it is dropped, the rest of its run is issued to nobody,
-/// 255 uids at the most. Uids that it has taken and not yet handed out keep the timestamp of their
-/// tick, however long that is ago.
+/// 255 uids at the most; likewise when the run has become older than the generator's
+/// [`max_lag`](crate::CachedBuilder::max_lag), or the generator is closed.
 ///
 /// ```
 /// use uidring::CachedUidGenerator;
@@ -60,10 +60,13 @@ impl<G: Deref<Target = CachedUidGenerator>> LocalGenerator<G> {
     /// As [`UidGenerator::next_uid`].
     #[inline]
     pub fn next_uid(&mut self) -> Result<Uid, TakeError> {
-        match self.run.next() {
-            Some(number) => Ok(Uid::from_layout(number)),
-            None => self.take_run(),
+        // The look at the ring's freshness is a load of a word that seldom changes.
+        if self.run.start < self.run.end && self.generator.is_fresh(self.run.start) {
+            let number = self.run.start;
+            self.run.start += 1;
+            return Ok(Uid::from_layout(number));
         }
+        self.take_run()
     }
 
     /// The generator that the runs come from.
@@ -75,12 +78,19 @@ impl<G: Deref<Target = CachedUidGenerator>> LocalGenerator<G> {
     #[cold]
     fn take_run(&mut self) -> Result<Uid, TakeError> {
         let generator = &*self.generator;
+        // What is left of a run that has become stale is issued to nobody.
+        self.run = 0..0;
         let mut run = match generator.try_lease() {
-            Err(TakeError::Empty) => generator
-                .take_policy()
-                .after_empty(|| generator.try_lease(), |timeout| generator.wait(timeout)),
-            done => done,
-        }?;
+            Err(error) if error.may_pass() => {
+                let mut lease = 0..0;
+                generator.follow_policy(error, &mut || {
+                    lease = generator.try_lease()?;
+                    Ok(())
+                })?;
+                lease
+            }
+            done => done?,
+        };
         // A lease is never empty.
         let first = run.next().ok_or(TakeError::Empty)?;
         self.run = run;

@@ -1,14 +1,10 @@
 //! Where a generator starts, and the checks that all of them make before.
 
-use std::time::Duration;
-
+use super::life::SHORT_LIFE;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::uid::Uid;
-
-/// A layout with less than this left is warned about.
-const SHORT_LIFE: Duration = Duration::from_secs(365 * 86_400);
 
 /// The place of a uid among those of its worker: tick and sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,10 +1,53 @@
 //! The source of the cached generator's runs: one tick after another.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::life::Forecast;
 use super::start::Position;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::layout::Layout;
-use crate::padding::RunSource;
+use crate::padding::{NextRun, RunSource};
+use crate::sync::{AtomicU64, Ordering};
+use crate::timestamp::Timestamp;
+
+/// How far uids may be from the clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Ahead of it; without end if `None`.
+    pub(super) max_borrow: Option<Duration>,
+    /// Behind it; without end if `None`.
+    pub(super) max_lag: Option<Duration>,
+    /// How often that is looked after.
+    pub(super) refresh: Duration,
+}
+
+/// What the generator knows of its source: written by whoever pads, read by `stats` and errors.
+#[derive(Debug, Default)]
+pub(super) struct Front {
+    /// The next tick to be padded.
+    tick: AtomicU64,
+    /// How far ahead of the clock it was when that was too far, in milliseconds.
+    lead: AtomicU64,
+    /// How long the time field will last at the present rate, in milliseconds.
+    life: AtomicU64,
+}
+
+// Relaxed throughout: each value stands for itself.
+impl Front {
+    pub(super) fn tick(&self) -> u64 {
+        self.tick.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn lead_millis(&self) -> u64 {
+        self.lead.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn life(&self) -> Duration {
+        Duration::from_millis(self.life.load(Ordering::Relaxed))
+    }
+}
 
 /// Walks the ticks of one worker, each to its last sequence number, and never back: neither a full
 /// ring nor a clock that is set back makes it drop or repeat a part of a tick. Only a clock that is
@@ -15,8 +58,14 @@ pub(super) struct TickRuns<C> {
     worker_id: u64,
     clock: C,
     run_length: u64,
+    bounds: Bounds,
     /// The next run's place; its tick is above the layout's last one when nothing is left.
     next: Position,
+    /// The last tick that may be borrowed, by the clock's last reading.
+    horizon: u64,
+    now: Timestamp,
+    forecast: Forecast,
+    front: Arc<Front>,
 }
 
 impl<C: Clock> TickRuns<C> {
@@ -28,13 +77,31 @@ impl<C: Clock> TickRuns<C> {
         clock: C,
         run_length: u64,
         start: Position,
+        bounds: Bounds,
     ) -> Self {
-        let mut runs = Self { layout, worker_id, clock, run_length, next: start };
+        let now = clock.now();
+        let front = Arc::default();
+        let mut runs = Self {
+            layout,
+            worker_id,
+            clock,
+            run_length,
+            bounds,
+            next: start,
+            horizon: 0,
+            now,
+            forecast: Forecast::new(layout, now, layout.time_of(start.tick)),
+            front,
+        };
         runs.go_to(Position {
             tick: start.tick,
             sequence: start.sequence.next_multiple_of(run_length),
         });
         runs
+    }
+
+    pub(super) fn front(&self) -> &Arc<Front> {
+        &self.front
     }
 
     /// The end of a tick is the beginning of the next one.
@@ -44,28 +111,84 @@ impl<C: Clock> TickRuns<C> {
         } else {
             Position { tick: place.tick + 1, sequence: 0 }
         };
+        self.front.tick.store(self.next.tick, Ordering::Relaxed);
+    }
+
+    /// The tick at a time, or the nearest one that there is.
+    fn nearest_tick(&self, time: Timestamp) -> u64 {
+        match self.layout.tick_at(time) {
+            Ok(tick) => tick,
+            Err(Error::LayoutExhausted { .. }) => self.layout.max_tick(),
+            Err(_) => 0,
+        }
+    }
+
+    /// The first tick whose uids are not stale. The present one never is.
+    fn oldest_tick(&self) -> u64 {
+        let Some(max_lag) = self.bounds.max_lag else { return 0 };
+        let lag = i64::try_from(max_lag.as_millis()).unwrap_or(i64::MAX);
+        let limit = Timestamp::from_millis(self.now.as_millis().saturating_sub(lag));
+        let tick = self.nearest_tick(limit);
+        let tick = if self.layout.time_of(tick) < limit { tick + 1 } else { tick };
+        match self.layout.tick_at(self.now) {
+            Ok(present) => tick.min(present),
+            Err(_) => tick,
+        }
+    }
+
+    /// How long until the next tick may be borrowed.
+    fn too_early(&self) -> Option<Duration> {
+        if self.next.tick <= self.horizon {
+            return None;
+        }
+        let limit = self.bounds.max_borrow?;
+        let lead = self.layout.time_of(self.next.tick).saturating_since(self.now);
+        self.front.lead.store(lead.as_millis() as u64, Ordering::Relaxed);
+        // A clock may jump: the padder looks at least as often as it refreshes.
+        Some(lead.saturating_sub(limit).min(self.bounds.refresh))
     }
 }
 
 impl<C: Clock + 'static> RunSource for TickRuns<C> {
-    fn begin(&mut self) {
-        let present = match self.layout.tick_at(self.clock.now()) {
+    fn begin(&mut self) -> u64 {
+        self.now = self.clock.now();
+        let present = match self.layout.tick_at(self.now) {
             Ok(tick) => tick,
             // No tick can express this time: it is over, even if some ticks were left.
             Err(Error::LayoutExhausted { .. }) => self.layout.max_tick() + 1,
             // A clock that was set back: nothing is repeated, the walk just goes on.
             Err(_) => 0,
         };
-        self.next = self.next.max(Position { tick: present, sequence: 0 });
+        self.go_to(self.next.max(Position { tick: present, sequence: 0 }));
+        self.horizon = match self.bounds.max_borrow {
+            // Beyond the last tick the end decides, not the horizon.
+            None => u64::MAX,
+            Some(limit) => match self.layout.tick_at(self.now.saturating_add(limit)) {
+                Err(Error::LayoutExhausted { .. }) => u64::MAX,
+                Ok(tick) => tick,
+                Err(_) => 0,
+            },
+        };
+        let life = self.forecast.remaining(self.now, self.layout.time_of(self.next.tick));
+        let life = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
+        self.front.life.store(life, Ordering::Relaxed);
+        self.layout.first_number(self.oldest_tick())
     }
 
-    fn next_run(&mut self) -> Option<u64> {
+    fn next_run(&mut self) -> NextRun {
         let Position { tick, sequence } = self.next;
         if tick > self.layout.max_tick() {
-            return None;
+            return NextRun::End;
+        }
+        if let Some(wait) = self.too_early() {
+            return NextRun::NotYet(wait);
         }
         self.go_to(Position { tick, sequence: sequence + self.run_length });
-        Some(self.layout.pack(tick, self.worker_id, sequence).get())
+        NextRun::Run(self.layout.pack(tick, self.worker_id, sequence).get())
+    }
+
+    fn refresh(&self) -> Option<Duration> {
+        Some(self.bounds.refresh)
     }
 }
 
@@ -82,7 +205,18 @@ mod tests {
         let bits = Bits { time: 2, worker: 1, sequence: 3 };
         let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
         let clock = ManualClock::new(Timestamp::default());
-        (TickRuns::new(layout, 1, clock.clone(), 4, start), clock)
+        (TickRuns::new(layout, 1, clock.clone(), 4, start, FREE), clock)
+    }
+
+    const FREE: Bounds =
+        Bounds { max_borrow: None, max_lag: None, refresh: Duration::from_millis(100) };
+
+    fn next(runs: &mut TickRuns<ManualClock>) -> Option<(u64, u64)> {
+        match runs.next_run() {
+            NextRun::Run(uid) => Some(tick_and_sequence(uid)),
+            NextRun::End => None,
+            NextRun::NotYet(wait) => panic!("not for {wait:?}"),
+        }
     }
 
     fn tick_and_sequence(uid: u64) -> (u64, u64) {
@@ -94,19 +228,19 @@ mod tests {
     fn walks_every_tick_to_its_end_and_then_ends_itself() {
         let (mut runs, _) = runs(Position { tick: 0, sequence: 0 });
         let mut all = Vec::new();
-        while let Some(uid) = runs.next_run() {
-            all.push(tick_and_sequence(uid));
+        while let Some(place) = next(&mut runs) {
+            all.push(place);
         }
         let expected: Vec<_> = (0..4).flat_map(|tick| [(tick, 0), (tick, 4)]).collect();
         assert_eq!(all, expected);
-        assert_eq!(runs.next_run(), None, "for good");
+        assert_eq!(next(&mut runs), None, "for good");
     }
 
     #[test]
     fn starts_at_the_next_whole_run() {
         for (sequence, expected) in [(0, (1, 0)), (1, (1, 4)), (4, (1, 4)), (5, (2, 0))] {
             let (mut runs, _) = runs(Position { tick: 1, sequence });
-            assert_eq!(runs.next_run().map(tick_and_sequence), Some(expected));
+            assert_eq!(next(&mut runs), Some(expected));
         }
     }
 
@@ -115,12 +249,67 @@ mod tests {
         let (mut runs, clock) = runs(Position { tick: 0, sequence: 0 });
         clock.advance(Duration::from_secs(2));
         runs.begin();
-        assert_eq!(runs.next_run().map(tick_and_sequence), Some((2, 0)));
+        assert_eq!(next(&mut runs), Some((2, 0)));
         clock.set(Timestamp::from_millis(-5_000));
         runs.begin();
-        assert_eq!(runs.next_run().map(tick_and_sequence), Some((2, 4)));
+        assert_eq!(next(&mut runs), Some((2, 4)));
         clock.set(Timestamp::from_millis(4_000));
         runs.begin();
-        assert_eq!(runs.next_run(), None, "tick 3 is in the past, and there is no tick 4");
+        assert_eq!(next(&mut runs), None, "tick 3 is in the past, and there is no tick 4");
+    }
+
+    #[test]
+    fn borrows_up_to_the_limit_and_no_further() {
+        let bits = Bits { time: 8, worker: 1, sequence: 3 };
+        let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
+        let clock = ManualClock::new(Timestamp::from_millis(10_500));
+        let start = Position { tick: 10, sequence: 4 };
+        let bounds = Bounds { max_borrow: Some(Duration::from_millis(1_600)), ..FREE };
+        let mut runs = TickRuns::new(layout, 1, clock.clone(), 4, start, bounds);
+        assert_eq!(runs.begin(), 0, "nothing is ever too old");
+        let all: Vec<_> = (0..5).map(|_| next(&mut runs)).collect();
+        assert_eq!(all, [(10, 4), (11, 0), (11, 4), (12, 0), (12, 4)].map(Some));
+        // Tick 13 is 2.5 s ahead, and may be in 0.9 s; but a clock may be set.
+        assert_eq!(runs.next_run(), NextRun::NotYet(Duration::from_millis(100)));
+        assert_eq!(runs.front().lead_millis(), 2_500);
+        clock.advance(Duration::from_millis(850));
+        runs.begin();
+        assert_eq!(runs.next_run(), NextRun::NotYet(Duration::from_millis(50)));
+        clock.advance(Duration::from_millis(50));
+        runs.begin();
+        assert_eq!(next(&mut runs), Some((13, 0)));
+        // At the layout's end it is the end, not the limit, that stops.
+        clock.set(Timestamp::from_millis(255_999));
+        runs.begin();
+        assert_eq!([next(&mut runs), next(&mut runs)], [Some((255, 0)), Some((255, 4))]);
+        assert_eq!(runs.next_run(), NextRun::End);
+    }
+
+    #[test]
+    fn knows_what_is_stale() {
+        let bits = Bits { time: 8, worker: 1, sequence: 3 };
+        let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
+        let clock = ManualClock::new(Timestamp::default());
+        let start = Position { tick: 0, sequence: 0 };
+        for (max_lag, now, oldest) in [
+            (0, 0, 0),
+            (0, 5_000, 5),
+            // The present tick is never too old.
+            (0, 5_999, 5),
+            (1_000, 5_000, 4),
+            (1_000, 5_001, 5),
+            (2_500, 9_500, 7),
+            (2_500, 9_501, 8),
+            (60_000, 59_999, 0),
+            // Before the epoch, and after the end, where nothing is left.
+            (1_000, -5_000, 0),
+            (1_000, 256_500, 256),
+        ] {
+            let max_lag = Some(Duration::from_millis(max_lag));
+            let bounds = Bounds { max_lag, ..FREE };
+            clock.set(Timestamp::from_millis(now));
+            let mut runs = TickRuns::new(layout, 1, clock.clone(), 4, start, bounds);
+            assert_eq!(runs.begin(), oldest << 4, "{max_lag:?} at {now}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The padder's thread.
 
 use std::hint;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use super::served::Served;
 use super::{PadderIdle, PadderOptions, Padding, RunSource, core};
 use crate::error::Error;
 use crate::ring::{RingBuffer, RingOptions};
-use crate::sync::{AtomicBool, Event, Mutex, Ordering, lock};
+use crate::sync::{AtomicBool, Event, Mutex, Ordering, Pages, lock};
 
 /// A thread that keeps rings filled: one ring, or all of a process's. Clones are handles to the
 /// same thread, which ends when the last handle, and the last ring that it serves, is dropped.
@@ -32,6 +33,8 @@ pub struct Padder(Arc<Handle>);
 struct Handle {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    /// Tells a forked child, which has no such thread.
+    life: Pages,
 }
 
 /// What the thread and its handles share.
@@ -41,6 +44,8 @@ struct Shared {
     arrivals: Mutex<Vec<Arc<Served>>>,
     arrived: AtomicBool,
     stopped: AtomicBool,
+    /// The thread has panicked.
+    dead: AtomicBool,
     /// Where the thread sleeps, and where the takers of all its rings wake it.
     demand: Arc<Event>,
 }
@@ -55,16 +60,17 @@ impl Padder {
     /// is no error: it is logged, and the padder runs unpinned.
     pub fn start(options: PadderOptions) -> Result<Self, Error> {
         let core = core::find(options.core)?;
+        let life = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("uidring-padder".into())
             .spawn(move || {
                 core::pin(core);
-                theirs.run(options.idle);
+                theirs.run_guarded(options.idle);
             })
             .map_err(Error::PadderThread)?;
-        Ok(Self(Arc::new(Handle { shared, thread: Some(thread) })))
+        Ok(Self(Arc::new(Handle { shared, thread: Some(thread), life })))
     }
 
     /// Makes a ring, fills it, and keeps it filled: whenever less is left in it than its padding
@@ -98,13 +104,29 @@ impl Padder {
         // Relaxed: the event's fences order it, the lock guards the list.
         shared.arrived.store(true, Ordering::Relaxed);
         shared.demand.notify();
+        if shared.dead.load(Ordering::Acquire) {
+            served.close();
+        }
         Ok(Padding { served, _padder: self.clone() })
     }
 }
 
 impl Shared {
-    fn run(&self, idle: PadderIdle) {
-        let mut rings: Vec<Arc<Served>> = Vec::new();
+    /// What can panic while a ring is padded is caught there. For the rest: without the thread no
+    /// ring would ever be filled again, which its takers should know.
+    fn run_guarded(&self, idle: PadderIdle) {
+        let mut rings = Vec::new();
+        if catch_unwind(AssertUnwindSafe(|| self.run(idle, &mut rings))).is_ok() {
+            return;
+        }
+        tracing::error!("the padder panicked; the rings that it served are closed");
+        // Release, and before the arrivals are looked at: a ring that arrives later closes itself.
+        self.dead.store(true, Ordering::Release);
+        rings.append(&mut lock(&self.arrivals));
+        rings.iter().for_each(|ring| ring.close());
+    }
+
+    fn run(&self, idle: PadderIdle, rings: &mut Vec<Arc<Served>>) {
         while !self.stopped.load(Ordering::Relaxed) {
             if self.arrived.swap(false, Ordering::Relaxed) {
                 rings.append(&mut lock(&self.arrivals));
@@ -123,7 +145,7 @@ impl Shared {
                     self.demand.wait(pause, || {
                         self.stopped.load(Ordering::Relaxed)
                             || self.arrived.load(Ordering::Relaxed)
-                            || rings.iter().any(|ring| ring.ring().wants_runs())
+                            || rings.iter().any(|ring| ring.wants_attention())
                     });
                 }
             }
@@ -140,6 +162,12 @@ impl Shared {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        // A forked child has no such thread to wait for; and whoever held a lock at the fork holds
+        // it for ever.
+        if self.life.are_wiped() {
+            std::mem::forget(self.thread.take());
+            return;
+        }
         self.shared.stopped.store(true, Ordering::Relaxed);
         self.shared.demand.notify();
         let Some(thread) = self.thread.take() else { return };

@@ -23,9 +23,9 @@ impl RingBuffer {
     ///
     /// As [`try_take`](Self::try_take), if there was not even one.
     pub fn try_fill(&self, out: &mut [u64]) -> Result<usize, TakeError> {
-        let filled = self.fill_quietly(out, |number| number);
+        let filled = self.fill_quietly(out, |number| number)?;
         self.announce_if_low();
-        filled
+        Ok(filled)
     }
 
     /// [`try_fill`](Self::try_fill) for any type that is made from a number. It does not wake the
@@ -85,9 +85,9 @@ impl RingBuffer {
     ///
     /// As [`try_take`](Self::try_take).
     pub fn try_lease(&self) -> Result<Range<u64>, TakeError> {
-        let lease = self.lease_quietly();
+        let lease = self.lease_quietly()?;
         self.announce_if_low();
-        lease
+        Ok(lease)
     }
 
     /// [`try_lease`](Self::try_lease) without waking the producer, as
@@ -110,6 +110,9 @@ impl RingBuffer {
         let dry = self.dry.load(Ordering::Acquire);
         if dry != 0 {
             self.check_dry(dry)?;
+        }
+        if self.is_forked() {
+            return Err(TakeError::Forked);
         }
         for _ in 0..ATTEMPTS {
             // Relaxed: the cursor orders nothing; each slot is ordered by its own flag.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CloseReason, RingBuffer};
+use crate::error::TakeError;
 use crate::sync::Ordering;
 
 /// So many runs are published before the tail is moved: takers that wait for a run in a large ring
@@ -53,7 +54,7 @@ impl Producer {
         let mut run = Some(first);
         while self.publish(|| run.take()) == 0 {
             if !self.wait_for_room() {
-                return Err(PutError { first, closed: self.ring.is_closed().is_some() });
+                return Err(PutError { first, closed: self.ring.why_gone().is_some() });
             }
         }
         Ok(())
@@ -76,7 +77,8 @@ impl Producer {
 
     /// [`publish`](Self::publish) for a few runs at the most.
     pub(crate) fn publish_batch(&mut self, mut source: impl FnMut() -> Option<u64>) -> u64 {
-        if self.ring.is_closed().is_some() {
+        // A forked child that published would revive wiped slots.
+        if self.ring.why_gone().is_some() {
             return 0;
         }
         let (start, end) = self.room();
@@ -114,7 +116,7 @@ impl Producer {
             let (start, end) = self.room();
             start < end
         };
-        let gone = || self.ring.is_closed().is_some();
+        let gone = || self.ring.why_gone().is_some();
         let policy = &self.ring.shape.put_policy;
         policy.after_full(
             || gone() || has_room(),
@@ -128,10 +130,43 @@ impl Producer {
     /// that run meanwhile get either a number or a new ticket behind all that was thrown away, so
     /// that order holds.
     pub fn discard(&mut self) -> u64 {
-        let end = self.tail << self.ring.shape.run_bits;
-        // Relaxed: as in a take, each ticket leaves the cursor once, which is all it takes.
+        self.discard_runs(self.tail)
+    }
+
+    /// [`discard`](Self::discard) for the runs whose first number is below `oldest`, in a ring whose
+    /// runs were put in order.
+    pub fn discard_below(&mut self, oldest: u64) -> u64 {
+        let claimed = self.ring.cursor.load(Ordering::Relaxed) >> self.ring.shape.run_bits;
+        let is_old = |run: u64| {
+            let first = self.ring.tickets().slot(run).read(run);
+            first.is_some_and(|first| first < oldest)
+        };
+        // What is left of the present run, and then the first run that is not old, by halves.
+        let (mut start, mut end) = (claimed, self.tail);
+        while start < end {
+            let middle = start + (end - start) / 2;
+            if is_old(middle) {
+                start = middle + 1;
+            } else {
+                end = middle;
+            }
+        }
+        self.discard_runs(start)
+    }
+
+    /// Throws away what is left of the runs below `end`, which is not above the tail.
+    fn discard_runs(&mut self, end: u64) -> u64 {
+        let end = end << self.ring.shape.run_bits;
+        // Looked at first: the addition of takers should not have to give up its cache line for
+        // nothing. Relaxed: as in a take, each ticket leaves the cursor once, which is all it
+        // takes.
+        if self.ring.cursor.load(Ordering::Relaxed) >= end {
+            return 0;
+        }
         let cursor = self.ring.cursor.fetch_max(end, Ordering::Relaxed);
-        end.saturating_sub(cursor)
+        let discarded = end.saturating_sub(cursor);
+        self.ring.counters.discarded.fetch_add(discarded, Ordering::Relaxed);
+        discarded
     }
 
     /// Sleeps until less is left in the ring than the padding factor asks for, the ring is closed,
@@ -142,12 +177,17 @@ impl Producer {
 
     /// Whether the ring has been closed, by its owner or by this producer.
     pub fn is_closed(&self) -> bool {
-        self.ring.is_closed().is_some()
+        self.ring.why_gone().is_some()
+    }
+
+    /// Whether it has [finished](Self::finish).
+    pub(crate) fn is_finished(&self) -> bool {
+        self.ring.why_gone() == Some(TakeError::TimeExhausted)
     }
 
     /// Closes the ring for good because there will never be another run: takers get what is
     /// published, then [`TakeError::TimeExhausted`](crate::TakeError::TimeExhausted).
-    pub fn finish(self) {
+    pub fn finish(&mut self) {
         self.ring.close_for(CloseReason::Exhausted);
     }
 }
@@ -162,7 +202,7 @@ impl RingBuffer {
     /// Whether the producer has something to do: less is left than the padding factor asks for, or
     /// the ring is closed.
     pub(crate) fn wants_runs(&self) -> bool {
-        self.is_low() || self.is_closed().is_some()
+        (self.is_low() && !self.is_held()) || self.why_gone().is_some()
     }
 
     /// Whether less is left than the padding factor asks for.
@@ -178,6 +218,24 @@ impl RingBuffer {
         self.tail.load(Ordering::Relaxed).saturating_sub(run) < self.shape.threshold
     }
 
+    /// Whether the producer waits for something else than demand.
+    pub(crate) fn is_held(&self) -> bool {
+        // Relaxed: the producer that sets it looks again by itself, after a time.
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Lets the takers' demand wake the producer, or not.
+    pub(crate) fn hold(&self, held: bool) {
+        if self.is_held() != held {
+            self.held.store(held, Ordering::Relaxed);
+        }
+    }
+
+    /// Wakes the producer, whatever the ring holds.
+    pub(crate) fn call_producer(&self) {
+        self.demand.notify();
+    }
+
     /// For a padder that has filled the ring: asks the put policy's handler, if there is one, and
     /// says when to pad again if that is not to wait for the takers' demand.
     pub(crate) fn full_again(&self) -> Option<Duration> {
@@ -189,14 +247,14 @@ impl RingBuffer {
     // Not inlined, so that the take around it is: it runs once a run.
     #[inline(never)]
     pub(super) fn announce(&self, run: u64) {
-        if self.is_low_at(run) {
+        if self.is_low_at(run) && !self.is_held() {
             self.demand.notify();
         }
     }
 
     /// [`announce`](Self::announce) by the cursor, after a claim.
     pub(crate) fn announce_if_low(&self) {
-        if self.is_low() {
+        if self.is_low() && !self.is_held() {
             self.demand.notify();
         }
     }

@@ -1,6 +1,6 @@
 //! One cache line of the ring: a run of uids, and the flag that says whose turn it is.
 
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU64, Line, Ordering, fence};
 
 /// Whose turn a slot is, stamped with the run it speaks of, so that a taker that was away for a
 /// whole lap of the ring knows a newer run from its own.
@@ -25,23 +25,23 @@ impl Flag {
 /// lock with the flag as its sequence: what a reader gets was the run's first uid if the flag was
 /// the same before and after.
 ///
-/// Exactly one cache line: a run's takes touch this line and no neighbour's.
-#[repr(align(64))]
-#[derive(Debug)]
-pub(super) struct Slot {
-    flag: AtomicU64,
-    first: AtomicU64,
+/// Exactly one cache line: a run's takes touch this line and no neighbour's. Its flag is 0, which
+/// is no run's, before the first run comes, and in a forked child.
+#[derive(Clone, Copy)]
+pub(super) struct Slot<'a> {
+    flag: &'a AtomicU64,
+    first: &'a AtomicU64,
 }
 
-impl Slot {
-    /// A slot that waits for `run`.
-    pub(super) fn new(run: u64) -> Self {
-        Self { flag: AtomicU64::new(Flag::can_put(run).0), first: AtomicU64::new(0) }
+impl<'a> Slot<'a> {
+    #[inline]
+    pub(super) fn new(Line(flag, first): &'a Line) -> Self {
+        Self { flag, first }
     }
 
     /// Writes the run down. Only the one producer may call this.
     #[inline]
-    pub(super) fn publish(&self, run: u64, first: u64) {
+    pub(super) fn publish(self, run: u64, first: u64) {
         // Relaxed: the fence below keeps it before the new `first`.
         self.flag.store(Flag::can_put(run).0, Ordering::Relaxed);
         // Pairs with the Acquire load of `first` in `read`: a reader that sees the new `first`
@@ -58,7 +58,7 @@ impl Slot {
     /// Two things may hide behind `None`: the run has not been published yet, or a later one
     /// stands in its place. The ring's tail tells them apart.
     #[inline]
-    pub(super) fn read(&self, run: u64) -> Option<u64> {
+    pub(super) fn read(self, run: u64) -> Option<u64> {
         let flag = Flag::can_take(run).0;
         // Acquire: pairs with the Release store of CAN_TAKE in `publish`.
         if self.flag.load(Ordering::Acquire) != flag {

@@ -35,7 +35,10 @@ impl RingBuffer {
     /// Sleeps until something may have been published, the ring is closed, or `timeout` is over.
     /// No ticket is held meanwhile: a taker that gives up waiting costs no number.
     pub fn wait(&self, timeout: Option<Duration>) {
-        self.runs.wait(timeout, || self.is_closed().is_some() || !self.is_dry());
+        // A child must not touch the event: at the fork another thread may have held its lock.
+        if !self.is_forked() {
+            self.runs.wait(timeout, || self.why_gone().is_some() || !self.is_dry());
+        }
     }
 
     /// A new ticket, and the number that belongs to it if its run is there.
@@ -45,8 +48,10 @@ impl RingBuffer {
         // order of the cursor's own values; what was published is ordered by the slot's flag.
         let ticket = self.cursor.fetch_add(1, Ordering::Relaxed);
         let number = tickets.redeem(ticket);
-        // After the slot was read: the producer that is woken may overwrite it at once.
-        if tickets.is_last(ticket) {
+        // After the slot was read: the producer that is woken may overwrite it at once. A ticket
+        // without a number announces itself later, if at all: in a forked child, where no ticket
+        // has one, waking is forbidden.
+        if number.is_some() && tickets.is_last(ticket) {
             self.announce(tickets.run(ticket) + 1);
         }
         (ticket, number)
@@ -67,6 +72,9 @@ impl RingBuffer {
     fn take_slowly(&self, mut ticket: u64) -> Result<u64, TakeError> {
         let tickets = self.tickets();
         loop {
+            if self.is_forked() {
+                return Err(TakeError::Forked);
+            }
             let run = tickets.run(ticket);
             // Before the tail: once the ring is closed its tail stands still, so that a run above
             // it will never come.
@@ -80,8 +88,13 @@ impl RingBuffer {
             // Published between the two looks? If the slot still holds another run, ours was
             // skipped or overwritten, and this ticket is worth nothing.
             if let Some(number) = tickets.redeem(ticket) {
+                if tickets.is_last(ticket) {
+                    self.announce(run + 1);
+                }
                 return Ok(number);
             }
+            // Lapped: the producer has seen a cursor above this ticket, so that nobody misses
+            // its announcement.
             self.counters.lapped.fetch_add(1, Ordering::Relaxed);
             match self.draw(tickets) {
                 (_, Some(number)) => return Ok(number),
@@ -105,6 +118,9 @@ impl RingBuffer {
     /// the Acquire of the first look.
     #[cold]
     pub(super) fn check_dry(&self, dry: u64) -> Result<(), TakeError> {
+        if self.is_forked() {
+            return Err(TakeError::Forked);
+        }
         let why = self.why_empty();
         // Acquire: pairs with the Release store of the tail.
         if dry > self.tail.load(Ordering::Acquire) {
@@ -123,6 +139,6 @@ impl RingBuffer {
     }
 
     pub(super) fn why_empty(&self) -> TakeError {
-        self.is_closed().unwrap_or(TakeError::Empty)
+        self.why_gone().unwrap_or(TakeError::Empty)
     }
 }

@@ -1,12 +1,13 @@
 //! From tickets to slots and numbers.
 
 use super::slot::Slot;
+use crate::sync::Line;
 
 /// How tickets and slots belong together. A ticket is the number of a run and, in its low
 /// `run_bits`, a place in the run.
 #[derive(Clone, Copy)]
 pub(super) struct Tickets<'a> {
-    slots: &'a [Slot],
+    slots: &'a [Line],
     run_bits: u32,
     /// The bits of a ticket that are its place.
     places: u64,
@@ -14,7 +15,7 @@ pub(super) struct Tickets<'a> {
 
 impl<'a> Tickets<'a> {
     #[inline]
-    pub(super) fn new(slots: &'a [Slot], run_bits: u32) -> Self {
+    pub(super) fn new(slots: &'a [Line], run_bits: u32) -> Self {
         Self { slots, run_bits, places: (1 << run_bits) - 1 }
     }
 
@@ -44,9 +45,9 @@ impl<'a> Tickets<'a> {
 
     /// The slot in which a run is, was or will be.
     #[inline]
-    pub(super) fn slot(self, run: u64) -> &'a Slot {
+    pub(super) fn slot(self, run: u64) -> Slot<'a> {
         // The length is a power of two, so this is `run` modulo the length.
-        &self.slots[run as usize & (self.slots.len() - 1)]
+        Slot::new(&self.slots[run as usize & (self.slots.len() - 1)])
     }
 
     /// The number that belongs to a ticket, while its run is in the ring.

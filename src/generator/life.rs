@@ -1,0 +1,103 @@
+//! How long a layout's time field will last, and who is told.
+
+use std::time::Duration;
+
+use crate::layout::Layout;
+use crate::timestamp::Timestamp;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// A layout with less than this left is warned about when a generator is built.
+pub(super) const SHORT_LIFE: Duration = DAY.saturating_mul(365);
+
+/// The warnings that a running generator gives, each once.
+const WARNINGS: [(Duration, &str); 4] = [
+    (SHORT_LIFE, "a year"),
+    (DAY.saturating_mul(30), "a month"),
+    (DAY.saturating_mul(7), "a week"),
+    (DAY, "a day"),
+];
+
+/// The rate of the time field is measured anew after this time.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// Foretells the end of the time field: it comes with the clock, or sooner where ticks are used up
+/// faster than they pass.
+#[derive(Debug)]
+pub(super) struct Forecast {
+    layout: Layout,
+    /// Clock and front of the field when the measuring began.
+    since: (Timestamp, Timestamp),
+    /// Seconds of the field that a second uses up.
+    speed: f64,
+    /// Warnings that have been given.
+    warned: usize,
+}
+
+impl Forecast {
+    pub(super) fn new(layout: Layout, now: Timestamp, front: Timestamp) -> Self {
+        // The generator's builder has spoken of what the clock alone leaves.
+        let left = layout.remaining_life(now);
+        let warned = WARNINGS.iter().take_while(|(limit, _)| left < *limit).count();
+        Self { layout, since: (now, front), speed: 1.0, warned }
+    }
+
+    /// What is left when the clock says `now` and the next tick is at `front`.
+    pub(super) fn remaining(&mut self, now: Timestamp, front: Timestamp) -> Duration {
+        let passed = now.saturating_since(self.since.0);
+        if passed >= WINDOW {
+            let used = front.saturating_since(self.since.1);
+            self.speed = (used.as_secs_f64() / passed.as_secs_f64()).max(1.0);
+            self.since = (now, front);
+        } else if now < self.since.0 {
+            // A clock that was set back: measure from here.
+            self.since = (now, front);
+        }
+        let left = self.layout.remaining_life(front.max(now));
+        let left = left.div_f64(self.speed);
+        self.warn(left);
+        left
+    }
+
+    fn warn(&mut self, left: Duration) {
+        let mut due = None;
+        while let Some((_, name)) = WARNINGS.get(self.warned).filter(|(limit, _)| left < *limit) {
+            due = Some(name);
+            self.warned += 1;
+        }
+        if let Some(name) = due {
+            tracing::warn!(
+                seconds = left.as_secs(),
+                speed = self.speed,
+                last_instant = %self.layout.last_instant(),
+                "less than {name} of uids is left at the present rate: plan a layout with a later \
+                 epoch or more time bits"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn borrowing_brings_the_end_nearer() {
+        let layout = Layout::UID_GENERATOR;
+        let now: Timestamp = "2034-01-01".parse().expect("a time");
+        let mut forecast = Forecast::new(layout, now, now);
+        assert_eq!(forecast.warned, 1, "the year was spoken of");
+        let by_clock = layout.remaining_life(now);
+        assert_eq!(forecast.remaining(now, now), by_clock);
+        // 20 s pass, and 2,000 s of the field are used up.
+        let later = now.saturating_add(Duration::from_secs(20));
+        let front = now.saturating_add(Duration::from_secs(2_000));
+        let left = forecast.remaining(later, front);
+        let expected = (by_clock.as_secs_f64() - 2_000.0) / 100.0;
+        assert!((left.as_secs_f64() - expected).abs() < 1.0, "{left:?} for {expected}");
+        assert_eq!(forecast.warned, 3, "a month and a week, not yet a day");
+        let end = layout.last_instant();
+        assert_eq!(forecast.remaining(end.saturating_add(DAY), end), Duration::ZERO);
+        assert_eq!(forecast.warned, 4);
+    }
+}

@@ -1,0 +1,309 @@
+//! Memory that a forked child finds wiped.
+
+use super::AtomicU64;
+
+/// Two words on a cache line of their own.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub(crate) struct Line(pub(crate) AtomicU64, pub(crate) AtomicU64);
+
+pub(crate) use self::imp::Pages;
+
+#[cfg(all(unix, not(uidring_loom)))]
+mod imp {
+    // The only unsafe code of the crate: memory from the operating system, which std does not hand
+    // out, and a handler of fork, which std does not know.
+    #![allow(unsafe_code)]
+
+    use std::ffi::c_void;
+    use std::ptr::{self, NonNull};
+    use std::slice;
+    use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
+    use std::sync::{Once, OnceLock};
+
+    use super::Line;
+    use crate::sync::{AtomicU64, Ordering};
+
+    /// Lines of zeroed memory, and a head before them with the mark of life.
+    ///
+    /// After a fork the child finds all of it zero, so that what the parent's memory says is not
+    /// said twice. Linux does that by itself (`MADV_WIPEONFORK`, from 4.14 on); elsewhere a handler
+    /// of fork does it before the child's code goes on.
+    #[derive(Debug)]
+    pub(crate) struct Pages {
+        /// The head; `count` lines follow it.
+        head: NonNull<Line>,
+        count: usize,
+        /// Where the handler of fork finds them, if the kernel does not wipe them.
+        entry: Option<&'static Entry>,
+    }
+
+    // SAFETY: the memory belongs to `Pages` alone, which hands out shared references only, to
+    // atomics; nothing in it is bound to a thread.
+    unsafe impl Send for Pages {}
+    // SAFETY: as above.
+    unsafe impl Sync for Pages {}
+
+    impl Pages {
+        /// So many lines; `None` where there is no memory for them.
+        pub(crate) fn new(count: usize) -> Option<Self> {
+            Self::with(count, wiped_by_kernel)
+        }
+
+        fn with(count: usize, wiped: fn(*mut c_void, usize) -> bool) -> Option<Self> {
+            let bytes = count.checked_add(1)?.checked_mul(size_of::<Line>())?;
+            // SAFETY: an anonymous mapping at an address of the kernel's choice touches no memory
+            // that is in use.
+            let memory = unsafe {
+                libc::mmap(
+                    ptr::null_mut(),
+                    bytes,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_PRIVATE | libc::MAP_ANON,
+                    -1,
+                    0,
+                )
+            };
+            if memory == libc::MAP_FAILED {
+                return None;
+            }
+            let head = NonNull::new(memory.cast::<Line>())?;
+            let entry = if wiped(memory, bytes) { None } else { Some(Entry::enter(memory, bytes)) };
+            let pages = Self { head, count, entry };
+            pages.head().0.store(ALIVE, Ordering::Relaxed);
+            Some(pages)
+        }
+
+        /// Whether this process is a forked child of the one that made the pages.
+        #[inline]
+        pub(crate) fn are_wiped(&self) -> bool {
+            // Relaxed: the wiping is over before the child's first instruction.
+            self.head().0.load(Ordering::Relaxed) == 0
+        }
+
+        /// A word of the owner's, 0 at first and after a fork.
+        #[inline]
+        pub(crate) fn word(&self) -> &AtomicU64 {
+            &self.head().1
+        }
+
+        /// The lines, all 0 at first and after a fork.
+        #[inline]
+        pub(crate) fn lines(&self) -> &[Line] {
+            // SAFETY: the mapping holds `count` lines behind the head and lives as long as `self`;
+            // a mapping begins at a page, so they are aligned; zero bytes are a valid `Line`, and
+            // its atomics allow for whatever others store meanwhile.
+            unsafe { slice::from_raw_parts(self.head.as_ptr().add(1), self.count) }
+        }
+
+        #[inline]
+        fn head(&self) -> &Line {
+            // SAFETY: as in `lines`.
+            unsafe { self.head.as_ref() }
+        }
+    }
+
+    /// The mark of life.
+    const ALIVE: u64 = 1;
+
+    impl Drop for Pages {
+        fn drop(&mut self) {
+            if let Some(entry) = self.entry {
+                entry.leave();
+            }
+            let bytes = (self.count + 1) * size_of::<Line>();
+            // SAFETY: this is the mapping that `new` made, and no reference to it outlives `self`.
+            unsafe { libc::munmap(self.head.as_ptr().cast(), bytes) };
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn wiped_by_kernel(memory: *mut c_void, bytes: usize) -> bool {
+        // SAFETY: the advice is about a mapping of our own, and takes effect in children only.
+        unsafe { libc::madvise(memory, bytes, libc::MADV_WIPEONFORK) == 0 }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn wiped_by_kernel(_: *mut c_void, _: usize) -> bool {
+        false
+    }
+
+    /// Pages that the handler of fork has to wipe: an entry of a list that only grows, and whose
+    /// entries are used again. It has no lock, which another thread could hold at the fork.
+    #[derive(Debug)]
+    struct Entry {
+        used: AtomicBool,
+        /// Null while there is nothing to wipe.
+        memory: AtomicPtr<c_void>,
+        bytes: AtomicUsize,
+        next: OnceLock<&'static Entry>,
+    }
+
+    static ENTRIES: Entry = Entry::new();
+
+    impl Entry {
+        const fn new() -> Self {
+            Self {
+                used: AtomicBool::new(false),
+                memory: AtomicPtr::new(ptr::null_mut()),
+                bytes: AtomicUsize::new(0),
+                next: OnceLock::new(),
+            }
+        }
+
+        fn enter(memory: *mut c_void, bytes: usize) -> &'static Self {
+            static HANDLER: Once = Once::new();
+            HANDLER.call_once(|| {
+                // SAFETY: the handler only does what is allowed between fork and exec: it stores
+                // to memory. It fails for want of memory alone.
+                let failed = unsafe { libc::pthread_atfork(None, None, Some(wipe_all)) };
+                assert_eq!(failed, 0, "no memory for a handler of fork");
+            });
+            let mut entry = &ENTRIES;
+            // Acquire: pairs with the Release in `leave`; the entry's old memory is gone.
+            while entry
+                .used
+                .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+                .is_err()
+            {
+                entry = entry.next.get_or_init(|| Box::leak(Box::new(Self::new())));
+            }
+            entry.bytes.store(bytes, Ordering::Relaxed);
+            // Release: a child of a thread that sees the memory sees its length.
+            entry.memory.store(memory, Ordering::Release);
+            entry
+        }
+
+        fn leave(&self) {
+            self.memory.store(ptr::null_mut(), Ordering::Relaxed);
+            // Release: pairs with the Acquire in `enter`.
+            self.used.store(false, Ordering::Release);
+        }
+    }
+
+    extern "C" fn wipe_all() {
+        let mut entry = Some(&ENTRIES);
+        while let Some(Entry { memory, bytes, next, .. }) = entry {
+            let memory = memory.load(Ordering::Acquire);
+            if !memory.is_null() {
+                // SAFETY: whoever takes memory off the list does it before unmapping it, so it is
+                // mapped, also in this copy of the process; no other thread lives in it, and the
+                // memory holds atomics alone, for which zeros are valid.
+                unsafe { ptr::write_bytes(memory.cast::<u8>(), 0, bytes.load(Ordering::Relaxed)) };
+            }
+            entry = next.get().copied();
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        /// What a forked child finds: whether the pages are wiped, and the sum of all words.
+        fn in_a_child(pages: &Pages) -> (bool, u64) {
+            let sum = |pages: &Pages| {
+                let words = pages
+                    .lines()
+                    .iter()
+                    .map(|line| line.0.load(Ordering::Relaxed) + line.1.load(Ordering::Relaxed));
+                words.sum::<u64>() + pages.word().load(Ordering::Relaxed)
+            };
+            let mut pipe = [0; 2];
+            // SAFETY: the child computes, writes to a pipe and ends without running destructors;
+            // it allocates nothing.
+            unsafe {
+                assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
+                let child = libc::fork();
+                assert!(child >= 0);
+                if child == 0 {
+                    let answer = [u64::from(pages.are_wiped()), sum(pages)];
+                    let written = libc::write(pipe[1], answer.as_ptr().cast(), 16);
+                    libc::_exit(if written == 16 { 0 } else { 1 });
+                }
+                let mut answer = [u64::MAX; 2];
+                assert_eq!(libc::read(pipe[0], answer.as_mut_ptr().cast(), 16), 16);
+                let mut status = 0;
+                assert_eq!(libc::waitpid(child, &mut status, 0), child);
+                assert_eq!(status, 0);
+                libc::close(pipe[0]);
+                libc::close(pipe[1]);
+                (answer[0] == 1, answer[1])
+            }
+        }
+
+        fn check(wiped: fn(*mut c_void, usize) -> bool) {
+            let pages = Pages::with(1_000, wiped).expect("memory");
+            assert!(pages.lines().iter().all(|line| line.0.load(Ordering::Relaxed) == 0));
+            for (line, number) in pages.lines().iter().zip(1..) {
+                line.0.store(number, Ordering::Relaxed);
+                line.1.store(number, Ordering::Relaxed);
+            }
+            pages.word().store(7, Ordering::Relaxed);
+            assert_eq!(in_a_child(&pages), (true, 0));
+            assert!(!pages.are_wiped());
+            assert_eq!(pages.lines()[999].1.load(Ordering::Relaxed), 1_000, "the parent's stay");
+        }
+
+        #[test]
+        fn a_child_finds_them_wiped() {
+            check(wiped_by_kernel);
+        }
+
+        #[test]
+        fn the_handler_of_fork_wipes_them_too() {
+            check(|_, _| false);
+            // Some come and go; the list's entries are used again.
+            let mut pages: Vec<_> =
+                (0..5).map(|_| Pages::with(3, |_, _| false).expect("memory")).collect();
+            pages.remove(1);
+            pages.push(Pages::with(9, |_, _| false).expect("memory"));
+            for pages in &pages {
+                pages.word().store(1, Ordering::Relaxed);
+                assert_eq!(in_a_child(pages), (true, 0));
+            }
+        }
+
+        #[test]
+        fn too_much_memory_is_refused() {
+            assert!(Pages::new(usize::MAX).is_none());
+            assert!(Pages::new(usize::MAX / 128).is_none());
+        }
+    }
+}
+
+#[cfg(not(all(unix, not(uidring_loom))))]
+mod imp {
+    use super::Line;
+    use crate::sync::AtomicU64;
+
+    /// The same where there is no fork.
+    #[derive(Debug)]
+    pub(crate) struct Pages {
+        word: AtomicU64,
+        lines: Box<[Line]>,
+    }
+
+    impl Pages {
+        pub(crate) fn new(count: usize) -> Option<Self> {
+            let mut lines = Vec::new();
+            lines.try_reserve_exact(count).ok()?;
+            lines.resize_with(count, Line::default);
+            Some(Self { word: AtomicU64::new(0), lines: lines.into_boxed_slice() })
+        }
+
+        #[inline]
+        pub(crate) fn are_wiped(&self) -> bool {
+            false
+        }
+
+        #[inline]
+        pub(crate) fn word(&self) -> &AtomicU64 {
+            &self.word
+        }
+
+        #[inline]
+        pub(crate) fn lines(&self) -> &[Line] {
+            &self.lines
+        }
+    }
+}
