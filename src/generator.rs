@@ -4,6 +4,8 @@ mod cached;
 mod clocked;
 mod life;
 mod local;
+#[cfg(test)]
+mod simulation;
 mod start;
 mod ticks;
 

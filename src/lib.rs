@@ -2,6 +2,8 @@
 #![cfg_attr(feature = "sqlite", doc = include_str!("../README.md"))]
 #![cfg_attr(not(feature = "sqlite"), doc = "Unique, roughly time-ordered 64-bit ids.")]
 
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod padding;
 pub mod ring;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]

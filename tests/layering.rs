@@ -20,6 +20,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "generator",
         &["clock", "error", "layout", "padding", "policy", "ring", "sync", "timestamp", "uid"],
     ),
+    ("metrics", &["generator"]),
     ("worker", &["clock", "error", "layout"]),
     ("store", &["clock", "error", "layout", "timestamp", "worker"]),
     // The program uses the library as any other user does: through `uidring::`.
@@ -40,6 +41,7 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("tokio", &["store"]),
     ("clap", &["cli"]),
     ("indicatif", &["cli"]),
+    ("metrics::", &["metrics"]),
     ("core_affinity", &["padding"]),
     // In sync/pages.rs; see also the lint `unsafe_code`.
     ("unsafe ", &["sync"]),

@@ -127,6 +127,12 @@ impl CachedUidGenerator {
         self.help_and_try(error, RingBuffer::try_take).map(Uid::from_layout)
     }
 
+    /// Does what the padder does at a refresh, in this thread.
+    #[cfg(test)]
+    pub(super) fn attend(&self) {
+        self.padding.attend();
+    }
+
     /// A look at the generator. It reads the clock.
     pub fn stats(&self) -> CachedStats {
         let ring = self.ring.stats();

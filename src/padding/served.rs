@@ -139,7 +139,8 @@ impl Served {
             drop(work);
             self.ring.call_producer();
         }
-        published > 0
+        // The end of the source is news to the taker, too.
+        published > 0 || self.ring.why_gone().is_some()
     }
 
     /// Closes the ring, and throws away what is in it.

@@ -73,6 +73,13 @@ impl Padder {
         Ok(Self(Arc::new(Handle { shared, thread: Some(thread), life })))
     }
 
+    /// A padder without a thread: nothing happens but what its takers, and [`Padding::attend`], do.
+    #[cfg(test)]
+    pub(crate) fn by_hand() -> Self {
+        let life = Pages::new(0).expect("memory");
+        Self(Arc::new(Handle { shared: Arc::default(), thread: None, life }))
+    }
+
     /// Makes a ring, fills it, and keeps it filled: whenever less is left in it than its padding
     /// factor asks for and, with a `schedule`, as often as that.
     ///

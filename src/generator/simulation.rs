@@ -1,0 +1,358 @@
+//! Years of a generator's life in virtual time: random rates, idle spells, clocks that are set, and
+//! restarts, against a model of what is honest. One thread does everything, so that a
+//! seed tells all.
+
+use std::collections::HashSet;
+use std::env;
+use std::time::Duration;
+
+use fastrand::Rng;
+use proptest::prelude::*;
+
+use super::{CachedUidGenerator, LocalGenerator, UidGenerator};
+use crate::clock::{Clock, ManualClock};
+use crate::error::{Error, TakeError};
+use crate::layout::{Bits, Layout, Tick};
+use crate::padding::Padder;
+use crate::policy::TakePolicy;
+use crate::timestamp::Timestamp;
+use crate::uid::Uid;
+
+/// A seed to replay, and nothing else.
+const SEED: &str = "UIDRING_SIMULATION_SEED";
+
+const STEPS: u32 = 120;
+const DAY: u64 = 86_400_000;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, max_shrink_iters: 0, ..Default::default() })]
+    #[test]
+    fn a_life_of_random_events(seed: u64) {
+        let seed = env::var(SEED).map_or(seed, |text| text.parse().expect("a number"));
+        let life = std::panic::catch_unwind(|| Life::new(seed).live());
+        prop_assert!(
+            life.is_ok(),
+            "replay: {SEED}={seed} cargo test --lib a_life_of_random_events"
+        );
+    }
+}
+
+/// One after the other, generators of ever new worker ids, and what is known of them.
+struct Life {
+    rng: Rng,
+    layout: Layout,
+    clock: ManualClock,
+    max_borrow: Option<Duration>,
+    max_lag: Option<Duration>,
+    refresh: Duration,
+    generator: CachedUidGenerator,
+    seen: HashSet<Uid>,
+    /// The last uid of this generator.
+    last: Option<Uid>,
+    /// The clock at its highest, and at the padder's last look.
+    highest: Timestamp,
+    refreshed: Timestamp,
+    /// Nobody has set the clock since that look.
+    on_time: bool,
+    over: bool,
+}
+
+impl Life {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let epoch: Timestamp = "2026-01-01".parse().expect("a time");
+        let tick = if rng.bool() { Tick::Second } else { Tick::Millisecond };
+        // Some lives come to the end of their time: a year of seconds, an hour of milliseconds.
+        let time = match (rng.u8(0..4), tick) {
+            (0, Tick::Second) => 25,
+            (0, Tick::Millisecond) => 22,
+            (_, Tick::Second) => 34,
+            (_, Tick::Millisecond) => 44,
+        };
+        let bits = Bits { time, worker: 10, sequence: rng.u8(1..9) };
+        let layout = Layout::new(bits, tick, epoch).expect("possible");
+        let clock = ManualClock::new(epoch.saturating_add(millis(rng.u64(0..DAY / 24))));
+        let max_borrow = some_limit(&mut rng);
+        let max_lag = some_limit(&mut rng);
+        let refresh = millis(rng.u64(1..500));
+        let generator = Self::build(&layout, 0, max_borrow, max_lag, refresh, &clock, &mut rng)
+            .expect("the time has just begun");
+        let now = clock.now();
+        Self {
+            rng,
+            layout,
+            clock,
+            max_borrow,
+            max_lag,
+            refresh,
+            generator,
+            seen: HashSet::new(),
+            last: None,
+            highest: now,
+            refreshed: now,
+            on_time: true,
+            over: false,
+        }
+    }
+
+    fn build(
+        layout: &Layout,
+        worker_id: u64,
+        max_borrow: Option<Duration>,
+        max_lag: Option<Duration>,
+        refresh: Duration,
+        clock: &ManualClock,
+        rng: &mut Rng,
+    ) -> Result<CachedUidGenerator, Error> {
+        CachedUidGenerator::builder()
+            .layout(*layout)
+            .worker_id(worker_id)
+            .boost_power(rng.u32(0..6))
+            .padding_factor(rng.u32(1..100))
+            .max_borrow(max_borrow)
+            .max_lag(max_lag)
+            .refresh(refresh)
+            .take_policy(TakePolicy::Reject)
+            .clock(clock.clone())
+            .padder(&Padder::by_hand())
+            .build()
+    }
+
+    fn live(mut self) {
+        for _ in 0..STEPS {
+            match self.rng.u8(0..20) {
+                0..6 => self.take_some(),
+                6..8 => self.fill(),
+                8..11 => self.take_locally(),
+                // A short while passes, with the padder looking now and then.
+                11..15 => {
+                    let steps = self.rng.u32(1..20);
+                    for _ in 0..steps {
+                        self.pass();
+                    }
+                }
+                // A long while: the padder has looked all the time.
+                15..17 => {
+                    let idle = millis(self.rng.u64(0..100 * DAY));
+                    self.clock.advance(idle);
+                    self.look();
+                    self.pass();
+                }
+                // Somebody sets the clock, a little or by days; or the machine slept.
+                17 => {
+                    let most = if self.rng.bool() { 5_000 } else { 30 * DAY };
+                    let step = self.rng.u64(0..most) as i64;
+                    let step = if self.rng.bool() { step } else { -step };
+                    let now = self.clock.now().as_millis() + step;
+                    self.clock.set(Timestamp::from_millis(now));
+                    self.highest = self.highest.max(self.clock.now());
+                    self.on_time = false;
+                    if self.rng.bool() {
+                        self.look();
+                    }
+                }
+                18 => self.look(),
+                _ => self.start_again(),
+            }
+        }
+    }
+
+    /// Time passes, not longer than the padder sleeps.
+    fn pass(&mut self) {
+        self.clock.advance(self.refresh.mul_f64(self.rng.f64()));
+        if self.on_time && self.clock.now() > self.refreshed.saturating_add(self.refresh) {
+            self.look();
+        }
+        self.highest = self.highest.max(self.clock.now());
+    }
+
+    fn look(&mut self) {
+        self.highest = self.highest.max(self.clock.now());
+        self.generator.attend();
+        self.refreshed = self.clock.now();
+        self.on_time = true;
+    }
+
+    fn advance_and_look(&mut self, time: Duration, generator: &CachedUidGenerator) {
+        self.clock.advance(time);
+        self.highest = self.highest.max(self.clock.now());
+        generator.attend();
+        self.refreshed = self.clock.now();
+        self.on_time = true;
+    }
+
+    fn start_again(&mut self) {
+        let worker_id = self.generator.worker_id() + 1;
+        let Self { layout, max_borrow, max_lag, refresh, clock, rng, .. } = self;
+        match Self::build(layout, worker_id, *max_borrow, *max_lag, *refresh, clock, rng) {
+            Ok(generator) => {
+                self.generator = generator;
+                self.last = None;
+                self.over = false;
+                self.refreshed = self.clock.now();
+                self.on_time = true;
+                // The clock of a new process remembers nothing.
+                self.highest = self.clock.now();
+            }
+            Err(Error::ClockBeforeEpoch { .. }) => {
+                assert!(self.clock.now() < self.layout.epoch());
+            }
+            Err(Error::LayoutExhausted { .. }) => {
+                assert!(self.clock.now() > self.layout.last_instant());
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    fn take_some(&mut self) {
+        for _ in 0..self.rng.u32(1..200) {
+            let before = self.generator.stats();
+            match self.generator.try_next_uid() {
+                Ok(uid) => {
+                    let time = self.time_of(uid);
+                    let now = self.clock.now();
+                    if before.ring.available > 0 {
+                        assert_eq!(before.lead, time.saturating_since(now));
+                        assert_eq!(before.lag, now.saturating_since(time));
+                    }
+                    assert_eq!(self.generator.stats().taken, before.taken + 1);
+                    self.accept_next(uid);
+                }
+                Err(error) => return self.accept_error(error),
+            }
+        }
+    }
+
+    fn fill(&mut self) {
+        let mut uids = vec![Uid::default(); self.rng.usize(1..3_000)];
+        let done = self.generator.fill(&mut uids);
+        let filled = done.map_or_else(|error| error.filled, |()| uids.len());
+        for &uid in &uids[..filled] {
+            self.accept_next(uid);
+        }
+        if let Err(error) = done {
+            self.accept_error(error.error);
+        }
+    }
+
+    /// A handle of its own, while time passes and others take, too.
+    fn take_locally(&mut self) {
+        let generator = std::mem::replace(&mut self.generator, Self::nobody());
+        {
+            let mut local = LocalGenerator::new(&generator);
+            let mut last = None;
+            for _ in 0..self.rng.u32(1..100) {
+                match self.rng.u8(0..10) {
+                    0 => {
+                        let time = self.refresh.mul_f64(self.rng.f64());
+                        self.advance_and_look(time, &generator);
+                    }
+                    1 => {
+                        if let Ok(uid) = generator.try_next_uid() {
+                            self.accept_next(uid);
+                        }
+                    }
+                    _ => match local.next_uid() {
+                        Ok(uid) => {
+                            self.accept(uid);
+                            assert!(last < Some(uid), "{uid} after {last:?}");
+                            last = Some(uid);
+                        }
+                        Err(error) => {
+                            self.accept_error_of(&generator, error);
+                            break;
+                        }
+                    },
+                }
+            }
+            // Whoever takes after a lease gets more than all that was leased.
+            self.last = self.last.max(last);
+        }
+        self.generator = generator;
+    }
+
+    /// A place holder while the generator is lent.
+    fn nobody() -> CachedUidGenerator {
+        CachedUidGenerator::builder()
+            .worker_id(0)
+            .boost_power(0)
+            .clock(ManualClock::new("2026-01-01".parse().expect("a time")))
+            .padder(&Padder::by_hand())
+            .build()
+            .expect("possible")
+    }
+
+    fn time_of(&self, uid: Uid) -> Timestamp {
+        self.layout.decode(uid).expect("of the layout").timestamp
+    }
+
+    /// A uid of the generator itself is above all before it.
+    fn accept_next(&mut self, uid: Uid) {
+        self.accept(uid);
+        assert!(self.last < Some(uid), "{uid} after {:?}", self.last);
+        self.last = Some(uid);
+    }
+
+    /// What has been issued must be new, of this layout, and inside the bounds.
+    fn accept(&mut self, uid: Uid) {
+        assert!(self.seen.insert(uid), "{uid} came twice");
+        let (time, now) = (self.time_of(uid), self.clock.now());
+        if let Some(limit) = self.max_borrow {
+            let latest = self.highest.saturating_add(limit);
+            assert!(time <= latest, "{time} is later than {latest}");
+        }
+        let tick = millis(self.layout.tick().millis().unsigned_abs());
+        if let Some(limit) = self.max_lag.filter(|_| self.on_time) {
+            // Of its tick's last moment, if a tick is longer than the limit.
+            let behind = now.saturating_since(time);
+            let most = limit.max(tick) + self.refresh;
+            assert!(behind <= most, "{behind:?} behind {now}, and may be {most:?}");
+        }
+        assert!(!self.over, "{uid} after the end");
+    }
+
+    fn accept_error(&mut self, error: TakeError) {
+        let generator = std::mem::replace(&mut self.generator, Self::nobody());
+        self.accept_error_of(&generator, error);
+        self.generator = generator;
+    }
+
+    fn accept_error_of(&mut self, generator: &CachedUidGenerator, error: TakeError) {
+        match error {
+            TakeError::BorrowLimit { lead_millis, limit_millis } => {
+                assert_eq!(Some(millis(limit_millis)), self.max_borrow);
+                assert!(lead_millis > limit_millis, "{error}");
+                // By itself, once the clock has caught up.
+                let wait = millis(lead_millis - limit_millis);
+                if self.rng.bool() && wait < millis(DAY) {
+                    let step_back = self.highest.saturating_since(self.clock.now());
+                    self.advance_and_look(wait + step_back, generator);
+                    match generator.try_next_uid() {
+                        Ok(uid) => self.accept_next(uid),
+                        Err(TakeError::TimeExhausted) => self.over = true,
+                        Err(error) => panic!("after the limit: {error}"),
+                    }
+                }
+            }
+            TakeError::TimeExhausted => {
+                self.over = true;
+                let front = generator.stats();
+                assert_eq!(front.ring.available, 0, "the very last one has been issued");
+            }
+            other => panic!("alone, nobody meets {other:?}"),
+        }
+    }
+}
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn some_limit(rng: &mut Rng) -> Option<Duration> {
+    match rng.u8(0..4) {
+        0 => None,
+        1 => Some(Duration::ZERO),
+        2 => Some(millis(rng.u64(1..2_000))),
+        _ => Some(millis(rng.u64(1..100_000))),
+    }
+}
