@@ -86,14 +86,7 @@ pub trait UidGenerator: Send + Sync {
     #[inline]
     fn next_uid(&self) -> Result<Uid, TakeError> {
         match self.try_next_uid() {
-            Err(error) if error.may_pass() => {
-                let mut uid = Uid::default();
-                self.follow_policy(error, &mut || {
-                    uid = self.try_next_uid()?;
-                    Ok(())
-                })?;
-                Ok(uid)
-            }
+            Err(error) if error.may_pass() => next_by_policy(self, error),
             done => done,
         }
     }
@@ -149,6 +142,20 @@ pub trait UidGenerator: Send + Sync {
     fn decode(&self, uid: Uid) -> Result<Decoded, Error> {
         self.layout().decode(uid)
     }
+}
+
+/// Apart, so that the take around it is inlined.
+#[cold]
+fn next_by_policy<G: UidGenerator + ?Sized>(
+    generator: &G,
+    error: TakeError,
+) -> Result<Uid, TakeError> {
+    let mut uid = Uid::default();
+    generator.follow_policy(error, &mut || {
+        uid = generator.try_next_uid()?;
+        Ok(())
+    })?;
+    Ok(uid)
 }
 
 /// The iterator of [`UidGenerator::uids`].

@@ -302,13 +302,6 @@ impl RingBuffer {
         self.shape.slots.are_wiped()
     }
 
-    /// Whether a number that was leased earlier may still be handed out.
-    #[inline]
-    pub(crate) fn is_fresh(&self, number: u64) -> bool {
-        // Relaxed: it is about time, and there is no order between clocks and caches.
-        !number <= self.shape.slots.word().load(Ordering::Relaxed)
-    }
-
     /// Leased numbers below this one are not to be handed out any more: u64::MAX allows for none.
     pub(crate) fn set_oldest(&self, number: u64) {
         let word = self.shape.slots.word();
@@ -316,6 +309,14 @@ impl RingBuffer {
         if word.load(Ordering::Relaxed) != !number {
             word.store(!number, Ordering::Relaxed);
         }
+    }
+
+    /// Whether a number that was leased earlier may still be handed out. It costs the load of a
+    /// word that seldom changes.
+    #[inline]
+    pub(crate) fn is_fresh(&self, number: u64) -> bool {
+        // Relaxed: it is about time, and there is no order between clocks and caches.
+        !number <= self.shape.slots.word().load(Ordering::Relaxed)
     }
 
     /// The number that the next take would get, were there no others.

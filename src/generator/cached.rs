@@ -89,7 +89,7 @@ impl CachedUidGenerator {
             Some(limit) if error == TakeError::Empty && self.ring.is_held() => {
                 Err(TakeError::BorrowLimit {
                     lead_millis: self.front.lead_millis(),
-                    limit_millis: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+                    limit_millis: u32::try_from(limit.as_millis()).unwrap_or(u32::MAX),
                 })
             }
             _ => Err(error),
@@ -106,10 +106,9 @@ impl CachedUidGenerator {
         Ok(lease)
     }
 
-    /// Whether a number of an earlier lease may still be handed out.
-    #[inline]
-    pub(super) fn is_fresh(&self, number: u64) -> bool {
-        self.ring.is_fresh(number)
+    /// The ring, for takers that lease of it.
+    pub(super) fn ring(&self) -> &Arc<RingBuffer> {
+        &self.ring
     }
 
     /// After many uids were taken at once. Who takes so fast is served soonest by padding a little

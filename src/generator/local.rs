@@ -4,9 +4,11 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
+use std::sync::Arc;
 
 use super::{CachedUidGenerator, UidGenerator};
 use crate::error::TakeError;
+use crate::ring::RingBuffer;
 use crate::uid::Uid;
 
 /// Takes whole runs of uids from a [`CachedUidGenerator`] and hands them out one by one, at the
@@ -34,6 +36,8 @@ use crate::uid::Uid;
 pub struct LocalGenerator<G> {
     /// The numbers that are left of the run.
     run: Range<u64>,
+    /// The generator's, which says how old a number may be.
+    ring: Arc<RingBuffer>,
     generator: G,
     /// Not `Sync`: sharing it could only be a mistake.
     one_thread: PhantomData<Cell<()>>,
@@ -50,7 +54,8 @@ impl<G: Deref<Target = CachedUidGenerator>> LocalGenerator<G> {
     /// A taker of one's own from any reference to a generator: `&`, or `Arc` for one that has to
     /// be stored.
     pub fn new(generator: G) -> Self {
-        Self { run: 0..0, generator, one_thread: PhantomData }
+        let ring = Arc::clone(generator.ring());
+        Self { run: 0..0, ring, generator, one_thread: PhantomData }
     }
 
     /// The next uid; when nothing is ready, the generator's take policy decides.
@@ -61,7 +66,7 @@ impl<G: Deref<Target = CachedUidGenerator>> LocalGenerator<G> {
     #[inline]
     pub fn next_uid(&mut self) -> Result<Uid, TakeError> {
         // The look at the ring's freshness is a load of a word that seldom changes.
-        if self.run.start < self.run.end && self.generator.is_fresh(self.run.start) {
+        if self.run.start < self.run.end && self.ring.is_fresh(self.run.start) {
             let number = self.run.start;
             self.run.start += 1;
             return Ok(Uid::from_layout(number));

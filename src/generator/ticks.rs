@@ -40,8 +40,8 @@ impl Front {
         self.tick.load(Ordering::Relaxed)
     }
 
-    pub(super) fn lead_millis(&self) -> u64 {
-        self.lead.load(Ordering::Relaxed)
+    pub(super) fn lead_millis(&self) -> u32 {
+        u32::try_from(self.lead.load(Ordering::Relaxed)).unwrap_or(u32::MAX)
     }
 
     pub(super) fn life(&self) -> Duration {
