@@ -335,6 +335,34 @@ fn discard_against_takes() {
     });
 }
 
+/// Only what is too old goes: the run with numbers that a taker may hold tickets of, too.
+#[test]
+fn discarding_old_runs_against_takes() {
+    check(|| {
+        let (mut producer, ring) = ring(2, 1);
+        producer.put(10).expect("room");
+        producer.put(20).expect("room");
+        let taker = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || {
+                let taken: Vec<u64> = (0..2).filter_map(|_| take(&ring)).collect();
+                assert!(taken.is_sorted_by(|a, b| a < b), "{taken:?}");
+                taken
+            })
+        };
+        let discarded = producer.discard_below(20);
+        let mine = take(&ring);
+        assert!(mine.is_none_or(|number| number >= 20), "what is old is gone: {mine:?}");
+        let mut issued: Vec<u64> = mine.into_iter().collect();
+        issued.extend(taker.join().expect("no panic"));
+        let stats = ring.stats();
+        assert_eq!(stats.discarded, discarded);
+        assert_eq!(stats.taken(), issued.len() as u64, "{stats:?}");
+        assert!(stats.abandoned > 0 || issued.len() as u64 + discarded >= 3, "{stats:?}");
+        assert_distinct(issued, 10..22);
+    });
+}
+
 /// Takers that wait when the producer goes are released, with the error that says so; what was
 /// published before is not withheld.
 #[test]
