@@ -10,7 +10,11 @@ mod start;
 mod ticks;
 
 pub use self::cached::{CachedBuilder, CachedStats, CachedUidGenerator};
-pub use self::clocked::{DefaultBuilder, DefaultUidGenerator};
+pub use self::clocked::{
+    BaiduRules, ClockPolicy, ClockRules, ClockedBuilder, ClockedUidGenerator, DefaultUidGenerator,
+    LeafRules, LeafSnowflakeGenerator, SequenceStart, SnowflakeGenerator, SnowflakeNode,
+    SnowflakeParts, TwitterRules,
+};
 pub use self::local::LocalGenerator;
 
 use std::time::Duration;
@@ -59,7 +63,8 @@ pub trait UidGenerator: Send + Sync {
     fn close(&self);
 
     /// Does what the take policy says after an error that may pass, [`TakeError::Empty`] or
-    /// [`TakeError::BorrowLimit`]: may try `again`, and wait in between. Returns how that ended.
+    /// [`TakeError::BorrowLimit`]: may try `again`, and wait in between. Returns how that ended, or
+    /// any other error as it is.
     ///
     /// [`next_uid`](Self::next_uid) and [`fill`](Self::fill) go on with this; it is a method of
     /// its own for generators that count how often it is needed.
@@ -73,6 +78,9 @@ pub trait UidGenerator: Send + Sync {
         error: TakeError,
         again: &mut dyn FnMut() -> Result<(), TakeError>,
     ) -> Result<(), TakeError> {
+        if !error.may_pass() {
+            return Err(error);
+        }
         self.take_policy().after_empty(error, again, |timeout| self.wait(timeout))
     }
 
@@ -86,8 +94,8 @@ pub trait UidGenerator: Send + Sync {
     #[inline]
     fn next_uid(&self) -> Result<Uid, TakeError> {
         match self.try_next_uid() {
-            Err(error) if error.may_pass() => next_by_policy(self, error),
-            done => done,
+            Ok(uid) => Ok(uid),
+            Err(error) => next_by_policy(self, error),
         }
     }
 
@@ -102,7 +110,8 @@ pub trait UidGenerator: Send + Sync {
         while filled < out.len() {
             let rest = &mut out[filled..];
             let given = match self.try_fill(rest) {
-                Err(error) if error.may_pass() => {
+                Ok(given) => Ok(given),
+                Err(error) => {
                     let mut given = 0;
                     let mut again = || {
                         given = self.try_fill(rest)?;
@@ -110,7 +119,6 @@ pub trait UidGenerator: Send + Sync {
                     };
                     self.follow_policy(error, &mut again).map(|()| given)
                 }
-                done => done,
             };
             filled += given.map_err(|error| FillError { filled, error })?;
         }

@@ -230,20 +230,40 @@ impl Layout {
     ///
     /// [`Error::ClockBeforeEpoch`] or [`Error::LayoutExhausted`] where there is none.
     pub fn tick_at(&self, time: Timestamp) -> Result<u64, Error> {
+        self.try_tick_at(time).ok_or_else(|| self.no_tick_at(time))
+    }
+
+    /// [`tick_at`](Self::tick_at), for takes, without the reason.
+    #[inline]
+    pub(crate) fn try_tick_at(&self, time: Timestamp) -> Option<u64> {
         // Saturating: beyond 292 million years the last such tick stands for the rest.
         let offset = time.as_millis().saturating_sub(self.epoch.as_millis());
-        let Ok(offset) = u64::try_from(offset) else {
-            return Err(Error::ClockBeforeEpoch { now: time, epoch: self.epoch });
-        };
+        let offset = u64::try_from(offset).ok()?;
         // Two divisions by constants are quicker than one by a variable.
         let tick = match self.tick {
             Tick::Second => offset / 1_000,
             Tick::Millisecond => offset,
         };
-        if tick <= self.max_tick() {
-            Ok(tick)
+        (tick <= self.max_tick()).then_some(tick)
+    }
+
+    /// [`tick_at`](Self::tick_at) for times that have a tick; no tick of the layout for others.
+    #[inline]
+    pub(crate) fn tick_unchecked(&self, time: Timestamp) -> u64 {
+        // Before the epoch it is a number far above all ticks.
+        let offset = time.as_millis().wrapping_sub(self.epoch.as_millis()).cast_unsigned();
+        match self.tick {
+            Tick::Second => offset / 1_000,
+            Tick::Millisecond => offset,
+        }
+    }
+
+    #[cold]
+    fn no_tick_at(&self, time: Timestamp) -> Error {
+        if time < self.epoch {
+            Error::ClockBeforeEpoch { now: time, epoch: self.epoch }
         } else {
-            Err(Error::LayoutExhausted { ended: self.last_instant(), now: time })
+            Error::LayoutExhausted { ended: self.last_instant(), now: time }
         }
     }
 

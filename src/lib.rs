@@ -22,8 +22,10 @@ mod worker;
 pub use crate::clock::{Clock, ManualClock, SystemClock};
 pub use crate::error::{Error, FillError, TakeError};
 pub use crate::generator::{
-    CachedBuilder, CachedStats, CachedUidGenerator, DefaultBuilder, DefaultUidGenerator,
-    LocalGenerator, UidGenerator, Uids,
+    BaiduRules, CachedBuilder, CachedStats, CachedUidGenerator, ClockPolicy, ClockRules,
+    ClockedBuilder, ClockedUidGenerator, DefaultUidGenerator, LeafRules, LeafSnowflakeGenerator,
+    LocalGenerator, SequenceStart, SnowflakeGenerator, SnowflakeNode, SnowflakeParts, TwitterRules,
+    UidGenerator, Uids,
 };
 pub use crate::layout::{Bits, Decoded, Layout, Tick};
 pub use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions};

@@ -5,8 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use uidring::{
-    Bits, CachedUidGenerator, Clock, DefaultUidGenerator, Error, Layout, ManualClock, SystemClock,
-    TakeDecision, TakeError, TakePolicy, Tick, Timestamp, Uid, UidGenerator,
+    BaiduRules, Bits, CachedUidGenerator, Clock, ClockPolicy, ClockRules, ClockedUidGenerator,
+    DefaultUidGenerator, Error, Layout, LeafRules, ManualClock, SequenceStart, SystemClock,
+    TakeDecision, TakeError, TakePolicy, Tick, Timestamp, TwitterRules, Uid, UidGenerator,
 };
 
 /// What the suite sets; the rest is the generator's default.
@@ -54,10 +55,14 @@ fn cached(setup: Setup) -> Result<Arc<dyn UidGenerator>, Error> {
     Ok(Arc::new(builder.build()?))
 }
 
-fn clocked(setup: Setup) -> Result<Arc<dyn UidGenerator>, Error> {
-    let mut builder = DefaultUidGenerator::builder()
+fn clocked<R: ClockRules>(setup: Setup) -> Result<Arc<dyn UidGenerator>, Error> {
+    let mut builder = ClockedUidGenerator::<R>::builder()
         .layout(setup.layout)
         .take_policy(setup.policy)
+        // So that the suite's small layouts have room, and nobody waits for a clock that the test
+        // itself has set; what the rules say otherwise is tried in tests/clock_driven.rs.
+        .sequence_start(SequenceStart::Zero)
+        .clock_policy(ClockPolicy::Refuse)
         .clock(setup.clock);
     if let Some(worker_id) = setup.worker_id {
         builder = builder.worker_id(worker_id);
@@ -68,7 +73,12 @@ fn clocked(setup: Setup) -> Result<Arc<dyn UidGenerator>, Error> {
     Ok(Arc::new(builder.build()?))
 }
 
-const ALL: [(&str, Make); 2] = [("cached", cached), ("default", clocked)];
+const ALL: [(&str, Make); 4] = [
+    ("cached", cached),
+    ("default", clocked::<BaiduRules>),
+    ("snowflake", clocked::<TwitterRules>),
+    ("leaf", clocked::<LeafRules>),
+];
 
 fn at(text: &str) -> Timestamp {
     text.parse().expect("a time")
@@ -296,7 +306,8 @@ fn generators_are_shared_between_threads() {
 fn the_generator_on_the_clock_refuses_waits_or_asks_when_a_tick_is_used_up() {
     let clock = ManualClock::new(at("2026-01-01"));
     let drained = |policy| {
-        let generator = clocked(Setup::new(tiny()).clock(&clock).policy(policy)).expect("builds");
+        let generator =
+            clocked::<BaiduRules>(Setup::new(tiny()).clock(&clock).policy(policy)).expect("builds");
         let mut uids = [Uid::default(); 8];
         generator.fill(&mut uids).expect("one tick");
         generator
@@ -326,7 +337,8 @@ fn the_generator_on_the_clock_refuses_waits_or_asks_when_a_tick_is_used_up() {
 fn by_how_much_the_clock_went_back_is_told_in_whole_ticks() {
     let clock = ManualClock::new(at("2026-01-01T00:00:03.900Z"));
     let generator =
-        clocked(Setup::new(layout(30, 10, 10, Tick::Second)).clock(&clock)).expect("builds");
+        clocked::<BaiduRules>(Setup::new(layout(30, 10, 10, Tick::Second)).clock(&clock))
+            .expect("builds");
     generator.next_uid().expect("a uid");
     clock.set(at("2026-01-01T00:00:01.100Z"));
     assert_eq!(generator.next_uid(), Err(TakeError::ClockBackwards { by_millis: 2_000 }));

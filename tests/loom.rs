@@ -407,3 +407,48 @@ fn an_end_comes_after_the_last_number() {
         }
     });
 }
+
+/// The generators on the clock share a word: claims of two threads, while the clock goes on and
+/// back, never overlap.
+#[test]
+fn claims_by_the_clock() {
+    use std::time::Duration;
+    use uidring::{
+        Bits, ClockPolicy, Layout, ManualClock, SnowflakeGenerator, TakePolicy, Tick, Timestamp,
+        Uid, UidGenerator,
+    };
+    check(|| {
+        let bits = Bits { time: 4, worker: 1, sequence: 1 };
+        let layout = Layout::new(bits, Tick::Millisecond, Timestamp::default()).expect("possible");
+        let clock = ManualClock::new(Timestamp::from_millis(3));
+        let generator = SnowflakeGenerator::builder()
+            .layout(layout)
+            .worker_id(1)
+            .clock_policy(ClockPolicy::StandStill(Duration::from_millis(1)))
+            .take_policy(TakePolicy::Reject)
+            .clock(clock.clone())
+            .build()
+            .expect("possible");
+        let generator = Arc::new(generator);
+        let other = Arc::clone(&generator);
+        let taker = thread::spawn(move || {
+            let mut two = [Uid::default(); 2];
+            let filled = other.try_fill(&mut two).unwrap_or(0);
+            assert!(two[..filled].is_sorted_by(|a, b| a < b));
+            two[..filled].to_vec()
+        });
+        let mut mine: Vec<Uid> = generator.try_next_uid().into_iter().collect();
+        clock.set(Timestamp::from_millis(4));
+        mine.extend(generator.try_next_uid());
+        clock.set(Timestamp::from_millis(3));
+        mine.extend(generator.try_next_uid());
+        assert!(mine.is_sorted_by(|a, b| a < b), "{mine:?}");
+        let theirs = taker.join().expect("no panic");
+        let count = mine.len() + theirs.len();
+        mine.extend(theirs);
+        mine.sort_unstable();
+        mine.dedup();
+        assert_eq!(mine.len(), count, "a uid was issued twice");
+        assert!((1..=4).contains(&count), "two ticks of two: {count}");
+    });
+}

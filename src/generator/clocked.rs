@@ -1,24 +1,58 @@
-//! The generator on the clock: one atomic word, no thread, no future ticks.
+//! The generators on the clock: one atomic word, no thread, no future ticks.
 
+mod builder;
+mod rules;
+mod snowflake;
+
+pub use self::builder::ClockedBuilder;
+pub use self::rules::{
+    BaiduRules, ClockPolicy, ClockRules, LeafRules, SequenceStart, TwitterRules,
+};
+pub use self::snowflake::{SnowflakeNode, SnowflakeParts};
+
+use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use super::UidGenerator;
-use super::start::start;
-use crate::clock::{Clock, SystemClock};
-use crate::error::{Error, TakeError};
+use crate::clock::{Clock, Deadline, SystemClock};
+use crate::error::TakeError;
 use crate::layout::Layout;
 use crate::policy::TakePolicy;
 use crate::sync::{Event, Ordering, Pages};
 use crate::uid::Uid;
 
-/// Hands out uids of the present tick, each tick's sequence from 0.
+/// Hands out uids of the present tick. Each take reads the clock; when the tick's uids are used up,
+/// the take policy decides: waiting means waiting for the next tick.
 ///
-/// It re-creates Baidu's `DefaultUidGenerator`, without its lock. Each take reads the clock. When
-/// the tick's uids are used up, the take policy decides: waiting means waiting for the next tick.
-/// When the clock went back, it refuses with [`TakeError::ClockBackwards`] until the clock has
+/// Three systems are re-created by it, which differ in [rules](ClockRules) alone:
+/// [`DefaultUidGenerator`], [`SnowflakeGenerator`] and [`LeafSnowflakeGenerator`].
+///
+/// Two generators that live at the same time must have different worker ids; and one that is built
+/// again with a worker id that was in use before must start above what was issued then: see
+/// [`start_after`](ClockedBuilder::start_after).
+#[derive(Debug)]
+pub struct ClockedUidGenerator<R, C = SystemClock> {
+    /// Their word is the next uid to be issued, without the worker: tick and sequence. The end of
+    /// a tick is the beginning of the next one. [`CLOSED`] is no uid.
+    pages: Pages,
+    clock: C,
+    layout: Layout,
+    /// Of the layout, which would have to work them out.
+    sequence_bits: u32,
+    max_sequence: u64,
+    sequence_start: SequenceStart,
+    clock_policy: ClockPolicy,
+    worker_id: u64,
+    take_policy: TakePolicy,
+    /// Where takers wait for the next tick.
+    closing: Event,
+    rules: PhantomData<fn() -> R>,
+}
+
+/// Baidu's `DefaultUidGenerator`, without its lock: 28/22/13 in seconds, each second's sequence from
+/// 0. When the clock went back, it refuses with [`TakeError::ClockBackwards`] until the clock has
 /// caught up.
 ///
 /// ```
@@ -28,32 +62,57 @@ use crate::uid::Uid;
 /// assert!(generator.next_uid()? < generator.next_uid()?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
-pub struct DefaultUidGenerator {
-    /// Their word is the next uid to be issued, without the worker: tick and sequence. The end of
-    /// a tick is the beginning of the next one. [`CLOSED`] is no uid.
-    pages: Pages,
-    /// Where takers wait for the next tick.
-    closing: Event,
-    clock: Arc<dyn Clock>,
-    take_policy: TakePolicy,
-    layout: Layout,
-    worker_id: u64,
-}
+pub type DefaultUidGenerator<C = SystemClock> = ClockedUidGenerator<BaiduRules, C>;
+
+/// Twitter's Snowflake of 2010: 41 bits of milliseconds since 2010-11-04T01:42:54.657Z, 5 of a
+/// datacenter, 5 of a worker, 12 of a sequence that starts at 0 each millisecond. When the clock went
+/// back, it refuses with [`TakeError::ClockBackwards`] until the clock has caught up.
+///
+/// ```
+/// use uidring::{SnowflakeGenerator, SnowflakeNode, UidGenerator};
+///
+/// let node = SnowflakeNode::new(3, 17)?;
+/// let generator = SnowflakeGenerator::builder().node(node).build()?;
+/// let uid = generator.next_uid()?;
+/// assert_eq!(generator.parts(uid)?.node, node);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub type SnowflakeGenerator<C = SystemClock> = ClockedUidGenerator<TwitterRules, C>;
+
+/// Meituan's Leaf in snowflake mode: 41/10/12 with Twitter's epoch. Each millisecond's sequence
+/// starts at a random number from 0 to 99, so that uids at a low rate spread over shards. A clock that
+/// is behind by 5 ms or less is waited for.
+///
+/// ```
+/// use uidring::{LeafSnowflakeGenerator, UidGenerator};
+///
+/// let generator = LeafSnowflakeGenerator::builder().worker_id(7).build()?;
+/// assert!(generator.decode(generator.next_uid()?)?.sequence < 100);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub type LeafSnowflakeGenerator<C = SystemClock> = ClockedUidGenerator<LeafRules, C>;
 
 /// The word of a closed generator.
 const CLOSED: u64 = u64::MAX;
 
-impl DefaultUidGenerator {
-    /// A builder with the defaults: layout [`Layout::UID_GENERATOR`], waiting takes.
-    pub fn builder() -> DefaultBuilder {
-        DefaultBuilder::default()
+impl<R: ClockRules> ClockedUidGenerator<R> {
+    /// A builder with the defaults: the layout, sequence start and clock policy of the rules,
+    /// waiting takes.
+    pub fn builder() -> ClockedBuilder<R> {
+        ClockedBuilder::new()
+    }
+}
+
+impl<R, C: Clock> ClockedUidGenerator<R, C> {
+    #[inline(never)]
+    fn take_slowly(&self) -> Result<Uid, TakeError> {
+        self.claim(1).map(|claimed| self.uid(claimed.start))
     }
 
     /// Claims up to `wanted` uids of the present tick, as tick and sequence in one number.
     #[inline]
     fn claim(&self, wanted: u64) -> Result<Range<u64>, TakeError> {
-        let sequence_bits = self.layout.bits().sequence;
+        let sequence_bits = self.sequence_bits;
         // Relaxed throughout: the word carries no other memory, and its own order is all that
         // uniqueness needs.
         let word = self.pages.word();
@@ -62,17 +121,17 @@ impl DefaultUidGenerator {
             return Err(TakeError::Forked);
         }
         loop {
-            if next == CLOSED {
-                return Err(TakeError::Closed);
-            }
             // Read after the word, anew for every try: an older time would make a word that
             // another thread has just moved look like a clock that went back.
-            let present = self.present_tick()?;
+            let now = self.clock.now();
+            let Some(present) = self.layout.try_tick_at(now) else {
+                return Err(self.out_of_time(now));
+            };
             let floor = present << sequence_bits;
-            let end = floor + self.layout.uids_per_tick();
-            let first = next.max(floor);
+            let mut end = floor + self.layout.uids_per_tick();
+            let first = if next > floor { next } else { floor + self.first_sequence(next) };
             if first >= end {
-                return Err(self.refusal(next, present));
+                end = self.standing_still(next, present)?;
             }
             let claimed = first..first + wanted.min(end - first);
             match word.compare_exchange_weak(
@@ -87,41 +146,104 @@ impl DefaultUidGenerator {
         }
     }
 
-    fn present_tick(&self) -> Result<u64, TakeError> {
-        self.layout.tick_at(self.clock.now()).map_err(|error| match error {
-            Error::LayoutExhausted { .. } => TakeError::TimeExhausted,
-            _ => TakeError::ClockBeforeEpoch,
-        })
+    /// Where the sequence of a new tick starts.
+    #[inline]
+    fn first_sequence(&self, next: u64) -> u64 {
+        match self.sequence_start {
+            SequenceStart::Zero => 0,
+            SequenceStart::RandomBelow(limit) => fastrand::u64(..limit),
+            SequenceStart::Continue { modulo } => (next & self.max_sequence) % modulo,
+        }
     }
 
-    /// Why nothing of the present tick can be issued when `next` is beyond it.
+    /// When `next` is beyond the present tick: the end of the tick that it is in, if the policy is to
+    /// stand still in it; else why nothing can be issued.
     #[cold]
-    fn refusal(&self, next: u64, present: u64) -> TakeError {
-        let sequence_bits = self.layout.bits().sequence;
-        if next >> sequence_bits > self.layout.max_tick() {
-            return TakeError::TimeExhausted;
+    fn standing_still(&self, next: u64, present: u64) -> Result<u64, TakeError> {
+        let sequence_bits = self.sequence_bits;
+        let next_tick = next >> sequence_bits;
+        if next == CLOSED {
+            return Err(TakeError::Closed);
+        }
+        if next_tick > self.layout.max_tick() {
+            return Err(TakeError::TimeExhausted);
         }
         // `next` is beyond the present tick, so it is not 0.
         let last_issued = (next - 1) >> sequence_bits;
-        match last_issued.saturating_sub(present) {
-            0 => TakeError::Empty,
-            ticks => TakeError::ClockBackwards {
-                by_millis: ticks.saturating_mul(self.layout.tick().millis().unsigned_abs()),
-            },
+        let by_millis = last_issued
+            .saturating_sub(present)
+            .saturating_mul(self.layout.tick().millis().unsigned_abs());
+        match self.clock_policy {
+            _ if by_millis == 0 => Err(TakeError::Empty),
+            ClockPolicy::StandStill(limit) if Duration::from_millis(by_millis) <= limit => {
+                if next_tick == last_issued {
+                    Ok((last_issued + 1) << sequence_bits)
+                } else {
+                    Err(TakeError::Empty)
+                }
+            }
+            _ => Err(TakeError::ClockBackwards { by_millis }),
+        }
+    }
+
+    #[cold]
+    fn out_of_time(&self, now: crate::timestamp::Timestamp) -> TakeError {
+        if self.pages.word().load(Ordering::Relaxed) == CLOSED {
+            TakeError::Closed
+        } else if now < self.layout.epoch() {
+            TakeError::ClockBeforeEpoch
+        } else {
+            TakeError::TimeExhausted
         }
     }
 
     #[inline]
     fn uid(&self, position: u64) -> Uid {
-        let tick = position >> self.layout.bits().sequence;
-        self.layout.pack(tick, self.worker_id, position & self.layout.max_sequence())
+        let tick = position >> self.sequence_bits;
+        self.layout.pack(tick, self.worker_id, position & self.max_sequence)
+    }
+
+    /// Waits for a clock that is a little behind; how that ended.
+    fn wait_for_clock(
+        &self,
+        by_millis: u64,
+        again: &mut dyn FnMut() -> Result<(), TakeError>,
+    ) -> Result<(), TakeError> {
+        let deadline = Deadline::after(Some(Duration::from_millis(by_millis.saturating_mul(2))));
+        loop {
+            let left = deadline.remaining().unwrap_or_default();
+            self.nap(left.min(Duration::from_millis(1)));
+            match again() {
+                Err(TakeError::ClockBackwards { .. }) if !left.is_zero() => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Sleeps, unless the generator is closed.
+    fn nap(&self, time: Duration) {
+        let is_closed = || self.pages.word().load(Ordering::Relaxed) == CLOSED;
+        self.closing.wait(Some(time), is_closed);
     }
 }
 
-impl UidGenerator for DefaultUidGenerator {
+impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
     #[inline]
     fn try_next_uid(&self) -> Result<Uid, TakeError> {
-        self.claim(1).map(|claimed| self.uid(claimed.start))
+        // The common case, which has to be short: the next compare-and-swap does not begin before
+        // this one has ended. In the middle of the present tick there is room, and neither a
+        // closed nor a wiped word is there.
+        let word = self.pages.word();
+        let next = word.load(Ordering::Relaxed);
+        let present = self.layout.tick_unchecked(self.clock.now());
+        let in_the_middle = next & self.max_sequence != 0;
+        if next >> self.sequence_bits == present
+            && in_the_middle
+            && word.compare_exchange(next, next + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            return Ok(self.uid(next));
+        }
+        self.take_slowly()
     }
 
     fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError> {
@@ -149,9 +271,7 @@ impl UidGenerator for DefaultUidGenerator {
         if left <= Duration::from_millis(1) {
             thread::yield_now();
         } else {
-            let nap = left.min(NAP).min(timeout.unwrap_or(NAP));
-            let is_closed = || self.pages.word().load(Ordering::Relaxed) == CLOSED;
-            self.closing.wait(Some(nap), is_closed);
+            self.nap(left.min(NAP).min(timeout.unwrap_or(NAP)));
         }
     }
 
@@ -161,6 +281,29 @@ impl UidGenerator for DefaultUidGenerator {
             self.pages.word().store(CLOSED, Ordering::Relaxed);
             self.closing.notify();
         }
+    }
+
+    #[cold]
+    fn follow_policy(
+        &self,
+        error: TakeError,
+        again: &mut dyn FnMut() -> Result<(), TakeError>,
+    ) -> Result<(), TakeError> {
+        let error = match (error, self.clock_policy) {
+            (TakeError::ClockBackwards { by_millis }, ClockPolicy::WaitUpTo(limit))
+                if Duration::from_millis(by_millis) <= limit =>
+            {
+                match self.wait_for_clock(by_millis, again) {
+                    Ok(()) => return Ok(()),
+                    Err(error) => error,
+                }
+            }
+            _ => error,
+        };
+        if !error.may_pass() {
+            return Err(error);
+        }
+        self.take_policy.after_empty(error, again, |timeout| self.wait(timeout))
     }
 
     fn take_policy(&self) -> &TakePolicy {
@@ -173,84 +316,5 @@ impl UidGenerator for DefaultUidGenerator {
 
     fn worker_id(&self) -> u64 {
         self.worker_id
-    }
-}
-
-/// Settings of a [`DefaultUidGenerator`]; [`build`](Self::build) checks all of them.
-#[derive(Debug)]
-pub struct DefaultBuilder {
-    layout: Layout,
-    worker_id: Option<u64>,
-    start_after: Option<Uid>,
-    take_policy: TakePolicy,
-    clock: Arc<dyn Clock>,
-}
-
-impl Default for DefaultBuilder {
-    fn default() -> Self {
-        Self {
-            layout: Layout::default(),
-            worker_id: None,
-            start_after: None,
-            take_policy: TakePolicy::default(),
-            clock: Arc::new(SystemClock),
-        }
-    }
-}
-
-impl DefaultBuilder {
-    /// How the uids are made up.
-    #[must_use]
-    pub fn layout(mut self, layout: Layout) -> Self {
-        self.layout = layout;
-        self
-    }
-
-    /// The worker id in all of the uids, which nobody else may use with this layout, ever. It has
-    /// to be set.
-    #[must_use]
-    pub fn worker_id(mut self, worker_id: u64) -> Self {
-        self.worker_id = Some(worker_id);
-        self
-    }
-
-    /// Goes on above this uid, the greatest that was issued before with this worker id and layout.
-    /// While the clock stands before it, takes get [`TakeError::ClockBackwards`].
-    #[must_use]
-    pub fn start_after(mut self, uid: Uid) -> Self {
-        self.start_after = Some(uid);
-        self
-    }
-
-    /// What a take does when the tick's uids are used up; it waits if not set.
-    #[must_use]
-    pub fn take_policy(mut self, policy: TakePolicy) -> Self {
-        self.take_policy = policy;
-        self
-    }
-
-    /// The wall clock; the operating system's if not set.
-    #[must_use]
-    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Arc::new(clock);
-        self
-    }
-
-    /// Checks the settings and makes the generator.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoWorkerId`] and [`Error::WorkerIdOutOfRange`]; [`Error::ClockBeforeEpoch`] and
-    /// [`Error::LayoutExhausted`] where the layout cannot express the present time;
-    /// [`Error::ForeignStart`] and [`Error::NothingAfter`] for a uid to start after that does not
-    /// fit.
-    pub fn build(self) -> Result<DefaultUidGenerator, Error> {
-        let Self { layout, clock, take_policy, .. } = self;
-        let (worker_id, position) = start(&layout, self.worker_id, self.start_after, &*clock)?;
-        let next = position.tick << layout.bits().sequence | position.sequence;
-        let pages = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
-        pages.word().store(next, Ordering::Relaxed);
-        let closing = Event::default();
-        Ok(DefaultUidGenerator { pages, closing, clock, take_policy, layout, worker_id })
     }
 }

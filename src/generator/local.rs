@@ -86,7 +86,8 @@ impl<G: Deref<Target = CachedUidGenerator>> LocalGenerator<G> {
         // What is left of a run that has become stale is issued to nobody.
         self.run = 0..0;
         let mut run = match generator.try_lease() {
-            Err(error) if error.may_pass() => {
+            Ok(lease) => lease,
+            Err(error) => {
                 let mut lease = 0..0;
                 generator.follow_policy(error, &mut || {
                     lease = generator.try_lease()?;
@@ -94,7 +95,6 @@ impl<G: Deref<Target = CachedUidGenerator>> LocalGenerator<G> {
                 })?;
                 lease
             }
-            done => done?,
         };
         // A lease is never empty.
         let first = run.next().ok_or(TakeError::Empty)?;

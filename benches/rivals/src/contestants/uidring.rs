@@ -1,7 +1,8 @@
 //! uidring itself, with the settings it has when nothing is set.
 
 use uidring::{
-    Bits, CachedUidGenerator, DefaultUidGenerator, Layout, Tick, Timestamp, Uid, UidGenerator,
+    Bits, CachedUidGenerator, Clock, Layout, SnowflakeGenerator, SystemClock, Tick, Timestamp, Uid,
+    UidGenerator,
 };
 
 use super::{Field, Shape};
@@ -25,17 +26,16 @@ fn cached() -> CachedUidGenerator {
     CachedUidGenerator::builder().worker_id(1).build().expect("the defaults are possible")
 }
 
-fn clocked(ticker: Option<Ticker>) -> DefaultUidGenerator {
+fn clocked<C: Clock>(clock: C) -> SnowflakeGenerator<C> {
     let epoch = Timestamp::from_millis(EPOCH_MILLIS.cast_signed());
     let bits = Bits { time: 38, worker: 1, sequence: 24 };
     let layout = Layout::new(bits, Tick::Millisecond, epoch).expect("63 bits");
-    let builder = DefaultUidGenerator::builder().layout(layout).worker_id(1);
-    match ticker {
-        Some(ticker) => builder.clock(ticker),
-        None => builder,
-    }
-    .build()
-    .expect("the present is within the layout")
+    SnowflakeGenerator::builder()
+        .layout(layout)
+        .worker_id(1)
+        .clock(clock)
+        .build()
+        .expect("the present is within the layout")
 }
 
 #[inline]
@@ -59,28 +59,28 @@ fn local() -> Work {
 }
 
 pub fn enter(shape: Shape, field: &mut Field) {
-    const CLOCKED_NAME: &str = "uidring DefaultUidGenerator";
-    const TICKED_NAME: &str = "uidring DefaultUidGenerator; ticker clock";
+    const CLOCKED_NAME: &str = "uidring SnowflakeGenerator";
+    const TICKED_NAME: &str = "uidring SnowflakeGenerator; ticker clock";
     match shape {
         Shape::Single => {
             field.add(CACHED, DEFAULTS, || single(cached(), Increasing, |shared| next(shared)));
             field.add(CLOCKED_NAME, CLOCKED, || {
-                single(clocked(None), Increasing, |shared| next(shared))
+                single(clocked(SystemClock), Increasing, |shared| next(shared))
             });
             field.add(TICKED_NAME, TICKED, || {
-                single(clocked(Some(Ticker::start())), Increasing, |shared| next(shared))
+                single(clocked(Ticker::start()), Increasing, |shared| next(shared))
             });
         }
         Shape::Pair => {
             field.add(CACHED, DEFAULTS, || pair(cached(), Increasing, next));
-            field.add(CLOCKED_NAME, CLOCKED, || pair(clocked(None), Increasing, next));
+            field.add(CLOCKED_NAME, CLOCKED, || pair(clocked(SystemClock), Increasing, next));
             field.add(TICKED_NAME, TICKED, || {
-                pair(clocked(Some(Ticker::start())), Increasing, next)
+                pair(clocked(Ticker::start()), Increasing, next)
             });
         }
         Shape::Bulk => {
             field.add(CACHED_FILL, DEFAULTS, || fill(cached()));
-            field.add("uidring DefaultUidGenerator fill", CLOCKED, || fill(clocked(None)));
+            field.add("uidring SnowflakeGenerator fill", CLOCKED, || fill(clocked(SystemClock)));
         }
         Shape::Local => {
             field.add(LOCAL, "LocalGenerator: a run of 256 at a time", local);

@@ -1,0 +1,143 @@
+//! Settings of the generators on the clock.
+
+use std::marker::PhantomData;
+
+use super::{ClockPolicy, ClockRules, ClockedUidGenerator, SequenceStart};
+use crate::clock::{Clock, SystemClock};
+use crate::error::Error;
+use crate::generator::start::start;
+use crate::layout::Layout;
+use crate::policy::TakePolicy;
+use crate::sync::{Event, Ordering, Pages};
+use crate::uid::Uid;
+
+/// Settings of a [`ClockedUidGenerator`]; [`build`](Self::build) checks all of them.
+#[derive(Debug)]
+pub struct ClockedBuilder<R, C = SystemClock> {
+    layout: Layout,
+    worker_id: Option<u64>,
+    start_after: Option<Uid>,
+    sequence_start: SequenceStart,
+    clock_policy: ClockPolicy,
+    take_policy: TakePolicy,
+    clock: C,
+    rules: PhantomData<fn() -> R>,
+}
+
+impl<R: ClockRules> ClockedBuilder<R> {
+    pub(super) fn new() -> Self {
+        Self {
+            layout: R::LAYOUT,
+            worker_id: None,
+            start_after: None,
+            sequence_start: R::SEQUENCE_START,
+            clock_policy: R::CLOCK_POLICY,
+            take_policy: TakePolicy::default(),
+            clock: SystemClock,
+            rules: PhantomData,
+        }
+    }
+}
+
+impl<R, C> ClockedBuilder<R, C> {
+    /// How the uids are made up.
+    #[must_use]
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.layout = layout;
+        self
+    }
+
+    /// The worker id in all of the uids, which nobody else may use with this layout, ever. It has
+    /// to be set.
+    #[must_use]
+    pub fn worker_id(mut self, worker_id: u64) -> Self {
+        self.worker_id = Some(worker_id);
+        self
+    }
+
+    /// Goes on above this uid, the greatest that was issued before with this worker id and layout.
+    /// While the clock stands before it, the clock policy decides.
+    #[must_use]
+    pub fn start_after(mut self, uid: Uid) -> Self {
+        self.start_after = Some(uid);
+        self
+    }
+
+    /// Where a new tick's sequence starts.
+    #[must_use]
+    pub fn sequence_start(mut self, start: SequenceStart) -> Self {
+        self.sequence_start = start;
+        self
+    }
+
+    /// What a take gets when the clock stands behind the last uid issued.
+    #[must_use]
+    pub fn clock_policy(mut self, policy: ClockPolicy) -> Self {
+        self.clock_policy = policy;
+        self
+    }
+
+    /// What a take does when the tick's uids are used up; it waits if not set.
+    #[must_use]
+    pub fn take_policy(mut self, policy: TakePolicy) -> Self {
+        self.take_policy = policy;
+        self
+    }
+
+    /// The wall clock; the operating system's if not set.
+    #[must_use]
+    pub fn clock<D: Clock>(self, clock: D) -> ClockedBuilder<R, D> {
+        let Self { layout, worker_id, start_after, sequence_start, clock_policy, .. } = self;
+        ClockedBuilder {
+            layout,
+            worker_id,
+            start_after,
+            sequence_start,
+            clock_policy,
+            take_policy: self.take_policy,
+            clock,
+            rules: PhantomData,
+        }
+    }
+}
+
+impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
+    /// Checks the settings and makes the generator.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoWorkerId`] and [`Error::WorkerIdOutOfRange`]; [`Error::ClockBeforeEpoch`] and
+    /// [`Error::LayoutExhausted`] where the layout cannot express the present time;
+    /// [`Error::ForeignStart`] and [`Error::NothingAfter`] for a uid to start after that does not
+    /// fit; [`Error::OptionOutOfRange`] for a sequence start above what a tick has;
+    /// [`Error::OutOfMemory`].
+    pub fn build(self) -> Result<ClockedUidGenerator<R, C>, Error> {
+        let Self { layout, clock, .. } = self;
+        let (option, value) = match self.sequence_start {
+            SequenceStart::Zero => ("sequence_start", 1),
+            SequenceStart::RandomBelow(limit) => ("sequence_start (random below)", limit),
+            SequenceStart::Continue { modulo } => ("sequence_start (modulo)", modulo),
+        };
+        let (min, max) = (1, layout.uids_per_tick());
+        if !(min..=max).contains(&value) {
+            return Err(Error::OptionOutOfRange { option, value, min, max });
+        }
+        let (worker_id, position) = start(&layout, self.worker_id, self.start_after, &clock)?;
+        let pages = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
+        let next = position.tick << layout.bits().sequence | position.sequence;
+        pages.word().store(next, Ordering::Relaxed);
+        Ok(ClockedUidGenerator {
+            pages,
+            clock,
+            layout,
+            sequence_bits: layout.bits().sequence.into(),
+            max_sequence: layout.max_sequence(),
+            sequence_start: self.sequence_start,
+            clock_policy: self.clock_policy,
+            worker_id,
+            take_policy: self.take_policy,
+            closing: Event::default(),
+            rules: PhantomData,
+        })
+    }
+}

@@ -1,0 +1,87 @@
+//! What the clock-driven generators differ in: data.
+
+use std::time::Duration;
+
+use crate::layout::Layout;
+
+/// Where a new tick's sequence starts.
+///
+/// At a low rate most ticks have one uid. If all of them had sequence 0, all would fall into the
+/// same shard of a table that is split by `uid % shards`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SequenceStart {
+    /// At 0, as in Twitter's Snowflake and Baidu's UidGenerator.
+    #[default]
+    Zero,
+    /// At a random number below this one, as in Leaf, where it is 100. A tick has fewer uids by as
+    /// many as are passed over: half of it on average.
+    RandomBelow(u64),
+    /// One above the last tick's last one, modulo this number. Over shards whose number divides it,
+    /// and is a power of two, that is exactly even, where random numbers are so in the long run
+    /// only.
+    Continue {
+        /// The sequence starts below it.
+        modulo: u64,
+    },
+}
+
+/// What a take gets when the clock stands behind the last uid issued.
+///
+/// Whatever it is, no uid comes twice and none is below one before; a refusal changes nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClockPolicy {
+    /// [`ClockBackwards`](crate::TakeError::ClockBackwards) at once, as in Twitter's Snowflake and
+    /// Baidu's UidGenerator.
+    #[default]
+    Refuse,
+    /// A clock that is behind by this much or less is waited for, for twice as long as it is
+    /// behind; then, or if it is behind by more, it is refused. As in Leaf, where it is 5 ms. Tries
+    /// never wait: [`try_next_uid`](crate::UidGenerator::try_next_uid) refuses.
+    WaitUpTo(Duration),
+    /// While the clock is behind by this much or less, the last tick stands still: its uids go on,
+    /// and when they are used up the take policy decides. Behind by more, it is refused.
+    StandStill(Duration),
+}
+
+/// The rules of a system that is re-created: what its generators are built with if nothing else is
+/// said.
+pub trait ClockRules: Send + Sync + 'static {
+    /// How the uids are made up.
+    const LAYOUT: Layout;
+    /// Where a new tick's sequence starts.
+    const SEQUENCE_START: SequenceStart;
+    /// What a take gets when the clock went back.
+    const CLOCK_POLICY: ClockPolicy;
+}
+
+/// Baidu's `DefaultUidGenerator`.
+#[derive(Clone, Copy, Debug)]
+pub enum BaiduRules {}
+
+impl ClockRules for BaiduRules {
+    const LAYOUT: Layout = Layout::UID_GENERATOR;
+    const SEQUENCE_START: SequenceStart = SequenceStart::Zero;
+    const CLOCK_POLICY: ClockPolicy = ClockPolicy::Refuse;
+}
+
+/// Twitter's Snowflake of 2010.
+#[derive(Clone, Copy, Debug)]
+pub enum TwitterRules {}
+
+impl ClockRules for TwitterRules {
+    const LAYOUT: Layout = Layout::SNOWFLAKE;
+    const SEQUENCE_START: SequenceStart = SequenceStart::Zero;
+    const CLOCK_POLICY: ClockPolicy = ClockPolicy::Refuse;
+}
+
+/// Meituan's Leaf in snowflake mode.
+#[derive(Clone, Copy, Debug)]
+pub enum LeafRules {}
+
+impl ClockRules for LeafRules {
+    const LAYOUT: Layout = Layout::SNOWFLAKE;
+    const SEQUENCE_START: SequenceStart = SequenceStart::RandomBelow(100);
+    const CLOCK_POLICY: ClockPolicy = ClockPolicy::WaitUpTo(Duration::from_millis(5));
+}
