@@ -253,7 +253,7 @@ impl Layout {
         // Before the epoch it is a number far above all ticks.
         let offset = time.as_millis().wrapping_sub(self.epoch.as_millis()).cast_unsigned();
         match self.tick {
-            Tick::Second => offset / 1_000,
+            Tick::Second => whole_seconds(offset),
             Tick::Millisecond => offset,
         }
     }
@@ -362,6 +362,14 @@ impl Layout {
             tick << (bits.worker + bits.sequence) | worker_id << bits.sequence | sequence,
         )
     }
+}
+
+/// A function of its own, or milliseconds would be divided, too, and the quotient thrown away:
+/// compilers do not like branches.
+#[cold]
+#[inline(never)]
+fn whole_seconds(millis: u64) -> u64 {
+    millis / 1_000
 }
 
 /// [`Layout::UID_GENERATOR`].

@@ -42,6 +42,9 @@ pub struct ClockedUidGenerator<R, C = SystemClock> {
     /// Of the layout, which would have to work them out.
     sequence_bits: u32,
     max_sequence: u64,
+    worker_bits: u32,
+    /// The worker id in its place.
+    worker_part: u64,
     sequence_start: SequenceStart,
     clock_policy: ClockPolicy,
     worker_id: u64,
@@ -199,8 +202,8 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
 
     #[inline]
     fn uid(&self, position: u64) -> Uid {
-        let tick = position >> self.sequence_bits;
-        self.layout.pack(tick, self.worker_id, position & self.max_sequence)
+        let sequence = position & self.max_sequence;
+        Uid::from_layout((position - sequence) << self.worker_bits | self.worker_part | sequence)
     }
 
     /// Waits for a clock that is a little behind; how that ended.

@@ -132,6 +132,8 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
             layout,
             sequence_bits: layout.bits().sequence.into(),
             max_sequence: layout.max_sequence(),
+            worker_bits: layout.bits().worker.into(),
+            worker_part: worker_id << layout.bits().sequence,
             sequence_start: self.sequence_start,
             clock_policy: self.clock_policy,
             worker_id,
