@@ -14,6 +14,7 @@ use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
+use clap::error::ErrorKind as UsageKind;
 use clap::{CommandFactory, Parser};
 
 use self::args::{Cli, Command};
@@ -71,22 +72,7 @@ pub fn main() -> ExitCode {
         .with_ansi(false)
         .without_time()
         .init();
-    let done = match Cli::parse().command {
-        Command::Generate(args) => generate::run(&args),
-        Command::Parse(args) => parse::run(&args),
-        Command::Plan(args) => plan::run(&args),
-        Command::Worker(args) => worker::run(&args),
-        #[cfg(feature = "bench")]
-        Command::Bench(args) => bench::run(&args),
-        #[cfg(not(feature = "bench"))]
-        Command::Bench { .. } => Err(Failure::NotBuilt { feature: "bench" }),
-        Command::Completions { shell } => {
-            // First into memory: the generator panics where writing fails.
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "uidring", &mut script);
-            io::stdout().write_all(&script).map_err(Failure::from)
-        }
-    };
+    let done = words().and_then(|cli| run(cli.command));
     match done {
         Ok(()) | Err(Failure::ClosedPipe) => ExitCode::SUCCESS,
         Err(Failure::Reported) => ExitCode::FAILURE,
@@ -105,6 +91,42 @@ pub fn main() -> ExitCode {
         Err(Failure::Usage(why)) => {
             eprintln!("error: {why}\n\nFor more information, try '--help'.");
             ExitCode::from(2)
+        }
+    }
+}
+
+/// The words of the command line. What clap has to say about them it prints itself, and ends.
+fn words() -> Result<Cli, Failure> {
+    let error = match Cli::try_parse() {
+        Ok(cli) => return Ok(cli),
+        Err(error) => error,
+    };
+    let is_help =
+        !error.use_stderr() || error.kind() == UsageKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    // clap repeats what it was given, and the URL of a database holds a password.
+    if !is_help && error.render().to_string().contains("://") {
+        return Err(Failure::usage(
+            "a URL stands where none belongs; it is not repeated here, since it may hold a password",
+        ));
+    }
+    error.exit()
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Generate(args) => generate::run(&args),
+        Command::Parse(args) => parse::run(&args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Worker(args) => worker::run(&args),
+        #[cfg(feature = "bench")]
+        Command::Bench(args) => bench::run(&args),
+        #[cfg(not(feature = "bench"))]
+        Command::Bench { .. } => Err(Failure::NotBuilt { feature: "bench" }),
+        Command::Completions { shell } => {
+            // First into memory: the generator panics where writing fails.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "uidring", &mut script);
+            io::stdout().write_all(&script).map_err(Failure::from)
         }
     }
 }

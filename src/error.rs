@@ -222,6 +222,16 @@ pub enum Error {
         problem: &'static str,
     },
 
+    /// A URL was given where a path belongs. It is not repeated here: it may hold a password.
+    #[error(
+        "{what} was to be named by its path, and that is a URL, not a path; \
+         name a file, or give the URL where one belongs"
+    )]
+    UrlForPath {
+        /// What the file should hold.
+        what: &'static str,
+    },
+
     /// A file that a database is reached by could not be used.
     #[error("{what} could not be read from {}: {problem}", path.display())]
     DatabaseFile {
@@ -240,6 +250,23 @@ pub enum Error {
         server: String,
         /// What went wrong, and what to do.
         problem: String,
+    },
+
+    /// A database's clock and this host's are further apart than is allowed.
+    #[error(
+        "database {server}: its clock says {theirs}, this host's says {ours}: {:?} apart, where \
+         {limit:?} is allowed; set the wrong one right, or allow more",
+        theirs.saturating_since(*ours).max(ours.saturating_since(*theirs))
+    )]
+    ClockDiffers {
+        /// Host, port and name of the database.
+        server: String,
+        /// What this host's clock said.
+        ours: Timestamp,
+        /// What the server's clock said meanwhile.
+        theirs: Timestamp,
+        /// How far they may be apart.
+        limit: Duration,
     },
 
     /// The table of worker ids has gone over what the layout can hold.

@@ -10,6 +10,7 @@ mod take;
 mod tickets;
 
 pub use self::producer::{Producer, PutError};
+pub use self::take::Ticket;
 
 use std::sync::Arc;
 

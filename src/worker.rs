@@ -64,7 +64,11 @@ impl WorkerIdAssigner for EnvWorkerId {
         let value = value.to_string_lossy();
         let digits = value.bytes().all(|byte| byte.is_ascii_digit());
         let worker_id = value.parse().ok().filter(|_| digits);
-        let worker_id = worker_id.ok_or_else(|| wrong(format!("holds `{value}`")))?;
+        let worker_id = worker_id.ok_or_else(|| {
+            // One with a password, it may be.
+            let is_url = value.contains("://");
+            wrong(if is_url { "holds a URL".into() } else { format!("holds `{value}`") })
+        })?;
         FixedWorkerId(worker_id).assign(layout)
     }
 }

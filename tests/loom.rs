@@ -335,6 +335,36 @@ fn discard_against_takes() {
     });
 }
 
+/// Takers that keep the tickets of a run that is not there yet get its numbers later: with room for
+/// all, none is lost.
+#[test]
+fn kept_tickets_get_their_numbers() {
+    check(|| {
+        let (mut producer, ring) = ring(2, 1);
+        let takers = [(); 2].map(|()| {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || {
+                let mut kept = None;
+                let taken = ring.try_take_keeping(&mut kept).ok();
+                (taken, kept)
+            })
+        });
+        producer.put(10).expect("room");
+        let mut issued = Vec::new();
+        for taker in takers {
+            let (taken, mut kept) = taker.join().expect("no panic");
+            issued.extend(taken);
+            if taken.is_none() {
+                issued.extend(ring.try_take_keeping(&mut kept));
+            }
+            assert_eq!(kept, None, "what was published is there");
+        }
+        assert_distinct(issued.clone(), 10..12);
+        assert_eq!(issued.len(), 2, "{:?}", ring.stats());
+        assert_accounted(&ring, 2, 2);
+    });
+}
+
 /// Only what is too old goes: the run with numbers that a taker may hold tickets of, too.
 #[test]
 fn discarding_old_runs_against_takes() {

@@ -82,6 +82,20 @@ fn a_missing_table_is_made_only_when_asked() {
 }
 
 #[test]
+fn a_table_that_is_there_needs_no_right_to_make_one() {
+    let (database, nodes) = table();
+    let server = database.server();
+    let (name, grantee) = (database.name(), format!("{}@'%'", database.user()));
+    let nodes = nodes.create_table_if_missing(true);
+    server.execute(&format!("REVOKE ALL ON {name}.* FROM {grantee}"));
+    server.execute(&format!("GRANT SELECT, INSERT ON {name}.* TO {grantee}"));
+    assert_eq!(nodes.assign_blocking(&LAYOUT).expect("assigned"), 1);
+    server.execute(&format!("DROP TABLE {name}.WORKER_NODE"));
+    let text = refusal(&nodes);
+    assert!(text.contains("CREATE command denied") && text.contains("grant CREATE"), "{text}");
+}
+
+#[test]
 fn async_and_blocking_forms_work_within_runtimes() {
     let (_database, nodes) = table();
     let nodes = Arc::new(nodes);
@@ -219,6 +233,13 @@ fn servers_of_every_temper_commit_the_row() {
         ],
         &["--sql-mode=ORACLE", "--explicit-defaults-for-timestamp=OFF"],
         &["--completion-type=CHAIN", "--transaction-isolation=SERIALIZABLE"],
+        // Together they refuse to insert below REPEATABLE READ.
+        &[
+            "--log-bin=log",
+            "--server-id=1",
+            "--binlog-format=STATEMENT",
+            "--transaction-isolation=READ-COMMITTED",
+        ],
     ] {
         let server = MariaDb::start_with(arguments);
         let database = server.database();
@@ -252,9 +273,34 @@ fn pruning_keeps_the_newest_row_and_the_counter() {
     server.stop();
     server.start_again();
     assert_eq!(nodes.assign_blocking(&LAYOUT).expect("assigned"), 6);
+    let ever = nodes.prune(Duration::MAX).expect("100 years at the most");
+    assert_eq!((ever.removed, ever.newest), (0, Some(6)));
     database.execute("DELETE FROM WORKER_NODE");
     let empty = nodes.prune(day).expect("nothing to do");
     assert_eq!((empty.removed, empty.newest), (0, None));
+}
+
+/// Also with times of milliseconds, whose seconds are no whole numbers.
+#[test]
+fn the_rate_is_that_of_the_last_30_days() {
+    let (database, nodes) = table();
+    database.execute("ALTER TABLE WORKER_NODE MODIFY CREATED TIMESTAMP(3) NOT NULL");
+    let start = |id: i64, age: &str| {
+        database.execute(&format!(
+            "INSERT INTO WORKER_NODE
+             VALUES ({id}, 'h', '80', 1, UTC_DATE(), NOW(), NOW(3) - INTERVAL {age})"
+        ));
+        nodes.usage().expect("counted").per_day
+    };
+    assert_eq!(nodes.usage().expect("counted").per_day, None);
+    assert_eq!(start(20, "300 DAY"), Some(0.0));
+    assert_eq!(start(60, "2 HOUR"), Some(40.0 / 30.0));
+    assert_eq!(start(120, "1 HOUR"), Some(100.0 / 30.0));
+    database.execute("DELETE FROM WORKER_NODE WHERE ID < 120");
+    assert_eq!(nodes.usage().expect("counted").per_day, None, "a single start tells nothing");
+    let rate = start(130, "0 HOUR").expect("two tell");
+    assert!((230.0..=240.0).contains(&rate), "{rate}");
+    assert_eq!(nodes.list().expect("listed")[0].created.len(), "2026-01-01 00:00:00.000".len());
 }
 
 #[test]
@@ -282,5 +328,9 @@ fn an_assignment_inserts_once_and_reads_once() {
     assert_eq!(count("Query\tSELECT MAX(ID) FROM WORKER_NODE"), 1, "{log}");
     // Those two, and that the insert is prepared.
     assert_eq!(count("WORKER_NODE"), 3, "{log}");
-    assert_eq!(count("Query\t"), 3, "the transaction's begin, the SELECT, its end: {log}");
+    assert_eq!(
+        count("Query\t"),
+        4,
+        "the transaction's level and begin, the SELECT, its end: {log}"
+    );
 }

@@ -294,11 +294,23 @@ fn each_failure_has_a_message_of_its_own() {
     assert_eq!(least.status, Some(0), "the least rights are enough: {least:?}");
     server.execute(&format!("GRANT ALL ON {name}.* TO {grantee}"));
 
+    server.execute(&format!("ALTER USER {grantee} ACCOUNT LOCK"));
+    check(at_once, &good.url(), &["4151", "ACCOUNT UNLOCK"]);
+    server.execute(&format!("ALTER USER {grantee} ACCOUNT UNLOCK"));
+    server.execute(&format!("ALTER USER {grantee} WITH MAX_CONNECTIONS_PER_HOUR 1"));
+    assert_eq!(Run::of(&mut command(&home, "generate", &good.url())).status, Some(0));
+    check(at_once, &good.url(), &["max_connections_per_hour", "1226", "limit of this hour"]);
+    server.execute(&format!("ALTER USER {grantee} WITH MAX_CONNECTIONS_PER_HOUR 0"));
+
     let tls = format!("{}?require_ssl=true", good.url());
     check(at_once, &tls, &["TLS was asked for", "offers none"]);
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = silent.local_addr().expect("bound").to_string();
-    check("generate --mysql-deadline 1", &good.url_at(&address), &["no answer within 1s"]);
+    check(
+        "generate --mysql-deadline 1",
+        &good.url_at(&address),
+        &["no answer within 1s while connecting"],
+    );
     drop(silent);
     check("generate --mysql-deadline 1", &good.url_at(&address), &["is the server running?"]);
 
@@ -331,6 +343,12 @@ fn tls_is_checked() {
     assert!(text.contains("may also demand TLS"), "{text}");
     let text = failure(&mut command(&home, &with(&stranger.certificate()), &good.url()));
     assert!(text.contains("TLS failed") && text.contains("name the authority"), "{text}");
+    // Who turns the check off in the URL gets it back with an authority.
+    let unchecked = format!("{}?require_ssl=true&verify_ca=false", good.url());
+    let run = Run::of(&mut command(&home, "generate", &unchecked));
+    assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{run:?}");
+    let text = failure(&mut command(&home, &with(&stranger.certificate()), &unchecked));
+    assert!(text.contains("TLS failed") && text.contains("name the authority"), "{text}");
     let all_the_world = format!("{}?require_ssl=true", good.url());
     let text = failure(&mut command(&home, "generate", &all_the_world));
     assert!(text.contains("name the authority"), "{text}");
@@ -351,113 +369,4 @@ fn tls_is_checked() {
     fs::write(home.folder.path().join("empty.pem"), "").expect("writes");
     let empty = failure(&mut command(&home, "generate --mysql-ca empty.pem", &good.url()));
     assert!(empty.contains("no certificate"), "{empty}");
-}
-
-#[test]
-fn urls_come_from_flag_file_or_environment_and_are_not_shown() {
-    let database = database(&MariaDb::shared());
-    let home = Home::new();
-    let file = home.folder.path().join("url");
-    fs::write(&file, format!("{}\n", database.url())).expect("writes");
-    let generate = |words: &str| {
-        let run = Run::of(home.command(words).args(["--layout", "28/22/13"]));
-        assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{words}");
-        worker_of(run.stdout.trim().parse().expect("a uid"))
-    };
-    assert_eq!(generate(&format!("generate --mysql {}", database.url())), 1);
-    assert_eq!(generate("generate --mysql-url-file url"), 2);
-
-    // A flag goes before the environment, a worker id before a server, a server before the file.
-    let elsewhere = "mysql://u:s3cret@127.0.0.1:1/d";
-    let flag = Run::of(&mut command(&home, "worker assign --mysql-url-file url", elsewhere));
-    assert_eq!((flag.status, &*flag.stdout), (Some(0), "3\n"));
-    let fixed = Run::of(command(&home, "generate", elsewhere).env("UIDRING_WORKER_ID", "77"));
-    assert_eq!(fixed.status, Some(0));
-    assert_eq!(worker_of(fixed.stdout.trim().parse().expect("a uid")), 77);
-    let server = Run::of(&mut command(&home, "worker assign", &database.url()));
-    assert_eq!((server.status, &*server.stdout), (Some(0), "4\n"));
-    assert!(!home.folder.path().join("uidring").exists(), "the default file was not made");
-
-    for url in ["s3cret", "mysql://u:s3cret@h", "mysql://u:s3@s3cret@h/d", "mysql://u:s3cret@h:x/d"]
-    {
-        let text = failure(&mut command(&home, "generate", url));
-        assert!(text.contains("in UIDRING_MYSQL_URL, is wrong"), "{text}");
-        failure(home.command("generate").args(["--mysql", url]));
-        failure(home.command("worker list").args(["--mysql", url]));
-        fs::write(&file, url).expect("writes");
-        let text = failure(&mut home.command("plan --mysql-url-file url"));
-        assert!(text.contains("in the file, is wrong"), "{text}");
-    }
-    let none = failure(&mut home.command("generate --mysql-url-file nowhere"));
-    assert!(none.contains("nowhere"), "{none}");
-    for words in ["generate --help", "worker init --help", "plan --help", "generate --mysql"] {
-        let run = Run::of(&mut command(&home, words, elsewhere));
-        assert!(!format!("{run:?}").contains("s3cret"), "{run:?}");
-    }
-    for words in [
-        "generate --mysql mysql://u:s3cret@h/d --sqlite f",
-        "generate --mysql mysql://u:s3cret@h/d --mysql-url-file f",
-        "generate --mysql mysql://u:s3cret@h/d --worker-id 1",
-        "generate --mysql mysql://u:s3cret@h/d --start-after 5",
-        "generate --sqlite f --mysql-ca ca.pem",
-        "generate --worker-id 1 --mysql-ca ca.pem",
-        "plan --mysql-ca ca.pem",
-        "generate --mysql-deadline 0",
-    ] {
-        let run = home.run(words);
-        assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{words}");
-        assert!(!run.stderr.contains("s3cret"), "{}", run.stderr);
-    }
-}
-
-#[test]
-fn people_look_after_the_table() {
-    let database = MariaDb::shared().database();
-    let home = Home::new();
-    let run = |words: &str| Run::of(&mut command(&home, words, &database.url()));
-    let plan = format!("plan --mysql {}", database.url());
-    assert_eq!(run("worker init").status, Some(0));
-    assert!(run(&plan).stdout.contains("none: the table is empty"));
-    assert_eq!(run("worker assign").stdout, "1\n");
-    assert_eq!(run("generate -n 3").stdout.lines().count(), 3);
-    assert!(run(&plan).stdout.contains("too early to tell"));
-
-    database.execute("UPDATE WORKER_NODE SET CREATED = NOW() - INTERVAL 100 HOUR WHERE ID = 1");
-    database.execute("ALTER TABLE WORKER_NODE AUTO_INCREMENT = 401");
-    assert_eq!(run("worker assign").stdout, "401\n");
-    let small = format!("{plan} --layout 41/10/12 --tick ms --json");
-    let forecast: serde_json::Value = serde_json::from_str(&run(&small).stdout).expect("JSON");
-    let table = &forecast["worker_table"];
-    assert_eq!((&table["starts"], &table["newest_worker_id"]), (&3.into(), &401.into()));
-    assert_eq!(table["worker_ids_left"], 622);
-    let rate = table["worker_ids_per_day"].as_f64().expect("a rate");
-    assert!((95.0..=96.1).contains(&rate), "{rate}");
-    assert!(table["runs_out"].as_str().is_some_and(|day| day.ends_with('Z')), "{table}");
-    let text = run(&format!("{plan} --layout 41/10/12 --tick ms")).stdout;
-    assert!(text.contains("a day") && text.contains("622 worker ids are left"), "{text}");
-    let full = run(&format!("{plan} --layout 45/5/12 --tick ms")).stdout;
-    assert!(full.contains("now: use a layout with more worker bits"), "{full}");
-
-    let pruned = run("worker prune --keep-days 1");
-    assert_eq!((pruned.status, &*pruned.stdout), (Some(0), ""));
-    assert!(pruned.stderr.contains(": 1; the newest row, of worker id 401"), "{}", pruned.stderr);
-    assert_eq!(ids(&database), BTreeSet::from([2, 401]));
-    let rows: serde_json::Value =
-        serde_json::from_str(&run("worker list --json").stdout).expect("JSON");
-    assert_eq!(rows[1]["id"], 401);
-    assert_eq!(run("worker list").stdout.lines().count(), 3);
-    database.execute("DELETE FROM WORKER_NODE");
-    assert!(run("worker prune").stderr.contains("empty"));
-    assert_eq!(run("worker assign").stdout, "402\n");
-
-    let long = "x".repeat(200);
-    let named = Run::of(
-        command(&home, "worker assign", &database.url())
-            .env("UIDRING_HOST", &long)
-            .env("UIDRING_PORT", "é".repeat(70)),
-    );
-    assert_eq!((named.status, &*named.stdout), (Some(0), "403\n"), "{named:?}");
-    let names: Vec<(u64, u64)> = database
-        .query("SELECT CHAR_LENGTH(HOST_NAME), CHAR_LENGTH(PORT) FROM WORKER_NODE WHERE ID = 403");
-    assert_eq!(names, [(64, 64)]);
 }

@@ -1,6 +1,7 @@
 //! The words of the command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use uidring::{Bits, Layout, Tick, Timestamp, Uid};
@@ -68,6 +69,11 @@ fn parse_tick(text: &str) -> Result<Tick, String> {
     }
 }
 
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().map(Duration::try_from_secs_f64);
+    seconds.and_then(Result::ok).ok_or_else(|| "write seconds from 0, such as 2 or 0.5".into())
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Generator {
     /// From a ring that a thread keeps filled; borrows the future when callers are faster than
@@ -131,6 +137,10 @@ pub struct TableArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub mysql_deadline: u64,
+
+    /// Refuse a worker id if the MySQL server's clock and this host's are further apart
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub max_clock_difference: Option<Duration>,
 }
 
 /// Print fresh uids, one a line
@@ -149,6 +159,7 @@ Examples:
   uidring generate --layout 41/10/12 --tick ms --epoch 2020-01-01 --format json
   uidring generate --sqlite /var/lib/shop/workers.db -n 1000000 > ids.txt
   uidring generate --mysql-url-file /run/secrets/mysql-url -n 10
+  uidring generate --max-borrow 0 -n 100000
   uidring generate --worker-id 5 --start-after 240518193154")]
 pub struct GenerateArgs {
     /// How many uids
@@ -169,6 +180,16 @@ pub struct GenerateArgs {
     /// The ring's size: (max sequence + 1) << P uids, P from 0 to 16; 3 if not given
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(0..=16))]
     pub boost_power: Option<u32>,
+
+    /// No uid further ahead of the clock than this: when these are used up, the next ones wait for
+    /// the clock. Without it a burst borrows the future without end. For --generator cached
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub max_borrow: Option<Duration>,
+
+    /// No uid further behind the clock than this: what has stood ready for longer is discarded. 1
+    /// if not given. For --generator cached
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub max_lag: Option<Duration>,
 
     /// A worker id of your choice. It has no memory: a second run within one tick, after a long
     /// borrow, or after the clock was set back, repeats uids unless --start-after is given

@@ -30,6 +30,12 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
             if let Some(power) = args.boost_power {
                 builder = builder.boost_power(power);
             }
+            if let Some(limit) = args.max_borrow {
+                builder = builder.max_borrow(limit);
+            }
+            if let Some(limit) = args.max_lag {
+                builder = builder.max_lag(limit);
+            }
             if let Some(uid) = args.start_after {
                 builder = builder.start_after(uid);
             }
@@ -47,16 +53,24 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
 
 /// What is wrong with the flags is said before anything is done.
 fn check_usage(args: &GenerateArgs, layout: &Layout) -> Result<(), Failure> {
-    match (args.generator, args.boost_power) {
-        (Generator::Cached, power) => {
-            CachedUidGenerator::ring_memory(layout, power.unwrap_or(3)).map_err(Failure::usage)?;
+    match args.generator {
+        Generator::Cached => {
+            let power = args.boost_power.unwrap_or(3);
+            CachedUidGenerator::ring_memory(layout, power).map_err(Failure::usage)?;
         }
-        (Generator::Default, Some(_)) => {
-            return Err(Failure::usage(
-                "--boost-power is for --generator cached, which has a ring",
-            ));
+        Generator::Default => {
+            let flag = match () {
+                () if args.boost_power.is_some() => Some("--boost-power"),
+                () if args.max_borrow.is_some() => Some("--max-borrow"),
+                () if args.max_lag.is_some() => Some("--max-lag"),
+                () => None,
+            };
+            if let Some(flag) = flag {
+                return Err(Failure::usage(format_args!(
+                    "{flag} is for --generator cached, which has a ring"
+                )));
+            }
         }
-        (Generator::Default, None) => {}
     }
     if args.start_after.is_some() && args.worker_id.is_none() && !EnvWorkerId::is_set() {
         return Err(Failure::usage(
@@ -64,7 +78,7 @@ fn check_usage(args: &GenerateArgs, layout: &Layout) -> Result<(), Failure> {
         ));
     }
     if args.worker_id.is_some() || (EnvWorkerId::is_set() && args.table.is_unnamed()) {
-        args.table.refuse_tls()?;
+        args.table.refuse_mysql_flags()?;
     }
     if let Some(worker_id) = args.worker_id {
         layout.check_worker_id(worker_id).map_err(Failure::usage)?;

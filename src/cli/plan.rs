@@ -16,7 +16,7 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
         CachedUidGenerator::ring_memory(&layout, args.boost_power).map_err(Failure::usage)?;
     let usage = match args.table.named()? {
         Some(table) => Some(table.usage()?),
-        None => args.table.refuse_tls().map(|()| None)?,
+        None => args.table.refuse_mysql_flags().map(|()| None)?,
     };
     let plan = Plan::new(&layout, args, memory, usage, SystemClock.now());
     let text = if args.json { plan.json() } else { plan.table() };
@@ -144,18 +144,23 @@ impl<'a> Plan<'a> {
     }
 
     fn worker_ids_end(&self, usage: &WorkerUsage) -> String {
+        if usage.left(self.layout) == 0 {
+            return "now: use a layout with more worker bits, or a fresh table with an earlier epoch"
+                .into();
+        }
         match (usage.per_day, usage.runs_out(self.layout)) {
-            (Some(_), _) if usage.left(self.layout) == 0 => {
-                "now: use a layout with more worker bits, or a fresh table with an earlier epoch"
+            (None, _) => {
+                "too early to tell: that takes a start an hour ago or longer, and another \
+                          one since"
                     .into()
             }
-            (None, _) => "too early to tell: the first start was less than an hour ago".into(),
             (Some(rate), Some(day)) => format!(
                 "{}, in {}, at {rate:.1} a day",
                 day.date(),
                 span(day.saturating_since(self.now))
             ),
-            (Some(_), None) => "not in sight: no starts in the last 30 days".into(),
+            (Some(0.0), None) => "not in sight: no starts in the last 30 days".into(),
+            (Some(rate), None) => format!("not in sight, at {rate:.1} a day"),
         }
     }
 }

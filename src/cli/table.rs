@@ -12,7 +12,7 @@ impl TableArgs {
     /// The table that the flags name, if they name one.
     pub fn named(&self) -> Result<Option<Box<dyn WorkerTable>>, Failure> {
         let server = if let Some(path) = &self.sqlite {
-            self.refuse_tls()?;
+            self.refuse_mysql_flags()?;
             return Ok(Some(Box::new(SqliteWorkerNodes::new(path))));
         } else if let Some(url) = &self.mysql {
             MySqlServer::from_url(url)?
@@ -34,7 +34,7 @@ impl TableArgs {
         match MySqlServer::from_env()? {
             Some(server) => self.reach(server),
             None => {
-                self.refuse_tls()?;
+                self.refuse_mysql_flags()?;
                 Ok(Box::new(SqliteWorkerNodes::in_data_directory()?))
             }
         }
@@ -54,14 +54,20 @@ impl TableArgs {
             Some(path) => server.tls_authority(path)?,
             None => server,
         };
-        Ok(Box::new(MySqlWorkerNodes::new(server)))
+        let nodes = MySqlWorkerNodes::new(server);
+        Ok(Box::new(match self.max_clock_difference {
+            Some(limit) => nodes.max_clock_difference(limit),
+            None => nodes,
+        }))
     }
 
-    /// A flag that would have no effect is a mistake, this one a dangerous one.
-    pub fn refuse_tls(&self) -> Result<(), Failure> {
-        match self.mysql_ca {
-            Some(_) => Err(Failure::usage("--mysql-ca needs a MySQL server to go with")),
-            None => Ok(()),
-        }
+    /// A flag that would have no effect is a mistake, these ones dangerous ones.
+    pub fn refuse_mysql_flags(&self) -> Result<(), Failure> {
+        let flag = match () {
+            () if self.mysql_ca.is_some() => "--mysql-ca",
+            () if self.max_clock_difference.is_some() => "--max-clock-difference",
+            () => return Ok(()),
+        };
+        Err(Failure::usage(format_args!("{flag} needs a MySQL server to go with")))
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use uidring::store::WorkerNode;
+use uidring::{Clock, SystemClock};
 
 use super::Failure;
 use super::args::{WorkerArgs, WorkerCommand};
@@ -28,7 +29,10 @@ pub fn run(args: &WorkerArgs) -> Result<(), Failure> {
             Ok(output.flush()?)
         }
         WorkerCommand::Assign { table, layout } => {
-            let worker_id = table.any()?.assign(&layout.layout()?)?;
+            let layout = layout.layout()?;
+            // A layout that cannot express the present time must not cost a worker id.
+            layout.tick_at(SystemClock.now())?;
+            let worker_id = table.any()?.assign(&layout)?;
             Ok(writeln!(io::stdout(), "{worker_id}")?)
         }
         WorkerCommand::Prune { table, keep_days } => {
@@ -67,7 +71,20 @@ fn write_table(output: &mut impl Write, rows: &[WorkerNode]) -> io::Result<()> {
             _ => "unknown",
         };
         let WorkerNode { id, created, host_name, port, .. } = row;
+        let (host_name, port) = (visible(host_name), visible(port));
         writeln!(output, "{id:>10}  {kind:<9}  {created:<19}  {host_name}:{port}")?;
     }
     Ok(())
+}
+
+/// A name that came from anywhere, with what would steer the terminal escaped.
+fn visible(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for letter in name.chars() {
+        match letter {
+            '\'' | '"' | '\\' => text.push(letter),
+            _ => text.extend(letter.escape_debug()),
+        }
+    }
+    text
 }

@@ -14,7 +14,7 @@ use crate::error::{Error, TakeError};
 use crate::layout::Layout;
 use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions, Padding};
 use crate::policy::{PutPolicy, TakePolicy};
-use crate::ring::{MAX_CAPACITY_BITS, RingBuffer, RingOptions, RingStats};
+use crate::ring::{MAX_CAPACITY_BITS, RingBuffer, RingOptions, RingStats, Ticket};
 use crate::sync::{AtomicU64, Ordering};
 use crate::uid::Uid;
 
@@ -126,6 +126,28 @@ impl CachedUidGenerator {
         self.help_and_try(error, RingBuffer::try_take).map(Uid::from_layout)
     }
 
+    /// Goes on after a first try under the take policy, and with the ticket of that try, so that
+    /// who waits loses no uid.
+    #[cold]
+    fn take_by_policy(&self, mut kept: Option<Ticket>) -> Result<Uid, TakeError> {
+        let mut number = 0;
+        let mut attempt = || {
+            number = match self.ring.try_take_keeping(&mut kept) {
+                Err(error) => self.help_and_try(error, |ring| ring.try_take_keeping(&mut kept))?,
+                Ok(number) => number,
+            };
+            Ok(())
+        };
+        let done = match attempt() {
+            Err(error) => self.follow_policy(error, &mut attempt),
+            done => done,
+        };
+        if let Some(ticket) = kept {
+            self.ring.abandon(ticket);
+        }
+        done.map(|()| Uid::from_layout(number))
+    }
+
     /// Does what the padder does at a refresh, in this thread.
     #[cfg(test)]
     pub(super) fn attend(&self) {
@@ -168,6 +190,14 @@ impl UidGenerator for CachedUidGenerator {
         match self.ring.try_take() {
             Ok(number) => Ok(Uid::from_layout(number)),
             Err(error) => self.help_and_take(error),
+        }
+    }
+
+    #[inline]
+    fn next_uid(&self) -> Result<Uid, TakeError> {
+        match self.ring.try_draw() {
+            Ok(number) => Ok(Uid::from_layout(number)),
+            Err(ticket) => self.take_by_policy(ticket),
         }
     }
 

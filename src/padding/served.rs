@@ -151,11 +151,7 @@ impl Served {
         }
         // First, so that a padding under way ends, and nobody waits for us.
         self.ring.close();
-        let mut work = lock(&self.work);
-        if let Some(mut producer) = work.producer.take() {
-            producer.discard();
-        }
-        self.ring.set_oldest(u64::MAX);
+        lock(&self.work).end(&self.ring);
     }
 
     /// Has the next attendance refresh, whatever the time.
@@ -215,8 +211,7 @@ impl Work {
             })
         }));
         if padded.is_err() {
-            tracing::error!("the source of a ring's runs panicked; the ring is closed");
-            self.producer = None;
+            self.panicked(ring);
             return 0;
         }
         if ended {
@@ -224,7 +219,8 @@ impl Work {
         }
         ring.hold(held_for.is_some());
         self.held_for = held_for;
-        if held_for.is_some() && self.events.held.is_time() {
+        let waited_for = held_for.is_some() && ring.stats().available == 0;
+        if waited_for && self.events.held.is_time() {
             tracing::warn!("padding waits for the clock: the limit of borrowing is reached");
         }
         padded.unwrap_or_default()
@@ -239,8 +235,7 @@ impl Work {
         self.refresh_due = Some(Deadline::after(Some(interval)));
         let source = &mut self.source;
         let Ok(oldest) = catch_unwind(AssertUnwindSafe(|| source.begin())) else {
-            tracing::error!("the source of a ring's runs panicked; the ring is closed");
-            self.producer = None;
+            self.panicked(ring);
             return;
         };
         ring.set_oldest(oldest);
@@ -248,6 +243,19 @@ impl Work {
         if discarded > 0 && self.events.stale.is_time() {
             tracing::debug!(discarded, "stale uids discarded");
         }
+    }
+
+    fn panicked(&mut self, ring: &RingBuffer) {
+        tracing::error!("the source of a ring's runs panicked; the ring is closed");
+        self.end(ring);
+    }
+
+    /// Nothing of the ring is issued any more: nobody would see to it that it is not stale.
+    fn end(&mut self, ring: &RingBuffer) {
+        self.producer = None;
+        // Now that nobody publishes: also what a producer left that was gone before.
+        ring.discard_rest();
+        ring.set_oldest(u64::MAX);
     }
 
     fn tell_of_drying(&mut self, ring: &RingBuffer) {

@@ -82,21 +82,13 @@ impl Producer {
             return 0;
         }
         let (start, end) = self.room();
-        let mut run = start;
-        while run < end {
+        let mut batch = Batch { producer: self, start, run: start };
+        while batch.run < end {
             let Some(first) = source() else { break };
-            self.ring.tickets().slot(run).publish(run, first);
-            run += 1;
+            batch.producer.ring.tickets().slot(batch.run).publish(batch.run, first);
+            batch.run += 1;
         }
-        let published = run - start;
-        if published > 0 {
-            self.tail = run;
-            // Release: pairs with the Acquire loads of the tail: who sees it sees the flags of
-            // all runs below it, or later ones.
-            self.ring.tail.store(run, Ordering::Release);
-            self.ring.runs.notify();
-        }
-        published
+        batch.run - start
     }
 
     /// The runs that may be put now, a batch at the most.
@@ -121,7 +113,10 @@ impl Producer {
         policy.after_full(
             || gone() || has_room(),
             |timeout| {
-                self.ring.demand.wait(timeout, || gone() || has_room());
+                // A forked child must not touch the event's lock.
+                if !self.ring.is_forked() {
+                    self.ring.demand.wait(timeout, || gone() || has_room());
+                }
             },
         ) && !gone()
     }
@@ -130,7 +125,7 @@ impl Producer {
     /// that run meanwhile get either a number or a new ticket behind all that was thrown away, so
     /// that order holds.
     pub fn discard(&mut self) -> u64 {
-        self.discard_runs(self.tail)
+        self.ring.discard_runs(self.tail)
     }
 
     /// [`discard`](Self::discard) for the runs whose first number is below `oldest`, in a ring whose
@@ -151,28 +146,15 @@ impl Producer {
                 end = middle;
             }
         }
-        self.discard_runs(start)
-    }
-
-    /// Throws away what is left of the runs below `end`, which is not above the tail.
-    fn discard_runs(&mut self, end: u64) -> u64 {
-        let end = end << self.ring.shape.run_bits;
-        // Looked at first: the addition of takers should not have to give up its cache line for
-        // nothing. Relaxed: as in a take, each ticket leaves the cursor once, which is all it
-        // takes.
-        if self.ring.cursor.load(Ordering::Relaxed) >= end {
-            return 0;
-        }
-        let cursor = self.ring.cursor.fetch_max(end, Ordering::Relaxed);
-        let discarded = end.saturating_sub(cursor);
-        self.ring.counters.discarded.fetch_add(discarded, Ordering::Relaxed);
-        discarded
+        self.ring.discard_runs(start)
     }
 
     /// Sleeps until less is left in the ring than the padding factor asks for, the ring is closed,
     /// or `timeout` is over. Takers wake the producer; it does not spin.
     pub fn wait_for_demand(&mut self, timeout: Option<Duration>) {
-        self.ring.demand.wait(timeout, || self.ring.wants_runs());
+        if !self.ring.is_forked() {
+            self.ring.demand.wait(timeout, || self.ring.wants_runs());
+        }
     }
 
     /// Whether the ring has been closed, by its owner or by this producer.
@@ -192,6 +174,28 @@ impl Producer {
     }
 }
 
+/// Runs that have been written down and are not yet below the tail. Dropped, also by a source that
+/// panics, they are.
+struct Batch<'a> {
+    producer: &'a mut Producer,
+    start: u64,
+    /// The next run.
+    run: u64,
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        let Self { producer, start, run } = self;
+        if run > start {
+            producer.tail = *run;
+            // Release: pairs with the Acquire loads of the tail: who sees it sees the flags of
+            // all runs below it, or later ones.
+            producer.ring.tail.store(*run, Ordering::Release);
+            producer.ring.runs.notify();
+        }
+    }
+}
+
 impl Drop for Producer {
     fn drop(&mut self) {
         self.ring.close_for(CloseReason::Closed);
@@ -199,6 +203,26 @@ impl Drop for Producer {
 }
 
 impl RingBuffer {
+    /// Throws away what is left in a ring to which nothing comes any more.
+    pub(crate) fn discard_rest(&self) -> u64 {
+        self.discard_runs(self.tail.load(Ordering::Acquire))
+    }
+
+    /// Throws away what is left of the runs below `end`, which is not above the tail.
+    fn discard_runs(&self, end: u64) -> u64 {
+        let end = end << self.shape.run_bits;
+        // Looked at first: the addition of takers should not have to give up its cache line for
+        // nothing. Relaxed: as in a take, each ticket leaves the cursor once, which is all it
+        // takes.
+        if self.cursor.load(Ordering::Relaxed) >= end {
+            return 0;
+        }
+        let cursor = self.cursor.fetch_max(end, Ordering::Relaxed);
+        let discarded = end.saturating_sub(cursor);
+        self.counters.discarded.fetch_add(discarded, Ordering::Relaxed);
+        discarded
+    }
+
     /// Whether the producer has something to do: less is left than the padding factor asks for, or
     /// the ring is closed.
     pub(crate) fn wants_runs(&self) -> bool {

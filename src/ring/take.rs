@@ -7,6 +7,12 @@ use super::tickets::Tickets;
 use crate::error::TakeError;
 use crate::sync::Ordering;
 
+/// A ticket that waits for its run: its number will be nobody else's. See
+/// [`RingBuffer::try_take_keeping`].
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "its number is lost unless the next try gets it"]
+pub struct Ticket(u64);
+
 impl RingBuffer {
     /// Takes the next number, or says at once why there is none. Never waits: in the common case
     /// it is one atomic addition and a few loads.
@@ -17,6 +23,40 @@ impl RingBuffer {
     /// [`TakeError::TimeExhausted`] when nothing ever will be.
     #[inline]
     pub fn try_take(&self) -> Result<u64, TakeError> {
+        match self.try_draw() {
+            Ok(number) => Ok(number),
+            Err(ticket) => self.take_slowly(ticket),
+        }
+    }
+
+    /// [`try_take`](Self::try_take) for a taker that will try again: a ticket whose run is not
+    /// there yet is kept, and is what the next try begins with, so that no number is lost by
+    /// waiting. One that is not brought back is [abandoned](Self::abandon).
+    ///
+    /// # Errors
+    ///
+    /// As [`try_take`](Self::try_take).
+    #[inline]
+    pub fn try_take_keeping(&self, kept: &mut Option<Ticket>) -> Result<u64, TakeError> {
+        if kept.is_none() {
+            match self.try_draw() {
+                Ok(number) => return Ok(number),
+                Err(ticket) => *kept = ticket,
+            }
+        }
+        self.take_kept(kept)
+    }
+
+    /// Gives up a ticket: the number that comes to stand at its place, if any does, is given to
+    /// nobody.
+    pub fn abandon(&self, ticket: Ticket) {
+        drop(ticket);
+        self.counters.abandoned.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The fast path: a number; or a ticket without one, or none where the dry mark is up.
+    #[inline]
+    pub(crate) fn try_draw(&self) -> Result<u64, Option<Ticket>> {
         // Before the ticket: the addition lets no load pass it, and the one of the slot should not
         // have to wait for those of the slots' address and length.
         let tickets = self.tickets();
@@ -24,11 +64,11 @@ impl RingBuffer {
         // that made it go.
         let dry = self.dry.load(Ordering::Acquire);
         if dry != 0 {
-            return self.take_from_dry(dry);
+            return Err(None);
         }
         match self.draw(tickets) {
             (_, Some(number)) => Ok(number),
-            (ticket, None) => self.take_slowly(ticket),
+            (ticket, None) => Err(Some(Ticket(ticket))),
         }
     }
 
@@ -57,20 +97,35 @@ impl RingBuffer {
         (ticket, number)
     }
 
-    /// A take that found the dry mark up.
+    /// A take that came without a number from the fast path, and will not come back.
     #[cold]
-    fn take_from_dry(&self, dry: u64) -> Result<u64, TakeError> {
-        self.check_dry(dry)?;
-        match self.draw(self.tickets()) {
-            (_, Some(number)) => Ok(number),
-            (ticket, None) => self.take_slowly(ticket),
+    fn take_slowly(&self, ticket: Option<Ticket>) -> Result<u64, TakeError> {
+        let mut kept = ticket;
+        let taken = self.take_kept(&mut kept);
+        if let Some(ticket) = kept {
+            self.abandon(ticket);
         }
+        taken
     }
 
-    /// Goes on with a ticket whose run was not there.
+    /// Goes on with a ticket whose run was not there, or with a new one if the ring is not dry.
     #[cold]
-    fn take_slowly(&self, mut ticket: u64) -> Result<u64, TakeError> {
+    fn take_kept(&self, kept: &mut Option<Ticket>) -> Result<u64, TakeError> {
         let tickets = self.tickets();
+        let mut ticket = match kept.take() {
+            Some(Ticket(ticket)) => ticket,
+            None => {
+                // Acquire: as in the fast path.
+                let dry = self.dry.load(Ordering::Acquire);
+                if dry != 0 {
+                    self.check_dry(dry)?;
+                }
+                match self.draw(tickets) {
+                    (_, Some(number)) => return Ok(number),
+                    (ticket, None) => ticket,
+                }
+            }
+        };
         loop {
             if self.is_forked() {
                 return Err(TakeError::Forked);
@@ -81,7 +136,7 @@ impl RingBuffer {
             let why = self.why_empty();
             // Acquire: pairs with the Release store of the tail.
             if self.tail.load(Ordering::Acquire) <= run {
-                self.counters.abandoned.fetch_add(1, Ordering::Relaxed);
+                *kept = Some(Ticket(ticket));
                 self.mark_dry(run);
                 return Err(why);
             }

@@ -9,7 +9,7 @@ mod table;
 use std::time::Duration;
 
 pub use self::server::MySqlServer;
-use self::table::{Assign, Create, List, Prune, Usage};
+use self::table::{Assign, Create, List, Usage, prune};
 use super::{Pruned, WorkerNode, WorkerTable, WorkerUsage};
 use crate::error::Error;
 use crate::layout::Layout;
@@ -40,19 +40,32 @@ use crate::worker::{NodeIdentity, WorkerIdAssigner};
 pub struct MySqlWorkerNodes {
     server: MySqlServer,
     create_table_if_missing: bool,
+    max_clock_difference: Option<Duration>,
 }
 
 impl MySqlWorkerNodes {
     /// The table in the database that the server's URL names.
     pub fn new(server: MySqlServer) -> Self {
-        Self { server, create_table_if_missing: false }
+        Self { server, create_table_if_missing: false, max_clock_difference: None }
     }
 
-    /// Whether an assignment makes the table if it is missing; by default it is an error. The
-    /// account then needs the right to create it.
+    /// Whether an assignment makes the table if it is missing; by default it is an error. Only where
+    /// it is missing does the account need the right to create it.
     #[must_use]
     pub fn create_table_if_missing(mut self, create: bool) -> Self {
         self.create_table_if_missing = create;
+        self
+    }
+
+    /// How far this host's clock and the server's may be apart; by default nobody looks. An
+    /// assignment that finds more is refused before it costs a worker id.
+    ///
+    /// When they start, the clocks of hosts that all compare theirs with the server's differ by twice
+    /// this at the most, and what the network takes. Worker ids are distinct in any case: this is for
+    /// those who want uids of several hosts to be roughly in the order of time.
+    #[must_use]
+    pub fn max_clock_difference(mut self, limit: Duration) -> Self {
+        self.max_clock_difference = Some(limit);
         self
     }
 
@@ -66,15 +79,24 @@ impl MySqlWorkerNodes {
     ///
     /// [`Error::WorkerIdsUsedUp`] where the key is over the layout's greatest worker id;
     /// [`Error::Database`] where the server cannot be reached, refuses, or generates no key or one
-    /// that is not above all others; [`Error::NodeIdentity`].
+    /// that is not above all others; [`Error::ClockDiffers`]; [`Error::NodeIdentity`].
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime, and in one without its I/O and time drivers: they have to be
+    /// enabled (`enable_all` of its builder).
     pub async fn assign(&self, layout: &Layout) -> Result<u64, Error> {
-        let create_table = self.create_table_if_missing;
-        let assign = Assign { node: NodeIdentity::from_env()?, layout: *layout, create_table };
+        let assign = Assign {
+            node: NodeIdentity::from_env()?,
+            layout: *layout,
+            create_table: self.create_table_if_missing,
+            max_clock_difference: self.max_clock_difference,
+        };
         self.server.run(&assign).await
     }
 
-    /// [`assign`](Self::assign) for code that is not async. It has a thread of its own do it, and
-    /// so works within a runtime too, whose thread it blocks meanwhile.
+    /// [`assign`](Self::assign) for code that is not async. It has a thread of its own do it, with a
+    /// runtime of its own, and so works within a runtime too, whose thread it blocks meanwhile.
     ///
     /// # Errors
     ///
@@ -109,6 +131,6 @@ impl WorkerTable for MySqlWorkerNodes {
     }
 
     fn prune(&self, older_than: Duration) -> Result<Pruned, Error> {
-        blocking::run(&self.server, self.server.run(&Prune { older_than }))
+        blocking::run(&self.server, prune(&self.server, older_than))
     }
 }

@@ -1,24 +1,18 @@
 //! Worker ids from a SQLite file: the embedded store, for one host.
 
-use std::fs::{self, OpenOptions};
-use std::io;
+mod file;
+
 use std::path::{self, Path, PathBuf};
-use std::thread;
 use std::time::Duration;
 
-use rusqlite::{
-    Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior,
-};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, TransactionBehavior};
 
-use super::{Pruned, WorkerNode, WorkerTable, WorkerUsage};
-use crate::clock::Deadline;
+use self::file::{connect, patiently};
+use super::{Counts, Pruned, WorkerNode, WorkerTable, WorkerUsage};
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::timestamp::Timestamp;
 use crate::worker::{NodeIdentity, WorkerIdAssigner};
-
-/// How long a process waits for others that are at the file.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The columns of Baidu's UidGenerator. AUTOINCREMENT, not just a primary key: without it SQLite
 /// would hand out the greatest id again after its row was deleted.
@@ -80,13 +74,14 @@ impl SqliteWorkerNodes {
     /// Absolute, so that SQLite takes no name (`:memory:`, an empty one) for something that is
     /// not a file: two starts from two such databases would get the same id.
     fn absolute_path(&self) -> Result<PathBuf, Error> {
+        super::check_path("the worker file", &self.path)?;
         path::absolute(&self.path).map_err(|error| self.error("opened", error.to_string()))
     }
 
     /// A connection to the file, which is made if there is none.
     fn open_or_create(&self) -> Result<Connection, Error> {
         let path = self.absolute_path()?;
-        self.create_file(&path)?;
+        file::create(&path).map_err(|error| self.error("created", error.to_string()))?;
         patiently(|| connect(&path)).map_err(|error| self.sqlite_error("opened", &error))
     }
 
@@ -115,19 +110,6 @@ impl SqliteWorkerNodes {
         patiently(|| work(&connect(&path)?)).map_err(|error| self.sqlite_error("read", &error))
     }
 
-    /// Makes the file, for its owner only, if there is none.
-    fn create_file(&self, path: &Path) -> Result<(), Error> {
-        let explain = |error: io::Error| self.error("created", error.to_string());
-        if let Some(folder) = path.parent() {
-            create_folder(folder).map_err(explain)?;
-        }
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.open(path).map(drop).map_err(explain)
-    }
-
     fn error(&self, action: &'static str, problem: String) -> Error {
         Error::WorkerFile { path: self.path.clone(), action, problem }
     }
@@ -141,6 +123,10 @@ impl SqliteWorkerNodes {
             }
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 "; file and folder must be writable for this user"
+            }
+            _ if error.to_string().contains("no such table") => {
+                "; name the file that worker ids come from, or make the table (`uidring worker \
+                 init`)"
             }
             _ => "",
         };
@@ -216,15 +202,18 @@ impl WorkerTable for SqliteWorkerNodes {
                 )
                 .optional()?;
             connection.query_row(
-                "SELECT COUNT(*), MAX(ID), UNIXEPOCH() FROM WORKER_NODE",
-                [],
+                "SELECT COUNT(*), MAX(ID), UNIXEPOCH(),
+                 MAX(CASE WHEN CREATED < DATETIME('now', '-' || ?1 || ' days') THEN ID END)
+                 FROM WORKER_NODE",
+                [WorkerUsage::WINDOW_DAYS],
                 |row| {
-                    Ok(WorkerUsage::new(
-                        row.get::<_, i64>(0)?.unsigned_abs(),
-                        row.get(1)?,
+                    Ok(WorkerUsage::new(Counts {
+                        rows: row.get::<_, i64>(0)?.unsigned_abs(),
+                        newest: row.get(1)?,
+                        now: time(row, 2)?,
+                        before: row.get(3)?,
                         first,
-                        time(row, 2)?,
-                    ))
+                    }))
                 },
             )
         })
@@ -237,31 +226,11 @@ impl WorkerTable for SqliteWorkerNodes {
             let removed = connection.execute(
                 "DELETE FROM WORKER_NODE
                  WHERE ID < ?1 AND CREATED <= DATETIME('now', '-' || ?2 || ' seconds')",
-                (newest, i64::try_from(older_than.as_secs()).unwrap_or(i64::MAX)),
+                (newest, super::age(older_than).cast_signed()),
             )?;
             Ok(Pruned { removed: removed as u64, newest })
         })
     }
-}
-
-fn create_folder(folder: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
-}
-
-fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(PATIENCE)?;
-    // Write-ahead logging: starts that insert and people who list do not wait for each other.
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    // The row must be on the disk before its id is used: one that a power failure takes back
-    // would be handed out again.
-    connection.pragma_update(None, "synchronous", "FULL")?;
-    Ok(connection)
 }
 
 fn counts_up(transaction: &Transaction<'_>) -> rusqlite::Result<bool> {
@@ -273,28 +242,12 @@ fn counts_up(transaction: &Transaction<'_>) -> rusqlite::Result<bool> {
     )
 }
 
-/// Tries again while the file is busy. SQLite's own busy timeout does not cover the change of a new
-/// file to write-ahead logging, where many processes that start at once meet.
-fn patiently<T>(mut attempt: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
-    let deadline = Deadline::after(Some(PATIENCE));
-    loop {
-        match attempt() {
-            Err(error)
-                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
-                    && deadline.remaining() > Some(Duration::ZERO) =>
-            {
-                thread::sleep(Duration::from_millis(fastrand::u64(1..=10)));
-            }
-            done => return done,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::layout::{Bits, Tick};
-    use crate::timestamp::Timestamp;
 
     fn new_file() -> (tempfile::TempDir, SqliteWorkerNodes) {
         let folder = tempfile::tempdir().expect("a folder");
@@ -336,6 +289,29 @@ mod tests {
         let left: Vec<_> = nodes.list().expect("lists").iter().map(|row| row.id).collect();
         assert_eq!(left, [2, 4]);
         assert_eq!(nodes.assign(&Layout::UID_GENERATOR).expect("assigned"), 5);
+        let ever = nodes.prune(Duration::MAX).expect("100 years at the most");
+        assert_eq!(ever, Pruned { removed: 0, newest: Some(5) });
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_last_30_days() {
+        let (_folder, nodes) = new_file();
+        nodes.create().expect("made");
+        let connection = Connection::open(nodes.path()).expect("opens");
+        let start = |id: i64, age: &str| {
+            let row = "INSERT INTO WORKER_NODE
+                VALUES (?1, 'h', '80', 1, DATE('now'), DATETIME('now'), DATETIME('now', ?2))";
+            connection.execute(row, (id, age)).expect("inserts");
+            nodes.usage().expect("counted").per_day
+        };
+        assert_eq!(nodes.usage().expect("counted").per_day, None);
+        assert_eq!(start(20, "-300 days"), Some(0.0));
+        assert_eq!(start(60, "-2 hours"), Some(40.0 / 30.0));
+        assert_eq!(start(120, "-1 hours"), Some(100.0 / 30.0));
+        connection.execute("DELETE FROM WORKER_NODE WHERE ID < 120", []).expect("deletes");
+        assert_eq!(nodes.usage().expect("counted").per_day, None, "a single start tells nothing");
+        let rate = start(130, "-0 hours").expect("two tell");
+        assert!((230.0..=240.0).contains(&rate), "{rate}");
     }
 
     #[test]
@@ -372,6 +348,13 @@ mod tests {
         let error = text.assign(&Layout::UID_GENERATOR).expect_err("no database").to_string();
         assert!(error.contains("not a database"), "{error}");
 
+        let other = SqliteWorkerNodes::new(folder.path().join("other"));
+        Connection::open(other.path())
+            .and_then(|c| c.execute_batch("CREATE TABLE T (ID INTEGER PRIMARY KEY)"))
+            .expect("creates");
+        let error = other.list().expect_err("no table").to_string();
+        assert!(error.contains("no such table") && error.contains("worker init"), "{error}");
+
         let foreign = SqliteWorkerNodes::new(folder.path().join("foreign"));
         Connection::open(foreign.path())
             .and_then(|c| c.execute_batch("CREATE TABLE WORKER_NODE (ID INTEGER PRIMARY KEY)"))
@@ -385,5 +368,19 @@ mod tests {
         let nodes = SqliteWorkerNodes::new(":memory:");
         assert!(nodes.absolute_path().expect("a path").is_absolute());
         assert!(SqliteWorkerNodes::new("").assign(&Layout::UID_GENERATOR).is_err());
+    }
+
+    #[test]
+    fn a_url_is_no_file_and_is_not_repeated() {
+        let nodes = SqliteWorkerNodes::new("mysql://u:s3cret@h/d");
+        for error in [
+            nodes.assign(&Layout::UID_GENERATOR).expect_err("no path"),
+            nodes.create().expect_err("no path"),
+            nodes.list().expect_err("no path"),
+        ] {
+            assert!(matches!(error, Error::UrlForPath { .. }), "{error:?}");
+            assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+        }
+        assert!(!Path::new("mysql:").exists(), "nothing was made");
     }
 }

@@ -11,21 +11,24 @@ use crate::error::Error;
 /// Whether another attempt may succeed without anybody doing anything.
 pub fn is_transient(problem: &Problem) -> bool {
     match problem {
-        Problem::Silence(_) => true,
-        Problem::Refused(_) | Problem::UsedUp { .. } => false,
+        Problem::NoConnection(_) | Problem::NoEnd(_) => true,
+        Problem::Refused(_) | Problem::UsedUp { .. } | Problem::ClockDiffers { .. } => false,
         Problem::Driver(Failure::Io(IoError::Io(error))) => {
             // InvalidData is a handshake that failed: TLS, or no MySQL server.
             !matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::PermissionDenied)
+                && !is_gibberish(error)
         }
         Problem::Driver(Failure::Driver(DriverError::ConnectionClosed)) => true,
-        Problem::Driver(Failure::Server(error)) => matches!(
-            error.code,
+        Problem::Driver(Failure::Server(error)) => match error.code {
             // Too many connections, of all or of this user; shutting down; a cluster's node that
             // is not ready.
             1040 | 1203 | 1053 | 1047
             // Lock wait, deadlock; a query or connection that somebody killed.
-            | 1205 | 1213 | 1317 | 1927
-        ),
+            | 1205 | 1213 | 1317 | 1927 => true,
+            // Of the account's limits those of an hour outlast any start.
+            1226 => error.message.contains("max_user_connections"),
+            _ => false,
+        },
         Problem::Driver(_) => false,
     }
 }
@@ -37,9 +40,17 @@ pub fn explain(server: &MySqlServer, problem: &Problem) -> Error {
             return Error::WorkerIdsUsedUp { server, row, max };
         }
         Problem::Refused(why) => why.clone(),
-        Problem::Silence(limit) => format!(
-            "no answer within {limit:?}; is a MySQL server there, and does the network let us \
-             through?"
+        Problem::ClockDiffers { ours, theirs, limit } => {
+            let (ours, theirs, limit) = (*ours, *theirs, *limit);
+            return Error::ClockDiffers { server: server.to_string(), ours, theirs, limit };
+        }
+        Problem::NoConnection(limit) => format!(
+            "no answer within {limit:?} while connecting; is a MySQL server there, and does the \
+             network let us through?"
+        ),
+        Problem::NoEnd(limit) => format!(
+            "connected, but a statement did not end within {limit:?}; is WORKER_NODE locked, or \
+             the server overloaded?"
         ),
         Problem::Driver(Failure::Server(error)) => of_server(server, error),
         Problem::Driver(Failure::Io(IoError::Io(error))) => of_connection(error),
@@ -69,8 +80,14 @@ fn of_connection(error: &io::Error) -> String {
         ErrorKind::NotFound => format!("{error}; is the server running, and the socket its own?"),
         ErrorKind::UnexpectedEof => "the server closed the connection".into(),
         ErrorKind::InvalidData => format!("{error}; is this a MySQL server?"),
+        _ if is_gibberish(error) => format!("{error}; is this a MySQL server?"),
         _ => error.to_string(),
     }
+}
+
+/// Whether the other side speaks something else: the driver's type for it is out of sight.
+fn is_gibberish(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.to_string() == "Packets out of sync")
 }
 
 fn tls(error: &(dyn std::error::Error + 'static)) -> String {
@@ -100,15 +117,26 @@ fn of_server(server: &MySqlServer, error: &ServerError) -> String {
         1045 => {
             "; check user and password, percent-encoded in a URL; the account may also demand TLS"
         }
+        1698 => "; this account is not let in with a password: use one that is",
+        4151 | 3118 => "; unlock it: ALTER USER … ACCOUNT UNLOCK",
+        1820 | 1862 => "; its password has expired: give it a new one with ALTER USER",
         1044 => "; grant the account its rights on this database",
         1049 => "; create it, or name another",
+        1142 if message.starts_with("CREATE command denied") => {
+            "; grant CREATE, or have somebody else make the table (`uidring worker init`)"
+        }
         1142 | 1143 => {
             "; grant it: an assignment needs SELECT and INSERT on the table, pruning also DELETE"
         }
         1146 => "; create it (`uidring worker init`), or allow the first start to",
+        1226 if message.contains("max_user_connections") => {
+            "; all connections that this account may have are in use: allow it more"
+        }
+        1226 => "; the account has used up its limit of this hour: raise it, or wait",
         1290 | 1836 => "; it takes no rows now: name the primary",
+        1792 => "; transactions are read-only there: name the primary, or unset the variable",
         1054 | 1136 | 1364 | 1366 | 1406 => "; WORKER_NODE is not as Baidu's script makes it",
-        1062 | 1467 => {
+        167 | 1062 | 1467 => {
             "; the table's AUTO_INCREMENT is behind its rows, or at its end: set it above the \
              greatest ID with ALTER TABLE"
         }
@@ -116,4 +144,63 @@ fn of_server(server: &MySqlServer, error: &ServerError) -> String {
         _ => "",
     };
     format!("{message} (error {code}){advice}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn of_server(code: u16, message: &str) -> Problem {
+        let (message, state) = (message.to_owned(), "HY000".to_owned());
+        Problem::Driver(Failure::Server(ServerError { code, message, state }))
+    }
+
+    fn text(problem: &Problem) -> String {
+        let server = MySqlServer::from_url("mysql://root@h/d").expect("a URL");
+        explain(&server, problem).to_string()
+    }
+
+    #[test]
+    fn the_servers_refusals_come_with_advice() {
+        for (code, message, advice) in [
+            (1142, "CREATE command denied to user", "grant CREATE"),
+            (1142, "INSERT command denied to user", "SELECT and INSERT"),
+            (1226, "exceeded the 'max_user_connections' resource", "in use"),
+            (1226, "exceeded the 'max_connections_per_hour' resource", "of this hour"),
+            (1698, "Access denied for user", "with a password"),
+            (4151, "Access denied, this account is locked", "ACCOUNT UNLOCK"),
+            (1820, "You must SET PASSWORD before", "expired"),
+            (1792, "Cannot execute statement in a READ ONLY transaction", "the primary"),
+            (167, "Out of range value for column 'ID'", "ALTER TABLE"),
+        ] {
+            let text = text(&of_server(code, message));
+            assert!(text.contains(message) && text.contains(&code.to_string()), "{text}");
+            assert!(text.contains(advice), "{advice}: {text}");
+        }
+    }
+
+    #[test]
+    fn only_what_may_pass_is_tried_again() {
+        let limit = Duration::from_secs(1);
+        let other = |text: &str| Problem::Driver(io::Error::other(text).into());
+        for problem in [
+            Problem::NoConnection(limit),
+            Problem::NoEnd(limit),
+            of_server(1226, "exceeded the 'max_user_connections' resource"),
+            other("Connection reset by peer"),
+        ] {
+            assert!(is_transient(&problem), "{problem:?}");
+        }
+        for problem in [
+            of_server(1226, "exceeded the 'max_connections_per_hour' resource"),
+            of_server(1226, "exceeded the 'max_questions' resource"),
+            of_server(1045, "Access denied"),
+            other("Packets out of sync"),
+        ] {
+            assert!(!is_transient(&problem), "{problem:?}");
+        }
+        assert!(text(&other("Packets out of sync")).contains("is this a MySQL server?"));
+    }
 }

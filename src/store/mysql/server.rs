@@ -1,13 +1,19 @@
 //! Where a MySQL server is and how to get in.
 
+mod url;
+
 use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use mysql_async::{Opts, OptsBuilder, SslOpts};
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
 use crate::error::Error;
+use crate::store::check_path;
 
 /// The environment variable with a server's URL.
 const VARIABLE: &str = "UIDRING_MYSQL_URL";
@@ -20,8 +26,9 @@ const VARIABLE: &str = "UIDRING_MYSQL_URL";
 ///
 /// The port may be left out (3306). Characters like `@ : / ? # %` in user, password and database
 /// are percent-encoded. After a `?` may follow, among others of the driver, `socket=PATH` (a Unix
-/// socket instead of host and port), `require_ssl=true` (TLS) and `verify_identity=false` (not the
-/// host's name in the certificate).
+/// socket instead of host and port) and `require_ssl=true` (TLS). With `verify_ca=false` any
+/// certificate will do, which leaves nothing of TLS's protection: a server in the middle reads
+/// along. [`tls_authority`](Self::tls_authority) overrides it.
 ///
 /// Neither URL nor password appear in any text of this type or of its errors.
 #[derive(Clone)]
@@ -38,19 +45,8 @@ impl MySqlServer {
     ///
     /// [`Error::DatabaseUrl`], which does not repeat the URL.
     pub fn from_url(url: &str) -> Result<Self, Error> {
-        check(url).map_err(|problem| Error::DatabaseUrl { place: "as given", problem })?;
-        // What the driver says of a wrong URL may quote it.
-        let wrong = "it has a part that the driver does not know or cannot read";
-        let opts = Opts::from_url(url)
-            .map_err(|_| Error::DatabaseUrl { place: "as given", problem: wrong })?;
-        let opts = OptsBuilder::from_opts(opts)
-            // What the driver would ask the server for otherwise, and connect a second time:
-            // nothing here is large, or stays open for long.
-            .prefer_socket(false)
-            .max_allowed_packet(Some(16 << 20))
-            .wait_timeout(Some(3_600))
-            .stmt_cache_size(0)
-            .into();
+        let opts =
+            url::read(url).map_err(|problem| Error::DatabaseUrl { place: "as given", problem })?;
         Ok(Self {
             opts,
             connect_timeout: Duration::from_secs(5),
@@ -63,52 +59,63 @@ impl MySqlServer {
     ///
     /// # Errors
     ///
-    /// [`Error::DatabaseFile`] where the file cannot be read; [`Error::DatabaseUrl`].
+    /// [`Error::DatabaseFile`] where the file cannot be read; [`Error::DatabaseUrl`];
+    /// [`Error::UrlForPath`] where the path is the URL itself.
     pub fn from_url_file(path: impl AsRef<Path>) -> Result<Self, Error> {
+        const WHAT: &str = "the URL of the database";
         let path = path.as_ref();
+        check_path(WHAT, path)?;
         let text = fs::read_to_string(path).map_err(|error| Error::DatabaseFile {
-            what: "the URL of the database",
+            what: WHAT,
             path: path.to_owned(),
             problem: error.to_string(),
         })?;
+        // Some editors begin a text with a byte order mark.
+        let text = text.trim_start_matches('\u{feff}');
+        if text.trim().is_empty() {
+            let problem = "the file is empty";
+            return Err(Error::DatabaseUrl { place: "in the file", problem });
+        }
         Self::from_url(text.lines().next().unwrap_or_default().trim())
             .map_err(|error| found(error, "in the file"))
     }
 
     /// The server whose URL is in the environment variable `UIDRING_MYSQL_URL`; `None` where the
-    /// variable is not set, or empty.
+    /// variable is not set.
     ///
     /// # Errors
     ///
-    /// [`Error::DatabaseUrl`].
+    /// [`Error::DatabaseUrl`], for an empty variable too: who sets it means a server, and worker
+    /// ids from elsewhere may be in use there.
     pub fn from_env() -> Result<Option<Self>, Error> {
-        let Some(url) = std::env::var_os(VARIABLE).filter(|url| !url.is_empty()) else {
+        let Some(url) = std::env::var_os(VARIABLE) else {
             return Ok(None);
         };
-        Self::from_url(&url.to_string_lossy())
+        Self::from_url(url.to_string_lossy().trim())
             .map(Some)
             .map_err(|error| found(error, "in UIDRING_MYSQL_URL"))
     }
 
     /// Demands TLS with a certificate that an authority of this PEM file has signed, and none of
-    /// those that are known all over the world.
+    /// those that are known all over the world; whatever the URL says of it.
     ///
     /// # Errors
     ///
-    /// [`Error::DatabaseFile`] where the file cannot be read or holds no certificate.
+    /// [`Error::DatabaseFile`] where the file cannot be read, holds no certificate, or a broken one;
+    /// [`Error::UrlForPath`].
     pub fn tls_authority(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
+        const WHAT: &str = "the certificate authority of the database";
         let path = path.as_ref();
-        let wrong = |problem: String| Error::DatabaseFile {
-            what: "the certificate authority of the database",
-            path: path.to_owned(),
-            problem,
-        };
+        check_path(WHAT, path)?;
+        let wrong =
+            |problem: String| Error::DatabaseFile { what: WHAT, path: path.to_owned(), problem };
         let pem = fs::read(path).map_err(|error| wrong(error.to_string()))?;
-        if !pem.windows(22).any(|text| text == b"-----BEGIN CERTIFICATE") {
-            return Err(wrong("it holds no certificate in PEM form".into()));
-        }
+        check_certificates(&pem).map_err(wrong)?;
         let ssl = self.opts.ssl_opts().cloned().unwrap_or_default();
-        let ssl = ssl.with_root_certs(vec![pem.into()]).with_disable_built_in_roots(true);
+        let ssl = ssl
+            .with_root_certs(vec![pem.into()])
+            .with_disable_built_in_roots(true)
+            .with_danger_accept_invalid_certs(false);
         self.opts = OptsBuilder::from_opts(self.opts).ssl_opts(ssl).into();
         Ok(self)
     }
@@ -144,6 +151,10 @@ impl MySqlServer {
         (self.connect_timeout, self.deadline)
     }
 
+    pub(super) fn is_socket(&self) -> bool {
+        self.opts.socket().is_some()
+    }
+
     pub(super) fn demands_tls(&self) -> bool {
         self.opts.ssl_opts().is_some()
     }
@@ -158,7 +169,10 @@ impl fmt::Display for MySqlServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.opts.socket() {
             Some(socket) => write!(f, "{socket}")?,
-            None => write!(f, "{}:{}", self.opts.ip_or_hostname(), self.opts.tcp_port())?,
+            None => match self.opts.ip_or_hostname() {
+                host if host.contains(':') => write!(f, "[{host}]:{}", self.opts.tcp_port())?,
+                host => write!(f, "{host}:{}", self.opts.tcp_port())?,
+            },
         }
         write!(f, "/{}", self.opts.db_name().unwrap_or_default())
     }
@@ -184,24 +198,20 @@ fn found(error: Error, place: &'static str) -> Error {
     }
 }
 
-/// Finds the slips by which a part of the password would be taken for something else, and shown:
-/// a character of it that should have been percent-encoded ends the part before it.
-fn check(url: &str) -> Result<(), &'static str> {
-    let rest = url.strip_prefix("mysql://").ok_or("it does not begin with mysql://")?;
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, rest) = rest.split_at(end);
-    if rest.contains('#') || rest.contains('@') || authority.matches('@').count() > 1 {
-        return Err("a `@`, `/`, `?` or `#` in user or password is not percent-encoded");
+/// What is wrong with a PEM file of certificates, if anything is: the driver would look into it only
+/// when it connects.
+fn check_certificates(pem: &[u8]) -> Result<(), String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        certificate
+            .map_err(|error| error.to_string())
+            .and_then(|certificate| roots.add(certificate).map_err(|error| error.to_string()))
+            .map_err(|error| format!("it holds a certificate that is broken: {error}"))?;
     }
-    if authority.rsplit('@').next().is_none_or(|host| host.is_empty() || host.starts_with(':')) {
-        return Err("it names no host");
+    if roots.is_empty() {
+        return Err("it holds no certificate in PEM form".into());
     }
-    let path = rest.split('?').next().unwrap_or_default();
-    match path.strip_prefix('/') {
-        None | Some("") => Err("it names no database"),
-        Some(path) if path.contains('/') => Err("its database has a `/`"),
-        Some(_) => Ok(()),
-    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -229,6 +239,7 @@ mod tests {
             "mysql://u:12?s3cret@h/d",
             "mysql://u:12#s3cret@h/d",
             "mysql://u:s3@s3cret@h/d",
+            "mysql://u:s3cret@h/d?verify_identity=s3cret",
             "postgres://u:s3cret@h/d",
         ] {
             let error = MySqlServer::from_url(url).expect_err(url);
@@ -257,5 +268,71 @@ mod tests {
     fn a_socket_stands_for_host_and_port() {
         let url = "mysql://root@localhost/ids?socket=%2Frun%2Fdb.sock";
         assert_eq!(MySqlServer::from_url(url).expect("a URL").to_string(), "/run/db.sock/ids");
+    }
+
+    #[test]
+    fn an_address_of_version_6_is_shown_in_brackets() {
+        let server = MySqlServer::from_url("mysql://root@[::1]:3307/ids").expect("a URL");
+        assert_eq!(server.to_string(), "[::1]:3307/ids");
+    }
+
+    #[test]
+    fn a_url_is_no_path_and_is_not_repeated() {
+        let url = "mysql://root:s3cret@h/d";
+        let server = MySqlServer::from_url("mysql://root@h/d").expect("a URL");
+        for error in [
+            MySqlServer::from_url_file(url).expect_err("no path"),
+            server.tls_authority(url).expect_err("no path"),
+        ] {
+            assert!(matches!(error, Error::UrlForPath { .. }), "{error:?}");
+            let text = format!("{error} {error:?}");
+            assert!(text.contains("not a path") && !text.contains("s3cret"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_holds_the_url_in_its_first_line() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("url");
+        let read = |text: &str| {
+            fs::write(&path, text).expect("writes");
+            MySqlServer::from_url_file(&path).map(|server| server.to_string())
+        };
+        for text in ["mysql://u:p@h/d", " mysql://u:p@h/d \r\nmore", "\u{feff}mysql://u:p@h/d\n"] {
+            assert_eq!(read(text).expect("a URL"), "h:3306/d");
+        }
+        for text in ["", "\n \n", "\u{feff}"] {
+            let error = read(text).expect_err("empty").to_string();
+            assert!(error.contains("the file is empty"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_broken_certificate_is_found_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ca.pem");
+        let server = MySqlServer::from_url("mysql://root@h/d").expect("a URL");
+        let none = "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n";
+        let open = "-----BEGIN CERTIFICATE-----\nAAAA\n";
+        let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        for (pem, word) in [("", "no"), (none, "no"), (open, "broken"), (broken, "broken")] {
+            fs::write(&path, pem).expect("writes");
+            let error = server.clone().tls_authority(&path).expect_err(pem).to_string();
+            assert!(error.contains(word) && error.contains("ca.pem"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_authority_overrides_that_any_certificate_will_do() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ca.pem");
+        let signed = rcgen::generate_simple_self_signed(["h".to_owned()]).expect("a certificate");
+        fs::write(&path, signed.cert.pem()).expect("writes");
+        let url = "mysql://root@h/d?require_ssl=true&verify_ca=false";
+        let server = MySqlServer::from_url(url).expect("a URL");
+        assert!(server.opts().ssl_opts().expect("TLS").accept_invalid_certs());
+        let server = server.tls_authority(&path).expect("a certificate");
+        let ssl = server.opts().ssl_opts().expect("TLS");
+        assert!(!ssl.accept_invalid_certs() && ssl.disable_built_in_roots());
     }
 }

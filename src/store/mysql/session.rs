@@ -11,6 +11,7 @@ use super::MySqlServer;
 use super::explain::{explain, is_transient};
 use crate::clock::Deadline;
 use crate::error::Error;
+use crate::timestamp::Timestamp;
 
 /// The first pause between two attempts; each further one is twice as long, up to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -24,8 +25,10 @@ const GOODBYE: Duration = Duration::from_millis(500);
 pub enum Problem {
     /// What the driver or the server said.
     Driver(mysql_async::Error),
-    /// Nobody answered in this time.
-    Silence(Duration),
+    /// There was no connection within this time.
+    NoConnection(Duration),
+    /// There was one, and the work was not done within this time.
+    NoEnd(Duration),
     /// What the server did is not to be used.
     Refused(String),
     /// The worker id is over the layout's maximum.
@@ -34,6 +37,15 @@ pub enum Problem {
         row: u64,
         /// The layout's greatest worker id.
         max: u64,
+    },
+    /// The server's clock and ours are too far apart.
+    ClockDiffers {
+        /// What ours said.
+        ours: Timestamp,
+        /// What the server's said.
+        theirs: Timestamp,
+        /// How far they may be apart.
+        limit: Duration,
     },
 }
 
@@ -54,15 +66,24 @@ impl MySqlServer {
     /// Does the work in a new connection, which is closed afterwards. After a failure that may
     /// pass it does all of it once more; what was not committed has been rolled back by then.
     pub(super) async fn run<W: Work>(&self, work: &W) -> Result<W::Done, Error> {
+        if self.demands_tls() {
+            if self.is_socket() {
+                // The driver would go without TLS, and say nothing.
+                let problem = "TLS was asked for, and a Unix socket has none; leave out the one or \
+                               the other";
+                return Err(self.error(problem.into()));
+            }
+            choose_cryptography();
+        }
         let (_, limit) = self.timeouts();
         let deadline = Deadline::after(Some(limit));
         let left = || deadline.remaining().unwrap_or(limit);
         let mut pause = FIRST_PAUSE;
+        let mut before = None;
         for attempt in 1_u32.. {
-            let problem = match timeout(left(), self.attempt(work)).await {
-                Ok(Ok(done)) => return Ok(done),
-                Ok(Err(problem)) => problem,
-                Err(_) => Problem::Silence(limit),
+            let problem = match self.attempt(work, deadline).await {
+                Ok(done) => return Ok(done),
+                Err(problem) => problem,
             };
             if !is_transient(&problem) {
                 return Err(explain(self, &problem));
@@ -70,29 +91,32 @@ impl MySqlServer {
             // Starts that met the same failure at once should not come back at once.
             let next = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
             if left() <= next {
-                return Err(gave_up(explain(self, &problem), limit, attempt));
+                let last = last_wait(&problem).filter(|_| left().is_zero() && before.is_some());
+                // An attempt that the deadline cut short says less than the one before it.
+                let cause = if last.is_some() { before.unwrap_or(problem) } else { problem };
+                return Err(gave_up(explain(self, &cause), limit, attempt, last));
             }
             if attempt == 1 {
                 tracing::warn!("{}; trying again for up to {limit:?}", explain(self, &problem));
             }
             sleep(next).await;
             pause = (pause * 2).min(LAST_PAUSE);
+            before = Some(problem);
         }
         unreachable!("a deadline comes before so many attempts")
     }
 
-    async fn attempt<W: Work>(&self, work: &W) -> Result<W::Done, Problem> {
-        if self.demands_tls() {
-            choose_cryptography();
-        }
-        let (limit, _) = self.timeouts();
-        let mut conn = timeout(limit, Conn::new(self.opts().clone()))
+    async fn attempt<W: Work>(&self, work: &W, deadline: Deadline) -> Result<W::Done, Problem> {
+        let (connect, limit) = self.timeouts();
+        let left = || deadline.remaining().unwrap_or(limit);
+        let mut conn = timeout(connect.min(left()), Conn::new(self.opts().clone()))
             .await
-            .map_err(|_| Problem::Silence(limit))??;
-        let done = work.run(&mut conn).await;
-        // The row is committed or it is not: how the connection ends changes nothing.
+            .map_err(|_| Problem::NoConnection(connect.min(limit)))??;
+        let done = timeout(left(), work.run(&mut conn)).await;
+        // Behind the work, and not in its time: what is committed is done however the connection
+        // ends.
         let _ = timeout(GOODBYE, conn.disconnect()).await;
-        done
+        done.unwrap_or(Err(Problem::NoEnd(limit)))
     }
 }
 
@@ -107,11 +131,23 @@ pub fn column<T: FromValue>(row: &mut Row, index: usize) -> Result<T, Problem> {
     })
 }
 
-fn gave_up(error: Error, limit: Duration, attempts: u32) -> Error {
+/// What an attempt that ran out of time was waiting for.
+fn last_wait(problem: &Problem) -> Option<&'static str> {
+    match problem {
+        Problem::NoConnection(_) => Some("connecting"),
+        Problem::NoEnd(_) => Some("waiting for a statement to end"),
+        _ => None,
+    }
+}
+
+fn gave_up(error: Error, limit: Duration, attempts: u32, last: Option<&str>) -> Error {
+    let last = last.map_or_else(String::new, |wait| format!(", in the last one {wait}"));
     match error {
         Error::Database { server, problem } => Error::Database {
             server,
-            problem: format!("{problem} (given up after {attempts} attempts within {limit:?})"),
+            problem: format!(
+                "{problem} (given up after {attempts} attempts within {limit:?}{last})"
+            ),
         },
         other => other,
     }

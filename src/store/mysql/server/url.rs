@@ -1,0 +1,87 @@
+//! The URL of a server, read so that nothing of it is repeated when it is wrong.
+
+use mysql_async::{Opts, OptsBuilder};
+
+/// The driver's options, or what is wrong with the URL.
+pub fn read(url: &str) -> Result<Opts, &'static str> {
+    check(url)?;
+    // What the driver says of a wrong URL may quote it.
+    let wrong = "it has a part that the driver does not know or cannot read";
+    let opts = Opts::from_url(url).map_err(|_| wrong)?;
+    // A URL has brackets around an address of version 6; look-ups and certificates have none.
+    let host = opts.ip_or_hostname();
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let host = host.to_owned();
+    let opts = OptsBuilder::from_opts(opts)
+        .ip_or_hostname(host)
+        // What the driver would ask the server for otherwise, and connect a second time: nothing
+        // here is large, or stays open for long.
+        .prefer_socket(false)
+        .max_allowed_packet(Some(16 << 20))
+        .wait_timeout(Some(3_600))
+        .stmt_cache_size(0);
+    Ok(opts.into())
+}
+
+/// Finds the slips by which a part of the password would be taken for something else, and shown:
+/// a character of it that should have been percent-encoded ends the part before it.
+fn check(url: &str) -> Result<(), &'static str> {
+    if url.is_empty() {
+        return Err("it is empty");
+    }
+    let rest = url.strip_prefix("mysql://").ok_or("it does not begin with mysql://")?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, rest) = rest.split_at(end);
+    if rest.contains('#') || rest.contains('@') || authority.matches('@').count() > 1 {
+        return Err("a `@`, `/`, `?` or `#` in user or password is not percent-encoded");
+    }
+    if authority.rsplit('@').next().is_none_or(|host| host.is_empty() || host.starts_with(':')) {
+        return Err("it names no host");
+    }
+    let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    match path.strip_prefix('/') {
+        None | Some("") => return Err("it names no database"),
+        Some(path) if path.contains('/') => return Err("its database has a `/`"),
+        Some(_) => {}
+    }
+    // The driver takes it, and heeds it not.
+    if parameters.split('&').any(|parameter| parameter.starts_with("verify_identity")) {
+        return Err("verify_identity has no effect, since the host's name in the certificate is \
+                    always checked: leave it out, and use the name in the certificate");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_told_apart() {
+        for (url, text) in [
+            ("", "is empty"),
+            ("ids", "does not begin"),
+            ("mysql://u@/d", "no host"),
+            ("mysql://u@h", "no database"),
+            ("mysql://u:a/b@h/d", "percent-encoded"),
+            ("mysql://u@h/d?nonsense=1", "does not know"),
+            ("mysql://u@h/d?require_ssl=true&verify_identity=false", "always checked"),
+            ("mysql://u@h/d?verify_identity=true", "always checked"),
+        ] {
+            let error = read(url).expect_err(url);
+            assert!(error.contains(text), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_address_of_version_6_goes_to_the_driver_without_brackets() {
+        for (url, host, port) in [
+            ("mysql://u@[::1]:3307/d", "::1", 3_307),
+            ("mysql://u@[2001:db8::7]/d?require_ssl=true", "2001:db8::7", 3_306),
+            ("mysql://u@db.example/d", "db.example", 3_306),
+        ] {
+            let opts = read(url).expect(url);
+            assert_eq!((opts.ip_or_hostname(), opts.tcp_port()), (host, port));
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! fork(2) for real: a child must not repeat its parent's uids. It gets an error from everything
+//! that the parent built, whatever the parent's threads were doing, and nothing hangs or crashes.
+#![cfg(unix)]
+// fork, pipes and waiting for children are the operating system's; std has none of it.
+#![allow(unsafe_code)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use uidring::{
+    Bits, CachedBuilder, CachedUidGenerator, DefaultUidGenerator, Layout, LocalGenerator,
+    ManualClock, Padder, PadderOptions, Producer, RingBuffer, RingOptions, TakeDecision, TakeError,
+    TakePolicy, Tick, Timestamp, Uid, UidGenerator,
+};
+
+/// How long a child may take before it counts as hanging.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// One test at a time: other tests' threads and pipes would be copied into its children.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a child has to say, in words of 64 bits; it must not print, for another thread may have
+/// held the lock of stdout when it was forked.
+struct Report {
+    words: Vec<u64>,
+    pipe: i32,
+}
+
+/// Words that are no uid.
+const FORKED: u64 = 1 << 63;
+const OTHER_ERROR: u64 = FORKED + 1;
+const FAILED: u64 = FORKED + 2;
+
+impl Report {
+    fn take(&mut self, taken: Result<Uid, TakeError>) {
+        self.words.push(match taken {
+            Ok(uid) => uid.get(),
+            Err(TakeError::Forked) => FORKED,
+            Err(_) => OTHER_ERROR,
+        });
+    }
+
+    fn fill(&mut self, generator: &impl UidGenerator) {
+        let mut uids = [Uid::default(); 3];
+        match generator.fill(&mut uids) {
+            Ok(()) => uids.iter().for_each(|uid| self.take(Ok(*uid))),
+            Err(error) => {
+                uids[..error.filled].iter().for_each(|uid| self.take(Ok(*uid)));
+                self.take(Err(error.error));
+            }
+        }
+    }
+
+    fn check(&mut self, holds: bool) {
+        if !holds {
+            self.words.push(FAILED);
+        }
+    }
+
+    fn send(&self) -> bool {
+        let bytes = self.words.len() * 8;
+        // SAFETY: the words are that many initialised bytes. Few enough to fit in a pipe at once.
+        unsafe { libc::write(self.pipe, self.words.as_ptr().cast(), bytes) == bytes as isize }
+    }
+}
+
+/// Forks; `work` runs in the child alone, which then ends. Returns what it reported.
+///
+/// `work` has its own copy of the parent's memory: whatever it takes out and drops, the parent
+/// still has.
+fn in_child(work: impl FnOnce(&mut Report)) -> Vec<u64> {
+    let mut pipe = [0; 2];
+    // SAFETY: two places for two descriptors.
+    assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
+    let mut report = Report { words: Vec::with_capacity(256), pipe: pipe[1] };
+    // SAFETY: the child runs `work` and `_exit`s; of what is not safe between fork and exec it
+    // allocates, which glibc and macOS allow, and uses the crate, which is what is tested.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "a child");
+    if child == 0 {
+        // SAFETY: a group of its own, so that its children can be ended with it.
+        unsafe { libc::setpgid(0, 0) };
+        let done = catch_unwind(AssertUnwindSafe(|| work(&mut report)));
+        let status = if done.is_ok() && report.send() { 0 } else { 1 };
+        // SAFETY: it ends here, without running the parent's destructors or flushing its buffers.
+        unsafe { libc::_exit(status) };
+    }
+    // SAFETY: descriptors of our own, closed once.
+    unsafe { libc::close(pipe[1]) };
+    let words = receive(child, pipe[0]);
+    // SAFETY: as above.
+    unsafe { libc::close(pipe[0]) };
+    words
+}
+
+/// Reads until the child, and its children, have ended; ends them if that takes too long.
+fn receive(child: i32, pipe: i32) -> Vec<u64> {
+    let start = Instant::now();
+    let mut words = Vec::new();
+    loop {
+        let mut wait = libc::pollfd { fd: pipe, events: libc::POLLIN, revents: 0 };
+        let left = LIMIT.saturating_sub(start.elapsed()).as_millis() as i32;
+        // SAFETY: one such record.
+        if unsafe { libc::poll(&mut wait, 1, left) } == 0 {
+            // SAFETY: the child is not waited for yet, so that its number is its own.
+            unsafe { libc::kill(-child, libc::SIGKILL) };
+            wait_for(child);
+            panic!("the child hangs");
+        }
+        let mut buffer = [0_u64; 512];
+        // SAFETY: the buffer has room for that many bytes. Whole words are written at a time.
+        let count = unsafe { libc::read(pipe, buffer.as_mut_ptr().cast(), 4_096) };
+        match usize::try_from(count).expect("reads") {
+            0 => break,
+            bytes => words.extend(&buffer[..bytes / 8]),
+        }
+    }
+    assert_eq!(wait_for(child), 0, "how the child ended, after {words:x?}");
+    words
+}
+
+fn wait_for(child: i32) -> i32 {
+    let mut status = 0;
+    // SAFETY: a place for the status.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    status
+}
+
+/// Sets a mark when it goes, also by a panic: threads that go on until then would never end.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[track_caller]
+fn all_forked(words: &[u64], count: usize) {
+    assert_eq!(words, vec![FORKED; count], "in hexadecimal: {words:x?}");
+}
+
+fn builder(worker_id: u64) -> CachedBuilder {
+    let bits = Bits { time: 40, worker: 8, sequence: 6 };
+    let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
+    CachedUidGenerator::builder().layout(layout).worker_id(worker_id)
+}
+
+fn policies() -> [TakePolicy; 4] {
+    let give_up = TakePolicy::handler(|_| TakeDecision::GiveUp);
+    [TakePolicy::Wait, TakePolicy::WaitFor(LIMIT), TakePolicy::Reject, give_up]
+}
+
+/// A generator, its only owner, and a handle that may have a lease.
+struct Owner {
+    local: LocalGenerator<Arc<CachedUidGenerator>>,
+    generator: Arc<CachedUidGenerator>,
+}
+
+impl Owner {
+    fn new(builder: CachedBuilder) -> Self {
+        let generator = Arc::new(builder.build().expect("builds"));
+        Self { local: LocalGenerator::new(Arc::clone(&generator)), generator }
+    }
+
+    /// Everything that a generator can be asked, and then its end.
+    fn use_up(self, to: &mut Report) {
+        let Self { mut local, generator } = self;
+        // More than a ring and a lease hold.
+        for _ in 0..600 {
+            if local.next_uid() != Err(TakeError::Forked) {
+                to.take(generator.next_uid());
+            }
+        }
+        to.take(generator.try_next_uid());
+        to.take(generator.next_uid());
+        to.take(local.next_uid());
+        to.fill(&*generator);
+        to.take(generator.local().next_uid());
+        generator.wait(None);
+        let stats = generator.stats();
+        to.check(stats.ring.available <= stats.ring.capacity);
+        generator.close();
+        generator.close();
+        to.take(generator.next_uid());
+        drop(local);
+        to.check(Arc::strong_count(&generator) == 1);
+    }
+}
+
+fn check_child(owner: &mut Option<Owner>) {
+    let words = in_child(|to| owner.take().expect("still there").use_up(to));
+    all_forked(&words, 6);
+}
+
+#[test]
+fn a_child_gets_an_error_under_every_policy() {
+    let _alone = alone();
+    for policy in policies() {
+        let mut owner = Some(Owner::new(builder(1).take_policy(policy)));
+        let mut last = Uid::default();
+        for _ in 0..5 {
+            check_child(&mut owner);
+            let Owner { local, generator } = owner.as_mut().expect("the parent's");
+            let uid = local.next_uid().expect("goes on");
+            assert!(last < uid, "the lease is untouched");
+            last = uid;
+            generator.next_uid().expect("goes on");
+            assert_eq!(generator.stats().rejects, 0);
+        }
+    }
+}
+
+/// With the dry mark up, the padder held, and a taker asleep; and after the close.
+#[test]
+fn a_child_gets_an_error_at_the_horizon_and_after_close() {
+    let _alone = alone();
+    for policy in policies() {
+        let clock = ManualClock::new(Timestamp::from_millis(1_000_000));
+        let builder = builder(1).take_policy(policy).clock(clock.clone());
+        let mut owner = Some(Owner::new(builder.max_borrow(Duration::ZERO)));
+        let generator = Shared((&raw const *owner.as_ref().expect("built").generator).cast_mut());
+        let start = Instant::now();
+        while !matches!(generator.get().try_next_uid(), Err(TakeError::BorrowLimit { .. })) {
+            assert!(start.elapsed() < LIMIT, "there is a horizon");
+        }
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    generator.get().wait(Some(Duration::from_micros(100)));
+                }
+            });
+            let _ends = Ends(&stop);
+            (0..20).for_each(|_| check_child(&mut owner));
+        });
+        clock.advance(Duration::from_secs(1));
+        while generator.get().try_next_uid().is_err() {
+            assert!(start.elapsed() < LIMIT, "the parent goes on");
+        }
+        generator.get().close();
+        check_child(&mut owner);
+    }
+}
+
+#[test]
+fn a_child_gets_an_error_from_the_generator_on_the_clock() {
+    let _alone = alone();
+    for policy in policies() {
+        let generator = DefaultUidGenerator::builder().worker_id(1).take_policy(policy);
+        let mut generator = Some(generator.build().expect("builds"));
+        let first = generator.as_ref().map(|g| g.next_uid().expect("ready"));
+        let words = in_child(|to| {
+            let generator = generator.take().expect("still there");
+            to.take(generator.try_next_uid());
+            to.take(generator.next_uid());
+            to.fill(&generator);
+            generator.wait(None);
+            generator.close();
+            to.take(generator.next_uid());
+        });
+        all_forked(&words, 4);
+        assert!(first < generator.as_ref().map(|g| g.next_uid().expect("the parent goes on")));
+    }
+}
+
+#[test]
+fn children_of_a_shared_padder_and_their_children() {
+    let _alone = alone();
+    let padder = Padder::start(PadderOptions::default()).expect("starts");
+    let generators =
+        [1, 2, 3].map(|worker_id| builder(worker_id).padder(&padder).build().expect("builds"));
+    let mut seen: Vec<_> =
+        generators.iter().map(|generator| generator.next_uid().expect("waits").get()).collect();
+    let (mut theirs, before) = (Some((generators, padder)), seen.clone());
+    let words = in_child(|to| {
+        let (generators, padder) = theirs.take().expect("still there");
+        generators.iter().for_each(|generator| to.take(generator.next_uid()));
+        // One that is built after the fork works; its own children get the error from it as well.
+        let own = builder(4).build().expect("builds");
+        own.uids().take(40).for_each(|uid| to.take(uid));
+        let own = Arc::new(own);
+        let grandchildren = Arc::clone(&own);
+        let words = in_child(|to| {
+            to.take(generators[1].next_uid());
+            to.take(grandchildren.next_uid());
+            to.fill(&*grandchildren);
+            let own = builder(5).build().expect("builds");
+            own.uids().take(40).for_each(|uid| to.take(uid));
+        });
+        to.check(words.len() == 43 && words[..3] == [FORKED; 3]);
+        to.words.extend(&words);
+        own.uids().take(40).for_each(|uid| to.take(uid));
+        drop((own, generators, padder));
+    });
+    assert_eq!(words.len(), 3 + 40 + 43 + 40);
+    all_forked(&words[..3], 3);
+    seen.extend(words.iter().filter(|word| **word < FORKED));
+    let (generators, _padder) = theirs.take().expect("the parent's are untouched");
+    for (generator, before) in generators.iter().zip(before) {
+        let uids: Vec<_> =
+            generator.uids().take(2_000).map(|uid| uid.expect("waits").get()).collect();
+        assert!(before < uids[0] && uids.is_sorted_by(|a, b| a < b));
+        seen.extend(uids);
+    }
+    assert_eq!(seen.len(), 3 + 120 + 6_000);
+    seen.sort_unstable();
+    assert!(seen.is_sorted_by(|a, b| a < b), "no id comes twice");
+}
+
+/// The ring alone, whose producer the child has too.
+#[test]
+fn a_child_can_neither_take_from_a_ring_nor_put() {
+    let _alone = alone();
+    let (mut producer, ring) = RingBuffer::new(RingOptions::new(4, 1)).expect("possible");
+    (0..4).for_each(|run| producer.put(10 + 2 * run).expect("room"));
+    assert_eq!(ring.try_take(), Ok(10));
+    let theirs = Arc::clone(&ring);
+    let words = in_child(|to| {
+        let number = |taken: Result<u64, TakeError>| taken.map(|n| Uid::new(n).expect("63 bits"));
+        let refused = |producer: &mut Producer| producer.put(50).is_err_and(|error| error.closed);
+        to.take(number(theirs.try_take()));
+        to.check(refused(&mut producer));
+        to.check(producer.publish(|| Some(60)) == 0);
+        // Had it put something, that would be found now.
+        to.take(number(theirs.try_take()));
+        to.take(number(theirs.try_lease().map(|lease| lease.start)));
+        to.take(number(theirs.try_fill(&mut [0; 2]).map(|filled| filled as u64)));
+        to.check(producer.is_closed());
+        theirs.wait(None);
+        theirs.close();
+        drop(theirs);
+    });
+    all_forked(&words, 4);
+    let rest: Result<Vec<_>, _> = (0..7).map(|_| ring.try_take()).collect();
+    assert_eq!(rest, Ok((11..18).collect()), "the parent's ring is as it was");
+    producer.put(18).expect("the parent's producer goes on");
+    assert_eq!(ring.try_take(), Ok(18));
+}
+
+/// A generator that several owners share without counting: in a child only one of them is left.
+#[derive(Clone, Copy)]
+struct Shared(*mut CachedUidGenerator);
+
+// SAFETY: the generator itself can be shared; who drops it sees to it that nobody uses it any more.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    fn get<'a>(self) -> &'a CachedUidGenerator {
+        // SAFETY: it was made from a box, and lives until `drop_it`.
+        unsafe { &*self.0 }
+    }
+
+    fn drop_it(self) {
+        // SAFETY: as above; the caller is the last one.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+}
+
+/// Forks at any moment of other threads' takes, paddings and wake-ups.
+#[test]
+fn forks_amid_heavy_takes() {
+    let _alone = alone();
+    const FORKS: usize = 200;
+    let shared = Shared(Box::into_raw(Box::new(builder(1).build().expect("builds"))));
+    let (stop, taken) = (AtomicBool::new(false), AtomicU64::new(0));
+    let lists: Vec<Vec<u64>> = thread::scope(|scope| {
+        let takers: Vec<_> = (0..4)
+            .map(|kind| {
+                let (stop, taken) = (&stop, &taken);
+                scope.spawn(move || {
+                    let generator = shared.get();
+                    let (mut local, mut uids) = (generator.local(), Vec::new());
+                    let mut many = [Uid::default(); 50];
+                    while !stop.load(Ordering::Relaxed) {
+                        match kind {
+                            0 | 1 => uids.push(generator.next_uid().expect("goes on").get()),
+                            2 => uids.push(local.next_uid().expect("goes on").get()),
+                            _ => {
+                                generator.fill(&mut many).expect("goes on");
+                                uids.extend(many.map(Uid::get));
+                            }
+                        }
+                        taken.fetch_add(1, Ordering::Relaxed);
+                        // The more there are, the longer a fork takes.
+                        if uids.len() > 100_000 {
+                            thread::yield_now();
+                            assert!(uids.is_sorted_by(|a, b| a < b));
+                            uids.drain(..uids.len() - 1);
+                        }
+                    }
+                    uids
+                })
+            })
+            .collect();
+        let ends = Ends(&stop);
+        let mut local = shared.get().local();
+        let mut mine = Vec::new();
+        for round in 0..FORKS {
+            // With a lease, at different places.
+            (0..=round % 7).for_each(|_| mine.push(local.next_uid().expect("goes on").get()));
+            let words = in_child(|to| {
+                let generator = shared.get();
+                to.take(local.next_uid());
+                to.take(generator.next_uid());
+                to.fill(generator);
+                generator.wait(None);
+                to.check(generator.stats().worker_id == 1);
+                if round % 2 == 0 {
+                    generator.close();
+                }
+                to.take(generator.try_next_uid());
+                shared.drop_it();
+            });
+            all_forked(&words, 4);
+            let before = taken.load(Ordering::Relaxed);
+            let start = Instant::now();
+            while taken.load(Ordering::Relaxed) < before + 100 {
+                assert!(start.elapsed() < LIMIT, "the parent goes on");
+                thread::yield_now();
+            }
+        }
+        drop(ends);
+        let mut lists: Vec<_> =
+            takers.into_iter().map(|taker| taker.join().expect("no panic")).collect();
+        lists.push(mine);
+        lists
+    });
+    assert!(lists.iter().all(|list| list.is_sorted_by(|a, b| a < b)));
+    let mut all = lists.concat();
+    all.sort_unstable();
+    assert!(all.is_sorted_by(|a, b| a < b), "no id comes twice");
+    shared.drop_it();
+}

@@ -1,0 +1,197 @@
+//! The end of a layout's time: its very last uids, each once, and then the error for ever. The
+//! clock stands still, so that the takers borrow their way to the end.
+
+use std::sync::Barrier;
+use std::thread;
+
+use uidring::{
+    Bits, CachedUidGenerator, Layout, ManualClock, RingStats, TakeError, TakePolicy, Tick,
+    Timestamp, Uid, UidGenerator,
+};
+
+const THREADS: usize = 8;
+const ROUNDS: usize = 10;
+
+/// Runs of 64 uids: more than there are takers, so that those who find the ring dry cannot have
+/// drawn all of a run's tickets, which would then be skipped rather than lost.
+const LAYOUT: Bits = Bits { time: 12, worker: 3, sequence: 6 };
+
+/// The tick at which the clock stands.
+const NOW: u64 = 1_000;
+const REMAINING: u64 = (4_096 - NOW) * 64;
+
+fn generator(policy: TakePolicy) -> CachedUidGenerator {
+    let layout = Layout::new(LAYOUT, Tick::Second, Timestamp::default()).expect("possible");
+    let builder = CachedUidGenerator::builder().layout(layout).worker_id(6).take_policy(policy);
+    builder.clock(ManualClock::new(layout.time_of(NOW))).build().expect("builds")
+}
+
+/// A way to take until the time is over.
+type Taker = fn(&CachedUidGenerator) -> Vec<Uid>;
+
+fn one_by_one(generator: &CachedUidGenerator) -> Vec<Uid> {
+    until_the_end(|uids| {
+        uids.push(generator.next_uid()?);
+        Ok(())
+    })
+}
+
+fn by_fill(generator: &CachedUidGenerator) -> Vec<Uid> {
+    until_the_end(|uids| {
+        let mut portion = [Uid::default(); 23];
+        let filled = generator.fill(&mut portion);
+        // Those before the error are good.
+        uids.extend(&portion[..filled.map_or_else(|error| error.filled, |()| portion.len())]);
+        filled.map_err(|error| error.error)
+    })
+}
+
+fn by_local(generator: &CachedUidGenerator) -> Vec<Uid> {
+    let mut local = generator.local();
+    until_the_end(|uids| {
+        uids.push(local.next_uid()?);
+        Ok(())
+    })
+}
+
+fn until_the_end(mut take: impl FnMut(&mut Vec<Uid>) -> Result<(), TakeError>) -> Vec<Uid> {
+    let mut uids = Vec::new();
+    loop {
+        match take(&mut uids) {
+            Ok(()) | Err(TakeError::Empty) => {}
+            Err(error) => {
+                assert_eq!(error, TakeError::TimeExhausted);
+                assert_eq!(take(&mut Vec::new()), Err(TakeError::TimeExhausted), "for ever");
+                return uids;
+            }
+        }
+    }
+}
+
+/// Takes all there is in many threads; returns it in order, each uid once and of a tick that was
+/// still to come.
+fn take_all(generator: &CachedUidGenerator, takers: &[Taker]) -> Vec<Uid> {
+    let together = Barrier::new(THREADS);
+    let lists: Vec<_> = thread::scope(|scope| {
+        let takers: Vec<_> = takers
+            .iter()
+            .cycle()
+            .take(THREADS)
+            .map(|taker| {
+                scope.spawn(|| {
+                    together.wait();
+                    taker(generator)
+                })
+            })
+            .collect();
+        takers.into_iter().map(|taker| taker.join().expect("no panic")).collect()
+    });
+    assert!(lists.iter().all(|uids| uids.is_sorted_by(|a, b| a < b)), "in order");
+    let mut all = lists.concat();
+    all.sort_unstable();
+    assert!(all.is_sorted_by(|a, b| a < b), "none twice");
+    for uid in &all {
+        let fields = generator.decode(*uid).expect("its own");
+        assert_eq!(fields.worker_id, 6);
+        assert!(fields.tick >= NOW);
+    }
+    for _ in 0..3 {
+        // Also when the padder has long heard of it.
+        assert_eq!(generator.next_uid(), Err(TakeError::TimeExhausted));
+        assert_eq!(generator.try_fill(&mut [Uid::default()]), Err(TakeError::TimeExhausted));
+        assert_eq!(generator.local().next_uid(), Err(TakeError::TimeExhausted));
+    }
+    all
+}
+
+/// The uids that no taker got, by what the ring says of its tickets. Those above its tail belonged
+/// to no uid: that is what takers draw who find the end.
+fn lost(ring: &RingStats) -> u64 {
+    ring.abandoned + ring.lapped - ring.cursor.saturating_sub(ring.tail)
+}
+
+/// All that remains stands in the ring: nobody can be lapped.
+#[test]
+fn whoever_waits_gets_every_uid_once() {
+    for _ in 0..ROUNDS * 10 {
+        let bits = Bits { time: 3, worker: 3, sequence: 8 };
+        let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
+        let clock = ManualClock::new(Timestamp::default());
+        let builder = CachedUidGenerator::builder().layout(layout).worker_id(6).clock(clock);
+        let generator = builder.build().expect("builds");
+        let lists: Vec<_> = thread::scope(|scope| {
+            let takers = [(); THREADS].map(|()| scope.spawn(|| one_by_one(&generator)));
+            takers.into_iter().map(|taker| taker.join().expect("no panic")).collect()
+        });
+        let mut all = lists.concat();
+        all.sort_unstable();
+        let every = (0..8).flat_map(|tick| {
+            (0..256).map(move |sequence| layout.compose(tick, 6, sequence).expect("in range"))
+        });
+        assert!(all.into_iter().eq(every), "{:?}", generator.stats().ring);
+        assert_eq!(generator.next_uid(), Err(TakeError::TimeExhausted));
+    }
+}
+
+/// Through hundreds of laps of a small ring, which dries again and again. Who waits keeps its
+/// ticket; only a taker that the system suspends for a whole lap in the middle of a take loses its
+/// uid, which is counted.
+#[test]
+fn whoever_waits_loses_nothing_by_waiting() {
+    for _ in 0..ROUNDS {
+        let generator = generator(TakePolicy::Wait);
+        let all = take_all(&generator, &[one_by_one]);
+        let ring = generator.stats().ring;
+        let beyond_the_end = ring.cursor.saturating_sub(ring.tail);
+        assert_eq!(ring.abandoned, beyond_the_end, "{ring:?}");
+        assert_eq!(all.len() as u64 + ring.lapped, REMAINING, "{ring:?}");
+    }
+}
+
+#[test]
+fn fills_and_local_takers_that_wait_get_every_uid_once() {
+    let mixes: [&[Taker]; 3] = [&[by_fill], &[by_local], &[by_fill, by_local]];
+    for takers in mixes {
+        for _ in 0..ROUNDS {
+            let generator = generator(TakePolicy::Wait);
+            let all = take_all(&generator, takers);
+            assert_eq!(all.len() as u64, REMAINING, "{:?}", generator.stats().ring);
+        }
+    }
+}
+
+#[test]
+fn with_reject_what_is_not_issued_is_counted() {
+    let mixes: [&[Taker]; 4] =
+        [&[one_by_one], &[by_fill], &[by_local], &[one_by_one, by_fill, by_local]];
+    for takers in mixes {
+        for _ in 0..ROUNDS {
+            let generator = generator(TakePolicy::Reject);
+            let issued = take_all(&generator, takers).len() as u64;
+            let stats = generator.stats();
+            assert_eq!(issued + lost(&stats.ring), REMAINING, "{stats:?}");
+            assert_eq!((stats.taken, stats.ring.discarded), (issued, 0), "{stats:?}");
+        }
+    }
+}
+
+/// One after another, so that it is known what each of them has leased.
+#[test]
+fn what_dropped_local_takers_had_left_is_missing_and_nothing_else() {
+    let generator = generator(TakePolicy::Wait);
+    let (mut issued, mut dropped) = (0, 0);
+    for number in (0..).step_by(7) {
+        let (wanted, before) = (1 + number % 100, issued);
+        let uids = generator.local().take(wanted).map_while(Result::ok);
+        let last = uids.inspect(|_| issued += 1).last();
+        // A run is a tick here, of 64 uids.
+        dropped += last.map_or(0, |uid| 63 - generator.decode(uid).expect("its own").sequence);
+        if issued - before < wanted as u64 {
+            break;
+        }
+    }
+    let ring = generator.stats().ring;
+    assert!(dropped > 0);
+    assert_eq!(issued + dropped + lost(&ring), REMAINING, "{ring:?}");
+    assert_eq!(generator.stats().taken, issued + dropped);
+}
