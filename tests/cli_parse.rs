@@ -224,3 +224,58 @@ fn reported(run: &Run, what: &str) -> Vec<usize> {
     let lines = run.stderr.lines();
     lines.map(|line| number(line).unwrap_or_else(|| panic!("a report: {line}"))).collect()
 }
+
+#[test]
+fn presets_name_layouts_and_flags_change_them() {
+    let home = Home::new();
+    let line =
+        home.stdout("parse --preset snowflake --epoch 2020-07-31T16:00:00Z 3125927076831231");
+    let fields: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!((&fields["datacenter_id"], &fields["worker_id"]), (&1.into(), &1.into()));
+    assert_eq!(
+        (&fields["sequence"], &fields["uid_str"]),
+        (&4_095.into(), &"3125927076831231".into())
+    );
+    assert_eq!(fields["timestamp"], "2020-08-09T07:01:19.092Z");
+    let line = home.stdout("parse --preset leaf --epoch 2020-07-31T16:00:00Z 3125927076831231");
+    let fields: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!(
+        (&fields["datacenter_id"], &fields["worker_id"]),
+        (&serde_json::Value::Null, &33.into())
+    );
+    let by_name = home.stdout("parse --preset uid 240518193154");
+    assert_eq!(by_name, home.stdout("parse --layout 28/22/13 240518193154"));
+    assert_eq!(home.run("parse --preset nothing 1").status, Some(2));
+}
+
+#[test]
+fn snowflakes_are_generated_with_their_two_fields() {
+    let home = Home::new();
+    let words =
+        "generate --generator snowflake --datacenter-id 31 --worker-id 30 -n 5000 --format json";
+    let run = home.run(words);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let mut last = String::new();
+    for line in run.stdout.lines() {
+        let fields: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!((&fields["datacenter_id"], &fields["worker_id"]), (&31.into(), &30.into()));
+        let uid = fields["uid_str"].as_str().expect("text").to_owned();
+        assert!(last < uid, "{last} {uid}");
+        last = uid;
+    }
+    let leaf = home.run("generate --generator leaf-snowflake --worker-id 1023 --format json");
+    let fields: serde_json::Value = serde_json::from_str(&leaf.stdout).expect("JSON");
+    assert_eq!(fields["worker_id"], 1_023);
+    assert!(fields["sequence"].as_u64().is_some_and(|sequence| sequence < 100));
+    for words in [
+        "generate --generator snowflake --datacenter-id 32 --worker-id 1",
+        "generate --generator snowflake --datacenter-id 1 --worker-id 32",
+        "generate --generator snowflake --datacenter-id 1",
+        "generate --generator leaf-snowflake --worker-id 1024",
+        "generate --datacenter-id 1 --worker-id 1",
+        "generate --generator snowflake --worker-id 1 --max-borrow 1",
+    ] {
+        let run = home.run(words);
+        assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{words}");
+    }
+}

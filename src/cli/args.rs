@@ -39,25 +39,65 @@ pub enum Command {
     },
 }
 
-/// How uids are made up.
+/// How uids are made up: a preset, of which the other flags change parts.
 #[derive(Args)]
 pub struct LayoutArgs {
-    /// Bits of the time, worker and sequence fields, at most 63 together
-    #[arg(long, value_name = "T/W/S", default_value_t = Layout::UID_GENERATOR.bits())]
-    layout: Bits,
+    /// A layout by name; uid if not given, or the one of the generator
+    #[arg(long, value_enum)]
+    preset: Option<Preset>,
 
-    /// The unit of the time field
-    #[arg(long, value_name = "s|ms", default_value = "s", value_parser = parse_tick)]
-    tick: Tick,
+    /// Bits of the time, worker and sequence fields, at most 63 together; the preset's if not given
+    #[arg(long, value_name = "T/W/S")]
+    layout: Option<Bits>,
 
-    /// The first instant of the time field: a date, or RFC 3339; UTC without an offset
-    #[arg(long, value_name = "TIME", default_value = "2026-01-01", allow_hyphen_values = true)]
-    epoch: Timestamp,
+    /// The unit of the time field; the preset's if not given
+    #[arg(long, value_name = "s|ms", value_parser = parse_tick)]
+    tick: Option<Tick>,
+
+    /// The first instant of the time field: a date, or RFC 3339; UTC without an offset; the
+    /// preset's if not given
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    epoch: Option<Timestamp>,
+}
+
+/// Layouts by name.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Preset {
+    /// 28/22/13 in seconds since 2026, after Baidu's UidGenerator
+    Uid,
+    /// 29/21/13 in seconds since 2026
+    UidLong,
+    /// 41/10/12 in milliseconds since 2010-11-04T01:42:54.657Z, the worker field parted into
+    /// datacenter and worker
+    Snowflake,
+    /// The same with one worker field
+    Leaf,
+    /// 31/10/12 in seconds since 2026: 53 bits
+    JavascriptSafe,
 }
 
 impl LayoutArgs {
     pub fn layout(&self) -> Result<Layout, Failure> {
-        Layout::new(self.layout, self.tick, self.epoch).map_err(Failure::usage)
+        self.layout_or(Preset::Uid)
+    }
+
+    /// The layout, of this preset if the flags name none.
+    pub fn layout_or(&self, preset: Preset) -> Result<Layout, Failure> {
+        let base = match self.preset.unwrap_or(preset) {
+            Preset::Uid => Layout::UID_GENERATOR,
+            Preset::UidLong => Layout::UID_GENERATOR_LONG,
+            Preset::Snowflake | Preset::Leaf => Layout::SNOWFLAKE,
+            Preset::JavascriptSafe => Layout::JAVASCRIPT_SAFE,
+        };
+        let bits = self.layout.unwrap_or(base.bits());
+        let tick = self.tick.unwrap_or(base.tick());
+        Layout::new(bits, tick, self.epoch.unwrap_or(base.epoch())).map_err(Failure::usage)
+    }
+
+    /// Whether the worker field has Twitter's two parts.
+    pub fn has_datacenters(&self, preset: Preset) -> bool {
+        self.preset.unwrap_or(preset) == Preset::Snowflake
+            && self.layout.is_none_or(|bits| bits.worker == Layout::SNOWFLAKE.bits().worker)
     }
 }
 
@@ -74,13 +114,29 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
     seconds.and_then(Result::ok).ok_or_else(|| "write seconds from 0, such as 2 or 0.5".into())
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Generator {
     /// From a ring that a thread keeps filled; borrows the future when callers are faster than
     /// the clock
     Cached,
     /// From the clock; waits for the next tick when one is used up
     Default,
+    /// From the clock, after Twitter's Snowflake, with its layout
+    Snowflake,
+    /// From the clock, after Meituan's Leaf: Snowflake's layout, the sequence of a millisecond starts
+    /// at random
+    LeafSnowflake,
+}
+
+impl Generator {
+    /// The layout that it has if the flags name none.
+    pub fn preset(self) -> Preset {
+        match self {
+            Self::Cached | Self::Default => Preset::Uid,
+            Self::Snowflake => Preset::Snowflake,
+            Self::LeafSnowflake => Preset::Leaf,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -160,6 +216,7 @@ Examples:
   uidring generate --sqlite /var/lib/shop/workers.db -n 1000000 > ids.txt
   uidring generate --mysql-url-file /run/secrets/mysql-url -n 10
   uidring generate --max-borrow 0 -n 100000
+  uidring generate --generator snowflake --datacenter-id 3 --worker-id 17
   uidring generate --worker-id 5 --start-after 240518193154")]
 pub struct GenerateArgs {
     /// How many uids
@@ -196,6 +253,11 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "N", conflicts_with_all = TABLES)]
     pub worker_id: Option<u64>,
 
+    /// The datacenter, 0 to 31, for --generator snowflake; --worker-id is then the worker in it, 0
+    /// to 31
+    #[arg(long, value_name = "D", requires = "worker_id")]
+    pub datacenter_id: Option<u64>,
+
     /// Go on above this uid, the greatest that was printed before with this worker id of your
     /// choice
     #[arg(long, value_name = "UID", conflicts_with_all = TABLES)]
@@ -215,7 +277,7 @@ pub struct GenerateArgs {
 Examples:
   uidring parse 240518193154
   uidring generate -n 3 --format base62 | uidring parse --format base62
-  uidring parse --layout 41/10/12 --tick ms --epoch 2010-11-04T01:42:54.657Z 3125927076831231")]
+  uidring parse --preset snowflake --epoch 2020-07-31T16:00:00Z 3125927076831231")]
 pub struct ParseArgs {
     #[command(flatten)]
     pub layout: LayoutArgs,

@@ -4,12 +4,14 @@ use std::io::{self, IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use uidring::{
-    CachedUidGenerator, Clock, DefaultUidGenerator, EnvWorkerId, FixedWorkerId, Layout,
-    SystemClock, Uid, UidGenerator, WorkerIdAssigner,
+    BaiduRules, CachedUidGenerator, Clock, ClockRules, ClockedUidGenerator, EnvWorkerId,
+    FixedWorkerId, Layout, LeafRules, SnowflakeNode, SystemClock, TwitterRules, Uid, UidGenerator,
+    WorkerIdAssigner,
 };
 
+use super::Failure;
 use super::args::{GenerateArgs, Generator};
-use super::{Failure, lines};
+use super::lines::{self, Fields};
 
 /// Uids that are taken and written at a time: 32 KiB of text, which stays in the first cache and
 /// leaves the reader of a pipe, whose buffer is 64 KiB, something to do meanwhile.
@@ -19,7 +21,7 @@ const PORTION: u64 = 1_600;
 const LONG_JOB: u64 = 20_000_000;
 
 pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
-    let layout = args.layout.layout()?;
+    let layout = args.layout.layout_or(args.generator.preset())?;
     check_usage(args, &layout)?;
     // A layout that cannot express the present time must not cost a worker id.
     layout.tick_at(SystemClock.now())?;
@@ -41,14 +43,22 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
             }
             print(&builder.build()?, args)
         }
-        Generator::Default => {
-            let mut builder = DefaultUidGenerator::builder().layout(layout).worker_id(worker_id);
-            if let Some(uid) = args.start_after {
-                builder = builder.start_after(uid);
-            }
-            print(&builder.build()?, args)
-        }
+        Generator::Default => print_clocked::<BaiduRules>(layout, worker_id, args),
+        Generator::Snowflake => print_clocked::<TwitterRules>(layout, worker_id, args),
+        Generator::LeafSnowflake => print_clocked::<LeafRules>(layout, worker_id, args),
     }
+}
+
+fn print_clocked<R: ClockRules>(
+    layout: Layout,
+    worker_id: u64,
+    args: &GenerateArgs,
+) -> Result<(), Failure> {
+    let mut builder = ClockedUidGenerator::<R>::builder().layout(layout).worker_id(worker_id);
+    if let Some(uid) = args.start_after {
+        builder = builder.start_after(uid);
+    }
+    print(&builder.build()?, args)
 }
 
 /// What is wrong with the flags is said before anything is done.
@@ -58,7 +68,7 @@ fn check_usage(args: &GenerateArgs, layout: &Layout) -> Result<(), Failure> {
             let power = args.boost_power.unwrap_or(3);
             CachedUidGenerator::ring_memory(layout, power).map_err(Failure::usage)?;
         }
-        Generator::Default => {
+        Generator::Default | Generator::Snowflake | Generator::LeafSnowflake => {
             let flag = match () {
                 () if args.boost_power.is_some() => Some("--boost-power"),
                 () if args.max_borrow.is_some() => Some("--max-borrow"),
@@ -80,15 +90,29 @@ fn check_usage(args: &GenerateArgs, layout: &Layout) -> Result<(), Failure> {
     if args.worker_id.is_some() || (EnvWorkerId::is_set() && args.table.is_unnamed()) {
         args.table.refuse_mysql_flags()?;
     }
-    if let Some(worker_id) = args.worker_id {
+    if args.datacenter_id.is_some() && !args.layout.has_datacenters(args.generator.preset()) {
+        return Err(Failure::usage("--datacenter-id is for --generator snowflake, or its preset"));
+    }
+    if let Some(worker_id) = fixed_worker_id(args)? {
         layout.check_worker_id(worker_id).map_err(Failure::usage)?;
     }
     Ok(())
 }
 
+/// The worker id of the flags, of which Twitter's form has two.
+fn fixed_worker_id(args: &GenerateArgs) -> Result<Option<u64>, Failure> {
+    match (args.datacenter_id, args.worker_id) {
+        (Some(datacenter), Some(worker)) => {
+            let node = SnowflakeNode::new(datacenter, worker).map_err(Failure::usage)?;
+            Ok(Some(node.as_worker_id()))
+        }
+        (_, worker_id) => Ok(worker_id),
+    }
+}
+
 /// The worker id: from a flag, else from the environment, else from the user's own file.
 fn assign(args: &GenerateArgs, layout: &Layout) -> Result<u64, Failure> {
-    let fixed = if let Some(worker_id) = args.worker_id {
+    let fixed = if let Some(worker_id) = fixed_worker_id(args)? {
         FixedWorkerId(worker_id).assign(layout)?
     } else if let Some(table) = args.table.named()? {
         return Ok(table.assign(layout)?);
@@ -113,13 +137,15 @@ fn print(generator: &dyn UidGenerator, args: &GenerateArgs) -> Result<(), Failur
     let progress = progress(args.count);
     let mut uids = vec![Uid::default(); args.count.min(PORTION) as usize];
     let mut text = Vec::with_capacity(uids.len() * 20);
+    let datacenters = args.layout.has_datacenters(args.generator.preset());
+    let mut fields = Fields::new(generator.layout(), datacenters);
     let mut left = args.count;
     while left > 0 {
         let portion = &mut uids[..left.min(PORTION) as usize];
         let filled = generator.fill(portion);
         let count = filled.map_or_else(|error| error.filled, |()| portion.len());
         text.clear();
-        lines::append(&mut text, &portion[..count], args.format, generator.layout())?;
+        lines::append(&mut text, &portion[..count], args.format, &mut fields)?;
         output.write_all(&text)?;
         filled?;
         left -= count as u64;

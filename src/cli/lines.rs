@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use serde_json::json;
-use uidring::{Layout, Timestamp, Uid};
+use uidring::{Layout, SnowflakeNode, Timestamp, Uid};
 
 use super::Failure;
 use super::args::OutputFormat;
@@ -16,7 +16,7 @@ pub fn append(
     text: &mut Vec<u8>,
     uids: &[Uid],
     format: OutputFormat,
-    layout: &Layout,
+    fields: &mut Fields<'_>,
 ) -> Result<(), Failure> {
     match format {
         OutputFormat::Dec => decimal(text, uids),
@@ -24,7 +24,6 @@ pub fn append(
         OutputFormat::Base62 => each(text, uids, |uid| *uid.base62().as_bytes()),
         OutputFormat::Base32 => each(text, uids, |uid| *uid.base32().as_bytes()),
         OutputFormat::Json => {
-            let mut fields = Fields::new(layout);
             for uid in uids {
                 fields.append(text, *uid)?;
             }
@@ -82,13 +81,15 @@ fn each<const N: usize>(text: &mut Vec<u8>, uids: &[Uid], form: impl Fn(Uid) -> 
 /// Prints uids with their fields as JSON. Many uids in a row have one time: its text is kept.
 pub struct Fields<'a> {
     layout: &'a Layout,
+    /// Whether the worker field is shown as Twitter's datacenter and worker.
+    datacenters: bool,
     time: (Timestamp, String),
 }
 
 impl<'a> Fields<'a> {
-    pub fn new(layout: &'a Layout) -> Self {
+    pub fn new(layout: &'a Layout, datacenters: bool) -> Self {
         let time = Timestamp::default();
-        Self { layout, time: (time, time.to_string()) }
+        Self { layout, datacenters, time: (time, time.to_string()) }
     }
 
     /// Appends a line; fails where the uid is not of the layout.
@@ -98,11 +99,14 @@ impl<'a> Fields<'a> {
             self.time = (fields.timestamp, fields.timestamp.to_string());
         }
         let number = json!((uid.get() <= JAVASCRIPT_MAX).then_some(uid.get()));
-        writeln!(
-            text,
-            r#"{{"uid":{number},"uid_str":"{uid}","timestamp":"{}","worker_id":{},"sequence":{}}}"#,
-            self.time.1, fields.worker_id, fields.sequence
-        )?;
+        write!(text, r#"{{"uid":{number},"uid_str":"{uid}","timestamp":"{}","#, self.time.1)?;
+        let mut worker_id = fields.worker_id;
+        if self.datacenters {
+            let node = SnowflakeNode::from_worker_id(worker_id)?;
+            write!(text, r#""datacenter_id":{},"#, node.datacenter_id())?;
+            worker_id = node.worker_id();
+        }
+        writeln!(text, r#""worker_id":{worker_id},"sequence":{}}}"#, fields.sequence)?;
         Ok(())
     }
 }

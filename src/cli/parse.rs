@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use uidring::{ParseUidError, Uid};
 
 use super::Failure;
-use super::args::{InputFormat, ParseArgs};
+use super::args::{InputFormat, ParseArgs, Preset};
 use super::lines::Fields;
 
 /// Longer lines are no uids, and are not kept in memory.
@@ -15,7 +15,7 @@ pub fn run(args: &ParseArgs) -> Result<(), Failure> {
     let layout = args.layout.layout()?;
     let mut parser = Parser {
         format: args.format,
-        fields: Fields::new(&layout),
+        fields: Fields::new(&layout, args.layout.has_datacenters(Preset::Uid)),
         output: BufWriter::with_capacity(1 << 16, io::stdout().lock()),
         line: Vec::new(),
         wrong: false,
