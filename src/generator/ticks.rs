@@ -63,6 +63,10 @@ pub(super) struct TickRuns<C> {
     next: Position,
     /// The last tick that may be borrowed, by the clock's last reading.
     horizon: u64,
+    /// The first number that is not stale, likewise.
+    oldest: u64,
+    /// The clock's last reading; none before the first padding.
+    read: Option<Timestamp>,
     now: Timestamp,
     forecast: Forecast,
     front: Arc<Front>,
@@ -80,7 +84,8 @@ impl<C: Clock> TickRuns<C> {
         bounds: Bounds,
     ) -> Self {
         let now = clock.now();
-        let front = Arc::default();
+        let front = Arc::<Front>::default();
+        front.tick.store(start.tick, Ordering::Relaxed);
         let mut runs = Self {
             layout,
             worker_id,
@@ -89,6 +94,8 @@ impl<C: Clock> TickRuns<C> {
             bounds,
             next: start,
             horizon: 0,
+            oldest: 0,
+            read: None,
             now,
             forecast: Forecast::new(layout, now, layout.time_of(start.tick)),
             front,
@@ -106,12 +113,15 @@ impl<C: Clock> TickRuns<C> {
 
     /// The end of a tick is the beginning of the next one.
     fn go_to(&mut self, place: Position) {
+        let before = self.next.tick;
         self.next = if place.sequence <= self.layout.max_sequence() {
             place
         } else {
             Position { tick: place.tick + 1, sequence: 0 }
         };
-        self.front.tick.store(self.next.tick, Ordering::Relaxed);
+        if self.next.tick != before {
+            self.front.tick.store(self.next.tick, Ordering::Relaxed);
+        }
     }
 
     /// The tick at a time, or the nearest one that there is.
@@ -151,7 +161,12 @@ impl<C: Clock> TickRuns<C> {
 
 impl<C: Clock + 'static> RunSource for TickRuns<C> {
     fn begin(&mut self) -> u64 {
-        self.now = self.clock.now();
+        let now = self.clock.now();
+        // Takers that pad for themselves do so many times in a millisecond.
+        if self.read == Some(now) {
+            return self.oldest;
+        }
+        (self.read, self.now) = (Some(now), now);
         let present = match self.layout.tick_at(self.now) {
             Ok(tick) => tick,
             // No tick can express this time: it is over, even if some ticks were left.
@@ -172,7 +187,8 @@ impl<C: Clock + 'static> RunSource for TickRuns<C> {
         let life = self.forecast.remaining(self.now, self.layout.time_of(self.next.tick));
         let life = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
         self.front.life.store(life, Ordering::Relaxed);
-        self.layout.first_number(self.oldest_tick())
+        self.oldest = self.layout.first_number(self.oldest_tick());
+        self.oldest
     }
 
     fn next_run(&mut self) -> NextRun {
