@@ -1,0 +1,110 @@
+//! What a generator tells through `tracing`: once, not at every turn.
+#![cfg(feature = "cli")]
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tracing_subscriber::fmt::MakeWriter;
+use uidring::{
+    Bits, CachedUidGenerator, Layout, ManualClock, TakeError, TakePolicy, Tick, Timestamp,
+    UidGenerator,
+};
+
+/// Keeps what is logged by any thread.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn lines(&self, word: &str) -> usize {
+        let text = self.0.lock().expect("no panic");
+        String::from_utf8_lossy(&text).lines().filter(|line| line.contains(word)).count()
+    }
+
+    fn wait_for(&self, word: &str) {
+        let end = Instant::now() + Duration::from_secs(10);
+        while self.lines(word) == 0 {
+            assert!(Instant::now() < end, "never logged: {word}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("no panic").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+/// One test, since the log is the process's.
+#[test]
+fn events_are_told_once() {
+    let log = Log::default();
+    tracing_subscriber::fmt()
+        .with_max_level(tracing_subscriber::filter::LevelFilter::DEBUG)
+        .with_writer(log.clone())
+        .with_ansi(false)
+        .init();
+    let bits = Bits { time: 26, worker: 5, sequence: 4 };
+    let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
+    // 31 days and a bit are left, and with them less than a year.
+    let month = 31 * 86_400;
+    let clock = ManualClock::new(layout.time_of((1 << 26) - month - 600));
+    let generator = CachedUidGenerator::builder()
+        .layout(layout)
+        .worker_id(3)
+        .max_borrow(Duration::ZERO)
+        .take_policy(TakePolicy::Reject)
+        .refresh(Duration::from_millis(1))
+        .clock(clock.clone())
+        .build()
+        .expect("possible");
+    assert_eq!(log.lines("generator started"), 1);
+    assert_eq!(log.lines("the layout ends on"), 1, "the builder says that it is not long");
+
+    let taken = generator.uids().take_while(Result::is_ok).count();
+    assert_eq!(taken, 16, "a second's");
+    for _ in 0..1_000 {
+        assert!(matches!(generator.next_uid(), Err(TakeError::BorrowLimit { .. })));
+        thread::sleep(Duration::from_micros(20));
+    }
+    log.wait_for("the limit of borrowing is reached");
+    for _ in 0..5 {
+        clock.advance(Duration::from_secs(60));
+        // The padder has looked when the second's uids are there.
+        while generator.next_uid().is_err() {
+            thread::yield_now();
+        }
+    }
+    log.wait_for("stale uids discarded");
+    for (word, times) in [
+        ("the limit of borrowing is reached", 1),
+        ("stale uids discarded", 1),
+        ("generator started", 1),
+        ("less than a month", 0),
+    ] {
+        assert_eq!(log.lines(word), times, "{word}");
+    }
+
+    clock.advance(Duration::from_secs(86_400 + 600));
+    log.wait_for("less than a month of uids is left");
+    clock.advance(Duration::from_secs(25 * 86_400));
+    log.wait_for("less than a week of uids is left");
+    clock.advance(Duration::from_secs(9 * 86_400 / 2));
+    log.wait_for("less than a day of uids is left");
+    assert_eq!(log.lines("of uids is left"), 3, "each once");
+}
