@@ -379,6 +379,27 @@ mod tests {
     }
 
     #[test]
+    fn a_kept_ticket_gets_its_number_unless_that_is_stale() {
+        let (mut producer, ring) = RingBuffer::new(RingOptions::new(3, 1)).expect("possible");
+        let mut kept = None;
+        assert_eq!(ring.try_take_keeping(&mut kept), Err(TakeError::Empty));
+        assert!(kept.is_some());
+        producer.put(10).expect("room");
+        assert_eq!(ring.try_take_keeping(&mut kept), Ok(10));
+        assert_eq!((kept, ring.try_take()), (None, Ok(11)));
+
+        let mut late = None;
+        assert_eq!(ring.try_take_keeping(&mut late), Err(TakeError::Empty));
+        producer.put(20).expect("room");
+        producer.put(30).expect("room");
+        ring.set_oldest(30);
+        assert_eq!(producer.discard_below(30), 1);
+        assert_eq!(ring.try_take_keeping(&mut late), Ok(30));
+        let stats = ring.stats();
+        assert_eq!((stats.taken(), stats.discarded, stats.abandoned), (3, 2, 0), "{stats:?}");
+    }
+
+    #[test]
     fn what_is_discarded_is_not_taken() {
         let (mut producer, ring) = RingBuffer::new(RingOptions::new(3, 1)).expect("possible");
         producer.put(10).expect("room");

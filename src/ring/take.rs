@@ -146,11 +146,16 @@ impl RingBuffer {
                 if tickets.is_last(ticket) {
                     self.announce(run + 1);
                 }
-                return Ok(number);
+                if self.is_fresh(number) {
+                    return Ok(number);
+                }
+                // Whoever kept the ticket came back too late for it.
+                self.counters.discarded.fetch_add(1, Ordering::Relaxed);
+            } else {
+                // Lapped: the producer has seen a cursor above this ticket, so that nobody misses
+                // its announcement.
+                self.counters.lapped.fetch_add(1, Ordering::Relaxed);
             }
-            // Lapped: the producer has seen a cursor above this ticket, so that nobody misses
-            // its announcement.
-            self.counters.lapped.fetch_add(1, Ordering::Relaxed);
             match self.draw(tickets) {
                 (_, Some(number)) => return Ok(number),
                 (drawn, None) => ticket = drawn,
