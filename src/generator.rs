@@ -78,9 +78,6 @@ pub trait UidGenerator: Send + Sync {
         error: TakeError,
         again: &mut dyn FnMut() -> Result<(), TakeError>,
     ) -> Result<(), TakeError> {
-        if !error.may_pass() {
-            return Err(error);
-        }
         self.take_policy().after_empty(error, again, |timeout| self.wait(timeout))
     }
 

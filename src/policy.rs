@@ -72,8 +72,9 @@ impl TakePolicy {
         Self::Handler(TakeHandler(Arc::new(handler)))
     }
 
-    /// Goes on after a first try that failed in a way that may pass: tries again under the policy, and lets
-    /// `park` sleep between tries until something may be ready or its timeout is over.
+    /// Goes on after a first try that failed: after an error that may pass, tries again under the
+    /// policy, and lets `park` sleep between tries until something may be ready or its timeout is
+    /// over. Any other error is returned as it is.
     #[cold]
     pub(crate) fn after_empty<T>(
         &self,
@@ -82,6 +83,7 @@ impl TakePolicy {
         mut park: impl FnMut(Option<Duration>),
     ) -> Result<T, TakeError> {
         let timeout = match self {
+            _ if !first.may_pass() => return Err(first),
             Self::Reject => return Err(first),
             Self::Handler(handler) => return handler.decide(first, try_take),
             Self::WaitFor(timeout) => Some(*timeout),

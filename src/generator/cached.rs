@@ -224,9 +224,6 @@ impl UidGenerator for CachedUidGenerator {
         error: TakeError,
         again: &mut dyn FnMut() -> Result<(), TakeError>,
     ) -> Result<(), TakeError> {
-        if !error.may_pass() {
-            return Err(error);
-        }
         let mut waited = false;
         let done = self.take_policy.after_empty(error, again, |timeout| {
             waited = true;

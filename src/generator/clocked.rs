@@ -303,9 +303,6 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
             }
             _ => error,
         };
-        if !error.may_pass() {
-            return Err(error);
-        }
         self.take_policy.after_empty(error, again, |timeout| self.wait(timeout))
     }
 

@@ -65,8 +65,7 @@ pub(super) struct TickRuns<C> {
     horizon: u64,
     /// The first number that is not stale, likewise.
     oldest: u64,
-    /// The clock's last reading; none before the first padding.
-    read: Option<Timestamp>,
+    /// The clock's last reading.
     now: Timestamp,
     forecast: Forecast,
     front: Arc<Front>,
@@ -95,7 +94,6 @@ impl<C: Clock> TickRuns<C> {
             next: start,
             horizon: 0,
             oldest: 0,
-            read: None,
             now,
             forecast: Forecast::new(layout, now, layout.time_of(start.tick)),
             front,
@@ -104,6 +102,7 @@ impl<C: Clock> TickRuns<C> {
             tick: start.tick,
             sequence: start.sequence.next_multiple_of(run_length),
         });
+        runs.look(now);
         runs
     }
 
@@ -146,27 +145,9 @@ impl<C: Clock> TickRuns<C> {
         }
     }
 
-    /// How long until the next tick may be borrowed.
-    fn too_early(&self) -> Option<Duration> {
-        if self.next.tick <= self.horizon {
-            return None;
-        }
-        let limit = self.bounds.max_borrow?;
-        let lead = self.layout.time_of(self.next.tick).saturating_since(self.now);
-        self.front.lead.store(lead.as_millis() as u64, Ordering::Relaxed);
-        // A clock may jump: the padder looks at least as often as it refreshes.
-        Some(lead.saturating_sub(limit).min(self.bounds.refresh))
-    }
-}
-
-impl<C: Clock + 'static> RunSource for TickRuns<C> {
-    fn begin(&mut self) -> u64 {
-        let now = self.clock.now();
-        // Takers that pad for themselves do so many times in a millisecond.
-        if self.read == Some(now) {
-            return self.oldest;
-        }
-        (self.read, self.now) = (Some(now), now);
+    /// Works out what follows from the time.
+    fn look(&mut self, now: Timestamp) {
+        self.now = now;
         let present = match self.layout.tick_at(self.now) {
             Ok(tick) => tick,
             // No tick can express this time: it is over, even if some ticks were left.
@@ -188,6 +169,28 @@ impl<C: Clock + 'static> RunSource for TickRuns<C> {
         let life = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
         self.front.life.store(life, Ordering::Relaxed);
         self.oldest = self.layout.first_number(self.oldest_tick());
+    }
+
+    /// How long until the next tick may be borrowed.
+    fn too_early(&self) -> Option<Duration> {
+        if self.next.tick <= self.horizon {
+            return None;
+        }
+        let limit = self.bounds.max_borrow?;
+        let lead = self.layout.time_of(self.next.tick).saturating_since(self.now);
+        self.front.lead.store(lead.as_millis() as u64, Ordering::Relaxed);
+        // A clock may jump: the padder looks at least as often as it refreshes.
+        Some(lead.saturating_sub(limit).min(self.bounds.refresh))
+    }
+}
+
+impl<C: Clock + 'static> RunSource for TickRuns<C> {
+    fn begin(&mut self) -> u64 {
+        let now = self.clock.now();
+        // Takers that pad for themselves do so many times in a millisecond.
+        if now != self.now {
+            self.look(now);
+        }
         self.oldest
     }
 

@@ -73,7 +73,7 @@ impl RingBuffer {
     }
 
     /// Sleeps until something may have been published, the ring is closed, or `timeout` is over.
-    /// No ticket is held meanwhile: a taker that gives up waiting costs no number.
+    /// It draws no ticket: waiting as such costs no number.
     pub fn wait(&self, timeout: Option<Duration>) {
         // A child must not touch the event: at the fork another thread may have held its lock.
         if !self.is_forked() {
