@@ -4,49 +4,16 @@
 
 #[path = "support/mariadb.rs"]
 mod mariadb;
+#[path = "support/program.rs"]
+mod program;
 mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::Command;
-use std::sync::Arc;
 
-use mariadb::{Database, MariaDb};
+use mariadb::MariaDb;
+use program::{command, database, failure, ids, worker_of};
 use support::{Home, Run};
-use uidring::{Layout, Uid};
-
-/// A database with a table.
-fn database(server: &Arc<MariaDb>) -> Database {
-    let database = server.database();
-    let run = Run::of(Home::new().command("worker init").env("UIDRING_MYSQL_URL", database.url()));
-    assert_eq!(run.status, Some(0), "{run:?}");
-    database
-}
-
-/// `uidring` with these words, on the database at this URL.
-fn command(home: &Home, words: &str, url: &str) -> Command {
-    let mut command = home.command(words);
-    command.env("UIDRING_MYSQL_URL", url);
-    command
-}
-
-fn ids(database: &Database) -> BTreeSet<u64> {
-    database.query("SELECT ID FROM WORKER_NODE").into_iter().collect()
-}
-
-fn worker_of(uid: Uid) -> u64 {
-    Layout::UID_GENERATOR.decode(uid).expect("of this layout").worker_id
-}
-
-/// A run that must fail with status 1, no uid, and nothing of the password anywhere.
-fn failure(command: &mut Command) -> String {
-    let run = Run::of(command);
-    assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
-    for secret in ["p@ss", "%40", "w:rd", "mysql://u", "s3cret"] {
-        assert!(!run.stderr.contains(secret), "{secret}: {}", run.stderr);
-    }
-    run.stderr
-}
 
 #[test]
 fn urls_come_from_flag_file_or_environment_and_are_not_shown() {

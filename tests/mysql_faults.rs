@@ -6,6 +6,8 @@
 mod certificates;
 #[path = "support/mariadb.rs"]
 mod mariadb;
+#[path = "support/program.rs"]
+mod program;
 #[path = "support/proxy.rs"]
 mod proxy;
 mod support;
@@ -21,36 +23,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use certificates::Authority;
-use mariadb::{Database, MariaDb};
+use mariadb::MariaDb;
+use program::{command, database, failure, ids, worker_of};
 use proxy::{Proxy, Verdict};
 use support::{Home, Run};
-use uidring::{Layout, Uid};
+use uidring::Uid;
 
 /// What the statement that takes a worker id begins with.
 const INSERT: &str = "INSERT INTO WORKER_NODE";
-
-/// A database with a table.
-fn database(server: &Arc<MariaDb>) -> Database {
-    let database = server.database();
-    let run = Run::of(Home::new().command("worker init").env("UIDRING_MYSQL_URL", database.url()));
-    assert_eq!(run.status, Some(0), "{run:?}");
-    database
-}
-
-/// `uidring` with these words, on the database at this URL.
-fn command(home: &Home, words: &str, url: &str) -> Command {
-    let mut command = home.command(words);
-    command.env("UIDRING_MYSQL_URL", url);
-    command
-}
-
-fn ids(database: &Database) -> BTreeSet<u64> {
-    database.query("SELECT ID FROM WORKER_NODE").into_iter().collect()
-}
-
-fn worker_of(uid: Uid) -> u64 {
-    Layout::UID_GENERATOR.decode(uid).expect("of this layout").worker_id
-}
 
 /// The uids of the whole lines; of a line that the process could not finish nobody knows.
 fn whole_lines(output: &str) -> Vec<Uid> {
@@ -246,16 +226,6 @@ fn a_server_that_dies_later_is_not_missed() {
     assert!(child.wait().expect("ends").success());
     let lines = some.iter().chain(&rest).filter(|&&byte| byte == b'\n').count();
     assert_eq!(lines, 20_000_000);
-}
-
-/// A run that must fail with status 1, no uid, and nothing of the password anywhere.
-fn failure(command: &mut Command) -> String {
-    let run = Run::of(command);
-    assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
-    for secret in ["p@ss", "%40", "w:rd", "mysql://u", "s3cret"] {
-        assert!(!run.stderr.contains(secret), "{secret}: {}", run.stderr);
-    }
-    run.stderr
 }
 
 #[test]
