@@ -4,11 +4,13 @@
 //! It knows numbers, not uids or clocks. The protocol is told in `docs/ring-buffer.md`.
 
 mod fill;
+mod freshness;
 mod producer;
 mod slot;
 mod take;
 mod tickets;
 
+pub(crate) use self::freshness::{Age, Freshness};
 pub use self::producer::{Producer, PutError};
 pub use self::take::Ticket;
 
@@ -141,10 +143,9 @@ pub struct RingBuffer {
 /// What never changes.
 #[derive(Debug)]
 struct Shape {
-    /// The slots. The word of these pages is the freshness: `!n` for the least number `n` that may
-    /// still be handed out by who took it earlier; so that 0, which a forked child finds, allows
-    /// for none.
     slots: Pages,
+    /// How old a number may be.
+    freshness: Freshness,
     run_bits: u32,
     /// Runs in the ring below which takers wake the producer.
     threshold: u64,
@@ -212,8 +213,7 @@ impl RingBuffer {
         let run_count = 1_u64 << (options.capacity_bits - options.run_bits);
         let slots = Pages::new(run_count as usize)
             .ok_or_else(|| Error::OutOfMemory { bytes: options.memory() })?;
-        // Relaxed: whoever the ring is handed to gets this with it.
-        slots.word().store(u64::MAX, Ordering::Relaxed);
+        let freshness = Freshness::new(slots.clone());
         let threshold = match options.put_policy {
             // Who waits for room wants to hear of every run that is gone.
             PutPolicy::Wait => run_count,
@@ -225,6 +225,7 @@ impl RingBuffer {
             dry: CachePadded::new(AtomicU64::new(0)),
             shape: CachePadded::new(Shape {
                 slots,
+                freshness,
                 run_bits: options.run_bits,
                 threshold,
                 put_policy: options.put_policy,
@@ -303,21 +304,9 @@ impl RingBuffer {
         self.shape.slots.are_wiped()
     }
 
-    /// Leased numbers below this one are not to be handed out any more: u64::MAX allows for none.
-    pub(crate) fn set_oldest(&self, number: u64) {
-        let word = self.shape.slots.word();
-        // Written only when it changes: it lies in the caches of all who read it.
-        if word.load(Ordering::Relaxed) != !number {
-            word.store(!number, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether a number that was leased earlier may still be handed out. It costs the load of a
-    /// word that seldom changes.
-    #[inline]
-    pub(crate) fn is_fresh(&self, number: u64) -> bool {
-        // Relaxed: it is about time, and there is no order between clocks and caches.
-        !number <= self.shape.slots.word().load(Ordering::Relaxed)
+    /// How old a number may be that was taken earlier.
+    pub(crate) fn freshness(&self) -> &Freshness {
+        &self.shape.freshness
     }
 
     /// The number that the next take would get, were there no others.
@@ -392,7 +381,7 @@ mod tests {
         assert_eq!(ring.try_take_keeping(&mut late), Err(TakeError::Empty));
         producer.put(20).expect("room");
         producer.put(30).expect("room");
-        ring.set_oldest(30);
+        ring.freshness().set_oldest(30);
         assert_eq!(producer.discard_below(30), 1);
         assert_eq!(ring.try_take_keeping(&mut late), Ok(30));
         let stats = ring.stats();

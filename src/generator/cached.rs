@@ -14,7 +14,7 @@ use crate::error::{Error, TakeError};
 use crate::layout::Layout;
 use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions, Padding};
 use crate::policy::{PutPolicy, TakePolicy};
-use crate::ring::{MAX_CAPACITY_BITS, RingBuffer, RingOptions, RingStats, Ticket};
+use crate::ring::{Freshness, MAX_CAPACITY_BITS, RingBuffer, RingOptions, RingStats, Ticket};
 use crate::sync::{AtomicU64, Ordering};
 use crate::uid::Uid;
 
@@ -44,6 +44,8 @@ use crate::uid::Uid;
 pub struct CachedUidGenerator {
     // The ring first: it is what a take needs.
     ring: Arc<RingBuffer>,
+    /// The ring's, close at hand for takers that count for themselves.
+    freshness: Freshness,
     take_policy: TakePolicy,
     layout: Layout,
     worker_id: u64,
@@ -106,9 +108,10 @@ impl CachedUidGenerator {
         Ok(lease)
     }
 
-    /// The ring, for takers that lease of it.
-    pub(super) fn ring(&self) -> &Arc<RingBuffer> {
-        &self.ring
+    /// How old a uid may be that was leased.
+    #[inline]
+    pub(super) fn freshness(&self) -> &Freshness {
+        &self.freshness
     }
 
     /// After many uids were taken at once. Who takes so fast is served soonest by padding a little
@@ -479,6 +482,7 @@ impl CachedBuilder {
             "generator started"
         );
         Ok(CachedUidGenerator {
+            freshness: ring.freshness().clone(),
             ring,
             take_policy: self.take_policy,
             layout,

@@ -4,11 +4,10 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
-use std::sync::Arc;
 
 use super::{CachedUidGenerator, UidGenerator};
 use crate::error::TakeError;
-use crate::ring::RingBuffer;
+use crate::ring::Age;
 use crate::uid::Uid;
 
 /// Takes whole runs of uids from a [`CachedUidGenerator`] and hands them out one by one, at the
@@ -36,8 +35,8 @@ use crate::uid::Uid;
 pub struct LocalGenerator<G> {
     /// The numbers that are left of the run.
     run: Range<u64>,
-    /// The generator's, which says how old a number may be.
-    ring: Arc<RingBuffer>,
+    /// The age of the run: its numbers are of one tick.
+    age: Age,
     generator: G,
     /// Not `Sync`: sharing it could only be a mistake.
     one_thread: PhantomData<Cell<()>>,
@@ -54,8 +53,7 @@ impl<G: Deref<Target = CachedUidGenerator>> LocalGenerator<G> {
     /// A taker of one's own from any reference to a generator: `&`, or `Arc` for one that has to
     /// be stored.
     pub fn new(generator: G) -> Self {
-        let ring = Arc::clone(generator.ring());
-        Self { run: 0..0, ring, generator, one_thread: PhantomData }
+        Self { run: 0..0, age: Age::of(0), generator, one_thread: PhantomData }
     }
 
     /// The next uid; when nothing is ready, the generator's take policy decides.
@@ -66,41 +64,37 @@ impl<G: Deref<Target = CachedUidGenerator>> LocalGenerator<G> {
     #[inline]
     pub fn next_uid(&mut self) -> Result<Uid, TakeError> {
         // The look at the ring's freshness is a load of a word that seldom changes.
-        if self.run.start < self.run.end && self.ring.is_fresh(self.run.start) {
-            let number = self.run.start;
-            self.run.start += 1;
-            return Ok(Uid::from_layout(number));
+        if self.run.start >= self.run.end || !self.generator.freshness().covers(self.age) {
+            // What is left of a run that has become stale is issued to nobody.
+            self.run = next_run(&self.generator)?;
+            self.age = Age::of(self.run.start);
         }
-        self.take_run()
+        let number = self.run.start;
+        self.run.start += 1;
+        Ok(Uid::from_layout(number))
     }
 
     /// The generator that the runs come from.
     pub fn generator(&self) -> &CachedUidGenerator {
         &self.generator
     }
+}
 
-    /// The first uid of a new run.
-    #[cold]
-    fn take_run(&mut self) -> Result<Uid, TakeError> {
-        let generator = &*self.generator;
-        // What is left of a run that has become stale is issued to nobody.
-        self.run = 0..0;
-        let mut run = match generator.try_lease() {
-            Ok(lease) => lease,
-            Err(error) => {
-                let mut lease = 0..0;
-                generator.follow_policy(error, &mut || {
-                    lease = generator.try_lease()?;
-                    Ok(())
-                })?;
-                lease
-            }
-        };
-        // A lease is never empty.
-        let first = run.next().ok_or(TakeError::Empty)?;
-        self.run = run;
-        Ok(Uid::from_layout(first))
-    }
+/// A new run, of one number at least.
+///
+/// It is handed over by value, and the taker stays out of it: so the compiler may keep the taker's
+/// numbers in registers, and does, where a caller counts in a loop.
+#[cold]
+#[inline(never)]
+fn next_run(generator: &CachedUidGenerator) -> Result<Range<u64>, TakeError> {
+    generator.try_lease().or_else(|error| {
+        let mut lease = 0..0;
+        generator.follow_policy(error, &mut || {
+            lease = generator.try_lease()?;
+            Ok(())
+        })?;
+        Ok(lease)
+    })
 }
 
 /// Endless, but for errors: after one, the next call tries anew.

@@ -238,7 +238,7 @@ impl Work {
             self.panicked(ring);
             return;
         };
-        ring.set_oldest(oldest);
+        ring.freshness().set_oldest(oldest);
         let discarded = producer.discard_below(oldest);
         if discarded > 0 && self.events.stale.is_time() {
             tracing::debug!(discarded, "stale uids discarded");
@@ -255,7 +255,7 @@ impl Work {
         self.producer = None;
         // Now that nobody publishes: also what a producer left that was gone before.
         ring.discard_rest();
-        ring.set_oldest(u64::MAX);
+        ring.freshness().set_oldest(u64::MAX);
     }
 
     fn tell_of_drying(&mut self, ring: &RingBuffer) {

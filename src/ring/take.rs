@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::RingBuffer;
 use super::tickets::Tickets;
+use super::{Age, RingBuffer};
 use crate::error::TakeError;
 use crate::sync::Ordering;
 
@@ -146,7 +146,7 @@ impl RingBuffer {
                 if tickets.is_last(ticket) {
                     self.announce(run + 1);
                 }
-                if self.is_fresh(number) {
+                if self.freshness().covers(Age::of(number)) {
                     return Ok(number);
                 }
                 // Whoever kept the ticket came back too late for it.

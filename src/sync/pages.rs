@@ -19,7 +19,7 @@ mod imp {
     use std::ptr::{self, NonNull};
     use std::slice;
     use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
-    use std::sync::{Once, OnceLock};
+    use std::sync::{Arc, Once, OnceLock};
 
     use super::Line;
     use crate::sync::{AtomicU64, Ordering};
@@ -29,20 +29,37 @@ mod imp {
     /// After a fork the child finds all of it zero, so that what the parent's memory says is not
     /// said twice. Linux does that by itself (`MADV_WIPEONFORK`, from 4.14 on); elsewhere a handler
     /// of fork does it before the child's code goes on.
-    #[derive(Debug)]
+    ///
+    /// A clone is the same memory. Each knows by itself where it lies, so that a look at it does
+    /// not go by way of what they share.
+    #[derive(Clone, Debug)]
     pub(crate) struct Pages {
         /// The head; `count` lines follow it.
         head: NonNull<Line>,
         count: usize,
-        /// Where the handler of fork finds them, if the kernel does not wipe them.
-        entry: Option<&'static Entry>,
+        /// Keeps the memory.
+        _mapping: Arc<Mapping>,
     }
 
-    // SAFETY: the memory belongs to `Pages` alone, which hands out shared references only, to
-    // atomics; nothing in it is bound to a thread.
+    // SAFETY: the memory belongs to the clones of `Pages` alone, which hand out shared references
+    // only, to atomics; nothing in it is bound to a thread.
     unsafe impl Send for Pages {}
     // SAFETY: as above.
     unsafe impl Sync for Pages {}
+
+    /// What the last of the clones gives back.
+    #[derive(Debug)]
+    struct Mapping {
+        memory: *mut c_void,
+        bytes: usize,
+        /// Where the handler of fork finds it, if the kernel does not wipe it.
+        entry: Option<&'static Entry>,
+    }
+
+    // SAFETY: whichever thread drops it may unmap the memory; there is nothing else to do with it.
+    unsafe impl Send for Mapping {}
+    // SAFETY: a shared `Mapping` can do nothing.
+    unsafe impl Sync for Mapping {}
 
     impl Pages {
         /// So many lines; `None` where there is no memory for them.
@@ -69,7 +86,8 @@ mod imp {
             }
             let head = NonNull::new(memory.cast::<Line>())?;
             let entry = if wiped(memory, bytes) { None } else { Some(Entry::enter(memory, bytes)) };
-            let pages = Self { head, count, entry };
+            let mapping = Arc::new(Mapping { memory, bytes, entry });
+            let pages = Self { head, count, _mapping: mapping };
             pages.head().0.store(ALIVE, Ordering::Relaxed);
             Some(pages)
         }
@@ -90,7 +108,7 @@ mod imp {
         /// The lines, all 0 at first and after a fork.
         #[inline]
         pub(crate) fn lines(&self) -> &[Line] {
-            // SAFETY: the mapping holds `count` lines behind the head and lives as long as `self`;
+            // SAFETY: the mapping holds `count` lines behind the head and `self` keeps it;
             // a mapping begins at a page, so they are aligned; zero bytes are a valid `Line`, and
             // its atomics allow for whatever others store meanwhile.
             unsafe { slice::from_raw_parts(self.head.as_ptr().add(1), self.count) }
@@ -106,14 +124,14 @@ mod imp {
     /// The mark of life.
     const ALIVE: u64 = 1;
 
-    impl Drop for Pages {
+    impl Drop for Mapping {
         fn drop(&mut self) {
             if let Some(entry) = self.entry {
                 entry.leave();
             }
-            let bytes = (self.count + 1) * size_of::<Line>();
-            // SAFETY: this is the mapping that `new` made, and no reference to it outlives `self`.
-            unsafe { libc::munmap(self.head.as_ptr().cast(), bytes) };
+            // SAFETY: this is the mapping that `Pages::new` made; every reference to it borrows
+            // one of the pages, of which none is left.
+            unsafe { libc::munmap(self.memory, self.bytes) };
         }
     }
 
@@ -273,14 +291,16 @@ mod imp {
 
 #[cfg(not(all(unix, not(uidring_loom))))]
 mod imp {
+    use std::sync::Arc;
+
     use super::Line;
     use crate::sync::AtomicU64;
 
     /// The same where there is no fork.
-    #[derive(Debug)]
+    #[derive(Clone, Debug)]
     pub(crate) struct Pages {
-        word: AtomicU64,
-        lines: Box<[Line]>,
+        word: Arc<AtomicU64>,
+        lines: Arc<[Line]>,
     }
 
     impl Pages {
@@ -288,7 +308,7 @@ mod imp {
             let mut lines = Vec::new();
             lines.try_reserve_exact(count).ok()?;
             lines.resize_with(count, Line::default);
-            Some(Self { word: AtomicU64::new(0), lines: lines.into_boxed_slice() })
+            Some(Self { word: Arc::new(AtomicU64::new(0)), lines: lines.into() })
         }
 
         #[inline]
