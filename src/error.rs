@@ -1,6 +1,9 @@
 //! The two errors: [`Error`] for everything that is set up, [`TakeError`] for the hot path.
 
-use std::fmt;
+mod take;
+
+pub use self::take::{FillError, TakeError};
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -284,100 +287,6 @@ pub enum Error {
     },
 }
 
-/// Why no uid was handed out.
-///
-/// It is small and `Copy`, and costs nothing as long as all goes well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum TakeError {
-    /// Nothing is ready now: the padder, or the clock, has to catch up first. Trying again later
-    /// is fine.
-    Empty,
-    /// Nothing was ready within the deadline of the take policy.
-    DeadlineExceeded,
-    /// The next tick is further ahead of the clock than the generator may borrow. Once the clock
-    /// has caught up, uids flow again.
-    BorrowLimit {
-        /// How far the next tick is ahead of the clock, in milliseconds; 49 days at the most.
-        lead_millis: u32,
-        /// How far it may be; likewise.
-        limit_millis: u32,
-    },
-    /// The layout's last uid has been issued. This is for good.
-    TimeExhausted,
-    /// The clock stands behind the last uid issued. Nothing was changed; once the clock has caught
-    /// up, uids flow again.
-    ClockBackwards {
-        /// By how many milliseconds, in whole ticks of the layout.
-        by_millis: u64,
-    },
-    /// The clock stands before the layout's epoch.
-    ClockBeforeEpoch,
-    /// This process is a forked child of the one that built the generator, whose uids would come
-    /// twice. This is for good; the parent is not affected.
-    Forked,
-    /// The generator, or the producer of its ring, is gone.
-    Closed,
-}
-
-impl TakeError {
-    /// Whether a later take may succeed without anybody doing anything, so that a take policy
-    /// decides what to do meanwhile.
-    pub(crate) fn may_pass(self) -> bool {
-        matches!(self, Self::Empty | Self::BorrowLimit { .. })
-    }
-}
-
-impl fmt::Display for TakeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("no uid is ready at this moment; try again, or use a waiting take policy"),
-            Self::DeadlineExceeded => f.write_str(
-                "no uid was ready within the take policy's deadline; allow more time, or give the layout more sequence bits",
-            ),
-            Self::BorrowLimit { lead_millis, limit_millis } => write!(
-                f,
-                "the next uid would be {:?} ahead of the clock, and may be {:?}; wait, or allow to \
-                 borrow more, or use a layout with more uids a second",
-                Duration::from_millis((*lead_millis).into()),
-                Duration::from_millis((*limit_millis).into())
-            ),
-            Self::TimeExhausted => f.write_str(
-                "the layout's time field is used up, for good; choose a later epoch or more time bits",
-            ),
-            Self::ClockBackwards { by_millis } => write!(
-                f,
-                "the clock moved backwards: it is {:?} behind the last uid issued; set it right or wait",
-                Duration::from_millis(*by_millis)
-            ),
-            Self::ClockBeforeEpoch => {
-                f.write_str("the clock stands before the layout's epoch; set it right")
-            }
-            Self::Forked => f.write_str(
-                "this process was forked from the generator's; build one after the fork, with a worker id of its own",
-            ),
-            Self::Closed => f.write_str("the generator is closed"),
-        }
-    }
-}
-
-impl std::error::Error for TakeError {}
-
-/// Why [`fill`](crate::UidGenerator::fill) stopped early.
-///
-/// The first [`filled`](Self::filled) uids of the slice are good and must not be thrown away
-/// unless the caller means to: they will not come again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("only {filled} uids were filled in: {error}")]
-#[non_exhaustive]
-pub struct FillError {
-    /// How many uids stand at the beginning of the slice.
-    pub filled: usize,
-    /// Why there are no more.
-    #[source]
-    pub error: TakeError,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -401,10 +310,5 @@ mod tests {
             assert!(text.starts_with(|c: char| c.is_lowercase()), "{text}");
             assert!(!text.ends_with('.'), "{text}");
         }
-    }
-
-    #[test]
-    fn a_take_fits_two_registers() {
-        assert!(size_of::<Result<u64, TakeError>>() <= 16);
     }
 }

@@ -42,4 +42,7 @@ pub use crate::timestamp::{ParseTimeError, Timestamp};
 #[cfg(feature = "serde")]
 pub use crate::uid::as_string;
 pub use crate::uid::{ParseUidError, Uid, UidRangeError, UidText};
-pub use crate::worker::{EnvWorkerId, FixedWorkerId, NodeIdentity, NodeKind, WorkerIdAssigner};
+pub use crate::worker::{
+    EnvWorkerId, FixedWorkerId, Lease, LeaseKeeper, LeaseTerms, NodeIdentity, NodeKind, RenewError,
+    Worker, WorkerIdAssigner,
+};

@@ -1,8 +1,10 @@
 //! Who owns which worker id.
 
 mod identity;
+mod lease;
 
 pub use self::identity::{NodeIdentity, NodeKind};
+pub use self::lease::{Lease, LeaseKeeper, LeaseTerms, RenewError, Worker};
 
 use std::env;
 

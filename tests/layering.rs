@@ -18,10 +18,21 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("padding", &["clock", "error", "ring", "sync"]),
     (
         "generator",
-        &["clock", "error", "layout", "padding", "policy", "ring", "sync", "timestamp", "uid"],
+        &[
+            "clock",
+            "error",
+            "layout",
+            "padding",
+            "policy",
+            "ring",
+            "sync",
+            "timestamp",
+            "uid",
+            "worker",
+        ],
     ),
     ("metrics", &["generator"]),
-    ("worker", &["clock", "error", "layout"]),
+    ("worker", &["clock", "error", "layout", "sync", "uid"]),
     ("store", &["clock", "error", "layout", "timestamp", "worker"]),
     // The program uses the library as any other user does: through `uidring::`.
     ("cli", &["cli"]),

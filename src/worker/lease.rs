@@ -1,0 +1,165 @@
+//! Worker ids that are held for a while, and how far their holders may issue.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::clock::Stopwatch;
+use crate::error::Error;
+use crate::layout::Layout;
+use crate::uid::Uid;
+
+/// The worker of a generator: an id that is its own for good, or one that it holds by a [`Lease`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Worker {
+    /// An id that nobody else uses with the same layout, ever.
+    Plain(u64),
+    /// An id that others had before, and will have again.
+    Leased(Lease),
+}
+
+impl Worker {
+    /// The worker id.
+    pub fn id(&self) -> u64 {
+        match self {
+            Self::Plain(id) => *id,
+            Self::Leased(lease) => lease.worker_id,
+        }
+    }
+}
+
+impl From<u64> for Worker {
+    fn from(id: u64) -> Self {
+        Self::Plain(id)
+    }
+}
+
+impl From<Lease> for Worker {
+    fn from(lease: Lease) -> Self {
+        Self::Leased(lease)
+    }
+}
+
+/// A worker id that is held, and the store that remembers how far its holder may have issued.
+///
+/// The *horizon* is the last tick that the holder may issue. The store has it before the holder
+/// issues that tick, so that whoever gets the worker id next starts above it, whatever its clock
+/// says, and whatever became of the holder before. That alone makes reuse safe; the times of the
+/// lease only make it quick.
+///
+/// A generator that is built with it renews it in the background, gives it back when it is closed
+/// or dropped, and refuses with [`TakeError::LeaseLost`](crate::TakeError::LeaseLost) when it is
+/// lost. A lease that no generator takes runs out by itself.
+pub struct Lease {
+    pub(crate) worker_id: u64,
+    pub(crate) layout: Layout,
+    /// The greatest uid that may have been issued with this worker id.
+    pub(crate) after: Option<Uid>,
+    pub(crate) terms: LeaseTerms,
+    /// Since when it is held: before the store was asked.
+    pub(crate) since: Stopwatch,
+    pub(crate) keeper: Box<dyn LeaseKeeper>,
+}
+
+/// How a lease is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeaseTerms {
+    /// How long the id is held after a renewal, counted from before the store was asked; without
+    /// end if `None`.
+    pub lasts: Option<Duration>,
+    /// How much earlier than that the holder stops by itself, so that its clock may be slower than
+    /// the store's.
+    pub margin: Duration,
+    /// How often the lease is renewed if nothing asks for it earlier.
+    pub renew_every: Duration,
+    /// How long the start of a generator on the clock waits for the clock to pass what was issued
+    /// before.
+    pub max_start_wait: Duration,
+}
+
+/// The store's side of a [`Lease`]. Its methods block; one thread calls them.
+pub trait LeaseKeeper: Send + 'static {
+    /// Holds on to the worker id, and has the store remember that ticks up to `horizon`, that one
+    /// included, may be issued: it must be durable when this returns `Ok`.
+    ///
+    /// # Errors
+    ///
+    /// [`RenewError`] says whether it may be tried again. Whatever the error, the store may have
+    /// the horizon or not.
+    fn renew(&mut self, horizon: u64) -> Result<(), RenewError>;
+
+    /// Gives the worker id back: nothing above `last` was, or will be, issued. With `None` this
+    /// holder has issued nothing at all.
+    ///
+    /// # Errors
+    ///
+    /// What the store says. The lease then runs out by itself.
+    fn release(&mut self, last: Option<Uid>) -> Result<(), Error>;
+}
+
+/// Why a lease was not renewed.
+#[derive(Debug, thiserror::Error)]
+pub enum RenewError {
+    /// Somebody else holds the worker id, or was allowed to: this is for good.
+    #[error(transparent)]
+    Lost(Error),
+    /// The store could not be asked; it is tried again until the lease has run out.
+    #[error(transparent)]
+    Failed(Error),
+}
+
+impl Lease {
+    /// A lease on a worker id with `layout`, which began at `since`, before the store was asked.
+    /// `after` is the greatest uid that the store's horizon allows for: the new holder issues
+    /// nothing below it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WorkerIdOutOfRange`].
+    pub(crate) fn new(
+        layout: Layout,
+        worker_id: u64,
+        after: Option<Uid>,
+        terms: LeaseTerms,
+        since: Stopwatch,
+        keeper: impl LeaseKeeper,
+    ) -> Result<Self, Error> {
+        layout.check_worker_id(worker_id)?;
+        Ok(Self { worker_id, layout, after, terms, since, keeper: Box::new(keeper) })
+    }
+
+    /// The worker id that is held.
+    pub fn worker_id(&self) -> u64 {
+        self.worker_id
+    }
+
+    /// The greatest uid that earlier holders may have issued; `None` if there was none.
+    pub fn after(&self) -> Option<Uid> {
+        self.after
+    }
+
+    /// How it is kept.
+    pub fn terms(&self) -> LeaseTerms {
+        self.terms
+    }
+
+    /// Gives the worker id back without having used it.
+    ///
+    /// # Errors
+    ///
+    /// As [`LeaseKeeper::release`].
+    pub fn release(mut self) -> Result<(), Error> {
+        self.keeper.release(None)
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("worker_id", &self.worker_id)
+            .field("after", &self.after)
+            .field("terms", &self.terms)
+            .finish_non_exhaustive()
+    }
+}
