@@ -15,8 +15,8 @@ use std::ops::Range;
 use std::thread;
 use std::time::Duration;
 
-use super::UidGenerator;
 use super::start::Position;
+use super::{UidGenerator, next_by_policy};
 use crate::clock::{Clock, Deadline, SystemClock};
 use crate::error::TakeError;
 use crate::layout::Layout;
@@ -37,16 +37,14 @@ use crate::worker::{Grant, Tenure};
 #[derive(Debug)]
 pub struct ClockedUidGenerator<R, C = SystemClock> {
     /// Their word is the next uid to be issued, without the worker: tick and sequence. The end of
-    /// a tick is the beginning of the next one. From [`CLOSED`] on there are no uids.
+    /// a tick is the beginning of the next one. [`CLOSED`] is no uid.
     pages: Pages,
     clock: C,
     layout: Layout,
     /// Of the layout, which would have to work them out.
     sequence_bits: u32,
     max_sequence: u64,
-    /// So many of a tick's uids, after the first one, are taken by an addition: see
-    /// [`open_places`].
-    open_places: u64,
+    max_tick: u64,
     worker_bits: u32,
     /// The worker id in its place.
     worker_part: u64,
@@ -103,21 +101,8 @@ pub type SnowflakeGenerator<C = SystemClock> = ClockedUidGenerator<TwitterRules,
 /// ```
 pub type LeafSnowflakeGenerator<C = SystemClock> = ClockedUidGenerator<LeafRules, C>;
 
-/// The word of a closed generator, or a little more: takers may be about to add to it. No position
-/// is so large, since the worker has a bit at least.
-const CLOSED: u64 = 1 << 63;
-
-/// A take looks at the word and then adds to it. So that a word never comes to be beyond the end of
-/// its tick, where it would look as if the clock had gone back, there must be room for every taker
-/// that may be between the two; the last places of a tick are therefore claimed by comparing and
-/// swapping. More takers than that at once, all of them stopped there by the operating system, would
-/// cost a refusal that passes with the tick, and never a repeat.
-fn open_places(layout: &Layout) -> u64 {
-    // Models have two takers.
-    const TAKERS: u64 = if cfg!(uidring_loom) { 2 } else { 64 };
-    let uids = layout.uids_per_tick();
-    uids.saturating_sub(TAKERS.max(uids / 4))
-}
+/// The word of a closed generator.
+const CLOSED: u64 = u64::MAX;
 
 impl<R: ClockRules> ClockedUidGenerator<R> {
     /// A builder with the defaults: the layout, sequence start and clock policy of the rules,
@@ -128,6 +113,30 @@ impl<R: ClockRules> ClockedUidGenerator<R> {
 }
 
 impl<R, C: Clock> ClockedUidGenerator<R, C> {
+    /// The common case, in the middle of the present tick. It is inlined into its callers, whose
+    /// other ways are one call each: a store to the stack before the compare-and-swap would have to
+    /// reach the cache first.
+    #[inline]
+    fn take_at_once(&self) -> Option<Uid> {
+        // There is room, the tick was granted when it began, and neither a closed nor a wiped word
+        // is there.
+        // Relaxed as in `claim`.
+        let word = self.pages.word();
+        let next = word.load(Ordering::Relaxed);
+        let present = self.layout.tick_unchecked(self.clock.now());
+        let floor = present << self.sequence_bits;
+        let place = next.wrapping_sub(floor);
+        // A tick that there is not would be shifted out of sight.
+        if place.wrapping_sub(1) < self.max_sequence
+            && present <= self.max_tick
+            && word.compare_exchange(next, next + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            return Some(self.compose(floor, place));
+        }
+        None
+    }
+
+    #[cold]
     #[inline(never)]
     fn take_slowly(&self) -> Result<Uid, TakeError> {
         self.claim(1).map(|claimed| self.uid(claimed.start))
@@ -191,7 +200,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
     fn standing_still(&self, next: u64, present: u64) -> Result<u64, TakeError> {
         let sequence_bits = self.sequence_bits;
         let next_tick = next >> sequence_bits;
-        if next >= CLOSED {
+        if next == CLOSED {
             return Err(TakeError::Closed);
         }
         if next_tick > self.layout.max_tick() {
@@ -217,7 +226,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
 
     #[cold]
     fn out_of_time(&self, now: crate::timestamp::Timestamp) -> TakeError {
-        if self.pages.word().load(Ordering::Relaxed) >= CLOSED {
+        if self.pages.word().load(Ordering::Relaxed) == CLOSED {
             TakeError::Closed
         } else if now < self.layout.epoch() {
             TakeError::ClockBeforeEpoch
@@ -229,7 +238,13 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
     #[inline]
     fn uid(&self, position: u64) -> Uid {
         let sequence = position & self.max_sequence;
-        Uid::from_layout((position - sequence) << self.worker_bits | self.worker_part | sequence)
+        self.compose(position - sequence, sequence)
+    }
+
+    /// The uid of a tick, told by the position of its first one, and a sequence number.
+    #[inline]
+    fn compose(&self, floor: u64, sequence: u64) -> Uid {
+        Uid::from_layout(floor << self.worker_bits | self.worker_part | sequence)
     }
 
     /// Waits for a clock that is a little behind; how that ended.
@@ -251,7 +266,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
 
     /// Sleeps, unless the generator is closed.
     fn nap(&self, time: Duration) {
-        let is_closed = || self.pages.word().load(Ordering::Relaxed) >= CLOSED;
+        let is_closed = || self.pages.word().load(Ordering::Relaxed) == CLOSED;
         self.closing.wait(Some(time), is_closed);
     }
 }
@@ -264,9 +279,7 @@ impl<R, C> ClockedUidGenerator<R, C> {
         }
         let next = self.pages.word().swap(CLOSED, Ordering::Relaxed);
         self.closing.notify();
-        if let Some(tenure) = self.tenure.as_ref().filter(|_| next < CLOSED) {
-            // What was drawn beyond the last tick was given to nobody.
-            let next = next.min((self.layout.max_tick() + 1) << self.sequence_bits);
+        if let Some(tenure) = self.tenure.as_ref().filter(|_| next != CLOSED) {
             let (tick, sequence) = (next >> self.sequence_bits, next & self.max_sequence);
             tenure.end(Position { tick, sequence }.before(&self.layout, self.worker_id));
         }
@@ -280,26 +293,29 @@ impl<R, C> Drop for ClockedUidGenerator<R, C> {
     }
 }
 
+impl<R: ClockRules, C: Clock> ClockedUidGenerator<R, C> {
+    #[cold]
+    #[inline(never)]
+    fn take_by_policy(&self) -> Result<Uid, TakeError> {
+        self.take_slowly().or_else(|error| next_by_policy(self, error))
+    }
+}
+
 impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
     #[inline]
     fn try_next_uid(&self) -> Result<Uid, TakeError> {
-        // The common case, well within the present tick, is an addition that waits for nothing:
-        // the looks before and after it are predicted, and the next take's addition may begin as
-        // soon as this one has ended. Neither a closed nor a wiped word has such a place.
-        // Relaxed as in `claim`.
-        let word = self.pages.word();
-        let next = word.load(Ordering::Relaxed);
-        let present = self.layout.tick_unchecked(self.clock.now());
-        let is_within = (next & self.max_sequence).wrapping_sub(1) < self.open_places;
-        if next >> self.sequence_bits == present && is_within {
-            let drawn = word.fetch_add(1, Ordering::Relaxed);
-            // Others may have gone on to another tick since the look. What was drawn there is given
-            // to nobody.
-            if drawn >> self.sequence_bits == present && self.grant.covers(present) {
-                return Ok(self.uid(drawn));
-            }
+        match self.take_at_once() {
+            Some(uid) => Ok(uid),
+            None => self.take_slowly(),
         }
-        self.take_slowly()
+    }
+
+    #[inline]
+    fn next_uid(&self) -> Result<Uid, TakeError> {
+        match self.take_at_once() {
+            Some(uid) => Ok(uid),
+            None => self.take_by_policy(),
+        }
     }
 
     fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError> {
