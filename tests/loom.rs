@@ -483,10 +483,10 @@ fn claims_by_the_clock() {
     });
 }
 
-/// Additions in the middle of a tick, while the clock goes on to the next one and the generator is
+/// Takes in the middle of a tick, while the clock goes on to the next one and the generator is
 /// closed: no uid twice, none of a tick that is not there yet, and none once it is closed.
 #[test]
-fn additions_by_the_clock() {
+fn the_middle_of_a_tick_by_the_clock() {
     use uidring::{
         Bits, Layout, ManualClock, SnowflakeGenerator, TakePolicy, Tick, Timestamp, Uid,
         UidGenerator,
