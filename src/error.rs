@@ -176,6 +176,42 @@ pub enum Error {
     #[error("the padder thread did not start: {0}; is the process at its limit of threads?")]
     PadderThread(#[source] std::io::Error),
 
+    /// The thread that renews a lease could not be started.
+    #[error(
+        "the thread that renews the lease did not start: {0}; is the process at its limit of threads?"
+    )]
+    LeaseThread(#[source] std::io::Error),
+
+    /// A lease is for uids of another layout than the generator's.
+    #[error(
+        "the lease of worker id {worker_id} is for layout {leased}, this generator has {layout}: \
+         take both from the same layout"
+    )]
+    LeaseLayout {
+        /// The worker id.
+        worker_id: u64,
+        /// The lease's layout.
+        leased: String,
+        /// The generator's.
+        layout: String,
+    },
+
+    /// Earlier holders of the worker id may have issued uids of the future.
+    #[error(
+        "worker id {worker_id} may have been used up to {until}, and the clock says {now}: that is \
+         over {limit:?} ahead; set the clock right, wait, or allow more"
+    )]
+    UsedAhead {
+        /// The worker id.
+        worker_id: u64,
+        /// The end of what may have been issued.
+        until: Timestamp,
+        /// What the clock said.
+        now: Timestamp,
+        /// How far ahead that may be.
+        limit: Duration,
+    },
+
     /// An environment variable that should hold a worker id holds something else, or nothing.
     #[error(
         "the environment variable {variable} {problem}; set it to a worker id, a whole number from 0"

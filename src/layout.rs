@@ -121,6 +121,13 @@ pub struct Layout {
 /// 2026-01-01T00:00:00Z.
 const EPOCH_2026: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
+/// As in `28/22/13 in s since 2026-01-01T00:00:00Z`.
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in {} since {}", self.bits, self.tick, self.epoch)
+    }
+}
+
 impl Layout {
     /// UidGenerator's default widths, 28/22/13 in seconds: 8.5 years, 4.2 million starts,
     /// 8,192 uids a second and worker. Its epoch is 2026-01-01, not Baidu's 2016-05-20, which

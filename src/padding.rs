@@ -17,9 +17,11 @@ use crate::ring::RingBuffer;
 pub trait RunSource: Send + 'static {
     /// Called before each padding and at each refresh: the time to look at a clock, which is too
     /// dear for every run. Returns the oldest number that may still be taken; at a refresh, runs
-    /// in the ring below it are discarded, if they are in order.
-    fn begin(&mut self) -> u64 {
-        0
+    /// in the ring below it are discarded, if they are in order. `None` if nothing of this source
+    /// may be taken any more, not even what is in the ring: takers then get
+    /// [`LeaseLost`](crate::TakeError::LeaseLost), for good.
+    fn begin(&mut self) -> Option<u64> {
+        Some(0)
     }
 
     /// The next run.
@@ -49,6 +51,15 @@ impl<F: FnMut() -> Option<u64> + Send + 'static> RunSource for F {
     fn next_run(&mut self) -> NextRun {
         self().map_or(NextRun::End, NextRun::Run)
     }
+}
+
+/// What was taken of a ring when it was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Issued {
+    /// Numbers below this one.
+    Below(u64),
+    /// All of the ring's numbers, of which this was the last.
+    UpTo(u64),
 }
 
 /// What a padder does when all its rings are full enough.
@@ -124,6 +135,12 @@ impl Padding {
     /// changes nothing.
     pub fn close(&self) {
         self.served.close();
+    }
+
+    /// [`close`](Self::close), and at the most what was taken before, since the ring was made;
+    /// `None` if nothing was ever put into it.
+    pub(crate) fn end(&self) -> Option<Issued> {
+        self.served.close()
     }
 
     /// What the padder does at its next refresh, at once and in this thread.

@@ -168,6 +168,8 @@ pub(crate) enum CloseReason {
     Closed = 1,
     /// There will never be another run.
     Exhausted = 2,
+    /// The source of the runs may give none any more.
+    LeaseLost = 3,
 }
 
 /// A look at a ring. The parts are read one after another while takers go on, so that they need
@@ -294,6 +296,7 @@ impl RingBuffer {
         match self.closed.load(Ordering::Acquire) {
             0 => None,
             reason if reason == CloseReason::Exhausted as u8 => Some(TakeError::TimeExhausted),
+            reason if reason == CloseReason::LeaseLost as u8 => Some(TakeError::LeaseLost),
             _ => Some(TakeError::Closed),
         }
     }

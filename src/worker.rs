@@ -2,9 +2,11 @@
 
 mod identity;
 mod lease;
+mod tenure;
 
 pub use self::identity::{NodeIdentity, NodeKind};
 pub use self::lease::{Lease, LeaseKeeper, LeaseTerms, RenewError, Worker};
+pub(crate) use self::tenure::{Beginning, Grant, Tenure};
 
 use std::env;
 

@@ -231,9 +231,9 @@ impl Faulty {
 }
 
 impl RunSource for Faulty {
-    fn begin(&mut self) -> u64 {
+    fn begin(&mut self) -> Option<u64> {
         self.fail(Fault::Begin);
-        0
+        Some(0)
     }
 
     fn next_run(&mut self) -> NextRun {

@@ -16,12 +16,14 @@ use std::thread;
 use std::time::Duration;
 
 use super::UidGenerator;
+use super::start::Position;
 use crate::clock::{Clock, Deadline, SystemClock};
 use crate::error::TakeError;
 use crate::layout::Layout;
 use crate::policy::TakePolicy;
 use crate::sync::{Event, Ordering, Pages};
 use crate::uid::Uid;
+use crate::worker::{Grant, Tenure};
 
 /// Hands out uids of the present tick. Each take reads the clock; when the tick's uids are used up,
 /// the take policy decides: waiting means waiting for the next tick.
@@ -48,6 +50,9 @@ pub struct ClockedUidGenerator<R, C = SystemClock> {
     sequence_start: SequenceStart,
     clock_policy: ClockPolicy,
     worker_id: u64,
+    /// How far uids may be issued: asked at the beginning of each tick.
+    grant: Grant,
+    tenure: Option<Tenure>,
     take_policy: TakePolicy,
     /// Where takers wait for the next tick.
     closing: Event,
@@ -135,6 +140,11 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
             let first = if next > floor { next } else { floor + self.first_sequence(next) };
             if first >= end {
                 end = self.standing_still(next, present)?;
+            }
+            // Whoever is in the middle of a tick was granted that tick.
+            let tick = first >> sequence_bits;
+            if next >> sequence_bits != tick || next & self.max_sequence == 0 {
+                self.grant.check(tick)?;
             }
             let claimed = first..first + wanted.min(end - first);
             match word.compare_exchange_weak(
@@ -230,6 +240,28 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
     }
 }
 
+impl<R, C> ClockedUidGenerator<R, C> {
+    fn end(&self) {
+        // The word of a forked child stays wiped, and its event is not to be touched.
+        if self.pages.are_wiped() {
+            return;
+        }
+        let next = self.pages.word().swap(CLOSED, Ordering::Relaxed);
+        self.closing.notify();
+        if let Some(tenure) = self.tenure.as_ref().filter(|_| next != CLOSED) {
+            let (tick, sequence) = (next >> self.sequence_bits, next & self.max_sequence);
+            tenure.end(Position { tick, sequence }.before(&self.layout, self.worker_id));
+        }
+    }
+}
+
+/// Gives a leased worker id back.
+impl<R, C> Drop for ClockedUidGenerator<R, C> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
     #[inline]
     fn try_next_uid(&self) -> Result<Uid, TakeError> {
@@ -271,7 +303,9 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
         let next_tick = self.layout.tick_at(now).map(|tick| self.layout.time_of(tick + 1));
         let left = next_tick.map_or(NAP, |next| next.saturating_since(now));
         // The operating system's sleep is too coarse for what is left of a millisecond.
-        if left <= Duration::from_millis(1) {
+        if self.grant.is_pending() {
+            self.nap(Duration::from_millis(1).min(timeout.unwrap_or(NAP)));
+        } else if left <= Duration::from_millis(1) {
             thread::yield_now();
         } else {
             self.nap(left.min(NAP).min(timeout.unwrap_or(NAP)));
@@ -279,11 +313,7 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
     }
 
     fn close(&self) {
-        // The word of a forked child stays wiped, and its event is not to be touched.
-        if !self.pages.are_wiped() {
-            self.pages.word().store(CLOSED, Ordering::Relaxed);
-            self.closing.notify();
-        }
+        self.end();
     }
 
     #[cold]

@@ -1,10 +1,15 @@
 //! Where a generator starts, and the checks that all of them make before.
 
+use std::thread;
+use std::time::Duration;
+
 use super::life::SHORT_LIFE;
-use crate::clock::Clock;
+use crate::clock::{Clock, Deadline};
 use crate::error::Error;
 use crate::layout::Layout;
+use crate::timestamp::Timestamp;
 use crate::uid::Uid;
+use crate::worker::{Beginning, Grant, Lease, Tenure, Worker};
 
 /// The place of a uid among those of its worker: tick and sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,15 +18,44 @@ pub(super) struct Position {
     pub(super) sequence: u64,
 }
 
+impl Position {
+    /// The place after a uid; its tick may be above the layout's last one.
+    fn after(layout: &Layout, uid: Uid) -> Result<Self, Error> {
+        let last = layout.decode(uid)?;
+        Ok(if last.sequence < layout.max_sequence() {
+            Self { tick: last.tick, sequence: last.sequence + 1 }
+        } else {
+            Self { tick: last.tick + 1, sequence: 0 }
+        })
+    }
+
+    /// The uid before this place.
+    pub(super) fn before(self, layout: &Layout, worker_id: u64) -> Option<Uid> {
+        Some(match self.sequence.checked_sub(1) {
+            Some(sequence) => layout.pack(self.tick, worker_id, sequence),
+            None => layout.pack(self.tick.checked_sub(1)?, worker_id, layout.max_sequence()),
+        })
+    }
+}
+
+/// A worker's generator that is about to start.
+#[derive(Debug)]
+pub(super) struct Start {
+    pub(super) worker_id: u64,
+    pub(super) position: Position,
+    lease: Option<Lease>,
+}
+
 /// Checks what is to be one worker's generator, and says where it starts: at the present tick, or
-/// above the uid that it is to go on after if that is later.
+/// above what was issued before if that is later.
 pub(super) fn start(
     layout: &Layout,
-    worker_id: Option<u64>,
+    worker: Option<Worker>,
     after: Option<Uid>,
     clock: &dyn Clock,
-) -> Result<(u64, Position), Error> {
-    let worker_id = worker_id.ok_or(Error::NoWorkerId)?;
+) -> Result<Start, Error> {
+    let worker = worker.ok_or(Error::NoWorkerId)?;
+    let worker_id = worker.id();
     layout.check_worker_id(worker_id)?;
     let now = clock.now();
     let present = Position { tick: layout.tick_at(now)?, sequence: 0 };
@@ -34,18 +68,77 @@ pub(super) fn start(
             left.as_secs() / 86_400
         );
     }
-    let Some(uid) = after else { return Ok((worker_id, present)) };
-    let last = layout.decode(uid)?;
-    if last.worker_id != worker_id {
-        return Err(Error::ForeignStart { uid: uid.get(), found: last.worker_id, worker_id });
-    }
-    let next = if last.sequence < layout.max_sequence() {
-        Position { tick: last.tick, sequence: last.sequence + 1 }
-    } else {
-        Position { tick: last.tick + 1, sequence: 0 }
+    let (lease, issued) = match worker {
+        Worker::Plain(_) => (None, None),
+        Worker::Leased(lease) if lease.layout != *layout => {
+            let [leased, layout] = [lease.layout, *layout].map(|layout| layout.to_string());
+            return Err(Error::LeaseLayout { worker_id, leased, layout });
+        }
+        Worker::Leased(lease) => {
+            let after = lease.after;
+            (Some(lease), after)
+        }
     };
-    if next.tick > layout.max_tick() {
-        return Err(Error::NothingAfter { uid: uid.get(), ended: layout.last_instant() });
+    let mut position = present;
+    for uid in [after, issued].into_iter().flatten() {
+        let found = layout.decode(uid)?.worker_id;
+        if found != worker_id {
+            return Err(Error::ForeignStart { uid: uid.get(), found, worker_id });
+        }
+        let next = Position::after(layout, uid)?;
+        if next.tick > layout.max_tick() {
+            return Err(Error::NothingAfter { uid: uid.get(), ended: layout.last_instant() });
+        }
+        position = position.max(next);
     }
-    Ok((worker_id, present.max(next)))
+    Ok(Start { worker_id, position, lease })
+}
+
+impl Start {
+    /// Begins the lease, if there is one. Earlier holders may have left the worker id ahead of the
+    /// clock: by more than `max_ahead`, that is waited for as long as the lease says, then refused.
+    pub(super) fn tenure(
+        &mut self,
+        layout: &Layout,
+        clock: &dyn Clock,
+        max_ahead: Duration,
+    ) -> Result<(Option<Tenure>, Grant), Error> {
+        let Some(lease) = self.lease.take() else { return Ok((None, Grant::default())) };
+        let now = self.wait_for_clock(layout, clock, max_ahead, lease.terms.max_start_wait)?;
+        let present = layout.tick_at(now)?;
+        self.position = self.position.max(Position { tick: present, sequence: 0 });
+        let max_ahead = max_ahead.as_millis() / u128::from(layout.tick().millis().unsigned_abs());
+        let beginning = Beginning {
+            present,
+            start: self.position.tick,
+            max_ahead: u64::try_from(max_ahead).unwrap_or(u64::MAX),
+        };
+        let (tenure, grant) = Tenure::start(lease, beginning)?;
+        Ok((Some(tenure), grant))
+    }
+
+    fn wait_for_clock(
+        &self,
+        layout: &Layout,
+        clock: &dyn Clock,
+        limit: Duration,
+        max_wait: Duration,
+    ) -> Result<Timestamp, Error> {
+        const NAP: Duration = Duration::from_millis(10);
+        let deadline = Deadline::after(Some(max_wait));
+        let until = layout.time_of(self.position.tick);
+        loop {
+            let now = clock.now();
+            let left = deadline.remaining().unwrap_or_default();
+            let early = until.saturating_since(now).saturating_sub(limit);
+            if early.is_zero() {
+                return Ok(now);
+            }
+            if early > left {
+                let worker_id = self.worker_id;
+                return Err(Error::UsedAhead { worker_id, until, now, limit: limit + max_wait });
+            }
+            thread::sleep(early.min(NAP));
+        }
+    }
 }

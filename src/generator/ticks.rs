@@ -9,8 +9,9 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::padding::{NextRun, RunSource};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::timestamp::Timestamp;
+use crate::worker::Grant;
 
 /// How far uids may be from the clock.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,8 @@ pub(super) struct Bounds {
 pub(super) struct Front {
     /// The next tick to be padded.
     tick: AtomicU64,
+    /// Whether it is too far ahead of the clock.
+    borrowed: AtomicBool,
     /// How far ahead of the clock it was when that was too far, in milliseconds.
     lead: AtomicU64,
     /// How long the time field will last at the present rate, in milliseconds.
@@ -38,6 +41,10 @@ pub(super) struct Front {
 impl Front {
     pub(super) fn tick(&self) -> u64 {
         self.tick.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_too_far_ahead(&self) -> bool {
+        self.borrowed.load(Ordering::Relaxed)
     }
 
     pub(super) fn lead_millis(&self) -> u32 {
@@ -69,6 +76,9 @@ pub(super) struct TickRuns<C> {
     now: Timestamp,
     forecast: Forecast,
     front: Arc<Front>,
+    grant: Grant,
+    /// The last tick that the grant was asked for.
+    granted: Option<u64>,
 }
 
 impl<C: Clock> TickRuns<C> {
@@ -81,6 +91,7 @@ impl<C: Clock> TickRuns<C> {
         run_length: u64,
         start: Position,
         bounds: Bounds,
+        grant: Grant,
     ) -> Self {
         let now = clock.now();
         let front = Arc::<Front>::default();
@@ -97,6 +108,8 @@ impl<C: Clock> TickRuns<C> {
             now,
             forecast: Forecast::new(layout, now, layout.time_of(start.tick)),
             front,
+            grant,
+            granted: None,
         };
         runs.go_to(Position {
             tick: start.tick,
@@ -120,6 +133,7 @@ impl<C: Clock> TickRuns<C> {
         };
         if self.next.tick != before {
             self.front.tick.store(self.next.tick, Ordering::Relaxed);
+            self.grant.reach(self.next.tick);
         }
     }
 
@@ -171,11 +185,27 @@ impl<C: Clock> TickRuns<C> {
         self.oldest = self.layout.first_number(self.oldest_tick());
     }
 
-    /// How long until the next tick may be borrowed.
-    fn too_early(&self) -> Option<Duration> {
-        if self.next.tick <= self.horizon {
+    /// How long until the next tick may be issued, or it is worth while to ask again.
+    fn too_early(&mut self) -> Option<Duration> {
+        let tick = self.next.tick;
+        let waits = tick > self.horizon;
+        self.front.borrowed.store(waits, Ordering::Relaxed);
+        if waits {
+            return self.too_far_ahead();
+        }
+        if self.granted == Some(tick) {
             return None;
         }
+        if self.grant.check(tick).is_err() {
+            // What the store needs for an answer, more or less.
+            return Some(Duration::from_millis(1));
+        }
+        self.granted = Some(tick);
+        None
+    }
+
+    /// How long until the next tick may be borrowed.
+    fn too_far_ahead(&self) -> Option<Duration> {
         let limit = self.bounds.max_borrow?;
         let lead = self.layout.time_of(self.next.tick).saturating_since(self.now);
         self.front.lead.store(lead.as_millis() as u64, Ordering::Relaxed);
@@ -185,13 +215,16 @@ impl<C: Clock> TickRuns<C> {
 }
 
 impl<C: Clock + 'static> RunSource for TickRuns<C> {
-    fn begin(&mut self) -> u64 {
+    fn begin(&mut self) -> Option<u64> {
+        if self.grant.is_lost() {
+            return None;
+        }
         let now = self.clock.now();
         // Takers that pad for themselves do so many times in a millisecond.
         if now != self.now {
             self.look(now);
         }
-        self.oldest
+        Some(self.oldest)
     }
 
     fn next_run(&mut self) -> NextRun {
@@ -224,7 +257,7 @@ mod tests {
         let bits = Bits { time: 2, worker: 1, sequence: 3 };
         let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
         let clock = ManualClock::new(Timestamp::default());
-        (TickRuns::new(layout, 1, clock.clone(), 4, start, FREE), clock)
+        (TickRuns::new(layout, 1, clock.clone(), 4, start, FREE, Grant::default()), clock)
     }
 
     const FREE: Bounds =
@@ -284,8 +317,8 @@ mod tests {
         let clock = ManualClock::new(Timestamp::from_millis(10_500));
         let start = Position { tick: 10, sequence: 4 };
         let bounds = Bounds { max_borrow: Some(Duration::from_millis(1_600)), ..FREE };
-        let mut runs = TickRuns::new(layout, 1, clock.clone(), 4, start, bounds);
-        assert_eq!(runs.begin(), 0, "nothing is ever too old");
+        let mut runs = TickRuns::new(layout, 1, clock.clone(), 4, start, bounds, Grant::default());
+        assert_eq!(runs.begin(), Some(0), "nothing is ever too old");
         let all: Vec<_> = (0..5).map(|_| next(&mut runs)).collect();
         assert_eq!(all, [(10, 4), (11, 0), (11, 4), (12, 0), (12, 4)].map(Some));
         // Tick 13 is 2.5 s ahead, and may be in 0.9 s; but a clock may be set.
@@ -327,8 +360,9 @@ mod tests {
             let max_lag = Some(Duration::from_millis(max_lag));
             let bounds = Bounds { max_lag, ..FREE };
             clock.set(Timestamp::from_millis(now));
-            let mut runs = TickRuns::new(layout, 1, clock.clone(), 4, start, bounds);
-            assert_eq!(runs.begin(), oldest << 4, "{max_lag:?} at {now}");
+            let mut runs =
+                TickRuns::new(layout, 1, clock.clone(), 4, start, bounds, Grant::default());
+            assert_eq!(runs.begin(), Some(oldest << 4), "{max_lag:?} at {now}");
         }
     }
 }

@@ -5,9 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{NextRun, RunSource};
+use super::{Issued, NextRun, RunSource};
 use crate::clock::{Deadline, Seldom};
-use crate::ring::{Producer, RingBuffer};
+use crate::ring::{CloseReason, Producer, RingBuffer};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock, try_lock};
 
 /// A ring that is padded.
@@ -34,6 +34,10 @@ struct Work {
     refresh_due: Option<Deadline>,
     /// How long the source has no run to give.
     held_for: Option<Duration>,
+    /// The first number of the last run that was put.
+    last_run: Option<u64>,
+    /// What was taken, once the ring is at its end.
+    issued: Option<Issued>,
     events: Events,
 }
 
@@ -60,6 +64,8 @@ impl Served {
             due: None,
             refresh_due: None,
             held_for: None,
+            last_run: None,
+            issued: None,
             events: Events::default(),
         };
         Self {
@@ -143,15 +149,17 @@ impl Served {
         published > 0 || self.ring.why_gone().is_some()
     }
 
-    /// Closes the ring, and throws away what is in it.
-    pub(super) fn close(&self) {
+    /// Closes the ring, and throws away what is in it; says what was taken before.
+    pub(super) fn close(&self) -> Option<Issued> {
         // A child has nobody to tell, and the locks may be held for ever.
         if self.ring.is_forked() {
-            return;
+            return None;
         }
         // First, so that a padding under way ends, and nobody waits for us.
         self.ring.close();
-        lock(&self.work).end(&self.ring);
+        let mut work = lock(&self.work);
+        work.end(&self.ring);
+        work.issued
     }
 
     /// Has the next attendance refresh, whatever the time.
@@ -196,10 +204,14 @@ impl Work {
             return 0;
         };
         let (mut ended, mut held_for) = (false, None);
+        let last_run = &mut self.last_run;
         let padded = catch_unwind(AssertUnwindSafe(|| {
-            source.begin();
-            publish(producer, &mut || match source.next_run() {
-                NextRun::Run(first) => Some(first),
+            source.begin()?;
+            Some(publish(producer, &mut || match source.next_run() {
+                NextRun::Run(first) => {
+                    *last_run = Some(first);
+                    Some(first)
+                }
                 NextRun::NotYet(wait) => {
                     held_for = Some(wait);
                     None
@@ -208,12 +220,19 @@ impl Work {
                     ended = true;
                     None
                 }
-            })
+            }))
         }));
-        if padded.is_err() {
-            self.panicked(ring);
-            return 0;
-        }
+        let published = match padded {
+            Ok(Some(published)) => published,
+            Ok(None) => {
+                self.lost(ring);
+                return 0;
+            }
+            Err(_) => {
+                self.panicked(ring);
+                return 0;
+            }
+        };
         if ended {
             producer.finish();
         }
@@ -221,9 +240,11 @@ impl Work {
         self.held_for = held_for;
         let waited_for = held_for.is_some() && ring.stats().available == 0;
         if waited_for && self.events.held.is_time() {
-            tracing::warn!("padding waits for the clock: the limit of borrowing is reached");
+            tracing::warn!(
+                "padding waits: the limit of borrowing is reached, or a lease to be renewed"
+            );
         }
-        padded.unwrap_or_default()
+        published
     }
 
     /// Throws away what has become stale.
@@ -234,15 +255,22 @@ impl Work {
         };
         self.refresh_due = Some(Deadline::after(Some(interval)));
         let source = &mut self.source;
-        let Ok(oldest) = catch_unwind(AssertUnwindSafe(|| source.begin())) else {
-            self.panicked(ring);
-            return;
+        let oldest = match catch_unwind(AssertUnwindSafe(|| source.begin())) {
+            Ok(Some(oldest)) => oldest,
+            Ok(None) => return self.lost(ring),
+            Err(_) => return self.panicked(ring),
         };
         ring.freshness().set_oldest(oldest);
         let discarded = producer.discard_below(oldest);
         if discarded > 0 && self.events.stale.is_time() {
             tracing::debug!(discarded, "stale uids discarded");
         }
+    }
+
+    fn lost(&mut self, ring: &RingBuffer) {
+        tracing::error!("nothing of a ring may be issued any more; the ring is closed");
+        ring.close_for(CloseReason::LeaseLost);
+        self.end(ring);
     }
 
     fn panicked(&mut self, ring: &RingBuffer) {
@@ -254,8 +282,12 @@ impl Work {
     fn end(&mut self, ring: &RingBuffer) {
         self.producer = None;
         // Now that nobody publishes: also what a producer left that was gone before.
-        ring.discard_rest();
+        let rest = ring.discard_rest();
         ring.freshness().set_oldest(u64::MAX);
+        if self.issued.is_none() {
+            let last = self.last_run.map(|first| Issued::UpTo(first + ring.run_length() - 1));
+            self.issued = rest.map(Issued::Below).or(last);
+        }
     }
 
     fn tell_of_drying(&mut self, ring: &RingBuffer) {

@@ -130,7 +130,9 @@ impl Shared {
         // Release, and before the arrivals are looked at: a ring that arrives later closes itself.
         self.dead.store(true, Ordering::Release);
         rings.append(&mut lock(&self.arrivals));
-        rings.iter().for_each(|ring| ring.close());
+        for ring in rings {
+            let _ = ring.close();
+        }
     }
 
     fn run(&self, idle: PadderIdle, rings: &mut Vec<Arc<Served>>) {

@@ -203,9 +203,14 @@ impl Drop for Producer {
 }
 
 impl RingBuffer {
-    /// Throws away what is left in a ring to which nothing comes any more.
-    pub(crate) fn discard_rest(&self) -> u64 {
-        self.discard_runs(self.tail.load(Ordering::Acquire))
+    /// Throws away what is left in a ring to which nothing comes any more; returns the first number
+    /// of it, if there is any and it can be told.
+    pub(crate) fn discard_rest(&self) -> Option<u64> {
+        let tail = self.tail.load(Ordering::Acquire);
+        let end = tail << self.shape.run_bits;
+        let discarded = self.discard_runs(tail);
+        // No slot is written any more, so the number of the first ticket still stands in its.
+        if discarded > 0 { self.tickets().redeem(end - discarded) } else { None }
     }
 
     /// Throws away what is left of the runs below `end`, which is not above the tail.

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::clock::Stopwatch;
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::uid::Uid;
@@ -56,8 +55,6 @@ pub struct Lease {
     /// The greatest uid that may have been issued with this worker id.
     pub(crate) after: Option<Uid>,
     pub(crate) terms: LeaseTerms,
-    /// Since when it is held: before the store was asked.
-    pub(crate) since: Stopwatch,
     pub(crate) keeper: Box<dyn LeaseKeeper>,
 }
 
@@ -76,6 +73,18 @@ pub struct LeaseTerms {
     /// How long the start of a generator on the clock waits for the clock to pass what was issued
     /// before.
     pub max_start_wait: Duration,
+}
+
+/// Held without end, renewed every 3 s; a start waits for 10 s at the most.
+impl Default for LeaseTerms {
+    fn default() -> Self {
+        Self {
+            lasts: None,
+            margin: Duration::ZERO,
+            renew_every: Duration::from_secs(3),
+            max_start_wait: Duration::from_secs(10),
+        }
+    }
 }
 
 /// The store's side of a [`Lease`]. Its methods block; one thread calls them.
@@ -110,23 +119,21 @@ pub enum RenewError {
 }
 
 impl Lease {
-    /// A lease on a worker id with `layout`, which began at `since`, before the store was asked.
-    /// `after` is the greatest uid that the store's horizon allows for: the new holder issues
+    /// A lease on a worker id with `layout`. `after` is the greatest uid that the store's horizon allows for: the new holder issues
     /// nothing below it.
     ///
     /// # Errors
     ///
     /// [`Error::WorkerIdOutOfRange`].
-    pub(crate) fn new(
+    pub fn new(
         layout: Layout,
         worker_id: u64,
         after: Option<Uid>,
         terms: LeaseTerms,
-        since: Stopwatch,
         keeper: impl LeaseKeeper,
     ) -> Result<Self, Error> {
         layout.check_worker_id(worker_id)?;
-        Ok(Self { worker_id, layout, after, terms, since, keeper: Box::new(keeper) })
+        Ok(Self { worker_id, layout, after, terms, keeper: Box::new(keeper) })
     }
 
     /// The worker id that is held.

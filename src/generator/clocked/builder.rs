@@ -1,21 +1,23 @@
 //! Settings of the generators on the clock.
 
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use super::{ClockPolicy, ClockRules, ClockedUidGenerator, SequenceStart};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
-use crate::generator::start::start;
+use crate::generator::start::{Start, start};
 use crate::layout::Layout;
 use crate::policy::TakePolicy;
 use crate::sync::{Event, Ordering, Pages};
 use crate::uid::Uid;
+use crate::worker::Worker;
 
 /// Settings of a [`ClockedUidGenerator`]; [`build`](Self::build) checks all of them.
 #[derive(Debug)]
 pub struct ClockedBuilder<R, C = SystemClock> {
     layout: Layout,
-    worker_id: Option<u64>,
+    worker: Option<Worker>,
     start_after: Option<Uid>,
     sequence_start: SequenceStart,
     clock_policy: ClockPolicy,
@@ -28,7 +30,7 @@ impl<R: ClockRules> ClockedBuilder<R> {
     pub(super) fn new() -> Self {
         Self {
             layout: R::LAYOUT,
-            worker_id: None,
+            worker: None,
             start_after: None,
             sequence_start: R::SEQUENCE_START,
             clock_policy: R::CLOCK_POLICY,
@@ -50,8 +52,19 @@ impl<R, C> ClockedBuilder<R, C> {
     /// The worker id in all of the uids, which nobody else may use with this layout, ever. It has
     /// to be set.
     #[must_use]
-    pub fn worker_id(mut self, worker_id: u64) -> Self {
-        self.worker_id = Some(worker_id);
+    pub fn worker_id(self, worker_id: u64) -> Self {
+        self.worker(worker_id)
+    }
+
+    /// The worker: an id as for [`worker_id`](Self::worker_id), or a [`Lease`](crate::Lease).
+    ///
+    /// With a lease [`build`](Self::build) waits until the clock has passed what earlier holders may
+    /// have issued, for as long as the lease says; and takes get
+    /// [`TakeError::LeaseLost`](crate::TakeError::LeaseLost) once a new tick has come and the lease
+    /// is lost.
+    #[must_use]
+    pub fn worker(mut self, worker: impl Into<Worker>) -> Self {
+        self.worker = Some(worker.into());
         self
     }
 
@@ -87,10 +100,10 @@ impl<R, C> ClockedBuilder<R, C> {
     /// The wall clock; the operating system's if not set.
     #[must_use]
     pub fn clock<D: Clock>(self, clock: D) -> ClockedBuilder<R, D> {
-        let Self { layout, worker_id, start_after, sequence_start, clock_policy, .. } = self;
+        let Self { layout, worker, start_after, sequence_start, clock_policy, .. } = self;
         ClockedBuilder {
             layout,
-            worker_id,
+            worker,
             start_after,
             sequence_start,
             clock_policy,
@@ -110,7 +123,8 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
     /// [`Error::LayoutExhausted`] where the layout cannot express the present time;
     /// [`Error::ForeignStart`] and [`Error::NothingAfter`] for a uid to start after that does not
     /// fit; [`Error::OptionOutOfRange`] for a sequence start above what a tick has;
-    /// [`Error::OutOfMemory`].
+    /// [`Error::OutOfMemory`]. With a lease also [`Error::LeaseLayout`], [`Error::UsedAhead`],
+    /// [`Error::LeaseThread`], and what its store says.
     pub fn build(self) -> Result<ClockedUidGenerator<R, C>, Error> {
         let Self { layout, clock, .. } = self;
         let (option, value) = match self.sequence_start {
@@ -122,7 +136,9 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
         if !(min..=max).contains(&value) {
             return Err(Error::OptionOutOfRange { option, value, min, max });
         }
-        let (worker_id, position) = start(&layout, self.worker_id, self.start_after, &clock)?;
+        let mut start = start(&layout, self.worker, self.start_after, &clock)?;
+        let (tenure, grant) = start.tenure(&layout, &clock, Duration::ZERO)?;
+        let Start { worker_id, position, .. } = start;
         let pages = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
         let next = position.tick << layout.bits().sequence | position.sequence;
         pages.word().store(next, Ordering::Relaxed);
@@ -137,6 +153,8 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
             sequence_start: self.sequence_start,
             clock_policy: self.clock_policy,
             worker_id,
+            grant,
+            tenure,
             take_policy: self.take_policy,
             closing: Event::default(),
             rules: PhantomData,

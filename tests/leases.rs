@@ -1,0 +1,412 @@
+//! Generators with leased worker ids: nothing is issued that the store does not know of, nothing
+//! comes twice whoever holds the id next, and a holder that hears nothing more stops by itself.
+//!
+//! The store here is a few lines that keep a lease as a table would; what real ones do is tested
+//! where they are.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use uidring::{
+    Bits, CachedUidGenerator, Error, Layout, Lease, LeaseKeeper, LeaseTerms, ManualClock,
+    RenewError, SnowflakeGenerator, SystemClock, TakeError, TakePolicy, Tick, Uid, UidGenerator,
+};
+
+/// What the store knows.
+#[derive(Debug, Default)]
+struct Row {
+    token: u64,
+    horizon: Option<u64>,
+    last: Option<Uid>,
+    renewals: u64,
+    fails: bool,
+    delay: Duration,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Store(Arc<Mutex<Row>>);
+
+struct Keeper {
+    store: Store,
+    layout: Layout,
+    token: u64,
+    before: (Option<u64>, Option<Uid>),
+}
+
+const WORKER: u64 = 5;
+
+/// A problem of the store's; any error will do.
+fn problem() -> Error {
+    Error::NoDataDirectory
+}
+
+impl Store {
+    fn row(&self) -> MutexGuard<'_, Row> {
+        self.0.lock().expect("whole")
+    }
+
+    fn state(&self) -> (Option<u64>, Option<Uid>) {
+        let row = self.row();
+        (row.horizon, row.last)
+    }
+
+    /// Takes the lease, whoever has it.
+    fn lease(&self, layout: Layout, terms: LeaseTerms) -> Lease {
+        let mut row = self.row();
+        row.token += 1;
+        let whole = |tick| layout.compose(tick, WORKER, layout.max_sequence()).expect("in range");
+        let after = row.horizon.map(whole).max(row.last);
+        let before = (row.horizon, row.last);
+        let keeper = Keeper { store: self.clone(), layout, token: row.token, before };
+        Lease::new(layout, WORKER, after, terms, keeper).expect("in range")
+    }
+}
+
+impl LeaseKeeper for Keeper {
+    fn renew(&mut self, horizon: u64) -> Result<(), RenewError> {
+        let delay = self.store.row().delay;
+        thread::sleep(delay);
+        let mut row = self.store.row();
+        if row.fails {
+            return Err(RenewError::Failed(problem()));
+        }
+        if row.token != self.token {
+            return Err(RenewError::Lost(problem()));
+        }
+        row.horizon = row.horizon.max(Some(horizon));
+        row.renewals += 1;
+        Ok(())
+    }
+
+    fn release(&mut self, last: Option<Uid>) -> Result<(), Error> {
+        let mut row = self.store.row();
+        if row.fails || row.token != self.token {
+            return Err(problem());
+        }
+        (row.horizon, row.last) = match last {
+            None => self.before,
+            Some(uid) => {
+                assert_eq!(self.layout.decode(uid).map(|uid| uid.worker_id).ok(), Some(WORKER));
+                (None, Some(uid))
+            }
+        };
+        Ok(())
+    }
+}
+
+fn layout() -> Layout {
+    let bits = Bits { time: 40, worker: 4, sequence: 8 };
+    Layout::new(bits, Tick::Millisecond, "2026-01-01".parse().expect("a time")).expect("possible")
+}
+
+fn terms(lasts: u64) -> LeaseTerms {
+    let mut terms = LeaseTerms::default();
+    terms.lasts = Some(Duration::from_millis(lasts));
+    terms.margin = Duration::from_millis(lasts / 10);
+    terms.renew_every = Duration::from_millis(lasts / 3);
+    terms.max_start_wait = Duration::from_millis(500);
+    terms
+}
+
+fn cached(lease: Lease) -> CachedUidGenerator {
+    CachedUidGenerator::builder().layout(layout()).worker(lease).build().expect("possible")
+}
+
+fn clocked(lease: Lease) -> SnowflakeGenerator<SystemClock> {
+    SnowflakeGenerator::builder().layout(layout()).worker(lease).build().expect("possible")
+}
+
+/// Starts one kind of generator.
+type Start = fn(Lease) -> Box<dyn UidGenerator>;
+
+const BOTH: [Start; 2] = [|lease| Box::new(cached(lease)), |lease| Box::new(clocked(lease))];
+
+fn tick(uid: Uid) -> u64 {
+    layout().decode(uid).expect("of the layout").tick
+}
+
+fn until(what: &str, done: impl Fn() -> bool) -> Duration {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what} did not come");
+        thread::sleep(Duration::from_millis(1));
+    }
+    start.elapsed()
+}
+
+#[test]
+fn nothing_is_issued_that_the_store_does_not_know_of() {
+    for start in BOTH {
+        let store = Store::default();
+        // A store that is asked often, and takes its time.
+        let generator = start(store.lease(layout(), terms(60)));
+        store.row().delay = Duration::from_millis(5);
+        let end = Instant::now() + Duration::from_millis(400);
+        let mut last = None;
+        let mut taken = 0_u64;
+        while Instant::now() < end {
+            let uid = generator.next_uid().expect("waits");
+            let horizon = store.row().horizon.expect("stored");
+            assert!(tick(uid) <= horizon, "tick {} beyond {horizon}", tick(uid));
+            assert!(Some(uid) > last);
+            last = Some(uid);
+            taken += 1;
+        }
+        let renewals = store.row().renewals;
+        assert!(taken > 1_000 && renewals > 5, "{taken} uids, {renewals} renewals");
+    }
+}
+
+#[test]
+fn a_clean_restart_goes_on_with_the_very_next_uid() {
+    let store = Store::default();
+    let mut all = HashSet::new();
+    let mut last = None;
+    for round in 0..20 {
+        for start in BOTH {
+            let generator = start(store.lease(layout(), terms(3_000)));
+            let mut batch = [Uid::default(); 37];
+            generator.fill(&mut batch[..round]).expect("ready");
+            let uids = batch[..round].iter().copied();
+            for uid in uids.chain([generator.next_uid().expect("ready")]) {
+                assert!(Some(uid) > last, "in order over all starts");
+                assert!(all.insert(uid));
+                last = Some(uid);
+            }
+            drop(generator);
+            assert_eq!(store.state(), (None, last), "given back to the uid");
+        }
+    }
+}
+
+#[test]
+fn what_a_local_taker_holds_counts_as_issued() {
+    let store = Store::default();
+    let generator = cached(store.lease(layout(), terms(3_000)));
+    let mut local = generator.local();
+    let first = local.next_uid().expect("ready");
+    generator.close();
+    assert_eq!(local.next_uid(), Err(TakeError::Closed));
+    let last = store.row().last.expect("given back");
+    assert!(last.get() >= first.get() && last.get() < first.get() + 256);
+    assert!(cached(store.lease(layout(), terms(3_000))).next_uid().expect("ready") > last);
+}
+
+#[test]
+fn a_close_while_others_take_knows_the_last_of_them() {
+    for round in 0..30 {
+        for start in BOTH {
+            let store = Store::default();
+            let generator = start(store.lease(layout(), terms(3_000)));
+            let greatest = thread::scope(|scope| {
+                let takers: Vec<_> = (0..3)
+                    .map(|_| {
+                        scope.spawn(|| {
+                            let mut last = Uid::default();
+                            while let Ok(uid) = generator.next_uid() {
+                                last = uid;
+                            }
+                            last
+                        })
+                    })
+                    .collect();
+                thread::sleep(Duration::from_micros(100 * round));
+                generator.close();
+                takers.into_iter().map(|taker| taker.join().expect("no panic")).max()
+            });
+            let last = store.row().last.expect("given back");
+            assert!(last >= greatest.expect("takers"), "{last} below {greatest:?}");
+        }
+    }
+}
+
+#[test]
+fn a_lease_that_was_not_used_leaves_no_trace() {
+    let store = Store::default();
+    drop(clocked(store.lease(layout(), terms(3_000))));
+    let before = store.state();
+    store.lease(layout(), terms(3_000)).release().expect("given back");
+    assert_eq!(store.state(), before);
+    // A generator that could not be built.
+    let lease = store.lease(layout(), terms(3_000));
+    let builder = CachedUidGenerator::builder().layout(layout()).boost_power(0).worker(lease);
+    assert!(builder.padding_factor(0).build().is_err());
+    assert_eq!(store.state(), before);
+}
+
+#[test]
+fn whoever_comes_next_starts_above_the_horizon() {
+    for start in BOTH {
+        let store = Store::default();
+        let crashed = start(store.lease(layout(), terms(300)));
+        let last = crashed.next_uid().expect("ready");
+        // Somebody else takes the id while the first, cut off, still issues.
+        let horizon = store.row().horizon.expect("stored");
+        let lease = store.lease(layout(), terms(300));
+        let next = start(lease);
+        let first = next.next_uid().expect("ready");
+        assert!(tick(first) > horizon && first > last);
+        loop {
+            match crashed.next_uid() {
+                Ok(uid) => assert!(tick(uid) <= horizon, "the first is fenced"),
+                Err(error) => break assert_eq!(error, TakeError::LeaseLost),
+            }
+        }
+        assert_eq!(crashed.try_next_uid(), Err(TakeError::LeaseLost), "for good");
+        assert!(next.next_uid().is_ok());
+    }
+}
+
+#[test]
+fn without_word_from_the_store_it_stops_by_itself() {
+    for start in BOTH {
+        let store = Store::default();
+        let generator = start(store.lease(layout(), terms(300)));
+        generator.next_uid().expect("ready");
+        store.row().fails = true;
+        let began = Instant::now();
+        let error = loop {
+            match generator.next_uid() {
+                Ok(uid) => assert!(tick(uid) <= store.row().horizon.expect("stored")),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error, TakeError::LeaseLost);
+        // The last renewal was at most a third of the lease ago; 270 ms is the lease less margin.
+        let after = began.elapsed();
+        assert!(after > Duration::from_millis(100) && after < Duration::from_secs(2), "{after:?}");
+        // The store is back, too late.
+        store.row().fails = false;
+        thread::sleep(Duration::from_millis(150));
+        assert_eq!(generator.next_uid(), Err(TakeError::LeaseLost));
+    }
+}
+
+#[test]
+fn a_store_that_is_away_for_less_than_the_lease_is_not_noticed() {
+    let store = Store::default();
+    let generator = clocked(store.lease(layout(), terms(1_500)));
+    store.row().fails = true;
+    thread::sleep(Duration::from_millis(700));
+    store.row().fails = false;
+    let renewals = store.row().renewals;
+    until("a renewal", || store.row().renewals > renewals);
+    thread::sleep(Duration::from_millis(900));
+    generator.next_uid().expect("renewed");
+}
+
+#[test]
+fn local_takers_lose_the_lease_too() {
+    let store = Store::default();
+    let generator = cached(store.lease(layout(), terms(200)));
+    let mut local = generator.local();
+    local.next_uid().expect("ready");
+    store.row().fails = true;
+    until("the end", || generator.try_next_uid() == Err(TakeError::LeaseLost));
+    assert_eq!(local.next_uid(), Err(TakeError::LeaseLost));
+    let mut batch = [Uid::default(); 8];
+    assert_eq!(generator.try_fill(&mut batch), Err(TakeError::LeaseLost));
+}
+
+#[test]
+fn a_clock_that_jumps_is_followed_by_asking() {
+    let store = Store::default();
+    let clock = ManualClock::new("2026-06-01".parse().expect("a time"));
+    let generator = SnowflakeGenerator::builder()
+        .layout(layout())
+        .worker(store.lease(layout(), terms(3_000)))
+        .clock(clock.clone())
+        .take_policy(TakePolicy::WaitFor(Duration::from_secs(10)))
+        .build()
+        .expect("possible");
+    for _ in 0..5 {
+        clock.advance(Duration::from_hours(24));
+        let uid = generator.next_uid().expect("asked for");
+        let horizon = store.row().horizon.expect("stored");
+        assert!((tick(uid)..tick(uid) + 20_000).contains(&horizon), "{horizon} for {}", tick(uid));
+    }
+}
+
+/// A crashed holder's horizon, a little and far ahead of the clock.
+#[test]
+fn a_start_waits_for_the_clock_or_refuses() {
+    let store = Store::default();
+    let now = || layout().tick_at(std::time::SystemTime::now().into()).expect("in range");
+    store.row().horizon = Some(now() + 200);
+    let began = Instant::now();
+    let generator = clocked(store.lease(layout(), terms(3_000)));
+    assert!(began.elapsed() > Duration::from_millis(150));
+    assert!(generator.next_uid().is_ok());
+    drop(generator);
+
+    store.row().horizon = Some(now() + 60_000);
+    let began = Instant::now();
+    let refused = SnowflakeGenerator::builder()
+        .layout(layout())
+        .worker(store.lease(layout(), terms(3_000)))
+        .build();
+    assert!(matches!(refused, Err(Error::UsedAhead { worker_id: WORKER, .. })), "{refused:?}");
+    assert!(began.elapsed() < Duration::from_millis(400), "at once: waiting would not do");
+    // A generator that borrows takes that in its stride, and stays in order.
+    let horizon = store.row().horizon.expect("still there");
+    let generator = cached(store.lease(layout(), terms(3_000)));
+    assert!(tick(generator.next_uid().expect("ready")) > horizon);
+    drop(generator);
+    store.row().horizon = Some(now() + 3_600_000);
+    let builder = CachedUidGenerator::builder().layout(layout());
+    let refused = builder.worker(store.lease(layout(), terms(3_000))).build();
+    let text = refused.expect_err("an hour ahead").to_string();
+    assert!(text.contains("worker id 5") && text.contains("ahead"), "{text}");
+}
+
+#[test]
+fn a_lease_of_another_layout_is_refused() {
+    let lease = Store::default().lease(layout(), terms(3_000));
+    let error = CachedUidGenerator::builder().worker(lease).build().expect_err("another layout");
+    let text = error.to_string();
+    assert!(text.contains("40/4/8 in ms") && text.contains("28/22/13 in s"), "{text}");
+    assert!(Lease::new(layout(), 16, None, terms(1), NoKeeper).is_err(), "out of range");
+}
+
+struct NoKeeper;
+
+impl LeaseKeeper for NoKeeper {
+    fn renew(&mut self, _: u64) -> Result<(), RenewError> {
+        Err(RenewError::Failed(problem()))
+    }
+
+    fn release(&mut self, _: Option<Uid>) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// Borrowing is bounded, and the horizon goes no further than that.
+#[test]
+fn a_fast_borrower_has_the_horizon_moved_in_time() {
+    let store = Store::default();
+    let bits = Bits { time: 40, worker: 4, sequence: 8 };
+    let seconds = Layout::new(bits, Tick::Second, "2026-01-01".parse().expect("a time"));
+    let seconds = seconds.expect("possible");
+    let generator = CachedUidGenerator::builder()
+        .layout(seconds)
+        .worker(store.lease(seconds, terms(3_000)))
+        .take_policy(TakePolicy::WaitFor(Duration::from_millis(300)))
+        .build()
+        .expect("possible");
+    let mut batch = [Uid::default(); 256];
+    let error = loop {
+        match generator.fill(&mut batch) {
+            Ok(()) => {
+                let tick = seconds.decode(batch[255]).expect("of the layout").tick;
+                assert!(tick <= store.row().horizon.expect("stored"));
+            }
+            Err(error) => break error.error,
+        }
+    };
+    assert!(matches!(error, TakeError::BorrowLimit { limit_millis: 600_000, .. }), "{error:?}");
+    let present = seconds.tick_at(std::time::SystemTime::now().into()).expect("in range");
+    let ahead = store.row().horizon.expect("stored") - present;
+    assert!((599..=610).contains(&ahead), "{ahead} s ahead");
+}
