@@ -175,10 +175,9 @@ impl LeafZooKeeper {
 
     fn terms(&self) -> LeaseTerms {
         LeaseTerms {
-            lasts: None,
-            margin: Duration::ZERO,
             renew_every: RENEW_EVERY,
             max_start_wait: self.max_start_wait,
+            ..LeaseTerms::default()
         }
     }
 }

@@ -28,8 +28,7 @@ use zookeeper_client::{Acls, Client, CreateMode, Error, Stat};
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// The server and what it logs with; the rest is named in its own manifest.
-const JARS: [&str; 2] =
-    ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"];
+const JARS: [&str; 2] = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"];
 
 /// The servers look for sessions that are over so often, and allow for sessions of two to twenty
 /// times as long.
@@ -126,7 +125,8 @@ impl ZooKeeper {
     pub fn put(&self, path: &str, data: &str) -> Stat {
         self.run(async |client| {
             let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
-            if let Some((parent, _)) = path.rsplit_once('/').filter(|(parent, _)| !parent.is_empty())
+            if let Some((parent, _)) =
+                path.rsplit_once('/').filter(|(parent, _)| !parent.is_empty())
             {
                 client.mkdir(parent, &options).await?;
             }
@@ -173,9 +173,7 @@ impl ZooKeeper {
     pub fn stat(&self, path: &str) -> Option<(String, Stat)> {
         self.run(async |client| match client.get_data(path).await {
             Err(Error::NoNode) => Ok(None),
-            read => read.map(|(data, stat)| {
-                Some((String::from_utf8(data).expect("a text"), stat))
-            }),
+            read => read.map(|(data, stat)| Some((String::from_utf8(data).expect("a text"), stat))),
         })
     }
 
@@ -216,9 +214,9 @@ impl ZooKeeper {
             while !state.changed().await.is_terminated() {}
             done
         };
-        let done = runtime.expect("a runtime").block_on(async {
-            tokio::time::timeout(LIMIT, session).await
-        });
+        let done = runtime
+            .expect("a runtime")
+            .block_on(async { tokio::time::timeout(LIMIT, session).await });
         match done {
             Ok(Ok(done)) => done,
             Ok(Err(error)) => panic!("{error}\n{}", self.log()),

@@ -89,7 +89,7 @@ impl LeaseKeeper for Keeper {
         };
         let in_file = self.write(mark);
         let released = self.thread.release(mark).and_then(|answer| {
-            let limit = 2 * PATIENCE;
+            let limit = PATIENCE * 3 / 2;
             let late = || Err(Problem::Away(format!("no answer within {limit:?}")));
             answer.wait(limit).unwrap_or_else(late)
         });

@@ -507,9 +507,9 @@ impl Session {
             writer.add_delete(&registry.temporary_node(), None)?;
         }
         let mut versions = writer.commit().await?.into_iter().filter_map(|result| match result {
-            MultiWriteResult::SetData { stat } | MultiWriteResult::Create { stat, .. } => {
-                Some(stat.version)
-            }
+            MultiWriteResult::SetData { stat } => Some(stat.version),
+            // Servers do not say more of a node that is new.
+            MultiWriteResult::Create { .. } => Some(0),
             _ => None,
         });
         let mut version = || {

@@ -92,14 +92,7 @@ pub fn acquire(options: &LeafZooKeeper, layout: &Layout) -> Result<Lease, Error>
     {
         return Err(refusal.explain(registry));
     }
-    Lease::new(
-        *layout,
-        worker_id,
-        after(layout, worker_id, mark.until),
-        options.terms(),
-        since,
-        keeper,
-    )
+    Lease::new(*layout, worker_id, after(layout, worker_id, mark.until), options.terms(), keeper)
 }
 
 /// The start that the file alone allows for.
