@@ -79,6 +79,15 @@ impl LeaseKeeper for Keeper {
     }
 
     fn release(&mut self, last: Option<Uid>) -> Result<(), Error> {
+        // Whoever waits for this may start again at once: the file is free when it returns.
+        let released = self.give_back(last);
+        self.file = None;
+        released
+    }
+}
+
+impl Keeper {
+    fn give_back(&mut self, last: Option<Uid>) -> Result<(), Error> {
         if let Some(lost) = &self.lost {
             return Err(lost.clone().explain(&self.registry));
         }
@@ -96,9 +105,7 @@ impl LeaseKeeper for Keeper {
         released.map_err(|problem| problem.explain(&self.registry))?;
         in_file.map(drop)
     }
-}
 
-impl Keeper {
     /// The last millisecond of a tick.
     fn end_of(&self, tick: u64) -> i64 {
         self.layout.time_of(tick.saturating_add(1)).as_millis().saturating_sub(1)
