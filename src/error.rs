@@ -127,8 +127,11 @@ pub enum Error {
         max_bits: u32,
     },
 
-    /// The ring's memory is not to be had.
-    #[error("there is no memory for a ring of {bytes} bytes: lower the boost power")]
+    /// Memory that a generator needs is not to be had.
+    #[error(
+        "the system has no memory for {bytes} bytes of the generator's: a ring is smaller with a \
+         lower boost power"
+    )]
     OutOfMemory {
         /// What was asked for.
         bytes: u64,

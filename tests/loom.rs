@@ -482,3 +482,48 @@ fn claims_by_the_clock() {
         assert!((1..=4).contains(&count), "two ticks of two: {count}");
     });
 }
+
+/// Additions in the middle of a tick, while the clock goes on to the next one and the generator is
+/// closed: no uid twice, none of a tick that is not there yet, and none once it is closed.
+#[test]
+fn additions_by_the_clock() {
+    use uidring::{
+        Bits, Layout, ManualClock, SnowflakeGenerator, TakePolicy, Tick, Timestamp, Uid,
+        UidGenerator,
+    };
+    check(|| {
+        let bits = Bits { time: 4, worker: 1, sequence: 3 };
+        let layout = Layout::new(bits, Tick::Millisecond, Timestamp::default()).expect("possible");
+        let clock = ManualClock::new(Timestamp::from_millis(3));
+        let generator = SnowflakeGenerator::builder()
+            .layout(layout)
+            .worker_id(1)
+            .take_policy(TakePolicy::Reject)
+            .clock(clock.clone())
+            .build()
+            .expect("possible");
+        let first = generator.try_next_uid().expect("ready");
+        let generator = Arc::new(generator);
+        let (other, theirs) = (Arc::clone(&generator), clock.clone());
+        let taker = thread::spawn(move || {
+            let mut taken: Vec<Uid> = other.try_next_uid().into_iter().collect();
+            theirs.set(Timestamp::from_millis(4));
+            taken.extend(other.try_next_uid());
+            taken.extend(other.try_next_uid());
+            assert!(taken.is_sorted_by(|a, b| a < b), "{taken:?}");
+            taken
+        });
+        let mut mine = vec![first];
+        mine.extend(generator.try_next_uid());
+        generator.close();
+        assert!(generator.try_next_uid().is_err(), "closed");
+        assert!(mine.is_sorted_by(|a, b| a < b), "{mine:?}");
+        let theirs = taker.join().expect("no panic");
+        let count = mine.len() + theirs.len();
+        mine.extend(theirs);
+        assert!(mine.iter().all(|uid| (3..=4).contains(&(uid.get() >> 4))), "{mine:?}");
+        mine.sort_unstable();
+        mine.dedup();
+        assert_eq!(mine.len(), count, "a uid was issued twice");
+    });
+}

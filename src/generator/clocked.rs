@@ -37,13 +37,16 @@ use crate::worker::{Grant, Tenure};
 #[derive(Debug)]
 pub struct ClockedUidGenerator<R, C = SystemClock> {
     /// Their word is the next uid to be issued, without the worker: tick and sequence. The end of
-    /// a tick is the beginning of the next one. [`CLOSED`] is no uid.
+    /// a tick is the beginning of the next one. From [`CLOSED`] on there are no uids.
     pages: Pages,
     clock: C,
     layout: Layout,
     /// Of the layout, which would have to work them out.
     sequence_bits: u32,
     max_sequence: u64,
+    /// So many of a tick's uids, after the first one, are taken by an addition: see
+    /// [`open_places`].
+    open_places: u64,
     worker_bits: u32,
     /// The worker id in its place.
     worker_part: u64,
@@ -100,8 +103,21 @@ pub type SnowflakeGenerator<C = SystemClock> = ClockedUidGenerator<TwitterRules,
 /// ```
 pub type LeafSnowflakeGenerator<C = SystemClock> = ClockedUidGenerator<LeafRules, C>;
 
-/// The word of a closed generator.
-const CLOSED: u64 = u64::MAX;
+/// The word of a closed generator, or a little more: takers may be about to add to it. No position
+/// is so large, since the worker has a bit at least.
+const CLOSED: u64 = 1 << 63;
+
+/// A take looks at the word and then adds to it. So that a word never comes to be beyond the end of
+/// its tick, where it would look as if the clock had gone back, there must be room for every taker
+/// that may be between the two; the last places of a tick are therefore claimed by comparing and
+/// swapping. More takers than that at once, all of them stopped there by the operating system, would
+/// cost a refusal that passes with the tick, and never a repeat.
+fn open_places(layout: &Layout) -> u64 {
+    // Models have two takers.
+    const TAKERS: u64 = if cfg!(uidring_loom) { 2 } else { 64 };
+    let uids = layout.uids_per_tick();
+    uids.saturating_sub(TAKERS.max(uids / 4))
+}
 
 impl<R: ClockRules> ClockedUidGenerator<R> {
     /// A builder with the defaults: the layout, sequence start and clock policy of the rules,
@@ -175,7 +191,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
     fn standing_still(&self, next: u64, present: u64) -> Result<u64, TakeError> {
         let sequence_bits = self.sequence_bits;
         let next_tick = next >> sequence_bits;
-        if next == CLOSED {
+        if next >= CLOSED {
             return Err(TakeError::Closed);
         }
         if next_tick > self.layout.max_tick() {
@@ -201,7 +217,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
 
     #[cold]
     fn out_of_time(&self, now: crate::timestamp::Timestamp) -> TakeError {
-        if self.pages.word().load(Ordering::Relaxed) == CLOSED {
+        if self.pages.word().load(Ordering::Relaxed) >= CLOSED {
             TakeError::Closed
         } else if now < self.layout.epoch() {
             TakeError::ClockBeforeEpoch
@@ -235,7 +251,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
 
     /// Sleeps, unless the generator is closed.
     fn nap(&self, time: Duration) {
-        let is_closed = || self.pages.word().load(Ordering::Relaxed) == CLOSED;
+        let is_closed = || self.pages.word().load(Ordering::Relaxed) >= CLOSED;
         self.closing.wait(Some(time), is_closed);
     }
 }
@@ -248,7 +264,9 @@ impl<R, C> ClockedUidGenerator<R, C> {
         }
         let next = self.pages.word().swap(CLOSED, Ordering::Relaxed);
         self.closing.notify();
-        if let Some(tenure) = self.tenure.as_ref().filter(|_| next != CLOSED) {
+        if let Some(tenure) = self.tenure.as_ref().filter(|_| next < CLOSED) {
+            // What was drawn beyond the last tick was given to nobody.
+            let next = next.min((self.layout.max_tick() + 1) << self.sequence_bits);
             let (tick, sequence) = (next >> self.sequence_bits, next & self.max_sequence);
             tenure.end(Position { tick, sequence }.before(&self.layout, self.worker_id));
         }
@@ -265,18 +283,21 @@ impl<R, C> Drop for ClockedUidGenerator<R, C> {
 impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
     #[inline]
     fn try_next_uid(&self) -> Result<Uid, TakeError> {
-        // The common case, which has to be short: the next compare-and-swap does not begin before
-        // this one has ended. In the middle of the present tick there is room, and neither a
-        // closed nor a wiped word is there.
+        // The common case, well within the present tick, is an addition that waits for nothing:
+        // the looks before and after it are predicted, and the next take's addition may begin as
+        // soon as this one has ended. Neither a closed nor a wiped word has such a place.
+        // Relaxed as in `claim`.
         let word = self.pages.word();
         let next = word.load(Ordering::Relaxed);
         let present = self.layout.tick_unchecked(self.clock.now());
-        let in_the_middle = next & self.max_sequence != 0;
-        if next >> self.sequence_bits == present
-            && in_the_middle
-            && word.compare_exchange(next, next + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        {
-            return Ok(self.uid(next));
+        let is_within = (next & self.max_sequence).wrapping_sub(1) < self.open_places;
+        if next >> self.sequence_bits == present && is_within {
+            let drawn = word.fetch_add(1, Ordering::Relaxed);
+            // Others may have gone on to another tick since the look. What was drawn there is given
+            // to nobody.
+            if drawn >> self.sequence_bits == present && self.grant.covers(present) {
+                return Ok(self.uid(drawn));
+            }
         }
         self.take_slowly()
     }

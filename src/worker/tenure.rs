@@ -23,6 +23,12 @@ impl Grant {
         self.0.as_ref().map_or(Ok(()), |shared| shared.check(tick))
     }
 
+    /// Whether the store knows that uids of this tick may be issued.
+    #[inline]
+    pub(crate) fn covers(&self, tick: u64) -> bool {
+        self.0.as_ref().is_none_or(|shared| tick <= shared.horizon.load(Ordering::Relaxed))
+    }
+
     /// Says that the generator has come to this tick, so that the store is asked in time.
     pub(crate) fn reach(&self, tick: u64) {
         if let Some(shared) = &self.0 {

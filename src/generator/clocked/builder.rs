@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use super::{ClockPolicy, ClockRules, ClockedUidGenerator, SequenceStart};
+use super::{ClockPolicy, ClockRules, ClockedUidGenerator, SequenceStart, open_places};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
 use crate::generator::start::{Start, start};
@@ -148,6 +148,7 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
             layout,
             sequence_bits: layout.bits().sequence.into(),
             max_sequence: layout.max_sequence(),
+            open_places: open_places(&layout),
             worker_bits: layout.bits().worker.into(),
             worker_part: worker_id << layout.bits().sequence,
             sequence_start: self.sequence_start,
