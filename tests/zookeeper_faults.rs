@@ -94,7 +94,7 @@ fn a_start_while_zookeeper_is_away_needs_the_file() {
 
     let start = Instant::now();
     let generator_1 = generator(&away);
-    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     assert_eq!(generator_1.worker_id(), 1);
     assert!(generator_1.next_uid().expect("a uid") > last);
     let error = away.acquire(&LAYOUT).expect_err("the file is in use");
@@ -147,7 +147,7 @@ fn a_freeze_that_outlasts_the_session_ends_nothing() {
     site.server.freeze();
     let start = Instant::now();
     let mut last = generator_1.next_uid().expect("a uid");
-    while start.elapsed() < Duration::from_secs(9) {
+    while start.elapsed() < Duration::from_secs(7) {
         let uid = generator_1.next_uid().expect("uids go on, from the file");
         assert!(uid > last);
         last = uid;
@@ -175,18 +175,16 @@ fn a_freeze_that_outlasts_the_session_ends_nothing() {
 fn a_server_that_dies_and_comes_back_finds_its_instances_at_work() {
     let site = Site::new(ZooKeeper::start());
     let generator = generator(&site.registry("a:1"));
-    for _ in 0..2 {
-        site.server.kill();
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(4) {
-            generator.next_uid().expect("uids go on, from the file");
-            thread::sleep(Duration::from_millis(5));
-        }
-        site.server.start_again();
-        let back = now();
-        wait_until("the upload is resumed", || site.timestamp("a:1") > back);
-        assert!(site.is_live("a:1"));
+    site.server.kill();
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(4) {
+        generator.next_uid().expect("uids go on, from the file");
+        thread::sleep(Duration::from_millis(5));
     }
+    site.server.start_again();
+    let back = now();
+    wait_until("the upload is resumed", || site.timestamp("a:1") > back);
+    assert!(site.is_live("a:1"));
     let uid = generator.next_uid().expect("a uid");
     generator.close();
     let last = LAYOUT.decode(uid).expect("decodes").timestamp.as_millis();

@@ -43,7 +43,11 @@ impl Site {
 
     pub fn servers_at(&self, hosts: &str) -> ZooKeeperServers {
         let servers = ZooKeeperServers::new(hosts).expect("servers");
-        servers.session_timeout(Duration::from_secs(2)).connect_deadline(Duration::from_secs(5))
+        // Where there is none, nobody should wait for one for long.
+        let deadline = if hosts.starts_with(&self.server.hosts()) { 5_000 } else { 1_500 };
+        servers
+            .session_timeout(Duration::from_secs(2))
+            .connect_deadline(Duration::from_millis(deadline))
     }
 
     pub fn file(&self, instance: &Instance) -> PathBuf {

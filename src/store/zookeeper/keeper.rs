@@ -54,7 +54,12 @@ pub struct Outage {
 
 impl Outage {
     pub fn new(last_word: Stopwatch, is_away: bool) -> Self {
-        Self { last_word, pending: None, is_away, seldom: Seldom::default() }
+        let mut seldom = Seldom::default();
+        if is_away {
+            // The start has told.
+            seldom.is_time();
+        }
+        Self { last_word, pending: None, is_away, seldom }
     }
 }
 
@@ -98,9 +103,9 @@ impl Keeper {
         };
         let in_file = self.write(mark);
         let released = self.thread.release(mark).and_then(|answer| {
-            let limit = PATIENCE * 3 / 2;
-            let late = || Err(Problem::Away(format!("no answer within {limit:?}")));
-            answer.wait(limit).unwrap_or_else(late)
+            let is_hopeless = self.outage.is_away && matches!(in_file, Ok(true));
+            let limit = if is_hopeless { Duration::ZERO } else { PATIENCE * 3 / 2 };
+            answer.wait(limit).unwrap_or_else(|| Err(no_answer(limit)))
         });
         released.map_err(|problem| problem.explain(&self.registry))?;
         in_file.map(drop)
@@ -130,7 +135,7 @@ impl Keeper {
             match pending.wait(Duration::ZERO) {
                 None if in_file => {
                     outage.pending = Some(pending);
-                    return Err(Problem::Away("no answer yet".into()));
+                    return Err(no_answer(Duration::ZERO));
                 }
                 Some(Ok(())) => outage.is_away = false,
                 Some(Err(Problem::Refused(refusal))) => return Err(refusal.into()),
@@ -146,7 +151,7 @@ impl Keeper {
         let answer = self.thread.store(mark)?;
         let Some(stored) = answer.wait(patience) else {
             outage.pending = Some(answer);
-            return Err(Problem::Away(format!("no answer within {patience:?}")));
+            return Err(no_answer(patience));
         };
         stored?;
         if was_away {
@@ -196,4 +201,12 @@ impl Keeper {
         self.lost = Some(refusal);
         RenewError::Lost(error)
     }
+}
+
+fn no_answer(within: Duration) -> Problem {
+    Problem::Away(if within.is_zero() {
+        "no answer yet".into()
+    } else {
+        format!("no answer within {within:?}")
+    })
 }
