@@ -244,6 +244,43 @@ fn what_is_reserved_is_waited_for_and_given_back() {
     );
 }
 
+/// What was issued after the last upload was not known to a start with a clock that was set back by
+/// less than the 3 s between two of them.
+#[test]
+fn a_step_back_shorter_than_the_gap_between_uploads_repeats_nothing() {
+    let site = Site::new(ZooKeeper::shared());
+    let start = now();
+    let clock = ManualClock::new(Timestamp::from_millis(start));
+    let registry = site.registry("a:1").clock(clock.clone());
+    let lease = registry.acquire(&LAYOUT).expect("acquired");
+    let generator = LeafSnowflakeGenerator::builder()
+        .worker(lease)
+        .clock(clock.clone())
+        .build()
+        .expect("built");
+    clock.advance(Duration::from_millis(900));
+    let last = generator.next_uid().expect("a uid");
+    // What a crash would leave behind.
+    let nodes = [format!("forever/{}", site.forever()[0]), "reserved/a:1".into()]
+        .map(|node| site.path(&node));
+    let left = nodes.each_ref().map(|node| site.server.get(node).expect("it is there"));
+    let path = site.file(&Instance::new("a:1").expect("a name"));
+    let file = fs::read(&path).expect("a file");
+    drop(generator);
+    for (node, left) in nodes.iter().zip(&left) {
+        site.server.put(node, left);
+    }
+    clock.set(Timestamp::from_millis(start + 100));
+    fs::write(&path, file).expect("writes");
+    let away = site.registry_at("127.0.0.1:1", "a:1").clock(clock.clone());
+    for registry in [registry.clone().no_cache_file(), away, registry] {
+        let lease = registry.acquire(&LAYOUT).expect("the stored timestamp is in the past");
+        assert!(lease.after() > Some(last), "{:?}", lease.after());
+        drop(lease);
+        wait_until("the name is free again", || !site.is_live("a:1"));
+    }
+}
+
 #[test]
 fn timestamps_are_uploaded_and_never_go_backwards() {
     let site = Site::new(ZooKeeper::shared());

@@ -101,6 +101,13 @@ fn a_start_while_zookeeper_is_away_needs_the_file() {
     assert!(matches!(error, Error::InstanceInUse { .. }), "{error:?}");
     drop(generator_1);
 
+    // Where an outage is not to last for ever, a start does not make it younger.
+    thread::sleep(Duration::from_millis(1_100));
+    let limited = |seconds| away.clone().max_outage(Duration::from_secs(seconds));
+    let error = limited(4).acquire(&LAYOUT).expect_err("the last word is too old").to_string();
+    assert!(error.contains("no word from it for"), "{error}");
+    limited(600).acquire(&LAYOUT).expect("that is recent enough");
+
     // What is wrong with the file is wrong with and without ZooKeeper.
     let path = site.file(&Instance::new("a:1").expect("a name"));
     let good = fs::read_to_string(&path).expect("a file");

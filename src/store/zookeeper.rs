@@ -155,7 +155,7 @@ impl LeafZooKeeper {
     /// Takes the instance's worker id. It is the instance's for as long as the lease, or the
     /// generator that it is given to, is there.
     ///
-    /// It blocks: for 5 s at most while ZooKeeper is away ([`ZooKeeperServers::connect_deadline`]),
+    /// It blocks: for about 5 s while ZooKeeper is away ([`ZooKeeperServers::connect_deadline`]),
     /// and where a process of the same name has died just now, for as long as the servers take to
     /// notice ([`ZooKeeperServers::session_timeout`]). It has a thread of its own do the work, so that
     /// it may be called within a runtime, whose thread it blocks.

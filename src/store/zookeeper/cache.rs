@@ -25,6 +25,8 @@ pub struct Cached {
     pub until: i64,
     /// The start that the registry last knew as the holder.
     pub holder: String,
+    /// What the clock said at the last word from the registry, or earlier.
+    pub word: i64,
 }
 
 /// The file of one instance, which this process alone has.
@@ -97,6 +99,7 @@ impl CacheFile {
             timestamp: number("timestamp")?,
             until: number("until")?,
             holder: text("holder")?.into(),
+            word: number("word")?,
         };
         let (name, instance) = (text("name")?, text("instance")?);
         if text("checksum")? != checksum(name, instance, &cached) {
@@ -146,6 +149,7 @@ impl CacheFile {
             "timestamp": cached.timestamp,
             "until": cached.until,
             "holder": cached.holder,
+            "word": cached.word,
             "checksum": checksum(&self.name, &self.instance, cached),
         });
         let fresh = with_ending(&self.path, "new");
@@ -188,9 +192,9 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
 
 /// FNV-1a over all that the file says: it finds slips of editors and of disks, not forgers.
 fn checksum(name: &str, instance: &str, cached: &Cached) -> String {
-    let Cached { worker_id, ip, port, timestamp, until, holder } = cached;
-    let text =
-        format!("{name}\n{instance}\n{worker_id}\n{ip}\n{port}\n{timestamp}\n{until}\n{holder}");
+    let Cached { worker_id, ip, port, timestamp, until, holder, word } = cached;
+    let numbers = format!("{worker_id}\n{timestamp}\n{until}\n{word}");
+    let text = [name, instance, ip, port, holder, &numbers].join("\n");
     let sum = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
@@ -208,6 +212,7 @@ mod tests {
         timestamp: 1_780_000_000_000,
         until: 1_780_000_003_000,
         holder: String::new(),
+        word: 1_780_000_000_000,
     };
 
     fn web(folder: &tempfile::TempDir) -> Result<CacheFile, Error> {

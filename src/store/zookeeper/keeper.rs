@@ -11,6 +11,7 @@ use super::thread::{Answer, SessionThread};
 use crate::clock::{Clock, Seldom, Stopwatch};
 use crate::error::Error;
 use crate::layout::Layout;
+use crate::timestamp::Timestamp;
 use crate::uid::Uid;
 use crate::worker::{LeaseKeeper, RenewError};
 
@@ -44,8 +45,9 @@ pub struct Keeper {
 /// How the registry was, the last times that it was asked.
 #[derive(Debug)]
 pub struct Outage {
-    /// Since when there has been no word from it.
+    /// Since when there has been no word from it, and for how long not before that.
     last_word: Stopwatch,
+    silent_before: Duration,
     /// What it has not answered yet.
     pending: Option<Answer>,
     is_away: bool,
@@ -53,13 +55,22 @@ pub struct Outage {
 }
 
 impl Outage {
-    pub fn new(last_word: Stopwatch, is_away: bool) -> Self {
+    /// None: there was a word.
+    pub fn since(last_word: Stopwatch) -> Self {
+        let (silent_before, seldom) = (Duration::ZERO, Seldom::default());
+        Self { last_word, silent_before, pending: None, is_away: false, seldom }
+    }
+
+    /// One that a start has met with, and told of.
+    pub fn before(start: Stopwatch, word: Timestamp, now: Timestamp) -> Self {
         let mut seldom = Seldom::default();
-        if is_away {
-            // The start has told.
-            seldom.is_time();
-        }
-        Self { last_word, pending: None, is_away, seldom }
+        seldom.is_time();
+        let silent_before = now.saturating_since(word);
+        Self { last_word: start, silent_before, pending: None, is_away: true, seldom }
+    }
+
+    fn silent_for(&self) -> Duration {
+        self.silent_before + self.last_word.elapsed()
     }
 }
 
@@ -157,7 +168,8 @@ impl Keeper {
         if was_away {
             tracing::info!("registry {} is back", self.registry);
         }
-        (outage.last_word, outage.is_away) = (asked, false);
+        (outage.last_word, outage.silent_before, outage.is_away) = (asked, Duration::ZERO, false);
+        self.cached.word = mark.timestamp;
         // From now on it is this start that the registry knows.
         self.cached.holder.clone_from(&self.holder);
         Ok(())
@@ -166,7 +178,7 @@ impl Keeper {
     fn go_without_registry(&mut self, problem: Problem) -> Result<(), RenewError> {
         let outage = &mut self.outage;
         outage.is_away = true;
-        let silent_for = outage.last_word.elapsed();
+        let silent_for = outage.silent_for();
         if let Some(limit) = self.max_outage
             && silent_for + RENEW_EVERY > limit
         {

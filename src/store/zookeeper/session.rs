@@ -10,7 +10,7 @@ use zookeeper_client::{Client, CreateMode, Error as Failure, MultiWriteResult, S
 use super::nodes::{Endpoint, Reserved, UPLOAD_GAP_MILLIS, instance_and_number};
 use super::problem::{Problem, Refusal};
 use super::{Registry, peers};
-use crate::clock::{Clock, Deadline};
+use crate::clock::{Clock, Deadline, Seldom};
 use crate::timestamp::Timestamp;
 
 /// How much longer than its session's timeout a node that lives with it may be there: the servers
@@ -75,12 +75,13 @@ pub struct Session {
     held: Option<Held>,
     /// Once refused, always refused.
     lost: Option<Refusal>,
+    expired: Seldom,
 }
 
 impl Session {
     pub fn new(applicant: Applicant) -> Self {
         let past = Past::Start { previous: None };
-        Self { applicant, past, client: None, held: None, lost: None }
+        Self { applicant, past, client: None, held: None, lost: None, expired: Seldom::default() }
     }
 
     /// What the present start is to know of the one before it.
@@ -88,8 +89,8 @@ impl Session {
         self.past = past;
     }
 
-    /// Claims a worker id for a start. It takes at most twice the deadline, and what the session of
-    /// a process that has just died needs to end.
+    /// Claims a worker id for a start. Each of its few steps has the deadline, and the session of a
+    /// process that has just died is waited for.
     pub async fn start(&mut self) -> Result<Claim, Problem> {
         let claimed = self.connect_and_claim().await;
         if claimed.is_err() {
@@ -147,6 +148,10 @@ impl Session {
         if self.client.as_ref().is_some_and(|client| client.state().is_terminated()) {
             self.client = None;
             self.held = None;
+            if self.expired.is_time() {
+                let registry = &self.applicant.registry;
+                tracing::warn!("registry {registry}: the session is lost; a new one is begun");
+            }
         }
         for _ in 0..ATTEMPTS {
             let (held, client) = match (&self.held, &self.client) {

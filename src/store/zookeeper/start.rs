@@ -57,6 +57,7 @@ pub fn acquire(options: &LeafZooKeeper, layout: &Layout) -> Result<Lease, Error>
                 timestamp: claim.mark.timestamp,
                 until: claim.mark.until.max(in_file),
                 holder: holder.clone(),
+                word: options.clock.now().as_millis(),
             };
             (Some(claim.mark.until), before)
         }
@@ -71,6 +72,10 @@ pub fn acquire(options: &LeafZooKeeper, layout: &Layout) -> Result<Lease, Error>
     };
     let worker_id = before.worker_id;
     let mark = Mark { until: before.until, timestamp: before.timestamp };
+    let outage = match claimed {
+        Some(_) => Outage::since(since),
+        None => Outage::before(since, Timestamp::from_millis(before.word), options.clock.now()),
+    };
     let mut keeper = Keeper {
         registry: registry.clone(),
         layout: *layout,
@@ -81,7 +86,7 @@ pub fn acquire(options: &LeafZooKeeper, layout: &Layout) -> Result<Lease, Error>
         base: mark.until,
         max_outage: options.max_outage,
         clock: options.clock.clone(),
-        outage: Outage::new(since, claimed.is_none()),
+        outage,
         file_fails: Seldom::default(),
         lost: None,
     };
@@ -114,12 +119,21 @@ fn without_registry(
              here before"
         )));
     };
+    let now = options.clock.now();
+    let silent_for = now.saturating_since(Timestamp::from_millis(cached.word));
+    if let Some(limit) = options.max_outage
+        && silent_for + RENEW_EVERY > limit
+    {
+        return Err(registry.error(format!(
+            "{problem}; no word from it for {silent_for:?}, where an outage of {limit:?} is allowed, so \
+             that the cache file is of no use"
+        )));
+    }
     tracing::warn!(
         "{}; worker id {} is taken from the cache file",
         registry.error(problem.into()),
         cached.worker_id
     );
-    let now = options.clock.now();
     // Nothing below the present tick will be issued, so that whatever the registry turns out to
     // know of earlier times does not matter.
     let present = layout.time_of(layout.tick_at(now)?).as_millis();
