@@ -7,6 +7,7 @@ mod generate;
 mod lines;
 mod parse;
 mod plan;
+mod registry;
 mod table;
 mod worker;
 
@@ -16,6 +17,11 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind as UsageKind;
 use clap::{CommandFactory, Parser};
+use tracing::Level;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use self::args::{Cli, Command};
 
@@ -64,13 +70,17 @@ impl From<io::Error> for Failure {
 }
 
 pub fn main() -> ExitCode {
-    // Warnings of the library, as one line each.
+    // Warnings of the library, as one line each. Of what its ZooKeeper client would say at every
+    // attempt the library tells itself, once.
+    let told =
+        Targets::new().with_default(Level::WARN).with_target("zookeeper_client", LevelFilter::OFF);
     tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::WARN)
         .with_writer(io::stderr)
         .with_target(false)
         .with_ansi(false)
         .without_time()
+        .finish()
+        .with(told)
         .init();
     let done = words().and_then(|cli| run(cli.command));
     match done {

@@ -6,7 +6,7 @@
 pub mod metrics;
 pub mod padding;
 pub mod ring;
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
+#[cfg(any(feature = "mysql", feature = "sqlite", feature = "zookeeper"))]
 pub mod store;
 
 mod clock;
@@ -38,6 +38,8 @@ pub use crate::ring::{Producer, PutError, RingBuffer, RingOptions, RingStats};
 pub use crate::store::mysql::{MySqlServer, MySqlWorkerNodes};
 #[cfg(feature = "sqlite")]
 pub use crate::store::sqlite::SqliteWorkerNodes;
+#[cfg(feature = "zookeeper")]
+pub use crate::store::zookeeper::{Instance, LeafNode, LeafZooKeeper, ZooKeeperServers};
 pub use crate::timestamp::{ParseTimeError, Timestamp};
 #[cfg(feature = "serde")]
 pub use crate::uid::as_string;

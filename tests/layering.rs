@@ -33,7 +33,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     ("metrics", &["generator"]),
     ("worker", &["clock", "error", "layout", "sync", "uid"]),
-    ("store", &["clock", "error", "layout", "timestamp", "worker"]),
+    ("store", &["clock", "error", "layout", "timestamp", "uid", "worker"]),
     // The program uses the library as any other user does: through `uidring::`.
     ("cli", &["cli"]),
 ];
@@ -48,6 +48,7 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("rusqlite", &["store"]),
     ("dirs::", &["store"]),
     ("mysql_async", &["store"]),
+    ("zookeeper_client::", &["store"]),
     ("rustls::", &["store"]),
     ("tokio", &["store"]),
     ("clap", &["cli"]),
@@ -102,6 +103,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     // A stopwatch of the clock's.
     ("policy.rs", ".elapsed()"),
     ("worker/tenure.rs", ".elapsed()"),
+    ("store/zookeeper/keeper.rs", ".elapsed()"),
     // Measuring time is what `uidring bench` is for, and it must measure as the library's users
     // would: with the system's clock, and against a bare atomic, not against the library's own.
     ("cli/bench/contestant.rs", "Instant::now"),

@@ -165,8 +165,8 @@ pub enum InputFormat {
     Base32,
 }
 
-/// The flags that name a table of worker ids.
-const TABLES: [&str; 3] = ["sqlite", "mysql", "mysql_url_file"];
+/// The flags that name where worker ids come from.
+const STORES: [&str; 4] = ["sqlite", "mysql", "mysql_url_file", "zookeeper"];
 
 /// A table of worker ids.
 #[derive(Args)]
@@ -194,15 +194,58 @@ pub struct TableArgs {
           value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub mysql_deadline: u64,
 
-    /// Refuse a worker id if the MySQL server's clock and this host's are further apart
+    /// Refuse a worker id if the MySQL server's clock and this host's are further apart; with
+    /// --zookeeper, this host's and the median of the running instances'
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub max_clock_difference: Option<Duration>,
+}
+
+/// Leaf's registry in ZooKeeper.
+#[derive(Args)]
+pub struct RegistryArgs {
+    /// The ZooKeeper servers with Leaf's registry, in which an instance has a worker id of its own:
+    /// HOST:PORT,HOST:PORT, or with a path behind them HOST:PORT/PATH
+    #[arg(long, value_name = "HOSTS", requires = "name",
+          conflicts_with_all = ["sqlite", "mysql", "mysql_url_file"])]
+    pub zookeeper: Option<String>,
+
+    /// The registry's name: Leaf's leaf.name
+    #[arg(long, value_name = "NAME", requires = "zookeeper")]
+    pub name: Option<String>,
+
+    /// A file whose first line is the USER:PASSWORD to log in to the ZooKeeper servers with (scheme
+    /// digest); else the environment variable UIDRING_ZOOKEEPER_AUTH, if it is set
+    #[arg(long, value_name = "PATH", requires = "zookeeper")]
+    pub zookeeper_auth_file: Option<PathBuf>,
+}
+
+/// An instance in Leaf's registry.
+#[derive(Args)]
+pub struct InstanceArgs {
+    /// What this instance is known by in Leaf's registry: a name that outlives restarts, such as a
+    /// pod's in a StatefulSet, or IP:PORT. Else the environment variable UIDRING_INSTANCE
+    #[arg(long, value_name = "NAME", requires = "zookeeper")]
+    pub instance: Option<String>,
+
+    /// The file that lets the instance start while ZooKeeper is away; if not given,
+    /// uidring/leaf/NAME/INSTANCE.json in your data directory
+    #[arg(long, value_name = "PATH", requires = "zookeeper")]
+    pub leaf_cache: Option<PathBuf>,
+
+    /// Do without such a file
+    #[arg(long, requires = "zookeeper", conflicts_with = "leaf_cache")]
+    pub no_leaf_cache: bool,
+
+    /// Stop when ZooKeeper has been away for so long, 4 at least; without it the instance goes on
+    /// with its file
+    #[arg(long, value_name = "SECONDS", requires = "zookeeper", value_parser = parse_seconds)]
+    pub max_outage: Option<Duration>,
 }
 
 /// Print fresh uids, one a line
 ///
 /// The worker id, which makes this process's uids differ from those of all others, comes from
-/// --worker-id, --sqlite or --mysql (--mysql-url-file); else from the environment variable
+/// --worker-id, --sqlite, --mysql (--mysql-url-file) or --zookeeper; else from the environment variable
 /// UIDRING_WORKER_ID; else from the MySQL database in UIDRING_MYSQL_URL; else from the file
 /// uidring/workers.db in your data directory. From a table every start gets a worker id of its own.
 /// A file is unique to one host and must be kept: do not copy it to another host, and do not put
@@ -216,6 +259,7 @@ Examples:
   uidring generate --sqlite /var/lib/shop/workers.db -n 1000000 > ids.txt
   uidring generate --mysql-url-file /run/secrets/mysql-url -n 10
   uidring generate --max-borrow 0 -n 100000
+  uidring generate --generator leaf-snowflake --zookeeper zk:2181 --name shop --instance web-0
   uidring generate --generator snowflake --datacenter-id 3 --worker-id 17
   uidring generate --worker-id 5 --start-after 240518193154")]
 pub struct GenerateArgs {
@@ -250,7 +294,7 @@ pub struct GenerateArgs {
 
     /// A worker id of your choice. It has no memory: a second run within one tick, after a long
     /// borrow, or after the clock was set back, repeats uids unless --start-after is given
-    #[arg(long, value_name = "N", conflicts_with_all = TABLES)]
+    #[arg(long, value_name = "N", conflicts_with_all = STORES)]
     pub worker_id: Option<u64>,
 
     /// The datacenter, 0 to 31, for --generator snowflake; --worker-id is then the worker in it, 0
@@ -260,11 +304,17 @@ pub struct GenerateArgs {
 
     /// Go on above this uid, the greatest that was printed before with this worker id of your
     /// choice
-    #[arg(long, value_name = "UID", conflicts_with_all = TABLES)]
+    #[arg(long, value_name = "UID", conflicts_with_all = STORES)]
     pub start_after: Option<Uid>,
 
     #[command(flatten)]
     pub table: TableArgs,
+
+    #[command(flatten)]
+    pub registry: RegistryArgs,
+
+    #[command(flatten)]
+    pub instance: InstanceArgs,
 }
 
 /// Read uids and print their fields, a JSON object a line
@@ -342,10 +392,13 @@ pub enum WorkerCommand {
         #[command(flatten)]
         table: TableArgs,
     },
-    /// List the starts, the oldest first
+    /// List the starts, the oldest first; with --zookeeper the instances, by number
     List {
         #[command(flatten)]
         table: TableArgs,
+
+        #[command(flatten)]
+        registry: RegistryArgs,
 
         /// A JSON array instead of a table
         #[arg(long)]

@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use uidring::{
     BaiduRules, CachedUidGenerator, Clock, ClockRules, ClockedUidGenerator, EnvWorkerId,
     FixedWorkerId, Layout, LeafRules, SnowflakeNode, SystemClock, TwitterRules, Uid, UidGenerator,
-    WorkerIdAssigner,
+    Worker, WorkerIdAssigner,
 };
 
 use super::Failure;
@@ -25,10 +25,10 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
     check_usage(args, &layout)?;
     // A layout that cannot express the present time must not cost a worker id.
     layout.tick_at(SystemClock.now())?;
-    let worker_id = assign(args, &layout)?;
+    let worker = assign(args, &layout)?;
     match args.generator {
         Generator::Cached => {
-            let mut builder = CachedUidGenerator::builder().layout(layout).worker_id(worker_id);
+            let mut builder = CachedUidGenerator::builder().layout(layout).worker(worker);
             if let Some(power) = args.boost_power {
                 builder = builder.boost_power(power);
             }
@@ -43,18 +43,18 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
             }
             print(&builder.build()?, args)
         }
-        Generator::Default => print_clocked::<BaiduRules>(layout, worker_id, args),
-        Generator::Snowflake => print_clocked::<TwitterRules>(layout, worker_id, args),
-        Generator::LeafSnowflake => print_clocked::<LeafRules>(layout, worker_id, args),
+        Generator::Default => print_clocked::<BaiduRules>(layout, worker, args),
+        Generator::Snowflake => print_clocked::<TwitterRules>(layout, worker, args),
+        Generator::LeafSnowflake => print_clocked::<LeafRules>(layout, worker, args),
     }
 }
 
 fn print_clocked<R: ClockRules>(
     layout: Layout,
-    worker_id: u64,
+    worker: Worker,
     args: &GenerateArgs,
 ) -> Result<(), Failure> {
-    let mut builder = ClockedUidGenerator::<R>::builder().layout(layout).worker_id(worker_id);
+    let mut builder = ClockedUidGenerator::<R>::builder().layout(layout).worker(worker);
     if let Some(uid) = args.start_after {
         builder = builder.start_after(uid);
     }
@@ -87,7 +87,11 @@ fn check_usage(args: &GenerateArgs, layout: &Layout) -> Result<(), Failure> {
             "--start-after needs --worker-id, or UIDRING_WORKER_ID: a worker id from a table is new",
         ));
     }
-    if args.worker_id.is_some() || (EnvWorkerId::is_set() && args.table.is_unnamed()) {
+    if args.registry.zookeeper.is_some() {
+        args.table.refuse_mysql_authority()?;
+        // What is wrong with the words is said before anybody is asked.
+        args.leaf_registry()?;
+    } else if args.worker_id.is_some() || (EnvWorkerId::is_set() && args.table.is_unnamed()) {
         args.table.refuse_mysql_flags()?;
     }
     if args.datacenter_id.is_some() && !args.layout.has_datacenters(args.generator.preset()) {
@@ -110,17 +114,19 @@ fn fixed_worker_id(args: &GenerateArgs) -> Result<Option<u64>, Failure> {
     }
 }
 
-/// The worker id: from a flag, else from the environment, else from the user's own file.
-fn assign(args: &GenerateArgs, layout: &Layout) -> Result<u64, Failure> {
+/// The worker: from a flag, else from the environment, else from the user's own file.
+fn assign(args: &GenerateArgs, layout: &Layout) -> Result<Worker, Failure> {
     let fixed = if let Some(worker_id) = fixed_worker_id(args)? {
         FixedWorkerId(worker_id).assign(layout)?
     } else if let Some(table) = args.table.named()? {
-        return Ok(table.assign(layout)?);
+        return Ok(table.assign(layout)?.into());
+    } else if let Some(registry) = args.leaf_registry()? {
+        return Ok(registry.acquire(layout)?.into());
     } else if EnvWorkerId::is_set() {
         // The variable stands for the flag, and is as wrong as the flag would be.
         EnvWorkerId.assign(layout).map_err(Failure::usage)?
     } else {
-        return Ok(args.table.unnamed()?.assign(layout)?);
+        return Ok(args.table.unnamed()?.assign(layout)?.into());
     };
     if args.start_after.is_none() {
         eprintln!(
@@ -129,7 +135,7 @@ fn assign(args: &GenerateArgs, layout: &Layout) -> Result<u64, Failure> {
              greatest one so far with --start-after, or let --sqlite or --mysql hand out worker ids"
         );
     }
-    Ok(fixed)
+    Ok(fixed.into())
 }
 
 fn print(generator: &dyn UidGenerator, args: &GenerateArgs) -> Result<(), Failure> {

@@ -63,11 +63,21 @@ impl TableArgs {
 
     /// A flag that would have no effect is a mistake, these ones dangerous ones.
     pub fn refuse_mysql_flags(&self) -> Result<(), Failure> {
-        let flag = match () {
-            () if self.mysql_ca.is_some() => "--mysql-ca",
-            () if self.max_clock_difference.is_some() => "--max-clock-difference",
-            () => return Ok(()),
-        };
-        Err(Failure::usage(format_args!("{flag} needs a MySQL server to go with")))
+        self.refuse_mysql_authority()?;
+        match self.max_clock_difference {
+            Some(_) => Err(needs_server("--max-clock-difference")),
+            None => Ok(()),
+        }
     }
+
+    pub fn refuse_mysql_authority(&self) -> Result<(), Failure> {
+        match self.mysql_ca {
+            Some(_) => Err(needs_server("--mysql-ca")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn needs_server(flag: &str) -> Failure {
+    Failure::usage(format_args!("{flag} needs a MySQL server to go with"))
 }

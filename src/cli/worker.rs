@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use uidring::store::WorkerNode;
-use uidring::{Clock, SystemClock};
+use uidring::{Clock, LeafNode, SystemClock};
 
 use super::Failure;
 use super::args::{WorkerArgs, WorkerCommand};
@@ -17,7 +17,13 @@ pub fn run(args: &WorkerArgs) -> Result<(), Failure> {
             eprintln!("the table WORKER_NODE is there");
             Ok(())
         }
-        WorkerCommand::List { table, json } => {
+        WorkerCommand::List { table, registry, json } => {
+            if registry.zookeeper.is_some() {
+                table.refuse_mysql_flags()?;
+            }
+            if let Some(nodes) = registry.nodes()? {
+                return Ok(write_nodes(&nodes, *json)?);
+            }
             let rows = table.any()?.list()?;
             let mut output = BufWriter::new(io::stdout().lock());
             if *json {
@@ -48,6 +54,38 @@ pub fn run(args: &WorkerArgs) -> Result<(), Failure> {
             Ok(())
         }
     }
+}
+
+fn write_nodes(nodes: &[LeafNode], json: bool) -> io::Result<()> {
+    let mut output = BufWriter::new(io::stdout().lock());
+    if json {
+        let nodes: Vec<Value> = nodes.iter().map(node_as_json).collect();
+        writeln!(output, "{}", Value::from(nodes))?;
+    } else {
+        writeln!(
+            output,
+            "{:>10}  {:<4}  {:<24}  INSTANCE (IP:PORT)",
+            "NUMBER", "LIVE", "TIMESTAMP"
+        )?;
+        for LeafNode { number, instance, ip, port, timestamp, is_live, .. } in nodes {
+            let live = if *is_live { "yes" } else { "no" };
+            let timestamp = timestamp.map_or_else(|| "unknown".into(), |time| time.to_string());
+            let [instance, ip, port] = [instance, ip, port].map(|text| visible(text));
+            writeln!(output, "{number:>10}  {live:<4}  {timestamp:<24}  {instance} ({ip}:{port})")?;
+        }
+    }
+    output.flush()
+}
+
+fn node_as_json(node: &LeafNode) -> Value {
+    json!({
+        "number": node.number,
+        "instance": node.instance,
+        "ip": node.ip,
+        "port": node.port,
+        "timestamp": node.timestamp.map(|time| time.to_string()),
+        "live": node.is_live,
+    })
 }
 
 fn row_as_json(row: &WorkerNode) -> Value {

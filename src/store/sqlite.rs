@@ -8,7 +8,9 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, TransactionBehavior};
 
 use self::file::{connect, patiently};
-use super::{Counts, Pruned, WorkerNode, WorkerTable, WorkerUsage};
+use super::table::age;
+use super::usage::Counts;
+use super::{Pruned, WorkerNode, WorkerTable, WorkerUsage};
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::timestamp::Timestamp;
@@ -226,7 +228,7 @@ impl WorkerTable for SqliteWorkerNodes {
             let removed = connection.execute(
                 "DELETE FROM WORKER_NODE
                  WHERE ID < ?1 AND CREATED <= DATETIME('now', '-' || ?2 || ' seconds')",
-                (newest, super::age(older_than).cast_signed()),
+                (newest, age(older_than).cast_signed()),
             )?;
             Ok(Pruned { removed: removed as u64, newest })
         })

@@ -10,6 +10,8 @@ use tempfile::TempDir;
 const IDENTITY: &[&str] = &[
     "UIDRING_WORKER_ID",
     "UIDRING_MYSQL_URL",
+    "UIDRING_INSTANCE",
+    "UIDRING_ZOOKEEPER_AUTH",
     "UIDRING_HOST",
     "UIDRING_PORT",
     "JPAAS_HOST",

@@ -10,7 +10,9 @@ use super::session::{Problem, Work, column};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
 use crate::layout::Layout;
-use crate::store::{self, Counts, Pruned, WorkerNode, WorkerUsage};
+use crate::store::table::age;
+use crate::store::usage::Counts;
+use crate::store::{Pruned, WorkerNode, WorkerUsage};
 use crate::timestamp::Timestamp;
 use crate::worker::NodeIdentity;
 
@@ -239,7 +241,7 @@ pub async fn prune(server: &MySqlServer, older_than: Duration) -> Result<Pruned,
     let mut removed = 0;
     let newest = server.run(&Newest).await?;
     if let Some(newest) = newest {
-        let part = PrunePart { newest, age: store::age(older_than) };
+        let part = PrunePart { newest, age: age(older_than) };
         loop {
             let rows = server.run(&part).await.map_err(|error| counted(error, removed))?;
             removed += rows;

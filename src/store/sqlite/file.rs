@@ -1,6 +1,6 @@
 //! The file of a SQLite store: made for its owner only, opened so that what is committed lasts.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 use std::thread;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::clock::Deadline;
+use crate::store::create_folder;
 
 /// How long a process waits for others that are at the file.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -52,12 +53,4 @@ pub fn patiently<T>(mut attempt: impl FnMut() -> rusqlite::Result<T>) -> rusqlit
             done => return done,
         }
     }
-}
-
-fn create_folder(folder: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
 }
