@@ -22,7 +22,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     ("metrics", &["generator"]),
     ("worker", &["clock", "error", "layout"]),
-    ("store", &["clock", "error", "layout", "timestamp", "worker"]),
+    ("segment", &["clock", "error", "policy", "sync"]),
+    ("store", &["clock", "error", "layout", "segment", "timestamp", "worker"]),
     // The program uses the library as any other user does: through `uidring::`.
     ("cli", &["cli"]),
 ];
