@@ -104,9 +104,10 @@ fn check_length(what: &'static str, text: &str, min: usize, max: usize) -> Resul
 }
 
 fn in_range(option: &'static str, value: u64, max: i64) -> Result<i64, Error> {
-    i64::try_from(value).ok().filter(|value| (1..=max).contains(value)).ok_or_else(|| {
-        Error::OptionOutOfRange { option, value, min: 1, max: max.unsigned_abs() }
-    })
+    i64::try_from(value)
+        .ok()
+        .filter(|value| (1..=max).contains(value))
+        .ok_or_else(|| Error::OptionOutOfRange { option, value, min: 1, max: max.unsigned_abs() })
 }
 
 /// The range that a load takes from a row with these columns, of which the row's new `max_id` is the
@@ -153,16 +154,21 @@ mod tests {
     fn the_last_id_is_one_below_the_greatest_of_the_column() {
         let max = i64::MAX;
         assert_eq!(range_of(0, (max - 10, 10)).expect("just fits").end, max.unsigned_abs());
-        for (wanted, row) in [(0, (max - 9, 10)), (0, (max, 1)), (u64::MAX, (1, 1)), (11, (max - 10, 10))]
+        for (wanted, row) in
+            [(0, (max - 9, 10)), (0, (max, 1)), (u64::MAX, (1, 1)), (11, (max - 10, 10))]
         {
             let error = range_of(wanted, row).expect_err("too long");
-            assert!(matches!(error, LoadError::UsedUp { max_id, .. } if max_id == row.0), "{error}");
+            assert!(
+                matches!(error, LoadError::UsedUp { max_id, .. } if max_id == row.0),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn what_is_not_positive_is_refused_by_name() {
-        for (row, name) in [((1, 0), "step is 0"), ((1, -5), "step is -5"), ((0, 1), "max_id is 0")] {
+        for (row, name) in [((1, 0), "step is 0"), ((1, -5), "step is -5"), ((0, 1), "max_id is 0")]
+        {
             let error = range_of(1, row).expect_err("refused").to_string();
             assert!(error.contains(name) && error.contains("`t`"), "{error}");
         }

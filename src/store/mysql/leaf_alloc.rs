@@ -5,7 +5,7 @@ use mysql_async::{Conn, Error as Failure, Row};
 
 use super::explain::{LEAF_ALLOC, Table};
 use super::session::{Problem, Work, column};
-use super::table::NO_SUCH_TABLE;
+use super::table::{NO_SUCH_TABLE, begin};
 use crate::error::Error;
 use crate::segment::store::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
 use crate::store::tags::{NewSegmentTag, range};
@@ -173,42 +173,37 @@ impl Work for CreateTag<'_> {
 impl CreateTag<'_> {
     async fn insert(&self, conn: &mut Conn) -> Result<Result<(), Error>, Problem> {
         let NewSegmentTag { tag, step, start, description } = self.tag;
-        conn.query_drop("START TRANSACTION").await?;
+        begin(conn).await?;
         let inserted = conn
             .exec_drop(
                 "INSERT INTO leaf_alloc (biz_tag, max_id, step, description) VALUES (?, ?, ?, ?)",
                 (tag, start, step, description),
             )
             .await;
-        if let Err(Failure::Server(error)) = &inserted
-            && error.code == DUPLICATE_KEY
-        {
-            return self.found(conn).await.map(|found| Err(NewSegmentTag::exists(found)));
+        let is_there = matches!(
+            &inserted, Err(Failure::Server(error)) if error.code == DUPLICATE_KEY
+        );
+        if !is_there {
+            inserted?;
         }
-        inserted?;
-        // A lenient server would have cut what does not fit.
-        let stands = self.found(conn).await?;
-        if stands.tag != *tag || (stands.max_id, stands.step) != (*start, *step) {
-            return Err(Problem::Refused(format!(
-                "the new tag `{tag}` would stand there as `{}`, at max_id {} with step {}: leaf_alloc \
-                 is not as Leaf's script makes it",
-                stands.tag, stands.max_id, stands.step
-            )));
-        }
-        conn.query_drop("COMMIT").await?;
-        Ok(Ok(()))
-    }
-
-    /// The row with the tag as its key, by the column's collation.
-    async fn found(&self, conn: &mut Conn) -> Result<SegmentTag, Problem> {
+        // Also a row of ours is looked at: a lenient server would have cut what does not fit.
         let row: Option<Row> = conn
             .exec_first(
                 "SELECT biz_tag, max_id, step, description, NULL FROM leaf_alloc WHERE biz_tag = ?",
-                (&self.tag.tag,),
+                (tag,),
             )
             .await?;
-        let gone = || Problem::Refused(format!("tag `{}` went while it was added", self.tag.tag));
-        tag(row.ok_or_else(gone)?)
+        match row.map(self::tag).transpose()? {
+            Some(found) if is_there => Ok(Err(NewSegmentTag::exists(found))),
+            Some(ours) if (&ours.tag, ours.max_id, ours.step) == (tag, *start, *step) => {
+                conn.query_drop("COMMIT").await?;
+                Ok(Ok(()))
+            }
+            _ => Err(Problem::Refused(format!(
+                "tag `{tag}` is not found again as it was added: leaf_alloc is not as Leaf's script \
+                 makes it"
+            ))),
+        }
     }
 }
 

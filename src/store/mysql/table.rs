@@ -144,7 +144,7 @@ impl Assign {
 
 /// Whatever the server's own level of isolation is: some servers refuse to write below this one, and
 /// above it a SELECT would lock rows against other starts.
-async fn begin(conn: &mut Conn) -> Result<(), Problem> {
+pub async fn begin(conn: &mut Conn) -> Result<(), Problem> {
     conn.query_drop("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").await?;
     Ok(conn.query_drop("START TRANSACTION").await?)
 }
