@@ -262,8 +262,8 @@ mod tests {
             .expect("creates");
         let table = load(&mut store, "a", 0).expect_err("no table").to_string();
         assert!(table.contains("no such table") && table.contains("segment create"), "{table}");
-        let foreign = "CREATE TABLE leaf_alloc (biz_tag TEXT, max_id INT, step INT);
-                       INSERT INTO leaf_alloc VALUES ('a', 1, 5), ('a', 1, 5)";
+        let foreign = "CREATE TABLE leaf_alloc (biz_tag, max_id, step, update_time);
+                       INSERT INTO leaf_alloc VALUES ('a', 1, 5, ''), ('a', 1, 5, '')";
         Connection::open(store.path()).and_then(|c| c.execute_batch(foreign)).expect("creates");
         let twice = load(&mut store, "a", 0).expect_err("two rows").to_string();
         assert!(twice.contains("2 rows") && twice.contains("primary key"), "{twice}");
