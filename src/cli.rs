@@ -5,6 +5,7 @@ mod args;
 mod bench;
 mod generate;
 mod lines;
+mod output;
 mod parse;
 mod plan;
 mod segment;

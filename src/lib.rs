@@ -35,6 +35,10 @@ pub use crate::policy::{
     TakePolicy,
 };
 pub use crate::ring::{Producer, PutError, RingBuffer, RingOptions, RingStats};
+pub use crate::segment::{
+    LoadError, LoadedSegment, MemorySegments, SegmentBuilder, SegmentError, SegmentGenerator,
+    SegmentHandle, SegmentRequest, SegmentStats, SegmentStore, SegmentTag,
+};
 #[cfg(feature = "mysql")]
 pub use crate::store::mysql::{MySqlSegments, MySqlServer, MySqlWorkerNodes};
 #[cfg(feature = "sqlite")]

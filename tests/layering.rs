@@ -20,9 +20,9 @@ const ROOMS: &[(&str, &[&str])] = &[
         "generator",
         &["clock", "error", "layout", "padding", "policy", "ring", "sync", "timestamp", "uid"],
     ),
-    ("metrics", &["generator"]),
+    ("segment", &["clock", "error", "policy", "sync", "timestamp"]),
+    ("metrics", &["generator", "segment"]),
     ("worker", &["clock", "error", "layout"]),
-    ("segment", &["clock", "error", "policy", "sync"]),
     ("store", &["clock", "error", "layout", "segment", "timestamp", "worker"]),
     // The program uses the library as any other user does: through `uidring::`.
     ("cli", &["cli"]),

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use mariadb::{Database, MariaDb};
 use proxy::{Proxy, Verdict};
 use tokio::runtime;
-use uidring::segment::store::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
+use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
 use uidring::store::{NewSegmentTag, SegmentTable};
 use uidring::{Error, MySqlSegments, MySqlServer};
 

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use uidring::{Bits, Layout, Tick, Timestamp, Uid};
 
 use super::Failure;
+use super::segment::SegmentArgs;
 
 /// Unique, roughly time-ordered 64-bit ids
 #[derive(Parser)]
@@ -95,6 +96,17 @@ impl LayoutArgs {
         Layout::new(bits, tick, self.epoch.unwrap_or(base.epoch())).map_err(Failure::usage)
     }
 
+    /// One of the flags that are given, if any is.
+    pub fn given(&self) -> Option<&'static str> {
+        match () {
+            () if self.preset.is_some() => Some("--preset"),
+            () if self.layout.is_some() => Some("--layout"),
+            () if self.tick.is_some() => Some("--tick"),
+            () if self.epoch.is_some() => Some("--epoch"),
+            () => None,
+        }
+    }
+
     /// Whether the worker field has Twitter's two parts.
     pub fn has_datacenters(&self, preset: Preset) -> bool {
         self.preset.unwrap_or(preset) == Preset::Snowflake
@@ -127,17 +139,8 @@ pub enum Generator {
     /// From the clock, after Meituan's Leaf: Snowflake's layout, the sequence of a millisecond starts
     /// at random
     LeafSnowflake,
-}
-
-impl Generator {
-    /// The layout that it has if the flags name none.
-    pub fn preset(self) -> Preset {
-        match self {
-            Self::Cached | Self::Default => Preset::Uid,
-            Self::Snowflake => Preset::Snowflake,
-            Self::LeafSnowflake => Preset::Leaf,
-        }
-    }
+    /// Dense numbers of a tag (--tag), from ranges that a database reserves; no worker id, no time
+    Segment,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -239,6 +242,10 @@ pub struct GenerateArgs {
     #[arg(long, value_enum, default_value = "cached")]
     pub generator: Generator,
 
+    /// The tag whose ids are wanted, for --generator segment; `uidring segment create` makes it
+    #[arg(long, value_name = "T")]
+    pub tag: Option<String>,
+
     #[command(flatten)]
     pub layout: LayoutArgs,
 
@@ -273,6 +280,18 @@ pub struct GenerateArgs {
 
     #[command(flatten)]
     pub table: TableArgs,
+}
+
+impl GenerateArgs {
+    /// One of the flags for rings that is given, if any is.
+    pub fn given_for_rings(&self) -> Option<&'static str> {
+        match () {
+            () if self.boost_power.is_some() => Some("--boost-power"),
+            () if self.max_borrow.is_some() => Some("--max-borrow"),
+            () if self.max_lag.is_some() => Some("--max-lag"),
+            () => None,
+        }
+    }
 }
 
 /// Read uids and print their fields, a JSON object a line
@@ -378,66 +397,5 @@ pub enum WorkerCommand {
         #[arg(long, value_name = "DAYS", default_value_t = 30,
               value_parser = clap::value_parser!(u64).range(0..=36_500))]
         keep_days: u64,
-    },
-}
-
-/// Look after the tags of segments
-///
-/// A tag is a row of a table leaf_alloc, from which `uidring generate --generator segment` and
-/// SegmentGenerator load ranges of ids. The table is the one of --sqlite or --mysql
-/// (--mysql-url-file), else of the environment variable UIDRING_MYSQL_URL, else the file
-/// uidring/segments.db in your data directory.
-#[derive(Args)]
-#[command(arg_required_else_help = true)]
-pub struct SegmentArgs {
-    #[command(subcommand)]
-    pub command: SegmentCommand,
-}
-
-#[derive(Subcommand)]
-pub enum SegmentCommand {
-    /// Add a tag; makes the table, unless it is there
-    #[command(after_help = "\
-Examples:
-  uidring segment create orders --step 1000
-  uidring segment create invoices --step 100 --start 50000 --description 'numbers of invoices'
-  uidring segment create orders --step 10000 --mysql-url-file /run/secrets/mysql-url")]
-    Create {
-        /// Its name, of 128 characters at the most
-        tag: String,
-
-        /// How many ids a load reserves at least, from 1 to 2147483647. What is reserved and not
-        /// used at the end of a process is never issued
-        #[arg(long, value_name = "S")]
-        step: u64,
-
-        /// The first id, from 1
-        #[arg(long, value_name = "N", default_value_t = 1)]
-        start: u64,
-
-        /// What it is for, in 256 characters at the most
-        #[arg(long, value_name = "TEXT")]
-        description: Option<String>,
-
-        #[command(flatten)]
-        place: PlaceArgs,
-    },
-    /// List the tags, by name
-    List {
-        #[command(flatten)]
-        place: PlaceArgs,
-
-        /// A JSON array instead of a table
-        #[arg(long)]
-        json: bool,
-    },
-    /// Tell how far each tag has come, and how much is left of it
-    Stats {
-        #[command(flatten)]
-        place: PlaceArgs,
-
-        /// A JSON array instead of a table
-        #[arg(long)]
-        json: bool,
     },
 }

@@ -1,13 +1,16 @@
 //! `uidring segment`.
 
+mod args;
+
 use std::io::{self, BufWriter, Write};
 
 use serde_json::{Value, json};
-use uidring::segment::store::SegmentTag;
+use uidring::segment::SegmentTag;
 use uidring::store::NewSegmentTag;
 
+pub use self::args::SegmentArgs;
+use self::args::SegmentCommand;
 use super::Failure;
-use super::args::{SegmentArgs, SegmentCommand};
 use super::text::visible;
 
 pub fn run(args: &SegmentArgs) -> Result<(), Failure> {

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use uidring::store::{SegmentTable, WorkerTable};
-use uidring::{MySqlSegments, MySqlServer, MySqlWorkerNodes, SqliteSegments, SqliteWorkerNodes};
+use uidring::{
+    MySqlSegments, MySqlServer, MySqlWorkerNodes, SegmentStore, SqliteSegments, SqliteWorkerNodes,
+};
 
 use super::Failure;
 use super::args::{PlaceArgs, TableArgs};
@@ -80,6 +82,15 @@ impl Place<'_> {
             Self::Server(server) => {
                 Box::new(MySqlSegments::new(server).create_table_if_missing(true))
             }
+        })
+    }
+
+    /// The same, to load segments from.
+    pub fn segment_store(self) -> Result<Box<dyn SegmentStore>, Failure> {
+        Ok(match self {
+            Self::File(path) => Box::new(SqliteSegments::new(path)),
+            Self::OwnFile => Box::new(SqliteSegments::in_data_directory()?),
+            Self::Server(server) => Box::new(MySqlSegments::new(server)),
         })
     }
 }

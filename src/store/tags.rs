@@ -1,7 +1,7 @@
 //! What people do with a table of tags, and what a load makes of a row.
 
 use crate::error::Error;
-use crate::segment::store::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
+use crate::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
 
 /// A table `leaf_alloc`: what can be done with it besides loading segments from it.
 ///

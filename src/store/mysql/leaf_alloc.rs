@@ -7,7 +7,7 @@ use super::explain::{LEAF_ALLOC, Table};
 use super::session::{Problem, Work, column};
 use super::table::{NO_SUCH_TABLE, begin};
 use crate::error::Error;
-use crate::segment::store::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
+use crate::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
 use crate::store::tags::{NewSegmentTag, range};
 
 /// The columns of Leaf. Tags that differ by case alone are two, which is up to the server's default

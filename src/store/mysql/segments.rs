@@ -9,7 +9,7 @@ use super::blocking::{self, Bridge};
 use super::leaf_alloc::{CreateTag, ISOLATION, Load, Tags};
 use super::session::Line;
 use crate::error::Error;
-use crate::segment::store::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
+use crate::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
 use crate::store::{NewSegmentTag, SegmentTable};
 
 /// Statements that a kept connection has prepared: those of a load.

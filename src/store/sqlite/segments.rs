@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
 use super::file::{Kind, StoreFile};
 use crate::error::Error;
-use crate::segment::store::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
+use crate::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
 use crate::store::tags::range;
 use crate::store::{NewSegmentTag, SegmentTable};
 
