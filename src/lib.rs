@@ -6,6 +6,7 @@
 pub mod metrics;
 pub mod padding;
 pub mod ring;
+pub mod segment;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub mod store;
 
@@ -34,6 +35,10 @@ pub use crate::policy::{
     TakePolicy,
 };
 pub use crate::ring::{Producer, PutError, RingBuffer, RingOptions, RingStats};
+pub use crate::segment::{
+    LoadError, LoadedSegment, MemorySegments, SegmentBuilder, SegmentError, SegmentGenerator,
+    SegmentHandle, SegmentRequest, SegmentStats, SegmentStore, SegmentTag,
+};
 #[cfg(feature = "mysql")]
 pub use crate::store::mysql::{MySqlServer, MySqlWorkerNodes};
 #[cfg(feature = "sqlite")]

@@ -20,9 +20,10 @@ const ROOMS: &[(&str, &[&str])] = &[
         "generator",
         &["clock", "error", "layout", "padding", "policy", "ring", "sync", "timestamp", "uid"],
     ),
-    ("metrics", &["generator"]),
+    ("segment", &["clock", "error", "policy", "sync", "timestamp"]),
+    ("metrics", &["generator", "segment"]),
     ("worker", &["clock", "error", "layout"]),
-    ("store", &["clock", "error", "layout", "timestamp", "worker"]),
+    ("store", &["clock", "error", "layout", "segment", "timestamp", "worker"]),
     // The program uses the library as any other user does: through `uidring::`.
     ("cli", &["cli"]),
 ];
