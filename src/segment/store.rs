@@ -25,6 +25,20 @@ pub trait SegmentStore: Send + 'static {
     );
 }
 
+impl<S: SegmentStore + ?Sized> SegmentStore for Box<S> {
+    fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
+        (**self).tags()
+    }
+
+    fn load(
+        &mut self,
+        wanted: &[SegmentRequest],
+        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
+    ) {
+        (**self).load(wanted, loaded);
+    }
+}
+
 /// A row of `leaf_alloc`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -39,6 +53,14 @@ pub struct SegmentTag {
     pub description: Option<String>,
     /// The last change of the row, in UTC.
     pub update_time: String,
+}
+
+impl SegmentTag {
+    /// A row, without a description and the time of its last change.
+    pub fn new(tag: impl Into<String>, max_id: i64, step: i64) -> Self {
+        let (description, update_time) = (None, String::new());
+        Self { tag: tag.into(), max_id, step, description, update_time }
+    }
 }
 
 /// A wish for a range of ids.
