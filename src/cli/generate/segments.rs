@@ -67,13 +67,13 @@ fn check_usage(args: &GenerateArgs) -> Result<(&str, Lines<'static>), Failure> {
 }
 
 fn failure(error: SegmentError) -> Failure {
-    let remedy = match &error {
-        SegmentError::UnknownTag(_) | SegmentError::RemovedTag(_) => {
-            " (`uidring segment create TAG --step S` makes one, `uidring segment list` shows them)"
-        }
-        _ => "",
-    };
-    Failure::Failed(format!("{error}{remedy}"))
+    match error {
+        SegmentError::UnknownTag(cause) => Failure::Failed(format!(
+            "{cause}: `uidring segment create TAG --step S` makes one, `uidring segment list` shows \
+             those that there are"
+        )),
+        other => Failure::Failed(other.to_string()),
+    }
 }
 
 /// Ids of segments are below 2^63, as uids are, and print in the same forms.
