@@ -218,6 +218,12 @@ pub struct TableArgs {
 /// uidring/workers.db in your data directory. From a table every start gets a worker id of its own.
 /// A file is unique to one host and must be kept: do not copy it to another host, and do not put
 /// back an older state of it.
+///
+/// With --generator segment there is no worker id: the ids of --tag count on where its row in the
+/// table leaf_alloc stands. The table is the one of --sqlite or --mysql (--mysql-url-file), else of
+/// UIDRING_MYSQL_URL, else the file uidring/segments.db. As many ids are reserved as are wanted, a
+/// million at a time, but at least the tag's step: of -n 10 with a step of 1000 the other 990 are never
+/// issued, nor is what an interrupted run has reserved.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -228,7 +234,8 @@ Examples:
   uidring generate --mysql-url-file /run/secrets/mysql-url -n 10
   uidring generate --max-borrow 0 -n 100000
   uidring generate --generator snowflake --datacenter-id 3 --worker-id 17
-  uidring generate --worker-id 5 --start-after 240518193154")]
+  uidring generate --worker-id 5 --start-after 240518193154
+  uidring generate --generator segment --tag orders -n 10")]
 pub struct GenerateArgs {
     /// How many uids
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1)]

@@ -26,6 +26,15 @@ const STATEMENTS: usize = 8;
 /// committed, that range is given up, whether or not it was reserved.
 ///
 /// It has a runtime of its own, and may be made, used and dropped within another.
+///
+/// ```no_run
+/// use uidring::{MySqlSegments, MySqlServer, SegmentGenerator};
+///
+/// let server = MySqlServer::from_url_file("/run/secrets/uidring-mysql-url")?;
+/// let generator = SegmentGenerator::builder(MySqlSegments::new(server)).build()?;
+/// println!("{}", generator.next_id("orders")?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct MySqlSegments {
     server: MySqlServer,
     create_table_if_missing: bool,

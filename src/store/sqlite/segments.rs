@@ -25,8 +25,21 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
 /// It is unique to that host and has to be kept: a copy of it on another host, or an older state of
 /// it put back, hands out ids that were issued already. It must not stand on a network file system.
 ///
-/// A load opens the file, which costs a millisecond or so: a file that was removed is noticed, and not
-/// counted on in memory of it.
+/// Each load opens the file, which costs a millisecond or so: it is the file that stands there now,
+/// and one that was removed is an error.
+///
+/// ```
+/// use uidring::store::{NewSegmentTag, SegmentTable};
+/// use uidring::{SegmentGenerator, SqliteSegments};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("segments.db");
+/// let table = SqliteSegments::new(path);
+/// table.create_tag(&NewSegmentTag::new("orders", 1_000)?)?;
+/// let generator = SegmentGenerator::builder(table).build()?;
+/// assert_eq!(generator.next_id("orders")?, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct SqliteSegments {
     file: StoreFile,
