@@ -57,6 +57,7 @@ struct Links {
     dry: bool,
     closed: bool,
     prefetch: u32,
+    reserved: u64,
     discarded: u64,
     lapped: u64,
 }
@@ -74,6 +75,8 @@ pub struct ChainStats {
     pub left: u64,
     /// Segments that are left in memory, the current one included.
     pub segments: usize,
+    /// Ids that were pushed.
+    pub reserved: u64,
     /// Ids that were thrown away.
     pub discarded: u64,
     /// Ids that may have been lost because their taker's thread was stopped for too long.
@@ -156,6 +159,7 @@ impl SegmentChain {
             dry: true,
             closed: false,
             prefetch,
+            reserved: 0,
             discarded: 0,
             lapped: 0,
         };
@@ -185,6 +189,7 @@ impl SegmentChain {
             return Err(PushError::Backwards { start, end: links.end });
         }
         links.end = end;
+        links.reserved += end - start;
         if links.closed {
             links.discarded += end - start;
         } else {
@@ -325,8 +330,8 @@ impl SegmentChain {
                 position = Some(span.id(next));
             }
         }
-        let Links { discarded, lapped, .. } = *links;
-        ChainStats { position, left, segments, discarded, lapped }
+        let Links { reserved, discarded, lapped, .. } = *links;
+        ChainStats { position, left, segments, reserved, discarded, lapped }
     }
 
     #[inline]
@@ -389,12 +394,13 @@ impl Links {
 
     fn begin(&mut self, words: &Words, ids: &Range<u64>) {
         let length = ids.end - ids.start;
-        let mark = self.mark(length);
+        // Of a short one the mark lies before the first id: it is passed from the beginning.
+        let mark = Some(self.mark(length)).filter(|mark| *mark > 0);
         // The other lane than the last one's: its takers may still be on their way.
         let lane = self.past.back().map_or(0, |last| 1 - last.lane);
-        self.current = words.open(lane, ids, mark);
+        self.current = words.open(lane, ids, mark.unwrap_or(length));
         self.dry = false;
-        self.marked = mark >= length;
+        self.marked = mark.is_none();
         if self.current.is_none() {
             // Not in this world: 2^63 tickets of a lane are drawn.
             self.discarded += length;
@@ -403,7 +409,7 @@ impl Links {
 
     fn mark(&self, length: u64) -> u64 {
         let percent = u128::from(length) * u128::from(self.prefetch) / 100;
-        u64::try_from(percent).unwrap_or(length).max(1)
+        u64::try_from(percent).unwrap_or(length)
     }
 
     fn retire(&mut self, words: &Words, span: Span) {

@@ -64,20 +64,33 @@ impl Names {
 #[inline]
 fn hash(name: &str) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut hash = name.len() as u64;
-    for chunk in name.as_bytes().chunks(8) {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        hash = (hash.rotate_left(29) ^ u64::from_le_bytes(word)).wrapping_mul(ODD);
-    }
+    let (words, rest) = name.as_bytes().as_chunks::<8>();
+    let mix = |hash: u64, word: u64| (hash.rotate_left(29) ^ word).wrapping_mul(ODD);
+    let hash =
+        words.iter().fold(name.len() as u64, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+    let rest = match rest {
+        [] => 0,
+        // Up to seven bytes by two loads, which may overlap: copying so few costs more.
+        [a, b, c, d, ..] => {
+            let [.., w, x, y, z] = rest else { return hash };
+            let (low, high) = ([*a, *b, *c, *d], [*w, *x, *y, *z]);
+            u64::from(u32::from_le_bytes(low)) << 32 | u64::from(u32::from_le_bytes(high))
+        }
+        [first, .., last] => {
+            let middle = rest[rest.len() / 2];
+            u64::from_le_bytes([*first, middle, *last, 0, 0, 0, 0, 0])
+        }
+        [only] => u64::from(*only),
+    };
+    let hash = mix(hash, rest);
     // The high bits of a product are the mixed ones.
     hash ^ hash >> 32
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tag::tests::tag;
     use super::*;
+    use crate::segment::tag::tests::tag;
 
     #[test]
     fn every_name_is_found_and_no_other() {

@@ -41,7 +41,6 @@ struct Row {
 struct Counts {
     loads: AtomicU64,
     failures: AtomicU64,
-    reserved: AtomicU64,
     waits: AtomicU64,
     rejects: AtomicU64,
     dried: AtomicU64,
@@ -160,13 +159,15 @@ impl Tag {
         if self.chain.is_forked() {
             return Err(SegmentError::Forked);
         }
+        // Before the chain: what was loaded before the tag's health became so is found there.
+        let health = self.health();
         let (id, stock) = self.chain.settle(missed, &mut |turn| self.note(shared, turn));
-        if self.health() < Health::Invalid && self.is_short(stock) {
+        if health < Health::Invalid && self.is_short(stock) {
             shared.ask(self);
         }
         match id {
             Some(id) => Ok(id),
-            None => Err(self.why_empty()),
+            None => Err(self.why_empty(health)),
         }
     }
 
@@ -231,15 +232,13 @@ impl Tag {
     }
 
     fn health(&self) -> Health {
-        // Relaxed: what belongs to it is read under the lock under which it is written; and who
-        // waits looks here between the fences of an event.
-        Health::ALL[usize::from(self.health.load(Ordering::Relaxed))]
+        // Acquire: pairs with the Release in `set_health`; who sees it sees what was loaded before.
+        Health::ALL[usize::from(self.health.load(Ordering::Acquire))]
     }
 
     /// Why nothing is there.
-    fn why_empty(&self) -> SegmentError {
-        let row = lock(&self.row);
-        let kind = match self.health() {
+    fn why_empty(&self, health: Health) -> SegmentError {
+        let kind = match health {
             Health::Well => return SegmentError::Empty,
             Health::Closed => return SegmentError::Closed,
             Health::StoreDown => SegmentError::StoreDown,
@@ -247,7 +246,8 @@ impl Tag {
             Health::UsedUp => SegmentError::UsedUp,
             Health::Removed => SegmentError::RemovedTag,
         };
-        row.cause.clone().map_or(SegmentError::Empty, kind)
+        // None where it has become well since.
+        lock(&self.row).cause.clone().map_or(SegmentError::Empty, kind)
     }
 
     pub(super) fn stats(&self) -> Result<SegmentStats, SegmentError> {
@@ -260,13 +260,12 @@ impl Tag {
             (row.step.present(), row.step.table())
         };
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let reserved = count(&self.counts.reserved);
         Ok(SegmentStats {
             position: chain.position,
             left: chain.left,
             segments: chain.segments,
-            taken: reserved.saturating_sub(chain.left + chain.discarded + chain.lapped),
-            reserved,
+            taken: chain.reserved.saturating_sub(chain.left + chain.discarded + chain.lapped),
+            reserved: chain.reserved,
             discarded: chain.discarded,
             lapped: chain.lapped,
             loads: count(&self.counts.loads),
@@ -286,7 +285,7 @@ impl Tag {
             return Err(SegmentError::Forked);
         }
         match self.health() {
-            Health::Removed | Health::Closed => Err(self.why_empty()),
+            health @ (Health::Removed | Health::Closed) => Err(self.why_empty(health)),
             _ => Ok(()),
         }
     }
@@ -341,14 +340,12 @@ impl Tag {
         }
         lock(&self.row).step.set_table(table_step);
         let appended = self.chain.append(start..end, &mut |turn| self.note(shared, turn));
-        appended.map_err(|error| match error {
+        appended.map(drop).map_err(|error| match error {
             PushError::NoRange { .. } => invalid(error.to_string()),
             PushError::Backwards { start, end } => invalid(format!(
                 "its max_id went back to {start}, and this process has reserved ids up to {end}"
             )),
-        })?;
-        self.counts.reserved.fetch_add(end - start, Ordering::Relaxed);
-        Ok(())
+        })
     }
 
     fn failed(&self, shared: &Shared, error: LoadError) -> Next {
@@ -409,7 +406,8 @@ impl Tag {
         if self.health() != Health::Closed {
             row.failed = if health == Health::StoreDown { row.failed.saturating_add(1) } else { 0 };
             row.cause = cause.map(Arc::new);
-            self.health.store(health as u8, Ordering::Relaxed);
+            // Release: pairs with the Acquire in `health`.
+            self.health.store(health as u8, Ordering::Release);
         }
         drop(row);
         if health >= Health::Invalid {

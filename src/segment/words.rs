@@ -146,8 +146,8 @@ impl Words {
 
 /// For the holder of the chain's lock alone.
 impl Words {
-    /// Makes these ids the current segment, with a mark after so many of them, on a lane that is
-    /// not in use. The view must be shut. `None` where the lane has no room for them.
+    /// Makes these ids the current segment, with a mark after so many of them, at least one, on a
+    /// lane that is not in use. The view must be shut. `None` where the lane has no room for them.
     pub(super) fn open(&self, lane: u64, ids: &Range<u64>, mark: u64) -> Option<Span> {
         // Every ticket of the lane that was drawn, whenever, is below: a view that is still on
         // somebody's mind is of a span that ended there or earlier.
