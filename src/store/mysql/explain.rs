@@ -53,8 +53,9 @@ pub fn is_transient(problem: &Problem) -> bool {
             // Too many connections, of all or of this user; shutting down; a cluster's node that
             // is not ready.
             1040 | 1203 | 1053 | 1047
-            // Lock wait, deadlock; a query or connection that somebody killed.
-            | 1205 | 1213 | 1317 | 1927 => true,
+            // Lock wait, deadlock, a row that changed since it was read; a query or connection that
+            // somebody killed.
+            | 1205 | 1213 | 1020 | 1317 | 1927 => true,
             // Of the account's limits those of an hour outlast any start.
             1226 => error.message.contains("max_user_connections"),
             _ => false,
