@@ -1,9 +1,55 @@
 //! Leaf's registry in ZooKeeper, as the flags name it.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
 use uidring::{Instance, LeafNode, LeafZooKeeper, ZooKeeperServers};
 
 use super::Failure;
-use super::args::{GenerateArgs, RegistryArgs};
+use super::args::{GenerateArgs, parse_seconds};
+
+/// Leaf's registry in ZooKeeper.
+#[derive(Args)]
+pub struct RegistryArgs {
+    /// The ZooKeeper servers with Leaf's registry, in which an instance has a worker id of its own:
+    /// HOST:PORT,HOST:PORT, or with a path behind them HOST:PORT/PATH
+    #[arg(long, value_name = "HOSTS", requires = "name",
+          conflicts_with_all = ["sqlite", "mysql", "mysql_url_file"])]
+    pub zookeeper: Option<String>,
+
+    /// The registry's name: Leaf's leaf.name
+    #[arg(long, value_name = "NAME", requires = "zookeeper")]
+    pub name: Option<String>,
+
+    /// A file whose first line is the USER:PASSWORD to log in to the ZooKeeper servers with (scheme
+    /// digest); else the environment variable UIDRING_ZOOKEEPER_AUTH, if it is set
+    #[arg(long, value_name = "PATH", requires = "zookeeper")]
+    pub zookeeper_auth_file: Option<PathBuf>,
+}
+
+/// An instance in Leaf's registry.
+#[derive(Args)]
+pub struct InstanceArgs {
+    /// What this instance is known by in Leaf's registry: a name that outlives restarts, such as a
+    /// pod's in a StatefulSet, or IP:PORT. Else the environment variable UIDRING_INSTANCE
+    #[arg(long, value_name = "NAME", requires = "zookeeper")]
+    pub instance: Option<String>,
+
+    /// The file that lets the instance start while ZooKeeper is away; if not given,
+    /// uidring/leaf/NAME/INSTANCE.json in your data directory
+    #[arg(long, value_name = "PATH", requires = "zookeeper")]
+    pub leaf_cache: Option<PathBuf>,
+
+    /// Do without such a file
+    #[arg(long, requires = "zookeeper", conflicts_with = "leaf_cache")]
+    pub no_leaf_cache: bool,
+
+    /// Stop when ZooKeeper has been away for so long, 4 at least; without it the instance goes on
+    /// with its file
+    #[arg(long, value_name = "SECONDS", requires = "zookeeper", value_parser = parse_seconds)]
+    pub max_outage: Option<Duration>,
+}
 
 impl RegistryArgs {
     /// All instances in the registry, if the flags name one.

@@ -37,12 +37,12 @@ use crate::worker::{Lease, LeaseTerms};
 /// then.
 ///
 /// ```no_run
-/// use uidring::{Instance, Layout, LeafZooKeeper, ZooKeeperServers};
+/// use uidring::{Instance, Layout, LeafSnowflakeGenerator, LeafZooKeeper, ZooKeeperServers};
 ///
 /// let servers = ZooKeeperServers::new("zk1:2181,zk2:2181,zk3:2181")?;
 /// let registry = LeafZooKeeper::new(servers, "orders", Instance::new("web-0")?)?;
 /// let lease = registry.acquire(&Layout::SNOWFLAKE)?;
-/// println!("worker {}", lease.worker_id());
+/// let generator = LeafSnowflakeGenerator::builder().worker(lease).build()?;
 /// # Ok::<(), uidring::Error>(())
 /// ```
 #[derive(Clone, Debug)]
