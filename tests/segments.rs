@@ -165,7 +165,7 @@ fn assert_accounted(generator: &SegmentGenerator, table: &Table, tag: &str, mut 
     // One that was asked for before may still be on its way.
     let reserved = || generator.stats(tag).expect("there").reserved;
     wait_until("all is loaded", || {
-        reserved() == table.ranges(tag).iter().map(|range| range.end - range.start).sum()
+        reserved() == table.ranges(tag).iter().map(|range| range.end - range.start).sum::<u64>()
     });
     let stats = generator.stats(tag).expect("there");
     let count = ids.len() as u64;
@@ -774,7 +774,7 @@ fn a_store_that_answers_wrongly_harms_nobody() {
             loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
         ) {
             self.1 += 1;
-            if self.1 % 2 == 0 {
+            if self.1.is_multiple_of(2) {
                 let segment = |start, end| LoadedSegment { start, end, table_step: 1 };
                 for bad in [segment(9, 9), segment(9, 3), segment(0, 5), segment(1, u64::MAX)] {
                     loaded(wanted.len() + 3, Ok(bad));
