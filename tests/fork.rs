@@ -391,7 +391,7 @@ fn a_child_gets_an_error_from_segments() {
                     let mut ids = Vec::new();
                     while !stop.load(Ordering::Relaxed) {
                         ids.extend(orders.next_id().ok());
-                        if ids.len() % 64 == 0 {
+                        if ids.len().is_multiple_of(64) {
                             thread::sleep(Duration::from_micros(50));
                         }
                     }

@@ -299,6 +299,20 @@ fn outage() -> Duration {
     Duration::from_secs(seconds)
 }
 
+/// Says that it is over at the end of a test, however that comes: nothing waits for ever.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Waits longer than any server is away here, but not for ever.
+fn patience() -> TakePolicy {
+    TakePolicy::WaitFor(outage() + Duration::from_secs(30))
+}
+
 /// Takes about 2,000 ids a second until it is over. Returns the ids, and the longest time that one of
 /// them took.
 fn take_until(over: &AtomicBool, generator: &SegmentGenerator) -> (Vec<u64>, Duration) {
@@ -316,13 +330,15 @@ fn take_until(over: &AtomicBool, generator: &SegmentGenerator) -> (Vec<u64>, Dur
 fn a_server_that_is_stopped_is_waited_for() {
     let server = MariaDb::start();
     let database = database(&server, &[("t", 100, 1)]);
-    let (patient, ranges) = generator(server_at(&database.url()), |b| b.step_factor(1));
+    let (patient, ranges) =
+        generator(server_at(&database.url()), |b| b.step_factor(1).take_policy(patience()));
     let impatient = server_at(&database.url()).deadline(Duration::from_millis(300));
     let (brief, brief_ranges) = generator(impatient, |b| {
         b.step_factor(1).take_policy(TakePolicy::WaitFor(Duration::from_millis(100)))
     });
     let over = AtomicBool::new(false);
     let (ids, brief_ids) = thread::scope(|scope| {
+        let end = Over(&over);
         let takers = [(); 2].map(|()| scope.spawn(|| take_until(&over, &patient)));
         let mut brief_ids: Vec<u64> = (0..130).map(|_| brief.next_id("t").expect("up")).collect();
         thread::sleep(Duration::from_millis(300));
@@ -352,7 +368,7 @@ fn a_server_that_is_stopped_is_waited_for() {
         assert!(last.contains("is the server running?"), "{last}");
         assert!(!last.contains("p@ss"), "{last}");
         thread::sleep(Duration::from_millis(1_500));
-        over.store(true, Ordering::Relaxed);
+        drop(end);
         let mut ids = Vec::new();
         for taker in takers {
             let (taken, longest) = taker.join().expect("no panic");
@@ -373,9 +389,11 @@ fn a_server_that_is_stopped_is_waited_for() {
 fn a_server_that_is_killed_repeats_nothing() {
     let server = MariaDb::start();
     let database = database(&server, &[("t", 20, 1)]);
-    let (patient, ranges) = generator(server_at(&database.url()), |b| b.step_factor(1));
+    let (patient, ranges) =
+        generator(server_at(&database.url()), |b| b.step_factor(1).take_policy(patience()));
     let over = AtomicBool::new(false);
     let ids = thread::scope(|scope| {
+        let end = Over(&over);
         let takers = [(); 2].map(|()| scope.spawn(|| take_until(&over, &patient)));
         for _ in 0..4 {
             thread::sleep(Duration::from_millis(fastrand::u64(150..250)));
@@ -383,7 +401,7 @@ fn a_server_that_is_killed_repeats_nothing() {
             server.start_again();
         }
         thread::sleep(Duration::from_millis(500));
-        over.store(true, Ordering::Relaxed);
+        drop(end);
         takers.into_iter().flat_map(|taker| taker.join().expect("no panic").0).collect::<Vec<_>>()
     });
     assert!(ids.len() > 500, "{}", ids.len());

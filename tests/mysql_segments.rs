@@ -149,11 +149,10 @@ fn load_at_once(server: &Arc<MariaDb>) {
                 })
             })
             .collect();
-        let ranges = loaders.into_iter().flat_map(|loader| loader.join().expect("no panic"));
-        let ranges = ranges.collect();
+        let ranges: Vec<_> = loaders.into_iter().map(|loader| loader.join()).collect();
         over.store(true, Ordering::Relaxed);
         meddler.join().expect("no panic");
-        ranges
+        ranges.into_iter().flat_map(|ranges| ranges.expect("no panic")).collect()
     });
     ranges.sort_unstable_by_key(|range| range.start);
     assert_eq!((ranges.len(), ranges[0].start), (480, 1));

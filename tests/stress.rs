@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use std::{env, process};
 
 use uidring::{
-    Bits, CachedUidGenerator, Layout, LocalGenerator, Padder, PadderOptions, Producer, PutPolicy,
-    RingBuffer, RingOptions, TakeDecision, TakeError, TakePolicy, Tick, Timestamp, Uid,
-    UidGenerator,
+    Bits, CachedUidGenerator, Layout, LocalGenerator, MemorySegments, Padder, PadderOptions,
+    Producer, PutPolicy, RingBuffer, RingOptions, SegmentError, SegmentGenerator, TakeDecision,
+    TakeError, TakePolicy, Tick, Timestamp, Uid, UidGenerator,
 };
 
 /// How many numbers a taker takes in one round.
@@ -37,6 +37,7 @@ fn main() {
         let round = thread::spawn(move || {
             stress_ring(&mut fastrand::Rng::with_seed(seed));
             stress_generator(&mut fastrand::Rng::with_seed(seed));
+            stress_segments(&mut fastrand::Rng::with_seed(seed));
         });
         if round.join().is_err() {
             eprintln!("failed in round {rounds}, seed {seed}");
@@ -219,6 +220,85 @@ fn take_uids(generator: Arc<CachedUidGenerator>, mut random: fastrand::Rng) -> V
         }
     }
     uids
+}
+
+/// A few tags with tiny segments, whose ends are met all the time.
+fn stress_segments(random: &mut fastrand::Rng) {
+    let table = MemorySegments::new();
+    let tags = ["a", "b", "c"];
+    for tag in tags {
+        table.create(tag, random.u64(1..30), random.u64(1..1_000_000)).expect("positive");
+    }
+    let generator = SegmentGenerator::builder(table)
+        .prefetch(random.u32(1..100))
+        .depth(random.u64(1..4))
+        .max_depth(random.u64(1..9))
+        .max_step(random.u64(1..100))
+        .take_policy(if random.bool() {
+            TakePolicy::Wait
+        } else {
+            TakePolicy::WaitFor(Duration::from_micros(random.u64(0..500)))
+        })
+        .build()
+        .expect("builds");
+    let generator = Arc::new(generator);
+    let taking: Vec<_> = (0..takers())
+        .map(|taker| {
+            let (generator, random) = (Arc::clone(&generator), random.fork());
+            let tag = tags[taker % tags.len()];
+            (tag, thread::spawn(move || take_ids(&generator, tag, random)))
+        })
+        .collect();
+    let mut issued = tags.map(|tag| (tag, Vec::new()));
+    for (tag, taker) in taking {
+        let ids = taker.join().expect("a taker");
+        assert!(ids.is_sorted_by(|a, b| a < b), "increasing in each thread");
+        issued.iter_mut().filter(|(name, _)| *name == tag).for_each(|(_, all)| all.extend(&ids));
+    }
+    for (tag, mut ids) in issued {
+        let count = ids.len() as u64;
+        assert_distinct(&mut ids);
+        let stats = generator.stats(tag).expect("there");
+        let accounted = count + stats.left + stats.lapped;
+        assert!(
+            (accounted - stats.lapped..=accounted).contains(&stats.reserved),
+            "every id is accounted for: {count} of {stats:?}"
+        );
+        // One table, so that the ranges are neighbours.
+        let span = ids.last().zip(ids.first()).map_or(0, |(last, first)| last - first + 1);
+        assert!(span - count <= stats.lapped, "gaps: {count} of {span}, {stats:?}");
+    }
+}
+
+fn take_ids(generator: &SegmentGenerator, tag: &str, mut random: fastrand::Rng) -> Vec<u64> {
+    let handle = generator.tag(tag).expect("there");
+    let mut ids = Vec::with_capacity(SHARE + 64);
+    let mut batch = [0; 50];
+    while ids.len() < SHARE {
+        let wanted = random.usize(1..=batch.len());
+        let taken = match random.u32(0..20) {
+            0 => match handle.fill(&mut batch[..wanted]) {
+                Ok(()) => Ok(wanted),
+                Err(error) if error.filled > 0 => Ok(error.filled),
+                Err(error) => Err(error.error),
+            },
+            1 => handle.try_fill(&mut batch[..wanted]),
+            2..5 => generator.next_id(tag).map(|id| {
+                batch[0] = id;
+                1
+            }),
+            _ => handle.next_id().map(|id| {
+                batch[0] = id;
+                1
+            }),
+        };
+        match taken {
+            Ok(count) => ids.extend(&batch[..count]),
+            Err(SegmentError::Empty | SegmentError::DeadlineExceeded) => thread::yield_now(),
+            Err(other) => panic!("{other}"),
+        }
+    }
+    ids
 }
 
 fn assert_distinct(numbers: &mut Vec<u64>) {

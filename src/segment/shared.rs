@@ -140,9 +140,11 @@ impl Shared {
     /// Has the thread load a segment, unless it is about to.
     pub(super) fn ask(&self, tag: &Arc<Tag>) {
         if tag.set_asked() {
-            lock(&self.wishes).push(Arc::clone(tag));
-            // Relaxed: the event's fences order it, the lock guards the list.
+            let mut wishes = lock(&self.wishes);
+            wishes.push(Arc::clone(tag));
+            // Relaxed: written under the lock alone, and for who looks, the event's fences order it.
             self.wished.store(true, Ordering::Relaxed);
+            drop(wishes);
             self.demand.notify();
         }
     }
@@ -218,8 +220,11 @@ impl Shared {
     }
 
     pub(super) fn take_wishes(&self, to: &mut impl Extend<Arc<Tag>>) {
-        if self.wished.swap(false, Ordering::Relaxed) {
-            to.extend(lock(&self.wishes).drain(..));
+        // Relaxed: a wish that is missed here is found before the thread sleeps.
+        if self.wished.load(Ordering::Relaxed) {
+            let mut wishes = lock(&self.wishes);
+            self.wished.store(false, Ordering::Relaxed);
+            to.extend(wishes.drain(..));
         }
     }
 
