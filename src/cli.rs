@@ -5,10 +5,13 @@ mod args;
 mod bench;
 mod generate;
 mod lines;
+mod output;
 mod parse;
 mod plan;
 mod registry;
+mod segment;
 mod table;
+mod text;
 mod worker;
 
 use std::fmt;
@@ -128,6 +131,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Parse(args) => parse::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Worker(args) => worker::run(&args),
+        Command::Segment(args) => segment::run(&args),
         #[cfg(feature = "bench")]
         Command::Bench(args) => bench::run(&args),
         #[cfg(not(feature = "bench"))]

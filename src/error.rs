@@ -214,6 +214,11 @@ pub enum Error {
         /// How far ahead that may be.
         limit: Duration,
     },
+    /// The thread that loads segments could not be started.
+    #[error(
+        "the thread that loads segments did not start: {0}; is the process at its limit of threads?"
+    )]
+    SegmentThread(#[source] std::io::Error),
 
     /// An environment variable that should hold a worker id holds something else, or nothing.
     #[error(
@@ -237,7 +242,7 @@ pub enum Error {
         missing: &'static str,
     },
 
-    /// The user's data directory, where files stand by default, is not known.
+    /// The user's data directory, where the embedded stores' files stand by default, is not known.
     #[error("no data directory is known for this user (is HOME set?): name the file")]
     NoDataDirectory,
 
@@ -250,6 +255,48 @@ pub enum Error {
         action: &'static str,
         /// What went wrong, and what to do.
         problem: String,
+    },
+
+    /// The file of segments could not be used.
+    #[error("the segment file {} could not be {action}: {problem}", path.display())]
+    SegmentFile {
+        /// The file.
+        path: PathBuf,
+        /// What was being done: `created`, `opened`, `read`, `written`.
+        action: &'static str,
+        /// What went wrong, and what to do.
+        problem: String,
+    },
+
+    /// What a new tag was to be called, or described as, does not fit its column.
+    #[error("the {what} of a segment is {length} characters long: {min} to {max} are allowed")]
+    TagText {
+        /// `tag` or `description`.
+        what: &'static str,
+        /// How long it is.
+        length: usize,
+        /// The least length allowed.
+        min: usize,
+        /// The greatest length allowed.
+        max: usize,
+    },
+
+    /// A URL was given where a tag belongs. It is not repeated here: it may hold a password.
+    #[error("a URL was given for a tag, which is a name of your choice, such as `orders`")]
+    UrlForTag,
+
+    /// The tag to be created is there.
+    #[error(
+        "there is a tag `{tag}` already, at max_id {max_id} with step {step}; \
+         it was left as it is: choose another tag, or use this one"
+    )]
+    TagExists {
+        /// The tag as it stands in the table, whose collation may take another case for the same.
+        tag: String,
+        /// Its position.
+        max_id: i64,
+        /// Its step.
+        step: i64,
     },
 
     /// The URL of a database is not one. It is not repeated here: it may hold a password.

@@ -6,6 +6,7 @@
 pub mod metrics;
 pub mod padding;
 pub mod ring;
+pub mod segment;
 #[cfg(any(feature = "mysql", feature = "sqlite", feature = "zookeeper"))]
 pub mod store;
 
@@ -34,10 +35,14 @@ pub use crate::policy::{
     TakePolicy,
 };
 pub use crate::ring::{Producer, PutError, RingBuffer, RingOptions, RingStats};
+pub use crate::segment::{
+    LoadError, LoadedSegment, MemorySegments, SegmentBuilder, SegmentError, SegmentGenerator,
+    SegmentHandle, SegmentRequest, SegmentStats, SegmentStore, SegmentTag,
+};
 #[cfg(feature = "mysql")]
-pub use crate::store::mysql::{MySqlServer, MySqlWorkerNodes};
+pub use crate::store::mysql::{MySqlSegments, MySqlServer, MySqlWorkerNodes};
 #[cfg(feature = "sqlite")]
-pub use crate::store::sqlite::SqliteWorkerNodes;
+pub use crate::store::sqlite::{SqliteSegments, SqliteWorkerNodes};
 #[cfg(feature = "zookeeper")]
 pub use crate::store::zookeeper::{Instance, LeafNode, LeafZooKeeper, ZooKeeperServers};
 pub use crate::timestamp::{ParseTimeError, Timestamp};

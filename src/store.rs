@@ -1,5 +1,6 @@
-//! Worker ids from databases: tables `WORKER_NODE`, where every start inserts a row, and Leaf's
-//! registry, where every instance has a node.
+//! What is kept outside: tables `WORKER_NODE`, where every start inserts a row and has its worker id,
+//! tables `leaf_alloc`, from which segments are loaded, and Leaf's registry, where every instance has a
+//! node.
 
 #[cfg(feature = "mysql")]
 pub mod mysql;
@@ -11,12 +12,16 @@ pub mod zookeeper;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 mod table;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
+mod tags;
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
 mod usage;
 
 use std::path::Path;
 
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub use self::table::{Pruned, WorkerNode, WorkerTable};
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+pub use self::tags::{NewSegmentTag, SegmentTable};
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub use self::usage::WorkerUsage;
 use crate::error::Error;

@@ -10,10 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use uidring::segment::SegmentChain;
 use uidring::{
     Bits, CachedBuilder, CachedUidGenerator, DefaultUidGenerator, Layout, LocalGenerator,
-    ManualClock, Padder, PadderOptions, Producer, RingBuffer, RingOptions, TakeDecision, TakeError,
-    TakePolicy, Tick, Timestamp, Uid, UidGenerator,
+    ManualClock, MemorySegments, Padder, PadderOptions, Producer, RingBuffer, RingOptions,
+    SegmentError, SegmentGenerator, SegmentHandle, TakeDecision, TakeError, TakePolicy, Tick,
+    Timestamp, Uid, UidGenerator,
 };
 
 /// How long a child may take before it counts as hanging.
@@ -342,6 +344,100 @@ fn a_child_can_neither_take_from_a_ring_nor_put() {
     assert_eq!(rest, Ok((11..18).collect()), "the parent's ring is as it was");
     producer.put(18).expect("the parent's producer goes on");
     assert_eq!(ring.try_take(), Ok(18));
+}
+
+/// Everything that a generator of segments can be asked, and then its end.
+fn use_segments_up(to: &mut Report, generator: SegmentGenerator, orders: SegmentHandle) {
+    let mut is_forked = |result: Result<u64, SegmentError>| {
+        to.words.push(match result {
+            Err(SegmentError::Forked) => FORKED,
+            Ok(id) => id,
+            Err(_) => OTHER_ERROR,
+        });
+    };
+    is_forked(orders.next_id());
+    is_forked(orders.try_next_id());
+    is_forked(orders.fill(&mut [0; 3]).map(|()| 0).map_err(|error| error.error));
+    is_forked(orders.try_fill(&mut [0; 3]).map(|count| count as u64));
+    is_forked(orders.stats().map(|stats| stats.taken));
+    is_forked(generator.next_id("orders"));
+    is_forked(generator.next_id("unused"));
+    is_forked(generator.next_id("unknown"));
+    is_forked(generator.tag("orders").map(|_| 0));
+    is_forked(generator.refresh().map(|()| 0));
+    generator.close();
+    is_forked(orders.next_id());
+    drop(generator);
+    is_forked(orders.clone().next_id());
+}
+
+/// While the parent's threads take, wait, load and read the tags.
+#[test]
+fn a_child_gets_an_error_from_segments() {
+    let _alone = alone();
+    for policy in policies() {
+        let table = MemorySegments::new();
+        for (tag, step) in [("orders", 20), ("unused", 1)] {
+            assert!(table.create(tag, step, 1).expect("positive"));
+        }
+        let refresh = Duration::from_millis(1);
+        let builder = SegmentGenerator::builder(table).max_step(20).refresh(refresh);
+        let generator = builder.take_policy(policy).build().expect("builds");
+        let orders = generator.tag("orders").expect("there");
+        let (mut theirs, stop) = (Some((generator, orders.clone())), AtomicBool::new(false));
+        let mut ids: Vec<u64> = thread::scope(|scope| {
+            let takers = [(); 2].map(|()| {
+                scope.spawn(|| {
+                    let mut ids = Vec::new();
+                    while !stop.load(Ordering::Relaxed) {
+                        ids.extend(orders.next_id().ok());
+                        if ids.len() % 64 == 0 {
+                            thread::sleep(Duration::from_micros(50));
+                        }
+                    }
+                    ids
+                })
+            });
+            let ends = Ends(&stop);
+            for _ in 0..40 {
+                let words = in_child(|to| {
+                    let (generator, orders) = theirs.take().expect("still there");
+                    use_segments_up(to, generator, orders);
+                });
+                all_forked(&words, 12);
+            }
+            drop(ends);
+            takers.into_iter().flat_map(|taker| taker.join().expect("no panic")).collect()
+        });
+        let (generator, _) = theirs.expect("the parent's is untouched");
+        generator.refresh().expect("the parent's thread goes on");
+        let start = Instant::now();
+        while generator.next_id("unused").is_err() {
+            assert!(start.elapsed() < LIMIT, "the parent goes on");
+        }
+        ids.sort_unstable();
+        assert!(ids.is_sorted_by(|a, b| a < b), "no id comes twice");
+    }
+}
+
+/// The segments of one tag alone, without a generator.
+#[test]
+fn a_child_gets_an_error_from_a_chain() {
+    let _alone = alone();
+    let chain = Arc::new(SegmentChain::new(10).expect("possible"));
+    chain.push(10..20).expect("a range");
+    assert_eq!(chain.try_take(), Ok(10));
+    let theirs = Arc::clone(&chain);
+    let words = in_child(|to| {
+        to.take(theirs.try_take().map(|id| Uid::new(id).expect("63 bits")));
+        to.check(theirs.try_fill(&mut [0; 2]) == Err(TakeError::Forked));
+        theirs.wait(None);
+        to.check(theirs.discard() == 0 && theirs.stats().left == 0);
+        theirs.close();
+        drop(theirs);
+    });
+    all_forked(&words, 1);
+    assert_eq!(chain.try_take(), Ok(11), "the parent's is as it was");
 }
 
 /// A generator that several owners share without counting: in a child only one of them is left.

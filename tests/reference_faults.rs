@@ -1,4 +1,4 @@
-//! The faults of Baidu's UidGenerator, each tried on ours.
+//! The faults of Baidu's UidGenerator, and those of Leaf's segment mode, each tried on ours.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -7,8 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::{
-    Bits, CachedUidGenerator, Layout, ManualClock, Padder, PadderOptions, PutPolicy, RingBuffer,
-    RingOptions, TakeDecision, TakeError, TakePolicy, Tick, Timestamp, Uid, UidGenerator,
+    Bits, CachedUidGenerator, Error, Layout, LoadError, LoadedSegment, ManualClock, MemorySegments,
+    Padder, PadderOptions, PutPolicy, RingBuffer, RingOptions, SegmentError, SegmentGenerator,
+    SegmentRequest, SegmentStore, SegmentTag, TakeDecision, TakeError, TakePolicy, Tick, Timestamp,
+    Uid, UidGenerator,
 };
 
 /// 1,024 uids a tick, so that the ring holds 8 ticks.
@@ -281,4 +283,104 @@ fn the_last_reference_may_go_in_the_padders_thread() {
         }
         false
     });
+}
+
+/// Segments of a database that is slow, or away.
+struct Database {
+    table: MemorySegments,
+    delay: Duration,
+    down: Arc<AtomicBool>,
+}
+
+fn away() -> Error {
+    Error::Database { server: "test".into(), problem: "is away".into() }
+}
+
+impl Database {
+    fn new(step: u64) -> Self {
+        let table = MemorySegments::new();
+        table.create("orders", step, 1).expect("positive");
+        Self { table, delay: Duration::ZERO, down: Arc::default() }
+    }
+
+    fn answer(&self) -> Result<(), Error> {
+        thread::sleep(self.delay);
+        if self.down.load(Ordering::Relaxed) { Err(away()) } else { Ok(()) }
+    }
+}
+
+impl SegmentStore for Database {
+    fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
+        self.answer()?;
+        self.table.tags()
+    }
+
+    fn load(
+        &mut self,
+        wanted: &[SegmentRequest],
+        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
+    ) {
+        match self.answer() {
+            Ok(()) => self.table.load(wanted, loaded),
+            Err(_) => (0..wanted.len()).for_each(|place| loaded(place, Err(away().into()))),
+        }
+    }
+}
+
+/// A database that takes longer than 10 ms when all is used up made takes fail: 12 to 106 of 5
+/// million.
+#[test]
+fn takes_wait_for_a_database_that_is_slow_when_all_is_used_up() {
+    let mut database = Database::new(100);
+    database.delay = Duration::from_millis(40);
+    let generator = SegmentGenerator::builder(database).max_step(100).build().expect("builds");
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..300).for_each(|_| assert!(generator.next_id("orders").is_ok())));
+        }
+    });
+    let stats = generator.stats("orders").expect("there");
+    assert!(stats.dried > 0 && stats.waits > 0, "all was used up: {stats:?}");
+    assert_eq!((stats.taken, stats.rejects), (1_200, 0));
+}
+
+/// `init` succeeded with the database down.
+#[test]
+fn a_generator_of_segments_does_not_start_while_the_database_is_down() {
+    let database = Database::new(100);
+    database.down.store(true, Ordering::Relaxed);
+    let error = SegmentGenerator::builder(database).build().expect_err("down");
+    assert!(error.to_string().contains("is away"), "{error}");
+}
+
+/// A tag that was removed threw a null pointer.
+#[test]
+fn a_removed_tag_has_an_error_of_its_own() {
+    let database = Database::new(100);
+    let table = database.table.clone();
+    let generator = SegmentGenerator::builder(database).build().expect("builds");
+    generator.next_id("orders").expect("waits");
+    table.remove("orders");
+    generator.refresh().expect("up");
+    let error = generator.next_id("orders").expect_err("removed");
+    assert!(matches!(error, SegmentError::RemovedTag(_)), "{error}");
+}
+
+/// A load in the background that failed to start blocked all loading for ever.
+#[test]
+fn loading_goes_on_after_a_load_that_failed() {
+    let database = Database::new(10);
+    let down = Arc::clone(&database.down);
+    let generator = SegmentGenerator::builder(database).max_step(10).build().expect("builds");
+    for round in 0..5 {
+        generator.next_id("orders").expect("waits");
+        down.store(true, Ordering::Relaxed);
+        let failures = generator.stats("orders").expect("there").load_failures;
+        while generator.try_next_id("orders").is_ok() {}
+        wait_until("a load fails", || {
+            generator.stats("orders").expect("there").load_failures > failures
+        });
+        down.store(false, Ordering::Relaxed);
+        generator.next_id("orders").unwrap_or_else(|error| panic!("round {round}: {error}"));
+    }
 }

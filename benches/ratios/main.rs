@@ -5,6 +5,7 @@
 
 mod generators;
 mod rings;
+mod segments;
 mod timing;
 
 use std::fmt::Write as _;
@@ -51,7 +52,9 @@ fn main() {
     let mut raw = String::from("comparison,round,contestant_ns,baseline_ns\n");
     println!("| comparison | ratio | contestant | baseline |\n|---|---|---|---|");
     let only = |name: &str| options.only.as_ref().is_none_or(|word| name.contains(word));
-    for comparison in generators::comparisons().chain(rings::comparisons()) {
+    let comparisons =
+        generators::comparisons().chain(rings::comparisons()).chain(segments::comparisons());
+    for comparison in comparisons {
         if only(&comparison.name) {
             run(&comparison, &options, &mut raw);
         }

@@ -8,6 +8,7 @@ use uidring::{Bits, Layout, Tick, Timestamp, Uid};
 
 use super::Failure;
 use super::registry::{InstanceArgs, RegistryArgs};
+use super::segment::SegmentArgs;
 
 /// Unique, roughly time-ordered 64-bit ids
 #[derive(Parser)]
@@ -19,10 +20,11 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 pub enum Command {
-    Generate(GenerateArgs),
+    Generate(Box<GenerateArgs>),
     Parse(ParseArgs),
     Plan(PlanArgs),
     Worker(WorkerArgs),
+    Segment(SegmentArgs),
     #[cfg(feature = "bench")]
     Bench(super::bench::BenchArgs),
     /// Measure what ids cost on this machine (not in this build: it needs the feature `bench`)
@@ -95,6 +97,17 @@ impl LayoutArgs {
         Layout::new(bits, tick, self.epoch.unwrap_or(base.epoch())).map_err(Failure::usage)
     }
 
+    /// One of the flags that are given, if any is.
+    pub fn given(&self) -> Option<&'static str> {
+        match () {
+            () if self.preset.is_some() => Some("--preset"),
+            () if self.layout.is_some() => Some("--layout"),
+            () if self.tick.is_some() => Some("--tick"),
+            () if self.epoch.is_some() => Some("--epoch"),
+            () => None,
+        }
+    }
+
     /// Whether the worker field has Twitter's two parts.
     pub fn has_datacenters(&self, preset: Preset) -> bool {
         self.preset.unwrap_or(preset) == Preset::Snowflake
@@ -127,17 +140,8 @@ pub enum Generator {
     /// From the clock, after Meituan's Leaf: Snowflake's layout, the sequence of a millisecond starts
     /// at random
     LeafSnowflake,
-}
-
-impl Generator {
-    /// The layout that it has if the flags name none.
-    pub fn preset(self) -> Preset {
-        match self {
-            Self::Cached | Self::Default => Preset::Uid,
-            Self::Snowflake => Preset::Snowflake,
-            Self::LeafSnowflake => Preset::Leaf,
-        }
-    }
+    /// Dense numbers of a tag (--tag), from ranges that a database reserves; no worker id, no time
+    Segment,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -169,14 +173,14 @@ pub enum InputFormat {
 /// The flags that name where worker ids come from.
 const STORES: [&str; 4] = ["sqlite", "mysql", "mysql_url_file", "zookeeper"];
 
-/// A table of worker ids.
+/// Where a table is.
 #[derive(Args)]
-pub struct TableArgs {
-    /// The SQLite file that hands out worker ids; made if it is not there
+pub struct PlaceArgs {
+    /// The SQLite file that holds the table
     #[arg(long, value_name = "PATH", conflicts_with_all = ["mysql", "mysql_url_file"])]
     pub sqlite: Option<PathBuf>,
 
-    /// The MySQL or MariaDB database whose table WORKER_NODE hands out worker ids:
+    /// The MySQL or MariaDB database that holds the table:
     /// mysql://USER:PASSWORD@HOST:PORT/DATABASE. Other users of this machine can see it in the list
     /// of processes: rather use --mysql-url-file, or the environment variable UIDRING_MYSQL_URL
     #[arg(long, value_name = "URL", conflicts_with = "mysql_url_file")]
@@ -194,6 +198,13 @@ pub struct TableArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub mysql_deadline: u64,
+}
+
+/// A table of worker ids.
+#[derive(Args)]
+pub struct TableArgs {
+    #[command(flatten)]
+    pub place: PlaceArgs,
 
     /// Refuse a worker id if the MySQL server's clock and this host's are further apart; with
     /// --zookeeper, this host's and the median of the running instances'
@@ -209,6 +220,12 @@ pub struct TableArgs {
 /// uidring/workers.db in your data directory. From a table every start gets a worker id of its own.
 /// A file is unique to one host and must be kept: do not copy it to another host, and do not put
 /// back an older state of it.
+///
+/// With --generator segment there is no worker id: the ids of --tag count on where its row in the
+/// table leaf_alloc stands. The table is the one of --sqlite or --mysql (--mysql-url-file), else of
+/// UIDRING_MYSQL_URL, else the file uidring/segments.db. As many ids are reserved as are wanted, a
+/// million at a time, but at least the tag's step: of -n 10 with a step of 1000 the other 990 are never
+/// issued, nor is what an interrupted run has reserved.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -220,7 +237,8 @@ Examples:
   uidring generate --max-borrow 0 -n 100000
   uidring generate --generator leaf-snowflake --zookeeper zk:2181 --name shop --instance web-0
   uidring generate --generator snowflake --datacenter-id 3 --worker-id 17
-  uidring generate --worker-id 5 --start-after 240518193154")]
+  uidring generate --worker-id 5 --start-after 240518193154
+  uidring generate --generator segment --tag orders -n 10")]
 pub struct GenerateArgs {
     /// How many uids
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1)]
@@ -233,6 +251,10 @@ pub struct GenerateArgs {
     /// Where the uids come from
     #[arg(long, value_enum, default_value = "cached")]
     pub generator: Generator,
+
+    /// The tag whose ids are wanted, for --generator segment; `uidring segment create` makes it
+    #[arg(long, value_name = "T")]
+    pub tag: Option<String>,
 
     #[command(flatten)]
     pub layout: LayoutArgs,
@@ -274,6 +296,18 @@ pub struct GenerateArgs {
 
     #[command(flatten)]
     pub instance: InstanceArgs,
+}
+
+impl GenerateArgs {
+    /// One of the flags for rings that is given, if any is.
+    pub fn given_for_rings(&self) -> Option<&'static str> {
+        match () {
+            () if self.boost_power.is_some() => Some("--boost-power"),
+            () if self.max_borrow.is_some() => Some("--max-borrow"),
+            () if self.max_lag.is_some() => Some("--max-lag"),
+            () => None,
+        }
+    }
 }
 
 /// Read uids and print their fields, a JSON object a line

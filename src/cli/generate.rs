@@ -1,86 +1,101 @@
 //! `uidring generate`.
 
-use std::io::{self, IsTerminal, Write};
+mod segments;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use uidring::{
     BaiduRules, CachedUidGenerator, Clock, ClockRules, ClockedUidGenerator, EnvWorkerId,
-    FixedWorkerId, Layout, LeafRules, SnowflakeNode, SystemClock, TwitterRules, Uid, UidGenerator,
+    FixedWorkerId, Layout, LeafRules, SnowflakeNode, SystemClock, TwitterRules, UidGenerator,
     Worker, WorkerIdAssigner,
 };
 
 use super::Failure;
-use super::args::{GenerateArgs, Generator};
-use super::lines::{self, Fields};
-
-/// Uids that are taken and written at a time: 32 KiB of text, which stays in the first cache and
-/// leaves the reader of a pipe, whose buffer is 64 KiB, something to do meanwhile.
-const PORTION: u64 = 1_600;
-
-/// A job of so many uids takes long enough to show how far it is.
-const LONG_JOB: u64 = 20_000_000;
+use super::args::{GenerateArgs, Generator, Preset};
+use super::lines::Lines;
+use super::output;
 
 pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
-    let layout = args.layout.layout_or(args.generator.preset())?;
-    check_usage(args, &layout)?;
-    // A layout that cannot express the present time must not cost a worker id.
-    layout.tick_at(SystemClock.now())?;
-    let worker = assign(args, &layout)?;
+    if args.generator != Generator::Segment && args.tag.is_some() {
+        return Err(Failure::usage("--tag is for --generator segment"));
+    }
     match args.generator {
-        Generator::Cached => {
-            let mut builder = CachedUidGenerator::builder().layout(layout).worker(worker);
-            if let Some(power) = args.boost_power {
-                builder = builder.boost_power(power);
-            }
-            if let Some(limit) = args.max_borrow {
-                builder = builder.max_borrow(limit);
-            }
-            if let Some(limit) = args.max_lag {
-                builder = builder.max_lag(limit);
-            }
-            if let Some(uid) = args.start_after {
-                builder = builder.start_after(uid);
-            }
-            print(&builder.build()?, args)
-        }
-        Generator::Default => print_clocked::<BaiduRules>(layout, worker, args),
-        Generator::Snowflake => print_clocked::<TwitterRules>(layout, worker, args),
-        Generator::LeafSnowflake => print_clocked::<LeafRules>(layout, worker, args),
+        Generator::Cached => print_cached(Start::new(args, Preset::Uid)?),
+        Generator::Default => print_clocked::<BaiduRules>(Start::new(args, Preset::Uid)?),
+        Generator::Snowflake => print_clocked::<TwitterRules>(Start::new(args, Preset::Snowflake)?),
+        Generator::LeafSnowflake => print_clocked::<LeafRules>(Start::new(args, Preset::Leaf)?),
+        Generator::Segment => segments::run(args),
     }
 }
 
-fn print_clocked<R: ClockRules>(
+/// What a generator of uids starts with.
+struct Start<'a> {
+    args: &'a GenerateArgs,
     layout: Layout,
     worker: Worker,
+    /// Whether the worker field is shown as Twitter's datacenter and worker.
+    datacenters: bool,
+}
+
+impl<'a> Start<'a> {
+    /// With this preset's layout if the flags name none.
+    fn new(args: &'a GenerateArgs, preset: Preset) -> Result<Self, Failure> {
+        let layout = args.layout.layout_or(preset)?;
+        let datacenters = args.layout.has_datacenters(preset);
+        check_usage(args, &layout, datacenters)?;
+        // A layout that cannot express the present time must not cost a worker id.
+        layout.tick_at(SystemClock.now())?;
+        let worker = assign(args, &layout)?;
+        Ok(Self { args, layout, worker, datacenters })
+    }
+}
+
+fn print(
+    generator: &dyn UidGenerator,
     args: &GenerateArgs,
+    datacenters: bool,
 ) -> Result<(), Failure> {
+    let mut lines = Lines::of(args.format, generator.layout(), datacenters);
+    output::print(args.count, &mut lines, |portion| match generator.fill(portion) {
+        Ok(()) => (portion.len(), Ok(())),
+        Err(error) => (error.filled, Err(error.into())),
+    })
+}
+
+fn print_cached(start: Start<'_>) -> Result<(), Failure> {
+    let Start { args, layout, worker, datacenters } = start;
+    let mut builder = CachedUidGenerator::builder().layout(layout).worker(worker);
+    if let Some(power) = args.boost_power {
+        builder = builder.boost_power(power);
+    }
+    if let Some(limit) = args.max_borrow {
+        builder = builder.max_borrow(limit);
+    }
+    if let Some(limit) = args.max_lag {
+        builder = builder.max_lag(limit);
+    }
+    if let Some(uid) = args.start_after {
+        builder = builder.start_after(uid);
+    }
+    print(&builder.build()?, args, datacenters)
+}
+
+fn print_clocked<R: ClockRules>(start: Start<'_>) -> Result<(), Failure> {
+    let Start { args, layout, worker, datacenters } = start;
     let mut builder = ClockedUidGenerator::<R>::builder().layout(layout).worker(worker);
     if let Some(uid) = args.start_after {
         builder = builder.start_after(uid);
     }
-    print(&builder.build()?, args)
+    print(&builder.build()?, args, datacenters)
 }
 
 /// What is wrong with the flags is said before anything is done.
-fn check_usage(args: &GenerateArgs, layout: &Layout) -> Result<(), Failure> {
-    match args.generator {
-        Generator::Cached => {
-            let power = args.boost_power.unwrap_or(3);
-            CachedUidGenerator::ring_memory(layout, power).map_err(Failure::usage)?;
-        }
-        Generator::Default | Generator::Snowflake | Generator::LeafSnowflake => {
-            let flag = match () {
-                () if args.boost_power.is_some() => Some("--boost-power"),
-                () if args.max_borrow.is_some() => Some("--max-borrow"),
-                () if args.max_lag.is_some() => Some("--max-lag"),
-                () => None,
-            };
-            if let Some(flag) = flag {
-                return Err(Failure::usage(format_args!(
-                    "{flag} is for --generator cached, which has a ring"
-                )));
-            }
-        }
+fn check_usage(args: &GenerateArgs, layout: &Layout, datacenters: bool) -> Result<(), Failure> {
+    if args.generator == Generator::Cached {
+        let power = args.boost_power.unwrap_or(3);
+        CachedUidGenerator::ring_memory(layout, power).map_err(Failure::usage)?;
+    } else if let Some(flag) = args.given_for_rings() {
+        return Err(Failure::usage(format_args!(
+            "{flag} is for --generator cached, which has a ring"
+        )));
     }
     if args.start_after.is_some() && args.worker_id.is_none() && !EnvWorkerId::is_set() {
         return Err(Failure::usage(
@@ -88,13 +103,13 @@ fn check_usage(args: &GenerateArgs, layout: &Layout) -> Result<(), Failure> {
         ));
     }
     if args.registry.zookeeper.is_some() {
-        args.table.refuse_mysql_authority()?;
+        args.table.place.refuse_mysql_flags()?;
         // What is wrong with the words is said before anybody is asked.
         args.leaf_registry()?;
-    } else if args.worker_id.is_some() || (EnvWorkerId::is_set() && args.table.is_unnamed()) {
+    } else if args.worker_id.is_some() || (EnvWorkerId::is_set() && args.table.place.is_unnamed()) {
         args.table.refuse_mysql_flags()?;
     }
-    if args.datacenter_id.is_some() && !args.layout.has_datacenters(args.generator.preset()) {
+    if args.datacenter_id.is_some() && !datacenters {
         return Err(Failure::usage("--datacenter-id is for --generator snowflake, or its preset"));
     }
     if let Some(worker_id) = fixed_worker_id(args)? {
@@ -136,41 +151,4 @@ fn assign(args: &GenerateArgs, layout: &Layout) -> Result<Worker, Failure> {
         );
     }
     Ok(fixed.into())
-}
-
-fn print(generator: &dyn UidGenerator, args: &GenerateArgs) -> Result<(), Failure> {
-    let mut output = io::stdout().lock();
-    let progress = progress(args.count);
-    let mut uids = vec![Uid::default(); args.count.min(PORTION) as usize];
-    let mut text = Vec::with_capacity(uids.len() * 20);
-    let datacenters = args.layout.has_datacenters(args.generator.preset());
-    let mut fields = Fields::new(generator.layout(), datacenters);
-    let mut left = args.count;
-    while left > 0 {
-        let portion = &mut uids[..left.min(PORTION) as usize];
-        let filled = generator.fill(portion);
-        let count = filled.map_or_else(|error| error.filled, |()| portion.len());
-        text.clear();
-        lines::append(&mut text, &portion[..count], args.format, &mut fields)?;
-        output.write_all(&text)?;
-        filled?;
-        left -= count as u64;
-        progress.inc(count as u64);
-    }
-    output.flush()?;
-    progress.finish_and_clear();
-    Ok(())
-}
-
-/// A bar on stderr for a long job, if somebody looks at it and the uids go elsewhere.
-fn progress(count: u64) -> ProgressBar {
-    if count < LONG_JOB || !io::stderr().is_terminal() || io::stdout().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let template = "{wide_bar} {human_pos} of {human_len} uids, {per_sec}, {eta} left";
-    let bar = ProgressBar::with_draw_target(Some(count), ProgressDrawTarget::stderr());
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
 }

@@ -11,25 +11,47 @@ use super::args::OutputFormat;
 /// JavaScript's numbers hold every whole number up to here.
 const JAVASCRIPT_MAX: u64 = 1 << 53;
 
-/// Appends the uids to `text`, a line each.
-pub fn append(
-    text: &mut Vec<u8>,
-    uids: &[Uid],
-    format: OutputFormat,
-    fields: &mut Fields<'_>,
-) -> Result<(), Failure> {
-    match format {
-        OutputFormat::Dec => decimal(text, uids),
-        OutputFormat::Hex => each(text, uids, |uid| *uid.hex().as_bytes()),
-        OutputFormat::Base62 => each(text, uids, |uid| *uid.base62().as_bytes()),
-        OutputFormat::Base32 => each(text, uids, |uid| *uid.base32().as_bytes()),
-        OutputFormat::Json => {
-            for uid in uids {
-                fields.append(text, *uid)?;
-            }
+/// The form that uids take as lines.
+pub enum Lines<'a> {
+    Decimal,
+    Hex,
+    Base62,
+    Base32,
+    Json(Fields<'a>),
+}
+
+impl<'a> Lines<'a> {
+    /// A form of plain numbers; `None` for one that shows fields.
+    pub fn plain(format: OutputFormat) -> Option<Self> {
+        match format {
+            OutputFormat::Dec => Some(Self::Decimal),
+            OutputFormat::Hex => Some(Self::Hex),
+            OutputFormat::Base62 => Some(Self::Base62),
+            OutputFormat::Base32 => Some(Self::Base32),
+            OutputFormat::Json => None,
         }
     }
-    Ok(())
+
+    /// A form of uids with these fields.
+    pub fn of(format: OutputFormat, layout: &'a Layout, datacenters: bool) -> Self {
+        Self::plain(format).unwrap_or_else(|| Self::Json(Fields::new(layout, datacenters)))
+    }
+
+    /// Appends the uids to `text`, a line each.
+    pub fn append(&mut self, text: &mut Vec<u8>, uids: &[Uid]) -> Result<(), Failure> {
+        match self {
+            Self::Decimal => decimal(text, uids),
+            Self::Hex => each(text, uids, |uid| *uid.hex().as_bytes()),
+            Self::Base62 => each(text, uids, |uid| *uid.base62().as_bytes()),
+            Self::Base32 => each(text, uids, |uid| *uid.base32().as_bytes()),
+            Self::Json(fields) => {
+                for uid in uids {
+                    fields.append(text, *uid)?;
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// 19 digits and a line feed.

@@ -90,17 +90,17 @@ impl std::error::Error for TakeError {}
 
 /// Why [`fill`](crate::UidGenerator::fill) stopped early.
 ///
-/// The first [`filled`](Self::filled) uids of the slice are good and must not be thrown away
+/// The first [`filled`](Self::filled) ids of the slice are good and must not be thrown away
 /// unless the caller means to: they will not come again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("only {filled} uids were filled in: {error}")]
+#[error("only {filled} ids were filled in: {error}")]
 #[non_exhaustive]
-pub struct FillError {
-    /// How many uids stand at the beginning of the slice.
+pub struct FillError<E: std::error::Error + 'static = TakeError> {
+    /// How many ids stand at the beginning of the slice.
     pub filled: usize,
     /// Why there are no more.
     #[source]
-    pub error: TakeError,
+    pub error: E,
 }
 
 #[cfg(test)]

@@ -1,0 +1,116 @@
+//! `uidring generate --generator segment`.
+
+use std::time::Duration;
+
+use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
+use uidring::{Error, SegmentError, SegmentGenerator, TakePolicy, Uid};
+
+use crate::cli::Failure;
+use crate::cli::args::GenerateArgs;
+use crate::cli::lines::Lines;
+use crate::cli::output;
+
+/// More than this is not reserved at once: what an interrupted run has reserved is lost.
+const MAX_LOAD: u64 = 1_000_000;
+
+pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
+    let (tag, mut lines) = check_usage(args)?;
+    let store = Measured { store: args.table.place.any()?.segment_store()?, left: args.count };
+    // The store has had its deadline before we hear of it.
+    let patience = Duration::from_secs(args.table.place.mysql_deadline + 1);
+    let generator = SegmentGenerator::builder(store)
+        .take_policy(TakePolicy::WaitFor(patience))
+        // Nothing ahead of need, which would be lost at the end.
+        .depth(1)
+        .max_depth(1)
+        .build()?;
+    let tag = generator.tag(tag).map_err(failure)?;
+    let mut ids = Vec::new();
+    output::print(args.count, &mut lines, |portion| {
+        ids.resize(portion.len(), 0);
+        let (filled, done) = match tag.fill(&mut ids) {
+            Ok(()) => (ids.len(), Ok(())),
+            Err(error) => (error.filled, Err(failure(error.error))),
+        };
+        match convert(&ids[..filled], portion) {
+            Ok(()) => (filled, done),
+            Err(error) => (0, Err(error)),
+        }
+    })
+}
+
+/// What is wrong with the flags is said before anything is done.
+fn check_usage(args: &GenerateArgs) -> Result<(&str, Lines<'static>), Failure> {
+    let flag = match () {
+        () if args.worker_id.is_some() => Some("--worker-id"),
+        () if args.datacenter_id.is_some() => Some("--datacenter-id"),
+        () if args.start_after.is_some() => Some("--start-after"),
+        () if args.registry.zookeeper.is_some() => Some("--zookeeper"),
+        () if args.table.max_clock_difference.is_some() => Some("--max-clock-difference"),
+        () => args.layout.given().or(args.given_for_rings()),
+    };
+    if let Some(flag) = flag {
+        return Err(Failure::usage(format_args!(
+            "{flag} is not for --generator segment, whose ids have no worker, no time and no ring"
+        )));
+    }
+    let lines = Lines::plain(args.format).ok_or_else(|| {
+        Failure::usage("--format json is of uids, which have fields; a segment's id has none")
+    })?;
+    let tag = args.tag.as_deref().ok_or_else(|| {
+        Failure::usage("--generator segment needs --tag, the tag whose ids are wanted")
+    })?;
+    // It may hold a password, and errors name the tag.
+    if tag.contains("://") {
+        return Err(Failure::usage(Error::UrlForTag));
+    }
+    Ok((tag, lines))
+}
+
+fn failure(error: SegmentError) -> Failure {
+    match error {
+        SegmentError::UnknownTag(cause) => Failure::Failed(format!(
+            "{cause}: `uidring segment create TAG --step S` makes one, `uidring segment list` shows \
+             those that there are"
+        )),
+        other => Failure::Failed(other.to_string()),
+    }
+}
+
+/// Ids of segments are below 2^63, as uids are, and print in the same forms.
+fn convert(ids: &[u64], uids: &mut [Uid]) -> Result<(), Failure> {
+    for (uid, &id) in uids.iter_mut().zip(ids) {
+        *uid = Uid::try_from(id).map_err(|error| Failure::Failed(error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// A store for a tag of which a known number of ids is wanted: so many are loaded, and no more but
+/// for the table's step.
+struct Measured {
+    store: Box<dyn SegmentStore>,
+    left: u64,
+}
+
+impl SegmentStore for Measured {
+    fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
+        self.store.tags()
+    }
+
+    fn load(
+        &mut self,
+        wanted: &[SegmentRequest],
+        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
+    ) {
+        let Self { store, left } = self;
+        let step = (*left).min(MAX_LOAD);
+        let measured = |request: &SegmentRequest| SegmentRequest { tag: request.tag.clone(), step };
+        let wanted: Vec<_> = wanted.iter().map(measured).collect();
+        store.load(&wanted, &mut |place, result| {
+            if let Ok(range) = &result {
+                *left = left.saturating_sub(range.end - range.start);
+            }
+            loaded(place, result);
+        });
+    }
+}

@@ -1,0 +1,165 @@
+//! Settings of a generator.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::generator::SegmentGenerator;
+use super::loader;
+use super::shared::{Retry, Settings, Shared};
+use super::step::StepRule;
+use super::store::SegmentStore;
+use crate::clock::{Clock, SystemClock};
+use crate::error::Error;
+use crate::policy::TakePolicy;
+use crate::sync::Pages;
+
+/// Settings of a [`SegmentGenerator`]; [`build`](Self::build) checks all of them.
+pub struct SegmentBuilder {
+    store: Box<dyn SegmentStore>,
+    settings: Settings,
+    clock: Arc<dyn Clock>,
+}
+
+/// More segments than this in memory are a longer step's work.
+const MAX_DEPTH: u64 = 64;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const DAY: Duration = Duration::from_secs(86_400);
+
+impl SegmentBuilder {
+    pub(super) fn new(store: Box<dyn SegmentStore>) -> Self {
+        let settings = Settings {
+            take_policy: TakePolicy::default(),
+            prefetch: 10,
+            depth: 2,
+            max_depth: 4,
+            step_rule: StepRule::default(),
+            refresh: Duration::from_secs(60),
+            retry: Retry { first: Duration::from_millis(10), longest: Duration::from_secs(1) },
+        };
+        Self { store, settings, clock: Arc::new(SystemClock) }
+    }
+
+    /// What a take does when no id is in memory; it waits if not set.
+    #[must_use]
+    pub fn take_policy(mut self, policy: TakePolicy) -> Self {
+        self.settings.take_policy = policy;
+        self
+    }
+
+    /// How many percent of a segment, 1 to 99, are used when the next one is loaded; 10 if not set.
+    #[must_use]
+    pub fn prefetch(mut self, percent: u32) -> Self {
+        self.settings.prefetch = percent;
+        self
+    }
+
+    /// How many segments there are in memory when all are loaded, the current one included: 1 to
+    /// 64, and 2, as in Leaf, if not set. With 1, the next one is loaded when there is none left.
+    #[must_use]
+    pub fn depth(mut self, segments: u64) -> Self {
+        self.settings.depth = segments;
+        self
+    }
+
+    /// How many segments it may become: each time takers have used up all that was in memory, it is
+    /// one more. Up to 64, and 4 if not set, or the [`depth`](Self::depth) if that is more.
+    #[must_use]
+    pub fn max_depth(mut self, segments: u64) -> Self {
+        self.settings.max_depth = segments;
+        self
+    }
+
+    /// A segment that lasts less than this makes the step longer; one that lasts twice as long or
+    /// longer makes it shorter again; 1 ms to a day, and 15 min if not set.
+    #[must_use]
+    pub fn segment_duration(mut self, duration: Duration) -> Self {
+        self.settings.step_rule.duration = duration;
+        self
+    }
+
+    /// By how much the step becomes longer and shorter: 1, for not at all, to 1,000; 2 if not set.
+    #[must_use]
+    pub fn step_factor(mut self, factor: u64) -> Self {
+        self.settings.step_rule.factor = factor;
+        self
+    }
+
+    /// The longest step that comes of that; 1,000,000 if not set. A table that asks for more gets
+    /// more. It is never shorter than the table's step.
+    #[must_use]
+    pub fn max_step(mut self, step: u64) -> Self {
+        self.settings.step_rule.max = step;
+        self
+    }
+
+    /// How often the tags are read again, 1 ms to a day; 60 s if not set.
+    #[must_use]
+    pub fn refresh(mut self, interval: Duration) -> Self {
+        self.settings.refresh = interval;
+        self
+    }
+
+    /// How long to wait after a load that failed, 1 ms to an hour: `first` after the first one,
+    /// then twice as long each time, up to `longest`; 10 ms and 1 s if not set.
+    #[must_use]
+    pub fn retry(mut self, first: Duration, longest: Duration) -> Self {
+        self.settings.retry = Retry { first, longest };
+        self
+    }
+
+    /// The clock by which it is known how long a segment lasted; the operating system's if not set.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Checks the settings, reads the tags, and starts the thread. No segment is loaded before a tag
+    /// is used.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OptionOutOfRange`] for settings that are not possible; the store's own where the
+    /// tags cannot be read; [`Error::SegmentThread`].
+    pub fn build(self) -> Result<SegmentGenerator, Error> {
+        let Self { mut store, mut settings, clock } = self;
+        check(&settings)?;
+        settings.max_depth = settings.max_depth.max(settings.depth);
+        let life = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
+        let rows = store.tags()?;
+        let shared = Arc::new(Shared::new(settings, clock, life));
+        shared.take_in(&rows);
+        let thread = loader::start(store, &shared)?;
+        tracing::info!(tags = rows.len(), "generator of segments started");
+        Ok(SegmentGenerator::new(shared, thread))
+    }
+}
+
+fn check(settings: &Settings) -> Result<(), Error> {
+    let within = |option, value: u64, min: u64, max: u64| {
+        if (min..=max).contains(&value) {
+            Ok(())
+        } else {
+            Err(Error::OptionOutOfRange { option, value, min, max })
+        }
+    };
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let Settings { step_rule, retry, .. } = settings;
+    within("prefetch", settings.prefetch.into(), 1, 99)?;
+    within("depth", settings.depth, 1, MAX_DEPTH)?;
+    within("max_depth", settings.max_depth, 1, MAX_DEPTH)?;
+    within("segment_duration (ms)", millis(step_rule.duration), 1, millis(DAY))?;
+    within("step_factor", step_rule.factor, 1, 1_000)?;
+    within("max_step", step_rule.max, 1, i64::MAX.unsigned_abs())?;
+    within("refresh (ms)", millis(settings.refresh), 1, millis(DAY))?;
+    within("retry (ms)", millis(retry.first), 1, millis(HOUR))?;
+    within("longest retry (ms)", millis(retry.longest), 1, millis(HOUR))
+}
+
+impl fmt::Debug for SegmentBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SegmentBuilder").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}

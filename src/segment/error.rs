@@ -1,0 +1,76 @@
+//! Why no id of a tag was handed out.
+
+use std::sync::Arc;
+
+use super::store::LoadError;
+
+/// Why no id was handed out. On the hot path it costs nothing; what the store said last comes with
+/// it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SegmentError {
+    /// No id is in memory now: a segment has to be loaded first. Trying again later is fine.
+    #[error("no id is in memory at this moment; try again, or use a waiting take policy")]
+    Empty,
+    /// No segment came within the deadline of the take policy, and the store has not failed
+    /// either: it is slow.
+    #[error(
+        "no segment was loaded within the take policy's deadline; allow more time, or a longer step"
+    )]
+    DeadlineExceeded,
+    /// When the tags were last read, there was none of this name.
+    #[error("{0}, as of the last reading of its tags; create it, or read them anew")]
+    UnknownTag(#[source] Arc<LoadError>),
+    /// The tag was there, and is gone from the table. Once it is there again, ids flow again.
+    #[error("{0} any more; create it again above the ids that were in use")]
+    RemovedTag(#[source] Arc<LoadError>),
+    /// The last try to load a segment failed, and nothing is left in memory. It is tried again, and
+    /// once that succeeds, ids flow again.
+    #[error("no segment could be loaded: {0}")]
+    StoreDown(#[source] Arc<LoadError>),
+    /// The tag's numbers are used up. The row is looked at again when the tags are read.
+    #[error("{0}")]
+    UsedUp(#[source] Arc<LoadError>),
+    /// The tag's row cannot be served. It is looked at again when the tags are read.
+    #[error("{0}")]
+    InvalidRow(#[source] Arc<LoadError>),
+    /// This process is a forked child of the one that built the generator, whose ids would come
+    /// twice. This is for good; the parent is not affected.
+    #[error("this process was forked from the generator's; build one after the fork")]
+    Forked,
+    /// The generator is gone, or its store has panicked.
+    #[error("the generator is closed")]
+    Closed,
+}
+
+impl SegmentError {
+    /// Whether a later take may succeed without anybody doing anything, so that a take policy
+    /// decides what to do meanwhile.
+    pub(super) fn may_pass(&self) -> bool {
+        matches!(self, Self::Empty | Self::StoreDown(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_take_fits_two_registers() {
+        assert!(size_of::<Result<u64, SegmentError>>() <= 16);
+    }
+
+    #[test]
+    fn texts_name_the_tag_and_what_to_do() {
+        let cause = Arc::new(LoadError::NoSuchTag { tag: "orders".into() });
+        for error in [
+            SegmentError::UnknownTag(Arc::clone(&cause)),
+            SegmentError::RemovedTag(Arc::clone(&cause)),
+            SegmentError::StoreDown(cause),
+        ] {
+            let text = error.to_string();
+            assert!(text.contains("`orders`") && !text.ends_with('.'), "{text}");
+            assert!(text.starts_with(|c: char| c.is_lowercase()), "{text}");
+        }
+    }
+}

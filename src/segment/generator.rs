@@ -1,0 +1,246 @@
+//! The generator, and the handle of one of its tags.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::builder::SegmentBuilder;
+use super::error::SegmentError;
+use super::shared::Shared;
+use super::stats::SegmentStats;
+use super::store::SegmentStore;
+use super::tag::Tag;
+use crate::error::FillError;
+
+/// Hands out numbers of many tags, each tag's out of ranges that a store reserves.
+///
+/// It re-creates Leaf's segment mode. A take is one atomic addition in the tag's current segment.
+/// Once a part of it is used, 10 % if not set otherwise, a thread that serves all tags loads the
+/// next; when all that is in memory is used up, the take policy decides: waiting, if not set
+/// otherwise.
+///
+/// - No id is given out twice, as long as no two rows of the table, at any time, gave the same
+///   range. A row whose `max_id` goes back below what this generator has reserved is refused.
+/// - Order: ids of one tag increase within one generator: if one take returns before another begins,
+///   its id is the smaller. Ids of two generators on one table do not compare: each has its own
+///   ranges.
+/// - What is in memory when the process ends is lost: [`depth`](SegmentBuilder::depth) segments at
+///   the most, or [`max_depth`](SegmentBuilder::max_depth) for tags that have run dry, each as long
+///   as the step at that time. [`SegmentStats::left`] says how many that would be.
+///
+/// All methods take `&self` and may be called from any number of threads at once. Dropping it closes
+/// it.
+///
+/// ```
+/// use uidring::{MemorySegments, SegmentGenerator};
+///
+/// let table = MemorySegments::new();
+/// table.create("orders", 1_000, 1)?;
+/// let generator = SegmentGenerator::builder(table).build()?;
+/// assert_eq!(generator.next_id("orders")?, 1);
+///
+/// // Who takes often spares itself the look-up.
+/// let orders = generator.tag("orders")?;
+/// assert_eq!(orders.next_id()?, 2);
+/// let mut batch = [0; 100];
+/// orders.fill(&mut batch)?;
+/// assert_eq!(batch[99], 102);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct SegmentGenerator {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// One tag of a [`SegmentGenerator`]: the fast way to its ids. Clones are handles of the same tag.
+/// It does not keep the generator alive: once that is gone, takes get [`SegmentError::Closed`].
+#[derive(Clone, Debug)]
+pub struct SegmentHandle {
+    tag: Arc<Tag>,
+    shared: Arc<Shared>,
+}
+
+/// How long the end of a generator waits for its thread, which may wait for the store.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl SegmentGenerator {
+    /// A builder with the defaults: waiting takes, prefetch at 10 %, two segments in memory and up
+    /// to four, Leaf's rule for the step (15 min, factor 2, up to 1,000,000), the tags read again
+    /// every 60 s.
+    pub fn builder(store: impl SegmentStore) -> SegmentBuilder {
+        SegmentBuilder::new(Box::new(store))
+    }
+
+    pub(super) fn new(shared: Arc<Shared>, thread: JoinHandle<()>) -> Self {
+        Self { shared, thread: Some(thread) }
+    }
+
+    /// The next id of a tag; when none is in memory, the take policy decides.
+    ///
+    /// # Errors
+    ///
+    /// - [`SegmentError::UnknownTag`] for a tag that was not there when the tags were last read,
+    ///   and [`SegmentError::RemovedTag`] for one that is not there any more.
+    /// - [`SegmentError::UsedUp`] and [`SegmentError::InvalidRow`] once what is in memory is used up.
+    /// - [`SegmentError::Empty`] or [`SegmentError::DeadlineExceeded`] as the policy says, and in
+    ///   place of either [`SegmentError::StoreDown`] where loading has failed.
+    /// - [`SegmentError::Forked`] and [`SegmentError::Closed`].
+    #[inline]
+    pub fn next_id(&self, tag: &str) -> Result<u64, SegmentError> {
+        self.shared.tag(tag)?.next_id(&self.shared)
+    }
+
+    /// The next id of a tag, or at once the reason why there is none now. It never waits for the
+    /// store; the first take of a tag has its first segment loaded.
+    ///
+    /// # Errors
+    ///
+    /// As [`next_id`](Self::next_id).
+    #[inline]
+    pub fn try_next_id(&self, tag: &str) -> Result<u64, SegmentError> {
+        self.shared.tag(tag)?.try_next_id(&self.shared)
+    }
+
+    /// Fills the whole of `out` with increasing ids of a tag; whenever none is in memory, the take
+    /// policy decides anew. Ids of one call need not be neighbours.
+    ///
+    /// # Errors
+    ///
+    /// [`FillError`] says how many ids were filled in before the error: those are good.
+    pub fn fill(&self, tag: &str, out: &mut [u64]) -> Result<(), FillError<SegmentError>> {
+        match self.shared.tag(tag) {
+            Ok(tag) => tag.fill(&self.shared, out),
+            Err(error) => Err(FillError { filled: 0, error }),
+        }
+    }
+
+    /// A handle of a tag.
+    ///
+    /// # Errors
+    ///
+    /// [`SegmentError::UnknownTag`], [`SegmentError::RemovedTag`], [`SegmentError::Forked`] and
+    /// [`SegmentError::Closed`].
+    pub fn tag(&self, tag: &str) -> Result<SegmentHandle, SegmentError> {
+        let tag = self.shared.tag(tag)?;
+        tag.check()?;
+        Ok(SegmentHandle { tag: Arc::clone(tag), shared: Arc::clone(&self.shared) })
+    }
+
+    /// The names of the tags that are served, in no order.
+    ///
+    /// # Errors
+    ///
+    /// [`SegmentError::Forked`].
+    pub fn tags(&self) -> Result<Vec<String>, SegmentError> {
+        if self.shared.life.are_wiped() {
+            return Err(SegmentError::Forked);
+        }
+        let tags = self.shared.tags();
+        Ok(tags.iter().filter(|tag| !tag.is_removed()).map(|tag| tag.name().to_owned()).collect())
+    }
+
+    /// Reads the tags now, and waits until that is done: what was created before is known after
+    /// it, what was removed is not served any more, and a row that was set right is tried again.
+    ///
+    /// # Errors
+    ///
+    /// [`SegmentError::StoreDown`] where the store could not be asked; [`SegmentError::Forked`]
+    /// and [`SegmentError::Closed`].
+    pub fn refresh(&self) -> Result<(), SegmentError> {
+        self.shared.refresh()
+    }
+
+    /// A look at a tag.
+    ///
+    /// # Errors
+    ///
+    /// [`SegmentError::UnknownTag`] and [`SegmentError::Forked`].
+    pub fn stats(&self, tag: &str) -> Result<SegmentStats, SegmentError> {
+        self.shared.tag(tag)?.stats()
+    }
+
+    /// Ends the generator: takers that wait are released, and every take from now on gets
+    /// [`SegmentError::Closed`]. Its thread ends as soon as the store lets it. A second close
+    /// changes nothing.
+    pub fn close(&self) {
+        self.shared.close();
+    }
+}
+
+impl Drop for SegmentGenerator {
+    /// Closes it, and waits until its thread and its store are gone, but for no longer than a
+    /// second: a store that is just being asked may take its time, and both go by themselves after
+    /// that.
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        // A forked child has no such thread to wait for; and whoever held a lock at the fork holds
+        // it for ever.
+        if self.shared.life.are_wiped() {
+            std::mem::forget(thread);
+            return;
+        }
+        self.shared.close();
+        // A store that holds its own generator drops it in this thread, which cannot wait for
+        // itself.
+        if thread.thread().id() != thread::current().id() && self.shared.wait_for_end(PATIENCE) {
+            // It does not panic: what can is caught.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl SegmentHandle {
+    /// The tag's name.
+    pub fn name(&self) -> &str {
+        self.tag.name()
+    }
+
+    /// The next id; when none is in memory, the take policy decides.
+    ///
+    /// # Errors
+    ///
+    /// As [`SegmentGenerator::next_id`].
+    #[inline]
+    pub fn next_id(&self) -> Result<u64, SegmentError> {
+        self.tag.next_id(&self.shared)
+    }
+
+    /// The next id, or at once the reason why there is none now.
+    ///
+    /// # Errors
+    ///
+    /// As [`SegmentGenerator::next_id`].
+    #[inline]
+    pub fn try_next_id(&self) -> Result<u64, SegmentError> {
+        self.tag.try_next_id(&self.shared)
+    }
+
+    /// Fills the whole of `out` with increasing ids, as [`SegmentGenerator::fill`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`FillError`] says how many ids were filled in before the error: those are good.
+    pub fn fill(&self, out: &mut [u64]) -> Result<(), FillError<SegmentError>> {
+        self.tag.fill(&self.shared, out)
+    }
+
+    /// As many ids as are in memory now, up to `out.len()`, written to the front of `out` in
+    /// increasing order; returns how many. It never waits. With an empty `out` it does nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`SegmentGenerator::next_id`], if there was not even one.
+    pub fn try_fill(&self, out: &mut [u64]) -> Result<usize, SegmentError> {
+        self.tag.try_fill(&self.shared, out)
+    }
+
+    /// A look at the tag.
+    ///
+    /// # Errors
+    ///
+    /// [`SegmentError::Forked`].
+    pub fn stats(&self) -> Result<SegmentStats, SegmentError> {
+        self.tag.stats()
+    }
+}

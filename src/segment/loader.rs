@@ -1,0 +1,151 @@
+//! The thread that asks the store, for all tags of a generator.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::shared::Shared;
+use super::store::{LoadError, SegmentStore};
+use super::tag::{Next, Tag};
+use crate::clock::{Deadline, Seldom};
+use crate::error::Error;
+
+/// So many tags are loaded before the thread looks for news.
+const BATCH: usize = 256;
+
+/// Starts the thread. It ends when what it shares is closed, and closes it when the store panics.
+pub(super) fn start(
+    store: Box<dyn SegmentStore>,
+    shared: &Arc<Shared>,
+) -> Result<JoinHandle<()>, Error> {
+    let shared = Arc::clone(shared);
+    let mut loader = Loader {
+        store,
+        refresh_due: Deadline::after(Some(shared.settings.refresh)),
+        unread: 0,
+        queue: VecDeque::new(),
+        later: Vec::new(),
+        failing: Seldom::default(),
+        shared: Arc::clone(&shared),
+    };
+    let run = move || {
+        // The store goes with the loader, whose end may panic as well.
+        let done = catch_unwind(AssertUnwindSafe(move || loader.run()));
+        if done.is_err() {
+            tracing::error!("the store of segments panicked; its generator is closed");
+            shared.close();
+        }
+        shared.end();
+    };
+    thread::Builder::new().name("uidring-segments".into()).spawn(run).map_err(Error::SegmentThread)
+}
+
+struct Loader {
+    store: Box<dyn SegmentStore>,
+    shared: Arc<Shared>,
+    /// When to read the tags again.
+    refresh_due: Deadline,
+    /// How many readings in a row have failed.
+    unread: u32,
+    queue: VecDeque<Arc<Tag>>,
+    /// Tags whose load has failed, and when to try again.
+    later: Vec<(Deadline, Arc<Tag>)>,
+    failing: Seldom,
+}
+
+impl Loader {
+    fn run(&mut self) {
+        while !self.shared.is_closed() {
+            let asked = self.shared.readings_asked();
+            if asked.is_some() || is_over(self.refresh_due) {
+                self.read_tags(asked);
+            }
+            self.gather();
+            if self.queue.is_empty() {
+                self.shared.sleep(self.next_time());
+            } else {
+                self.load();
+            }
+        }
+    }
+
+    fn read_tags(&mut self, asked: Option<u64>) {
+        let Shared { settings, .. } = &*self.shared;
+        match self.store.tags() {
+            Ok(rows) => {
+                self.shared.take_in(&rows);
+                self.unread = 0;
+                self.refresh_due = Deadline::after(Some(settings.refresh));
+                self.shared.reading_done(asked, None);
+            }
+            Err(error) => {
+                if self.failing.is_time() {
+                    tracing::warn!(%error, "the tags of segments could not be read");
+                }
+                self.unread = self.unread.saturating_add(1);
+                let pause = settings.retry.pause(self.unread).min(settings.refresh);
+                self.refresh_due = Deadline::after(Some(pause));
+                self.shared.reading_done(asked, Some(Arc::new(LoadError::Store(error))));
+            }
+        }
+    }
+
+    /// Queues whatever wants a segment now.
+    fn gather(&mut self) {
+        self.shared.take_wishes(&mut self.queue);
+        let queue = &mut self.queue;
+        self.later.retain(|(due, tag)| {
+            let over = is_over(*due);
+            if over {
+                queue.push_back(Arc::clone(tag));
+            }
+            !over
+        });
+    }
+
+    fn load(&mut self) {
+        let count = self.queue.len().min(BATCH);
+        let asked = self.queue.drain(..count).filter_map(|tag| Some((tag.request()?, tag)));
+        let (requests, tags): (Vec<_>, Vec<_>) = asked.unzip();
+        let mut nexts = vec![None; tags.len()];
+        let (shared, failing) = (&*self.shared, &mut self.failing);
+        self.store.load(&requests, &mut |place, result| {
+            let (Some(tag), Some(next @ None)) = (tags.get(place), nexts.get_mut(place)) else {
+                tracing::error!(place, "a store of segments answered what it was not asked");
+                return;
+            };
+            if let Err(error) = &result
+                && failing.is_time()
+            {
+                tracing::warn!(tag = tag.name(), %error, "a segment could not be loaded");
+            }
+            *next = Some(tag.loaded(shared, result));
+        });
+        for (tag, next) in tags.into_iter().zip(nexts) {
+            match next {
+                Some(Next::Rest) => {}
+                Some(Next::Again) => self.queue.push_back(tag),
+                Some(Next::Later(pause)) => self.put_off(tag, pause),
+                None => {
+                    tracing::error!(tag = tag.name(), "a store of segments gave no answer");
+                    self.put_off(tag, self.shared.settings.retry.longest);
+                }
+            }
+        }
+    }
+
+    fn put_off(&mut self, tag: Arc<Tag>, pause: Duration) {
+        self.later.push((Deadline::after(Some(pause)), tag));
+    }
+
+    fn next_time(&self) -> Option<Duration> {
+        let times = self.later.iter().map(|(due, _)| *due).chain([self.refresh_due]);
+        times.filter_map(Deadline::remaining).min()
+    }
+}
+
+fn is_over(deadline: Deadline) -> bool {
+    deadline.remaining() == Some(Duration::ZERO)
+}

@@ -1,0 +1,114 @@
+//! A table that only one process sees, and that nobody keeps.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::store::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
+use crate::clock::{Clock, SystemClock};
+use crate::error::Error;
+use crate::sync::{Mutex, lock};
+
+/// Segments out of memory, for tests, and for ids that need not outlive the process. It forgets:
+/// the next process begins where this one began, and its ids are the same.
+///
+/// Clones are handles to the same table, so that it can be changed while a generator uses it.
+///
+/// ```
+/// use uidring::{MemorySegments, SegmentGenerator};
+///
+/// let table = MemorySegments::new();
+/// table.create("orders", 1_000, 1)?;
+/// let generator = SegmentGenerator::builder(table).build()?;
+/// assert_eq!(generator.next_id("orders")?, 1);
+/// assert_eq!(generator.next_id("orders")?, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct MemorySegments(Arc<Mutex<BTreeMap<String, SegmentTag>>>);
+
+impl MemorySegments {
+    /// An empty table.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a tag whose first id is `start`; a load reserves `step` ids at least. Returns whether it
+    /// was added: a tag that is there stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OptionOutOfRange`] for a step or a start of 0, or above 2^63 - 1.
+    pub fn create(&self, tag: &str, step: u64, start: u64) -> Result<bool, Error> {
+        let row = SegmentTag::new(tag, positive("start", start)?, positive("step", step)?);
+        let row = SegmentTag { update_time: now(), ..row };
+        let mut rows = lock(&self.0);
+        let is_new = !rows.contains_key(tag);
+        if is_new {
+            rows.insert(tag.to_owned(), row);
+        }
+        Ok(is_new)
+    }
+
+    /// Changes a tag's step; returns whether there is such a tag.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OptionOutOfRange`] for a step of 0, or above 2^63 - 1.
+    pub fn set_step(&self, tag: &str, step: u64) -> Result<bool, Error> {
+        let step = positive("step", step)?;
+        let mut rows = lock(&self.0);
+        let Some(row) = rows.get_mut(tag) else { return Ok(false) };
+        (row.step, row.update_time) = (step, now());
+        Ok(true)
+    }
+
+    /// Removes a tag; returns whether it was there.
+    pub fn remove(&self, tag: &str) -> bool {
+        lock(&self.0).remove(tag).is_some()
+    }
+}
+
+fn positive(option: &'static str, value: u64) -> Result<i64, Error> {
+    let max = i64::MAX.unsigned_abs();
+    match i64::try_from(value) {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err(Error::OptionOutOfRange { option, value, min: 1, max }),
+    }
+}
+
+fn now() -> String {
+    SystemClock.now().to_string()
+}
+
+impl SegmentStore for MemorySegments {
+    fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
+        Ok(lock(&self.0).values().cloned().collect())
+    }
+
+    fn load(
+        &mut self,
+        wanted: &[SegmentRequest],
+        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
+    ) {
+        for (place, request) in wanted.iter().enumerate() {
+            // Not under the lock, whose holder may be a taker that changes the table.
+            let result = reserve(&mut lock(&self.0), request);
+            loaded(place, result);
+        }
+    }
+}
+
+fn reserve(
+    rows: &mut BTreeMap<String, SegmentTag>,
+    request: &SegmentRequest,
+) -> Result<LoadedSegment, LoadError> {
+    let tag = || request.tag.clone();
+    let row = rows.get_mut(&request.tag).ok_or_else(|| LoadError::NoSuchTag { tag: tag() })?;
+    let (start, table_step) = (row.max_id.unsigned_abs(), row.step.unsigned_abs());
+    let step = request.step.max(table_step);
+    let end = start.checked_add(step).and_then(|end| i64::try_from(end).ok());
+    let max_id = row.max_id;
+    let end = end.ok_or_else(|| LoadError::UsedUp { tag: tag(), max_id, step })?;
+    (row.max_id, row.update_time) = (end, now());
+    Ok(LoadedSegment { start, end: end.unsigned_abs(), table_step })
+}

@@ -1,0 +1,265 @@
+//! What a generator, its handles and its thread share.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::error::SegmentError;
+use super::names::Names;
+use super::step::StepRule;
+use super::store::{LoadError, SegmentTag};
+use super::tag::Tag;
+use crate::clock::{Clock, Deadline};
+use crate::policy::TakePolicy;
+use crate::sync::{AtomicBool, AtomicU64, Event, Mutex, Ordering, Pages, lock};
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) names: Names,
+    pub(super) settings: Settings,
+    pub(super) clock: Arc<dyn Clock>,
+    /// Tells a forked child.
+    pub(super) life: Pages,
+    /// Every tag that ever was.
+    tags: Mutex<Vec<Arc<Tag>>>,
+    /// Tags that want a segment, and whether there are any.
+    wishes: Mutex<Vec<Arc<Tag>>>,
+    wished: AtomicBool,
+    readings: Readings,
+    /// Where the thread sleeps.
+    demand: Event,
+    closed: AtomicBool,
+    /// The thread is done, and the store gone.
+    ended: AtomicBool,
+    end: Event,
+}
+
+#[derive(Debug)]
+pub(super) struct Settings {
+    pub(super) take_policy: TakePolicy,
+    pub(super) prefetch: u32,
+    pub(super) depth: u64,
+    pub(super) max_depth: u64,
+    pub(super) step_rule: StepRule,
+    pub(super) refresh: Duration,
+    pub(super) retry: Retry,
+}
+
+/// How long to wait after loads that failed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retry {
+    pub(super) first: Duration,
+    pub(super) longest: Duration,
+}
+
+impl Retry {
+    /// The pause after so many failures in a row: twice as long each time.
+    pub(super) fn pause(self, failed: u32) -> Duration {
+        let doublings = failed.saturating_sub(1).min(31);
+        self.first.saturating_mul(1 << doublings).min(self.longest)
+    }
+}
+
+/// Readings of the tags that somebody waits for.
+#[derive(Debug, Default)]
+struct Readings {
+    asked: AtomicU64,
+    done: AtomicU64,
+    /// What came of the last one.
+    last: Mutex<Option<Arc<LoadError>>>,
+    event: Event,
+}
+
+impl Shared {
+    pub(super) fn new(settings: Settings, clock: Arc<dyn Clock>, life: Pages) -> Self {
+        Self {
+            names: Names::new(),
+            settings,
+            clock,
+            life,
+            tags: Mutex::default(),
+            wishes: Mutex::default(),
+            wished: AtomicBool::new(false),
+            readings: Readings::default(),
+            demand: Event::default(),
+            closed: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            end: Event::default(),
+        }
+    }
+
+    /// The tag of this name.
+    #[inline]
+    pub(super) fn tag(&self, name: &str) -> Result<&Arc<Tag>, SegmentError> {
+        self.names.find(name).ok_or_else(|| self.unknown(name))
+    }
+
+    #[cold]
+    fn unknown(&self, name: &str) -> SegmentError {
+        if self.life.are_wiped() {
+            SegmentError::Forked
+        } else if self.is_closed() {
+            SegmentError::Closed
+        } else {
+            SegmentError::UnknownTag(Arc::new(LoadError::NoSuchTag { tag: name.to_owned() }))
+        }
+    }
+
+    pub(super) fn tags(&self) -> Vec<Arc<Tag>> {
+        lock(&self.tags).clone()
+    }
+
+    /// Takes in what the table holds now.
+    pub(super) fn take_in(&self, rows: &[SegmentTag]) {
+        let names: HashSet<&str> = rows.iter().map(|row| &*row.tag).collect();
+        for tag in self.tags() {
+            if !names.contains(tag.name()) && !tag.is_removed() {
+                tracing::warn!(tag = tag.name(), "a tag is gone from the table");
+                tag.remove();
+            }
+        }
+        for row in rows {
+            match self.names.find(&row.tag) {
+                Some(tag) => tag.found(row),
+                None => self.add(row),
+            }
+        }
+    }
+
+    fn add(&self, row: &SegmentTag) {
+        let tag = Arc::new(Tag::new(row, self.life.clone(), self));
+        tag.found(row);
+        lock(&self.tags).push(Arc::clone(&tag));
+        self.names.insert(Arc::clone(&tag));
+        // A close that did not see it on the list has come before.
+        if self.is_closed() {
+            tag.close();
+        }
+    }
+
+    /// Has the thread load a segment, unless it is about to.
+    pub(super) fn ask(&self, tag: &Arc<Tag>) {
+        if tag.set_asked() {
+            lock(&self.wishes).push(Arc::clone(tag));
+            // Relaxed: the event's fences order it, the lock guards the list.
+            self.wished.store(true, Ordering::Relaxed);
+            self.demand.notify();
+        }
+    }
+
+    /// Has the thread read the tags, and waits for it.
+    pub(super) fn refresh(&self) -> Result<(), SegmentError> {
+        if self.life.are_wiped() {
+            return Err(SegmentError::Forked);
+        }
+        // AcqRel: what the caller has changed in the table comes before the reading.
+        let mine = self.readings.asked.fetch_add(1, Ordering::AcqRel) + 1;
+        self.demand.notify();
+        let is_done = || self.readings.done.load(Ordering::Acquire) >= mine;
+        while !is_done() {
+            if self.is_closed() {
+                return Err(SegmentError::Closed);
+            }
+            self.readings.event.wait(None, || is_done() || self.is_closed());
+        }
+        match &*lock(&self.readings.last) {
+            None => Ok(()),
+            Some(cause) => Err(SegmentError::StoreDown(Arc::clone(cause))),
+        }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        // Acquire: pairs with the Release in `close`.
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Ends everything, but for the thread, which ends as soon as the store lets it.
+    pub(super) fn close(&self) {
+        // A child has nobody to tell, and the locks may be held for ever.
+        if self.life.are_wiped() {
+            return;
+        }
+        // Release, and before the list is read: a tag that comes later closes itself.
+        self.closed.store(true, Ordering::Release);
+        self.tags().iter().for_each(|tag| tag.close());
+        self.demand.notify();
+        self.readings.event.notify();
+    }
+
+    /// Waits until the thread has ended; returns whether it has.
+    pub(super) fn wait_for_end(&self, timeout: Duration) -> bool {
+        let deadline = Deadline::after(Some(timeout));
+        loop {
+            let left = deadline.remaining();
+            if self.end.wait(left, || self.ended.load(Ordering::Acquire)) {
+                return true;
+            }
+            if left == Some(Duration::ZERO) {
+                return false;
+            }
+        }
+    }
+}
+
+/// The thread's side.
+impl Shared {
+    /// How many readings were asked for that are not done yet.
+    pub(super) fn readings_asked(&self) -> Option<u64> {
+        let asked = self.readings.asked.load(Ordering::Acquire);
+        (asked > self.readings.done.load(Ordering::Relaxed)).then_some(asked)
+    }
+
+    pub(super) fn reading_done(&self, asked: Option<u64>, error: Option<Arc<LoadError>>) {
+        *lock(&self.readings.last) = error;
+        if let Some(asked) = asked {
+            self.readings.done.store(asked, Ordering::Release);
+            self.readings.event.notify();
+        }
+    }
+
+    pub(super) fn take_wishes(&self, to: &mut impl Extend<Arc<Tag>>) {
+        if self.wished.swap(false, Ordering::Relaxed) {
+            to.extend(lock(&self.wishes).drain(..));
+        }
+    }
+
+    /// Sleeps until there is something to do, or for so long.
+    pub(super) fn sleep(&self, timeout: Option<Duration>) {
+        self.demand.wait(timeout, || {
+            self.wished.load(Ordering::Relaxed)
+                || self.is_closed()
+                || self.readings_asked().is_some()
+        });
+    }
+
+    pub(super) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        self.end.notify();
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+
+    pub(in crate::segment) fn shared() -> Shared {
+        let settings = Settings {
+            take_policy: TakePolicy::default(),
+            prefetch: 10,
+            depth: 2,
+            max_depth: 4,
+            step_rule: StepRule::default(),
+            refresh: Duration::from_secs(60),
+            retry: Retry { first: Duration::from_millis(10), longest: Duration::from_secs(1) },
+        };
+        Shared::new(settings, Arc::new(SystemClock), Pages::new(0).expect("memory"))
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let Settings { retry, .. } = shared().settings;
+        let pauses = [1, 2, 3, 7, 8, 1_000].map(|failed| retry.pause(failed).as_millis());
+        assert_eq!(pauses, [10, 20, 40, 640, 1_000, 1_000]);
+    }
+}

@@ -1,0 +1,435 @@
+//! One tag: its chain of segments, and what is known of its row.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::chain::{PushError, SegmentChain, Stock, Turn};
+use super::error::SegmentError;
+use super::shared::Shared;
+use super::stats::SegmentStats;
+use super::step::Step;
+use super::store::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
+use super::words::Drawn;
+use crate::error::{FillError, TakeError};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Pages, lock};
+
+#[derive(Debug)]
+pub(super) struct Tag {
+    chain: SegmentChain,
+    name: String,
+    /// A [`Health`].
+    health: AtomicU8,
+    /// The loader has it on its list, or is just loading.
+    asked: AtomicBool,
+    /// How many segments there are to be in memory.
+    depth: AtomicU64,
+    row: Mutex<Row>,
+    counts: Counts,
+}
+
+/// What the loader learns, and the takers that end a segment.
+#[derive(Debug)]
+struct Row {
+    step: Step,
+    /// Why there is no segment, where that is so.
+    cause: Option<Arc<LoadError>>,
+    /// How many loads in a row have failed.
+    failed: u32,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    loads: AtomicU64,
+    failures: AtomicU64,
+    waits: AtomicU64,
+    rejects: AtomicU64,
+    dried: AtomicU64,
+}
+
+/// What can be expected of a tag. From `Invalid` on, nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+enum Health {
+    Well,
+    StoreDown,
+    Invalid,
+    UsedUp,
+    Removed,
+    Closed,
+}
+
+impl Health {
+    const ALL: [Self; 6] =
+        [Self::Well, Self::StoreDown, Self::Invalid, Self::UsedUp, Self::Removed, Self::Closed];
+}
+
+/// What is to become of a tag that was loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// It has what it needs.
+    Rest,
+    /// Load another segment.
+    Again,
+    /// Try again after this time.
+    Later(Duration),
+}
+
+impl Tag {
+    pub(super) fn new(row: &SegmentTag, life: Pages, shared: &Shared) -> Self {
+        Self {
+            chain: SegmentChain::with_life(life, shared.settings.prefetch),
+            name: row.tag.clone(),
+            health: AtomicU8::new(Health::Well as u8),
+            asked: AtomicBool::new(false),
+            depth: AtomicU64::new(shared.settings.depth),
+            row: Mutex::new(Row {
+                step: Step::new(u64::try_from(row.step).unwrap_or(0)),
+                cause: None,
+                failed: 0,
+            }),
+            counts: Counts::default(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[inline]
+    pub(super) fn next_id(self: &Arc<Self>, shared: &Shared) -> Result<u64, SegmentError> {
+        match self.chain.draw() {
+            Ok(id) => Ok(id),
+            Err(missed) => self.take_by_policy(shared, missed),
+        }
+    }
+
+    #[inline]
+    pub(super) fn try_next_id(self: &Arc<Self>, shared: &Shared) -> Result<u64, SegmentError> {
+        match self.chain.draw() {
+            Ok(id) => Ok(id),
+            Err(missed) => self.take_slowly(shared, missed),
+        }
+    }
+
+    pub(super) fn try_fill(
+        self: &Arc<Self>,
+        shared: &Shared,
+        out: &mut [u64],
+    ) -> Result<usize, SegmentError> {
+        self.chain.fill(out, &mut |missed| self.take_slowly(shared, missed))
+    }
+
+    pub(super) fn fill(
+        self: &Arc<Self>,
+        shared: &Shared,
+        out: &mut [u64],
+    ) -> Result<(), FillError<SegmentError>> {
+        let mut filled = 0;
+        while filled < out.len() {
+            let rest = &mut out[filled..];
+            let given = match self.try_fill(shared, rest) {
+                Err(error) => self.follow_policy(shared, error, || self.try_fill(shared, rest)),
+                given => given,
+            };
+            filled += given.map_err(|error| FillError { filled, error })?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn take_by_policy(
+        self: &Arc<Self>,
+        shared: &Shared,
+        missed: Option<Drawn>,
+    ) -> Result<u64, SegmentError> {
+        match self.take_slowly(shared, missed) {
+            Err(error) => self.follow_policy(shared, error, || self.try_next_id(shared)),
+            taken => taken,
+        }
+    }
+
+    /// A take that the fast path gave up. Asks for a segment if it is time.
+    #[cold]
+    fn take_slowly(
+        self: &Arc<Self>,
+        shared: &Shared,
+        missed: Option<Drawn>,
+    ) -> Result<u64, SegmentError> {
+        if self.chain.is_forked() {
+            return Err(SegmentError::Forked);
+        }
+        // Before the chain: what was loaded before the tag's health became so is found there.
+        let health = self.health();
+        let (id, stock) = self.chain.settle(missed, &mut |turn| self.note(shared, turn));
+        if health < Health::Invalid && self.is_short(stock) {
+            shared.ask(self);
+        }
+        match id {
+            Some(id) => Ok(id),
+            None => Err(self.why_empty(health)),
+        }
+    }
+
+    /// Goes on after a first try, as the take policy says.
+    #[cold]
+    fn follow_policy<T>(
+        &self,
+        shared: &Shared,
+        first: SegmentError,
+        mut again: impl FnMut() -> Result<T, SegmentError>,
+    ) -> Result<T, SegmentError> {
+        // The policy knows the errors of takes; what it has not to know waits here.
+        let mut last = None;
+        let mut told = |error: SegmentError| {
+            let kind = if error.may_pass() { TakeError::Empty } else { TakeError::Closed };
+            last = Some(error);
+            kind
+        };
+        let mut waited = false;
+        let done = shared.settings.take_policy.after_empty(
+            told(first),
+            || again().map_err(&mut told),
+            |timeout| {
+                waited = true;
+                self.chain.wait_or(timeout, || self.health() >= Health::Invalid);
+            },
+        );
+        // Relaxed: counters.
+        self.counts.waits.fetch_add(waited.into(), Ordering::Relaxed);
+        done.map_err(|kind| {
+            let error = match (kind, last) {
+                (TakeError::DeadlineExceeded, Some(SegmentError::Empty)) => {
+                    SegmentError::DeadlineExceeded
+                }
+                (_, Some(error)) => error,
+                (_, None) => SegmentError::Closed,
+            };
+            let rejected = error.may_pass() || matches!(error, SegmentError::DeadlineExceeded);
+            self.counts.rejects.fetch_add(rejected.into(), Ordering::Relaxed);
+            error
+        })
+    }
+
+    /// Keeps account of what happens in the chain, under its lock.
+    fn note(&self, shared: &Shared, turn: Turn) {
+        match turn {
+            Turn::Begun => lock(&self.row).step.begun(shared.clock.now()),
+            Turn::UsedUp => {
+                lock(&self.row).step.used_up(&shared.settings.step_rule, shared.clock.now());
+            }
+            Turn::Dried => {
+                // Relaxed: a counter, and a setting that the chain's lock guards.
+                self.counts.dried.fetch_add(1, Ordering::Relaxed);
+                let depth = self.depth.load(Ordering::Relaxed);
+                self.depth.store((depth + 1).min(shared.settings.max_depth), Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn is_short(&self, stock: Stock) -> bool {
+        stock.is_short_of(self.depth.load(Ordering::Relaxed) as usize)
+    }
+
+    fn health(&self) -> Health {
+        // Acquire: pairs with the Release in `set_health`; who sees it sees what was loaded before.
+        Health::ALL[usize::from(self.health.load(Ordering::Acquire))]
+    }
+
+    /// Why nothing is there.
+    fn why_empty(&self, health: Health) -> SegmentError {
+        let kind = match health {
+            Health::Well => return SegmentError::Empty,
+            Health::Closed => return SegmentError::Closed,
+            Health::StoreDown => SegmentError::StoreDown,
+            Health::Invalid => SegmentError::InvalidRow,
+            Health::UsedUp => SegmentError::UsedUp,
+            Health::Removed => SegmentError::RemovedTag,
+        };
+        // None where it has become well since.
+        lock(&self.row).cause.clone().map_or(SegmentError::Empty, kind)
+    }
+
+    pub(super) fn stats(&self) -> Result<SegmentStats, SegmentError> {
+        if self.chain.is_forked() {
+            return Err(SegmentError::Forked);
+        }
+        let chain = self.chain.stats();
+        let (step, table_step) = {
+            let row = lock(&self.row);
+            (row.step.present(), row.step.table())
+        };
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Ok(SegmentStats {
+            position: chain.position,
+            left: chain.left,
+            segments: chain.segments,
+            taken: chain.reserved.saturating_sub(chain.left + chain.discarded + chain.lapped),
+            reserved: chain.reserved,
+            discarded: chain.discarded,
+            lapped: chain.lapped,
+            loads: count(&self.counts.loads),
+            load_failures: count(&self.counts.failures),
+            step,
+            table_step,
+            depth: count(&self.depth),
+            waits: count(&self.counts.waits),
+            rejects: count(&self.counts.rejects),
+            dried: count(&self.counts.dried),
+        })
+    }
+
+    /// Whether it is served, or may be again without anybody doing anything.
+    pub(super) fn check(&self) -> Result<(), SegmentError> {
+        if self.chain.is_forked() {
+            return Err(SegmentError::Forked);
+        }
+        match self.health() {
+            health @ (Health::Removed | Health::Closed) => Err(self.why_empty(health)),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn is_removed(&self) -> bool {
+        self.health() == Health::Removed
+    }
+
+    pub(super) fn close(&self) {
+        self.set_health(Health::Closed, None);
+        self.chain.close();
+    }
+}
+
+/// The loader's side.
+impl Tag {
+    /// Puts it on the loader's list; returns whether it was not there.
+    pub(super) fn set_asked(&self) -> bool {
+        // AcqRel: pairs with the one in `is_settled`: either the loader sees what this taker has
+        // changed in the chain, or this taker finds the loader done, and asks anew.
+        !self.asked.swap(true, Ordering::AcqRel)
+    }
+
+    /// What to ask the store for; `None` where there is no use in asking.
+    pub(super) fn request(&self) -> Option<SegmentRequest> {
+        if self.health() >= Health::Invalid {
+            self.asked.swap(false, Ordering::AcqRel);
+            return None;
+        }
+        Some(SegmentRequest { tag: self.name.clone(), step: lock(&self.row).step.present() })
+    }
+
+    /// What came of a load.
+    pub(super) fn loaded(&self, shared: &Shared, result: Result<LoadedSegment, LoadError>) -> Next {
+        match result.and_then(|segment| self.append(shared, segment)) {
+            Ok(()) => {
+                self.counts.loads.fetch_add(1, Ordering::Relaxed);
+                self.set_health(Health::Well, None);
+                self.rest_or_again()
+            }
+            Err(error) => self.failed(shared, error),
+        }
+    }
+
+    fn append(&self, shared: &Shared, segment: LoadedSegment) -> Result<(), LoadError> {
+        let LoadedSegment { start, end, table_step } = segment;
+        let invalid = |problem| LoadError::InvalidRow { tag: self.name.clone(), problem };
+        if start == 0 || table_step == 0 {
+            return Err(invalid(format!(
+                "a start of {start} with a step of {table_step} is not positive"
+            )));
+        }
+        lock(&self.row).step.set_table(table_step);
+        let appended = self.chain.append(start..end, &mut |turn| self.note(shared, turn));
+        appended.map(drop).map_err(|error| match error {
+            PushError::NoRange { .. } => invalid(error.to_string()),
+            PushError::Backwards { start, end } => invalid(format!(
+                "its max_id went back to {start}, and this process has reserved ids up to {end}"
+            )),
+        })
+    }
+
+    fn failed(&self, shared: &Shared, error: LoadError) -> Next {
+        self.counts.failures.fetch_add(1, Ordering::Relaxed);
+        let health = match &error {
+            LoadError::NoSuchTag { .. } => {
+                self.remove();
+                return self.rest_or_again();
+            }
+            LoadError::InvalidRow { .. } => Health::Invalid,
+            // What is left may be enough for the table's own step.
+            LoadError::UsedUp { .. } if lock(&self.row).step.reset() => return Next::Again,
+            LoadError::UsedUp { .. } => Health::UsedUp,
+            LoadError::Store(_) => Health::StoreDown,
+        };
+        self.set_health(health, Some(error));
+        if health == Health::StoreDown {
+            let failed = lock(&self.row).failed;
+            return Next::Later(shared.settings.retry.pause(failed));
+        }
+        self.rest_or_again()
+    }
+
+    /// Takes it off the loader's list, unless it is short again.
+    fn rest_or_again(&self) -> Next {
+        // AcqRel: see `set_asked`. What is looked at below comes after it.
+        self.asked.swap(false, Ordering::AcqRel);
+        let short = self.health() < Health::Invalid && self.is_short(self.chain.stock());
+        if short && self.set_asked() { Next::Again } else { Next::Rest }
+    }
+
+    /// Its row was read.
+    pub(super) fn found(&self, row: &SegmentTag) {
+        let (step, max_id) = (row.step, row.max_id);
+        let positive = u64::try_from(step).ok().filter(|step| *step > 0 && max_id > 0);
+        let Some(step) = positive else {
+            let problem = format!("a max_id of {max_id} with a step of {step} is not positive");
+            let error = LoadError::InvalidRow { tag: self.name.clone(), problem };
+            return self.set_health(Health::Invalid, Some(error));
+        };
+        lock(&self.row).step.set_table(step);
+        // Whether it can be served, the next load will tell.
+        if self.health() >= Health::Invalid {
+            self.set_health(Health::Well, None);
+        }
+    }
+
+    /// The table has it no more.
+    pub(super) fn remove(&self) {
+        let error = LoadError::NoSuchTag { tag: self.name.clone() };
+        self.set_health(Health::Removed, Some(error));
+        self.chain.discard();
+    }
+
+    fn set_health(&self, health: Health, cause: Option<LoadError>) {
+        let mut row = lock(&self.row);
+        // Closed is for good.
+        if self.health() != Health::Closed {
+            row.failed = if health == Health::StoreDown { row.failed.saturating_add(1) } else { 0 };
+            row.cause = cause.map(Arc::new);
+            // Release: pairs with the Acquire in `health`.
+            self.health.store(health as u8, Ordering::Release);
+        }
+        drop(row);
+        if health >= Health::Invalid {
+            self.chain.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::segment::shared::tests::shared;
+
+    /// A tag of this name, with a step of 10.
+    pub(in crate::segment) fn tag(name: &str) -> Arc<Tag> {
+        let row = SegmentTag::new(name, 1, 10);
+        let shared = shared();
+        Arc::new(Tag::new(&row, shared.life.clone(), &shared))
+    }
+
+    #[test]
+    fn ten_thousand_tags_are_small() {
+        assert!(size_of::<Tag>() <= 1_024, "{} bytes", size_of::<Tag>());
+    }
+}

@@ -1,0 +1,200 @@
+//! The words that the takers of one tag share: which tickets are ids, and where the next ticket is.
+
+use std::ops::Range;
+
+use crossbeam_utils::CachePadded;
+
+use crate::sync::{AtomicU64, Ordering, Pages, fence};
+
+/// A view of the current segment, and two cursors, of which it names one. The module `segment` says
+/// why no ticket becomes two ids.
+#[derive(Debug)]
+pub(super) struct Words {
+    view: CachePadded<View>,
+    /// The next ticket of each lane. They only grow.
+    cursors: [CachePadded<AtomicU64>; 2],
+}
+
+/// What each take reads before it draws. Written once or twice a segment.
+#[derive(Debug)]
+struct View {
+    /// Twice the ticket below which a take is done with its ticket, plus the lane: no two segments
+    /// ever have the same. 0: there is nothing to draw from.
+    open: AtomicU64,
+    /// What makes an id of a ticket, by wrapping addition.
+    shift: AtomicU64,
+    /// The ticket at which the segment ends.
+    stop: AtomicU64,
+    /// The mark of life: gone in a forked child.
+    life: Pages,
+}
+
+/// The tickets of a segment, `first..stop` of a lane, and what makes ids of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) lane: u64,
+    pub(super) first: u64,
+    pub(super) stop: u64,
+    shift: u64,
+}
+
+/// A ticket that did not become an id on the fast path: it has passed the mark of its view.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Drawn {
+    pub(super) lane: u64,
+    pub(super) ticket: u64,
+    shift: u64,
+    stop: u64,
+}
+
+/// So many lost races, and a fill claims no more at once.
+const ATTEMPTS: u32 = 4;
+
+impl Span {
+    /// The id of a ticket of this span.
+    pub(super) fn id(&self, ticket: u64) -> u64 {
+        ticket.wrapping_add(self.shift)
+    }
+
+    pub(super) fn holds(&self, ticket: u64) -> bool {
+        (self.first..self.stop).contains(&ticket)
+    }
+}
+
+impl Drawn {
+    /// Its id, if it is one of the segment that its taker saw. No other knowledge is needed, so
+    /// that it is not lost, however late its taker comes.
+    pub(super) fn id(&self) -> Option<u64> {
+        (self.ticket < self.stop).then(|| self.ticket.wrapping_add(self.shift))
+    }
+}
+
+impl Words {
+    pub(super) fn new(life: Pages) -> Self {
+        let [open, shift, stop] = [0; 3].map(AtomicU64::new);
+        Self {
+            view: CachePadded::new(View { open, shift, stop, life }),
+            cursors: [0; 2].map(|first| CachePadded::new(AtomicU64::new(first))),
+        }
+    }
+
+    /// The fast path: an id; or a ticket that needs a closer look, or none where nothing is open.
+    #[inline]
+    pub(super) fn draw(&self) -> Result<u64, Option<Drawn>> {
+        let Some((open, shift, stop)) = self.look() else { return Err(None) };
+        // Relaxed: each ticket comes out of this addition once, which needs no more than the order
+        // of the cursor's own values. That they are not below the segment's first is known from
+        // the Acquire of the look.
+        let ticket = self.cursor(open & 1).fetch_add(1, Ordering::Relaxed);
+        if ticket < open >> 1 {
+            Ok(ticket.wrapping_add(shift))
+        } else {
+            Err(Some(Drawn { lane: open & 1, ticket, shift, stop }))
+        }
+    }
+
+    /// Claims up to `wanted` ids at once, if they are on this side of the mark.
+    pub(super) fn claim(&self, wanted: u64) -> Option<Range<u64>> {
+        let (open, shift, _) = self.look()?;
+        let cursor = self.cursor(open & 1);
+        for _ in 0..ATTEMPTS {
+            // Relaxed, like the addition in `draw`.
+            let ticket = cursor.load(Ordering::Relaxed);
+            let left = (open >> 1).checked_sub(ticket).filter(|left| *left > 0)?;
+            let end = ticket + wanted.min(left);
+            let claim = cursor.compare_exchange(ticket, end, Ordering::Relaxed, Ordering::Relaxed);
+            if claim.is_ok() {
+                let first = ticket.wrapping_add(shift);
+                return Some(first..first + (end - ticket));
+            }
+        }
+        None
+    }
+
+    /// The view, whole: of one segment, which was the current one at some time during the look.
+    #[inline]
+    fn look(&self) -> Option<(u64, u64, u64)> {
+        let view = &*self.view;
+        // Acquire: pairs with the Release in `open`; who sees a segment open sees a cursor that is
+        // not below its first ticket.
+        let open = view.open.load(Ordering::Acquire);
+        // Acquire: pairs with the fence in `open`; who sees what is of a later segment sees, in
+        // the second look, that this one is shut.
+        let shift = view.shift.load(Ordering::Acquire);
+        let stop = view.stop.load(Ordering::Acquire);
+        // Relaxed: kept behind the loads above by their Acquire.
+        let same = view.open.load(Ordering::Relaxed) == open;
+        (same && open != 0 && !view.life.are_wiped()).then_some((open, shift, stop))
+    }
+
+    #[inline]
+    fn cursor(&self, lane: u64) -> &AtomicU64 {
+        &self.cursors[lane as usize & 1]
+    }
+
+    /// Whether this process is a forked child of the one that made the words.
+    pub(super) fn is_forked(&self) -> bool {
+        self.view.life.are_wiped()
+    }
+
+    /// Whether there is something to draw from, or was until a moment ago.
+    pub(super) fn is_open(&self) -> bool {
+        // Relaxed: who waits looks here between the fences of its event.
+        self.view.open.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// For the holder of the chain's lock alone.
+impl Words {
+    /// Makes these ids the current segment, with a mark after so many of them, at least one, on a
+    /// lane that is not in use. The view must be shut. `None` where the lane has no room for them.
+    pub(super) fn open(&self, lane: u64, ids: &Range<u64>, mark: u64) -> Option<Span> {
+        // Every ticket of the lane that was drawn, whenever, is below: a view that is still on
+        // somebody's mind is of a span that ended there or earlier.
+        let first = self.cursor(lane).load(Ordering::Relaxed);
+        let length = ids.end - ids.start;
+        let stop = first.checked_add(length).filter(|stop| stop >> 63 == 0)?;
+        let span = Span { lane, first, stop, shift: ids.start.wrapping_sub(first) };
+        // Release: pairs with the Acquire loads of `shift` and `stop` in `look`. What comes after
+        // it is not seen by who does not see the view shut.
+        fence(Ordering::Release);
+        self.view.shift.store(span.shift, Ordering::Relaxed);
+        self.view.stop.store(stop, Ordering::Relaxed);
+        self.set_mark(&span, mark);
+        Some(span)
+    }
+
+    /// Has takes go through without a closer look up to the end of the current segment.
+    pub(super) fn widen(&self, span: &Span) {
+        self.set_mark(span, span.stop - span.first);
+    }
+
+    /// At least one beyond the first ticket, so that no two segments of a lane have one mark.
+    fn set_mark(&self, span: &Span, after: u64) {
+        let mark = span.first + after.clamp(1, span.stop - span.first);
+        // Release: pairs with the Acquire in `look`, for what `open` has read and written.
+        self.view.open.store(mark << 1 | span.lane, Ordering::Release);
+    }
+
+    pub(super) fn shut(&self) {
+        // Relaxed: the fence in `open` comes between this and any other segment.
+        self.view.open.store(0, Ordering::Relaxed);
+    }
+
+    /// The next ticket of a span's lane.
+    pub(super) fn next(&self, span: &Span) -> u64 {
+        self.cursor(span.lane).load(Ordering::Relaxed)
+    }
+
+    /// A ticket of the current span, if one is left.
+    pub(super) fn draw_of(&self, span: &Span) -> Option<u64> {
+        let ticket = self.cursor(span.lane).fetch_add(1, Ordering::Relaxed);
+        (ticket < span.stop).then(|| span.id(ticket))
+    }
+
+    /// Takes what is left of a span away from everybody; returns how many ids that were.
+    pub(super) fn drain(&self, span: &Span) -> u64 {
+        let next = self.cursor(span.lane).fetch_max(span.stop, Ordering::Relaxed);
+        span.stop.saturating_sub(next)
+    }
+}
