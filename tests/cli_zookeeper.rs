@@ -87,6 +87,7 @@ fn words_that_do_not_fit_are_refused_before_anything_is_done() {
         (format!("generate {zookeeper} --instance a --leaf-cache f --no-leaf-cache"), "cannot be"),
         (format!("generate {zookeeper} --instance a/b"), "it holds a slash"),
         ("generate --zookeeper h:port --name shop --instance a".into(), "a port is wrong"),
+        (format!("generate --generator segment --tag t {zookeeper}"), "--zookeeper is not for"),
         ("generate --zookeeper h --name a/b --instance a".into(), "it holds a slash"),
         ("generate --zookeeper zk://u:s3cret@h --name shop --instance a".into(), "it is a URL"),
         ("generate --zookeeper u:s3cret@h --name shop --instance a".into(), "a user has no place"),

@@ -45,6 +45,7 @@ fn check_usage(args: &GenerateArgs) -> Result<(&str, Lines<'static>), Failure> {
         () if args.worker_id.is_some() => Some("--worker-id"),
         () if args.datacenter_id.is_some() => Some("--datacenter-id"),
         () if args.start_after.is_some() => Some("--start-after"),
+        () if args.registry.zookeeper.is_some() => Some("--zookeeper"),
         () if args.table.max_clock_difference.is_some() => Some("--max-clock-difference"),
         () => args.layout.given().or(args.given_for_rings()),
     };
