@@ -101,7 +101,6 @@ fn outside_parts_stay_in_their_rooms() {
 const EXCEPTIONS: &[(&str, &str)] = &[
     // A stopwatch of the clock's.
     ("policy.rs", ".elapsed()"),
-    ("worker/tenure.rs", ".elapsed()"),
     // Measuring time is what `uidring bench` is for, and it must measure as the library's users
     // would: with the system's clock, and against a bare atomic, not against the library's own.
     ("cli/bench/contestant.rs", "Instant::now"),
