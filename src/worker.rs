@@ -10,6 +10,8 @@ pub(crate) use self::grant::Grant;
 pub use self::identity::{NodeIdentity, NodeKind};
 pub use self::lease::{Lease, LeaseKeeper, LeaseTerms, RenewError, Worker};
 pub(crate) use self::renewals::Beginning;
+#[cfg(test)]
+pub(crate) use self::renewals::{Renewals, Renewer, Request, Task};
 pub(crate) use self::tenure::Tenure;
 
 use std::env;

@@ -167,6 +167,19 @@ impl Renewals {
         self.due = self.shared.time.moment().after(pause);
     }
 
+    /// Whether the lease lasts, by the owner's own account.
+    #[cfg(test)]
+    pub(crate) fn is_live(&self) -> bool {
+        !self.shared.lost.load(Ordering::Relaxed) && !self.shared.is_over()
+    }
+
+    /// Whoever ends the lease goes on at once.
+    #[cfg(test)]
+    pub(crate) fn unattended(self) -> Self {
+        self.shared.released.store(true, Ordering::Release);
+        self
+    }
+
     /// The worker id was given back, or that failed.
     pub(crate) fn released(self, answer: Result<(), Error>) {
         if let Err(error) = answer {
