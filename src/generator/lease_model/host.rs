@@ -100,8 +100,6 @@ pub(super) struct Owner {
     pub(super) renewals: Renewals,
     /// A message to the store is not answered yet.
     pub(super) is_waiting: bool,
-    /// By an operator.
-    pub(super) is_fenced: bool,
     pub(super) is_closed: bool,
     /// The padder has looked since the lease was over.
     pub(super) is_shut: bool,

@@ -7,6 +7,8 @@ use crate::uid::Uid;
 pub(super) struct Store {
     layout: Layout,
     rows: Vec<Row>,
+    /// Worker ids and tokens whose owners an operator has fenced.
+    fenced: Vec<(u64, u64)>,
     /// How many rows there may be.
     most: usize,
     /// How long a lease lasts, in nanoseconds.
@@ -40,7 +42,7 @@ pub(super) struct Fenced;
 
 impl Store {
     pub(super) fn new(layout: Layout, most: usize, lasts: u64) -> Self {
-        Self { layout, rows: Vec::new(), most, lasts: lasts as i64 }
+        Self { layout, rows: Vec::new(), fenced: Vec::new(), most, lasts: lasts as i64 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -59,6 +61,10 @@ impl Store {
     pub(super) fn is_owner(&self, owner: u64, holding: Holding) -> bool {
         let row = &self.rows[holding.worker_id as usize];
         row.owner == Some(owner) && row.token == holding.token
+    }
+
+    pub(super) fn is_fenced(&self, holding: Holding) -> bool {
+        self.fenced.contains(&(holding.worker_id, holding.token))
     }
 
     /// The lowest row that is free or has run out, else a new one.
@@ -107,6 +113,7 @@ impl Store {
     /// has run out.
     pub(super) fn fence(&mut self, worker_id: u64, free: bool) {
         let row = &mut self.rows[worker_id as usize];
+        self.fenced.push((worker_id, row.token));
         row.token += 1;
         if free {
             row.owner = None;

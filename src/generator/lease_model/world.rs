@@ -26,6 +26,9 @@ pub(super) struct World {
     pub(super) lasts: u64,
     /// Clocks are as good as the margin assumes.
     is_calm: bool,
+    /// How many of ten steps are trouble, and how many of a hundred messages.
+    trouble: u8,
+    loss: u8,
     /// The true time, in nanoseconds.
     pub(super) now: u64,
     pub(super) store: Store,
@@ -96,11 +99,12 @@ impl World {
             .collect();
         Self {
             store: Store::new(layout, rng.usize(1..3), lasts),
-            rng,
             layout,
             terms,
             lasts,
             is_calm,
+            trouble: rng.u8(0..4),
+            loss: [0, 3, 30][rng.usize(0..3)],
             now: 0,
             store_step: 0,
             store_down_until: 0,
@@ -111,6 +115,7 @@ impl World {
             issued: HashSet::new(),
             is_orderly: false,
             counts: Counts::default(),
+            rng,
         }
     }
 
@@ -122,35 +127,58 @@ impl World {
     pub(super) fn act(&mut self) {
         let host = self.rng.usize(0..self.hosts.len());
         let lasts = self.lasts;
-        match self.rng.u8(0..100) {
-            0..40 => self.take(host),
-            40..52 => self.pass(lasts / 12),
-            52..62 => self.pass(lasts / 2),
-            62..65 => self.pass(3 * lasts),
-            65..77 => self.acquire(host),
-            77..80 => self.close(host),
-            80..82 => self.hosts[host].state = State::Idle,
-            82..86 => {
-                let suspends = !self.is_calm && self.rng.bool();
-                let with_wall = self.rng.bool();
-                let pause = self.rng.u64(0..3 * lasts);
-                let host = &mut self.hosts[host];
-                host.paused_until = self.now + pause;
-                host.suspended = suspends.then_some(Suspended { with_wall });
+        if self.rng.u8(0..10) < self.trouble {
+            self.make_trouble(host);
+        } else {
+            match self.rng.u8(0..100) {
+                0..50 => self.take(host),
+                50..65 => self.pass(lasts / 12),
+                65..75 => self.pass(lasts / 2),
+                75..78 => self.pass(3 * lasts),
+                78..92 => self.acquire(host),
+                92..95 => self.close(host),
+                _ => self.attend(host),
             }
-            86..91 => {
+        }
+        self.check_owners();
+    }
+
+    fn make_trouble(&mut self, host: usize) {
+        let lasts = self.lasts;
+        match self.rng.u8(0..12) {
+            0 => self.hosts[host].state = State::Idle,
+            1..4 => self.pause(host),
+            4..8 => {
                 let most = [100, 5_000, 5 * HOUR][self.rng.usize(0..3)] as i64;
                 self.hosts[host].step_wall(self.rng.i64(-most..most));
             }
-            91..93 => self.fence(),
-            93..95 => self.store_down_until = self.now + self.rng.u64(0..2 * lasts),
-            95 if !self.is_calm => {
+            8 => self.fence(),
+            9 => {
+                let most = [lasts / 3, 2 * lasts][self.rng.usize(0..2)];
+                self.store_down_until = self.now + self.rng.u64(0..most);
+            }
+            _ if self.is_calm => {}
+            _ => {
                 let most = [lasts, 5 * HOUR * 1_000_000][self.rng.usize(0..2)] as i64;
                 self.store_step += self.rng.i64(-most..most);
             }
-            _ => self.attend(host),
         }
-        self.check_owners();
+    }
+
+    fn pause(&mut self, host: usize) {
+        let most = [self.lasts / 3, 3 * self.lasts][self.rng.usize(0..2)];
+        let pause = self.rng.u64(0..most);
+        let suspends = !self.is_calm && self.rng.bool();
+        let with_wall = self.rng.bool();
+        let there = &mut self.hosts[host];
+        there.paused_until = self.now + pause;
+        there.suspended = suspends.then_some(Suspended { with_wall });
+        if self.rng.bool() {
+            // Takers are the first to run again.
+            self.advance(pause.saturating_sub(1));
+            self.hosts[host].paused_until = self.now;
+            self.take(host);
+        }
     }
 
     fn pass(&mut self, most: u64) {
@@ -218,7 +246,7 @@ impl World {
         let (there, back) = (self.delay(), self.delay());
         let patience = self.rng.u64(1..self.lasts / 2);
         let asked = |answered_in| Event::Asked { host, session, call, answered_in };
-        let fate = if self.is_orderly { 9 } else { self.rng.u8(0..10) };
+        let fate = if self.goes_wrong() { self.rng.u8(0..3) } else { 3 };
         if fate < 2 {
             let failed = Event::Answered { host, session, answer: failed };
             self.events.push((self.now + patience, failed));
@@ -234,12 +262,15 @@ impl World {
         }
     }
 
+    pub(super) fn goes_wrong(&mut self) -> bool {
+        !self.is_orderly && self.rng.u8(0..100) < self.loss
+    }
+
     pub(super) fn delay(&mut self) -> u64 {
-        let most = match self.rng.u8(0..20) {
-            _ if self.is_orderly => 1_000_000,
-            0..15 => 20_000_000,
-            15..19 => self.lasts / 2,
-            _ => 2 * self.lasts,
+        let most = match self.rng.u8(0..4) {
+            0 if self.goes_wrong() => 2 * self.lasts,
+            1..3 if self.goes_wrong() => self.lasts / 2,
+            _ => 20_000_000,
         };
         self.rng.u64(1..most)
     }
@@ -307,7 +338,10 @@ impl World {
                 let Some(owner) = there.owner_of(session) else { return };
                 owner.is_waiting = false;
                 self.counts.renewals += u64::from(answer.is_ok());
+                let is_lost = matches!(answer, Err(RenewError::Lost(_)));
                 owner.renewals.answered(request, answer);
+                let goes_on = is_lost && owner.renewals.is_live();
+                Property::Ended.check(!goes_on, || format!("{:?} goes on", owner.holding));
             }
             Answer::Released => {}
         }
@@ -327,6 +361,11 @@ impl World {
     }
 
     fn acquire(&mut self, host: usize) {
+        let is_live = |owner: &mut Owner| owner.renewals.is_live();
+        // Who has lost its lease is done with.
+        if self.hosts[host].owner().is_some_and(|owner| !is_live(owner)) {
+            return self.close(host);
+        }
         if matches!(self.hosts[host].state, State::Idle) && self.is_awake(host) {
             let session = self.new_session();
             self.hosts[host].state = State::Acquiring(session);
@@ -348,10 +387,6 @@ impl World {
             return;
         }
         let worker_id = self.rng.usize(0..self.store.len()) as u64;
-        for owner in self.hosts.iter_mut().filter_map(Host::owner) {
-            owner.is_fenced |= self.store.is_owner(owner.session, owner.holding)
-                && owner.holding.worker_id == worker_id;
-        }
         self.store.fence(worker_id, self.rng.bool());
     }
 
@@ -465,7 +500,8 @@ impl World {
             return;
         }
         for owner in self.hosts.iter_mut().filter_map(Host::owner) {
-            if owner.is_fenced || owner.is_closed || !owner.renewals.is_live() {
+            let is_fenced = self.store.is_fenced(owner.holding);
+            if is_fenced || owner.is_closed || !owner.renewals.is_live() {
                 continue;
             }
             let is_owner = self.store.is_owner(owner.session, owner.holding);
