@@ -7,7 +7,9 @@
 
 mod check;
 mod host;
+mod messages;
 mod store;
+mod takes;
 mod world;
 
 use std::env;
@@ -20,8 +22,9 @@ use fastrand::Rng;
 
 use self::check::Property;
 use self::host::{Generator, Host, Owner, State};
+use self::messages::problem;
 use self::store::Holding;
-use self::world::{World, problem};
+use self::world::World;
 use crate::clock::{ManualMonotonic, Monotonic};
 use crate::error::Error;
 use crate::sync::{Mutex, lock};
@@ -131,11 +134,15 @@ impl Sim {
         self.build(depth);
     }
 
-    /// Builds the generators of those who have got a lease.
+    /// Builds the generators of those who have got a lease. In the middle of too many starts the
+    /// next ones wait.
     fn build(&self, depth: u32) {
         const MAX_DEPTH: u32 = 2;
-        while depth < MAX_DEPTH {
-            let Some((host, session, holding)) = lock(&self.0).starts.pop() else { return };
+        if depth == MAX_DEPTH {
+            return;
+        }
+        let next = || lock(&self.0).starts.pop();
+        while let Some((host, session, holding)) = next() {
             self.build_one(host, session, holding, depth);
         }
     }
