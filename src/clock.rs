@@ -101,6 +101,61 @@ impl Stopwatch {
     }
 }
 
+/// A point of a monotonic clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(Instant);
+
+impl Moment {
+    /// `None` beyond what can be expressed, which never comes.
+    pub(crate) fn after(self, time: Duration) -> Option<Self> {
+        self.0.checked_add(time).map(Self)
+    }
+
+    /// Zero if the other one is not earlier.
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_duration_since(earlier.0)
+    }
+}
+
+/// A monotonic clock, which nobody sets: the operating system's, or one that tests move.
+pub(crate) trait Monotonic: Debug + Send + Sync {
+    /// The present moment.
+    fn moment(&self) -> Moment;
+}
+
+/// The operating system's monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SystemMonotonic;
+
+impl Monotonic for SystemMonotonic {
+    fn moment(&self) -> Moment {
+        Moment(Instant::now())
+    }
+}
+
+/// A monotonic clock that stands still until it is moved. Clones share one time.
+#[cfg(test)]
+#[derive(Clone, Debug)]
+pub(crate) struct ManualMonotonic(Instant, Arc<AtomicI64>);
+
+#[cfg(test)]
+impl ManualMonotonic {
+    pub(crate) fn new() -> Self {
+        Self(Instant::now(), Arc::default())
+    }
+
+    pub(crate) fn advance(&self, nanos: u64) {
+        self.1.fetch_add(nanos as i64, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+impl Monotonic for ManualMonotonic {
+    fn moment(&self) -> Moment {
+        Moment(self.0 + Duration::from_nanos(self.1.load(Ordering::Relaxed) as u64))
+    }
+}
+
 /// Says now and then that it is time: at first, and then every ten seconds at the most.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seldom(Option<Stopwatch>);

@@ -2,6 +2,8 @@
 
 mod cached;
 mod clocked;
+#[cfg(test)]
+mod lease_model;
 mod life;
 mod local;
 #[cfg(test)]

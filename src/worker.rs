@@ -1,12 +1,18 @@
 //! Who owns which worker id.
 
+mod grant;
 mod identity;
 mod lease;
+mod renewals;
 mod tenure;
 
+pub(crate) use self::grant::Grant;
 pub use self::identity::{NodeIdentity, NodeKind};
 pub use self::lease::{Lease, LeaseKeeper, LeaseTerms, RenewError, Worker};
-pub(crate) use self::tenure::{Beginning, Grant, Tenure};
+pub(crate) use self::renewals::Beginning;
+#[cfg(test)]
+pub(crate) use self::renewals::{Renewals, Renewer, Request, Task};
+pub(crate) use self::tenure::Tenure;
 
 use std::env;
 

@@ -103,7 +103,6 @@ fn outside_parts_stay_in_their_rooms() {
 const EXCEPTIONS: &[(&str, &str)] = &[
     // A stopwatch of the clock's.
     ("policy.rs", ".elapsed()"),
-    ("worker/tenure.rs", ".elapsed()"),
     ("store/zookeeper/keeper.rs", ".elapsed()"),
     ("store/mysql/session.rs", ".elapsed()"),
     // Measuring time is what `uidring bench` is for, and it must measure as the library's users

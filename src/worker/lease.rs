@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::renewals::Renewer;
+use super::tenure::RenewalThread;
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::uid::Uid;
@@ -56,6 +58,7 @@ pub struct Lease {
     pub(crate) after: Option<Uid>,
     pub(crate) terms: LeaseTerms,
     pub(crate) keeper: Box<dyn LeaseKeeper>,
+    pub(super) renewer: Box<dyn Renewer>,
 }
 
 /// How a lease is kept.
@@ -133,7 +136,15 @@ impl Lease {
         keeper: impl LeaseKeeper,
     ) -> Result<Self, Error> {
         layout.check_worker_id(worker_id)?;
-        Ok(Self { worker_id, layout, after, terms, keeper: Box::new(keeper) })
+        let keeper = Box::new(keeper);
+        let renewer = Box::new(RenewalThread);
+        Ok(Self { worker_id, layout, after, terms, keeper, renewer })
+    }
+
+    /// Has the lease renewed by somebody else than a thread of its own.
+    #[cfg(test)]
+    pub(crate) fn renewed_by(self, renewer: impl Renewer) -> Self {
+        Self { renewer: Box::new(renewer), ..self }
     }
 
     /// The worker id that is held.

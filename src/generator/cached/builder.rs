@@ -121,8 +121,9 @@ impl CachedBuilder {
     /// or `None`.
     ///
     /// No tick that begins later than this is padded. Callers that have used up what there is then
-    /// get what the take policy says, and in the end [`TakeError::BorrowLimit`]; as the clock goes
-    /// on, so do uids. A clock that is set back does not take back what stands ready.
+    /// get what the take policy says, and in the end
+    /// [`TakeError::BorrowLimit`](crate::TakeError::BorrowLimit); as the clock goes on, so do uids. A
+    /// clock that is set back does not take back what stands ready.
     #[must_use]
     pub fn max_borrow(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.bounds.max_borrow = limit.into();

@@ -1,0 +1,291 @@
+//! Owners of leased worker ids on hosts with bad clocks, and a store that is hard to reach: random
+//! histories of them, in virtual time. One thread does everything, so that a seed tells all.
+//!
+//! Generators, builders and the state of a lease in use are the real ones; the store is the table
+//! of [`store`], and a lease's thread is played. docs/lease-model.md tells what is shown, and what
+//! is not.
+
+mod check;
+mod host;
+mod messages;
+mod store;
+mod takes;
+mod world;
+
+use std::env;
+use std::ops::AddAssign;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+
+use fastrand::Rng;
+
+use self::check::Property;
+use self::host::{Generator, Host, Owner, State};
+use self::messages::problem;
+use self::store::Holding;
+use self::world::World;
+use crate::clock::{ManualMonotonic, Monotonic};
+use crate::error::Error;
+use crate::sync::{Mutex, lock};
+use crate::uid::Uid;
+use crate::worker::{Lease, LeaseKeeper, RenewError, Renewals, Renewer};
+
+/// A seed to replay, or the first one if there is a count too.
+const SEED: &str = "UIDRING_LEASES_SEED";
+/// How many histories, if not as many as fit between other tests.
+const COUNT: &str = "UIDRING_LEASES_COUNT";
+
+const STEPS: u32 = 200;
+
+#[test]
+fn histories_of_leases() {
+    let number = |name| env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let (first, count) = match (number(SEED), number(COUNT)) {
+        (Some(seed), count) => (seed, count.unwrap_or(1)),
+        (None, count) => (fastrand::u64(..), count.unwrap_or(5_000)),
+    };
+    let share = |from: u64| {
+        let mut counts = Counts::default();
+        for number in (from..count).step_by(2) {
+            let seed = first.wrapping_add(number);
+            let lived = catch_unwind(AssertUnwindSafe(|| Sim::new(seed).live()));
+            counts += lived.unwrap_or_else(|_| {
+                let replay = format!("{SEED}={seed} cargo test --lib histories_of_leases");
+                panic!("history {number} of {count}; replay: {replay}")
+            });
+        }
+        counts
+    };
+    let counts = thread::scope(|scope| {
+        let halves = [0, 1].map(|from| scope.spawn(move || share(from)));
+        let mut counts = Counts::default();
+        for half in halves {
+            counts += half.join().expect("no violation");
+        }
+        counts
+    });
+    println!("{count} histories: {counts:?}");
+    if count < 1_000 {
+        return;
+    }
+    // A model in which nothing happens shows nothing.
+    let Counts { uids, uids_after_loss, acquired, seized, releases, .. } = counts;
+    let Counts { renewals, refused, unanswered, lost, .. } = counts;
+    let rare = [uids_after_loss, seized, releases, refused, unanswered, lost];
+    assert!(rare.iter().all(|&rare| rare > count / 10), "{counts:?}");
+    assert!(acquired > count && renewals > count && uids > 100 * count, "{counts:?}");
+}
+
+/// What has happened.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    uids: u64,
+    /// Of these, those that were ready when the lease was over.
+    uids_after_loss: u64,
+    acquired: u64,
+    /// From owners that had not given the id back.
+    seized: u64,
+    releases: u64,
+    renewals: u64,
+    /// Starts that an earlier owner's horizon did not allow.
+    refused: u64,
+    /// Starts that the store did not answer, or whose lease was over meanwhile.
+    unanswered: u64,
+    /// Takes.
+    lost: u64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.uids += other.uids;
+        self.uids_after_loss += other.uids_after_loss;
+        self.acquired += other.acquired;
+        self.seized += other.seized;
+        self.releases += other.releases;
+        self.renewals += other.renewals;
+        self.refused += other.refused;
+        self.unanswered += other.unanswered;
+        self.lost += other.lost;
+    }
+}
+
+/// A history. What a start asks of the store is asked in the middle of it, and others go on
+/// meanwhile: hence the lock.
+#[derive(Clone)]
+struct Sim(Arc<Mutex<World>>);
+
+impl Sim {
+    fn new(seed: u64) -> Self {
+        // For the generators' own use.
+        fastrand::seed(seed);
+        Self(Arc::new(Mutex::new(World::new(Rng::with_seed(seed)))))
+    }
+
+    fn live(&self) -> Counts {
+        for _ in 0..STEPS {
+            self.step(0);
+        }
+        self.end();
+        lock(&self.0).counts
+    }
+
+    fn step(&self, depth: u32) {
+        lock(&self.0).act();
+        self.build(depth);
+    }
+
+    /// Builds the generators of those who have got a lease. In the middle of too many starts the
+    /// next ones wait.
+    fn build(&self, depth: u32) {
+        const MAX_DEPTH: u32 = 2;
+        if depth == MAX_DEPTH {
+            return;
+        }
+        let next = || lock(&self.0).starts.pop();
+        while let Some((host, session, holding)) = next() {
+            self.build_one(host, session, holding, depth);
+        }
+    }
+
+    fn build_one(&self, host: usize, session: u64, holding: Holding, depth: u32) {
+        let (mut rng, layout, terms, wall, time) = {
+            let mut world = lock(&self.0);
+            let (layout, terms) = (world.layout, world.terms);
+            let rng = world.rng.fork();
+            let there = &world.hosts[host];
+            (rng, layout, terms, there.wall.clone(), there.time.clone())
+        };
+        let keeper = Keeper { sim: self.clone(), holding, depth };
+        let renewer = ByHand { time, renewals: Arc::default() };
+        let begun = Arc::clone(&renewer.renewals);
+        let lease = Lease::new(layout, holding.worker_id, holding.before, terms, keeper)
+            .expect("in range")
+            .renewed_by(renewer);
+        let built = Generator::build(&mut rng, layout, lease, wall);
+        let mut world = lock(&self.0);
+        match &built {
+            Ok(_) => {}
+            Err(Error::UsedAhead { .. }) => world.counts.refused += 1,
+            Err(Error::NoDataDirectory) => world.counts.unanswered += 1,
+            Err(other) => panic!("{other}"),
+        }
+        let state = &mut world.hosts[host].state;
+        if !matches!(state, State::Starting(other) if *other == session) {
+            // It has crashed meanwhile.
+            return;
+        }
+        *state = State::Idle;
+        if let (Ok(generator), Some(renewals)) = (built, lock(&begun).take()) {
+            *state = State::Running(Box::new(Owner {
+                session,
+                holding,
+                renewals,
+                is_waiting: false,
+                is_closed: false,
+                is_shut: false,
+                generator,
+                last: None,
+                last_local: None,
+            }));
+        }
+        world.check_owners();
+    }
+
+    /// Everybody crashes. Once the leases have run out, every id can be had again, and goes on
+    /// above what was issued.
+    fn end(&self) {
+        let rows = {
+            let mut world = lock(&self.0);
+            world.starts.clear();
+            for host in &mut world.hosts {
+                host.state = State::Idle;
+            }
+            // Until the last message has come.
+            let lasts = world.lasts;
+            world.advance(6 * lasts);
+            world.is_orderly = true;
+            let left = world.store.last_end() - world.store_time();
+            world.now += left.max(0) as u64;
+            world.store.len()
+        };
+        for _ in 0..rows {
+            let mut world = lock(&self.0);
+            let (session, now) = (world.new_session(), world.store_time());
+            let holding = world.store.acquire(session, now).expect("free");
+            let before = holding.before.map(|uid| world.layout.decode(uid).expect("of the layout"));
+            let mut host = Host::new("2026-06-01".parse().expect("a time"), 1_000);
+            if let Some(before) = before {
+                let next = world.layout.time_of(before.tick + 1);
+                host = Host::new(next, 1_000);
+            }
+            world.hosts[0] = host;
+            world.start(0, session, holding);
+            drop(world);
+            self.build(0);
+            let mut world = lock(&self.0);
+            let before = world.counts.uids;
+            world.take(0);
+            let is_used = world.counts.uids > before;
+            Property::Progress.check(is_used, || format!("{holding:?} is of no use"));
+        }
+    }
+}
+
+/// Asks the store for what a start needs, while others go on.
+struct Keeper {
+    sim: Sim,
+    holding: Holding,
+    depth: u32,
+}
+
+impl Keeper {
+    fn meanwhile(&self) {
+        let mut world = lock(&self.sim.0);
+        let time = world.delay();
+        world.advance(time);
+        let steps = if world.is_orderly { 0 } else { world.rng.u32(0..6).saturating_sub(2) };
+        drop(world);
+        for _ in 0..steps {
+            self.sim.step(self.depth + 1);
+        }
+    }
+}
+
+impl LeaseKeeper for Keeper {
+    fn renew(&mut self, horizon: u64) -> Result<(), RenewError> {
+        let failed = || Err(RenewError::Failed(problem()));
+        self.meanwhile();
+        let (answer, is_answered) = {
+            let mut world = lock(&self.sim.0);
+            if world.goes_wrong() || world.is_store_down() {
+                return failed();
+            }
+            (world.renew_row(self.holding, horizon), !world.goes_wrong())
+        };
+        self.meanwhile();
+        if is_answered { answer } else { failed() }
+    }
+
+    /// Releases are messages of the model.
+    fn release(&mut self, _: Option<Uid>) -> Result<(), Error> {
+        Err(problem())
+    }
+}
+
+/// Has the lease of a generator renewed by the model.
+struct ByHand {
+    time: ManualMonotonic,
+    renewals: Arc<Mutex<Option<Renewals>>>,
+}
+
+impl Renewer for ByHand {
+    fn time(&self) -> Arc<dyn Monotonic> {
+        Arc::new(self.time.clone())
+    }
+
+    fn begin(&self, renewals: Renewals, _: Box<dyn LeaseKeeper>) -> Result<(), Error> {
+        *lock(&self.renewals) = Some(renewals.unattended());
+        Ok(())
+    }
+}

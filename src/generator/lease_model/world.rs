@@ -1,0 +1,236 @@
+//! Hosts and a store, and what happens to them.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::Counts;
+use super::check::Property;
+use super::host::{Host, State, Suspended};
+use super::messages::Event;
+use super::store::{Holding, Store};
+use crate::layout::{Bits, Layout, Tick};
+use crate::timestamp::Timestamp;
+use crate::uid::Uid;
+use crate::worker::LeaseTerms;
+
+const SECOND: u64 = 1_000_000_000;
+const HOUR: u64 = 3_600_000;
+
+pub(super) struct World {
+    pub(super) rng: Rng,
+    pub(super) layout: Layout,
+    pub(super) terms: LeaseTerms,
+    /// Of a lease, in nanoseconds.
+    pub(super) lasts: u64,
+    /// Clocks are as good as the margin assumes.
+    is_calm: bool,
+    /// How many of ten steps are trouble, and how many of a hundred messages.
+    trouble: u8,
+    pub(super) loss: u8,
+    /// The true time, in nanoseconds.
+    pub(super) now: u64,
+    pub(super) store: Store,
+    store_step: i64,
+    pub(super) store_down_until: u64,
+    pub(super) hosts: Vec<Host>,
+    /// Messages and when they arrive.
+    pub(super) events: Vec<(u64, Event)>,
+    /// Owners whose generators are to be built.
+    pub(super) starts: Vec<(usize, u64, Holding)>,
+    pub(super) sessions: u64,
+    pub(super) issued: HashSet<Uid>,
+    /// No message is lost or late any more.
+    pub(super) is_orderly: bool,
+    pub(super) counts: Counts,
+}
+
+impl World {
+    pub(super) fn new(mut rng: Rng) -> Self {
+        let tick = if rng.bool() { Tick::Second } else { Tick::Millisecond };
+        let bits = Bits { time: 44, worker: 4, sequence: rng.u8(1..5) };
+        let epoch = "2026-01-01".parse().expect("a time");
+        let layout = Layout::new(bits, tick, epoch).expect("possible");
+        let lasts = [SECOND, 3 * SECOND, 10 * SECOND][rng.usize(0..3)];
+        let mut terms = LeaseTerms::default();
+        let lease = Duration::from_nanos(lasts);
+        terms.lasts = Some(lease);
+        terms.margin = lease / 10;
+        terms.renew_every = lease / 3;
+        // A real wait: starts are tried again instead.
+        terms.max_start_wait = Duration::ZERO;
+        let is_calm = rng.bool();
+        let start: Timestamp = "2026-06-01".parse().expect("a time");
+        let hosts = (0..rng.u8(2..5))
+            .map(|_| {
+                let rate = if is_calm { rng.u64(901..1_100) } else { rng.u64(500..2_000) };
+                let host = Host::new(start, rate);
+                host.step_wall(rng.i64(-2_000..2_000));
+                host
+            })
+            .collect();
+        Self {
+            store: Store::new(layout, rng.usize(1..3), lasts),
+            layout,
+            terms,
+            lasts,
+            is_calm,
+            trouble: rng.u8(0..4),
+            loss: [0, 3, 30][rng.usize(0..3)],
+            now: 0,
+            store_step: 0,
+            store_down_until: 0,
+            hosts,
+            events: Vec::new(),
+            starts: Vec::new(),
+            sessions: 0,
+            issued: HashSet::new(),
+            is_orderly: false,
+            counts: Counts::default(),
+            rng,
+        }
+    }
+
+    pub(super) fn store_time(&self) -> i64 {
+        self.now as i64 + self.store_step
+    }
+
+    /// One thing happens.
+    pub(super) fn act(&mut self) {
+        let host = self.rng.usize(0..self.hosts.len());
+        let lasts = self.lasts;
+        if self.rng.u8(0..10) < self.trouble {
+            self.make_trouble(host);
+        } else {
+            match self.rng.u8(0..100) {
+                0..50 => self.take(host),
+                50..65 => self.pass(lasts / 12),
+                65..75 => self.pass(lasts / 2),
+                75..78 => self.pass(3 * lasts),
+                78..92 => self.acquire(host),
+                92..95 => self.close(host),
+                _ => self.attend(host),
+            }
+        }
+        self.check_owners();
+    }
+
+    fn make_trouble(&mut self, host: usize) {
+        let lasts = self.lasts;
+        match self.rng.u8(0..12) {
+            0 => self.hosts[host].state = State::Idle,
+            1..4 => self.pause(host),
+            4..8 => {
+                let most = [100, 5_000, 5 * HOUR][self.rng.usize(0..3)] as i64;
+                self.hosts[host].step_wall(self.rng.i64(-most..most));
+            }
+            8 => self.fence(),
+            9 => {
+                let most = [lasts / 3, 2 * lasts][self.rng.usize(0..2)];
+                self.store_down_until = self.now + self.rng.u64(0..most);
+            }
+            _ if self.is_calm => {}
+            _ => {
+                let most = [lasts, 5 * HOUR * 1_000_000][self.rng.usize(0..2)] as i64;
+                self.store_step += self.rng.i64(-most..most);
+            }
+        }
+    }
+
+    fn pause(&mut self, host: usize) {
+        let most = [self.lasts / 3, 3 * self.lasts][self.rng.usize(0..2)];
+        let pause = self.rng.u64(0..most);
+        let suspends = !self.is_calm && self.rng.bool();
+        let with_wall = self.rng.bool();
+        let there = &mut self.hosts[host];
+        there.paused_until = self.now + pause;
+        there.suspended = suspends.then_some(Suspended { with_wall });
+        if self.rng.bool() {
+            // Takers are the first to run again.
+            self.advance(pause.saturating_sub(1));
+            self.hosts[host].paused_until = self.now;
+            self.take(host);
+        }
+    }
+
+    fn pass(&mut self, most: u64) {
+        let nanos = self.rng.u64(0..most);
+        self.advance(nanos);
+    }
+
+    /// Time passes, messages arrive, and threads run now and then.
+    pub(super) fn advance(&mut self, nanos: u64) {
+        let end = self.now + nanos;
+        while self.now < end {
+            let nap = self.now + self.rng.u64(1..self.lasts / 6);
+            let event = self.events.iter().map(|(at, _)| *at).min().unwrap_or(u64::MAX);
+            self.move_to(end.min(nap).min(event.max(self.now)));
+            while let Some(due) = self.events.iter().position(|(at, _)| *at <= self.now) {
+                let (_, event) = self.events.swap_remove(due);
+                self.deliver(event);
+            }
+            for host in 0..self.hosts.len() {
+                if self.is_awake(host) && self.rng.u8(0..4) > 0 {
+                    self.renew(host);
+                    if self.rng.bool() {
+                        self.attend(host);
+                    }
+                }
+            }
+            self.check_owners();
+        }
+    }
+
+    fn move_to(&mut self, now: u64) {
+        for host in &mut self.hosts {
+            host.pass(self.now, now - self.now);
+        }
+        self.now = now;
+    }
+
+    pub(super) fn is_awake(&self, host: usize) -> bool {
+        self.now >= self.hosts[host].paused_until
+    }
+
+    pub(super) fn close(&mut self, host: usize) {
+        if self.is_awake(host)
+            && let Some(owner) = self.hosts[host].owner()
+        {
+            owner.generator.close();
+            owner.is_closed = true;
+        }
+    }
+
+    fn fence(&mut self) {
+        if self.store.len() == 0 {
+            return;
+        }
+        let worker_id = self.rng.usize(0..self.store.len()) as u64;
+        self.store.fence(worker_id, self.rng.bool());
+    }
+
+    fn attend(&mut self, host: usize) {
+        if self.is_awake(host)
+            && let Some(owner) = self.hosts[host].owner()
+        {
+            let is_live = owner.renewals.is_live();
+            owner.is_shut |= owner.generator.attend() && !is_live;
+        }
+    }
+
+    /// Who may go on by its own account does so by the store's, too.
+    pub(super) fn check_owners(&mut self) {
+        if !self.is_calm {
+            return;
+        }
+        for owner in self.hosts.iter_mut().filter_map(Host::owner) {
+            let is_fenced = self.store.is_fenced(owner.holding);
+            if is_fenced || owner.is_closed || !owner.renewals.is_live() {
+                continue;
+            }
+            let is_owner = self.store.is_owner(owner.session, owner.holding);
+            Property::Owner.check(is_owner, || format!("{:?} lives", owner.holding));
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! How far a generator may issue, as it and those who renew its lease know it.
+
+use std::sync::Arc;
+
+use crate::clock::{Moment, Monotonic};
+use crate::error::TakeError;
+use crate::sync::{AtomicBool, AtomicU64, Event, Mutex, Ordering, lock};
+use crate::uid::Uid;
+
+/// How far a generator may issue: what its lease says, or without end for a plain worker.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Grant(Option<Arc<Shared>>);
+
+impl Grant {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self(Some(shared))
+    }
+
+    /// Whether uids of this tick may be issued; [`TakeError::Empty`] if the store has to be asked
+    /// first, which is then on its way.
+    #[inline]
+    pub(crate) fn check(&self, tick: u64) -> Result<(), TakeError> {
+        self.0.as_ref().map_or(Ok(()), |shared| shared.check(tick))
+    }
+
+    /// Says that the generator has come to this tick, so that the store is asked in time.
+    pub(crate) fn reach(&self, tick: u64) {
+        if let Some(shared) = &self.0 {
+            shared.reach(tick);
+        }
+    }
+
+    /// Whether the generator waits for the store.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.0.as_ref().is_some_and(|shared| shared.is_pending())
+    }
+
+    /// Whether nothing may be issued any more.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.0.as_ref().is_some_and(|shared| shared.is_lost())
+    }
+}
+
+/// What the generator and those who renew share. Relaxed throughout: a number says all by
+/// itself, and that the store knew a horizon before it is stored here is the order of one thread.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// The clock of the deadline.
+    pub(super) time: Arc<dyn Monotonic>,
+    /// The last tick that may be issued: the store has it.
+    pub(super) horizon: AtomicU64,
+    /// The greatest tick that the generator has come to.
+    pub(super) reached: AtomicU64,
+    /// From this tick on the store is asked for more.
+    pub(super) mark: AtomicU64,
+    pub(super) lost: AtomicBool,
+    /// When the lease is over unless it is renewed.
+    pub(super) deadline: Mutex<Option<Moment>>,
+    pub(super) stop: AtomicBool,
+    pub(super) released: AtomicBool,
+    /// Where the thread waits.
+    pub(super) demand: Event,
+    /// Where the one waits who ends the lease.
+    pub(super) end: Event,
+    /// What was issued last, once that is certain.
+    pub(super) last: Mutex<Option<Uid>>,
+}
+
+impl Shared {
+    /// Of a generator that starts with this tick, once the store has been asked.
+    pub(super) fn new(time: Arc<dyn Monotonic>, start: u64) -> Self {
+        Self {
+            time,
+            horizon: AtomicU64::new(0),
+            reached: AtomicU64::new(start),
+            mark: AtomicU64::new(0),
+            lost: AtomicBool::new(false),
+            deadline: Mutex::new(None),
+            stop: AtomicBool::new(false),
+            released: AtomicBool::new(false),
+            demand: Event::default(),
+            end: Event::default(),
+            last: Mutex::new(None),
+        }
+    }
+
+    #[cold]
+    fn check(&self, tick: u64) -> Result<(), TakeError> {
+        if self.is_lost() {
+            return Err(TakeError::LeaseLost);
+        }
+        self.reach(tick);
+        if tick <= self.horizon.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        Err(TakeError::Empty)
+    }
+
+    fn reach(&self, tick: u64) {
+        if self.reached.fetch_max(tick, Ordering::Relaxed) < tick
+            && tick >= self.mark.load(Ordering::Relaxed)
+        {
+            self.demand.notify();
+        }
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        if self.lost.load(Ordering::Relaxed) {
+            return true;
+        }
+        let is_over = self.is_over();
+        if is_over {
+            // For good: a renewal that comes too late changes nothing any more.
+            self.lost.store(true, Ordering::Relaxed);
+        }
+        is_over
+    }
+
+    /// Whether the deadline has passed.
+    pub(super) fn is_over(&self) -> bool {
+        lock(&self.deadline).is_some_and(|deadline| self.time.moment() >= deadline)
+    }
+
+    fn is_pending(&self) -> bool {
+        self.reached.load(Ordering::Relaxed) > self.horizon.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn wants_more(&self) -> bool {
+        self.reached.load(Ordering::Relaxed) >= self.mark.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
