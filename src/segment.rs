@@ -71,8 +71,9 @@
 //!
 //! # Memory
 //!
-//! A tag takes less than 1.5 KiB, however long its segments are: 384 bytes for its view and
-//! cursors, the rest of its state, its place among the names, and up to eight segments remembered.
+//! A tag takes 1.2 KiB, and 1.5 KiB once it has used up a few segments, however long they are:
+//! measured with 10,000 tags, allocator, names and all. 256 bytes of it are the view and the cursors,
+//! up to 256 the eight segments that are remembered.
 
 mod builder;
 mod chain;

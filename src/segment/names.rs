@@ -18,9 +18,9 @@ struct Node {
 }
 
 /// How many bits of the hash tell the nodes below a node apart.
-const BITS: u32 = 3;
+const BITS: u32 = 2;
 
-/// How many tell the roots apart: with 10,000 tags a look-up goes through four nodes or so.
+/// How many tell the roots apart: with 10,000 tags a look-up goes through four nodes or five.
 const ROOT_BITS: u32 = 8;
 
 impl Names {

@@ -11,8 +11,8 @@ use crate::sync::{AtomicU64, Ordering, Pages, fence};
 #[derive(Debug)]
 pub(super) struct Words {
     view: CachePadded<View>,
-    /// The next ticket of each lane. They only grow.
-    cursors: [CachePadded<AtomicU64>; 2],
+    /// The next ticket of each lane. They only grow. One line for both: one of them is in use.
+    cursors: CachePadded<[AtomicU64; 2]>,
 }
 
 /// What each take reads before it draws. Written once or twice a segment.
@@ -74,7 +74,7 @@ impl Words {
         let [open, shift, stop] = [0; 3].map(AtomicU64::new);
         Self {
             view: CachePadded::new(View { open, shift, stop, life }),
-            cursors: [0; 2].map(|first| CachePadded::new(AtomicU64::new(first))),
+            cursors: CachePadded::new([0; 2].map(AtomicU64::new)),
         }
     }
 
