@@ -36,16 +36,14 @@ use crate::worker::{Grant, Tenure};
 /// [`start_after`](ClockedBuilder::start_after).
 #[derive(Debug)]
 pub struct ClockedUidGenerator<R, C = SystemClock> {
-    /// Their word is the next uid to be issued, without the worker: tick and sequence. The end of
-    /// a tick is the beginning of the next one. [`CLOSED`] is no uid.
+    /// Their word is the next uid to be issued, less its worker. One above the last uid of a tick
+    /// says that the tick is used up. [`CLOSED`] is no uid.
     pages: Pages,
     clock: C,
     layout: Layout,
     /// Of the layout, which would have to work them out.
-    sequence_bits: u32,
+    tick_shift: u32,
     max_sequence: u64,
-    max_tick: u64,
-    worker_bits: u32,
     /// The worker id in its place.
     worker_part: u64,
     sequence_start: SequenceStart,
@@ -119,19 +117,16 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
     #[inline]
     fn take_at_once(&self) -> Option<Uid> {
         // There is room, the tick was granted when it began, and neither a closed nor a wiped word
-        // is there.
-        // Relaxed as in `claim`.
+        // is there. A time before the epoch, or beyond the end, has a floor that is no tick's, or
+        // one that this word is in by the rarest of chances: the uid would be the word's all the
+        // same. Relaxed as in `claim`.
         let word = self.pages.word();
         let next = word.load(Ordering::Relaxed);
-        let present = self.layout.tick_unchecked(self.clock.now());
-        let floor = present << self.sequence_bits;
-        let place = next.wrapping_sub(floor);
-        // A tick that there is not would be shifted out of sight.
-        if place.wrapping_sub(1) < self.max_sequence
-            && present <= self.max_tick
+        let floor = self.layout.tick_unchecked(self.clock.now()) << self.tick_shift;
+        if next.wrapping_sub(floor).wrapping_sub(1) < self.max_sequence
             && word.compare_exchange(next, next + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
-            return Some(self.compose(floor, place));
+            return Some(self.uid(next));
         }
         None
     }
@@ -142,10 +137,9 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
         self.claim(1).map(|claimed| self.uid(claimed.start))
     }
 
-    /// Claims up to `wanted` uids of the present tick, as tick and sequence in one number.
+    /// Claims up to `wanted` uids of the present tick, but for the worker.
     #[inline]
     fn claim(&self, wanted: u64) -> Result<Range<u64>, TakeError> {
-        let sequence_bits = self.sequence_bits;
         // Relaxed throughout: the word carries no other memory, and its own order is all that
         // uniqueness needs.
         let word = self.pages.word();
@@ -160,15 +154,15 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
             let Some(present) = self.layout.try_tick_at(now) else {
                 return Err(self.out_of_time(now));
             };
-            let floor = present << sequence_bits;
+            let floor = present << self.tick_shift;
             let mut end = floor + self.layout.uids_per_tick();
             let first = if next > floor { next } else { floor + self.first_sequence(next) };
             if first >= end {
                 end = self.standing_still(next, present)?;
             }
             // Whoever is in the middle of a tick was granted that tick.
-            let tick = first >> sequence_bits;
-            if next >> sequence_bits != tick || next & self.max_sequence == 0 {
+            let tick = first >> self.tick_shift;
+            if next >> self.tick_shift != tick || next & self.max_sequence == 0 {
                 self.grant.check(tick)?;
             }
             let claimed = first..first + wanted.min(end - first);
@@ -198,27 +192,22 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
     /// stand still in it; else why nothing can be issued.
     #[cold]
     fn standing_still(&self, next: u64, present: u64) -> Result<u64, TakeError> {
-        let sequence_bits = self.sequence_bits;
-        let next_tick = next >> sequence_bits;
         if next == CLOSED {
             return Err(TakeError::Closed);
         }
-        if next_tick > self.layout.max_tick() {
+        // `next` is beyond the beginning of the present tick, so it is not 0.
+        let last_issued = (next - 1) >> self.tick_shift;
+        let end = (last_issued << self.tick_shift) + self.layout.uids_per_tick();
+        if next == end && last_issued >= self.layout.max_tick() {
             return Err(TakeError::TimeExhausted);
         }
-        // `next` is beyond the present tick, so it is not 0.
-        let last_issued = (next - 1) >> sequence_bits;
         let by_millis = last_issued
             .saturating_sub(present)
             .saturating_mul(self.layout.tick().millis().unsigned_abs());
         match self.clock_policy {
             _ if by_millis == 0 => Err(TakeError::Empty),
             ClockPolicy::StandStill(limit) if Duration::from_millis(by_millis) <= limit => {
-                if next_tick == last_issued {
-                    Ok((last_issued + 1) << sequence_bits)
-                } else {
-                    Err(TakeError::Empty)
-                }
+                if next < end { Ok(end) } else { Err(TakeError::Empty) }
             }
             _ => Err(TakeError::ClockBackwards { by_millis }),
         }
@@ -236,15 +225,8 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
     }
 
     #[inline]
-    fn uid(&self, position: u64) -> Uid {
-        let sequence = position & self.max_sequence;
-        self.compose(position - sequence, sequence)
-    }
-
-    /// The uid of a tick, told by the position of its first one, and a sequence number.
-    #[inline]
-    fn compose(&self, floor: u64, sequence: u64) -> Uid {
-        Uid::from_layout(floor << self.worker_bits | self.worker_part | sequence)
+    fn uid(&self, claimed: u64) -> Uid {
+        Uid::from_layout(claimed | self.worker_part)
     }
 
     /// Waits for a clock that is a little behind; how that ended.
@@ -280,7 +262,9 @@ impl<R, C> ClockedUidGenerator<R, C> {
         let next = self.pages.word().swap(CLOSED, Ordering::Relaxed);
         self.closing.notify();
         if let Some(tenure) = self.tenure.as_ref().filter(|_| next != CLOSED) {
-            let (tick, sequence) = (next >> self.sequence_bits, next & self.max_sequence);
+            // Of a tick that is used up, the place after the last one.
+            let tick = next.saturating_sub(1) >> self.tick_shift;
+            let sequence = next - (tick << self.tick_shift);
             tenure.end(Position { tick, sequence }.before(&self.layout, self.worker_id));
         }
     }

@@ -140,16 +140,14 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
         let (tenure, grant) = start.tenure(&layout, &clock, Duration::ZERO)?;
         let Start { worker_id, position, .. } = start;
         let pages = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
-        let next = position.tick << layout.bits().sequence | position.sequence;
+        let next = layout.pack(position.tick, 0, position.sequence).get();
         pages.word().store(next, Ordering::Relaxed);
         Ok(ClockedUidGenerator {
             pages,
             clock,
             layout,
-            sequence_bits: layout.bits().sequence.into(),
+            tick_shift: u32::from(layout.bits().worker) + u32::from(layout.bits().sequence),
             max_sequence: layout.max_sequence(),
-            max_tick: layout.max_tick(),
-            worker_bits: layout.bits().worker.into(),
             worker_part: worker_id << layout.bits().sequence,
             sequence_start: self.sequence_start,
             clock_policy: self.clock_policy,
