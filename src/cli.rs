@@ -7,7 +7,9 @@ mod generate;
 mod lines;
 mod parse;
 mod plan;
+mod segment;
 mod table;
+mod text;
 mod worker;
 
 use std::fmt;
@@ -118,6 +120,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Parse(args) => parse::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Worker(args) => worker::run(&args),
+        Command::Segment(args) => segment::run(&args),
         #[cfg(feature = "bench")]
         Command::Bench(args) => bench::run(&args),
         #[cfg(not(feature = "bench"))]

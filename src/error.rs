@@ -234,8 +234,8 @@ pub enum Error {
         missing: &'static str,
     },
 
-    /// The user's data directory, where the worker file stands by default, is not known.
-    #[error("no data directory is known for this user (is HOME set?): name the worker file")]
+    /// The user's data directory, where the embedded stores' files stand by default, is not known.
+    #[error("no data directory is known for this user (is HOME set?): name the file")]
     NoDataDirectory,
 
     /// The file of worker ids could not be used.
@@ -247,6 +247,48 @@ pub enum Error {
         action: &'static str,
         /// What went wrong, and what to do.
         problem: String,
+    },
+
+    /// The file of segments could not be used.
+    #[error("the segment file {} could not be {action}: {problem}", path.display())]
+    SegmentFile {
+        /// The file.
+        path: PathBuf,
+        /// What was being done: `created`, `opened`, `read`, `written`.
+        action: &'static str,
+        /// What went wrong, and what to do.
+        problem: String,
+    },
+
+    /// What a new tag was to be called, or described as, does not fit its column.
+    #[error("the {what} of a segment is {length} characters long: {min} to {max} are allowed")]
+    TagText {
+        /// `tag` or `description`.
+        what: &'static str,
+        /// How long it is.
+        length: usize,
+        /// The least length allowed.
+        min: usize,
+        /// The greatest length allowed.
+        max: usize,
+    },
+
+    /// A URL was given where a tag belongs. It is not repeated here: it may hold a password.
+    #[error("a URL was given for a tag, which is a name of your choice, such as `orders`")]
+    UrlForTag,
+
+    /// The tag to be created is there.
+    #[error(
+        "there is a tag `{tag}` already, at max_id {max_id} with step {step}; \
+         it was left as it is: choose another tag, or use this one"
+    )]
+    TagExists {
+        /// The tag as it stands in the table, whose collation may take another case for the same.
+        tag: String,
+        /// Its position.
+        max_id: i64,
+        /// Its step.
+        step: i64,
     },
 
     /// The URL of a database is not one. It is not repeated here: it may hold a password.

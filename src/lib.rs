@@ -6,6 +6,7 @@
 pub mod metrics;
 pub mod padding;
 pub mod ring;
+pub mod segment;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub mod store;
 
@@ -35,9 +36,9 @@ pub use crate::policy::{
 };
 pub use crate::ring::{Producer, PutError, RingBuffer, RingOptions, RingStats};
 #[cfg(feature = "mysql")]
-pub use crate::store::mysql::{MySqlServer, MySqlWorkerNodes};
+pub use crate::store::mysql::{MySqlSegments, MySqlServer, MySqlWorkerNodes};
 #[cfg(feature = "sqlite")]
-pub use crate::store::sqlite::SqliteWorkerNodes;
+pub use crate::store::sqlite::{SqliteSegments, SqliteWorkerNodes};
 pub use crate::timestamp::{ParseTimeError, Timestamp};
 #[cfg(feature = "serde")]
 pub use crate::uid::as_string;

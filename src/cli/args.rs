@@ -22,6 +22,7 @@ pub enum Command {
     Parse(ParseArgs),
     Plan(PlanArgs),
     Worker(WorkerArgs),
+    Segment(SegmentArgs),
     #[cfg(feature = "bench")]
     Bench(super::bench::BenchArgs),
     /// Measure what ids cost on this machine (not in this build: it needs the feature `bench`)
@@ -165,17 +166,17 @@ pub enum InputFormat {
     Base32,
 }
 
-/// The flags that name a table of worker ids.
-const TABLES: [&str; 3] = ["sqlite", "mysql", "mysql_url_file"];
+/// The flags that name a place for tables.
+const PLACES: [&str; 3] = ["sqlite", "mysql", "mysql_url_file"];
 
-/// A table of worker ids.
+/// Where a table is.
 #[derive(Args)]
-pub struct TableArgs {
-    /// The SQLite file that hands out worker ids; made if it is not there
+pub struct PlaceArgs {
+    /// The SQLite file that holds the table
     #[arg(long, value_name = "PATH", conflicts_with_all = ["mysql", "mysql_url_file"])]
     pub sqlite: Option<PathBuf>,
 
-    /// The MySQL or MariaDB database whose table WORKER_NODE hands out worker ids:
+    /// The MySQL or MariaDB database that holds the table:
     /// mysql://USER:PASSWORD@HOST:PORT/DATABASE. Other users of this machine can see it in the list
     /// of processes: rather use --mysql-url-file, or the environment variable UIDRING_MYSQL_URL
     #[arg(long, value_name = "URL", conflicts_with = "mysql_url_file")]
@@ -193,6 +194,13 @@ pub struct TableArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub mysql_deadline: u64,
+}
+
+/// A table of worker ids.
+#[derive(Args)]
+pub struct TableArgs {
+    #[command(flatten)]
+    pub place: PlaceArgs,
 
     /// Refuse a worker id if the MySQL server's clock and this host's are further apart
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
@@ -250,7 +258,7 @@ pub struct GenerateArgs {
 
     /// A worker id of your choice. It has no memory: a second run within one tick, after a long
     /// borrow, or after the clock was set back, repeats uids unless --start-after is given
-    #[arg(long, value_name = "N", conflicts_with_all = TABLES)]
+    #[arg(long, value_name = "N", conflicts_with_all = PLACES)]
     pub worker_id: Option<u64>,
 
     /// The datacenter, 0 to 31, for --generator snowflake; --worker-id is then the worker in it, 0
@@ -260,7 +268,7 @@ pub struct GenerateArgs {
 
     /// Go on above this uid, the greatest that was printed before with this worker id of your
     /// choice
-    #[arg(long, value_name = "UID", conflicts_with_all = TABLES)]
+    #[arg(long, value_name = "UID", conflicts_with_all = PLACES)]
     pub start_after: Option<Uid>,
 
     #[command(flatten)]
@@ -370,5 +378,66 @@ pub enum WorkerCommand {
         #[arg(long, value_name = "DAYS", default_value_t = 30,
               value_parser = clap::value_parser!(u64).range(0..=36_500))]
         keep_days: u64,
+    },
+}
+
+/// Look after the tags of segments
+///
+/// A tag is a row of a table leaf_alloc, from which `uidring generate --generator segment` and
+/// SegmentGenerator load ranges of ids. The table is the one of --sqlite or --mysql
+/// (--mysql-url-file), else of the environment variable UIDRING_MYSQL_URL, else the file
+/// uidring/segments.db in your data directory.
+#[derive(Args)]
+#[command(arg_required_else_help = true)]
+pub struct SegmentArgs {
+    #[command(subcommand)]
+    pub command: SegmentCommand,
+}
+
+#[derive(Subcommand)]
+pub enum SegmentCommand {
+    /// Add a tag; makes the table, unless it is there
+    #[command(after_help = "\
+Examples:
+  uidring segment create orders --step 1000
+  uidring segment create invoices --step 100 --start 50000 --description 'numbers of invoices'
+  uidring segment create orders --step 10000 --mysql-url-file /run/secrets/mysql-url")]
+    Create {
+        /// Its name, of 128 characters at the most
+        tag: String,
+
+        /// How many ids a load reserves at least, from 1 to 2147483647. What is reserved and not
+        /// used at the end of a process is never issued
+        #[arg(long, value_name = "S")]
+        step: u64,
+
+        /// The first id, from 1
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        start: u64,
+
+        /// What it is for, in 256 characters at the most
+        #[arg(long, value_name = "TEXT")]
+        description: Option<String>,
+
+        #[command(flatten)]
+        place: PlaceArgs,
+    },
+    /// List the tags, by name
+    List {
+        #[command(flatten)]
+        place: PlaceArgs,
+
+        /// A JSON array instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// Tell how far each tag has come, and how much is left of it
+    Stats {
+        #[command(flatten)]
+        place: PlaceArgs,
+
+        /// A JSON array instead of a table
+        #[arg(long)]
+        json: bool,
     },
 }

@@ -87,7 +87,7 @@ fn check_usage(args: &GenerateArgs, layout: &Layout) -> Result<(), Failure> {
             "--start-after needs --worker-id, or UIDRING_WORKER_ID: a worker id from a table is new",
         ));
     }
-    if args.worker_id.is_some() || (EnvWorkerId::is_set() && args.table.is_unnamed()) {
+    if args.worker_id.is_some() || (EnvWorkerId::is_set() && args.table.place.is_unnamed()) {
         args.table.refuse_mysql_flags()?;
     }
     if args.datacenter_id.is_some() && !args.layout.has_datacenters(args.generator.preset()) {

@@ -9,6 +9,7 @@ use uidring::{Clock, SystemClock};
 
 use super::Failure;
 use super::args::{WorkerArgs, WorkerCommand};
+use super::text::visible;
 
 pub fn run(args: &WorkerArgs) -> Result<(), Failure> {
     match &args.command {
@@ -75,16 +76,4 @@ fn write_table(output: &mut impl Write, rows: &[WorkerNode]) -> io::Result<()> {
         writeln!(output, "{id:>10}  {kind:<9}  {created:<19}  {host_name}:{port}")?;
     }
     Ok(())
-}
-
-/// A name that came from anywhere, with what would steer the terminal escaped.
-fn visible(name: &str) -> String {
-    let mut text = String::with_capacity(name.len());
-    for letter in name.chars() {
-        match letter {
-            '\'' | '"' | '\\' => text.push(letter),
-            _ => text.extend(letter.escape_debug()),
-        }
-    }
-    text
 }

@@ -1,13 +1,16 @@
-//! Worker ids from a table of a MySQL or MariaDB server, which all hosts share.
+//! Worker ids and segments from tables of a MySQL or MariaDB server, which all hosts share.
 
 mod blocking;
 mod explain;
+mod leaf_alloc;
+mod segments;
 mod server;
 mod session;
 mod table;
 
 use std::time::Duration;
 
+pub use self::segments::MySqlSegments;
 pub use self::server::MySqlServer;
 use self::table::{Assign, Create, List, Usage, prune};
 use super::{Pruned, WorkerNode, WorkerTable, WorkerUsage};

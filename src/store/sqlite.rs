@@ -1,13 +1,15 @@
-//! Worker ids from a SQLite file: the embedded store, for one host.
+//! Worker ids and segments from a SQLite file: the embedded store, for one host.
 
 mod file;
+mod segments;
 
-use std::path::{self, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
-use self::file::{connect, patiently};
+use self::file::{Kind, StoreFile};
+pub use self::segments::SqliteSegments;
 use super::{Counts, Pruned, WorkerNode, WorkerTable, WorkerUsage};
 use crate::error::Error;
 use crate::layout::Layout;
@@ -46,13 +48,13 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS WORKER_NODE (
 /// ```
 #[derive(Clone, Debug)]
 pub struct SqliteWorkerNodes {
-    path: PathBuf,
+    file: StoreFile,
 }
 
 impl SqliteWorkerNodes {
     /// The table in this file, which is made, with its folder, by the first assignment.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
+        Self { file: StoreFile::new(Kind::Workers, path.into()) }
     }
 
     /// The table in the user's own file: `uidring/workers.db` in the user's data directory
@@ -62,75 +64,25 @@ impl SqliteWorkerNodes {
     ///
     /// [`Error::NoDataDirectory`].
     pub fn in_data_directory() -> Result<Self, Error> {
-        let folder = dirs::data_dir().ok_or(Error::NoDataDirectory)?;
-        Ok(Self::new(folder.join("uidring").join("workers.db")))
+        Ok(Self { file: StoreFile::in_data_directory(Kind::Workers)? })
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Absolute, so that SQLite takes no name (`:memory:`, an empty one) for something that is
-    /// not a file: two starts from two such databases would get the same id.
-    fn absolute_path(&self) -> Result<PathBuf, Error> {
-        super::check_path("the worker file", &self.path)?;
-        path::absolute(&self.path).map_err(|error| self.error("opened", error.to_string()))
-    }
-
-    /// A connection to the file, which is made if there is none.
-    fn open_or_create(&self) -> Result<Connection, Error> {
-        let path = self.absolute_path()?;
-        file::create(&path).map_err(|error| self.error("created", error.to_string()))?;
-        patiently(|| connect(&path)).map_err(|error| self.sqlite_error("opened", &error))
+        self.file.path()
     }
 
     /// A transaction in which the table is there and is one of ours.
     fn begin<'a>(&self, connection: &'a mut Connection) -> Result<Transaction<'a>, Error> {
-        let explain = |error: rusqlite::Error| self.sqlite_error("written", &error);
-        let transaction = connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(explain)?;
+        let explain = |error: rusqlite::Error| self.file.sqlite_error("written", &error);
+        let transaction = self.file.begin(connection)?;
         transaction.execute_batch(CREATE_TABLE).map_err(explain)?;
         if counts_up(&transaction).map_err(explain)? {
             return Ok(transaction);
         }
         let problem = "its table WORKER_NODE has no AUTOINCREMENT, so that a worker id could \
                        come twice; name another file";
-        Err(self.error("used", problem.into()))
-    }
-
-    /// Works on a file that is there already.
-    fn read<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
-        let path = self.absolute_path()?;
-        if !path.exists() {
-            let problem = "there is no such file: no worker id has been assigned from it".into();
-            return Err(self.error("read", problem));
-        }
-        patiently(|| work(&connect(&path)?)).map_err(|error| self.sqlite_error("read", &error))
-    }
-
-    fn error(&self, action: &'static str, problem: String) -> Error {
-        Error::WorkerFile { path: self.path.clone(), action, problem }
-    }
-
-    fn sqlite_error(&self, action: &'static str, error: &rusqlite::Error) -> Error {
-        let remedy = match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => "; free some space",
-            Some(ErrorCode::NotADatabase) => "; name a file that is one, or a new one",
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                "; another process keeps it locked"
-            }
-            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-                "; file and folder must be writable for this user"
-            }
-            _ if error.to_string().contains("no such table") => {
-                "; name the file that worker ids come from, or make the table (`uidring worker \
-                 init`)"
-            }
-            _ => "",
-        };
-        self.error(action, format!("{error}{remedy}"))
+        Err(self.file.error("used", problem.into()))
     }
 }
 
@@ -139,8 +91,8 @@ impl WorkerIdAssigner for SqliteWorkerNodes {
     /// layout is not spent: its row is rolled back.
     fn assign(&self, layout: &Layout) -> Result<u64, Error> {
         let node = NodeIdentity::from_env()?;
-        let explain = |error: rusqlite::Error| self.sqlite_error("written", &error);
-        let mut connection = self.open_or_create()?;
+        let explain = |error: rusqlite::Error| self.file.sqlite_error("written", &error);
+        let mut connection = self.file.open_or_create()?;
         let transaction = self.begin(&mut connection)?;
         let id: i64 = transaction
             .query_row(
@@ -152,7 +104,7 @@ impl WorkerIdAssigner for SqliteWorkerNodes {
             )
             .map_err(explain)?;
         let worker_id = u64::try_from(id)
-            .map_err(|_| self.error("used", format!("it generated the key {id}")))?;
+            .map_err(|_| self.file.error("used", format!("it generated the key {id}")))?;
         layout.check_worker_id(worker_id)?;
         transaction.commit().map_err(explain)?;
         Ok(worker_id)
@@ -162,13 +114,13 @@ impl WorkerIdAssigner for SqliteWorkerNodes {
 /// Everything but [`create`](WorkerTable::create) demands that the file is there.
 impl WorkerTable for SqliteWorkerNodes {
     fn create(&self) -> Result<(), Error> {
-        let mut connection = self.open_or_create()?;
+        let mut connection = self.file.open_or_create()?;
         let transaction = self.begin(&mut connection)?;
-        transaction.commit().map_err(|error| self.sqlite_error("written", &error))
+        transaction.commit().map_err(|error| self.file.sqlite_error("written", &error))
     }
 
     fn list(&self) -> Result<Vec<WorkerNode>, Error> {
-        self.read(|connection| {
+        self.file.read(|connection| {
             let mut rows = connection.prepare(
                 "SELECT ID, HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED
                  FROM WORKER_NODE ORDER BY ID",
@@ -192,7 +144,7 @@ impl WorkerTable for SqliteWorkerNodes {
         let time = |row: &Row<'_>, index| {
             row.get::<_, i64>(index).map(|s| Timestamp::from_millis(s.saturating_mul(1_000)))
         };
-        self.read(|connection| {
+        self.file.read(|connection| {
             let first = connection
                 .query_row(
                     "SELECT ID, UNIXEPOCH(CREATED) FROM WORKER_NODE
@@ -220,7 +172,7 @@ impl WorkerTable for SqliteWorkerNodes {
     }
 
     fn prune(&self, older_than: Duration) -> Result<Pruned, Error> {
-        self.read(|connection| {
+        self.file.read(|connection| {
             let newest: Option<i64> =
                 connection.query_row("SELECT MAX(ID) FROM WORKER_NODE", [], |row| row.get(0))?;
             let removed = connection.execute(
@@ -365,8 +317,6 @@ mod tests {
 
     #[test]
     fn sqlites_special_names_are_files_here() {
-        let nodes = SqliteWorkerNodes::new(":memory:");
-        assert!(nodes.absolute_path().expect("a path").is_absolute());
         assert!(SqliteWorkerNodes::new("").assign(&Layout::UID_GENERATOR).is_err());
     }
 

@@ -8,6 +8,36 @@ use super::MySqlServer;
 use super::session::Problem;
 use crate::error::Error;
 
+/// What errors say of the table that was worked on.
+#[derive(Clone, Copy, Debug)]
+pub struct Table {
+    name: &'static str,
+    /// Whose script makes it.
+    origin: &'static str,
+    /// The subcommand that makes it.
+    command: &'static str,
+    /// What to do where it is missing, besides.
+    or: &'static str,
+    /// What the account has to be granted.
+    rights: &'static str,
+}
+
+pub const WORKER_NODE: Table = Table {
+    name: "WORKER_NODE",
+    origin: "Baidu's",
+    command: "uidring worker init",
+    or: ", or allow the first start to",
+    rights: "an assignment needs SELECT and INSERT on the table, pruning also DELETE",
+};
+
+pub const LEAF_ALLOC: Table = Table {
+    name: "leaf_alloc",
+    origin: "Leaf's",
+    command: "uidring segment create",
+    or: ", with its first tag",
+    rights: "a load needs SELECT and UPDATE on the table, a new tag INSERT",
+};
+
 /// Whether another attempt may succeed without anybody doing anything.
 pub fn is_transient(problem: &Problem) -> bool {
     match problem {
@@ -33,7 +63,7 @@ pub fn is_transient(problem: &Problem) -> bool {
     }
 }
 
-pub fn explain(server: &MySqlServer, problem: &Problem) -> Error {
+pub fn explain(server: &MySqlServer, table: &Table, problem: &Problem) -> Error {
     server.error(match problem {
         Problem::UsedUp { row, max } => {
             let (row, max, server) = (*row, *max, server.to_string());
@@ -49,10 +79,11 @@ pub fn explain(server: &MySqlServer, problem: &Problem) -> Error {
              network let us through?"
         ),
         Problem::NoEnd(limit) => format!(
-            "connected, but a statement did not end within {limit:?}; is WORKER_NODE locked, or \
-             the server overloaded?"
+            "connected, but a statement did not end within {limit:?}; is {} locked, or the server \
+             overloaded?",
+            table.name
         ),
-        Problem::Driver(Failure::Server(error)) => of_server(server, error),
+        Problem::Driver(Failure::Server(error)) => of_server(server, table, error),
         Problem::Driver(Failure::Io(IoError::Io(error))) => of_connection(error),
         Problem::Driver(Failure::Io(IoError::Tls(error))) => tls(error),
         Problem::Driver(Failure::Driver(DriverError::NoClientSslFlagFromServer)) => {
@@ -110,8 +141,9 @@ fn tls(error: &(dyn std::error::Error + 'static)) -> String {
     format!("TLS failed: {error}{advice}")
 }
 
-fn of_server(server: &MySqlServer, error: &ServerError) -> String {
+fn of_server(server: &MySqlServer, table: &Table, error: &ServerError) -> String {
     let ServerError { code, message, .. } = error;
+    let Table { name, origin, command, or, rights } = table;
     let advice = match code {
         1045 if server.demands_tls() => "; check user and password, percent-encoded in a URL",
         1045 => {
@@ -123,19 +155,19 @@ fn of_server(server: &MySqlServer, error: &ServerError) -> String {
         1044 => "; grant the account its rights on this database",
         1049 => "; create it, or name another",
         1142 if message.starts_with("CREATE command denied") => {
-            "; grant CREATE, or have somebody else make the table (`uidring worker init`)"
+            &format!("; grant CREATE, or have somebody else make the table (`{command}`)")
         }
-        1142 | 1143 => {
-            "; grant it: an assignment needs SELECT and INSERT on the table, pruning also DELETE"
-        }
-        1146 => "; create it (`uidring worker init`), or allow the first start to",
+        1142 | 1143 => &format!("; grant it: {rights}"),
+        1146 => &format!("; create it (`{command}`){or}"),
         1226 if message.contains("max_user_connections") => {
             "; all connections that this account may have are in use: allow it more"
         }
         1226 => "; the account has used up its limit of this hour: raise it, or wait",
         1290 | 1836 => "; it takes no rows now: name the primary",
         1792 => "; transactions are read-only there: name the primary, or unset the variable",
-        1054 | 1136 | 1364 | 1366 | 1406 => "; WORKER_NODE is not as Baidu's script makes it",
+        1054 | 1136 | 1264 | 1364 | 1366 | 1406 => {
+            &format!("; {name} is not as {origin} script makes it")
+        }
         167 | 1062 | 1467 => {
             "; the table's AUTO_INCREMENT is behind its rows, or at its end: set it above the \
              greatest ID with ALTER TABLE"
@@ -159,7 +191,7 @@ mod tests {
 
     fn text(problem: &Problem) -> String {
         let server = MySqlServer::from_url("mysql://root@h/d").expect("a URL");
-        explain(&server, problem).to_string()
+        explain(&server, &WORKER_NODE, problem).to_string()
     }
 
     #[test]

@@ -1,15 +1,15 @@
-//! Work in one short connection, tried again within a deadline.
+//! Work in a connection, tried again within a deadline.
 
 use std::future::Future;
 use std::time::Duration;
 
-use mysql_async::prelude::FromValue;
-use mysql_async::{Conn, Row};
+use mysql_async::prelude::{FromValue, Queryable};
+use mysql_async::{Conn, Opts, Row};
 use tokio::time::{sleep, timeout};
 
 use super::MySqlServer;
-use super::explain::{explain, is_transient};
-use crate::clock::Deadline;
+use super::explain::{Table, explain, is_transient};
+use crate::clock::{Deadline, Stopwatch};
 use crate::error::Error;
 use crate::timestamp::Timestamp;
 
@@ -19,6 +19,9 @@ const LAST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Saying goodbye to the server may take this long. It is a courtesy.
 const GOODBYE: Duration = Duration::from_millis(500);
+
+/// A kept connection that nobody used for so long is asked whether it is still one.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// Why an attempt failed.
 #[derive(Debug)]
@@ -57,15 +60,72 @@ impl From<mysql_async::Error> for Problem {
 
 /// What is done in a connection.
 pub trait Work: Sync {
+    /// The table that errors speak of.
+    const TABLE: Table;
+
     type Done: Send;
 
     fn run(&self, conn: &mut Conn) -> impl Future<Output = Result<Self::Done, Problem>> + Send;
+}
+
+/// A connection that may be kept from one work to the next.
+pub struct Line {
+    opts: Opts,
+    /// With the time since it was used last.
+    kept: Option<(Conn, Stopwatch)>,
+    reached: bool,
+}
+
+impl Line {
+    /// Nothing is done before the first work.
+    pub fn new(opts: Opts) -> Self {
+        Self { opts, kept: None, reached: false }
+    }
+
+    /// Whether the last attempt of the last work had a connection.
+    pub fn has_reached(&self) -> bool {
+        self.reached
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    pub async fn close(&mut self) {
+        if let Some((conn, _)) = self.kept.take() {
+            let _ = timeout(GOODBYE, conn.disconnect()).await;
+        }
+    }
+
+    /// Gives up a connection that broke while nobody used it: that is no failure of the work that
+    /// comes now. One that gives no answer, as behind a firewall that has forgotten it, must not
+    /// cost the work its whole deadline.
+    async fn check(&mut self, patience: Duration) {
+        let Some((conn, used)) = &mut self.kept else { return };
+        if used.elapsed() >= FRESH && !matches!(timeout(patience, conn.ping()).await, Ok(Ok(()))) {
+            self.kept = None;
+        }
+    }
 }
 
 impl MySqlServer {
     /// Does the work in a new connection, which is closed afterwards. After a failure that may
     /// pass it does all of it once more; what was not committed has been rolled back by then.
     pub(super) async fn run<W: Work>(&self, work: &W) -> Result<W::Done, Error> {
+        let mut line = Line::new(self.opts().clone());
+        let done = self.run_on(&mut line, work).await;
+        // Behind the work, and not in its time: what is committed is done however the connection
+        // ends.
+        line.close().await;
+        done
+    }
+
+    /// The same in the line's connection, which is kept as long as all goes well.
+    pub(super) async fn run_on<W: Work>(
+        &self,
+        line: &mut Line,
+        work: &W,
+    ) -> Result<W::Done, Error> {
         if self.demands_tls() {
             if self.is_socket() {
                 // The driver would go without TLS, and say nothing.
@@ -75,18 +135,20 @@ impl MySqlServer {
             }
             choose_cryptography();
         }
-        let (_, limit) = self.timeouts();
+        let (connect, limit) = self.timeouts();
         let deadline = Deadline::after(Some(limit));
         let left = || deadline.remaining().unwrap_or(limit);
+        line.check(connect.min(limit / 2)).await;
         let mut pause = FIRST_PAUSE;
         let mut before = None;
         for attempt in 1_u32.. {
-            let problem = match self.attempt(work, deadline).await {
+            let problem = match self.attempt(line, work, deadline).await {
                 Ok(done) => return Ok(done),
                 Err(problem) => problem,
             };
+            let explain = |problem: &Problem| explain(self, &W::TABLE, problem);
             if !is_transient(&problem) {
-                return Err(explain(self, &problem));
+                return Err(explain(&problem));
             }
             // Starts that met the same failure at once should not come back at once.
             let next = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
@@ -94,10 +156,10 @@ impl MySqlServer {
                 let last = last_wait(&problem).filter(|_| left().is_zero() && before.is_some());
                 // An attempt that the deadline cut short says less than the one before it.
                 let cause = if last.is_some() { before.unwrap_or(problem) } else { problem };
-                return Err(gave_up(explain(self, &cause), limit, attempt, last));
+                return Err(gave_up(explain(&cause), limit, attempt, last));
             }
             if attempt == 1 {
-                tracing::warn!("{}; trying again for up to {limit:?}", explain(self, &problem));
+                tracing::warn!("{}; trying again for up to {limit:?}", explain(&problem));
             }
             sleep(next).await;
             pause = (pause * 2).min(LAST_PAUSE);
@@ -106,17 +168,33 @@ impl MySqlServer {
         unreachable!("a deadline comes before so many attempts")
     }
 
-    async fn attempt<W: Work>(&self, work: &W, deadline: Deadline) -> Result<W::Done, Problem> {
+    async fn attempt<W: Work>(
+        &self,
+        line: &mut Line,
+        work: &W,
+        deadline: Deadline,
+    ) -> Result<W::Done, Problem> {
         let (connect, limit) = self.timeouts();
         let left = || deadline.remaining().unwrap_or(limit);
-        let mut conn = timeout(connect.min(left()), Conn::new(self.opts().clone()))
-            .await
-            .map_err(|_| Problem::NoConnection(connect.min(limit)))??;
-        let done = timeout(left(), work.run(&mut conn)).await;
-        // Behind the work, and not in its time: what is committed is done however the connection
-        // ends.
-        let _ = timeout(GOODBYE, conn.disconnect()).await;
-        done.unwrap_or(Err(Problem::NoEnd(limit)))
+        line.reached = line.is_open();
+        let mut conn = match line.kept.take() {
+            Some((conn, _)) => conn,
+            None => timeout(connect.min(left()), Conn::new(line.opts.clone()))
+                .await
+                .map_err(|_| Problem::NoConnection(connect.min(limit)))??,
+        };
+        line.reached = true;
+        match timeout(left(), work.run(&mut conn)).await {
+            Ok(Ok(done)) => {
+                line.kept = Some((conn, Stopwatch::start()));
+                Ok(done)
+            }
+            failed => {
+                // It may be in the midst of a transaction, or of an answer.
+                let _ = timeout(GOODBYE, conn.disconnect()).await;
+                failed.unwrap_or(Err(Problem::NoEnd(limit)))
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error as Failure, Row};
 
 use super::MySqlServer;
+use super::explain::{Table, WORKER_NODE};
 use super::session::{Problem, Work, column};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
@@ -35,7 +36,7 @@ const NEWEST_AND_CLOCK: &str = "SELECT MAX(ID), \
 const NOTHING: &str = "the server gave no answer to a count";
 
 /// What a server calls the lack of the table.
-const NO_SUCH_TABLE: u16 = 1146;
+pub const NO_SUCH_TABLE: u16 = 1146;
 
 /// Characters that `HOST_NAME` and `PORT` hold.
 const NAME_CHARS: usize = 64;
@@ -47,6 +48,8 @@ const PRUNE_ROWS: u64 = 10_000;
 pub struct Create;
 
 impl Work for Create {
+    const TABLE: Table = WORKER_NODE;
+
     type Done = ();
 
     async fn run(&self, conn: &mut Conn) -> Result<(), Problem> {
@@ -63,6 +66,8 @@ pub struct Assign {
 }
 
 impl Work for Assign {
+    const TABLE: Table = WORKER_NODE;
+
     type Done = u64;
 
     /// The table is made only where it is missing: an account that may not make it can then use
@@ -139,7 +144,7 @@ impl Assign {
 
 /// Whatever the server's own level of isolation is: some servers refuse to write below this one, and
 /// above it a SELECT would lock rows against other starts.
-async fn begin(conn: &mut Conn) -> Result<(), Problem> {
+pub async fn begin(conn: &mut Conn) -> Result<(), Problem> {
     conn.query_drop("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").await?;
     Ok(conn.query_drop("START TRANSACTION").await?)
 }
@@ -163,6 +168,8 @@ fn shortened(name: &str) -> String {
 pub struct List;
 
 impl Work for List {
+    const TABLE: Table = WORKER_NODE;
+
     type Done = Vec<WorkerNode>;
 
     async fn run(&self, conn: &mut Conn) -> Result<Vec<WorkerNode>, Problem> {
@@ -196,6 +203,8 @@ impl Work for List {
 pub struct Usage;
 
 impl Work for Usage {
+    const TABLE: Table = WORKER_NODE;
+
     type Done = WorkerUsage;
 
     async fn run(&self, conn: &mut Conn) -> Result<WorkerUsage, Problem> {
@@ -254,6 +263,8 @@ pub async fn prune(server: &MySqlServer, older_than: Duration) -> Result<Pruned,
 struct Newest;
 
 impl Work for Newest {
+    const TABLE: Table = WORKER_NODE;
+
     type Done = Option<i64>;
 
     async fn run(&self, conn: &mut Conn) -> Result<Option<i64>, Problem> {
@@ -269,6 +280,8 @@ struct PrunePart {
 }
 
 impl Work for PrunePart {
+    const TABLE: Table = WORKER_NODE;
+
     type Done = u64;
 
     async fn run(&self, conn: &mut Conn) -> Result<u64, Problem> {

@@ -1,0 +1,3 @@
+//! Segments: dense numbers by tag, from ranges that a database reserves.
+
+pub mod store;

@@ -1,0 +1,163 @@
+//! The program and segments: tags that people add, list and look at, in a file and on a real server.
+#![cfg(all(feature = "cli", unix))]
+
+#[path = "support/mariadb.rs"]
+mod mariadb;
+#[path = "support/program.rs"]
+mod program;
+mod support;
+
+use std::fs;
+
+use mariadb::MariaDb;
+use program::{command, failure};
+use serde_json::Value;
+use support::{Home, Run};
+
+fn json(run: &Run) -> Value {
+    assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{run:?}");
+    serde_json::from_str(&run.stdout).expect("JSON")
+}
+
+/// What people do with tags, wherever the table is; `run` runs the program there.
+fn people_look_after_tags(run: &dyn Fn(&[&str]) -> Run) {
+    let made = run(&["create", "orders", "--step", "1000"]);
+    assert_eq!((made.status, &*made.stdout), (Some(0), ""), "{made:?}");
+    assert!(made.stderr.contains("`orders` is there: its first id is 1"), "{made:?}");
+    let words = ["create", "a b", "--step", "5", "--start", "70", "--description", "it's é"];
+    assert_eq!(run(&words).status, Some(0));
+    let again = run(&["create", "orders", "--step", "7"]);
+    assert_eq!((again.status, &*again.stdout), (Some(1), ""));
+    assert!(again.stderr.contains("already, at max_id 1 with step 1000"), "{again:?}");
+
+    let list = json(&run(&["list", "--json"]));
+    assert_eq!(list.as_array().map(Vec::len), Some(2), "{list}");
+    for (index, tag, max_id, step, description) in
+        [(0, "a b", 70, 5, Value::from("it's é")), (1, "orders", 1, 1_000, Value::Null)]
+    {
+        let row = &list[index];
+        assert_eq!((&row["tag"], &row["max_id"]), (&tag.into(), &max_id.into()), "{list}");
+        assert_eq!((&row["step"], &row["description"]), (&step.into(), &description), "{list}");
+        assert_eq!(row["update_time"].as_str().map(str::len), Some(19), "{list}");
+    }
+    let text = run(&["list"]).stdout;
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines[0].starts_with("TAG     MAX_ID  STEP  UPDATED (UTC)"), "{text}");
+    assert!(lines[1].starts_with("a b         70     5  20") && lines[1].ends_with("  it's é"));
+    assert_eq!(lines.len(), 3, "{text}");
+
+    let stats = json(&run(&["stats", "--json"]));
+    assert_eq!(stats[1]["ids_left"], i64::MAX - 1, "{stats}");
+    assert_eq!((&stats[1]["max_id"], &stats[1]["step"]), (&1.into(), &1_000.into()), "{stats}");
+    assert_eq!(stats[0]["state"], "serves");
+    assert!(run(&["stats"]).stdout.contains("9223372036854775737     5  20"));
+}
+
+#[test]
+fn tags_in_the_users_own_file() {
+    let home = Home::new();
+    let missing = home.run("segment list");
+    assert_eq!((missing.status, &*missing.stdout), (Some(1), ""));
+    assert!(missing.stderr.contains("uidring segment create"), "{missing:?}");
+    people_look_after_tags(&|words| Run::of(home.command("segment").args(words)));
+    assert!(home.folder.path().join("uidring/segments.db").is_file());
+    assert!(!home.folder.path().join("uidring/workers.db").exists());
+}
+
+/// The file of worker ids may be the file of segments.
+#[test]
+fn tags_in_a_file_of_worker_ids() {
+    let home = Home::new();
+    assert_eq!(home.stdout("worker assign --sqlite ids.db"), "1\n");
+    let text = home.run("segment stats --sqlite ids.db").stderr;
+    assert!(text.contains("no such table") && text.contains("uidring segment create"), "{text}");
+    people_look_after_tags(&|words| {
+        Run::of(home.command("segment").args(words).args(["--sqlite", "ids.db"]))
+    });
+    assert_eq!(home.stdout("worker assign --sqlite ids.db"), "2\n");
+}
+
+#[test]
+fn tags_on_a_server() {
+    let database = MariaDb::shared().database();
+    let home = Home::new();
+    let text = failure(&mut command(&home, "segment stats", &database.url()));
+    assert!(text.contains("1146") && text.contains("uidring segment create"), "{text}");
+    people_look_after_tags(&|words| {
+        Run::of(command(&home, "segment", &database.url()).args(words))
+    });
+    assert!(!home.folder.path().join("uidring").exists(), "no file was made");
+    database.execute("UPDATE leaf_alloc SET step = 0 WHERE biz_tag = 'orders'");
+    database.execute("UPDATE leaf_alloc SET max_id = 9223372036854775805 WHERE biz_tag = 'a b'");
+    database.execute("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('z', -3, 1)");
+    let file = home.folder.path().join("url");
+    fs::write(&file, database.url()).expect("writes");
+    let stats = json(&home.run("segment stats --json --mysql-url-file url"));
+    let states: Vec<_> = stats.as_array().expect("an array").iter().collect();
+    for (row, state, left) in [
+        (states[0], "used up", 2),
+        (states[1], "its step is not positive", i64::MAX - 1),
+        (states[2], "its max_id is not positive", i64::MAX - 1),
+    ] {
+        assert_eq!((&row["state"], &row["ids_left"]), (&state.into(), &left.into()), "{stats}");
+    }
+    database.execute("ALTER TABLE leaf_alloc MODIFY update_time TIMESTAMP(3)");
+    let text = home.run("segment list --mysql-url-file url").stdout;
+    assert!(!text.contains(".000"), "{text}");
+}
+
+#[test]
+fn wrong_usage_does_nothing() {
+    let long = "x".repeat(129);
+    for words in [
+        "segment",
+        "segment create",
+        "segment create a",
+        "segment create --step 5",
+        "segment create a --step 0",
+        "segment create a --step -1",
+        "segment create a --step 2147483648",
+        "segment create a --step 5 --start 0",
+        "segment create a --step 5 --start 9223372036854775803",
+        "segment create LONG --step 5",
+        "segment create a --step 5 --description LONGLONG",
+        "segment create a --step 5 --max-clock-difference 1",
+        "segment create mysql://u:s3cret@h/d --step 5",
+        "segment create a --step mysql://u:s3cret@h/d",
+        "segment create a --step 5 --sqlite f --mysql mysql://u:s3cret@h/d",
+        "segment list --sqlite f --mysql-ca ca.pem",
+        "segment stats --mysql-ca ca.pem",
+    ] {
+        let home = Home::new();
+        let run = home.run(&words.replace("LONG", &long));
+        assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{words}: {run:?}");
+        assert!(!run.stderr.contains("s3cret"), "{words}: {}", run.stderr);
+        let made = fs::read_dir(home.folder.path()).expect("is there").count();
+        assert_eq!(made, 0, "{words}: nothing was made");
+    }
+    let home = Home::new();
+    let empty = Run::of(home.command("segment create --step 5").arg(""));
+    assert_eq!(empty.status, Some(2), "{empty:?}");
+    for url in ["mysql://u:s3cret@h", "s3cret"] {
+        failure(home.command("segment list").args(["--mysql", url]));
+        failure(home.command("segment create t --step 1").args(["--mysql", url]));
+    }
+    let path =
+        failure(&mut home.command("segment create t --step 1 --sqlite mysql://u:s3cret@h/d"));
+    assert!(path.contains("the segment file"), "{path}");
+}
+
+/// Tags and descriptions may come from anybody; a column of them is somebody's terminal.
+#[test]
+fn names_do_not_steer_the_terminal() {
+    let home = Home::new();
+    let mut create = home.command("segment create --step 5");
+    let run = Run::of(create.args(["a\u{1b}[2J\n", "--description", "\u{202e}x"]));
+    assert_eq!(run.status, Some(0));
+    assert!(!run.stderr.contains('\u{1b}'), "{run:?}");
+    for words in ["segment list", "segment stats"] {
+        let text = home.stdout(words);
+        assert!(text.contains("a\\u{1b}[2J\\n") && text.lines().count() == 2, "{text}");
+        assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text}");
+    }
+}
