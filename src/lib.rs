@@ -36,9 +36,9 @@ pub use crate::policy::{
 };
 pub use crate::ring::{Producer, PutError, RingBuffer, RingOptions, RingStats};
 #[cfg(feature = "mysql")]
-pub use crate::store::mysql::{MySqlSegments, MySqlServer, MySqlWorkerNodes};
+pub use crate::store::mysql::{MySqlLeases, MySqlSegments, MySqlServer, MySqlWorkerNodes};
 #[cfg(feature = "sqlite")]
-pub use crate::store::sqlite::{SqliteSegments, SqliteWorkerNodes};
+pub use crate::store::sqlite::{SqliteLeases, SqliteSegments, SqliteWorkerNodes};
 pub use crate::timestamp::{ParseTimeError, Timestamp};
 #[cfg(feature = "serde")]
 pub use crate::uid::as_string;

@@ -1,17 +1,20 @@
 //! What is kept in databases: tables `WORKER_NODE`, where every start inserts a row and has its worker
-//! id, and tables `leaf_alloc`, from which segments are loaded.
+//! id; tables `UIDRING_LEASE`, from which worker ids are leased; and tables `leaf_alloc`, from which
+//! segments are loaded.
 
 #[cfg(feature = "mysql")]
 pub mod mysql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
+mod leases;
 mod tags;
 mod usage;
 
 use std::path::Path;
 use std::time::Duration;
 
+pub use self::leases::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
 pub use self::tags::{NewSegmentTag, SegmentTable};
 use self::usage::Counts;
 pub use self::usage::WorkerUsage;
