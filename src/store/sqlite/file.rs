@@ -100,6 +100,10 @@ impl StoreFile {
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 "; file and folder must be writable for this user"
             }
+            _ if error.to_string().contains("no such table: UIDRING_LEASE") => {
+                "; name the file that worker ids are leased from, or make the table (`uidring worker \
+                 init --leases`)"
+            }
             _ if error.to_string().contains("no such table") => match self.kind {
                 Kind::Workers => {
                     "; name the file that worker ids come from, or make the table (`uidring worker \
