@@ -6,11 +6,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use uidring::{
     BaiduRules, CachedUidGenerator, Clock, ClockRules, ClockedUidGenerator, EnvWorkerId,
     FixedWorkerId, Layout, LeafRules, SnowflakeNode, SystemClock, TwitterRules, Uid, UidGenerator,
-    WorkerIdAssigner,
+    Worker, WorkerIdAssigner,
 };
 
 use super::Failure;
-use super::args::{GenerateArgs, Generator};
+use super::args::{GenerateArgs, Generator, WorkerKind};
+use super::lease;
 use super::lines::{self, Fields};
 
 /// Uids that are taken and written at a time: 32 KiB of text, which stays in the first cache and
@@ -25,10 +26,13 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
     check_usage(args, &layout)?;
     // A layout that cannot express the present time must not cost a worker id.
     layout.tick_at(SystemClock.now())?;
-    let worker_id = assign(args, &layout)?;
+    let worker = match args.lease.worker {
+        WorkerKind::Disposable => Worker::from(assign(args, &layout)?),
+        WorkerKind::Lease => lease::acquire(args, &layout)?.into(),
+    };
     match args.generator {
         Generator::Cached => {
-            let mut builder = CachedUidGenerator::builder().layout(layout).worker_id(worker_id);
+            let mut builder = CachedUidGenerator::builder().layout(layout).worker(worker);
             if let Some(power) = args.boost_power {
                 builder = builder.boost_power(power);
             }
@@ -41,24 +45,24 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
             if let Some(uid) = args.start_after {
                 builder = builder.start_after(uid);
             }
-            print(&builder.build()?, args)
+            serve(&builder.build()?, args)
         }
-        Generator::Default => print_clocked::<BaiduRules>(layout, worker_id, args),
-        Generator::Snowflake => print_clocked::<TwitterRules>(layout, worker_id, args),
-        Generator::LeafSnowflake => print_clocked::<LeafRules>(layout, worker_id, args),
+        Generator::Default => print_clocked::<BaiduRules>(layout, worker, args),
+        Generator::Snowflake => print_clocked::<TwitterRules>(layout, worker, args),
+        Generator::LeafSnowflake => print_clocked::<LeafRules>(layout, worker, args),
     }
 }
 
 fn print_clocked<R: ClockRules>(
     layout: Layout,
-    worker_id: u64,
+    worker: Worker,
     args: &GenerateArgs,
 ) -> Result<(), Failure> {
-    let mut builder = ClockedUidGenerator::<R>::builder().layout(layout).worker_id(worker_id);
+    let mut builder = ClockedUidGenerator::<R>::builder().layout(layout).worker(worker);
     if let Some(uid) = args.start_after {
         builder = builder.start_after(uid);
     }
-    print(&builder.build()?, args)
+    serve(&builder.build()?, args)
 }
 
 /// What is wrong with the flags is said before anything is done.
@@ -82,6 +86,7 @@ fn check_usage(args: &GenerateArgs, layout: &Layout) -> Result<(), Failure> {
             }
         }
     }
+    lease::check_usage(args)?;
     if args.start_after.is_some() && args.worker_id.is_none() && !EnvWorkerId::is_set() {
         return Err(Failure::usage(
             "--start-after needs --worker-id, or UIDRING_WORKER_ID: a worker id from a table is new",
@@ -130,6 +135,13 @@ fn assign(args: &GenerateArgs, layout: &Layout) -> Result<u64, Failure> {
         );
     }
     Ok(fixed)
+}
+
+fn serve(generator: &dyn UidGenerator, args: &GenerateArgs) -> Result<(), Failure> {
+    match args.lease.worker {
+        WorkerKind::Disposable => print(generator, args),
+        WorkerKind::Lease => lease::give_back_when_ended(generator, || print(generator, args)),
+    }
 }
 
 fn print(generator: &dyn UidGenerator, args: &GenerateArgs) -> Result<(), Failure> {
