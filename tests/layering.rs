@@ -34,7 +34,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("metrics", &["generator"]),
     ("worker", &["clock", "error", "layout", "sync", "uid"]),
     ("segment", &["clock", "error", "policy", "sync"]),
-    ("store", &["clock", "error", "layout", "segment", "timestamp", "worker"]),
+    ("store", &["clock", "error", "layout", "segment", "timestamp", "uid", "worker"]),
     // The program uses the library as any other user does: through `uidring::`.
     ("cli", &["cli"]),
 ];
@@ -58,6 +58,7 @@ const RESERVED: &[(&str, &[&str])] = &[
     // In sync/pages.rs; see also the lint `unsafe_code`.
     ("unsafe ", &["sync"]),
     ("libc::", &["sync"]),
+    ("signal_hook", &["cli"]),
 ];
 
 #[test]
