@@ -55,7 +55,9 @@ fn a_hundred_restarts_use_one_worker_id_and_stay_in_order() {
         for round in 0..100 {
             let generator = ["cached", "default"][round % 2];
             let words = format!("generate --worker lease -n 10 --generator {generator}");
-            all.extend(good(program, &words).lines().map(|line| line.parse().expect("a uid")));
+            all.extend(
+                good(program, &words).lines().map(|line| line.parse::<Uid>().expect("a uid")),
+            );
         }
         assert_eq!(all.len(), 1_000);
         let worker = |uid: &Uid| Layout::UID_GENERATOR.decode(*uid).expect("ours").worker_id;
