@@ -22,6 +22,8 @@ fn main() {
         ("--worker-id", vec!["generate", "--worker-id", "5"]),
         ("--sqlite", vec!["generate", "--sqlite", "workers.db"]),
         ("--mysql, over loopback", vec!["generate"]),
+        ("--worker lease --sqlite", vec!["generate", "--worker", "lease", "--sqlite", "leases.db"]),
+        ("--worker lease --mysql, over loopback", vec!["generate", "--worker", "lease"]),
     ];
     let run = |words: &[&str]| {
         let mut command = match words {
@@ -50,7 +52,7 @@ fn main() {
     };
     // The table, the file, and the pages of the program.
     Command::new(env!("CARGO_BIN_EXE_uidring"))
-        .args(["worker", "init"])
+        .args(["worker", "init", "--leases"])
         .env("UIDRING_MYSQL_URL", database.url())
         .status()
         .expect("runs");

@@ -4,6 +4,7 @@ mod args;
 #[cfg(feature = "bench")]
 mod bench;
 mod generate;
+mod lease;
 mod lines;
 mod output;
 mod parse;

@@ -199,6 +199,84 @@ pub enum Error {
         layout: String,
     },
 
+    /// All worker ids that the layout has are held by others, or were used up by starts.
+    #[error(
+        "{place}: no worker id is free: {held} are held{}, and the layout has no new one; wait, release \
+         what nobody uses, or use a layout with more worker bits",
+        ends_in.map_or_else(String::new, |time| format!(", the first for {time:?} more"))
+    )]
+    LeasesHeld {
+        /// The file, or host, port and name of the database.
+        place: String,
+        /// How many are held.
+        held: u64,
+        /// When the first of the leases ends, unless it is renewed.
+        ends_in: Option<Duration>,
+    },
+
+    /// The table of leases is for another layout.
+    #[error(
+        "{place}: its leases are for layout {found} (that of worker id {worker_id}), this is {layout}: \
+         use the same layout, or another database"
+    )]
+    LeaseTableLayout {
+        /// The file, or host, port and name of the database.
+        place: String,
+        /// A row with another layout.
+        worker_id: i64,
+        /// Its layout.
+        found: String,
+        /// The layout that a worker id was asked for.
+        layout: String,
+    },
+
+    /// The lease of a worker id is lost.
+    #[error("{place}: the lease of worker id {worker_id} is lost: {why}")]
+    LeaseLost {
+        /// The worker id.
+        worker_id: u64,
+        /// The file, or host, port and name of the database.
+        place: String,
+        /// What became of it.
+        why: String,
+    },
+
+    /// A worker id to be freed is held.
+    #[error(
+        "{place}: worker id {worker_id} is held by {owner} until {until}: if that is dead, fence it, \
+         or wait until then"
+    )]
+    LeaseHeld {
+        /// The file, or host, port and name of the database.
+        place: String,
+        /// The worker id.
+        worker_id: u64,
+        /// Who holds it.
+        owner: String,
+        /// When the lease ends, by the store's clock.
+        until: Timestamp,
+    },
+
+    /// There is no lease of this worker id.
+    #[error("{place}: worker id {worker_id} was never leased")]
+    NoSuchLease {
+        /// The file, or host, port and name of the database.
+        place: String,
+        /// The worker id.
+        worker_id: u64,
+    },
+
+    /// A worker id cannot be leased that was used by one start.
+    #[error("{place}: worker id {worker_id} is not to be reused: {why}")]
+    NotReusable {
+        /// The file, or host, port and name of the database.
+        place: String,
+        /// The worker id.
+        worker_id: u64,
+        /// Why not.
+        why: &'static str,
+    },
+
     /// Earlier holders of the worker id may have issued uids of the future.
     #[error(
         "worker id {worker_id} may have been used up to {until}, and the clock says {now}: that is \

@@ -40,9 +40,9 @@ pub use crate::segment::{
     SegmentHandle, SegmentRequest, SegmentStats, SegmentStore, SegmentTag,
 };
 #[cfg(feature = "mysql")]
-pub use crate::store::mysql::{MySqlSegments, MySqlServer, MySqlWorkerNodes};
+pub use crate::store::mysql::{MySqlLeases, MySqlSegments, MySqlServer, MySqlWorkerNodes};
 #[cfg(feature = "sqlite")]
-pub use crate::store::sqlite::{SqliteSegments, SqliteWorkerNodes};
+pub use crate::store::sqlite::{SqliteLeases, SqliteSegments, SqliteWorkerNodes};
 #[cfg(feature = "zookeeper")]
 pub use crate::store::zookeeper::{Instance, LeafNode, LeafZooKeeper, ZooKeeperServers};
 pub use crate::timestamp::{ParseTimeError, Timestamp};

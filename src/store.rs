@@ -1,6 +1,6 @@
-//! What is kept outside: tables `WORKER_NODE`, where every start inserts a row and has its worker id,
-//! tables `leaf_alloc`, from which segments are loaded, and Leaf's registry, where every instance has a
-//! node.
+//! What is kept outside: tables `WORKER_NODE`, where every start inserts a row and has its worker id;
+//! tables `UIDRING_LEASE`, from which worker ids are leased; tables `leaf_alloc`, from which segments are
+//! loaded; and Leaf's registry, where every instance has a node.
 
 #[cfg(feature = "mysql")]
 pub mod mysql;
@@ -10,6 +10,8 @@ pub mod sqlite;
 pub mod zookeeper;
 
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
+mod leases;
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
 mod table;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 mod tags;
@@ -18,6 +20,8 @@ mod usage;
 
 use std::path::Path;
 
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+pub use self::leases::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub use self::table::{Pruned, WorkerNode, WorkerTable};
 #[cfg(any(feature = "mysql", feature = "sqlite"))]

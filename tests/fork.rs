@@ -4,6 +4,10 @@
 // fork, pipes and waiting for children are the operating system's; std has none of it.
 #![allow(unsafe_code)]
 
+#[cfg(feature = "mysql")]
+#[path = "support/mariadb.rs"]
+mod mariadb;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -459,6 +463,67 @@ impl Shared {
         // SAFETY: as above; the caller is the last one.
         drop(unsafe { Box::from_raw(self.0) });
     }
+}
+
+/// A child has its parent's lease in its memory, used or not, and leaves it alone.
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+fn a_child_leaves_the_lease_alone(table: &dyn uidring::store::LeaseTable) {
+    use uidring::store::{LeaseOptions, LeaseState};
+    let _alone = alone();
+    let layout = Layout::SNOWFLAKE;
+    let options = LeaseOptions::default().lasts(Duration::from_millis(1_200));
+    let acquire = || table.acquire(&layout, &options).expect("free");
+    let build = |lease| CachedUidGenerator::builder().layout(layout).worker(lease).build();
+    let mut owner = Some(Arc::new(build(acquire()).expect("builds")));
+    let mut unused = Some((acquire(), acquire()));
+    let first = owner.as_ref().map(|generator| generator.next_uid().expect("ready"));
+    for _ in 0..3 {
+        let before = table.list().expect("listed");
+        let words = in_child(|to| {
+            let generator = owner.take().expect("still there");
+            to.take(generator.next_uid());
+            generator.close();
+            drop(generator);
+            let (one, two) = unused.take().expect("still there");
+            drop(one);
+            // It would be another holder of the same token.
+            let refused = build(two).expect_err("not the child's").to_string();
+            to.check(refused.contains("was forked from"));
+        });
+        all_forked(&words, 1);
+        // The parent alone renews meanwhile.
+        for (now, before) in table.list().expect("listed").iter().zip(before) {
+            assert_eq!((now.token, &now.owner), (before.token, &before.owner));
+            assert!(matches!(now.state, LeaseState::Held(_)), "{now:?}");
+        }
+    }
+    // Beyond the lease that was there: the parent's connection and thread are as they were.
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_millis(2_000) {
+        let uid = owner.as_ref().map(|generator| generator.next_uid().expect("renewed"));
+        assert!(first < uid);
+        thread::sleep(Duration::from_millis(10));
+    }
+    drop(owner);
+    assert_eq!(table.list().expect("listed")[0].state, LeaseState::Free);
+}
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn a_child_leaves_a_lease_in_a_file_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    a_child_leaves_the_lease_alone(&uidring::SqliteLeases::new(folder.path().join("workers.db")));
+}
+
+#[cfg(feature = "mysql")]
+#[test]
+fn a_child_leaves_a_lease_on_a_server_alone() {
+    use uidring::store::LeaseTable;
+    let database = mariadb::MariaDb::start().database();
+    let server = uidring::MySqlServer::from_url(&database.url()).expect("a URL");
+    let leases = uidring::MySqlLeases::new(server);
+    leases.create().expect("made");
+    a_child_leaves_the_lease_alone(&leases);
 }
 
 /// Forks at any moment of other threads' takes, paddings and wake-ups.

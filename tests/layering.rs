@@ -59,6 +59,7 @@ const RESERVED: &[(&str, &[&str])] = &[
     // In sync/pages.rs; see also the lint `unsafe_code`.
     ("unsafe ", &["sync"]),
     ("libc::", &["sync"]),
+    ("signal_hook", &["cli"]),
 ];
 
 #[test]

@@ -212,13 +212,39 @@ pub struct TableArgs {
     pub max_clock_difference: Option<Duration>,
 }
 
+/// How a table hands out worker ids.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WorkerKind {
+    /// A new one for each start, used up by it
+    Disposable,
+    /// One that is held for a while, renewed, and given back at the end
+    Lease,
+}
+
+/// Worker ids that are given back.
+#[derive(Args)]
+pub struct LeaseArgs {
+    /// How a table hands out worker ids; see docs/worker-ids.md before you mix the two
+    #[arg(long, value_enum, default_value = "disposable")]
+    pub worker: WorkerKind,
+
+    /// How long a lease lasts unless it is renewed, 1 to 3600; 30 if not given. For --worker lease
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub lease: Option<Duration>,
+
+    /// How long to wait for a worker id when all are held; an error at once if not given. For
+    /// --worker lease
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub lease_wait: Option<Duration>,
+}
+
 /// Print fresh uids, one a line
 ///
 /// The worker id, which makes this process's uids differ from those of all others, comes from
 /// --worker-id, --sqlite, --mysql (--mysql-url-file) or --zookeeper; else from the environment variable
 /// UIDRING_WORKER_ID; else from the MySQL database in UIDRING_MYSQL_URL; else from the file
-/// uidring/workers.db in your data directory. From a table every start gets a worker id of its own.
-/// A file is unique to one host and must be kept: do not copy it to another host, and do not put
+/// uidring/workers.db in your data directory. From a table every start gets a worker id of its own,
+/// for good, or with --worker lease until it ends. A file is unique to one host and must be kept: do not copy it to another host, and do not put
 /// back an older state of it.
 ///
 /// With --generator segment there is no worker id: the ids of --tag count on where its row in the
@@ -234,6 +260,7 @@ Examples:
   uidring generate --layout 41/10/12 --tick ms --epoch 2020-01-01 --format json
   uidring generate --sqlite /var/lib/shop/workers.db -n 1000000 > ids.txt
   uidring generate --mysql-url-file /run/secrets/mysql-url -n 10
+  uidring generate --worker lease --mysql-url-file /run/secrets/mysql-url -n 10
   uidring generate --max-borrow 0 -n 100000
   uidring generate --generator leaf-snowflake --zookeeper zk:2181 --name shop --instance web-0
   uidring generate --generator snowflake --datacenter-id 3 --worker-id 17
@@ -264,7 +291,8 @@ pub struct GenerateArgs {
     pub boost_power: Option<u32>,
 
     /// No uid further ahead of the clock than this: when these are used up, the next ones wait for
-    /// the clock. Without it a burst borrows the future without end. For --generator cached
+    /// the clock. Without it a burst borrows the future without end, with --worker lease for 600. For
+    /// --generator cached
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub max_borrow: Option<Duration>,
 
@@ -287,6 +315,9 @@ pub struct GenerateArgs {
     /// choice
     #[arg(long, value_name = "UID", conflicts_with_all = STORES)]
     pub start_after: Option<Uid>,
+
+    #[command(flatten)]
+    pub lease: LeaseArgs,
 
     #[command(flatten)]
     pub table: TableArgs,
@@ -384,6 +415,10 @@ pub enum WorkerCommand {
     Init {
         #[command(flatten)]
         table: TableArgs,
+
+        /// Make the table of leases, too
+        #[arg(long)]
+        leases: bool,
     },
     /// List the starts, the oldest first; with --zookeeper the instances, by number
     List {
@@ -416,5 +451,60 @@ pub enum WorkerCommand {
         #[arg(long, value_name = "DAYS", default_value_t = 30,
               value_parser = clap::value_parser!(u64).range(0..=36_500))]
         keep_days: u64,
+    },
+    /// List the leases, by worker id
+    Leases {
+        #[command(flatten)]
+        place: PlaceArgs,
+
+        /// A JSON array instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// Free a worker id whose lease has run out, so that it counts as given back
+    ///
+    /// One that is held is refused: its holder may be alive.
+    Release {
+        /// The worker id
+        worker_id: u64,
+
+        /// Even if it is held: fence it first
+        #[arg(long)]
+        force: bool,
+
+        #[command(flatten)]
+        place: PlaceArgs,
+    },
+    /// End a lease, whoever holds it: the holder stops at its next renewal
+    ///
+    /// Others may have the worker id at once. They start above all that the holder may issue until
+    /// then.
+    Fence {
+        /// The worker id
+        worker_id: u64,
+
+        #[command(flatten)]
+        place: PlaceArgs,
+    },
+    /// Let worker ids be leased whose starts, as `worker list` has them, have all ended
+    #[command(after_help = "\
+Examples:
+  uidring worker reuse 1 1000 --used-until 2026-11-01T12:00:00Z --preset snowflake")]
+    Reuse {
+        /// The first worker id
+        first: u64,
+
+        /// The last one
+        last: u64,
+
+        /// None of these starts issued a uid of a later time, borrowed time included
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        used_until: Timestamp,
+
+        #[command(flatten)]
+        layout: LayoutArgs,
+
+        #[command(flatten)]
+        place: PlaceArgs,
     },
 }

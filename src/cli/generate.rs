@@ -9,7 +9,8 @@ use uidring::{
 };
 
 use super::Failure;
-use super::args::{GenerateArgs, Generator, Preset};
+use super::args::{GenerateArgs, Generator, Preset, WorkerKind};
+use super::lease;
 use super::lines::Lines;
 use super::output;
 
@@ -43,7 +44,10 @@ impl<'a> Start<'a> {
         check_usage(args, &layout, datacenters)?;
         // A layout that cannot express the present time must not cost a worker id.
         layout.tick_at(SystemClock.now())?;
-        let worker = assign(args, &layout)?;
+        let worker = match args.lease.worker {
+            WorkerKind::Disposable => assign(args, &layout)?,
+            WorkerKind::Lease => lease::acquire(args, &layout)?.into(),
+        };
         Ok(Self { args, layout, worker, datacenters })
     }
 }
@@ -62,6 +66,7 @@ fn print(
 
 fn print_cached(start: Start<'_>) -> Result<(), Failure> {
     let Start { args, layout, worker, datacenters } = start;
+    let leased = matches!(worker, Worker::Leased(_));
     let mut builder = CachedUidGenerator::builder().layout(layout).worker(worker);
     if let Some(power) = args.boost_power {
         builder = builder.boost_power(power);
@@ -75,16 +80,28 @@ fn print_cached(start: Start<'_>) -> Result<(), Failure> {
     if let Some(uid) = args.start_after {
         builder = builder.start_after(uid);
     }
-    print(&builder.build()?, args, datacenters)
+    let generator = builder.build()?;
+    serve(&generator, leased, || print(&generator, args, datacenters))
 }
 
 fn print_clocked<R: ClockRules>(start: Start<'_>) -> Result<(), Failure> {
     let Start { args, layout, worker, datacenters } = start;
+    let leased = matches!(worker, Worker::Leased(_));
     let mut builder = ClockedUidGenerator::<R>::builder().layout(layout).worker(worker);
     if let Some(uid) = args.start_after {
         builder = builder.start_after(uid);
     }
-    print(&builder.build()?, args, datacenters)
+    let generator = builder.build()?;
+    serve(&generator, leased, || print(&generator, args, datacenters))
+}
+
+/// Does the work; a leased worker id is given back also if the program is told to end meanwhile.
+fn serve(
+    generator: &dyn UidGenerator,
+    leased: bool,
+    work: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    if leased { lease::give_back_when_ended(generator, work) } else { work() }
 }
 
 /// What is wrong with the flags is said before anything is done.
@@ -97,6 +114,7 @@ fn check_usage(args: &GenerateArgs, layout: &Layout, datacenters: bool) -> Resul
             "{flag} is for --generator cached, which has a ring"
         )));
     }
+    lease::check_usage(args)?;
     if args.start_after.is_some() && args.worker_id.is_none() && !EnvWorkerId::is_set() {
         return Err(Failure::usage(
             "--start-after needs --worker-id, or UIDRING_WORKER_ID: a worker id from a table is new",

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use uidring::store::{SegmentTable, WorkerTable};
+use uidring::store::{LeaseTable, SegmentTable, WorkerTable};
 use uidring::{
-    MySqlSegments, MySqlServer, MySqlWorkerNodes, SegmentStore, SqliteSegments, SqliteWorkerNodes,
+    MySqlLeases, MySqlSegments, MySqlServer, MySqlWorkerNodes, SegmentStore, SqliteLeases,
+    SqliteSegments, SqliteWorkerNodes,
 };
 
 use super::Failure;
@@ -74,6 +75,15 @@ impl PlaceArgs {
 }
 
 impl Place<'_> {
+    /// The table of leases that is there.
+    pub fn lease_table(self) -> Result<Box<dyn LeaseTable>, Failure> {
+        Ok(match self {
+            Self::File(path) => Box::new(SqliteLeases::new(path)),
+            Self::OwnFile => Box::new(SqliteLeases::in_data_directory()?),
+            Self::Server(server) => Box::new(MySqlLeases::new(server)),
+        })
+    }
+
     /// The table of tags that is there.
     pub fn segment_table(self) -> Result<Box<dyn SegmentTable>, Failure> {
         Ok(match self {

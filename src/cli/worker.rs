@@ -9,13 +9,19 @@ use uidring::{Clock, LeafNode, SystemClock};
 
 use super::Failure;
 use super::args::{WorkerArgs, WorkerCommand};
+use super::lease;
 use super::text::visible;
 
 pub fn run(args: &WorkerArgs) -> Result<(), Failure> {
     match &args.command {
-        WorkerCommand::Init { table } => {
-            table.any()?.create()?;
-            eprintln!("the table WORKER_NODE is there");
+        WorkerCommand::Init { table, leases } => {
+            if *leases {
+                table.place.any()?.lease_table()?.create()?;
+                eprintln!("the tables WORKER_NODE and UIDRING_LEASE are there");
+            } else {
+                table.any()?.create()?;
+                eprintln!("the table WORKER_NODE is there");
+            }
             Ok(())
         }
         WorkerCommand::List { table, registry, json } => {
@@ -53,6 +59,14 @@ pub fn run(args: &WorkerArgs) -> Result<(), Failure> {
                 ),
             }
             Ok(())
+        }
+        WorkerCommand::Leases { place, json } => lease::list(place, *json),
+        WorkerCommand::Release { worker_id, force, place } => {
+            lease::release(place, *worker_id, *force)
+        }
+        WorkerCommand::Fence { worker_id, place } => lease::fence(place, *worker_id),
+        WorkerCommand::Reuse { first, last, used_until, layout, place } => {
+            lease::reuse(place, layout, (*first, *last), *used_until)
         }
     }
 }

@@ -2,7 +2,11 @@
 
 mod blocking;
 mod explain;
+mod kept;
 mod leaf_alloc;
+mod lease_care;
+mod lease_rows;
+mod leases;
 mod segments;
 mod server;
 mod session;
@@ -10,6 +14,7 @@ mod table;
 
 use std::time::Duration;
 
+pub use self::leases::MySqlLeases;
 pub use self::segments::MySqlSegments;
 pub use self::server::MySqlServer;
 use self::table::{Assign, Create, List, Usage, prune};

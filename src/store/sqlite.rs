@@ -1,6 +1,7 @@
 //! Worker ids and segments from a SQLite file: the embedded store, for one host.
 
 mod file;
+mod leases;
 mod segments;
 
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
 use self::file::{Kind, StoreFile};
+pub use self::leases::SqliteLeases;
 pub use self::segments::SqliteSegments;
 use super::table::age;
 use super::usage::Counts;
@@ -73,19 +75,6 @@ impl SqliteWorkerNodes {
     pub fn path(&self) -> &Path {
         self.file.path()
     }
-
-    /// A transaction in which the table is there and is one of ours.
-    fn begin<'a>(&self, connection: &'a mut Connection) -> Result<Transaction<'a>, Error> {
-        let explain = |error: rusqlite::Error| self.file.sqlite_error("written", &error);
-        let transaction = self.file.begin(connection)?;
-        transaction.execute_batch(CREATE_TABLE).map_err(explain)?;
-        if counts_up(&transaction).map_err(explain)? {
-            return Ok(transaction);
-        }
-        let problem = "its table WORKER_NODE has no AUTOINCREMENT, so that a worker id could \
-                       come twice; name another file";
-        Err(self.file.error("used", problem.into()))
-    }
 }
 
 impl WorkerIdAssigner for SqliteWorkerNodes {
@@ -95,18 +84,8 @@ impl WorkerIdAssigner for SqliteWorkerNodes {
         let node = NodeIdentity::from_env()?;
         let explain = |error: rusqlite::Error| self.file.sqlite_error("written", &error);
         let mut connection = self.file.open_or_create()?;
-        let transaction = self.begin(&mut connection)?;
-        let id: i64 = transaction
-            .query_row(
-                "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED)
-                 VALUES (?1, ?2, ?3, DATE('now'), CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)
-                 RETURNING ID",
-                (&node.host, &node.port, node.kind as i64),
-                |row| row.get(0),
-            )
-            .map_err(explain)?;
-        let worker_id = u64::try_from(id)
-            .map_err(|_| self.file.error("used", format!("it generated the key {id}")))?;
+        let transaction = begin(&self.file, &mut connection)?;
+        let worker_id = insert_node(&self.file, &transaction, &node)?;
         layout.check_worker_id(worker_id)?;
         transaction.commit().map_err(explain)?;
         Ok(worker_id)
@@ -117,7 +96,7 @@ impl WorkerIdAssigner for SqliteWorkerNodes {
 impl WorkerTable for SqliteWorkerNodes {
     fn create(&self) -> Result<(), Error> {
         let mut connection = self.file.open_or_create()?;
-        let transaction = self.begin(&mut connection)?;
+        let transaction = begin(&self.file, &mut connection)?;
         transaction.commit().map_err(|error| self.file.sqlite_error("written", &error))
     }
 
@@ -185,6 +164,37 @@ impl WorkerTable for SqliteWorkerNodes {
             Ok(Pruned { removed: removed as u64, newest })
         })
     }
+}
+
+/// A transaction in which the table `WORKER_NODE` is there and is one of ours.
+fn begin<'a>(file: &StoreFile, connection: &'a mut Connection) -> Result<Transaction<'a>, Error> {
+    let explain = |error: rusqlite::Error| file.sqlite_error("written", &error);
+    let transaction = file.begin(connection)?;
+    transaction.execute_batch(CREATE_TABLE).map_err(explain)?;
+    if counts_up(&transaction).map_err(explain)? {
+        return Ok(transaction);
+    }
+    let problem = "its table WORKER_NODE has no AUTOINCREMENT, so that a worker id could come twice; \
+                   name another file";
+    Err(file.error("used", problem.into()))
+}
+
+/// A new row's key.
+fn insert_node(
+    file: &StoreFile,
+    transaction: &Transaction<'_>,
+    node: &NodeIdentity,
+) -> Result<u64, Error> {
+    let id: i64 = transaction
+        .query_row(
+            "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED)
+             VALUES (?1, ?2, ?3, DATE('now'), CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)
+             RETURNING ID",
+            (&node.host, &node.port, node.kind as i64),
+            |row| row.get(0),
+        )
+        .map_err(|error| file.sqlite_error("written", &error))?;
+    u64::try_from(id).map_err(|_| file.error("used", format!("it generated the key {id}")))
 }
 
 fn counts_up(transaction: &Transaction<'_>) -> rusqlite::Result<bool> {

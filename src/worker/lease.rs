@@ -50,7 +50,7 @@ impl From<Lease> for Worker {
 ///
 /// A generator that is built with it renews it in the background, gives it back when it is closed
 /// or dropped, and refuses with [`TakeError::LeaseLost`](crate::TakeError::LeaseLost) when it is
-/// lost. A lease that no generator takes runs out by itself.
+/// lost. One that no generator takes is given back when it is dropped, or runs out by itself.
 pub struct Lease {
     pub(crate) worker_id: u64,
     pub(crate) layout: Layout,

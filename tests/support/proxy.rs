@@ -54,6 +54,8 @@ pub enum Verdict {
     Hold(Duration),
     /// Take it and say nothing.
     Swallow,
+    /// Take it and send this back.
+    Answer(&'static [u8]),
     /// End the connection, on both sides, without it.
     Cut,
 }
@@ -180,6 +182,14 @@ impl Line {
                 Ok(Verdict::Forward) => {}
                 Ok(Verdict::Hold(time)) => self.sleep(time),
                 Ok(Verdict::Swallow) => continue,
+                Ok(Verdict::Answer(bytes)) => {
+                    let mut source = from;
+                    if source.write_all(bytes).is_err() {
+                        end();
+                        break;
+                    }
+                    continue;
+                }
                 Ok(Verdict::Cut) => {
                     end();
                     break;

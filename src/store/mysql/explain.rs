@@ -38,6 +38,15 @@ pub const LEAF_ALLOC: Table = Table {
     rights: "a load needs SELECT and UPDATE on the table, a new tag INSERT",
 };
 
+pub const UIDRING_LEASE: Table = Table {
+    name: "UIDRING_LEASE",
+    origin: "this program's",
+    command: "uidring worker init --leases",
+    or: ", or allow the first start to",
+    rights: "a lease needs SELECT, INSERT and UPDATE on UIDRING_LEASE, and SELECT and INSERT on \
+             WORKER_NODE",
+};
+
 /// Whether another attempt may succeed without anybody doing anything.
 pub fn is_transient(problem: &Problem) -> bool {
     match problem {

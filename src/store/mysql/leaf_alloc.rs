@@ -5,7 +5,7 @@ use mysql_async::{Conn, Error as Failure, Row};
 
 use super::explain::{LEAF_ALLOC, Table};
 use super::session::{Problem, Work, column};
-use super::table::{NO_SUCH_TABLE, begin};
+use super::table::{begin, is_no_table};
 use crate::error::Error;
 use crate::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
 use crate::store::tags::{NewSegmentTag, range};
@@ -23,10 +23,6 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
 
 /// What a server calls a key that is there.
 const DUPLICATE_KEY: u16 = 1062;
-
-/// What the connections of loads begin with, whatever the server's own level is: some servers refuse
-/// to write below this one.
-pub const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ";
 
 /// Reserves a range.
 ///
@@ -205,8 +201,4 @@ impl CreateTag<'_> {
             ))),
         }
     }
-}
-
-fn is_no_table(problem: &Problem) -> bool {
-    matches!(problem, Problem::Driver(Failure::Server(error)) if error.code == NO_SUCH_TABLE)
 }

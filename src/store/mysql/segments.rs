@@ -2,18 +2,14 @@
 
 use std::fmt;
 
-use mysql_async::OptsBuilder;
-
 use super::MySqlServer;
-use super::blocking::{self, Bridge};
-use super::leaf_alloc::{CreateTag, ISOLATION, Load, Tags};
-use super::session::Line;
+use super::blocking;
+use super::kept::Kept;
+use super::leaf_alloc::{CreateTag, Load, Tags};
+use super::session::ISOLATION;
 use crate::error::Error;
 use crate::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
 use crate::store::{NewSegmentTag, SegmentTable};
-
-/// Statements that a kept connection has prepared: those of a load.
-const STATEMENTS: usize = 8;
 
 /// The table `leaf_alloc` of a MySQL or MariaDB server, from which segments are loaded.
 ///
@@ -36,20 +32,15 @@ const STATEMENTS: usize = 8;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct MySqlSegments {
-    server: MySqlServer,
+    kept: Kept,
     create_table_if_missing: bool,
-    line: Line,
-    bridge: Bridge,
 }
 
 impl MySqlSegments {
     /// The table in the database that the server's URL names.
     pub fn new(server: MySqlServer) -> Self {
-        let opts = OptsBuilder::from_opts(server.opts().clone())
-            .stmt_cache_size(STATEMENTS)
-            .init(vec![ISOLATION]);
-        let line = Line::new(opts.into());
-        Self { server, create_table_if_missing: false, line, bridge: Bridge::default() }
+        let kept = Kept::new(server, vec![ISOLATION.into()]);
+        Self { kept, create_table_if_missing: false }
     }
 
     /// Whether the table is made if it is missing, by adding or reading tags; by default it is an
@@ -62,19 +53,17 @@ impl MySqlSegments {
 
     /// Where the table is.
     pub fn server(&self) -> &MySqlServer {
-        &self.server
+        self.kept.server()
     }
 
     fn load_one(&mut self, request: &SegmentRequest) -> Result<LoadedSegment, LoadError> {
-        let load = Load(request);
-        self.bridge.run(&self.server, self.server.run_on(&mut self.line, &load))?
+        self.kept.run(&Load(request))?
     }
 }
 
 impl SegmentStore for MySqlSegments {
     fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
-        let tags = Tags { create_table: self.create_table_if_missing };
-        self.bridge.run(&self.server, self.server.run_on(&mut self.line, &tags))
+        self.kept.run(&Tags { create_table: self.create_table_if_missing })
     }
 
     /// A server that cannot be reached for one tag is not asked for those behind it: they get the
@@ -87,12 +76,12 @@ impl SegmentStore for MySqlSegments {
         let mut unreachable = None;
         for (index, request) in wanted.iter().enumerate() {
             if let Some(problem) = &unreachable {
-                loaded(index, Err(self.server.error(String::clone(problem)).into()));
+                loaded(index, Err(self.server().error(String::clone(problem)).into()));
                 continue;
             }
             let done = self.load_one(request);
             if let Err(LoadError::Store(Error::Database { problem, .. })) = &done
-                && !self.line.has_reached()
+                && !self.kept.has_reached()
             {
                 unreachable = Some(problem.clone());
             }
@@ -104,32 +93,19 @@ impl SegmentStore for MySqlSegments {
 impl SegmentTable for MySqlSegments {
     fn create_tag(&self, tag: &NewSegmentTag) -> Result<(), Error> {
         let work = CreateTag { tag, create_table: self.create_table_if_missing };
-        blocking::run(&self.server, self.server.run(&work))?
+        blocking::run(self.server(), self.server().run(&work))?
     }
 
     fn list_tags(&self) -> Result<Vec<SegmentTag>, Error> {
         let work = Tags { create_table: false };
-        blocking::run(&self.server, self.server.run(&work))
-    }
-}
-
-impl Drop for MySqlSegments {
-    fn drop(&mut self) {
-        if self.line.is_open() {
-            let close = async {
-                self.line.close().await;
-                Ok(())
-            };
-            // Only a courtesy.
-            let _ = self.bridge.run(&self.server, close);
-        }
+        blocking::run(self.server(), self.server().run(&work))
     }
 }
 
 impl fmt::Debug for MySqlSegments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MySqlSegments")
-            .field("server", &self.server)
+            .field("server", self.server())
             .field("create_table_if_missing", &self.create_table_if_missing)
             .finish_non_exhaustive()
     }

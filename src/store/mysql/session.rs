@@ -23,6 +23,10 @@ const GOODBYE: Duration = Duration::from_millis(500);
 /// A kept connection that nobody used for so long is asked whether it is still one.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// What kept connections begin with, whatever the server's own level is: some servers refuse to write
+/// below this one.
+pub const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ";
+
 /// Why an attempt failed.
 #[derive(Debug)]
 pub enum Problem {
@@ -126,15 +130,7 @@ impl MySqlServer {
         line: &mut Line,
         work: &W,
     ) -> Result<W::Done, Error> {
-        if self.demands_tls() {
-            if self.is_socket() {
-                // The driver would go without TLS, and say nothing.
-                let problem = "TLS was asked for, and a Unix socket has none; leave out the one or \
-                               the other";
-                return Err(self.error(problem.into()));
-            }
-            choose_cryptography();
-        }
+        self.check_tls()?;
         let (connect, limit) = self.timeouts();
         let deadline = Deadline::after(Some(limit));
         let left = || deadline.remaining().unwrap_or(limit);
@@ -168,6 +164,33 @@ impl MySqlServer {
         unreachable!("a deadline comes before so many attempts")
     }
 
+    /// The same with one attempt, and nothing said of its failure.
+    pub(super) async fn run_once_on<W: Work>(
+        &self,
+        line: &mut Line,
+        work: &W,
+    ) -> Result<W::Done, Error> {
+        self.check_tls()?;
+        let (connect, limit) = self.timeouts();
+        let deadline = Deadline::after(Some(limit));
+        line.check(connect.min(limit / 2)).await;
+        let done = self.attempt(line, work, deadline).await;
+        done.map_err(|problem| explain(self, &W::TABLE, &problem))
+    }
+
+    fn check_tls(&self) -> Result<(), Error> {
+        if self.demands_tls() {
+            if self.is_socket() {
+                // The driver would go without TLS, and say nothing.
+                let problem = "TLS was asked for, and a Unix socket has none; leave out the one or \
+                               the other";
+                return Err(self.error(problem.into()));
+            }
+            choose_cryptography();
+        }
+        Ok(())
+    }
+
     async fn attempt<W: Work>(
         &self,
         line: &mut Line,
@@ -191,7 +214,7 @@ impl MySqlServer {
             }
             failed => {
                 // It may be in the midst of a transaction, or of an answer.
-                let _ = timeout(GOODBYE, conn.disconnect()).await;
+                let _ = timeout(GOODBYE.min(limit / 4), conn.disconnect()).await;
                 failed.unwrap_or(Err(Problem::NoEnd(limit)))
             }
         }

@@ -38,7 +38,7 @@ const NEWEST_AND_CLOCK: &str = "SELECT MAX(ID), \
 const NOTHING: &str = "the server gave no answer to a count";
 
 /// What a server calls the lack of the table.
-pub const NO_SUCH_TABLE: u16 = 1146;
+const NO_SUCH_TABLE: u16 = 1146;
 
 /// Characters that `HOST_NAME` and `PORT` hold.
 const NAME_CHARS: usize = 64;
@@ -76,9 +76,7 @@ impl Work for Assign {
     /// the one that is there.
     async fn run(&self, conn: &mut Conn) -> Result<u64, Problem> {
         match self.insert(conn).await {
-            Err(Problem::Driver(Failure::Server(error)))
-                if error.code == NO_SUCH_TABLE && self.create_table =>
-            {
+            Err(problem) if is_no_table(&problem) && self.create_table => {
                 // It ends the transaction that met the lack.
                 Create.run(conn).await?;
                 self.insert(conn).await
@@ -96,28 +94,7 @@ impl Assign {
         // Before the insert: every key that another start has been given by now is below the one
         // that the server's counter gives us.
         let newest = self.look(conn).await?;
-        conn.exec_drop(
-            "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED)
-             VALUES (?, ?, ?, UTC_DATE(), CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)",
-            (shortened(&self.node.host), shortened(&self.node.port), self.node.kind as i64),
-        )
-        .await?;
-        // The driver says None for 0, which is what a server says that generated no key.
-        let Some(id) = conn.last_insert_id() else {
-            return Err(Problem::Refused(
-                "the row got no generated key, so there is no worker id: the column ID of \
-                 WORKER_NODE must be AUTO_INCREMENT"
-                    .into(),
-            ));
-        };
-        if i128::from(id) <= newest.map_or(-1, i128::from) {
-            let newest = newest.unwrap_or_default();
-            return Err(Problem::Refused(format!(
-                "the generated key {id} is not above the greatest in WORKER_NODE, {newest}: its \
-                 AUTO_INCREMENT went backwards, and a worker id might come twice; set it above \
-                 {newest} with ALTER TABLE WORKER_NODE AUTO_INCREMENT"
-            )));
-        }
+        let id = insert_node(conn, &self.node, newest).await?;
         if self.layout.check_worker_id(id).is_err() {
             return Err(Problem::UsedUp { row: id, max: self.layout.max_worker_id() });
         }
@@ -142,6 +119,41 @@ impl Assign {
         }
         column(&mut row, 0)
     }
+}
+
+pub fn is_no_table(problem: &Problem) -> bool {
+    matches!(problem, Problem::Driver(Failure::Server(error)) if error.code == NO_SUCH_TABLE)
+}
+
+/// A new row's key, which is above `newest`.
+pub async fn insert_node(
+    conn: &mut Conn,
+    node: &NodeIdentity,
+    newest: Option<i64>,
+) -> Result<u64, Problem> {
+    conn.exec_drop(
+        "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED)
+         VALUES (?, ?, ?, UTC_DATE(), CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)",
+        (shortened(&node.host), shortened(&node.port), node.kind as i64),
+    )
+    .await?;
+    // The driver says None for 0, which is what a server says that generated no key.
+    let Some(id) = conn.last_insert_id() else {
+        return Err(Problem::Refused(
+            "the row got no generated key, so there is no worker id: the column ID of \
+             WORKER_NODE must be AUTO_INCREMENT"
+                .into(),
+        ));
+    };
+    if i128::from(id) <= newest.map_or(-1, i128::from) {
+        let newest = newest.unwrap_or_default();
+        return Err(Problem::Refused(format!(
+            "the generated key {id} is not above the greatest in WORKER_NODE, {newest}: its \
+             AUTO_INCREMENT went backwards, and a worker id might come twice; set it above \
+             {newest} with ALTER TABLE WORKER_NODE AUTO_INCREMENT"
+        )));
+    }
+    Ok(id)
 }
 
 /// Whatever the server's own level of isolation is: some servers refuse to write below this one, and

@@ -20,6 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct StoreFile {
     kind: Kind,
     path: PathBuf,
+    patience: Duration,
 }
 
 /// What a file is for.
@@ -31,7 +32,13 @@ pub enum Kind {
 
 impl StoreFile {
     pub fn new(kind: Kind, path: PathBuf) -> Self {
-        Self { kind, path }
+        Self { kind, path, patience: PATIENCE }
+    }
+
+    /// The same, but nothing waits for others at the file for longer than this.
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience.min(PATIENCE);
+        self
     }
 
     /// In the folder `uidring` of the user's data directory.
@@ -52,13 +59,13 @@ impl StoreFile {
     pub fn open_or_create(&self) -> Result<Connection, Error> {
         let path = self.absolute_path()?;
         create(&path).map_err(|error| self.error("created", error.to_string()))?;
-        patiently(|| connect(&path)).map_err(|error| self.sqlite_error("opened", &error))
+        self.patiently(|| self.connect(&path)).map_err(|error| self.sqlite_error("opened", &error))
     }
 
     /// A connection to a file that is there already.
     pub fn open(&self) -> Result<Connection, Error> {
         let path = self.existing_path()?;
-        patiently(|| connect(&path)).map_err(|error| self.sqlite_error("opened", &error))
+        self.patiently(|| self.connect(&path)).map_err(|error| self.sqlite_error("opened", &error))
     }
 
     /// A transaction that nobody else writes in.
@@ -71,7 +78,8 @@ impl StoreFile {
     /// Works on a file that is there already.
     pub fn read<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
         let path = self.existing_path()?;
-        patiently(|| work(&connect(&path)?)).map_err(|error| self.sqlite_error("read", &error))
+        self.patiently(|| work(&self.connect(&path)?))
+            .map_err(|error| self.sqlite_error("read", &error))
     }
 
     pub fn error(&self, action: &'static str, problem: String) -> Error {
@@ -91,6 +99,10 @@ impl StoreFile {
             }
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 "; file and folder must be writable for this user"
+            }
+            _ if error.to_string().contains("no such table: UIDRING_LEASE") => {
+                "; name the file that worker ids are leased from, or make the table (`uidring worker \
+                 init --leases`)"
             }
             _ if error.to_string().contains("no such table") => match self.kind {
                 Kind::Workers => {
@@ -131,6 +143,38 @@ impl StoreFile {
         };
         Err(self.error("read", problem.into()))
     }
+
+    fn connect(&self, path: &Path) -> rusqlite::Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(self.patience)?;
+        // Write-ahead logging: starts that insert and people who list do not wait for each other.
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        // The row must be on the disk before its id is used: one that a power failure takes back
+        // would be handed out again.
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        Ok(connection)
+    }
+
+    /// Tries again while the file is busy. SQLite's own busy timeout does not cover the change of a new
+    /// file to write-ahead logging, where many processes that start at once meet.
+    fn patiently<T>(
+        &self,
+        mut attempt: impl FnMut() -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        let deadline = Deadline::after(Some(self.patience));
+        loop {
+            match attempt() {
+                Err(error)
+                    if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                        && deadline.remaining() > Some(Duration::ZERO) =>
+                {
+                    thread::sleep(Duration::from_millis(fastrand::u64(1..=10)));
+                }
+                done => return done,
+            }
+        }
+    }
 }
 
 /// Makes the file, with its folder, for its owner only, if there is none.
@@ -143,35 +187,6 @@ fn create(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path).map(drop)
-}
-
-fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(PATIENCE)?;
-    // Write-ahead logging: starts that insert and people who list do not wait for each other.
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    // The row must be on the disk before its id is used: one that a power failure takes back
-    // would be handed out again.
-    connection.pragma_update(None, "synchronous", "FULL")?;
-    Ok(connection)
-}
-
-/// Tries again while the file is busy. SQLite's own busy timeout does not cover the change of a new
-/// file to write-ahead logging, where many processes that start at once meet.
-fn patiently<T>(mut attempt: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
-    let deadline = Deadline::after(Some(PATIENCE));
-    loop {
-        match attempt() {
-            Err(error)
-                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
-                    && deadline.remaining() > Some(Duration::ZERO) =>
-            {
-                thread::sleep(Duration::from_millis(fastrand::u64(1..=10)));
-            }
-            done => return done,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,140 @@
+//! Keeping a row that is held, whatever the store.
+
+use std::process;
+
+use crate::error::Error;
+use crate::layout::Layout;
+use crate::uid::Uid;
+use crate::worker::{LeaseKeeper, RenewError};
+
+/// A tick and a sequence number: the greatest that may have been issued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    pub tick: u64,
+    pub sequence: u64,
+}
+
+/// A row that is held.
+#[derive(Clone, Debug)]
+pub struct Held {
+    pub worker_id: u64,
+    pub layout: Layout,
+    pub owner: String,
+    pub token: i64,
+    /// What earlier holders may have issued.
+    pub before: Option<Place>,
+}
+
+/// The row as it is when it is not ours any more; `None` if it is gone.
+pub type Present = Option<(String, i64)>;
+
+/// The store's side of a row. It acts only as long as owner and token are those of `held`, and says
+/// otherwise what they are.
+pub trait HeldRow: Send + 'static {
+    /// The lease ends as long from now as it lasts, and the horizon is not below this any more.
+    fn renew(&mut self, held: &Held, horizon: Place) -> Result<Result<(), Present>, Error>;
+
+    /// The row is free, with this for its horizon.
+    fn release(&mut self, held: &Held, last: Option<Place>) -> Result<Result<(), Present>, Error>;
+}
+
+impl Held {
+    /// Reads the columns of a horizon.
+    pub fn place(tick: Option<i64>, sequence: Option<i64>) -> Option<Place> {
+        let [tick, sequence] = [tick?, sequence.unwrap_or(i64::MAX)].map(i64::cast_unsigned);
+        Some(Place { tick, sequence })
+    }
+
+    /// The greatest uid that earlier holders may have issued.
+    pub fn after(&self) -> Result<Option<Uid>, Error> {
+        let compose =
+            |place: Place| self.layout.compose(place.tick, self.worker_id, place.sequence);
+        self.before.map(compose).transpose()
+    }
+}
+
+/// Keeps a row for a generator.
+pub struct Keeper<R: HeldRow> {
+    row: R,
+    held: Held,
+    /// What errors call the store.
+    place: String,
+    /// In another process than this, a forked child, nothing of it may be touched.
+    process: u32,
+    /// A renewal has succeeded: from then on uids may be issued.
+    in_use: bool,
+    is_over: bool,
+}
+
+impl<R: HeldRow> Keeper<R> {
+    pub fn new(row: R, held: Held, place: String) -> Self {
+        Self { row, held, place, process: process::id(), in_use: false, is_over: false }
+    }
+
+    fn lost(&self, why: String) -> Error {
+        Error::LeaseLost { worker_id: self.held.worker_id, place: self.place.clone(), why }
+    }
+
+    fn check_process(&self) -> Result<(), Error> {
+        if process::id() == self.process {
+            return Ok(());
+        }
+        Err(self.lost("this process was forked from the one that holds it".into()))
+    }
+
+    fn taken(&self, present: Present) -> Error {
+        let Held { owner, token, .. } = &self.held;
+        self.lost(match present {
+            None => "its row is gone".into(),
+            Some((present, now)) if present == *owner => {
+                format!("it was fenced or released (token {now}, and not {token} any more)")
+            }
+            Some((present, now)) => {
+                format!("{present} has it (token {now}, and not {token} any more)")
+            }
+        })
+    }
+}
+
+impl<R: HeldRow> LeaseKeeper for Keeper<R> {
+    fn renew(&mut self, horizon: u64) -> Result<(), RenewError> {
+        self.check_process().map_err(RenewError::Lost)?;
+        let layout = &self.held.layout;
+        // Above the last tick there is nothing to be issued.
+        let (tick, sequence) = (horizon.min(layout.max_tick()), layout.max_sequence());
+        match self.row.renew(&self.held, Place { tick, sequence }) {
+            Ok(Ok(())) => {
+                self.in_use = true;
+                Ok(())
+            }
+            Ok(Err(present)) => Err(RenewError::Lost(self.taken(present))),
+            Err(error) => Err(RenewError::Failed(error)),
+        }
+    }
+
+    fn release(&mut self, last: Option<Uid>) -> Result<(), Error> {
+        self.check_process()?;
+        self.is_over = true;
+        let last = match last {
+            Some(uid) => {
+                let uid = self.held.layout.decode(uid)?;
+                Some(Place { tick: uid.tick, sequence: uid.sequence })
+            }
+            None => None,
+        };
+        // Not below what earlier holders may have issued.
+        let last = last.max(self.held.before);
+        self.row.release(&self.held, last)?.map_err(|present| self.taken(present))
+    }
+}
+
+/// A row that no generator came to use is given back: a start that fails again and again would hold
+/// one row after another.
+impl<R: HeldRow> Drop for Keeper<R> {
+    fn drop(&mut self) {
+        if !self.in_use && !self.is_over && process::id() == self.process {
+            // If that fails it runs out by itself.
+            let _ = self.release(None);
+        }
+    }
+}

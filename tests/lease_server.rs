@@ -1,0 +1,336 @@
+//! Leases of worker ids on a real MySQL-compatible server: what a start locks, and what becomes of a
+//! lease when the server fails.
+#![cfg(all(feature = "mysql", unix))]
+
+#[path = "support/mariadb.rs"]
+mod mariadb;
+#[path = "support/proxy.rs"]
+mod proxy;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mariadb::{Database, MariaDb};
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, OptsBuilder};
+use proxy::{Chunk, Proxy, Verdict};
+use uidring::store::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
+use uidring::{
+    Bits, CachedUidGenerator, Error, Layout, Lease, MySqlLeases, MySqlServer, MySqlWorkerNodes,
+    TakeError, Tick, Uid, UidGenerator,
+};
+
+fn layout() -> Layout {
+    let bits = Bits { time: 41, worker: 4, sequence: 10 };
+    Layout::new(bits, Tick::Millisecond, "2026-01-01".parse().expect("a time")).expect("possible")
+}
+
+fn options(millis: u64) -> LeaseOptions {
+    LeaseOptions::default().lasts(Duration::from_millis(millis)).owner("tests")
+}
+
+fn at(url: &str) -> MySqlLeases {
+    let server = MySqlServer::from_url(url).expect("a URL");
+    MySqlLeases::new(server.deadline(Duration::from_secs(20)))
+}
+
+fn database(server: &Arc<MariaDb>) -> Database {
+    let database = server.database();
+    at(&database.url()).create().expect("made");
+    database
+}
+
+fn through(database: &Database, proxy: &Proxy) -> MySqlLeases {
+    at(&database.url_at(&format!("127.0.0.1:{}", proxy.port())))
+}
+
+fn acquire(database: &Database) -> Lease {
+    at(&database.url()).acquire(&layout(), &options(5_000)).expect("free")
+}
+
+fn cached(lease: Lease) -> CachedUidGenerator {
+    CachedUidGenerator::builder().layout(layout()).worker(lease).build().expect("possible")
+}
+
+fn rows(database: &Database) -> Vec<LeaseRow> {
+    at(&database.url()).list().expect("listed")
+}
+
+/// So many rows, which are free, and a session that has locked the first of them.
+async fn locked_row(database: &Database, count: usize) -> Conn {
+    drop((0..count).map(|_| acquire(database)).collect::<Vec<_>>());
+    let opts = mysql_async::Opts::from_url(&database.url()).expect("a URL");
+    let opts = OptsBuilder::from_opts(opts).prefer_socket(false);
+    let mut conn = Conn::new(opts).await.expect("connects");
+    conn.query_drop("START TRANSACTION").await.expect("begins");
+    let lock = "SELECT * FROM UIDRING_LEASE WHERE WORKER_ID = 1 FOR UPDATE";
+    conn.query_drop(lock).await.expect("locks");
+    conn
+}
+
+fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(work)
+}
+
+/// It works within a runtime, too.
+#[test]
+fn a_start_passes_over_what_another_has_locked() {
+    let database = database(&MariaDb::shared());
+    on_a_runtime(async {
+        let conn = locked_row(&database, 2).await;
+        let begin = Instant::now();
+        assert_eq!(acquire(&database).worker_id(), 2);
+        assert!(begin.elapsed() < Duration::from_secs(2), "it did not wait");
+        drop(conn);
+    });
+}
+
+/// What a server says that is older than the words `SKIP LOCKED`: error 1064.
+const UNKNOWN_WORDS: &[u8] =
+    b"\x2d\x00\x00\x01\xff\x28\x04#42000You have an error in your SQL syntax";
+
+#[test]
+fn a_start_waits_for_the_lock_where_the_server_cannot_skip() {
+    assert_eq!(usize::from(UNKNOWN_WORDS[0]), UNKNOWN_WORDS.len() - 4);
+    let database = database(&MariaDb::shared());
+    on_a_runtime(async {
+        let mut conn = locked_row(&database, 2).await;
+        let refused = Arc::new(AtomicUsize::new(0));
+        let proxy = Proxy::with(database.server().port(), {
+            let refused = Arc::clone(&refused);
+            move |chunk: Chunk<'_>| {
+                if !chunk.asks("SKIP LOCKED") {
+                    return Verdict::Forward;
+                }
+                refused.fetch_add(1, Ordering::SeqCst);
+                Verdict::Answer(UNKNOWN_WORDS)
+            }
+        });
+        let old = through(&database, &proxy);
+        let waiter = thread::spawn(move || old.acquire(&layout(), &options(5_000)));
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        assert!(!waiter.is_finished(), "it waits for the row");
+        // Whoever had it locked takes it.
+        let take = "UPDATE UIDRING_LEASE SET OWNER = 'other', TOKEN = TOKEN + 1,
+                    LEASE_END = UTC_TIMESTAMP(3) + INTERVAL 1 HOUR WHERE WORKER_ID = 1";
+        conn.query_drop(take).await.expect("takes");
+        conn.query_drop("COMMIT").await.expect("commits");
+        let lease = waiter.join().expect("no panic").expect("free");
+        assert_eq!(lease.worker_id(), 2, "the other has the first");
+        assert_eq!(refused.load(Ordering::SeqCst), 1, "asked once");
+        lease.release().expect("given back");
+    });
+}
+
+/// The answer to the COMMIT is lost, and with it the lease: it is found again.
+#[test]
+fn an_acquire_whose_commit_was_not_confirmed_has_its_row() {
+    let database = database(&MariaDb::shared());
+    for round in 0..2 {
+        let proxy = Proxy::after(database.server().port(), "COMMIT", || Verdict::Cut);
+        let lease = through(&database, &proxy).acquire(&layout(), &options(5_000));
+        let lease = lease.expect("at the second attempt");
+        assert_eq!(lease.worker_id(), 1, "round {round}");
+        assert_eq!(rows(&database).len(), 1);
+        let generator = cached(lease);
+        generator.next_uid().expect("ready");
+        drop(generator);
+        drop(proxy);
+    }
+}
+
+#[test]
+fn a_release_whose_answer_was_lost_is_done() {
+    let database = database(&MariaDb::shared());
+    let proxy = Proxy::after(database.server().port(), "SET LEASE_END = NULL", || Verdict::Cut);
+    let lease = through(&database, &proxy).acquire(&layout(), &options(5_000)).expect("free");
+    lease.release().expect("at the second attempt");
+    let row = &rows(&database)[0];
+    assert_eq!((row.state, row.token), (LeaseState::Free, 2));
+}
+
+/// Uids flow on, within the stored horizon, and the lease is kept.
+#[test]
+fn a_renewal_whose_answer_was_lost_is_done_again() {
+    let database = database(&MariaDb::shared());
+    // The first is that of the start.
+    let seen = AtomicUsize::new(0);
+    let proxy = Proxy::with(database.server().port(), move |chunk: Chunk<'_>| {
+        let is_renewal = chunk.asks("HORIZON_SEQUENCE = IF");
+        match is_renewal.then(|| seen.fetch_add(1, Ordering::SeqCst)) {
+            Some(1 | 2) => Verdict::Cut,
+            _ => Verdict::Forward,
+        }
+    });
+    let lease = through(&database, &proxy).acquire(&layout(), &options(1_500)).expect("free");
+    let generator = cached(lease);
+    let end = Instant::now() + Duration::from_secs(4);
+    while Instant::now() < end {
+        generator.next_uid().expect("kept");
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(rows(&database)[0].token, 1);
+}
+
+#[test]
+fn a_server_that_restarts_within_the_lease_is_not_noticed() {
+    let server = MariaDb::start();
+    let database = database(&server);
+    let lease = at(&database.url()).acquire(&layout(), &options(12_000)).expect("free");
+    let generator = cached(lease);
+    generator.next_uid().expect("ready");
+    let renewed = rows(&database)[0].renewed;
+    server.kill();
+    generator.next_uid().expect("the server is not needed");
+    server.start_again();
+    let begin = Instant::now();
+    while rows(&database)[0].renewed == renewed {
+        generator.next_uid().expect("kept");
+        assert!(begin.elapsed() < Duration::from_secs(15), "it renews");
+        thread::sleep(Duration::from_millis(50));
+    }
+    let last = generator.next_uid().expect("kept");
+    drop(generator);
+    let row = &rows(&database)[0];
+    assert_eq!((row.state, row.token), (LeaseState::Free, 2));
+    let last = layout().decode(last).expect("of the layout");
+    assert_eq!(row.horizon, Some((last.tick as i64, last.sequence as i64)));
+}
+
+/// No attempt may take so long that the end of the lease is missed: neither that of the holder, nor
+/// that of a close.
+#[test]
+fn a_frozen_server_ends_the_lease_in_time() {
+    let server = MariaDb::start();
+    let database = database(&server);
+    let lease = at(&database.url()).acquire(&layout(), &options(2_000)).expect("free");
+    let generator = cached(lease);
+    generator.next_uid().expect("ready");
+    let horizon = rows(&database)[0].horizon.expect("stored");
+    let begin = Instant::now();
+    server.freeze();
+    let (error, last) = {
+        let mut last = Uid::default();
+        loop {
+            match generator.next_uid() {
+                Ok(uid) => last = uid,
+                Err(error) => break (error, last),
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let after = begin.elapsed();
+    assert_eq!(error, TakeError::LeaseLost);
+    // At the least what is left after a third of the lease and the margin; a refresh more at the most.
+    assert!(
+        after > Duration::from_millis(900) && after < Duration::from_millis(2_100),
+        "{after:?}"
+    );
+    let last = layout().decode(last).expect("of the layout");
+    assert!(last.tick as i64 <= horizon.0 + 4_000, "{last:?} beyond {horizon:?}");
+    let begin = Instant::now();
+    generator.close();
+    assert!(begin.elapsed() < Duration::from_millis(2_500), "{:?}", begin.elapsed());
+    server.thaw();
+    // Whatever became of the release: the next start is above.
+    let begin = Instant::now();
+    while matches!(rows(&database)[0].state, LeaseState::Held(_)) {
+        assert!(begin.elapsed() < Duration::from_secs(10), "it runs out");
+        thread::sleep(Duration::from_millis(50));
+    }
+    let lease = acquire(&database);
+    assert_eq!(lease.worker_id(), 1);
+    let after = lease.after().expect("used before");
+    let after = layout().decode(after).expect("of the layout");
+    assert!((after.tick, after.sequence) >= (last.tick, last.sequence));
+}
+
+/// A client that is paused amid a transaction keeps its row locked only until the server loses patience.
+#[test]
+fn the_server_ends_the_transaction_of_a_paused_start() {
+    let database = database(&MariaDb::shared());
+    drop(acquire(&database));
+    let begin = Instant::now();
+    let proxy = Proxy::with(database.server().port(), |chunk: Chunk<'_>| {
+        // The row is locked, and its new holder not yet written.
+        if chunk.asks("UPDATE UIDRING_LEASE SET OWNER") {
+            Verdict::Hold(Duration::from_secs(30))
+        } else {
+            Verdict::Forward
+        }
+    });
+    let paused = through(&database, &proxy);
+    thread::scope(|scope| {
+        let start = scope.spawn(move || paused.acquire(&layout(), &options(1_000)));
+        thread::sleep(Duration::from_millis(300));
+        // Another one is not kept waiting, but gets a new row.
+        assert_eq!(acquire(&database).worker_id(), 2);
+        let patient = options(5_000);
+        while at(&database.url()).acquire(&layout(), &patient).expect("free").worker_id() != 1 {
+            assert!(begin.elapsed() < Duration::from_secs(10), "the row stays locked");
+            thread::sleep(Duration::from_millis(50));
+        }
+        drop(proxy);
+        drop(start.join().expect("no panic"));
+    });
+}
+
+#[test]
+fn a_server_that_does_not_commit_by_itself_is_told_to() {
+    let server = MariaDb::start_with(&["--autocommit=0", "--transaction-isolation=SERIALIZABLE"]);
+    let database = database(&server);
+    let lease = acquire(&database);
+    let generator = cached(lease);
+    let last = generator.next_uid().expect("ready");
+    let leases = at(&database.url());
+    assert_eq!(leases.fence(1).expect("fenced").token, 2);
+    let next = acquire(&database);
+    assert_eq!((next.worker_id(), rows(&database)[0].token), (1, 3));
+    assert!(next.after() >= Some(last));
+    assert!(matches!(leases.release(1), Err(Error::LeaseHeld { .. })));
+    drop(next);
+    assert_eq!(rows(&database)[0].state, LeaseState::Free);
+}
+
+#[test]
+fn a_table_that_cannot_hold_the_horizon_is_refused() {
+    let database = database(&MariaDb::shared());
+    // Where the server is lenient it would cut the tick.
+    database.execute("ALTER TABLE UIDRING_LEASE MODIFY HORIZON_TICK INT NULL");
+    let lease = acquire(&database);
+    let trigger = "CREATE TRIGGER cut BEFORE UPDATE ON UIDRING_LEASE FOR EACH ROW
+                   SET NEW.HORIZON_TICK = 5";
+    database.execute("ALTER TABLE UIDRING_LEASE MODIFY HORIZON_TICK BIGINT NULL");
+    database.execute(trigger);
+    let error = CachedUidGenerator::builder().layout(layout()).worker(lease).build();
+    let text = error.expect_err("not stored").to_string();
+    assert!(text.contains("reads Some(5)") && text.contains("without triggers"), "{text}");
+}
+
+#[test]
+fn the_lack_of_the_tables_names_the_command_or_is_made_good() {
+    let database = MariaDb::shared().database();
+    let leases = at(&database.url());
+    let text = leases.acquire(&layout(), &options(5_000)).expect_err("no table").to_string();
+    assert!(text.contains("1146") && text.contains("uidring worker init --leases"), "{text}");
+    assert!(!text.contains("p@ss"), "{text}");
+    let leases = leases.create_tables_if_missing(true);
+    assert_eq!(leases.acquire(&layout(), &options(5_000)).expect("made").worker_id(), 1);
+    let server = MySqlServer::from_url(&database.url()).expect("a URL");
+    let nodes = MySqlWorkerNodes::new(server);
+    assert_eq!(nodes.assign_blocking(&layout()).expect("assigned"), 2, "the counter is shared");
+}
+
+#[test]
+fn a_counter_that_went_backwards_is_refused() {
+    let database = database(&MariaDb::shared());
+    std::mem::forget(acquire(&database));
+    database.execute("DELETE FROM WORKER_NODE");
+    database.execute("ALTER TABLE WORKER_NODE AUTO_INCREMENT = 1");
+    database.execute("UPDATE UIDRING_LEASE SET WORKER_ID = 2");
+    let error = at(&database.url()).acquire(&layout(), &options(5_000)).expect_err("backwards");
+    assert!(error.to_string().contains("went backwards"), "{error}");
+}
