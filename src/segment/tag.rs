@@ -417,6 +417,9 @@ impl Tag {
     }
 }
 
+#[cfg(all(test, uidring_loom))]
+mod models;
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
@@ -432,99 +435,5 @@ pub(super) mod tests {
     #[test]
     fn ten_thousand_tags_are_small() {
         assert!(size_of::<Tag>() <= 1_024, "{} bytes", size_of::<Tag>());
-    }
-}
-
-/// The way between takers and the loader, every interleaving of which a model checker tries: run
-/// them with `scripts/loom`.
-#[cfg(all(test, uidring_loom))]
-mod models {
-    use super::*;
-    use crate::segment::shared::tests::shared;
-    use loom::thread;
-
-    fn check(model: impl Fn() + Send + Sync + 'static) {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = builder.preemption_bound.or(Some(2));
-        builder.check(model);
-    }
-
-    fn tag_of(shared: &Shared) -> Arc<Tag> {
-        shared.take_in(&[SegmentTag::new("orders", 1, 1)]);
-        Arc::clone(shared.tag("orders").expect("there"))
-    }
-
-    /// A take that waits without end.
-    fn take(shared: &Shared, tag: &Arc<Tag>) -> Result<u64, SegmentError> {
-        loop {
-            match tag.try_next_id(shared) {
-                Err(SegmentError::Empty) => {
-                    tag.chain.wait_or(None, || tag.health() >= Health::Invalid);
-                }
-                done => return done,
-            }
-        }
-    }
-
-    /// Does what the loader does, with segments of one id, until it is told to end; once the table
-    /// has given so many, the tag is gone. It polls: sleeping, which is the event's matter, is in the
-    /// ring's models; and more than one sleep at an event is too much for loom, which does not know
-    /// that an exchange comes right behind what it has read.
-    fn load(shared: &Shared, segments: u64) {
-        let (mut queue, mut start) = (Vec::new(), 1);
-        while !shared.is_closed() {
-            shared.take_wishes(&mut queue);
-            let Some(tag) = queue.pop() else {
-                thread::yield_now();
-                continue;
-            };
-            if tag.request().is_none() {
-                continue;
-            }
-            let result = if start > segments {
-                Err(LoadError::NoSuchTag { tag: tag.name.clone() })
-            } else {
-                Ok(LoadedSegment { start, end: start + 1, table_step: 1 })
-            };
-            start += 1;
-            if tag.loaded(shared, result) == Next::Again {
-                queue.push(tag);
-            }
-        }
-    }
-
-    /// What so many takes of one taker get from a loader.
-    fn run(segments: u64, takes: usize) -> Vec<Result<u64, SegmentError>> {
-        let mut shared = shared();
-        (shared.settings.depth, shared.settings.max_depth) = (1, 1);
-        let shared = Arc::new(shared);
-        let tag = tag_of(&shared);
-        let loader = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || load(&shared, segments))
-        };
-        let done = (0..takes).map(|_| take(&shared, &tag)).collect();
-        shared.close();
-        loader.join().expect("no panic");
-        done
-    }
-
-    /// Each wish is heard, whatever the loader is just doing: nobody waits for ever.
-    #[test]
-    fn models_every_wish_is_heard() {
-        check(|| {
-            let ids = run(9, 3).into_iter().map(|id| id.expect("the table has more"));
-            assert_eq!(ids.collect::<Vec<_>>(), [1, 2, 3]);
-        });
-    }
-
-    /// Nobody is told that the tag is gone while there is an id that it gave before; and nobody
-    /// waits for it.
-    #[test]
-    fn models_an_end_is_told() {
-        check(|| {
-            let done = run(1, 2);
-            assert!(matches!(done[..], [Ok(1), Err(SegmentError::RemovedTag(_))]), "{done:?}");
-        });
     }
 }
