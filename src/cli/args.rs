@@ -244,8 +244,8 @@ pub struct LeaseArgs {
 /// --worker-id, --sqlite, --mysql (--mysql-url-file) or --zookeeper; else from the environment variable
 /// UIDRING_WORKER_ID; else from the MySQL database in UIDRING_MYSQL_URL; else from the file
 /// uidring/workers.db in your data directory. From a table every start gets a worker id of its own,
-/// for good, or with --worker lease until it ends. A file is unique to one host and must be kept: do not copy it to another host, and do not put
-/// back an older state of it.
+/// for good, or with --worker lease until it ends. A file is unique to one host and must be kept: do
+/// not copy it to another host, and do not put back an older state of it.
 ///
 /// With --generator segment there is no worker id: the ids of --tag count on where its row in the
 /// table leaf_alloc stands. The table is the one of --sqlite or --mysql (--mysql-url-file), else of

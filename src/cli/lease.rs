@@ -37,6 +37,9 @@ pub fn check_usage(args: &GenerateArgs) -> Result<(), Failure> {
         () if EnvWorkerId::is_set() && args.table.place.is_unnamed() => {
             wrong(EnvWorkerId::VARIABLE, own)
         }
+        () if args.registry.zookeeper.is_some() => {
+            wrong("--worker lease", "is of a table; --zookeeper holds worker ids by itself")
+        }
         () if args.start_after.is_some() => {
             wrong("--start-after", "is not for --worker lease, which knows what was issued")
         }
@@ -51,7 +54,7 @@ pub fn check_usage(args: &GenerateArgs) -> Result<(), Failure> {
 pub fn acquire(args: &GenerateArgs, layout: &Layout) -> Result<Lease, Failure> {
     let max_ahead = match args.generator {
         Generator::Cached => args.max_borrow.unwrap_or(BORROW),
-        Generator::Default | Generator::Snowflake | Generator::LeafSnowflake => START_WAIT,
+        _ => START_WAIT,
     };
     let mut options = LeaseOptions::default()
         .max_ahead(max_ahead)

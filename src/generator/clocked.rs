@@ -262,8 +262,8 @@ impl<R, C> ClockedUidGenerator<R, C> {
         let next = self.pages.word().swap(CLOSED, Ordering::Relaxed);
         self.closing.notify();
         if let Some(tenure) = self.tenure.as_ref().filter(|_| next != CLOSED) {
-            // Of a tick that is used up, the place after the last one.
-            let tick = next.saturating_sub(1) >> self.tick_shift;
+            // Of a tick that is used up, the sequence is the one after the last.
+            let tick = next >> self.tick_shift;
             let sequence = next - (tick << self.tick_shift);
             tenure.end(Position { tick, sequence }.before(&self.layout, self.worker_id));
         }

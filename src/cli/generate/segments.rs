@@ -6,7 +6,7 @@ use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, S
 use uidring::{Error, SegmentError, SegmentGenerator, TakePolicy, Uid};
 
 use crate::cli::Failure;
-use crate::cli::args::GenerateArgs;
+use crate::cli::args::{GenerateArgs, WorkerKind};
 use crate::cli::lines::Lines;
 use crate::cli::output;
 
@@ -47,6 +47,9 @@ fn check_usage(args: &GenerateArgs) -> Result<(&str, Lines<'static>), Failure> {
         () if args.start_after.is_some() => Some("--start-after"),
         () if args.registry.zookeeper.is_some() => Some("--zookeeper"),
         () if args.table.max_clock_difference.is_some() => Some("--max-clock-difference"),
+        () if args.lease.worker == WorkerKind::Lease => Some("--worker lease"),
+        () if args.lease.lease.is_some() => Some("--lease"),
+        () if args.lease.lease_wait.is_some() => Some("--lease-wait"),
         () => args.layout.given().or(args.given_for_rings()),
     };
     if let Some(flag) = flag {
