@@ -1,0 +1,98 @@
+//! What a leased worker id costs a take. The store is one that always agrees, at once: its answers
+//! are not in the takes.
+
+use std::hint::black_box;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use uidring::{
+    Bits, CachedBuilder, CachedUidGenerator, Error, Layout, Lease, LeaseKeeper, LeaseTerms,
+    RenewError, SnowflakeGenerator, Tick, Timestamp, Uid, UidGenerator, Worker,
+};
+
+use super::Comparison;
+use super::timing::by_threads;
+
+pub fn comparisons() -> impl Iterator<Item = Comparison> {
+    let cached = [1, 2].map(|threads| {
+        Comparison::new(
+            format!("next_uid of a leased worker / of a plain one, threads: {threads}"),
+            move |ids| takes(leased(), threads, ids),
+            move |ids| takes(plain(), threads, ids),
+        )
+    });
+    let clocked = Comparison::new(
+        "next_uid by the clock, of a leased worker / of a plain one",
+        |ids| takes(leased_by_the_clock(), 1, ids),
+        |ids| takes(plain_by_the_clock(), 1, ids),
+    );
+    cached.into_iter().chain([clocked])
+}
+
+struct Agreeing;
+
+impl LeaseKeeper for Agreeing {
+    fn renew(&mut self, _: u64) -> Result<(), RenewError> {
+        Ok(())
+    }
+
+    fn release(&mut self, _: Option<Uid>) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+fn layout(bits: Bits, tick: Tick) -> Layout {
+    Layout::new(bits, tick, Timestamp::default()).expect("possible")
+}
+
+fn lease(layout: Layout) -> Worker {
+    let mut terms = LeaseTerms::default();
+    terms.lasts = Some(Duration::from_secs(30));
+    Lease::new(layout, 1, None, terms, Agreeing).expect("in range").into()
+}
+
+/// A layout that no number of rounds brings to its end, and borrowing that they do not either.
+fn builder() -> (Layout, CachedBuilder) {
+    let layout = layout(Bits { time: 45, worker: 5, sequence: 13 }, Tick::Second);
+    let decades = Duration::from_hours(24 * 365 * 100);
+    (layout, CachedUidGenerator::builder().layout(layout).max_borrow(decades))
+}
+
+fn plain() -> &'static CachedUidGenerator {
+    static GENERATOR: OnceLock<CachedUidGenerator> = OnceLock::new();
+    GENERATOR.get_or_init(|| builder().1.worker_id(1).build().expect("builds"))
+}
+
+fn leased() -> &'static CachedUidGenerator {
+    static GENERATOR: OnceLock<CachedUidGenerator> = OnceLock::new();
+    GENERATOR.get_or_init(|| {
+        let (layout, builder) = builder();
+        builder.worker(lease(layout)).build().expect("builds")
+    })
+}
+
+/// So many uids a millisecond that nobody waits for the next one.
+const WIDE: Bits = Bits { time: 42, worker: 1, sequence: 20 };
+
+fn plain_by_the_clock() -> &'static SnowflakeGenerator {
+    static GENERATOR: OnceLock<SnowflakeGenerator> = OnceLock::new();
+    GENERATOR.get_or_init(|| by_the_clock(1.into()))
+}
+
+fn leased_by_the_clock() -> &'static SnowflakeGenerator {
+    static GENERATOR: OnceLock<SnowflakeGenerator> = OnceLock::new();
+    GENERATOR.get_or_init(|| by_the_clock(lease(layout(WIDE, Tick::Millisecond))))
+}
+
+fn by_the_clock(worker: Worker) -> SnowflakeGenerator {
+    let builder = SnowflakeGenerator::builder().layout(layout(WIDE, Tick::Millisecond));
+    builder.worker(worker).build().expect("builds")
+}
+
+fn takes(generator: &impl UidGenerator, threads: u64, ids: u64) -> f64 {
+    by_threads(threads, ids, |count| {
+        for _ in 0..count {
+            black_box(generator.next_uid().expect("waits"));
+        }
+    })
+}
