@@ -1,13 +1,17 @@
 //! Leases of worker ids from a SQLite file.
 
+use std::mem;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::process;
+use std::thread;
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, named_params};
 
 use super::file::{Kind, StoreFile};
 use super::{begin, insert_node};
+use crate::clock::Deadline;
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::store::leases::{
@@ -55,6 +59,9 @@ macro_rules! is_free {
 /// The file is that of [`SqliteWorkerNodes`](super::SqliteWorkerNodes), and what is said there of
 /// keeping it holds here. Leases end by this host's clock: where it is set, a lease may end early or
 /// late. Uids stay unique, since whoever comes next starts above the horizon.
+///
+/// SQLite does not like forks: a child of a process that has leases leaves the file alone, or it calls
+/// `exec` first.
 ///
 /// ```
 /// use uidring::store::{LeaseOptions, LeaseTable};
@@ -134,7 +141,7 @@ impl LeaseTable for SqliteLeases {
     }
 
     fn acquire(&self, layout: &Layout, options: &LeaseOptions) -> Result<Lease, Error> {
-        let asking = Asking { leases: self.clone(), lasts: options.lasts };
+        let asking = Asking { leases: self.clone(), lasts: options.lasts, opened: None };
         leases::acquire(asking, layout, options)
     }
 
@@ -244,6 +251,8 @@ fn add_used(
 struct Asking {
     leases: SqliteLeases,
     lasts: Duration,
+    /// The connection of the last attempt.
+    opened: Option<Connection>,
 }
 
 impl Asker for Asking {
@@ -256,7 +265,7 @@ impl Asker for Asking {
     fn ask(&mut self, ask: &Ask) -> Result<Answer, Error> {
         let mut connection = self.leases.file.open_or_create()?;
         let explain = |error: rusqlite::Error| self.leases.file.sqlite_error("written", &error);
-        self.leases.change(&mut connection, |transaction| {
+        let done = self.leases.change(&mut connection, |transaction| {
             if let Some(denial) = foreign(transaction, &ask.fingerprint).map_err(explain)? {
                 return Ok(Err(denial));
             }
@@ -267,13 +276,22 @@ impl Asker for Asking {
                 Some(held) => Ok(Ok(held)),
                 None => Ok(Err(Denial::Short(shortage(transaction, ask).map_err(explain)?))),
             }
-        })
+        })?;
+        self.opened = Some(connection);
+        Ok(done)
     }
 
     fn keep(self) -> Row {
-        let Self { leases, lasts } = self;
+        let Self { leases, lasts, opened } = self;
         let file = leases.file.with_patience(lasts / 3);
-        Row { leases: SqliteLeases { file }, seconds: seconds(lasts) }
+        let opened = opened.filter(|connection| connection.busy_timeout(lasts / 3).is_ok());
+        Row {
+            file,
+            seconds: seconds(lasts),
+            opened,
+            opened_until: Deadline::after(Some(STAYS_OPEN)),
+            process: process::id(),
+        }
     }
 }
 
@@ -390,25 +408,58 @@ fn seconds(lasts: Duration) -> String {
     format!("+{:.3}", lasts.as_secs_f64())
 }
 
-/// A row that is held. The file is opened each time: one that was removed is noticed.
+/// The first renewal comes right behind the acquire, and has the same connection: to close one, and to
+/// open another, takes longer than the rest.
+const STAYS_OPEN: Duration = Duration::from_secs(1);
+
+/// A row that is held. The file is opened each time after the first: one that was removed is noticed.
 struct Row {
-    leases: SqliteLeases,
+    file: StoreFile,
     seconds: String,
+    opened: Option<Connection>,
+    opened_until: Deadline,
+    /// In another process, a forked child, the connection is the parent's.
+    process: u32,
+}
+
+impl Drop for Row {
+    fn drop(&mut self) {
+        if process::id() != self.process {
+            mem::forget(self.opened.take());
+        }
+    }
 }
 
 impl Row {
     /// Executes a statement that changes the row as long as it is ours.
     fn change(
-        &self,
+        &mut self,
         held: &Held,
         statement: &str,
         values: &[(&str, &dyn rusqlite::ToSql)],
     ) -> Result<Result<(), Present>, Error> {
-        let file = &self.leases.file;
+        let is_open = self.opened_until.remaining() != Some(Duration::ZERO);
+        if let Some(mut connection) = self.opened.take().filter(|_| is_open) {
+            let done = self.change_in(&mut connection, held, statement, values);
+            // Closing writes the log back into the file. Nobody has to wait for that.
+            let close = move || drop(connection);
+            let _ = thread::Builder::new().name("uidring-sqlite".into()).spawn(close);
+            return done;
+        }
+        self.change_in(&mut self.file.open()?, held, statement, values)
+    }
+
+    fn change_in(
+        &self,
+        connection: &mut Connection,
+        held: &Held,
+        statement: &str,
+        values: &[(&str, &dyn rusqlite::ToSql)],
+    ) -> Result<Result<(), Present>, Error> {
+        let file = &self.file;
         let explain = |error: rusqlite::Error| file.sqlite_error("written", &error);
         let id = held.worker_id.cast_signed();
-        let mut connection = file.open()?;
-        let transaction = file.begin(&mut connection)?;
+        let transaction = file.begin(connection)?;
         let present: Present = transaction
             .query_row("SELECT OWNER, TOKEN FROM UIDRING_LEASE WHERE WORKER_ID = ?1", [id], |row| {
                 Ok((row.get(0)?, row.get(1)?))
@@ -429,6 +480,7 @@ impl Row {
 impl HeldRow for Row {
     fn renew(&mut self, held: &Held, horizon: Place) -> Result<Result<(), Present>, Error> {
         let [tick, sequence] = [horizon.tick, horizon.sequence].map(u64::cast_signed);
+        let seconds = self.seconds.clone();
         let renew = concat!(
             "UPDATE UIDRING_LEASE SET LEASE_END = ",
             end!(),
@@ -439,7 +491,7 @@ impl HeldRow for Row {
              WHERE WORKER_ID = :id"
         );
         let values: [(&str, &dyn rusqlite::ToSql); 3] =
-            [(":seconds", &self.seconds), (":tick", &tick), (":sequence", &sequence)];
+            [(":seconds", &seconds), (":tick", &tick), (":sequence", &sequence)];
         self.change(held, renew, &values)
     }
 
