@@ -2,17 +2,16 @@
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, Transaction, named_params};
+use rusqlite::{Connection, OptionalExtension, Transaction};
 
+use self::rows::Asking;
+use super::begin;
 use super::file::{Kind, StoreFile};
-use super::{begin, insert_node};
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::store::leases::{
-    self, Answer, Ask, Asker, Denial, Held, HeldRow, LeaseOptions, LeaseRow, LeaseTable, Place,
-    Present, RawRow, Shortage, Unusable,
+    self, Denial, LeaseOptions, LeaseRow, LeaseTable, Place, RawRow, Unusable,
 };
 use crate::timestamp::Timestamp;
 use crate::worker::Lease;
@@ -50,11 +49,17 @@ macro_rules! is_free {
     };
 }
 
+// Behind the words that it uses.
+mod rows;
+
 /// The table `UIDRING_LEASE` in a SQLite file, for processes of one host.
 ///
 /// The file is that of [`SqliteWorkerNodes`](super::SqliteWorkerNodes), and what is said there of
 /// keeping it holds here. Leases end by this host's clock: where it is set, a lease may end early or
 /// late. Uids stay unique, since whoever comes next starts above the horizon.
+///
+/// SQLite does not like forks: a child of a process that has leases leaves the file alone, or it calls
+/// `exec` first.
 ///
 /// ```
 /// use uidring::store::{LeaseOptions, LeaseTable};
@@ -134,7 +139,7 @@ impl LeaseTable for SqliteLeases {
     }
 
     fn acquire(&self, layout: &Layout, options: &LeaseOptions) -> Result<Lease, Error> {
-        let asking = Asking { leases: self.clone(), lasts: options.lasts };
+        let asking = Asking::new(self.clone(), options.lasts);
         leases::acquire(asking, layout, options)
     }
 
@@ -240,84 +245,6 @@ fn add_used(
     Ok(Ok(()))
 }
 
-/// The file, in which worker ids are asked for.
-struct Asking {
-    leases: SqliteLeases,
-    lasts: Duration,
-}
-
-impl Asker for Asking {
-    type Row = Row;
-
-    fn place(&self) -> String {
-        self.leases.place()
-    }
-
-    fn ask(&mut self, ask: &Ask) -> Result<Answer, Error> {
-        let mut connection = self.leases.file.open_or_create()?;
-        let explain = |error: rusqlite::Error| self.leases.file.sqlite_error("written", &error);
-        self.leases.change(&mut connection, |transaction| {
-            if let Some(denial) = foreign(transaction, &ask.fingerprint).map_err(explain)? {
-                return Ok(Err(denial));
-            }
-            if let Some(held) = take_row(transaction, ask).map_err(explain)? {
-                return Ok(Ok(held));
-            }
-            match self.add_row(transaction, ask)? {
-                Some(held) => Ok(Ok(held)),
-                None => Ok(Err(Denial::Short(shortage(transaction, ask).map_err(explain)?))),
-            }
-        })
-    }
-
-    fn keep(self) -> Row {
-        let Self { leases, lasts } = self;
-        let file = leases.file.with_patience(lasts / 3);
-        Row { leases: SqliteLeases { file }, seconds: seconds(lasts) }
-    }
-}
-
-impl Asking {
-    /// A worker id that nobody had before: the next key of `WORKER_NODE`. `None` if there are no more.
-    fn add_row(&self, transaction: &Transaction<'_>, ask: &Ask) -> Result<Option<Held>, Error> {
-        let Ask { layout, fingerprint, node, owner, .. } = ask;
-        let explain = |error: rusqlite::Error| self.leases.file.sqlite_error("written", &error);
-        let key = insert_node(&self.leases.file, transaction, node)?;
-        if layout.check_worker_id(key).is_err() {
-            // The whole transaction is rolled back.
-            return Ok(None);
-        }
-        let newest: Option<i64> = transaction
-            .query_row("SELECT MAX(WORKER_ID) FROM UIDRING_LEASE", [], |row| row.get(0))
-            .map_err(explain)?;
-        if newest >= Some(key.cast_signed()) {
-            let problem = format!(
-                "WORKER_NODE generated the key {key}, which is not above all in UIDRING_LEASE: its \
-                 counter went backwards, and a worker id might come twice; name another file"
-            );
-            return Err(self.leases.file.error("used", problem));
-        }
-        let insert = concat!(
-            "INSERT INTO UIDRING_LEASE (WORKER_ID, OWNER, TOKEN, LEASE_END, LAYOUT, CREATED, RENEWED)
-             VALUES (:id, :owner, 1, ",
-            end!(),
-            ", :layout, ",
-            now!(),
-            ", ",
-            now!(),
-            ")"
-        );
-        let values = named_params! {
-            ":id": key.cast_signed(),
-            ":owner": owner,
-            ":seconds": seconds(ask.lasts),
-            ":layout": fingerprint,
-        };
-        transaction.execute(insert, values).map_err(explain)?;
-        Ok(Some(held(ask, key, 1, None)))
-    }
-}
-
 fn foreign(transaction: &Transaction<'_>, fingerprint: &str) -> rusqlite::Result<Option<Denial>> {
     transaction
         .query_row(
@@ -326,132 +253,4 @@ fn foreign(transaction: &Transaction<'_>, fingerprint: &str) -> rusqlite::Result
             |row| Ok(Denial::Foreign { worker_id: row.get(0)?, layout: row.get(1)? }),
         )
         .optional()
-}
-
-/// The lowest row that nobody holds, and that was not used too far ahead.
-fn take_row(transaction: &Transaction<'_>, ask: &Ask) -> rusqlite::Result<Option<Held>> {
-    transaction
-        .query_row(
-            concat!(
-                "UPDATE UIDRING_LEASE SET OWNER = :owner, TOKEN = TOKEN + 1, LEASE_END = ",
-                end!(),
-                ", RENEWED = ",
-                now!(),
-                " WHERE WORKER_ID = (SELECT MIN(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID >= 0
-                 AND (HORIZON_TICK IS NULL OR HORIZON_TICK <= :last) AND ",
-                is_free!(),
-                ") RETURNING WORKER_ID, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE"
-            ),
-            named_params! {
-                ":owner": ask.owner,
-                ":seconds": seconds(ask.lasts),
-                ":last": ask.last_tick.cast_signed(),
-            },
-            |row| {
-                let worker_id: i64 = row.get(0)?;
-                let before = Held::place(row.get(2)?, row.get(3)?);
-                Ok(held(ask, worker_id.cast_unsigned(), row.get(1)?, before))
-            },
-        )
-        .optional()
-}
-
-fn held(ask: &Ask, worker_id: u64, token: i64, before: Option<Place>) -> Held {
-    Held { worker_id, layout: ask.layout, owner: ask.owner.clone(), token, before }
-}
-
-fn shortage(transaction: &Transaction<'_>, ask: &Ask) -> rusqlite::Result<Shortage> {
-    let (held, ends_in): (i64, Option<i64>) = transaction.query_row(
-        concat!(
-            "SELECT COUNT(*), CAST(ROUND((UNIXEPOCH(MIN(LEASE_END), 'subsec')
-             - UNIXEPOCH('subsec')) * 1000) AS INTEGER) FROM UIDRING_LEASE WHERE NOT ",
-            is_free!()
-        ),
-        [],
-        |row| Ok((row.get(0)?, row.get(1)?)),
-    )?;
-    let ahead = transaction
-        .query_row(
-            concat!(
-                "SELECT WORKER_ID, HORIZON_TICK FROM UIDRING_LEASE WHERE HORIZON_TICK > ?1 AND ",
-                is_free!(),
-                " ORDER BY HORIZON_TICK LIMIT 1"
-            ),
-            [ask.last_tick.cast_signed()],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )
-        .optional()?;
-    let ends_in = ends_in.map(|millis| u64::try_from(millis).unwrap_or_default());
-    Ok(Shortage { held: held.unsigned_abs(), ends_in, ahead })
-}
-
-/// As SQLite's functions of time want it.
-fn seconds(lasts: Duration) -> String {
-    format!("+{:.3}", lasts.as_secs_f64())
-}
-
-/// A row that is held. The file is opened each time: one that was removed is noticed.
-struct Row {
-    leases: SqliteLeases,
-    seconds: String,
-}
-
-impl Row {
-    /// Executes a statement that changes the row as long as it is ours.
-    fn change(
-        &self,
-        held: &Held,
-        statement: &str,
-        values: &[(&str, &dyn rusqlite::ToSql)],
-    ) -> Result<Result<(), Present>, Error> {
-        let file = &self.leases.file;
-        let explain = |error: rusqlite::Error| file.sqlite_error("written", &error);
-        let id = held.worker_id.cast_signed();
-        let mut connection = file.open()?;
-        let transaction = file.begin(&mut connection)?;
-        let present: Present = transaction
-            .query_row("SELECT OWNER, TOKEN FROM UIDRING_LEASE WHERE WORKER_ID = ?1", [id], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })
-            .optional()
-            .map_err(explain)?;
-        match present {
-            Some((owner, token)) if owner == held.owner && token == held.token => {}
-            other => return Ok(Err(other)),
-        }
-        let values: Vec<_> = values.iter().copied().chain([(":id", &id as _)]).collect();
-        transaction.execute(statement, &values[..]).map_err(explain)?;
-        transaction.commit().map_err(explain)?;
-        Ok(Ok(()))
-    }
-}
-
-impl HeldRow for Row {
-    fn renew(&mut self, held: &Held, horizon: Place) -> Result<Result<(), Present>, Error> {
-        let [tick, sequence] = [horizon.tick, horizon.sequence].map(u64::cast_signed);
-        let renew = concat!(
-            "UPDATE UIDRING_LEASE SET LEASE_END = ",
-            end!(),
-            ", RENEWED = ",
-            now!(),
-            ", HORIZON_TICK = MAX(COALESCE(HORIZON_TICK, 0), :tick),
-             HORIZON_SEQUENCE = IIF(HORIZON_TICK > :tick, HORIZON_SEQUENCE, :sequence)
-             WHERE WORKER_ID = :id"
-        );
-        let values: [(&str, &dyn rusqlite::ToSql); 3] =
-            [(":seconds", &self.seconds), (":tick", &tick), (":sequence", &sequence)];
-        self.change(held, renew, &values)
-    }
-
-    fn release(&mut self, held: &Held, last: Option<Place>) -> Result<Result<(), Present>, Error> {
-        let tick = last.map(|place| place.tick.cast_signed());
-        let sequence = last.map(|place| place.sequence.cast_signed());
-        let free = concat!(
-            "UPDATE UIDRING_LEASE SET LEASE_END = NULL, TOKEN = TOKEN + 1, HORIZON_TICK = :tick,
-             HORIZON_SEQUENCE = :sequence, RENEWED = ",
-            now!(),
-            " WHERE WORKER_ID = :id"
-        );
-        self.change(held, free, &[(":tick", &tick), (":sequence", &sequence)])
-    }
 }
