@@ -38,6 +38,19 @@ fn check_path(what: &'static str, path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// Reads a file of secrets, of which no error repeats anything.
+#[cfg(any(feature = "mysql", feature = "zookeeper"))]
+fn read_text(what: &'static str, path: &Path) -> Result<String, Error> {
+    check_path(what, path)?;
+    let text = std::fs::read_to_string(path).map_err(|error| Error::DatabaseFile {
+        what,
+        path: path.to_owned(),
+        problem: error.to_string(),
+    })?;
+    // Some editors begin a text with a byte order mark.
+    Ok(text.trim_start_matches('\u{feff}').to_owned())
+}
+
 /// Makes the folder, with those that it is in, for its owner only, unless it is there.
 #[cfg(any(feature = "sqlite", feature = "zookeeper"))]
 fn create_folder(folder: &Path) -> std::io::Result<()> {

@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::generator::SegmentGenerator;
 use super::loader;
 use super::shared::{Retry, Settings, Shared};
-use super::step::StepRule;
 use super::store::SegmentStore;
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
@@ -29,15 +28,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 impl SegmentBuilder {
     pub(super) fn new(store: Box<dyn SegmentStore>) -> Self {
-        let settings = Settings {
-            take_policy: TakePolicy::default(),
-            prefetch: 10,
-            depth: 2,
-            max_depth: 4,
-            step_rule: StepRule::default(),
-            refresh: Duration::from_secs(60),
-            retry: Retry { first: Duration::from_millis(10), longest: Duration::from_secs(1) },
-        };
+        let settings = Settings::default();
         Self { store, settings, clock: Arc::new(SystemClock) }
     }
 

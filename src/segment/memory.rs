@@ -102,13 +102,10 @@ fn reserve(
     rows: &mut BTreeMap<String, SegmentTag>,
     request: &SegmentRequest,
 ) -> Result<LoadedSegment, LoadError> {
-    let tag = || request.tag.clone();
-    let row = rows.get_mut(&request.tag).ok_or_else(|| LoadError::NoSuchTag { tag: tag() })?;
-    let (start, table_step) = (row.max_id.unsigned_abs(), row.step.unsigned_abs());
-    let step = request.step.max(table_step);
-    let end = start.checked_add(step).and_then(|end| i64::try_from(end).ok());
-    let max_id = row.max_id;
-    let end = end.ok_or_else(|| LoadError::UsedUp { tag: tag(), max_id, step })?;
-    (row.max_id, row.update_time) = (end, now());
-    Ok(LoadedSegment { start, end: end.unsigned_abs(), table_step })
+    let row = rows
+        .get_mut(&request.tag)
+        .ok_or_else(|| LoadError::NoSuchTag { tag: request.tag.clone() })?;
+    let range = request.range(row.max_id, row.step)?;
+    (row.max_id, row.update_time) = (range.end.cast_signed(), now());
+    Ok(range)
 }

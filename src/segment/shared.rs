@@ -45,6 +45,20 @@ pub(super) struct Settings {
     pub(super) retry: Retry,
 }
 
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            take_policy: TakePolicy::default(),
+            prefetch: 10,
+            depth: 2,
+            max_depth: 4,
+            step_rule: StepRule::default(),
+            refresh: Duration::from_secs(60),
+            retry: Retry { first: Duration::from_millis(10), longest: Duration::from_secs(1) },
+        }
+    }
+}
+
 /// How long to wait after loads that failed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Retry {
@@ -249,16 +263,7 @@ pub(super) mod tests {
     use crate::clock::SystemClock;
 
     pub(in crate::segment) fn shared() -> Shared {
-        let settings = Settings {
-            take_policy: TakePolicy::default(),
-            prefetch: 10,
-            depth: 2,
-            max_depth: 4,
-            step_rule: StepRule::default(),
-            refresh: Duration::from_secs(60),
-            retry: Retry { first: Duration::from_millis(10), longest: Duration::from_secs(1) },
-        };
-        Shared::new(settings, Arc::new(SystemClock), Pages::new(0).expect("memory"))
+        Shared::new(Settings::default(), Arc::new(SystemClock), Pages::new(0).expect("memory"))
     }
 
     #[test]

@@ -72,6 +72,30 @@ pub struct SegmentRequest {
     pub step: u64,
 }
 
+impl SegmentRequest {
+    /// The range that a load takes from a row with these columns, of which the row's new `max_id` is
+    /// the end; or why the row has to stay as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError::InvalidRow`] and [`LoadError::UsedUp`].
+    pub fn range(&self, max_id: i64, step: i64) -> Result<LoadedSegment, LoadError> {
+        let tag = || self.tag.clone();
+        let invalid = |column: &str, value: i64| LoadError::InvalidRow {
+            tag: tag(),
+            problem: format!("its {column} is {value}, and has to be 1 or more"),
+        };
+        let table_step = u64::try_from(step).ok().filter(|&step| step > 0);
+        let table_step = table_step.ok_or_else(|| invalid("step", step))?;
+        let start = u64::try_from(max_id).ok().filter(|&start| start > 0);
+        let start = start.ok_or_else(|| invalid("max_id", max_id))?;
+        let length = table_step.max(self.step);
+        let end = start.checked_add(length).filter(|&end| i64::try_from(end).is_ok());
+        let end = end.ok_or_else(|| LoadError::UsedUp { tag: tag(), max_id, step: length })?;
+        Ok(LoadedSegment { start, end, table_step })
+    }
+}
+
 /// A range that is reserved: `start..end`, as `max_id` was before and after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadedSegment {
@@ -114,4 +138,47 @@ pub enum LoadError {
     /// The store could not be asked; it may be another time.
     #[error(transparent)]
     Store(#[from] Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range_of(step: u64, row: (i64, i64)) -> Result<LoadedSegment, LoadError> {
+        SegmentRequest { tag: "t".into(), step }.range(row.0, row.1)
+    }
+
+    #[test]
+    fn a_range_is_as_long_as_wanted_and_never_below_the_tables_step() {
+        for (wanted, row, expected) in
+            [(0, (1, 10), (1, 11)), (10, (1, 10), (1, 11)), (25, (500, 10), (500, 525))]
+        {
+            let range = range_of(wanted, row).expect("a range");
+            assert_eq!((range.start, range.end, range.table_step), (expected.0, expected.1, 10));
+        }
+    }
+
+    #[test]
+    fn the_last_id_is_one_below_the_greatest_of_the_column() {
+        let max = i64::MAX;
+        assert_eq!(range_of(0, (max - 10, 10)).expect("just fits").end, max.unsigned_abs());
+        for (wanted, row) in
+            [(0, (max - 9, 10)), (0, (max, 1)), (u64::MAX, (1, 1)), (11, (max - 10, 10))]
+        {
+            let error = range_of(wanted, row).expect_err("too long");
+            assert!(
+                matches!(error, LoadError::UsedUp { max_id, .. } if max_id == row.0),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_positive_is_refused_by_name() {
+        for (row, name) in [((1, 0), "step is 0"), ((1, -5), "step is -5"), ((0, 1), "max_id is 0")]
+        {
+            let error = range_of(1, row).expect_err("refused").to_string();
+            assert!(error.contains(name) && error.contains("`t`"), "{error}");
+        }
+    }
 }

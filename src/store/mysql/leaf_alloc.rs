@@ -8,7 +8,7 @@ use super::session::{Problem, Work, column};
 use super::table::{begin, is_no_table};
 use crate::error::Error;
 use crate::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
-use crate::store::tags::{NewSegmentTag, range};
+use crate::store::tags::NewSegmentTag;
 
 /// The columns of Leaf. Tags that differ by case alone are two, which is up to the server's default
 /// where Leaf's own script made the table.
@@ -67,7 +67,7 @@ impl Load<'_> {
             return Ok(Err(LoadError::NoSuchTag { tag: tag.clone() }));
         }
         let (max_id, step): (i64, i64) = (column(&mut row, 1)?, column(&mut row, 2)?);
-        let range = match range(self.0, max_id, step) {
+        let range = match self.0.range(max_id, step) {
             Ok(range) => range,
             Err(refusal) => return Ok(Err(refusal)),
         };

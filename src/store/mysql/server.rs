@@ -13,7 +13,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use crate::error::Error;
-use crate::store::check_path;
+use crate::store::{check_path, read_text};
 
 /// The environment variable with a server's URL.
 const VARIABLE: &str = "UIDRING_MYSQL_URL";
@@ -63,15 +63,7 @@ impl MySqlServer {
     /// [`Error::UrlForPath`] where the path is the URL itself.
     pub fn from_url_file(path: impl AsRef<Path>) -> Result<Self, Error> {
         const WHAT: &str = "the URL of the database";
-        let path = path.as_ref();
-        check_path(WHAT, path)?;
-        let text = fs::read_to_string(path).map_err(|error| Error::DatabaseFile {
-            what: WHAT,
-            path: path.to_owned(),
-            problem: error.to_string(),
-        })?;
-        // Some editors begin a text with a byte order mark.
-        let text = text.trim_start_matches('\u{feff}');
+        let text = read_text(WHAT, path.as_ref())?;
         if text.trim().is_empty() {
             let problem = "the file is empty";
             return Err(Error::DatabaseUrl { place: "in the file", problem });

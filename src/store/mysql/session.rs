@@ -130,11 +130,8 @@ impl MySqlServer {
         line: &mut Line,
         work: &W,
     ) -> Result<W::Done, Error> {
-        self.check_tls()?;
-        let (connect, limit) = self.timeouts();
-        let deadline = Deadline::after(Some(limit));
+        let (deadline, limit) = self.begin(line).await?;
         let left = || deadline.remaining().unwrap_or(limit);
-        line.check(connect.min(limit / 2)).await;
         let mut pause = FIRST_PAUSE;
         let mut before = None;
         for attempt in 1_u32.. {
@@ -170,12 +167,18 @@ impl MySqlServer {
         line: &mut Line,
         work: &W,
     ) -> Result<W::Done, Error> {
+        let (deadline, _) = self.begin(line).await?;
+        let done = self.attempt(line, work, deadline).await;
+        done.map_err(|problem| explain(self, &W::TABLE, &problem))
+    }
+
+    /// Sees to the line; says by when the work has to be done, and how long that is.
+    async fn begin(&self, line: &mut Line) -> Result<(Deadline, Duration), Error> {
         self.check_tls()?;
         let (connect, limit) = self.timeouts();
         let deadline = Deadline::after(Some(limit));
         line.check(connect.min(limit / 2)).await;
-        let done = self.attempt(line, work, deadline).await;
-        done.map_err(|problem| explain(self, &W::TABLE, &problem))
+        Ok((deadline, limit))
     }
 
     fn check_tls(&self) -> Result<(), Error> {

@@ -7,7 +7,6 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 use super::file::{Kind, StoreFile};
 use crate::error::Error;
 use crate::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
-use crate::store::tags::range;
 use crate::store::{NewSegmentTag, SegmentTable};
 
 /// The columns of Leaf.
@@ -84,7 +83,7 @@ impl SqliteSegments {
             .map_err(explain)?;
         let (max_id, step) =
             row.ok_or_else(|| LoadError::NoSuchTag { tag: request.tag.clone() })?;
-        let range = range(request, max_id, step)?;
+        let range = request.range(max_id, step)?;
         let rows = transaction
             .execute(
                 "UPDATE leaf_alloc SET max_id = ?1, update_time = CURRENT_TIMESTAMP

@@ -2,14 +2,13 @@
 
 use std::env;
 use std::fmt;
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use zookeeper_client::{Acls, Client, Connector};
 
 use crate::error::Error;
-use crate::store::check_path;
+use crate::store::read_text;
 
 /// The environment variable with user and password.
 const AUTH_VARIABLE: &str = "UIDRING_ZOOKEEPER_AUTH";
@@ -58,15 +57,7 @@ impl ZooKeeperServers {
     /// repeat what it holds; [`Error::UrlForPath`].
     pub fn auth_file(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
         const WHAT: &str = "user and password of the registry";
-        let path = path.as_ref();
-        check_path(WHAT, path)?;
-        let text = fs::read_to_string(path).map_err(|error| Error::DatabaseFile {
-            what: WHAT,
-            path: path.to_owned(),
-            problem: error.to_string(),
-        })?;
-        // Some editors begin a text with a byte order mark.
-        let text = text.trim_start_matches('\u{feff}');
+        let text = read_text(WHAT, path.as_ref())?;
         self.auth = Some(read_auth("in the file", text.lines().next().unwrap_or_default())?);
         Ok(self)
     }
@@ -191,6 +182,8 @@ fn read_auth(place: &'static str, text: &str) -> Result<String, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
