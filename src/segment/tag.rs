@@ -397,8 +397,9 @@ impl Tag {
     /// The table has it no more.
     pub(super) fn remove(&self) {
         let error = LoadError::NoSuchTag { tag: self.name.clone() };
-        self.set_health(Health::Removed, Some(error));
+        // Discarded first: who sees that it is removed gets nothing of it any more.
         self.chain.discard();
+        self.set_health(Health::Removed, Some(error));
     }
 
     fn set_health(&self, health: Health, cause: Option<LoadError>) {

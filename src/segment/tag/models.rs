@@ -89,3 +89,24 @@ fn models_an_end_is_told() {
         assert!(matches!(done[..], [Ok(1), Err(SegmentError::RemovedTag(_))]), "{done:?}");
     });
 }
+
+/// Who sees that a tag is removed gets none of the ids that were left, by its fastest path either.
+#[test]
+fn models_a_removed_tag_has_nothing_left() {
+    check(|| {
+        let shared = Arc::new(shared());
+        let tag = tag_of(&shared);
+        let segment = LoadedSegment { start: 1, end: 9, table_step: 8 };
+        assert_eq!(tag.loaded(&shared, Ok(segment)), Next::Again);
+        let remover = {
+            let tag = Arc::clone(&tag);
+            thread::spawn(move || tag.remove())
+        };
+        while !tag.is_removed() {
+            thread::yield_now();
+        }
+        let taken = tag.try_next_id(&shared);
+        assert!(matches!(taken, Err(SegmentError::RemovedTag(_))), "{taken:?}");
+        remover.join().expect("no panic");
+    });
+}
