@@ -19,7 +19,7 @@ mod imp {
     use std::ptr::{self, NonNull};
     use std::slice;
     use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
-    use std::sync::{Arc, Once, OnceLock};
+    use std::sync::{Arc, Mutex, Once, OnceLock};
 
     use super::Line;
     use crate::sync::{AtomicU64, Ordering};
@@ -38,7 +38,7 @@ mod imp {
         head: NonNull<Line>,
         count: usize,
         /// Keeps the memory.
-        _mapping: Arc<Mapping>,
+        _lent: Arc<Lent>,
     }
 
     // SAFETY: the memory belongs to the clones of `Pages` alone, which hand out shared references
@@ -49,8 +49,11 @@ mod imp {
 
     /// What the last of the clones gives back.
     #[derive(Debug)]
+    struct Lent(Option<Mapping>);
+
+    #[derive(Debug)]
     struct Mapping {
-        memory: *mut c_void,
+        memory: NonNull<c_void>,
         bytes: usize,
         /// Where the handler of fork finds it, if the kernel does not wipe it.
         entry: Option<&'static Entry>,
@@ -64,32 +67,21 @@ mod imp {
     impl Pages {
         /// So many lines; `None` where there is no memory for them.
         pub(crate) fn new(count: usize) -> Option<Self> {
-            Self::with(count, wiped_by_kernel)
+            let bytes = Self::bytes(count)?;
+            let mapping = Mapping::spare(bytes).or_else(|| Mapping::new(bytes, wiped_by_kernel))?;
+            Some(Self::with(count, mapping))
         }
 
-        fn with(count: usize, wiped: fn(*mut c_void, usize) -> bool) -> Option<Self> {
-            let bytes = count.checked_add(1)?.checked_mul(size_of::<Line>())?;
-            // SAFETY: an anonymous mapping at an address of the kernel's choice touches no memory
-            // that is in use.
-            let memory = unsafe {
-                libc::mmap(
-                    ptr::null_mut(),
-                    bytes,
-                    libc::PROT_READ | libc::PROT_WRITE,
-                    libc::MAP_PRIVATE | libc::MAP_ANON,
-                    -1,
-                    0,
-                )
-            };
-            if memory == libc::MAP_FAILED {
-                return None;
-            }
-            let head = NonNull::new(memory.cast::<Line>())?;
-            let entry = if wiped(memory, bytes) { None } else { Some(Entry::enter(memory, bytes)) };
-            let mapping = Arc::new(Mapping { memory, bytes, entry });
-            let pages = Self { head, count, _mapping: mapping };
+        fn bytes(count: usize) -> Option<usize> {
+            count.checked_add(1)?.checked_mul(size_of::<Line>())
+        }
+
+        /// A zeroed mapping that is long enough.
+        fn with(count: usize, mapping: Mapping) -> Self {
+            let head = mapping.memory.cast();
+            let pages = Self { head, count, _lent: Arc::new(Lent(Some(mapping))) };
             pages.head().0.store(ALIVE, Ordering::Relaxed);
-            Some(pages)
+            pages
         }
 
         /// Whether this process is a forked child of the one that made the pages.
@@ -124,14 +116,72 @@ mod imp {
     /// The mark of life.
     const ALIVE: u64 = 1;
 
+    /// Mappings that nobody uses, zeroed, for those who want one of their length: the kernel takes
+    /// longer for fresh ones than a generator for all the rest of its start.
+    static SPARE: Mutex<Vec<Mapping>> = Mutex::new(Vec::new());
+
+    /// So many of them are kept, and none that is longer than this, which is half a mebibyte.
+    const MAX_SPARE: usize = 8;
+    const MAX_SPARE_BYTES: usize = 64 << 10;
+
+    impl Mapping {
+        fn new(bytes: usize, wiped: fn(*mut c_void, usize) -> bool) -> Option<Self> {
+            // SAFETY: an anonymous mapping at an address of the kernel's choice touches no memory
+            // that is in use.
+            let memory = unsafe {
+                libc::mmap(
+                    ptr::null_mut(),
+                    bytes,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_PRIVATE | libc::MAP_ANON,
+                    -1,
+                    0,
+                )
+            };
+            if memory == libc::MAP_FAILED {
+                return None;
+            }
+            let entry = if wiped(memory, bytes) { None } else { Some(Entry::enter(memory, bytes)) };
+            Some(Self { memory: NonNull::new(memory)?, bytes, entry })
+        }
+
+        // Whoever uses the list only tries its lock: in a forked child it may be held for ever.
+        fn spare(bytes: usize) -> Option<Self> {
+            let mut spare = SPARE.try_lock().ok()?;
+            let place = spare.iter().position(|mapping| mapping.bytes == bytes)?;
+            Some(spare.swap_remove(place))
+        }
+
+        /// Keeps it for others, if there is room, or else unmaps it.
+        fn give_back(self) {
+            if self.bytes <= MAX_SPARE_BYTES
+                && let Ok(mut spare) = SPARE.try_lock()
+                && spare.len() < MAX_SPARE
+            {
+                // SAFETY: this is a mapping of that length; every reference to it borrowed one of
+                // the pages, of which none is left.
+                unsafe { self.memory.cast::<u8>().write_bytes(0, self.bytes) };
+                spare.push(self);
+            }
+        }
+    }
+
+    impl Drop for Lent {
+        fn drop(&mut self) {
+            if let Some(mapping) = self.0.take() {
+                mapping.give_back();
+            }
+        }
+    }
+
     impl Drop for Mapping {
         fn drop(&mut self) {
             if let Some(entry) = self.entry {
                 entry.leave();
             }
-            // SAFETY: this is the mapping that `Pages::new` made; every reference to it borrows
-            // one of the pages, of which none is left.
-            unsafe { libc::munmap(self.memory, self.bytes) };
+            // SAFETY: this is the mapping that `Mapping::new` made, and nothing refers to it: see
+            // `give_back`.
+            unsafe { libc::munmap(self.memory.as_ptr(), self.bytes) };
         }
     }
 
@@ -249,8 +299,14 @@ mod imp {
             }
         }
 
+        /// Pages of fresh memory.
+        fn made(count: usize, wiped: fn(*mut c_void, usize) -> bool) -> Pages {
+            let bytes = Pages::bytes(count).expect("few");
+            Pages::with(count, Mapping::new(bytes, wiped).expect("memory"))
+        }
+
         fn check(wiped: fn(*mut c_void, usize) -> bool) {
-            let pages = Pages::with(1_000, wiped).expect("memory");
+            let pages = made(1_000, wiped);
             assert!(pages.lines().iter().all(|line| line.0.load(Ordering::Relaxed) == 0));
             for (line, number) in pages.lines().iter().zip(1..) {
                 line.0.store(number, Ordering::Relaxed);
@@ -271,14 +327,36 @@ mod imp {
         fn the_handler_of_fork_wipes_them_too() {
             check(|_, _| false);
             // Some come and go; the list's entries are used again.
-            let mut pages: Vec<_> =
-                (0..5).map(|_| Pages::with(3, |_, _| false).expect("memory")).collect();
+            let mut pages: Vec<_> = (0..5).map(|_| made(3, |_, _| false)).collect();
             pages.remove(1);
-            pages.push(Pages::with(9, |_, _| false).expect("memory"));
+            pages.push(made(9, |_, _| false));
             for pages in &pages {
                 pages.word().store(1, Ordering::Relaxed);
                 assert_eq!(in_a_child(pages), (true, 0));
             }
+        }
+
+        #[test]
+        fn who_comes_next_finds_zeros_and_the_mark_of_life() {
+            let pages = Pages::new(77).expect("memory");
+            let clone = pages.clone();
+            drop(pages);
+            for _ in 0..100 {
+                // Of the same length, and so of the same mapping as the one before it, if another
+                // test does not hold the lock.
+                let pages = Pages::new(77).expect("memory");
+                let words = pages.lines().iter().map(|line| &line.1).chain([pages.word()]);
+                assert!(words.into_iter().all(|word| word.load(Ordering::Relaxed) == 0));
+                assert!(!pages.are_wiped());
+                pages.lines()[76].1.store(7, Ordering::Relaxed);
+                pages.word().store(7, Ordering::Relaxed);
+                assert_eq!(in_a_child(&pages), (true, 0));
+            }
+            assert_eq!(
+                clone.word().load(Ordering::Relaxed),
+                0,
+                "a mapping in use is nobody else's"
+            );
         }
 
         #[test]
