@@ -63,15 +63,18 @@ impl<G: Deref<Target = CachedUidGenerator>> LocalGenerator<G> {
     /// As [`UidGenerator::next_uid`].
     #[inline]
     pub fn next_uid(&mut self) -> Result<Uid, TakeError> {
-        // The look at the ring's freshness is a load of a word that seldom changes.
-        if self.run.start >= self.run.end || !self.generator.freshness().covers(self.age) {
-            // What is left of a run that has become stale is issued to nobody.
-            self.run = next_run(&self.generator)?;
-            self.age = Age::of(self.run.start);
+        // The look at the ring's freshness is a load of a word that seldom changes. It does not
+        // wait for the look at the run: so both are over sooner.
+        if self.generator.freshness().covers(self.age) & (self.run.start < self.run.end) {
+            let number = self.run.start;
+            self.run.start += 1;
+            return Ok(Uid::from_layout(number));
         }
-        let number = self.run.start;
-        self.run.start += 1;
-        Ok(Uid::from_layout(number))
+        // What is left of a run that has become stale is issued to nobody.
+        let run = next_run(&self.generator)?;
+        self.run = run.start + 1..run.end;
+        self.age = Age::of(run.start);
+        Ok(Uid::from_layout(run.start))
     }
 
     /// The generator that the runs come from.
