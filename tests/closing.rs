@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use uidring::padding::{NextRun, Padding, RunSource};
 use uidring::{
     Bits, CachedUidGenerator, Clock, DefaultUidGenerator, Layout, ManualClock, Padder, PadderCore,
-    PadderIdle, PadderOptions, PutPolicy, RingOptions, TakeError, TakePolicy, Tick, Timestamp, Uid,
-    UidGenerator,
+    PadderIdle, PadderOptions, PutPolicy, RingOptions, SnowflakeGenerator, TakeError, TakePolicy,
+    Tick, Timestamp, Uid, UidGenerator,
 };
 
 /// Longer than anything here takes, on however busy a machine.
@@ -206,6 +206,30 @@ fn the_generator_on_the_clock_closes_too() {
     }
     times.sort_unstable();
     assert!(times[times.len() / 4] < Duration::from_millis(3), "within a nap: {times:?}");
+}
+
+/// Not even where the bits of a time that no layout can express are those of its closed state.
+#[test]
+fn a_closed_generator_on_the_clock_is_closed_at_any_time() {
+    for worker in 1..=3 {
+        let bits = Bits { time: 41, worker: 2, sequence: 20 };
+        let layout = Layout::new(bits, Tick::Millisecond, Timestamp::default()).expect("63 bits");
+        let clock = ManualClock::new(Timestamp::from_millis(1));
+        let generator = SnowflakeGenerator::builder().layout(layout).worker_id(worker);
+        let generator = generator.clock(clock.clone()).build().expect("builds");
+        generator.next_uid().expect("open");
+        generator.close();
+        for quarter in 0..=16 {
+            for offset in -2..=2 {
+                clock.set(Timestamp::from_millis((quarter << 38) + offset));
+                for _ in 0..2 {
+                    assert_eq!(generator.next_uid(), Err(TakeError::Closed), "{quarter} {offset}");
+                    let error = generator.try_fill(&mut [Uid::default(); 2]);
+                    assert_eq!(error, Err(TakeError::Closed), "{quarter} {offset}");
+                }
+            }
+        }
+    }
 }
 
 /// What a source does when its time has come.

@@ -36,8 +36,8 @@ use crate::worker::{Grant, Tenure};
 /// [`start_after`](ClockedBuilder::start_after).
 #[derive(Debug)]
 pub struct ClockedUidGenerator<R, C = SystemClock> {
-    /// Their word is the next uid to be issued, less its worker. One above the last uid of a tick
-    /// says that the tick is used up. [`CLOSED`] is no uid.
+    /// Their word is the next uid to be issued. One above the last uid of a tick says that the tick
+    /// is used up. [`CLOSED`] is no uid.
     pages: Pages,
     clock: C,
     layout: Layout,
@@ -99,8 +99,9 @@ pub type SnowflakeGenerator<C = SystemClock> = ClockedUidGenerator<TwitterRules,
 /// ```
 pub type LeafSnowflakeGenerator<C = SystemClock> = ClockedUidGenerator<LeafRules, C>;
 
-/// The word of a closed generator.
-const CLOSED: u64 = u64::MAX;
+/// The word of a closed generator: above all words of open ones, and the first of a tick, of which
+/// the fast path of a take keeps off.
+const CLOSED: u64 = 3 << 62;
 
 impl<R: ClockRules> ClockedUidGenerator<R> {
     /// A builder with the defaults: the layout, sequence start and clock policy of the rules,
@@ -112,21 +113,25 @@ impl<R: ClockRules> ClockedUidGenerator<R> {
 
 impl<R, C: Clock> ClockedUidGenerator<R, C> {
     /// The common case, in the middle of the present tick. It is inlined into its callers, whose
-    /// other ways are one call each: a store to the stack before the compare-and-swap would have to
-    /// reach the cache first.
+    /// other ways are one call each.
+    ///
+    /// All is done before the compare-and-swap that can be: a processor that waits for a locked
+    /// instruction gets what comes before it for nothing, and what comes behind it, until the uid is
+    /// stored, is waited for by the next locked one. So the word is the uid as it is.
     #[inline]
     fn take_at_once(&self) -> Option<Uid> {
-        // There is room, the tick was granted when it began, and neither a closed nor a wiped word
-        // is there. A time before the epoch, or beyond the end, has a floor that is no tick's, or
-        // one that this word is in by the rarest of chances: the uid would be the word's all the
-        // same. Relaxed as in `claim`.
+        // There is room, and the tick was granted when it began. A closed or a wiped word is the
+        // first of some tick, which is not taken here. A time before the epoch, or beyond the end,
+        // has a floor that is no tick's, or one that this word is in by the rarest of chances: the
+        // uid would be the word's all the same. Relaxed as in `claim`.
         let word = self.pages.word();
         let next = word.load(Ordering::Relaxed);
-        let floor = self.layout.tick_unchecked(self.clock.now()) << self.tick_shift;
+        let tick = self.layout.tick_unchecked(self.clock.now());
+        let floor = tick << self.tick_shift | self.worker_part;
         if next.wrapping_sub(floor).wrapping_sub(1) < self.max_sequence
             && word.compare_exchange(next, next + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
-            return Some(self.uid(next));
+            return Some(Uid::from_layout(next));
         }
         None
     }
@@ -134,20 +139,22 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
     #[cold]
     #[inline(never)]
     fn take_slowly(&self) -> Result<Uid, TakeError> {
-        self.claim(1).map(|claimed| self.uid(claimed.start))
+        self.claim(1).map(|claimed| Uid::from_layout(claimed.start))
     }
 
-    /// Claims up to `wanted` uids of the present tick, but for the worker.
+    /// Claims up to `wanted` uids of the present tick.
     #[inline]
     fn claim(&self, wanted: u64) -> Result<Range<u64>, TakeError> {
         // Relaxed throughout: the word carries no other memory, and its own order is all that
         // uniqueness needs.
         let word = self.pages.word();
-        let mut next = word.load(Ordering::Relaxed);
+        let mut found = word.load(Ordering::Relaxed);
         if self.pages.are_wiped() {
             return Err(TakeError::Forked);
         }
-        loop {
+        while found != CLOSED {
+            // Reckoned without the worker, which lies between the tick and the sequence.
+            let next = found - self.worker_part;
             // Read after the word, anew for every try: an older time would make a word that
             // another thread has just moved look like a clock that went back.
             let now = self.clock.now();
@@ -165,17 +172,19 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
             if next >> self.tick_shift != tick || next & self.max_sequence == 0 {
                 self.grant.check(tick)?;
             }
-            let claimed = first..first + wanted.min(end - first);
+            let first = first + self.worker_part;
+            let claimed = first..first + wanted.min(end + self.worker_part - first);
             match word.compare_exchange_weak(
-                next,
+                found,
                 claimed.end,
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return Ok(claimed),
-                Err(current) => next = current,
+                Err(current) => found = current,
             }
         }
+        Err(TakeError::Closed)
     }
 
     /// Where the sequence of a new tick starts.
@@ -192,9 +201,6 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
     /// stand still in it; else why nothing can be issued.
     #[cold]
     fn standing_still(&self, next: u64, present: u64) -> Result<u64, TakeError> {
-        if next == CLOSED {
-            return Err(TakeError::Closed);
-        }
         // `next` is beyond the beginning of the present tick, so it is not 0.
         let last_issued = (next - 1) >> self.tick_shift;
         let end = (last_issued << self.tick_shift) + self.layout.uids_per_tick();
@@ -215,18 +221,11 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
 
     #[cold]
     fn out_of_time(&self, now: crate::timestamp::Timestamp) -> TakeError {
-        if self.pages.word().load(Ordering::Relaxed) == CLOSED {
-            TakeError::Closed
-        } else if now < self.layout.epoch() {
+        if now < self.layout.epoch() {
             TakeError::ClockBeforeEpoch
         } else {
             TakeError::TimeExhausted
         }
-    }
-
-    #[inline]
-    fn uid(&self, claimed: u64) -> Uid {
-        Uid::from_layout(claimed | self.worker_part)
     }
 
     /// Waits for a clock that is a little behind; how that ended.
@@ -259,9 +258,10 @@ impl<R, C> ClockedUidGenerator<R, C> {
         if self.pages.are_wiped() {
             return;
         }
-        let next = self.pages.word().swap(CLOSED, Ordering::Relaxed);
+        let found = self.pages.word().swap(CLOSED, Ordering::Relaxed);
         self.closing.notify();
-        if let Some(tenure) = self.tenure.as_ref().filter(|_| next != CLOSED) {
+        if let Some(tenure) = self.tenure.as_ref().filter(|_| found != CLOSED) {
+            let next = found - self.worker_part;
             // Of a tick that is used up, the sequence is the one after the last.
             let tick = next >> self.tick_shift;
             let sequence = next - (tick << self.tick_shift);
@@ -308,8 +308,8 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
         }
         let claimed = self.claim(out.len() as u64)?;
         let count = (claimed.end - claimed.start) as usize;
-        for (place, position) in out.iter_mut().zip(claimed) {
-            *place = self.uid(position);
+        for (place, uid) in out.iter_mut().zip(claimed) {
+            *place = Uid::from_layout(uid);
         }
         Ok(count)
     }

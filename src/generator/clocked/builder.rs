@@ -140,7 +140,7 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
         let (tenure, grant) = start.tenure(&layout, &clock, Duration::ZERO)?;
         let Start { worker_id, position, .. } = start;
         let pages = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
-        let next = layout.pack(position.tick, 0, position.sequence).get();
+        let next = layout.pack(position.tick, worker_id, position.sequence).get();
         pages.word().store(next, Ordering::Relaxed);
         Ok(ClockedUidGenerator {
             pages,
