@@ -17,7 +17,7 @@ pub use self::clocked::{
     LeafRules, LeafSnowflakeGenerator, SequenceStart, SnowflakeGenerator, SnowflakeNode,
     SnowflakeParts, TwitterRules,
 };
-pub use self::local::LocalGenerator;
+pub use self::local::{GeneratorRef, LocalGenerator};
 
 use std::time::Duration;
 

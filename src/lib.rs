@@ -24,9 +24,9 @@ pub use crate::clock::{Clock, ManualClock, SystemClock};
 pub use crate::error::{Error, FillError, TakeError};
 pub use crate::generator::{
     BaiduRules, CachedBuilder, CachedStats, CachedUidGenerator, ClockPolicy, ClockRules,
-    ClockedBuilder, ClockedUidGenerator, DefaultUidGenerator, LeafRules, LeafSnowflakeGenerator,
-    LocalGenerator, SequenceStart, SnowflakeGenerator, SnowflakeNode, SnowflakeParts, TwitterRules,
-    UidGenerator, Uids,
+    ClockedBuilder, ClockedUidGenerator, DefaultUidGenerator, GeneratorRef, LeafRules,
+    LeafSnowflakeGenerator, LocalGenerator, SequenceStart, SnowflakeGenerator, SnowflakeNode,
+    SnowflakeParts, TwitterRules, UidGenerator, Uids,
 };
 pub use crate::layout::{Bits, Decoded, Layout, Tick};
 pub use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions};

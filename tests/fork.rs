@@ -9,17 +9,17 @@
 mod mariadb;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::segment::SegmentChain;
 use uidring::{
-    Bits, CachedBuilder, CachedUidGenerator, DefaultUidGenerator, Layout, LocalGenerator,
+    Bits, CachedBuilder, CachedUidGenerator, Clock, DefaultUidGenerator, Layout, LocalGenerator,
     ManualClock, MemorySegments, Padder, PadderOptions, Producer, RingBuffer, RingOptions,
-    SegmentError, SegmentGenerator, SegmentHandle, TakeDecision, TakeError, TakePolicy, Tick,
-    Timestamp, Uid, UidGenerator,
+    SegmentError, SegmentGenerator, SegmentHandle, SnowflakeGenerator, TakeDecision, TakeError,
+    TakePolicy, Tick, Timestamp, Uid, UidGenerator,
 };
 
 /// How long a child may take before it counts as hanging.
@@ -273,6 +273,69 @@ fn a_child_gets_an_error_from_the_generator_on_the_clock() {
         });
         all_forked(&words, 4);
         assert!(first < generator.as_ref().map(|g| g.next_uid().expect("the parent goes on")));
+    }
+}
+
+/// A clock that forks when it is read, as a caller's code may.
+#[derive(Clone, Debug)]
+struct ForkingClock {
+    time: ManualClock,
+    /// So many readings until the fork.
+    readings: Arc<AtomicU64>,
+    /// The child, or 0 in the child.
+    forked: Arc<AtomicI32>,
+}
+
+impl Clock for ForkingClock {
+    fn now(&self) -> Timestamp {
+        if self.readings.fetch_sub(1, Ordering::Relaxed) == 1 {
+            // SAFETY: the test runs in a process of one thread.
+            self.forked.store(unsafe { libc::fork() }, Ordering::Relaxed);
+        }
+        self.time.now()
+    }
+}
+
+/// Forked between the look at the word and the change of it: also where the wiped word looks like
+/// the one that was found, as the very first of all does, of worker 0 in tick 0.
+#[test]
+fn a_child_that_is_forked_by_the_clock_gets_an_error() {
+    let _alone = alone();
+    for case in 0..8 {
+        let (worker, taken_before, reading) = (case & 1, case >> 1 & 1, 1 + (case >> 2));
+        let words = in_child(|to| {
+            let clock = ForkingClock {
+                time: ManualClock::new(Timestamp::default()),
+                readings: Arc::new(AtomicU64::new(0)),
+                forked: Arc::new(AtomicI32::new(-1)),
+            };
+            let bits = Bits { time: 41, worker: 2, sequence: 20 };
+            let layout = Layout::new(bits, Tick::Millisecond, Timestamp::default());
+            let generator = SnowflakeGenerator::builder()
+                .layout(layout.expect("63 bits"))
+                .worker_id(worker)
+                .clock(clock.clone())
+                .build()
+                .expect("builds");
+            for _ in 0..taken_before {
+                generator.next_uid().expect("ready");
+            }
+            clock.readings.store(reading, Ordering::Relaxed);
+            let taken = generator.next_uid();
+            match clock.forked.load(Ordering::Relaxed) {
+                0 => {
+                    let status = if taken == Err(TakeError::Forked) { 0 } else { 1 };
+                    // SAFETY: as in `in_child`.
+                    unsafe { libc::_exit(status) };
+                }
+                -1 => to.words.push(FORKED),
+                child => to.words.push(if wait_for(child) == 0 { FORKED } else { FAILED }),
+            }
+            to.take(taken);
+        });
+        let [child, parent] = words[..] else { panic!("{words:x?}") };
+        assert_eq!(child, FORKED, "worker {worker}, {taken_before} before, reading {reading}");
+        assert!(parent < FORKED, "the parent goes on: {parent:x}");
     }
 }
 

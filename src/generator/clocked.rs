@@ -37,8 +37,8 @@ use crate::worker::{Grant, Tenure};
 /// [`start_after`](ClockedBuilder::start_after).
 #[derive(Debug)]
 pub struct ClockedUidGenerator<R, C = SystemClock> {
-    /// Their word is the next uid to be issued. One above the last uid of a tick says that the tick
-    /// is used up. [`CLOSED`] is no uid.
+    /// Their word is the next uid to be issued. One above the last uid of a tick, which is no uid of
+    /// this worker, says that the tick is used up. [`CLOSED`] is no uid at all.
     pages: Pages,
     clock: C,
     layout: Layout,
@@ -100,8 +100,8 @@ pub type SnowflakeGenerator<C = SystemClock> = ClockedUidGenerator<TwitterRules,
 /// ```
 pub type LeafSnowflakeGenerator<C = SystemClock> = ClockedUidGenerator<LeafRules, C>;
 
-/// The word of a closed generator: above all words of open ones, and the first of a tick, of which
-/// the fast path of a take keeps off.
+/// The word of a closed generator: above all words of open ones. Its sequence is 0, of which the fast
+/// path of a take keeps off.
 const CLOSED: u64 = 3 << 62;
 
 /// Why the fast path of a take has no uid.
@@ -139,8 +139,8 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
     /// stored, is waited for by the next locked one. So the word is the uid as it is.
     #[inline]
     fn take_at_once(&self) -> Result<Uid, Missed> {
-        // There is room, and the tick was granted when it began. A closed or a wiped word is the
-        // first of some tick, which is not taken here. A time before the epoch, or beyond the end,
+        // There is room, and the tick was granted when it began: what is taken here has a sequence
+        // above 0, which a closed, a wiped and a used-up word have not. A time before the epoch, or beyond the end,
         // has a floor that is no tick's, or one that this word is in by the rarest of chances: the
         // uid would be the word's all the same. Relaxed as in `claim`.
         let word = self.pages.word();
@@ -172,18 +172,19 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
         // uniqueness needs.
         let word = self.pages.word();
         let mut found = word.load(Ordering::Relaxed);
-        if self.pages.are_wiped() {
-            return Err(TakeError::Forked);
-        }
         while found != CLOSED {
-            // Reckoned without the worker, which lies between the tick and the sequence.
-            let next = found - self.worker_part;
             // Read after the word, anew for every try: an older time would make a word that
             // another thread has just moved look like a clock that went back.
             let now = self.clock.now();
+            // After the clock, which is the caller's code, and may fork.
+            if self.pages.are_wiped() {
+                return Err(TakeError::Forked);
+            }
             let Some(present) = self.layout.try_tick_at(now) else {
                 return Err(self.out_of_time(now));
             };
+            // Reckoned without the worker, which lies between the tick and the sequence.
+            let next = found - self.worker_part;
             let floor = present << self.tick_shift;
             let mut end = floor + self.layout.uids_per_tick();
             let first = if next > floor { next } else { floor + self.first_sequence(next) };

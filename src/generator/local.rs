@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
+use std::rc::Rc;
+use std::sync::Arc;
 
 use super::{CachedUidGenerator, UidGenerator};
 use crate::error::TakeError;
@@ -42,6 +44,43 @@ pub struct LocalGenerator<G> {
     one_thread: PhantomData<Cell<()>>,
 }
 
+/// A reference that leads to the same generator for as long as it lives: `&`, [`Box`], [`Rc`] or
+/// [`Arc`].
+///
+/// A [`LocalGenerator`] asks its generator whether its run is still good. One that led to another
+/// generator, as by the process's number after a fork, would have that one vouch for the run of the
+/// first, and repeat its uids. So it is for these alone:
+///
+/// ```compile_fail
+/// use uidring::{CachedUidGenerator, GeneratorRef};
+///
+/// struct ByProcess(Vec<CachedUidGenerator>);
+///
+/// impl std::ops::Deref for ByProcess {
+///     type Target = CachedUidGenerator;
+///     fn deref(&self) -> &CachedUidGenerator {
+///         &self.0[std::process::id() as usize % self.0.len()]
+///     }
+/// }
+///
+/// fn is_a_reference(_: impl GeneratorRef) {}
+/// is_a_reference(ByProcess(Vec::new()));
+/// ```
+pub trait GeneratorRef: Deref<Target = CachedUidGenerator> + sealed::Sealed {}
+
+impl<G: Deref<Target = CachedUidGenerator> + sealed::Sealed> GeneratorRef for G {}
+
+mod sealed {
+    use super::{Arc, CachedUidGenerator, Rc};
+
+    pub trait Sealed {}
+
+    impl Sealed for &CachedUidGenerator {}
+    impl Sealed for Box<CachedUidGenerator> {}
+    impl Sealed for Rc<CachedUidGenerator> {}
+    impl Sealed for Arc<CachedUidGenerator> {}
+}
+
 impl CachedUidGenerator {
     /// A taker of one's own; it takes its first run when it is first asked.
     pub fn local(&self) -> LocalGenerator<&Self> {
@@ -49,9 +88,9 @@ impl CachedUidGenerator {
     }
 }
 
-impl<G: Deref<Target = CachedUidGenerator>> LocalGenerator<G> {
-    /// A taker of one's own from any reference to a generator: `&`, or `Arc` for one that has to
-    /// be stored.
+impl<G: GeneratorRef> LocalGenerator<G> {
+    /// A taker of one's own from a reference to a generator: `&`, or `Arc` for one that has to be
+    /// stored.
     pub fn new(generator: G) -> Self {
         Self { run: 0..0, age: Age::of(0), generator, one_thread: PhantomData }
     }
@@ -70,7 +109,7 @@ impl<G: Deref<Target = CachedUidGenerator>> LocalGenerator<G> {
             self.run.start += 1;
             return Ok(Uid::from_layout(number));
         }
-        // What is left of a run that has become stale is issued to nobody.
+        // What is left of a run that has become stale is given up.
         let run = next_run(&self.generator)?;
         self.run = run.start + 1..run.end;
         self.age = Age::of(run.start);
@@ -101,7 +140,7 @@ fn next_run(generator: &CachedUidGenerator) -> Result<Range<u64>, TakeError> {
 }
 
 /// Endless, but for errors: after one, the next call tries anew.
-impl<G: Deref<Target = CachedUidGenerator>> Iterator for LocalGenerator<G> {
+impl<G: GeneratorRef> Iterator for LocalGenerator<G> {
     type Item = Result<Uid, TakeError>;
 
     #[inline]

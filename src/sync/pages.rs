@@ -76,7 +76,7 @@ mod imp {
             count.checked_add(1)?.checked_mul(size_of::<Line>())
         }
 
-        /// A zeroed mapping that is long enough.
+        /// Pages in a zeroed mapping that is long enough.
         fn with(count: usize, mapping: Mapping) -> Self {
             let head = mapping.memory.cast();
             let pages = Self { head, count, _lent: Arc::new(Lent(Some(mapping))) };
@@ -116,13 +116,12 @@ mod imp {
     /// The mark of life.
     const ALIVE: u64 = 1;
 
-    /// Mappings that nobody uses, zeroed, for those who want one of their length: the kernel takes
-    /// longer for fresh ones than a generator for all the rest of its start.
-    static SPARE: Mutex<Vec<Mapping>> = Mutex::new(Vec::new());
+    /// Mappings that nobody uses, zeroed, the latest first, for those who want one of their length:
+    /// the kernel takes longer for fresh ones than a generator for all the rest of its start.
+    static SPARE: Mutex<[Option<Mapping>; 8]> = Mutex::new([const { None }; 8]);
 
-    /// So many of them are kept, and none that is longer than this, which is half a mebibyte.
-    const MAX_SPARE: usize = 8;
-    const MAX_SPARE_BYTES: usize = 64 << 10;
+    /// Longer ones are not kept; 1,024 slots of a ring are. Half a mebibyte in all.
+    const MAX_SPARE_BYTES: usize = (1_024 + 1) * size_of::<Line>();
 
     impl Mapping {
         fn new(bytes: usize, wiped: fn(*mut c_void, usize) -> bool) -> Option<Self> {
@@ -148,21 +147,26 @@ mod imp {
         // Whoever uses the list only tries its lock: in a forked child it may be held for ever.
         fn spare(bytes: usize) -> Option<Self> {
             let mut spare = SPARE.try_lock().ok()?;
-            let place = spare.iter().position(|mapping| mapping.bytes == bytes)?;
-            Some(spare.swap_remove(place))
+            let fits = |mapping: &&mut Option<Self>| {
+                mapping.as_ref().is_some_and(|mapping| mapping.bytes == bytes)
+            };
+            spare.iter_mut().find(fits)?.take()
         }
 
-        /// Keeps it for others, if there is room, or else unmaps it.
+        /// Keeps it for others, and unmaps the one that was kept for longest if there is no room.
         fn give_back(self) {
-            if self.bytes <= MAX_SPARE_BYTES
-                && let Ok(mut spare) = SPARE.try_lock()
-                && spare.len() < MAX_SPARE
-            {
-                // SAFETY: this is a mapping of that length; every reference to it borrowed one of
-                // the pages, of which none is left.
-                unsafe { self.memory.cast::<u8>().write_bytes(0, self.bytes) };
-                spare.push(self);
+            if self.bytes > MAX_SPARE_BYTES {
+                return;
             }
+            // SAFETY: this is a mapping of that length; every reference to it borrowed one of the
+            // pages, of which none is left.
+            unsafe { self.memory.cast::<u8>().write_bytes(0, self.bytes) };
+            let Ok(mut spare) = SPARE.try_lock() else { return };
+            let free = spare.iter().position(Option::is_none).unwrap_or(spare.len() - 1);
+            spare[..=free].rotate_right(1);
+            let oldest = spare[0].replace(self);
+            drop(spare);
+            drop(oldest);
         }
     }
 

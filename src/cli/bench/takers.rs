@@ -1,10 +1,9 @@
 //! What is measured: our ways to take ids, and what they are compared with.
 
 use std::hint::black_box;
-use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use uidring::{CachedUidGenerator, LocalGenerator, TakeError, Uid, UidGenerator};
+use uidring::{CachedUidGenerator, GeneratorRef, LocalGenerator, TakeError, Uid, UidGenerator};
 
 /// Ids of a call that takes many.
 pub const BATCH: usize = 4_096;
@@ -51,7 +50,7 @@ impl Taker for Shared<'_> {
 /// `next_uid` of a generator of the thread's own.
 pub struct Local<G>(pub LocalGenerator<G>);
 
-impl<G: Deref<Target = CachedUidGenerator>> Taker for Local<G> {
+impl<G: GeneratorRef> Taker for Local<G> {
     const IDS: u64 = 1;
 
     #[inline(always)]
