@@ -82,7 +82,7 @@ fn close_releases_who_waits() {
     assert!(waits >= 2 * u64::from(ROUNDS), "most of them have slept: {waits}");
     // A few of them, for the machine may be busy.
     times.sort_unstable();
-    assert!(times[times.len() / 4] < Duration::from_millis(3), "{times:?}");
+    assert!(times[times.len() / 4] < Duration::from_millis(8), "{times:?}");
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn the_generator_on_the_clock_closes_too() {
         }
     }
     times.sort_unstable();
-    assert!(times[times.len() / 4] < Duration::from_millis(3), "within a nap: {times:?}");
+    assert!(times[times.len() / 4] < Duration::from_millis(8), "within a nap: {times:?}");
 }
 
 /// Not even where the bits of a time that no layout can express are those of its closed state.
