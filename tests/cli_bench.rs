@@ -77,13 +77,13 @@ mod with_the_feature {
 
     #[test]
     fn every_flag_is_taken() {
-        let words = "--seconds 1e-3 --threads 3 --policy reject --layout 40/10/10 --tick ms \
+        let words = "--seconds 1e-1 --threads 3 --policy reject --layout 40/10/10 --tick ms \
                      --epoch 2020-01-01 --boost-power 1 --busy-poll --padder-core none";
         let report = json(words);
         let settings = &report["settings"];
         for (key, value) in [
             ("threads", Value::from(3)),
-            ("seconds", 0.001.into()),
+            ("seconds", 0.1.into()),
             ("policy", "reject".into()),
             ("layout", "40/10/10".into()),
             ("tick", "ms".into()),

@@ -142,9 +142,9 @@ fn nothing_is_issued_that_the_store_does_not_know_of() {
     for start in BOTH {
         let store = Store::default();
         // A store that is asked often, and takes its time.
-        let generator = start(store.lease(layout(), terms(60)));
-        store.row().delay = Duration::from_millis(5);
-        let end = Instant::now() + Duration::from_millis(400);
+        let generator = start(store.lease(layout(), terms(300)));
+        store.row().delay = Duration::from_millis(25);
+        let end = Instant::now() + Duration::from_millis(1_500);
         let mut last = None;
         let mut taken = 0_u64;
         while Instant::now() < end {
