@@ -140,9 +140,9 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
     #[inline]
     fn take_at_once(&self) -> Result<Uid, Missed> {
         // There is room, and the tick was granted when it began: what is taken here has a sequence
-        // above 0, which a closed, a wiped and a used-up word have not. A time before the epoch, or beyond the end,
-        // has a floor that is no tick's, or one that this word is in by the rarest of chances: the
-        // uid would be the word's all the same. Relaxed as in `claim`.
+        // above 0, which a closed, a wiped and a used-up word have not. A time before the epoch, or
+        // beyond the end, has a floor that is no tick's, or one that this word is in by the rarest
+        // of chances: the uid would be the word's all the same. Relaxed as in `claim`.
         let word = self.pages.word();
         let next = word.load(Ordering::Relaxed);
         let tick = self.layout.tick_unchecked(self.clock.now());
@@ -196,8 +196,9 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
             if next >> self.tick_shift != tick || next & self.max_sequence == 0 {
                 self.grant.check(tick)?;
             }
+            let count = wanted.min(end - first);
             let first = first + self.worker_part;
-            let claimed = first..first + wanted.min(end + self.worker_part - first);
+            let claimed = first..first + count;
             match word.compare_exchange_weak(
                 found,
                 claimed.end,
