@@ -134,11 +134,11 @@ impl Monotonic for SystemMonotonic {
 }
 
 /// A monotonic clock that stands still until it is moved. Clones share one time.
-#[cfg(test)]
+#[cfg(any(test, feature = "simulation"))]
 #[derive(Clone, Debug)]
 pub(crate) struct ManualMonotonic(Instant, Arc<AtomicI64>);
 
-#[cfg(test)]
+#[cfg(any(test, feature = "simulation"))]
 impl ManualMonotonic {
     pub(crate) fn new() -> Self {
         Self(Instant::now(), Arc::default())
@@ -149,7 +149,7 @@ impl ManualMonotonic {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "simulation"))]
 impl Monotonic for ManualMonotonic {
     fn moment(&self) -> Moment {
         Moment(self.0 + Duration::from_nanos(self.1.load(Ordering::Relaxed) as u64))

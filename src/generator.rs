@@ -2,8 +2,8 @@
 
 mod cached;
 mod clocked;
-#[cfg(test)]
-mod lease_model;
+#[cfg(any(test, feature = "simulation"))]
+pub(crate) mod lease_model;
 mod life;
 mod local;
 #[cfg(test)]

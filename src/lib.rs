@@ -4,6 +4,9 @@
 
 #[cfg(feature = "metrics")]
 pub mod metrics;
+#[cfg(any(test, feature = "simulation"))]
+#[doc(hidden)]
+pub mod model;
 pub mod padding;
 pub mod ring;
 pub mod segment;

@@ -144,7 +144,7 @@ impl Padding {
     }
 
     /// What the padder does at its next refresh, at once and in this thread.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn attend(&self) {
         self.served.hurry();
         let _ = self.served.attend();

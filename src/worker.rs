@@ -10,7 +10,7 @@ pub(crate) use self::grant::Grant;
 pub use self::identity::{NodeIdentity, NodeKind};
 pub use self::lease::{Lease, LeaseKeeper, LeaseTerms, RenewError, Worker};
 pub(crate) use self::renewals::Beginning;
-#[cfg(test)]
+#[cfg(any(test, feature = "simulation"))]
 pub(crate) use self::renewals::{Renewals, Renewer, Request, Task};
 pub(crate) use self::tenure::Tenure;
 

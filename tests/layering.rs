@@ -33,6 +33,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     ("segment", &["clock", "error", "policy", "sync", "timestamp"]),
     ("metrics", &["generator", "segment"]),
+    ("model", &["generator"]),
     ("worker", &["clock", "error", "layout", "sync", "uid"]),
     ("store", &["clock", "error", "layout", "segment", "timestamp", "uid", "worker"]),
     // The program uses the library as any other user does: through `uidring::`.

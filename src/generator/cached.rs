@@ -162,7 +162,7 @@ impl CachedUidGenerator {
     }
 
     /// Does what the padder does at a refresh, in this thread.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "simulation"))]
     pub(super) fn attend(&self) {
         self.padding.attend();
     }

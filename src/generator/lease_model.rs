@@ -5,109 +5,38 @@
 //! of [`store`], and a lease's thread is played. docs/lease-model.md tells what is shown, and what
 //! is not.
 
+mod beside;
 mod check;
+mod histories;
 mod host;
 mod messages;
 mod store;
 mod takes;
 mod world;
 
-use std::env;
-use std::ops::AddAssign;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread;
 
 use fastrand::Rng;
 
+use self::beside::Open;
+pub use self::beside::{Setting, StoreUnderTest, StoredLease};
 use self::check::Property;
+pub use self::histories::{Counts, Histories};
 use self::host::{Generator, Host, Owner, State};
 use self::messages::problem;
 use self::store::Holding;
-use self::world::World;
+use self::world::{MILLISECOND, START, World};
 use crate::clock::{ManualMonotonic, Monotonic};
 use crate::error::Error;
 use crate::sync::{Mutex, lock};
 use crate::uid::Uid;
 use crate::worker::{Lease, LeaseKeeper, RenewError, Renewals, Renewer};
 
-/// A seed to replay, or the first one if there is a count too.
-const SEED: &str = "UIDRING_LEASES_SEED";
-/// How many histories, if not as many as fit between other tests.
-const COUNT: &str = "UIDRING_LEASES_COUNT";
-
 const STEPS: u32 = 200;
 
 #[test]
 fn histories_of_leases() {
-    let number = |name| env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
-    let (first, count) = match (number(SEED), number(COUNT)) {
-        (Some(seed), count) => (seed, count.unwrap_or(1)),
-        (None, count) => (fastrand::u64(..), count.unwrap_or(5_000)),
-    };
-    let share = |from: u64| {
-        let mut counts = Counts::default();
-        for number in (from..count).step_by(2) {
-            let seed = first.wrapping_add(number);
-            let lived = catch_unwind(AssertUnwindSafe(|| Sim::new(seed).live()));
-            counts += lived.unwrap_or_else(|_| {
-                let replay = format!("{SEED}={seed} cargo test --lib histories_of_leases");
-                panic!("history {number} of {count}; replay: {replay}")
-            });
-        }
-        counts
-    };
-    let counts = thread::scope(|scope| {
-        let halves = [0, 1].map(|from| scope.spawn(move || share(from)));
-        let mut counts = Counts::default();
-        for half in halves {
-            counts += half.join().expect("no violation");
-        }
-        counts
-    });
-    println!("{count} histories: {counts:?}");
-    if count < 1_000 {
-        return;
-    }
-    // A model in which nothing happens shows nothing.
-    let Counts { uids, uids_after_loss, acquired, seized, releases, .. } = counts;
-    let Counts { renewals, refused, unanswered, lost, .. } = counts;
-    let rare = [uids_after_loss, seized, releases, refused, unanswered, lost];
-    assert!(rare.iter().all(|&rare| rare > count / 10), "{counts:?}");
-    assert!(acquired > count && renewals > count && uids > 100 * count, "{counts:?}");
-}
-
-/// What has happened.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    uids: u64,
-    /// Of these, those that were ready when the lease was over.
-    uids_after_loss: u64,
-    acquired: u64,
-    /// From owners that had not given the id back.
-    seized: u64,
-    releases: u64,
-    renewals: u64,
-    /// Starts that an earlier owner's horizon did not allow.
-    refused: u64,
-    /// Starts that the store did not answer, or whose lease was over meanwhile.
-    unanswered: u64,
-    /// Takes.
-    lost: u64,
-}
-
-impl AddAssign for Counts {
-    fn add_assign(&mut self, other: Self) {
-        self.uids += other.uids;
-        self.uids_after_loss += other.uids_after_loss;
-        self.acquired += other.acquired;
-        self.seized += other.seized;
-        self.releases += other.releases;
-        self.renewals += other.renewals;
-        self.refused += other.refused;
-        self.unanswered += other.unanswered;
-        self.lost += other.lost;
-    }
+    Histories::from_env(5_000, "cargo test --lib histories_of_leases").run();
 }
 
 /// A history. What a start asks of the store is asked in the middle of it, and others go on
@@ -116,10 +45,10 @@ impl AddAssign for Counts {
 struct Sim(Arc<Mutex<World>>);
 
 impl Sim {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, open: Option<&Open<'_>>) -> Self {
         // For the generators' own use.
         fastrand::seed(seed);
-        Self(Arc::new(Mutex::new(World::new(Rng::with_seed(seed)))))
+        Self(Arc::new(Mutex::new(World::new(Rng::with_seed(seed), open))))
     }
 
     fn live(&self) -> Counts {
@@ -205,16 +134,17 @@ impl Sim {
             let lasts = world.lasts;
             world.advance(6 * lasts);
             world.is_orderly = true;
-            let left = world.store.last_end() - world.store_time();
-            world.now += left.max(0) as u64;
-            world.store.len()
+            let now = world.store_time();
+            let left = world.store.last_end().map_or(0, |end| end - now);
+            world.now += left.max(0) as u64 * MILLISECOND;
+            world.store.worker_ids()
         };
-        for _ in 0..rows {
+        for _ in rows {
             let mut world = lock(&self.0);
             let (session, now) = (world.new_session(), world.store_time());
             let holding = world.store.acquire(session, now).expect("free");
             let before = holding.before.map(|uid| world.layout.decode(uid).expect("of the layout"));
-            let mut host = Host::new("2026-06-01".parse().expect("a time"), 1_000);
+            let mut host = Host::new(START, 1_000);
             if let Some(before) = before {
                 let next = world.layout.time_of(before.tick + 1);
                 host = Host::new(next, 1_000);

@@ -163,7 +163,7 @@ impl Served {
     }
 
     /// Has the next attendance refresh, whatever the time.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "simulation"))]
     pub(super) fn hurry(&self) {
         let mut work = lock(&self.work);
         work.refresh_due = None;

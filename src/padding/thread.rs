@@ -74,7 +74,7 @@ impl Padder {
     }
 
     /// A padder without a thread: nothing happens but what its takers, and [`Padding::attend`], do.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn by_hand() -> Self {
         let life = Pages::new(0).expect("memory");
         Self(Arc::new(Handle { shared: Arc::default(), thread: None, life }))

@@ -3,6 +3,8 @@
 mod file;
 mod leases;
 mod segments;
+#[cfg(feature = "simulation")]
+mod virtual_time;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -142,7 +142,7 @@ impl Lease {
     }
 
     /// Has the lease renewed by somebody else than a thread of its own.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn renewed_by(self, renewer: impl Renewer) -> Self {
         Self { renewer: Box::new(renewer), ..self }
     }

@@ -168,13 +168,13 @@ impl Renewals {
     }
 
     /// Whether the lease lasts, by the owner's own account.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn is_live(&self) -> bool {
         !self.shared.lost.load(Ordering::Relaxed) && !self.shared.is_over()
     }
 
     /// Whoever ends the lease goes on at once.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn unattended(self) -> Self {
         self.shared.released.store(true, Ordering::Release);
         self

@@ -1,28 +1,42 @@
 //! The table of leases: what a store does in one transaction each.
 
+use std::ops::RangeInclusive;
+
+use super::beside::{Beside, Setting, StoredLease};
 use crate::layout::Layout;
+use crate::timestamp::Timestamp;
 use crate::uid::Uid;
 
-/// The store, which has a clock of its own.
+/// The store, which has a clock of its own. Its times are milliseconds of that clock.
+///
+/// It hands out the last worker ids of the layout; those below are used up by starts without a lease.
 pub(super) struct Store {
     layout: Layout,
+    worker_ids: RangeInclusive<u64>,
     rows: Vec<Row>,
     /// Worker ids and tokens whose owners an operator has fenced.
     fenced: Vec<(u64, u64)>,
-    /// How many rows there may be.
-    most: usize,
-    /// How long a lease lasts, in nanoseconds.
+    /// How long a lease lasts, in milliseconds.
     lasts: i64,
+    /// A real store that is asked the same.
+    beside: Option<Beside>,
 }
 
 /// A worker id.
 struct Row {
-    owner: Option<u64>,
+    /// The last one to acquire it.
+    owner: u64,
     token: u64,
-    /// By the store's clock.
-    ends: i64,
+    /// By the store's clock; `None` where it was given back.
+    ends: Option<i64>,
     /// The greatest uid that any owner may have issued.
     horizon: Option<Uid>,
+}
+
+impl Row {
+    fn is_free(&self, now: i64) -> bool {
+        self.ends.is_none_or(|end| end <= now)
+    }
 }
 
 /// What an owner knows of its row.
@@ -41,26 +55,29 @@ pub(super) struct Holding {
 pub(super) struct Fenced;
 
 impl Store {
-    pub(super) fn new(layout: Layout, most: usize, lasts: u64) -> Self {
-        Self { layout, rows: Vec::new(), fenced: Vec::new(), most, lasts: lasts as i64 }
+    pub(super) fn new(setting: &Setting, beside: Option<Beside>) -> Self {
+        let Setting { layout, worker_ids, lasts } = setting.clone();
+        let lasts = lasts.as_millis() as i64;
+        Self { layout, worker_ids, rows: Vec::new(), fenced: Vec::new(), lasts, beside }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.rows.len()
+    /// The worker ids that somebody has had.
+    pub(super) fn worker_ids(&self) -> Vec<u64> {
+        self.worker_ids.clone().take(self.rows.len()).collect()
     }
 
     /// When the last of the leases ends.
-    pub(super) fn last_end(&self) -> i64 {
-        self.rows.iter().map(|row| row.ends).max().unwrap_or_default()
+    pub(super) fn last_end(&self) -> Option<i64> {
+        self.rows.iter().filter_map(|row| row.ends).max()
     }
 
     pub(super) fn horizon(&self, worker_id: u64) -> Option<Uid> {
-        self.rows[worker_id as usize].horizon
+        self.rows[self.index(worker_id)].horizon
     }
 
     pub(super) fn is_owner(&self, owner: u64, holding: Holding) -> bool {
-        let row = &self.rows[holding.worker_id as usize];
-        row.owner == Some(owner) && row.token == holding.token
+        let row = &self.rows[self.index(holding.worker_id)];
+        row.owner == owner && row.token == holding.token
     }
 
     pub(super) fn is_fenced(&self, holding: Holding) -> bool {
@@ -69,54 +86,125 @@ impl Store {
 
     /// The lowest row that is free or has run out, else a new one.
     pub(super) fn acquire(&mut self, owner: u64, now: i64) -> Option<Holding> {
-        let found = self.rows.iter().position(|row| row.owner.is_none() || row.ends <= now);
+        let holding = self.acquire_row(owner, now);
+        if let Some(beside) = &mut self.beside {
+            beside.acquire(time(now), holding);
+        }
+        self.compare();
+        holding
+    }
+
+    fn acquire_row(&mut self, owner: u64, now: i64) -> Option<Holding> {
+        let found = self.rows.iter().position(|row| row.is_free(now));
         let place = match found {
             Some(place) => place,
-            None if self.rows.len() < self.most => {
-                self.rows.push(Row { owner: None, token: 0, ends: 0, horizon: None });
+            None if self.rows.len() < self.worker_ids.clone().count() => {
+                self.rows.push(Row { owner, token: 0, ends: None, horizon: None });
                 self.rows.len() - 1
             }
             None => return None,
         };
+        let worker_id = self.worker_ids.start() + place as u64;
         let row = &mut self.rows[place];
-        let is_seized = row.owner.is_some();
-        row.owner = Some(owner);
+        let is_seized = row.ends.is_some();
+        row.owner = owner;
         row.token += 1;
-        row.ends = now + self.lasts;
-        let (token, before) = (row.token, row.horizon);
-        Some(Holding { worker_id: place as u64, token, before, is_seized })
+        row.ends = Some(now + self.lasts);
+        Some(Holding { worker_id, token: row.token, before: row.horizon, is_seized })
     }
 
     pub(super) fn renew(&mut self, holding: Holding, horizon: u64, now: i64) -> Result<(), Fenced> {
-        let Holding { worker_id, .. } = holding;
-        let last = self.layout.pack(horizon, worker_id, self.layout.max_sequence());
+        let answer = self.renew_row(holding, horizon, now);
+        if let Some(beside) = &mut self.beside {
+            beside.renew(time(now), holding, horizon, answer);
+        }
+        self.compare();
+        answer
+    }
+
+    fn renew_row(&mut self, holding: Holding, horizon: u64, now: i64) -> Result<(), Fenced> {
+        let last = self.layout.pack(horizon, holding.worker_id, self.layout.max_sequence());
         let ends = now + self.lasts;
         let row = self.row(holding)?;
-        row.ends = ends;
+        row.ends = Some(ends);
         row.horizon = row.horizon.max(Some(last));
         Ok(())
     }
 
     pub(super) fn release(&mut self, holding: Holding, last: Option<Uid>) -> Result<(), Fenced> {
+        let answer = self.release_row(holding, last);
+        if let Some(beside) = &mut self.beside {
+            beside.release(holding, last, answer);
+        }
+        self.compare();
+        answer
+    }
+
+    fn release_row(&mut self, holding: Holding, last: Option<Uid>) -> Result<(), Fenced> {
         let row = self.row(holding)?;
-        row.owner = None;
+        row.token += 1;
+        row.ends = None;
         row.horizon = last.or(holding.before);
         Ok(())
     }
 
     fn row(&mut self, holding: Holding) -> Result<&mut Row, Fenced> {
-        let row = &mut self.rows[holding.worker_id as usize];
+        let index = self.index(holding.worker_id);
+        let row = &mut self.rows[index];
         if row.token == holding.token { Ok(row) } else { Err(Fenced) }
     }
 
-    /// Its owner stops at its next renewal, and others may have the row at once or when the lease
-    /// has run out.
-    pub(super) fn fence(&mut self, worker_id: u64, free: bool) {
-        let row = &mut self.rows[worker_id as usize];
+    fn index(&self, worker_id: u64) -> usize {
+        (worker_id - self.worker_ids.start()) as usize
+    }
+
+    /// An operator ends a lease: its owner stops at its next renewal, and others may have the row at
+    /// once.
+    pub(super) fn fence(&mut self, worker_id: u64, now: i64) {
+        let index = self.index(worker_id);
+        let row = &mut self.rows[index];
         self.fenced.push((worker_id, row.token));
         row.token += 1;
-        if free {
-            row.owner = None;
+        row.ends = row.ends.map(|_| now);
+        if let Some(beside) = &mut self.beside {
+            beside.fence(time(now), worker_id);
         }
+        self.compare();
     }
+
+    /// An operator frees a row whose lease has run out.
+    pub(super) fn free(&mut self, worker_id: u64, now: i64) {
+        let index = self.index(worker_id);
+        let row = &mut self.rows[index];
+        let is_free = row.is_free(now);
+        if is_free {
+            row.token += 1;
+            row.ends = None;
+        }
+        if let Some(beside) = &mut self.beside {
+            beside.free(time(now), worker_id, is_free);
+        }
+        self.compare();
+    }
+
+    /// The store beside this one has the same rows.
+    fn compare(&mut self) {
+        let Some(beside) = &mut self.beside else { return };
+        let place = |uid| {
+            let found = self.layout.decode(uid).expect("of the layout");
+            (found.tick, found.sequence)
+        };
+        let rows = self.worker_ids.clone().zip(&self.rows).map(|(worker_id, row)| StoredLease {
+            worker_id,
+            token: row.token,
+            ends: row.ends.map(time),
+            horizon: row.horizon.map(place),
+        });
+        beside.compare(&rows.collect::<Vec<_>>());
+    }
+}
+
+/// By the store's clock.
+fn time(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis)
 }

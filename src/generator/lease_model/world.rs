@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::Counts;
+use super::beside::{Beside, Open, Setting};
 use super::check::Property;
+use super::histories::Counts;
 use super::host::{Host, State, Suspended};
 use super::messages::Event;
 use super::store::{Holding, Store};
@@ -15,8 +16,12 @@ use crate::timestamp::Timestamp;
 use crate::uid::Uid;
 use crate::worker::LeaseTerms;
 
+pub(super) const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 const HOUR: u64 = 3_600_000;
+
+/// 2026-06-01.
+pub(super) const START: Timestamp = Timestamp::from_millis(1_780_272_000_000);
 
 pub(super) struct World {
     pub(super) rng: Rng,
@@ -44,10 +49,12 @@ pub(super) struct World {
     /// No message is lost or late any more.
     pub(super) is_orderly: bool,
     pub(super) counts: Counts,
+    /// Steps that have begun.
+    pub(super) steps: u32,
 }
 
 impl World {
-    pub(super) fn new(mut rng: Rng) -> Self {
+    pub(super) fn new(mut rng: Rng, open: Option<&Open<'_>>) -> Self {
         let tick = if rng.bool() { Tick::Second } else { Tick::Millisecond };
         let bits = Bits { time: 44, worker: 4, sequence: rng.u8(1..5) };
         let epoch = "2026-01-01".parse().expect("a time");
@@ -61,17 +68,22 @@ impl World {
         // A real wait: starts are tried again instead.
         terms.max_start_wait = Duration::ZERO;
         let is_calm = rng.bool();
-        let start: Timestamp = "2026-06-01".parse().expect("a time");
+        let setting = Setting {
+            layout,
+            worker_ids: layout.max_worker_id() + 1 - rng.u64(1..3)..=layout.max_worker_id(),
+            lasts: lease,
+        };
+        let beside = open.map(|open| Beside::new(&setting, open(&setting)));
         let hosts = (0..rng.u8(2..5))
             .map(|_| {
                 let rate = if is_calm { rng.u64(901..1_100) } else { rng.u64(500..2_000) };
-                let host = Host::new(start, rate);
+                let host = Host::new(START, rate);
                 host.step_wall(rng.i64(-2_000..2_000));
                 host
             })
             .collect();
         Self {
-            store: Store::new(layout, rng.usize(1..3), lasts),
+            store: Store::new(&setting, beside),
             layout,
             terms,
             lasts,
@@ -88,16 +100,20 @@ impl World {
             issued: HashSet::new(),
             is_orderly: false,
             counts: Counts::default(),
+            steps: 0,
             rng,
         }
     }
 
+    /// In milliseconds, as databases have it.
     pub(super) fn store_time(&self) -> i64 {
-        self.now as i64 + self.store_step
+        let nanos = self.now as i64 + self.store_step;
+        START.as_millis() + nanos.div_euclid(MILLISECOND as i64)
     }
 
     /// One thing happens.
     pub(super) fn act(&mut self) {
+        self.steps += 1;
         let host = self.rng.usize(0..self.hosts.len());
         let lasts = self.lasts;
         if self.rng.u8(0..10) < self.trouble {
@@ -125,7 +141,7 @@ impl World {
                 let most = [100, 5_000, 5 * HOUR][self.rng.usize(0..3)] as i64;
                 self.hosts[host].step_wall(self.rng.i64(-most..most));
             }
-            8 => self.fence(),
+            8 => self.operate(),
             9 => {
                 let most = [lasts / 3, 2 * lasts][self.rng.usize(0..2)];
                 self.store_down_until = self.now + self.rng.u64(0..most);
@@ -202,12 +218,15 @@ impl World {
         }
     }
 
-    fn fence(&mut self) {
-        if self.store.len() == 0 {
-            return;
+    /// An operator ends a lease, or frees a worker id.
+    fn operate(&mut self) {
+        let now = self.store_time();
+        let Some(worker_id) = self.rng.choice(self.store.worker_ids()) else { return };
+        if self.rng.bool() {
+            self.store.fence(worker_id, now);
+        } else {
+            self.store.free(worker_id, now);
         }
-        let worker_id = self.rng.usize(0..self.store.len()) as u64;
-        self.store.fence(worker_id, self.rng.bool());
     }
 
     fn attend(&mut self, host: usize) {

@@ -21,6 +21,9 @@ pub struct StoreFile {
     kind: Kind,
     path: PathBuf,
     patience: Duration,
+    /// What SQL takes for the present time, if not the system's clock.
+    #[cfg(feature = "simulation")]
+    clock: Option<std::sync::Arc<dyn crate::clock::Clock>>,
 }
 
 /// What a file is for.
@@ -32,7 +35,20 @@ pub enum Kind {
 
 impl StoreFile {
     pub fn new(kind: Kind, path: PathBuf) -> Self {
-        Self { kind, path, patience: PATIENCE }
+        Self {
+            kind,
+            path,
+            patience: PATIENCE,
+            #[cfg(feature = "simulation")]
+            clock: None,
+        }
+    }
+
+    /// The same, but with a clock of the caller's.
+    #[cfg(feature = "simulation")]
+    pub fn with_clock(mut self, clock: impl crate::clock::Clock + 'static) -> Self {
+        self.clock = Some(std::sync::Arc::new(clock));
+        self
     }
 
     /// The same, but nothing waits for others at the file for longer than this.
@@ -148,6 +164,10 @@ impl StoreFile {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(self.patience)?;
+        #[cfg(feature = "simulation")]
+        if let Some(clock) = &self.clock {
+            super::virtual_time::install(&connection, clock)?;
+        }
         // Write-ahead logging: starts that insert and people who list do not wait for each other.
         connection.pragma_update(None, "journal_mode", "WAL")?;
         // The row must be on the disk before its id is used: one that a power failure takes back

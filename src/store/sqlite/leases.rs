@@ -94,6 +94,14 @@ impl SqliteLeases {
         Ok(Self { file: StoreFile::in_data_directory(Kind::Workers)? })
     }
 
+    /// The table as it is by another clock than the system's, for the model of leases.
+    #[cfg(feature = "simulation")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_clock(self, clock: impl crate::clock::Clock + 'static) -> Self {
+        Self { file: self.file.with_clock(clock) }
+    }
+
     /// The file.
     pub fn path(&self) -> &Path {
         self.file.path()

@@ -1,0 +1,160 @@
+//! A real store beside the model's: it is asked the same, and its answers and rows must be the same.
+
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::store::{Fenced, Holding};
+use crate::error::Error;
+use crate::layout::Layout;
+use crate::timestamp::Timestamp;
+use crate::uid::Uid;
+use crate::worker::{Lease, LeaseKeeper, RenewError};
+
+/// What a store is opened for: the leases of one history.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// The layout of the leases.
+    pub layout: Layout,
+    /// The worker ids that the store hands out, the lowest first: the last ones of the layout.
+    pub worker_ids: RangeInclusive<u64>,
+    /// How long a lease lasts.
+    pub lasts: Duration,
+}
+
+/// A store of leases that runs beside the model's. Each history has one of its own, empty at first.
+///
+/// Whatever is unexpected in the store is a panic or an error: both end the history.
+pub trait StoreUnderTest: Send + 'static {
+    /// Sets the store's clock, forwards or backwards; it stands still in between.
+    fn set_time(&mut self, now: Timestamp);
+
+    /// Leases the lowest worker id that is free or whose lease has run out, else a new one; `None`
+    /// if all are held.
+    ///
+    /// # Errors
+    ///
+    /// What the store says.
+    fn acquire(&mut self) -> Result<Option<Lease>, Error>;
+
+    /// Ends a lease whoever holds it.
+    ///
+    /// # Errors
+    ///
+    /// What the store says.
+    fn fence(&mut self, worker_id: u64) -> Result<(), Error>;
+
+    /// Frees a worker id whose lease has run out; `false` if it has not.
+    ///
+    /// # Errors
+    ///
+    /// What the store says.
+    fn free(&mut self, worker_id: u64) -> Result<bool, Error>;
+
+    /// All rows, by worker id.
+    ///
+    /// # Errors
+    ///
+    /// What the store says.
+    fn rows(&mut self) -> Result<Vec<StoredLease>, Error>;
+}
+
+/// A row of a store of leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredLease {
+    /// The worker id.
+    pub worker_id: u64,
+    /// The fencing token.
+    pub token: u64,
+    /// When the lease ends, by the store's clock; `None` where it was given back.
+    pub ends: Option<Timestamp>,
+    /// The last tick and sequence number that may have been issued.
+    pub horizon: Option<(u64, u64)>,
+}
+
+/// Opens a store for a history.
+pub(super) type Open<'a> = dyn Fn(&Setting) -> Box<dyn StoreUnderTest> + Sync + 'a;
+
+/// The store, and what its holders keep of it.
+pub(super) struct Beside {
+    setting: Setting,
+    store: Box<dyn StoreUnderTest>,
+    /// By worker id and token. Those of owners that have crashed may have messages under way.
+    keepers: HashMap<(u64, u64), Box<dyn LeaseKeeper>>,
+}
+
+impl Beside {
+    pub(super) fn new(setting: &Setting, store: Box<dyn StoreUnderTest>) -> Self {
+        Self { setting: setting.clone(), store, keepers: HashMap::new() }
+    }
+
+    pub(super) fn acquire(&mut self, now: Timestamp, model: Option<Holding>) {
+        self.store.set_time(now);
+        let lease = self.store.acquire().unwrap_or_else(|error| unexpected("acquire", &error));
+        let found = lease.as_ref().map(|lease| (lease.worker_id, lease.after));
+        let expected = model.map(|holding| (holding.worker_id, holding.before));
+        assert_eq!(found, expected, "an acquire at {now}: the store's answer, and the model's");
+        if let (Some(lease), Some(holding)) = (lease, model) {
+            let Setting { layout, lasts, .. } = self.setting;
+            assert_eq!((lease.layout, lease.terms.lasts), (layout, Some(lasts)), "of a lease");
+            self.keepers.insert((holding.worker_id, holding.token), lease.keeper);
+        }
+    }
+
+    pub(super) fn renew(
+        &mut self,
+        now: Timestamp,
+        holding: Holding,
+        horizon: u64,
+        model: Result<(), Fenced>,
+    ) {
+        self.store.set_time(now);
+        let is_lost = match self.keeper(holding).renew(horizon) {
+            Ok(()) => false,
+            Err(RenewError::Lost(_)) => true,
+            Err(RenewError::Failed(error)) => unexpected("renew", &error),
+        };
+        let what = || format!("a renewal of {holding:?} to {horizon} at {now}");
+        assert_eq!(is_lost, model.is_err(), "{}: lost in the store, and in the model", what());
+    }
+
+    pub(super) fn release(
+        &mut self,
+        holding: Holding,
+        last: Option<Uid>,
+        model: Result<(), Fenced>,
+    ) {
+        let is_lost = match self.keeper(holding).release(last) {
+            Ok(()) => false,
+            Err(Error::LeaseLost { .. }) => true,
+            Err(error) => unexpected("release", &error),
+        };
+        let what = || format!("a release of {holding:?} with {last:?}");
+        assert_eq!(is_lost, model.is_err(), "{}: lost in the store, and in the model", what());
+    }
+
+    pub(super) fn fence(&mut self, now: Timestamp, worker_id: u64) {
+        self.store.set_time(now);
+        self.store.fence(worker_id).unwrap_or_else(|error| unexpected("fence", &error));
+    }
+
+    pub(super) fn free(&mut self, now: Timestamp, worker_id: u64, model: bool) {
+        self.store.set_time(now);
+        let is_free = self.store.free(worker_id).unwrap_or_else(|error| unexpected("free", &error));
+        assert_eq!(is_free, model, "{worker_id} freed at {now}: by the store, and by the model");
+    }
+
+    pub(super) fn compare(&mut self, model: &[StoredLease]) {
+        let rows = self.store.rows().unwrap_or_else(|error| unexpected("read", &error));
+        assert_eq!(rows, model, "the store's rows, and the model's");
+    }
+
+    fn keeper(&mut self, holding: Holding) -> &mut dyn LeaseKeeper {
+        let key = (holding.worker_id, holding.token);
+        self.keepers.get_mut(&key).expect("leased from the store too").as_mut()
+    }
+}
+
+fn unexpected(action: &str, error: &Error) -> ! {
+    panic!("the store could not {action}, which the model does: {error}")
+}
