@@ -282,6 +282,24 @@ fn a_segment_is_prefetched_at_the_mark_and_not_before() {
     assert!(rest[..1_000].iter().copied().eq(302..1_302), "across the end of a segment");
 }
 
+/// What docs/segments.md says that a restart wastes.
+#[test]
+fn by_default_a_tag_has_two_segments_and_four_at_the_most() {
+    let table = Table::new(&[("orders", 10)]);
+    let generator = table.builder().max_step(10).build().expect("builds");
+    let orders = generator.tag("orders").expect("there");
+    orders.next_id().expect("waits");
+    assert_eq!(orders.stats().expect("there").depth, 2);
+    table.slow_millis.store(2, Ordering::Relaxed);
+    wait_until("they run dry again and again", || {
+        orders.next_id().expect("waits");
+        let stats = orders.stats().expect("there");
+        assert!(stats.left <= 40, "{stats:?}");
+        stats.dried > 8
+    });
+    assert_eq!(orders.stats().expect("there").depth, 4);
+}
+
 #[test]
 fn takers_who_run_dry_deepen_the_chain() {
     let table = Table::new(&[("orders", 10)]);

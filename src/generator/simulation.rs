@@ -356,3 +356,55 @@ fn some_limit(rng: &mut Rng) -> Option<Duration> {
         _ => Some(millis(rng.u64(1..100_000))),
     }
 }
+
+/// Two workers whose clocks differ: where a later take got the smaller uid, the two takes were no
+/// further apart than docs/time.md says.
+#[test]
+fn uids_of_two_machines_are_in_order_but_for_the_bound() {
+    let mut closest = 0.0_f64;
+    for seed in 0..200 {
+        let mut rng = Rng::with_seed(seed);
+        let epoch: Timestamp = "2026-01-01".parse().expect("a time");
+        let tick = if rng.bool() { Tick::Second } else { Tick::Millisecond };
+        let bits = Bits { time: 40, worker: 10, sequence: rng.u8(1..5) };
+        let layout = Layout::new(bits, tick, epoch).expect("possible");
+        let [max_borrow, max_lag] = [(); 2].map(|()| millis(rng.u64(0..2_000)));
+        let refresh = millis(rng.u64(1..200));
+        let skew = millis(rng.u64(0..1_000));
+        let start = epoch.saturating_add(millis(DAY));
+        let clocks = [start, start.saturating_add(skew)].map(ManualClock::new);
+        let generators: Vec<_> = (clocks.iter().zip(1..))
+            .map(|(clock, worker_id)| {
+                let (borrow, lag) = (Some(max_borrow), Some(max_lag));
+                Life::build(&layout, worker_id, borrow, lag, refresh, clock, &mut rng)
+                    .expect("possible")
+            })
+            .collect();
+        let mut taken = Vec::new();
+        for _ in 0..60 {
+            // A refresh in two parts, with takes in between.
+            let parts = [0, 1].map(|_| refresh.mul_f64(rng.f64() / 2.0));
+            clocks.iter().for_each(|clock| clock.advance(parts[0]));
+            for _ in 0..rng.u32(0..40) {
+                let which = rng.usize(0..2);
+                if let Ok(uid) = generators[which].try_next_uid() {
+                    taken.push((clocks[0].now(), which, uid));
+                }
+            }
+            clocks.iter().for_each(|clock| clock.advance(parts[1]));
+            generators.iter().for_each(CachedUidGenerator::attend);
+        }
+        let tick = millis(layout.tick().millis().unsigned_abs());
+        let bound = max_borrow + max_lag.max(tick) + refresh + skew;
+        for (place, (earlier, first, a)) in taken.iter().enumerate() {
+            for (later, second, b) in &taken[place + 1..] {
+                if first != second && a > b {
+                    let apart = later.saturating_since(*earlier);
+                    assert!(apart <= bound, "seed {seed}: {apart:?}, and may be {bound:?}");
+                    closest = closest.max(apart.div_duration_f64(bound));
+                }
+            }
+        }
+    }
+    assert!(closest > 0.5, "the bound is not far off: {closest}");
+}
