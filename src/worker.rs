@@ -1,5 +1,7 @@
 //! Who owns which worker id.
 
+#[cfg(test)]
+mod deadline_tests;
 mod grant;
 mod identity;
 mod lease;

@@ -113,6 +113,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     // would: with the system's clock, and against a bare atomic, not against the library's own.
     ("cli/bench/contestant.rs", "Instant::now"),
     ("cli/bench/contestant.rs", ".elapsed()"),
+    ("cli/bench/measure.rs", "Instant::now"),
     ("cli/bench/threads.rs", "Instant::now"),
     ("cli/bench/takers.rs", "std::sync::atomic"),
     ("cli/bench.rs", "std::sync::atomic"),

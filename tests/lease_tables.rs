@@ -143,8 +143,9 @@ fn the_lowest_free_row_is_taken_and_given_back_to_the_uid() {
         let last = generator.next_uid().expect("ready");
         let row = place.row(2);
         let (horizon, sequence) = row.horizon.expect("stored");
+        // Two renewals ahead, which are two thirds of the lease.
         assert!(tick(last) <= horizon && sequence == 1_023, "{row:?}");
-        assert!(horizon >= before + 3_000 && horizon < before + 60_000, "{horizon} at {before}");
+        assert!(horizon >= before + 80_000 && horizon < before + 240_000, "{horizon} at {before}");
         assert!(matches!(row.state, LeaseState::Held(_)), "{row:?}");
         assert!(row.owner.starts_with("tests/"), "{row:?}");
         assert_eq!(row.layout, "41/2/10 in ms since 2026-01-01T00:00:00Z");

@@ -123,7 +123,7 @@ fn busy_terms() -> LeaseTerms {
 }
 
 /// Of a lease that is soon over without word from the store. How soon is worked out in virtual time
-/// in `src/worker/renewals/tests.rs`.
+/// in `src/worker/deadline_tests.rs`.
 fn short_terms() -> LeaseTerms {
     let mut terms = busy_terms();
     terms.lasts = Some(Duration::from_secs(3));
@@ -353,11 +353,13 @@ fn local_takers_lose_the_lease_too() {
 fn a_clock_that_jumps_is_followed_by_asking() {
     let store = Store::default();
     let clock = ManualClock::new("2026-06-01".parse().expect("a time"));
+    let mut terms = terms();
+    terms.renew_every = Duration::from_secs(1);
     let generator = SnowflakeGenerator::builder()
         .layout(layout())
-        .worker(store.lease(layout(), terms()))
+        .worker(store.lease(layout(), terms))
         .clock(clock.clone())
-        .take_policy(TakePolicy::WaitFor(Duration::from_secs(10)))
+        .take_policy(TakePolicy::WaitFor(LIMIT))
         .build()
         .expect("possible");
     for _ in 0..5 {

@@ -32,6 +32,11 @@ use crate::sync::{Mutex, lock};
 use crate::uid::Uid;
 use crate::worker::{Lease, LeaseKeeper, RenewError, Renewals, Renewer};
 
+/// A seed to replay, or the first one if there is a count too.
+const SEED: &str = "UIDRING_LEASES_SEED";
+/// How many histories, if not as many as fit between other tests.
+const COUNT: &str = "UIDRING_LEASES_COUNT";
+
 const STEPS: u32 = 200;
 
 #[test]

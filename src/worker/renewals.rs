@@ -1,9 +1,6 @@
 //! When a lease is renewed, how far, and what follows from the answer. Nothing here waits, or asks a
 //! store: that is for a [`Renewer`].
 
-#[cfg(test)]
-mod tests;
-
 use std::sync::Arc;
 use std::time::Duration;
 

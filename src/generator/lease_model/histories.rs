@@ -6,13 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use super::beside::{Open, Setting, StoreUnderTest};
-use super::{STEPS, Sim};
+use super::{COUNT, SEED, STEPS, Sim};
 use crate::sync::lock;
-
-/// A seed to replay, or the first one if there is a count too.
-const SEED: &str = "UIDRING_LEASES_SEED";
-/// How many histories, if not as many as fit between other tests.
-const COUNT: &str = "UIDRING_LEASES_COUNT";
 
 /// Random histories of owners of leases, each told by its seed.
 ///
