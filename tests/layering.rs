@@ -35,7 +35,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("metrics", &["generator", "segment"]),
     ("model", &["generator"]),
     ("worker", &["clock", "error", "layout", "sync", "uid"]),
-    ("store", &["clock", "error", "layout", "segment", "timestamp", "uid", "worker"]),
+    ("store", &["clock", "error", "layout", "segment", "sync", "timestamp", "uid", "worker"]),
     // The program uses the library as any other user does: through `uidring::`.
     ("cli", &["cli"]),
 ];

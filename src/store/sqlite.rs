@@ -1,6 +1,10 @@
 //! Worker ids and segments from a SQLite file: the embedded store, for one host.
 
+mod container;
+mod create;
 mod file;
+mod forked;
+mod format;
 mod leases;
 mod segments;
 #[cfg(feature = "simulation")]
@@ -9,7 +13,9 @@ mod virtual_time;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, Row, Transaction};
+#[cfg(test)]
+use rusqlite::Connection;
+use rusqlite::{OptionalExtension, Row, Transaction};
 
 use self::file::{Kind, StoreFile};
 pub use self::leases::SqliteLeases;
@@ -21,18 +27,6 @@ use crate::error::Error;
 use crate::layout::Layout;
 use crate::timestamp::Timestamp;
 use crate::worker::{NodeIdentity, WorkerIdAssigner};
-
-/// The columns of Baidu's UidGenerator. AUTOINCREMENT, not just a primary key: without it SQLite
-/// would hand out the greatest id again after its row was deleted.
-const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS WORKER_NODE (
-    ID INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
-    HOST_NAME VARCHAR(64) NOT NULL,
-    PORT VARCHAR(64) NOT NULL,
-    TYPE INT NOT NULL,
-    LAUNCH_DATE DATE NOT NULL,
-    MODIFIED TIMESTAMP NOT NULL,
-    CREATED TIMESTAMP NOT NULL
-)";
 
 /// A table `WORKER_NODE` in a SQLite file. Every assignment inserts a row, whose generated key is
 /// the worker id: used by one start, and never again.
@@ -86,7 +80,7 @@ impl WorkerIdAssigner for SqliteWorkerNodes {
         let node = NodeIdentity::from_env()?;
         let explain = |error: rusqlite::Error| self.file.sqlite_error("written", &error);
         let mut connection = self.file.open_or_create()?;
-        let transaction = begin(&self.file, &mut connection)?;
+        let transaction = self.file.begin(&mut connection)?;
         let worker_id = insert_node(&self.file, &transaction, &node)?;
         layout.check_worker_id(worker_id)?;
         transaction.commit().map_err(explain)?;
@@ -98,7 +92,7 @@ impl WorkerIdAssigner for SqliteWorkerNodes {
 impl WorkerTable for SqliteWorkerNodes {
     fn create(&self) -> Result<(), Error> {
         let mut connection = self.file.open_or_create()?;
-        let transaction = begin(&self.file, &mut connection)?;
+        let transaction = self.file.begin(&mut connection)?;
         transaction.commit().map_err(|error| self.file.sqlite_error("written", &error))
     }
 
@@ -168,25 +162,16 @@ impl WorkerTable for SqliteWorkerNodes {
     }
 }
 
-/// A transaction in which the table `WORKER_NODE` is there and is one of ours.
-fn begin<'a>(file: &StoreFile, connection: &'a mut Connection) -> Result<Transaction<'a>, Error> {
-    let explain = |error: rusqlite::Error| file.sqlite_error("written", &error);
-    let transaction = file.begin(connection)?;
-    transaction.execute_batch(CREATE_TABLE).map_err(explain)?;
-    if counts_up(&transaction).map_err(explain)? {
-        return Ok(transaction);
-    }
-    let problem = "its table WORKER_NODE has no AUTOINCREMENT, so that a worker id could come twice; \
-                   name another file";
-    Err(file.error("used", problem.into()))
-}
-
 /// A new row's key.
 fn insert_node(
     file: &StoreFile,
     transaction: &Transaction<'_>,
     node: &NodeIdentity,
 ) -> Result<u64, Error> {
+    let last = format::last_worker_id(transaction).map_err(|problem| file.unusable(problem))?;
+    let next = last.checked_add(1).ok_or_else(|| {
+        file.error("used", format!("its worker ids are used up: the last one was {last}"))
+    })?;
     let id: i64 = transaction
         .query_row(
             "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED)
@@ -196,16 +181,10 @@ fn insert_node(
             |row| row.get(0),
         )
         .map_err(|error| file.sqlite_error("written", &error))?;
+    if id != next {
+        return Err(file.error("used", format!("after {last} it generated the key {id}")));
+    }
     u64::try_from(id).map_err(|_| file.error("used", format!("it generated the key {id}")))
-}
-
-fn counts_up(transaction: &Transaction<'_>) -> rusqlite::Result<bool> {
-    transaction.query_row(
-        "SELECT sql LIKE '%AUTOINCREMENT%' FROM sqlite_master
-         WHERE type = 'table' AND name = 'WORKER_NODE' COLLATE NOCASE",
-        [],
-        |row| row.get(0),
-    )
 }
 
 #[cfg(test)]

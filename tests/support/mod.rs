@@ -38,6 +38,7 @@ impl Home {
             .current_dir(self.folder.path())
             .env("HOME", self.folder.path())
             .env("XDG_DATA_HOME", self.folder.path())
+            .env("UIDRING_CONTAINER", "0")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

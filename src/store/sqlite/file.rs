@@ -1,16 +1,19 @@
 //! The file of a SQLite store: made for its owner only, opened so that what is committed lasts.
 
-use std::fs::OpenOptions;
-use std::io;
+use std::ops::{Deref, DerefMut};
 use std::path::{self, Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi};
 
+use super::container;
+use super::create::{Found, NewFile, log_of, look};
+use super::forked::Entry;
+use super::format::{self, Problem};
 use crate::clock::Deadline;
 use crate::error::Error;
-use crate::store::{check_path, create_folder};
+use crate::store::check_path;
 
 /// How long a process waits for others that are at the file.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -57,45 +60,97 @@ impl StoreFile {
         self
     }
 
-    /// In the folder `uidring` of the user's data directory.
+    /// In the folder `uidring` of the user's data directory. In a container, with which that
+    /// directory goes, and which others do not see, it warns.
     pub fn in_data_directory(kind: Kind) -> Result<Self, Error> {
         let folder = dirs::data_dir().ok_or(Error::NoDataDirectory)?;
-        let name = match kind {
-            Kind::Workers => "workers.db",
-            Kind::Segments => "segments.db",
+        let (name, ids) = match kind {
+            Kind::Workers => ("workers.db", "worker ids"),
+            Kind::Segments => ("segments.db", "segments"),
         };
-        Ok(Self::new(kind, folder.join("uidring").join(name)))
+        let file = Self::new(kind, folder.join("uidring").join(name));
+        if let Some(sign) = container::sign() {
+            tracing::warn!(
+                "{ids} come from the default file {}, and this process is in a container ({sign}): \
+                 another container has another file, and hands out the same ones; name a file on a \
+                 volume that all of them share and that is kept, or use a server",
+                file.path.display()
+            );
+        }
+        Ok(file)
     }
 
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A connection to the file, which is made if there is none.
-    pub fn open_or_create(&self) -> Result<Connection, Error> {
+    /// A connection to the file, which is made if there is none, and is looked at as a whole.
+    pub fn open_or_create(&self) -> Result<Opened, Error> {
         let path = self.absolute_path()?;
-        create(&path).map_err(|error| self.error("created", error.to_string()))?;
-        self.patiently(|| self.connect(&path)).map_err(|error| self.sqlite_error("opened", &error))
+        self.create(&path)?;
+        self.checked(&path, "opened", None)
     }
 
-    /// A connection to a file that is there already.
-    pub fn open(&self) -> Result<Connection, Error> {
-        let path = self.existing_path()?;
-        self.patiently(|| self.connect(&path)).map_err(|error| self.sqlite_error("opened", &error))
+    /// A connection to a file that is there already, and has this table, which alone is looked at.
+    pub fn open(&self, table: &'static str) -> Result<Opened, Error> {
+        self.checked(&self.existing_path()?, "opened", Some(table))
     }
 
-    /// A transaction that nobody else writes in.
-    pub fn begin<'a>(&self, connection: &'a mut Connection) -> Result<Transaction<'a>, Error> {
-        connection
+    /// A transaction that nobody else writes in, in which all tables are there and are ours.
+    pub fn begin<'a>(&self, connection: &'a mut Connection) -> Result<Writing<'a>, Error> {
+        let explain = |problem| self.problem("written", problem);
+        let transaction = connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(|error| self.sqlite_error("written", &error))
+            .map_err(|error| explain(error.into()))?;
+        format::prepare(&transaction).map_err(explain)?;
+        Ok(Writing(transaction))
     }
 
-    /// Works on a file that is there already.
+    /// Works on a file that is there already, and leaves what programs of another version look at as it
+    /// is.
     pub fn read<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
-        let path = self.existing_path()?;
-        self.patiently(|| work(&self.connect(&path)?))
-            .map_err(|error| self.sqlite_error("read", &error))
+        let connection = self.checked(&self.existing_path()?, "read", None)?;
+        self.patiently(|| Ok(work(&connection)?)).map_err(|problem| self.problem("read", problem))
+    }
+
+    fn checked(
+        &self,
+        path: &Path,
+        action: &'static str,
+        table: Option<&'static str>,
+    ) -> Result<Opened, Error> {
+        let entry = Entry::new().ok_or_else(|| {
+            let problem = "this process was forked while the one before it had such a file open, whose \
+                           locks SQLite takes for its own now; start a new process (exec)";
+            self.error(action, problem.into())
+        })?;
+        let connect = || {
+            let connection = self.connect(path)?;
+            format::check_version(&connection)?;
+            match table {
+                Some(table) if !format::has(&connection, table)? => {
+                    let code = ffi::Error::new(ffi::SQLITE_ERROR);
+                    let problem = Some(format!("no such table: {table}"));
+                    return Err(rusqlite::Error::SqliteFailure(code, problem).into());
+                }
+                _ => format::check_integrity(&connection, table)?,
+            }
+            Ok(connection)
+        };
+        let done = self.patiently(connect).map_err(|problem| self.problem(action, problem));
+        done.map(|connection| Opened { connection, _entry: entry })
+    }
+
+    fn problem(&self, action: &'static str, problem: Problem) -> Error {
+        match problem {
+            Problem::Sqlite(error) => self.sqlite_error(action, &error),
+            Problem::Unusable(problem) => self.error("used", problem),
+        }
+    }
+
+    /// An error that is no failure of SQLite's.
+    pub fn unusable(&self, problem: Problem) -> Error {
+        self.problem("used", problem)
     }
 
     pub fn error(&self, action: &'static str, problem: String) -> Error {
@@ -109,6 +164,7 @@ impl StoreFile {
     pub fn sqlite_error(&self, action: &'static str, error: &rusqlite::Error) -> Error {
         let remedy = match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => "; free some space",
+            Some(ErrorCode::DatabaseCorrupt) => format::DAMAGED,
             Some(ErrorCode::NotADatabase) => "; name a file that is one, or a new one",
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 "; another process keeps it locked"
@@ -148,16 +204,44 @@ impl StoreFile {
 
     fn existing_path(&self) -> Result<PathBuf, Error> {
         let path = self.absolute_path()?;
-        if path.exists() {
-            return Ok(path);
-        }
-        let problem = match self.kind {
-            Kind::Workers => "there is no such file: no worker id has been assigned from it",
-            Kind::Segments => {
+        let problem = match (look(&path), self.kind) {
+            (Found::Something, _) => return Ok(path),
+            (Found::Empty, _) => EMPTY,
+            (Found::Nothing, Kind::Workers) => {
+                "there is no such file: no worker id has been assigned from it"
+            }
+            (Found::Nothing, Kind::Segments) => {
                 "there is no such file; make it with its first tag (`uidring segment create`)"
             }
         };
         Err(self.error("read", problem.into()))
+    }
+
+    /// Makes the file, unless there is one.
+    fn create(&self, path: &Path) -> Result<(), Error> {
+        // Looked at first: a log that somebody makes meanwhile comes with a file.
+        let log = log_of(path);
+        let has_log = log.exists();
+        match look(path) {
+            Found::Something => return Ok(()),
+            Found::Empty => return Err(self.error("used", EMPTY.into())),
+            Found::Nothing if has_log => {
+                let log = log.display();
+                let problem = format!(
+                    "its log {log} is there, and the file is gone: ids that are in use would come \
+                     again. Find the file, or see docs/worker-ids.md, the SQLite file"
+                );
+                return Err(self.error("used", problem));
+            }
+            Found::Nothing => {}
+        }
+        let explain = |error: std::io::Error| self.error("created", error.to_string());
+        let new = NewFile::for_path(path).map_err(explain)?;
+        let mut connection = self.checked(new.path(), "created", None)?;
+        let written = self.begin(&mut connection)?.commit();
+        written.map_err(|error| self.sqlite_error("created", &error))?;
+        drop(connection);
+        new.link(path).map_err(explain)
     }
 
     fn connect(&self, path: &Path) -> rusqlite::Result<Connection> {
@@ -168,11 +252,15 @@ impl StoreFile {
         if let Some(clock) = &self.clock {
             super::virtual_time::install(&connection, clock)?;
         }
+        // A page that is damaged is found as it is read.
+        connection.pragma_update(None, "cell_size_check", "ON")?;
         // Write-ahead logging: starts that insert and people who list do not wait for each other.
         connection.pragma_update(None, "journal_mode", "WAL")?;
         // The row must be on the disk before its id is used: one that a power failure takes back
         // would be handed out again.
         connection.pragma_update(None, "synchronous", "FULL")?;
+        // On macOS an ordinary sync leaves it in the disk's memory. Elsewhere this changes nothing.
+        connection.pragma_update(None, "fullfsync", "ON")?;
         Ok(connection)
     }
 
@@ -180,12 +268,12 @@ impl StoreFile {
     /// file to write-ahead logging, where many processes that start at once meet.
     fn patiently<T>(
         &self,
-        mut attempt: impl FnMut() -> rusqlite::Result<T>,
-    ) -> rusqlite::Result<T> {
+        mut attempt: impl FnMut() -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
         let deadline = Deadline::after(Some(self.patience));
         loop {
             match attempt() {
-                Err(error)
+                Err(Problem::Sqlite(error))
                     if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
                         && deadline.remaining() > Some(Duration::ZERO) =>
                 {
@@ -197,16 +285,46 @@ impl StoreFile {
     }
 }
 
-/// Makes the file, with its folder, for its owner only, if there is none.
-fn create(path: &Path) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        create_folder(folder)?;
+/// Where a file came from that has nothing in it, nobody knows.
+const EMPTY: &str = "the file is empty: it was cut off, or something else made it. If no id was ever \
+                     handed out from it, remove it; else see docs/worker-ids.md, the SQLite file";
+
+/// A connection. It goes before the entry that stands for it.
+pub struct Opened {
+    connection: Connection,
+    _entry: Entry,
+}
+
+impl Deref for Opened {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.connection
     }
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path).map(drop)
+}
+
+impl DerefMut for Opened {
+    fn deref_mut(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+}
+
+/// A transaction that writes, or rolls back what it wrote if it is not committed.
+pub struct Writing<'a>(Transaction<'a>);
+
+impl Writing<'_> {
+    pub fn commit(self) -> rusqlite::Result<()> {
+        format::finish(&self.0)?;
+        self.0.commit()
+    }
+}
+
+impl<'a> Deref for Writing<'a> {
+    type Target = Transaction<'a>;
+
+    fn deref(&self) -> &Transaction<'a> {
+        &self.0
+    }
 }
 
 #[cfg(test)]

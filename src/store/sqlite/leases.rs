@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use self::rows::Asking;
-use super::begin;
 use super::file::{Kind, StoreFile};
 use crate::error::Error;
 use crate::layout::Layout;
@@ -17,7 +16,7 @@ use crate::timestamp::Timestamp;
 use crate::worker::Lease;
 
 /// The columns are those on a server; times are texts in UTC, which compare as the times do.
-const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS UIDRING_LEASE (
+pub const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS UIDRING_LEASE (
     WORKER_ID INTEGER PRIMARY KEY NOT NULL,
     OWNER VARCHAR(255) NOT NULL,
     TOKEN BIGINT NOT NULL,
@@ -111,15 +110,14 @@ impl SqliteLeases {
         self.file.path().display().to_string()
     }
 
-    /// Works in a transaction in which the tables are there, and commits it where the work says `Ok`.
+    /// Works in a transaction, and commits it where the work says `Ok`.
     fn change<T, E>(
         &self,
         connection: &mut Connection,
         work: impl FnOnce(&Transaction<'_>) -> Result<Result<T, E>, Error>,
     ) -> Result<Result<T, E>, Error> {
         let explain = |error: rusqlite::Error| self.file.sqlite_error("written", &error);
-        let transaction = begin(&self.file, connection)?;
-        transaction.execute_batch(CREATE_TABLE).map_err(explain)?;
+        let transaction = self.file.begin(connection)?;
         let done = work(&transaction)?;
         if done.is_ok() {
             transaction.commit().map_err(explain)?;
@@ -130,8 +128,13 @@ impl SqliteLeases {
     /// Executes a statement on one row; says whether it met it, and what stands there now.
     fn end(&self, worker_id: u64, statement: &str) -> Result<LeaseRow, Error> {
         let place = self.place();
+        let explain = |error: rusqlite::Error| self.file.sqlite_error("written", &error);
         let id = worker_id.cast_signed();
-        let is_done = self.file.read(|connection| Ok(connection.execute(statement, [id])? == 1))?;
+        let mut connection = self.file.open("UIDRING_LEASE")?;
+        let transaction = self.file.begin(&mut connection)?;
+        let is_done = transaction.execute(statement, [id]).map_err(explain)? == 1;
+        transaction.commit().map_err(explain)?;
+        drop(connection);
         let row = self.list()?.into_iter().find(|row| row.worker_id == id);
         match row {
             Some(row) => row.ended(is_done, place),
@@ -210,7 +213,7 @@ impl LeaseTable for SqliteLeases {
         let explain = |error: rusqlite::Error| self.file.sqlite_error("written", &error);
         let horizon = leases::used_until(layout, &worker_ids, used_until)?;
         let fingerprint = layout.to_string();
-        let mut connection = self.file.open()?;
+        let mut connection = self.file.open("WORKER_NODE")?;
         let done = self.change(&mut connection, |transaction| {
             add_used(transaction, &worker_ids, &fingerprint, horizon).map_err(explain)
         })?;

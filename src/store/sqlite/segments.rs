@@ -10,7 +10,7 @@ use crate::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, Seg
 use crate::store::{NewSegmentTag, SegmentTable};
 
 /// The columns of Leaf.
-const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
+pub const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
     biz_tag VARCHAR(128) PRIMARY KEY NOT NULL,
     max_id BIGINT NOT NULL DEFAULT 1,
     step INT NOT NULL,
@@ -117,7 +117,7 @@ impl SegmentStore for SqliteSegments {
         for (index, request) in wanted.iter().enumerate() {
             let opened = match &mut connection {
                 Some(connection) => Ok(connection),
-                none => self.file.open().map(|opened| none.insert(opened)),
+                none => self.file.open("leaf_alloc").map(|opened| none.insert(opened)),
             };
             let done = opened.map_err(LoadError::from).and_then(|c| self.load_one(c, request));
             loaded(index, done);
@@ -131,7 +131,6 @@ impl SegmentTable for SqliteSegments {
         let explain = |error: rusqlite::Error| self.file.sqlite_error("written", &error);
         let mut connection = self.file.open_or_create()?;
         let transaction = self.file.begin(&mut connection)?;
-        transaction.execute_batch(CREATE_TABLE).map_err(explain)?;
         if let Some(found) = find(&transaction, &new.tag).map_err(explain)? {
             return Err(NewSegmentTag::exists(found));
         }

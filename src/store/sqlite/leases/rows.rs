@@ -11,7 +11,7 @@ use super::{SqliteLeases, foreign};
 use crate::clock::Deadline;
 use crate::error::Error;
 use crate::store::leases::{Answer, Ask, Asker, Denial, Held, HeldRow, Place, Present, Shortage};
-use crate::store::sqlite::file::StoreFile;
+use crate::store::sqlite::file::{Opened, StoreFile};
 use crate::store::sqlite::insert_node;
 
 /// The file, in which worker ids are asked for.
@@ -19,7 +19,7 @@ pub struct Asking {
     leases: SqliteLeases,
     lasts: Duration,
     /// The connection of the last attempt.
-    opened: Option<Connection>,
+    opened: Option<Opened>,
 }
 
 impl Asking {
@@ -179,7 +179,7 @@ const STAYS_OPEN: Duration = Duration::from_secs(1);
 pub struct Row {
     file: StoreFile,
     seconds: String,
-    opened: Option<Connection>,
+    opened: Option<Opened>,
     opened_until: Deadline,
     /// In another process, a forked child, the connection is the parent's.
     process: u32,
@@ -209,7 +209,7 @@ impl Row {
             let _ = thread::Builder::new().name("uidring-sqlite".into()).spawn(close);
             return done;
         }
-        self.change_in(&mut self.file.open()?, held, statement, values)
+        self.change_in(&mut *self.file.open("UIDRING_LEASE")?, held, statement, values)
     }
 
     fn change_in(

@@ -1,0 +1,324 @@
+//! Every store under the same attack, on a disk and in memory; see `support/attack.rs`. Here are the
+//! stores.
+//!
+//! It takes 3 s for each store and file system, or as many as UIDRING_ATTACK_SECONDS says;
+//! `scripts/attack` runs it for longer.
+#![cfg(all(feature = "sqlite", feature = "mysql", feature = "zookeeper", target_os = "linux"))]
+
+#[path = "support/attack.rs"]
+mod attack;
+#[path = "support/mariadb.rs"]
+mod mariadb;
+#[path = "support/zookeeper.rs"]
+mod zookeeper;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use attack::{Cause, Kind, Place, Server, Store, TAGS, Target};
+use mariadb::{Database, MariaDb};
+use tempfile::TempDir;
+use uidring::store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
+use uidring::{
+    Error, Instance, Layout, LeafZooKeeper, Lease, MySqlLeases, MySqlSegments, MySqlServer,
+    MySqlWorkerNodes, SegmentStore, SqliteLeases, SqliteSegments, SqliteWorkerNodes,
+    WorkerIdAssigner, ZooKeeperServers,
+};
+use zookeeper::ZooKeeper;
+
+const TARGETS: &[&dyn Target] = &[&Sqlite, &MySql, &Leaf];
+
+const ALL: &[Kind] = &[Kind::Workers, Kind::Leases, Kind::Segments];
+
+/// Short ones, so that a process can be paused for longer.
+fn options() -> LeaseOptions {
+    LeaseOptions::default().lasts(Duration::from_secs(1)).wait_for(Duration::from_secs(2))
+}
+
+/// Has all worker ids leased once, before others use up the counter that they come from.
+fn lease_all(table: &dyn LeaseTable) {
+    table.create().expect("made");
+    let layout = attack::layout();
+    let lease = |_| table.acquire(&layout, &LeaseOptions::default()).expect("free");
+    let all: Vec<_> = (1..layout.workers()).map(lease).collect();
+    assert_eq!(all.iter().map(Lease::worker_id).max(), Some(layout.max_worker_id()));
+    all.into_iter().for_each(|lease| lease.release().expect("released"));
+}
+
+/// What every store says of leases.
+fn lease_cause(error: &str) -> Option<Cause> {
+    if error.contains("no worker id is free") || error.contains("ahead; set the clock") {
+        Some(Cause::NoneFree)
+    } else if error.contains("lease of the worker id is lost") {
+        Some(Cause::Lost)
+    } else {
+        None
+    }
+}
+
+struct Sqlite;
+
+/// A file for each kind: where all share one, there is hardly a moment at which nobody has it open, and
+/// it is then that a file is tidied up.
+struct SqliteFolder(TempDir);
+
+fn file(folder: &str, kind: Kind) -> PathBuf {
+    Path::new(folder).join(format!("{kind:?}.db"))
+}
+
+impl Target for Sqlite {
+    fn name(&self) -> &'static str {
+        "sqlite"
+    }
+
+    fn kinds(&self) -> &'static [Kind] {
+        ALL
+    }
+
+    fn start(&self) -> Box<dyn Store> {
+        let store = SqliteFolder(tempfile::tempdir().expect("a folder"));
+        let folder = store.address(0);
+        lease_all(&SqliteLeases::new(file(&folder, Kind::Leases)));
+        for tag in TAGS {
+            let tag = NewSegmentTag::new(tag, 5).expect("allowed");
+            SqliteSegments::new(file(&folder, Kind::Segments)).create_tag(&tag).expect("made");
+        }
+        Box::new(store)
+    }
+
+    fn worker_id(&self, place: &Place) -> Result<u64, Error> {
+        SqliteWorkerNodes::new(file(&place.address, Kind::Workers)).assign(&Layout::UID_GENERATOR)
+    }
+
+    fn lease(&self, place: &Place, layout: &Layout) -> Result<Lease, Error> {
+        SqliteLeases::new(file(&place.address, Kind::Leases)).acquire(layout, &options())
+    }
+
+    fn segments(&self, place: &Place) -> Result<Box<dyn SegmentStore>, Error> {
+        Ok(Box::new(SqliteSegments::new(file(&place.address, Kind::Segments))))
+    }
+
+    fn cause(&self, error: &str) -> Option<Cause> {
+        let is_locked = error.contains("another process keeps it locked");
+        lease_cause(error).or(is_locked.then_some(Cause::Locked))
+    }
+}
+
+impl Store for SqliteFolder {
+    fn address(&self, _: usize) -> String {
+        self.0.path().to_str().expect("UTF-8").into()
+    }
+
+    fn server(&self) -> Option<&dyn Server> {
+        None
+    }
+}
+
+struct MySql;
+
+/// A server of its own, and a database with all tables.
+struct MySqlDatabase(Database);
+
+fn mysql(url: &str) -> Result<MySqlServer, Error> {
+    MySqlServer::from_url(url)
+}
+
+impl Target for MySql {
+    fn name(&self) -> &'static str {
+        "mysql"
+    }
+
+    fn kinds(&self) -> &'static [Kind] {
+        ALL
+    }
+
+    fn start(&self) -> Box<dyn Store> {
+        let store = MySqlDatabase(MariaDb::start().database());
+        let server = || mysql(&store.address(0)).expect("a URL");
+        WorkerTable::create(&MySqlWorkerNodes::new(server())).expect("made");
+        lease_all(&MySqlLeases::new(server()));
+        for tag in TAGS {
+            let tag = NewSegmentTag::new(tag, 5).expect("allowed");
+            let segments = MySqlSegments::new(server()).create_table_if_missing(true);
+            segments.create_tag(&tag).expect("made");
+        }
+        Box::new(store)
+    }
+
+    fn worker_id(&self, place: &Place) -> Result<u64, Error> {
+        let nodes = MySqlWorkerNodes::new(mysql(&place.address)?);
+        WorkerIdAssigner::assign(&nodes, &Layout::UID_GENERATOR)
+    }
+
+    fn lease(&self, place: &Place, layout: &Layout) -> Result<Lease, Error> {
+        MySqlLeases::new(mysql(&place.address)?).acquire(layout, &options())
+    }
+
+    fn segments(&self, place: &Place) -> Result<Box<dyn SegmentStore>, Error> {
+        Ok(Box::new(MySqlSegments::new(mysql(&place.address)?)))
+    }
+
+    fn cause(&self, error: &str) -> Option<Cause> {
+        let away = [
+            "no answer within",
+            "a statement did not end within",
+            "the server closed the connection",
+            "is the server running",
+            "the connection broke",
+        ];
+        let is_away = away.iter().any(|text| error.contains(text));
+        lease_cause(error).or(is_away.then_some(Cause::Away))
+    }
+}
+
+impl Store for MySqlDatabase {
+    fn address(&self, _: usize) -> String {
+        self.0.url()
+    }
+
+    fn server(&self) -> Option<&dyn Server> {
+        Some(&**self.0.server())
+    }
+}
+
+impl Server for MariaDb {
+    fn kill(&self) {
+        Self::kill(self);
+    }
+
+    fn start_again(&self) {
+        Self::start_again(self);
+    }
+
+    fn freeze(&self) {
+        Self::freeze(self);
+    }
+
+    fn thaw(&self) {
+        Self::thaw(self);
+    }
+}
+
+/// The registry in ZooKeeper: a new instance has a worker id that nobody else has, and a few instances
+/// are started again and again, all over the place, as leases.
+struct Leaf;
+
+struct Registry(Arc<ZooKeeper>);
+
+/// So many processes use one name of a registry, in which every new instance leaves a node.
+const ROUNDS: usize = 30;
+
+fn registry(place: &Place, name: &str, instance: &str) -> Result<LeafZooKeeper, Error> {
+    let (hosts, _) = place.address.split_once(' ').expect("two parts");
+    let servers = ZooKeeperServers::new(hosts)?.session_timeout(Duration::from_secs(2));
+    // A slot's host is not the one of another slot, so that there is no file for an instance.
+    Ok(LeafZooKeeper::new(servers, name, Instance::new(instance)?)?.no_cache_file())
+}
+
+impl Target for Leaf {
+    fn name(&self) -> &'static str {
+        "zookeeper"
+    }
+
+    fn kinds(&self) -> &'static [Kind] {
+        &[Kind::Workers, Kind::Leases]
+    }
+
+    fn start(&self) -> Box<dyn Store> {
+        Box::new(Registry(ZooKeeper::start()))
+    }
+
+    fn worker_id(&self, place: &Place) -> Result<u64, Error> {
+        let (_, name) = place.address.split_once(' ').expect("two parts");
+        let lease = registry(place, name, &place.unique)?.acquire(&Layout::UID_GENERATOR)?;
+        Ok(lease.worker_id())
+    }
+
+    fn lease(&self, place: &Place, layout: &Layout) -> Result<Lease, Error> {
+        let instance = format!("instance_{}", fastrand::u64(..layout.workers() / 2));
+        registry(place, "leases", &instance)?.acquire(layout)
+    }
+
+    fn segments(&self, _: &Place) -> Result<Box<dyn SegmentStore>, Error> {
+        unreachable!("Leaf's segments are in a database")
+    }
+
+    fn cause(&self, error: &str) -> Option<Cause> {
+        let is_in_use = error.contains("is in use: ");
+        let away = ["no answer", "onnection", "session"];
+        let is_away = away.iter().any(|text| error.contains(text));
+        let other = if is_in_use { Some(Cause::NoneFree) } else { is_away.then_some(Cause::Away) };
+        lease_cause(error).or(other)
+    }
+}
+
+impl Store for Registry {
+    fn address(&self, round: usize) -> String {
+        format!("{} workers_{}", self.0.hosts(), round / ROUNDS)
+    }
+
+    fn server(&self) -> Option<&dyn Server> {
+        Some(&*self.0)
+    }
+}
+
+impl Server for ZooKeeper {
+    fn kill(&self) {
+        Self::kill(self);
+    }
+
+    fn start_again(&self) {
+        Self::start_again(self);
+    }
+
+    fn freeze(&self) {
+        Self::freeze(self);
+    }
+
+    fn thaw(&self) {
+        Self::thaw(self);
+    }
+}
+
+#[test]
+fn mysql_on_disk() {
+    attack::on_disk("mysql");
+}
+
+#[test]
+fn mysql_in_memory() {
+    attack::in_memory("mysql");
+}
+
+#[test]
+fn zookeeper_on_disk() {
+    attack::on_disk("zookeeper");
+}
+
+#[test]
+fn zookeeper_in_memory() {
+    attack::in_memory("zookeeper");
+}
+
+#[test]
+fn sqlite_on_disk() {
+    attack::on_disk("sqlite");
+}
+
+#[test]
+fn sqlite_in_memory() {
+    attack::in_memory("sqlite");
+}
+
+/// Not a test of its own: the process that conducts an attack.
+#[test]
+fn driver() {
+    attack::drive(TARGETS);
+}
+
+/// Not a test of its own: a process that takes part in one.
+#[test]
+fn attacker() {
+    attack::attack_as_told(TARGETS);
+}

@@ -1,0 +1,231 @@
+//! A process that attacks: it notes what it is given before it goes on, with one `write` each, so
+//! that nothing is lost when it is killed.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{self, Command};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use std::{env, thread};
+
+use uidring::{
+    CachedUidGenerator, DefaultUidGenerator, Error, SegmentGenerator, TakePolicy, Uid,
+    UidGenerator,
+};
+
+use super::{Kind, Place, TAGS, Target, layout, millis};
+
+const VARIABLE: &str = "UIDRING_ATTACKER";
+
+/// What a process is to do.
+#[derive(Clone, Debug)]
+pub struct Orders {
+    pub target: &'static str,
+    pub kind: Kind,
+    pub place: Place,
+    pub records: PathBuf,
+    /// Milliseconds since 1970.
+    pub end: u64,
+    pub threads: usize,
+    /// It does not go on until the end.
+    pub once: bool,
+}
+
+impl Orders {
+    /// This test binary, with these orders.
+    pub fn command(&self) -> Command {
+        let Self { target, kind, place, records, end, threads, once } = self;
+        let Place { address, slot, unique } = place;
+        let records = records.to_str().expect("UTF-8");
+        let words = format!(
+            "{target}\n{}\n{address}\n{slot}\n{unique}\n{records}\n{end}\n{threads}\n{once}",
+            kind.name()
+        );
+        let mut command = Command::new(env::current_exe().expect("this test"));
+        command
+            .args(["attacker", "--exact", "--nocapture", "--test-threads=1"])
+            .env(VARIABLE, words);
+        command
+    }
+}
+
+struct Attacker {
+    target: &'static dyn Target,
+    kind: Kind,
+    place: Place,
+    records: PathBuf,
+    end: u64,
+    once: bool,
+    errors: File,
+}
+
+/// Runs if there are orders.
+pub fn run(find: impl Fn(&str) -> &'static dyn Target) {
+    let Ok(words) = env::var(VARIABLE) else { return };
+    let words: Vec<&str> = words.split('\n').collect();
+    let [target, kind, address, slot, unique, records, end, threads, once] = words[..] else {
+        panic!("{words:?}")
+    };
+    let place =
+        Place { address: address.into(), slot: slot.parse().expect("a slot"), unique: unique.into() };
+    let records = PathBuf::from(records);
+    let attacker = Attacker {
+        target: find(target),
+        kind: Kind::ALL.into_iter().find(|one| one.name() == kind).expect("a kind"),
+        errors: append(records.join(format!("errors.{}", place.unique))),
+        place,
+        records,
+        end: end.parse().expect("a time"),
+        once: once == "true",
+    };
+    let threads: usize = threads.parse().expect("a number");
+    match attacker.kind {
+        Kind::Workers => attacker.each(threads, |thread| attacker.assign(thread)),
+        Kind::Leases => attacker.each(threads, |thread| attacker.hold(thread)),
+        Kind::Segments => attacker.load(threads),
+    }
+}
+
+impl Attacker {
+    fn each(&self, threads: usize, work: impl Fn(usize) + Sync) {
+        thread::scope(|scope| {
+            for thread in 0..threads {
+                let work = &work;
+                scope.spawn(move || {
+                    loop {
+                        work(thread);
+                        if self.is_over() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+    }
+
+    fn is_over(&self) -> bool {
+        self.once || millis(SystemTime::now()) >= self.end
+    }
+
+    fn assign(&self, thread: usize) {
+        let place = self.place_of(thread);
+        if let Some(id) = self.attempt(|| self.target.worker_id(&place)) {
+            self.record(&place.address).note(&[id]);
+        }
+    }
+
+    /// Takes uids with a leased worker id for a while.
+    fn hold(&self, thread: usize) {
+        let place = self.place_of(thread);
+        let layout = layout();
+        let is_cached = fastrand::u8(..4) > 0;
+        let generator = self.attempt(|| {
+            let lease = self.target.lease(&place, &layout)?;
+            let generator: Arc<dyn UidGenerator> = if is_cached {
+                let builder = CachedUidGenerator::builder().layout(layout);
+                Arc::new(builder.worker(lease).build()?)
+            } else {
+                Arc::new(DefaultUidGenerator::builder().layout(layout).worker(lease).build()?)
+            };
+            Ok::<_, Error>(generator)
+        });
+        let Some(generator) = generator else { return self.pause() };
+        let record = self.record("");
+        let mut left = if self.once { 4 } else { fastrand::u32(1..400) };
+        let mut batch = [Uid::default(); 16];
+        while left > 0 {
+            left -= 1;
+            let filled = self.attempt(|| match generator.fill(&mut batch) {
+                Ok(()) => Ok(batch.len()),
+                Err(error) if error.filled > 0 => Ok(error.filled),
+                Err(error) => Err(error.error),
+            });
+            let Some(filled) = filled else { break };
+            record.note(&batch[..filled].iter().map(|uid| uid.get()).collect::<Vec<_>>());
+            thread::sleep(Duration::from_millis(fastrand::u64(1..8)));
+            if !self.once && self.is_over() {
+                break;
+            }
+        }
+    }
+
+    fn load(&self, threads: usize) {
+        let generator = loop {
+            let built = self.attempt(|| {
+                let store = self.target.segments(&self.place)?;
+                SegmentGenerator::builder(store)
+                    .max_step(20)
+                    .take_policy(TakePolicy::WaitFor(Duration::from_secs(20)))
+                    .build()
+            });
+            match built {
+                Some(generator) => break generator,
+                None if self.is_over() => return,
+                None => self.pause(),
+            }
+        };
+        let records = TAGS.map(|tag| self.record(tag));
+        self.each(threads, |_| {
+            let tag = fastrand::usize(..TAGS.len());
+            let mut batch = [0; 10];
+            let filled = self.attempt(|| match generator.fill(TAGS[tag], &mut batch) {
+                Ok(()) => Ok(batch.len()),
+                Err(error) if error.filled > 0 => Ok(error.filled),
+                Err(error) => Err(error.error),
+            });
+            match filled {
+                Some(filled) => records[tag].note(&batch[..filled]),
+                None => self.pause(),
+            }
+            thread::sleep(Duration::from_millis(fastrand::u64(1..8)));
+        });
+    }
+
+    fn place_of(&self, thread: usize) -> Place {
+        let unique = format!("{}-{thread}-{}", self.place.unique, fastrand::u32(..));
+        Place { unique, ..self.place.clone() }
+    }
+
+    /// What went wrong is noted with the time of it.
+    fn attempt<T, E: ToString>(&self, work: impl FnOnce() -> Result<T, E>) -> Option<T> {
+        let start = millis(SystemTime::now());
+        match work() {
+            Ok(done) => Some(done),
+            Err(error) => {
+                let text = error.to_string().replace('\n', " ");
+                let end = millis(SystemTime::now());
+                write(&self.errors, format!("{start} {end} {text}\n").as_bytes());
+                None
+            }
+        }
+    }
+
+    fn pause(&self) {
+        thread::sleep(Duration::from_millis(fastrand::u64(5..50)));
+    }
+
+    /// A file of ids that must not be in another file of the same kind and space.
+    fn record(&self, space: &str) -> Record {
+        let space: String = space.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
+        let name = format!("{}.{space}.{}-{}", self.kind.name(), self.place.unique, process::id());
+        Record(append(self.records.join(name)))
+    }
+}
+
+struct Record(File);
+
+impl Record {
+    fn note(&self, ids: &[u64]) {
+        write(&self.0, &ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<_>>());
+    }
+}
+
+fn append(path: PathBuf) -> File {
+    OpenOptions::new().create(true).append(true).open(path).expect("a file")
+}
+
+/// With a single call: other threads write too.
+fn write(mut file: &File, bytes: &[u8]) {
+    assert_eq!(file.write(bytes).expect("writes"), bytes.len());
+}
