@@ -458,3 +458,99 @@ fn a_fast_borrower_has_the_horizon_moved_in_time() {
     let horizon = store.row().horizon.expect("stored");
     assert!((before + 599..=present() + 610).contains(&horizon), "{horizon} at {before}");
 }
+
+/// A keeper that panics when it is told to, and says so to nobody.
+struct Panicking {
+    store: Store,
+    keeper: Keeper,
+    in_release: bool,
+}
+
+impl LeaseKeeper for Panicking {
+    fn renew(&mut self, horizon: u64) -> Result<(), RenewError> {
+        assert!(!self.store.row().fails || self.in_release, "as it was told to");
+        self.keeper.renew(horizon)
+    }
+
+    fn release(&mut self, last: Option<Uid>) -> Result<(), Error> {
+        assert!(!self.in_release, "as it was told to");
+        self.keeper.release(last)
+    }
+}
+
+impl Drop for Panicking {
+    fn drop(&mut self) {
+        assert!(thread::panicking() || !self.store.row().fails, "as it was told to");
+    }
+}
+
+fn panicking(store: &Store, terms: LeaseTerms, in_release: bool) -> Lease {
+    let row = store.row();
+    let keeper =
+        Keeper { store: store.clone(), layout: layout(), token: row.token, before: (None, None) };
+    drop(row);
+    let keeper = Panicking { store: store.clone(), keeper, in_release };
+    Lease::new(layout(), WORKER, None, terms, keeper).expect("in range")
+}
+
+/// Held without end, so that no deadline would help; the ticks of the horizon are soon used up.
+fn endless() -> LeaseTerms {
+    let mut terms = LeaseTerms::default();
+    terms.renew_every = Duration::from_millis(300);
+    terms
+}
+
+#[test]
+fn a_keeper_that_panics_loses_the_lease_and_hangs_nobody() {
+    for start in BOTH {
+        let store = Store::default();
+        let generator = start(panicking(&store, endless(), false));
+        generator.next_uid().expect("ready");
+        store.row().fails = true;
+        let (done, ended) = std::sync::mpsc::channel();
+        thread::scope(|scope| {
+            let taker = scope.spawn(|| {
+                let error = loop {
+                    if let Err(error) = generator.next_uid() {
+                        break error;
+                    }
+                };
+                done.send(()).expect("heard");
+                error
+            });
+            let in_time = ended.recv_timeout(Duration::from_secs(20));
+            // Whoever hangs must not hang the test.
+            if in_time.is_err() {
+                generator.close();
+            }
+            let error = taker.join().expect("no panic");
+            assert_eq!((in_time, error), (Ok(()), TakeError::LeaseLost));
+        });
+        let began = Instant::now();
+        generator.close();
+        assert!(began.elapsed() < Duration::from_millis(1_500), "{:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn a_keeper_that_panics_in_its_release_holds_up_no_close() {
+    for start in BOTH {
+        let store = Store::default();
+        let generator = start(panicking(&store, endless(), true));
+        generator.next_uid().expect("ready");
+        let began = Instant::now();
+        generator.close();
+        assert!(began.elapsed() < Duration::from_millis(1_500), "{:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn a_keeper_that_panics_at_the_start_is_an_error_of_the_start() {
+    let store = Store::default();
+    let lease = panicking(&store, endless(), false);
+    store.row().fails = true;
+    let error = CachedUidGenerator::builder().layout(layout()).worker(lease).build();
+    let text = error.expect_err("it panicked").to_string();
+    assert!(text.contains("worker id 15 is lost") && text.contains("panicked"), "{text}");
+    store.row().fails = false;
+}

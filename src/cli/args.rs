@@ -197,6 +197,16 @@ pub struct PlaceArgs {
     #[arg(long, value_name = "PATH")]
     pub mysql_ca: Option<PathBuf>,
 
+    /// Refuse a MySQL server whose settings may lose what it has confirmed in a crash of its machine,
+    /// rather than warn: sync_binlog, innodb_flush_log_at_trx_commit, a table's engine
+    #[arg(long)]
+    pub mysql_require_durability: bool,
+
+    /// Several MySQL servers stand behind the address, none of which confirms a commit that the others
+    /// may not have, as in a Galera cluster: a change from one to another is no failover
+    #[arg(long)]
+    pub mysql_cluster: bool,
+
     /// How long to try to reach the MySQL server
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..=3_600))]

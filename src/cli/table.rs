@@ -58,7 +58,13 @@ impl PlaceArgs {
     }
 
     fn reach(&self, server: MySqlServer) -> Result<MySqlServer, Failure> {
-        let server = server.deadline(Duration::from_secs(self.mysql_deadline));
+        let mut server = server.deadline(Duration::from_secs(self.mysql_deadline));
+        if self.mysql_require_durability {
+            server = server.require_durability();
+        }
+        if self.mysql_cluster {
+            server = server.synchronous_cluster();
+        }
         Ok(match &self.mysql_ca {
             Some(path) => server.tls_authority(path)?,
             None => server,
@@ -69,6 +75,12 @@ impl PlaceArgs {
     pub fn refuse_mysql_flags(&self) -> Result<(), Failure> {
         if self.mysql_ca.is_some() {
             return Err(needs_a_server("--mysql-ca"));
+        }
+        if self.mysql_require_durability {
+            return Err(needs_a_server("--mysql-require-durability"));
+        }
+        if self.mysql_cluster {
+            return Err(needs_a_server("--mysql-cluster"));
         }
         Ok(())
     }

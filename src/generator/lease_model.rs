@@ -91,7 +91,7 @@ impl Sim {
             (rng, layout, terms, there.wall.clone(), there.time.clone())
         };
         let keeper = Keeper { sim: self.clone(), holding, depth };
-        let renewer = ByHand { time, renewals: Arc::default() };
+        let renewer = ByHand { time, seed: rng.u64(..), renewals: Arc::default() };
         let begun = Arc::clone(&renewer.renewals);
         let lease = Lease::new(layout, holding.worker_id, holding.before, terms, keeper)
             .expect("in range")
@@ -211,12 +211,17 @@ impl LeaseKeeper for Keeper {
 /// Has the lease of a generator renewed by the model.
 struct ByHand {
     time: ManualMonotonic,
+    seed: u64,
     renewals: Arc<Mutex<Option<Renewals>>>,
 }
 
 impl Renewer for ByHand {
     fn time(&self) -> Arc<dyn Monotonic> {
         Arc::new(self.time.clone())
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
     }
 
     fn begin(&self, renewals: Renewals, _: Box<dyn LeaseKeeper>) -> Result<(), Error> {

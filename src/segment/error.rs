@@ -28,6 +28,11 @@ pub enum SegmentError {
     /// once that succeeds, ids flow again.
     #[error("no segment could be loaded: {0}")]
     StoreDown(#[source] Arc<LoadError>),
+    /// The store refuses to load a segment until somebody changes something, and nothing is left in
+    /// memory. It is asked again, less and less often, and when the tags are read on demand; once it
+    /// loads, ids flow again.
+    #[error("no segment can be loaded: {0}")]
+    Refused(#[source] Arc<LoadError>),
     /// The tag's numbers are used up. The row is looked at again when the tags are read.
     #[error("{0}")]
     UsedUp(#[source] Arc<LoadError>),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::shared::Shared;
+use super::shared::{Retry, Shared};
 use super::store::{LoadError, SegmentStore};
 use super::tag::{Next, Tag};
 use crate::clock::{Deadline, Seldom};
@@ -77,7 +77,14 @@ impl Loader {
             Ok(rows) => {
                 self.shared.take_in(&rows);
                 self.unread = 0;
-                self.refresh_due = Deadline::after(Some(settings.refresh));
+                // Processes that started together do not read together.
+                let early = settings.refresh.mul_f64(fastrand::f64() / 8.0);
+                self.refresh_due = Deadline::after(Some(settings.refresh - early));
+                if asked.is_some() {
+                    // Who asks has changed something: what was put off is tried now.
+                    let now = Deadline::after(Some(Duration::ZERO));
+                    self.later.iter_mut().for_each(|(due, _)| *due = now);
+                }
                 self.shared.reading_done(asked, None);
             }
             Err(error) => {
@@ -85,8 +92,8 @@ impl Loader {
                     tracing::warn!(%error, "the tags of segments could not be read");
                 }
                 self.unread = self.unread.saturating_add(1);
-                let pause = settings.retry.pause(self.unread).min(settings.refresh);
-                self.refresh_due = Deadline::after(Some(pause));
+                let retry = Retry { longest: settings.refresh, ..settings.retry };
+                self.refresh_due = Deadline::after(Some(apart(retry.pause(self.unread))));
                 self.shared.reading_done(asked, Some(Arc::new(LoadError::Store(error))));
             }
         }
@@ -137,13 +144,18 @@ impl Loader {
     }
 
     fn put_off(&mut self, tag: Arc<Tag>, pause: Duration) {
-        self.later.push((Deadline::after(Some(pause)), tag));
+        self.later.push((Deadline::after(Some(apart(pause))), tag));
     }
 
     fn next_time(&self) -> Option<Duration> {
         let times = self.later.iter().map(|(due, _)| *due).chain([self.refresh_due]);
         times.filter_map(Deadline::remaining).min()
     }
+}
+
+/// A pause shortened at random by up to half: those who failed together do not come back together.
+fn apart(pause: Duration) -> Duration {
+    pause.mul_f64(0.5 + fastrand::f64() / 2.0)
 }
 
 fn is_over(deadline: Deadline) -> bool {

@@ -67,6 +67,12 @@ pub(super) struct Retry {
 }
 
 impl Retry {
+    /// For what does not pass by itself: from the longest pause on, up to the one between two
+    /// readings of the tags.
+    pub(super) fn of_refusals(self, refresh: Duration) -> Self {
+        Self { first: self.longest, longest: refresh.max(self.longest) }
+    }
+
     /// The pause after so many failures in a row: twice as long each time.
     pub(super) fn pause(self, failed: u32) -> Duration {
         let doublings = failed.saturating_sub(1).min(31);
@@ -271,5 +277,8 @@ pub(super) mod tests {
         let Settings { retry, .. } = shared().settings;
         let pauses = [1, 2, 3, 7, 8, 1_000].map(|failed| retry.pause(failed).as_millis());
         assert_eq!(pauses, [10, 20, 40, 640, 1_000, 1_000]);
+        let refusals = retry.of_refusals(Duration::from_secs(60));
+        let pauses = [1, 2, 6, 7, 1_000].map(|failed| refusals.pause(failed).as_secs());
+        assert_eq!(pauses, [1, 2, 32, 60, 60]);
     }
 }

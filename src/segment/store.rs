@@ -138,6 +138,10 @@ pub enum LoadError {
     /// The store could not be asked; it may be another time.
     #[error(transparent)]
     Store(#[from] Error),
+    /// The store refuses, and goes on to until somebody changes something: there is no right, or no
+    /// table. Takers are not kept waiting for that.
+    #[error("{0}")]
+    Refused(#[source] Error),
 }
 
 #[cfg(test)]

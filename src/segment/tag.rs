@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::chain::{PushError, SegmentChain, Stock, Turn};
 use super::error::SegmentError;
-use super::shared::Shared;
+use super::shared::{Settings, Shared};
 use super::stats::SegmentStats;
 use super::step::Step;
 use super::store::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
@@ -46,12 +46,14 @@ struct Counts {
     dried: AtomicU64,
 }
 
-/// What can be expected of a tag. From `Invalid` on, nothing.
+/// What can be expected of a tag. From `Refused` on, nothing before somebody does something; it is the
+/// loader that looks whether somebody has. From `Invalid` on it does so only when the tags are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 enum Health {
     Well,
     StoreDown,
+    Refused,
     Invalid,
     UsedUp,
     Removed,
@@ -59,8 +61,15 @@ enum Health {
 }
 
 impl Health {
-    const ALL: [Self; 6] =
-        [Self::Well, Self::StoreDown, Self::Invalid, Self::UsedUp, Self::Removed, Self::Closed];
+    const ALL: [Self; 7] = [
+        Self::Well,
+        Self::StoreDown,
+        Self::Refused,
+        Self::Invalid,
+        Self::UsedUp,
+        Self::Removed,
+        Self::Closed,
+    ];
 }
 
 /// What is to become of a tag that was loaded.
@@ -192,7 +201,7 @@ impl Tag {
             || again().map_err(&mut told),
             |timeout| {
                 waited = true;
-                self.chain.wait_or(timeout, || self.health() >= Health::Invalid);
+                self.chain.wait_or(timeout, || self.health() >= Health::Refused);
             },
         );
         // Relaxed: counters.
@@ -242,6 +251,7 @@ impl Tag {
             Health::Well => return SegmentError::Empty,
             Health::Closed => return SegmentError::Closed,
             Health::StoreDown => SegmentError::StoreDown,
+            Health::Refused => SegmentError::Refused,
             Health::Invalid => SegmentError::InvalidRow,
             Health::UsedUp => SegmentError::UsedUp,
             Health::Removed => SegmentError::RemovedTag,
@@ -361,13 +371,17 @@ impl Tag {
             LoadError::UsedUp { .. } if lock(&self.row).step.reset() => return Next::Again,
             LoadError::UsedUp { .. } => Health::UsedUp,
             LoadError::Store(_) => Health::StoreDown,
+            LoadError::Refused(_) => Health::Refused,
         };
         self.set_health(health, Some(error));
-        if health == Health::StoreDown {
-            let failed = lock(&self.row).failed;
-            return Next::Later(shared.settings.retry.pause(failed));
-        }
-        self.rest_or_again()
+        let Settings { retry, refresh, .. } = shared.settings;
+        let retry = match health {
+            Health::StoreDown => retry,
+            Health::Refused => retry.of_refusals(refresh),
+            _ => return self.rest_or_again(),
+        };
+        let failed = lock(&self.row).failed;
+        Next::Later(retry.pause(failed))
     }
 
     /// Takes it off the loader's list, unless it is short again.
@@ -406,13 +420,14 @@ impl Tag {
         let mut row = lock(&self.row);
         // Closed is for good.
         if self.health() != Health::Closed {
-            row.failed = if health == Health::StoreDown { row.failed.saturating_add(1) } else { 0 };
+            let is_tried_again = matches!(health, Health::StoreDown | Health::Refused);
+            row.failed = if is_tried_again { row.failed.saturating_add(1) } else { 0 };
             row.cause = cause.map(Arc::new);
             // Release: pairs with the Acquire in `health`.
             self.health.store(health as u8, Ordering::Release);
         }
         drop(row);
-        if health >= Health::Invalid {
+        if health >= Health::Refused {
             self.chain.wake();
         }
     }

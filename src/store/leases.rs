@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 pub(super) use self::asking::{Answer, Ask, Asker, Denial, Shortage, Unusable, acquire};
-pub(super) use self::keeping::{Held, HeldRow, Place, Present};
+pub(super) use self::keeping::{Held, HeldRow, Loss, Place};
 use crate::error::Error;
 use crate::layout::{Layout, Tick};
 use crate::timestamp::Timestamp;
@@ -29,7 +29,7 @@ pub trait LeaseTable {
     /// What the store says: [`Error::WorkerFile`], [`Error::Database`].
     fn create(&self) -> Result<(), Error>;
 
-    /// Leases the lowest worker id that nobody holds, else a new one.
+    /// Leases a worker id that nobody holds, the lowest unless many start at once; else a new one.
     ///
     /// # Errors
     ///

@@ -2,6 +2,7 @@
 
 mod blocking;
 mod explain;
+mod inspection;
 mod kept;
 mod leaf_alloc;
 mod lease_care;

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fastrand::Rng;
+
 use super::grant::Shared;
 use super::lease::{LeaseKeeper, LeaseTerms, RenewError};
 use crate::clock::{Moment, Monotonic, Seldom};
@@ -16,6 +18,9 @@ use crate::uid::Uid;
 pub(crate) trait Renewer: Send + 'static {
     /// The clock by which the lease lasts.
     fn time(&self) -> Arc<dyn Monotonic>;
+
+    /// What the random parts of its schedule follow from.
+    fn seed(&self) -> u64;
 
     /// Does one [task](Renewals::next) after another, until the lease has been given back.
     ///
@@ -70,8 +75,10 @@ pub(crate) struct Renewals {
     pace: Pace,
     /// When the store is asked if nothing demands it earlier.
     due: Option<Moment>,
-    /// After a failure no demand makes it come earlier.
-    is_failing: bool,
+    /// How many renewals in a row have failed. After a failure no demand makes the next one come
+    /// earlier.
+    failures: u32,
+    rng: Rng,
     failed: Seldom,
 }
 
@@ -81,6 +88,7 @@ impl Renewals {
         terms: LeaseTerms,
         beginning: Beginning,
         time: Arc<dyn Monotonic>,
+        seed: u64,
     ) -> Self {
         let now = time.moment();
         Self {
@@ -88,7 +96,8 @@ impl Renewals {
             terms,
             pace: Pace::new(layout, terms, beginning, now),
             due: Some(now),
-            is_failing: false,
+            failures: 0,
+            rng: Rng::with_seed(seed),
             failed: Seldom::default(),
         }
     }
@@ -123,7 +132,7 @@ impl Renewals {
 
     fn is_demanded(&self) -> bool {
         let is_lost = self.shared.lost.load(Ordering::Relaxed);
-        !is_lost && !self.is_failing && self.shared.wants_more()
+        !is_lost && self.failures == 0 && self.shared.wants_more()
     }
 
     /// What to ask the store for now.
@@ -141,8 +150,11 @@ impl Renewals {
                 if self.failed.is_time() {
                     tracing::warn!("the lease of the worker id was not renewed: {error}");
                 }
-                self.is_failing = true;
-                self.plan(RETRY.min(self.terms.renew_every / 2));
+                self.failures = self.failures.saturating_add(1);
+                let pause = retry_after(self.failures, self.terms.renew_every);
+                // Those whom one outage has failed together do not come back together.
+                let part = 0.5 + self.rng.f64() / 2.0;
+                self.plan(pause.mul_f64(part));
             }
             Err(RenewError::Lost(error)) => {
                 tracing::error!("the lease of the worker id is lost: {error}");
@@ -159,12 +171,20 @@ impl Renewals {
         *lock(&self.shared.deadline) = lasts.and_then(|lasts| started.after(lasts));
         self.shared.mark.store(horizon.mark, Ordering::Relaxed);
         self.shared.horizon.store(horizon.last, Ordering::Relaxed);
-        self.is_failing = false;
-        self.plan(self.terms.renew_every);
+        self.failures = 0;
+        // Earlier by up to an eighth: those who started together do not renew together for good.
+        // Never later, which the horizon and the deadline are not made for.
+        let part = 1.0 - self.rng.f64() / 8.0;
+        self.plan(self.terms.renew_every.mul_f64(part));
     }
 
     fn plan(&mut self, pause: Duration) {
         self.due = self.shared.time.moment().after(pause);
+    }
+
+    /// The keeper has panicked: nobody knows what the store has, and nobody renews.
+    pub(super) fn panicked(&self) {
+        self.shared.lost.store(true, Ordering::Relaxed);
     }
 
     /// Whether the lease lasts, by the owner's own account.
@@ -181,7 +201,7 @@ impl Renewals {
     }
 
     /// The worker id was given back, or that failed.
-    pub(crate) fn released(self, answer: Result<(), Error>) {
+    pub(crate) fn released(&self, answer: Result<(), Error>) {
         if let Err(error) = answer {
             tracing::warn!("the worker id could not be given back: {error}");
         }
@@ -191,8 +211,14 @@ impl Renewals {
     }
 }
 
-/// The pause after a failure.
-const RETRY: Duration = Duration::from_millis(250);
+/// The pause after so many failures in a row, but for what chance takes off it: twice as long each
+/// time, and never so long that a lease could end without several attempts.
+fn retry_after(failures: u32, renew_every: Duration) -> Duration {
+    const FIRST: Duration = Duration::from_millis(250);
+    const LONGEST: Duration = Duration::from_secs(5);
+    let doublings = failures.saturating_sub(1).min(31);
+    FIRST.saturating_mul(1 << doublings).min(LONGEST).min(renew_every / 2)
+}
 
 /// How far ahead the store is told.
 #[derive(Debug)]
@@ -252,5 +278,101 @@ impl Pace {
 
     fn ticks(&self, nanos: u128) -> u64 {
         u64::try_from(nanos / self.tick).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::clock::ManualMonotonic;
+
+    /// Renewals of a lease of half a minute, after the first one.
+    fn renewals(seed: u64, time: &ManualMonotonic) -> Renewals {
+        let terms = LeaseTerms {
+            lasts: Some(Duration::from_secs(30)),
+            margin: Duration::from_secs(3),
+            renew_every: Duration::from_secs(10),
+            ..LeaseTerms::default()
+        };
+        let beginning = Beginning { present: 0, start: 1, max_ahead: 600 };
+        let layout = Layout::UID_GENERATOR;
+        let mut renewals = Renewals::new(&layout, terms, beginning, Arc::new(time.clone()), seed);
+        let request = renewals.request();
+        renewals.granted(request);
+        renewals
+    }
+
+    /// How long until the store is asked next, which then does as it is told.
+    fn pause(renewals: &mut Renewals, time: &ManualMonotonic, fails: bool) -> Duration {
+        let Task::Wait(Some(pause)) = renewals.next() else { panic!("it is not time") };
+        time.advance(pause.as_nanos() as u64);
+        let Task::Renew(request) = renewals.next() else { panic!("it is time") };
+        let failed = RenewError::Failed(Error::NoDataDirectory);
+        renewals.answered(request, if fails { Err(failed) } else { Ok(()) });
+        pause
+    }
+
+    #[test]
+    fn pauses_after_failures_double_and_differ() {
+        let mut firsts = HashSet::new();
+        for seed in 0..50 {
+            let time = ManualMonotonic::new();
+            let mut renewals = renewals(seed, &time);
+            pause(&mut renewals, &time, true);
+            let pauses: Vec<_> = (0..4).map(|_| pause(&mut renewals, &time, true)).collect();
+            for (pause, longest) in pauses.iter().zip([250, 500, 1_000, 2_000]) {
+                let longest = Duration::from_millis(longest);
+                assert!(*pause >= longest / 2 && *pause <= longest, "{pauses:?}");
+            }
+            firsts.insert(pauses[0]);
+            // A success ends it.
+            pause(&mut renewals, &time, false);
+            assert!(pause(&mut renewals, &time, false) > Duration::from_secs(8));
+        }
+        assert!(firsts.len() > 40, "{firsts:?}");
+    }
+
+    /// As many processes as an outage may meet: of those that started at once, few come at once.
+    #[test]
+    fn the_regular_schedule_spreads_and_is_never_late() {
+        let mut due: Vec<_> = (0..1_000)
+            .map(|seed| {
+                let time = ManualMonotonic::new();
+                let mut renewals = renewals(seed, &time);
+                pause(&mut renewals, &time, false)
+            })
+            .collect();
+        due.sort();
+        let (first, last) = (due[0], due[999]);
+        assert!(first >= Duration::from_millis(8_750) && last <= Duration::from_secs(10));
+        assert!(last - first > Duration::from_secs(1), "{first:?} to {last:?}");
+        let most = due.windows(20).map(|some| some[19] - some[0]).min();
+        assert!(most > Some(Duration::from_millis(2)), "twenty within {most:?}");
+    }
+
+    #[test]
+    fn a_lease_sees_several_attempts_before_it_ends() {
+        for millis in [1_000, 3_000, 30_000, 3_600_000] {
+            let (lasts, every) = (Duration::from_millis(millis), Duration::from_millis(millis / 3));
+            let mut at = every;
+            let attempts = (1..).take_while(|failures| {
+                at += retry_after(*failures, every);
+                at < lasts - lasts / 10
+            });
+            assert!(attempts.count() >= 3, "{lasts:?}");
+        }
+    }
+
+    /// The schedule follows from the seed alone, so that a history can be run again.
+    #[test]
+    fn the_same_seed_gives_the_same_schedule() {
+        let [one, two] = [(); 2].map(|()| {
+            let time = ManualMonotonic::new();
+            let mut renewals = renewals(7, &time);
+            (0..8).map(|i| pause(&mut renewals, &time, i % 3 == 0)).collect::<Vec<_>>()
+        });
+        assert_eq!(one, two);
     }
 }

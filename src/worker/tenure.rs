@@ -1,5 +1,6 @@
 //! A lease from its first renewal to its end, and the thread that renews it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use super::lease::{Lease, LeaseKeeper, RenewError};
 use super::renewals::{Beginning, Renewals, Renewer, Task};
 use crate::clock::{Deadline, Monotonic, SystemMonotonic};
 use crate::error::Error;
-use crate::sync::{Ordering, Pages, lock};
+use crate::sync::{Mutex, Ordering, Pages, lock};
 use crate::uid::Uid;
 
 /// A lease in use. It is renewed until it is ended.
@@ -25,14 +26,21 @@ impl Tenure {
     ///
     /// # Errors
     ///
-    /// What the store says; [`Error::LeaseThread`].
+    /// What the store says; [`Error::LeaseLost`] where its keeper panics; [`Error::LeaseThread`].
     pub(crate) fn start(lease: Lease, beginning: Beginning) -> Result<(Self, Grant), Error> {
-        let Lease { layout, terms, mut keeper, renewer, .. } = lease;
-        let mut renewals = Renewals::new(&layout, terms, beginning, renewer.time());
+        let Lease { worker_id, layout, terms, mut keeper, renewer, .. } = lease;
+        let (time, seed) = (renewer.time(), renewer.seed());
+        let mut renewals = Renewals::new(&layout, terms, beginning, time, seed);
         let request = renewals.request();
-        match keeper.renew(request.horizon()) {
-            Ok(()) => renewals.granted(request),
-            Err(RenewError::Lost(error) | RenewError::Failed(error)) => return Err(error),
+        match catch_unwind(AssertUnwindSafe(|| keeper.renew(request.horizon()))) {
+            Ok(Ok(())) => renewals.granted(request),
+            Ok(Err(RenewError::Lost(error) | RenewError::Failed(error))) => return Err(error),
+            Err(_) => {
+                // Its end may panic as well.
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(keeper)));
+                let (place, why) = ("the store".into(), "its keeper panicked".into());
+                return Err(Error::LeaseLost { worker_id, place, why });
+            }
         }
         let shared = Arc::clone(renewals.shared());
         let pages = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
@@ -78,16 +86,48 @@ impl Renewer for RenewalThread {
         Arc::new(SystemMonotonic)
     }
 
+    fn seed(&self) -> u64 {
+        fastrand::u64(..)
+    }
+
     fn begin(&self, renewals: Renewals, keeper: Box<dyn LeaseKeeper>) -> Result<(), Error> {
-        thread::Builder::new()
-            .name("uidring-lease".into())
-            .spawn(move || run(renewals, keeper))
-            .map(drop)
-            .map_err(Error::LeaseThread)
+        let work = Arc::new(Mutex::new(Some((renewals, keeper))));
+        let theirs = Arc::clone(&work);
+        let started = thread::Builder::new().name("uidring-lease".into()).spawn(move || {
+            let work = lock(&theirs).take();
+            if let Some((renewals, keeper)) = work {
+                run(renewals, keeper);
+            }
+        });
+        started.map(drop).map_err(|error| {
+            // Nothing was issued. Without this the worker id would be held until the lease ends.
+            if let Some((_, mut keeper)) = lock(&work).take() {
+                let _ = keeper.release(None);
+            }
+            Error::LeaseThread(error)
+        })
     }
 }
 
+/// Does what is to be done until the lease has been given back. A keeper is a user's code: when it
+/// panics the lease is lost, takers are told, and whoever ends the lease does not wait for it.
 fn run(mut renewals: Renewals, mut keeper: Box<dyn LeaseKeeper>) {
+    let shared = Arc::clone(renewals.shared());
+    let done = catch_unwind(AssertUnwindSafe(|| renew(&mut renewals, &mut *keeper)));
+    if done.is_err() {
+        renewals.panicked();
+    }
+    // Its end may panic as well; and so may a log's, which comes last therefore.
+    let dropped = catch_unwind(AssertUnwindSafe(|| drop(keeper)));
+    // Release: who waits for it finds the store told, as far as it ever will be.
+    shared.released.store(true, Ordering::Release);
+    shared.end.notify();
+    if done.is_err() || dropped.is_err() {
+        tracing::error!("the keeper of the lease of the worker id panicked; the lease is lost");
+    }
+}
+
+fn renew(renewals: &mut Renewals, keeper: &mut dyn LeaseKeeper) {
     loop {
         match renewals.next() {
             Task::Wait(pause) => renewals.wait(pause),

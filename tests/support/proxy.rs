@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -73,7 +73,7 @@ type Hook = Box<dyn Fn(Chunk<'_>) -> Verdict + Send + Sync>;
 
 /// What the proxy's threads share.
 struct Line {
-    server: u16,
+    server: AtomicU16,
     hook: Hook,
     over: AtomicBool,
     /// Both ends of all connections, which their threads own.
@@ -92,6 +92,7 @@ impl Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let port = listener.local_addr().expect("it is bound").port();
         let (over, ends) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+        let server = AtomicU16::new(server);
         let line = Arc::new(Line { server, hook: Box::new(hook), over, ends });
         let acceptor = thread::spawn({
             let line = Arc::clone(&line);
@@ -126,6 +127,11 @@ impl Proxy {
         self.port
     }
 
+    /// New connections go to another server from now on.
+    pub fn redirect(&self, server: u16) {
+        self.line.server.store(server, Ordering::SeqCst);
+    }
+
     /// Ends the connections that there are; new ones are welcome.
     pub fn cut(&self) {
         self.line.cut();
@@ -152,7 +158,8 @@ impl Line {
                 if self.over.load(Ordering::SeqCst) {
                     break;
                 }
-                let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, self.server)) else {
+                let server = self.server.load(Ordering::SeqCst);
+                let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, server)) else {
                     continue;
                 };
                 let (client, server) = (Arc::new(client), Arc::new(server));

@@ -23,23 +23,47 @@ pub struct Held {
     pub token: i64,
     /// What earlier holders may have issued.
     pub before: Option<Place>,
+    /// The tick of the last horizon that the store has confirmed to this holder. A row that has less
+    /// was taken back, by whatever: a failover, or an older state that was put back.
+    pub confirmed: Option<u64>,
+    /// A number of the server that the row was taken from, where it tells one.
+    pub server: Option<u64>,
 }
 
-/// The row as it is when it is not ours any more; `None` if it is gone.
-pub type Present = Option<(String, i64)>;
+/// Why a row is not ours any more.
+#[derive(Debug)]
+pub enum Loss {
+    /// It is gone.
+    Gone,
+    /// Another owner, or another token, has it.
+    Taken { owner: String, token: i64 },
+    /// It is ours, and has not what was confirmed.
+    Forgotten { confirmed: u64, found: Option<u64> },
+    /// Another server has answered.
+    #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "a file is a file"))]
+    OtherServer,
+}
+
+impl Loss {
+    /// Of a row whose owner and token, if it is there, are not ours.
+    pub fn of(present: Option<(String, i64)>) -> Self {
+        present.map_or(Self::Gone, |(owner, token)| Self::Taken { owner, token })
+    }
+}
 
 /// The store's side of a row. It acts only as long as owner and token are those of `held`, and says
-/// otherwise what they are.
+/// otherwise why not. A renewal demands also that the row has what was confirmed.
 pub trait HeldRow: Send + 'static {
     /// The lease ends as long from now as it lasts, and the horizon is not below this any more.
-    fn renew(&mut self, held: &Held, horizon: Place) -> Result<Result<(), Present>, Error>;
+    fn renew(&mut self, held: &Held, horizon: Place) -> Result<Result<(), Loss>, Error>;
 
     /// The row is free, with this for its horizon.
-    fn release(&mut self, held: &Held, last: Option<Place>) -> Result<Result<(), Present>, Error>;
+    fn release(&mut self, held: &Held, last: Option<Place>) -> Result<Result<(), Loss>, Error>;
 }
 
 impl Held {
-    /// Reads the columns of a horizon.
+    /// Reads the columns of a horizon. Without a sequence it is the whole tick, as after an
+    /// operator has raised the tick of a row that was never used.
     pub fn place(tick: Option<i64>, sequence: Option<i64>) -> Option<Place> {
         let [tick, sequence] = [tick?, sequence.unwrap_or(i64::MAX)].map(i64::cast_unsigned);
         Some(Place { tick, sequence })
@@ -47,11 +71,16 @@ impl Held {
 
     /// The greatest uid that earlier holders may have issued.
     pub fn after(&self) -> Result<Option<Uid>, Error> {
-        let compose =
-            |place: Place| self.layout.compose(place.tick, self.worker_id, place.sequence);
+        let compose = |place: Place| {
+            let sequence = place.sequence.min(self.layout.max_sequence());
+            self.layout.compose(place.tick, self.worker_id, sequence)
+        };
         self.before.map(compose).transpose()
     }
 }
+
+/// What to do after a store has lost commits.
+const AFTER_LOSS: &str = "see \"After commits were lost\" in docs/worker-ids.md";
 
 /// Keeps a row for a generator.
 pub struct Keeper<R: HeldRow> {
@@ -82,16 +111,28 @@ impl<R: HeldRow> Keeper<R> {
         Err(self.lost("this process was forked from the one that holds it".into()))
     }
 
-    fn taken(&self, present: Present) -> Error {
-        let Held { owner, token, .. } = &self.held;
-        self.lost(match present {
-            None => "its row is gone".into(),
-            Some((present, now)) if present == *owner => {
+    fn explain(&self, loss: Loss) -> Error {
+        let Held { owner: ours, token, .. } = &self.held;
+        self.lost(match loss {
+            Loss::Gone => "its row is gone".into(),
+            Loss::Taken { owner, token: now } if owner == *ours => {
                 format!("it was fenced or released (token {now}, and not {token} any more)")
             }
-            Some((present, now)) => {
-                format!("{present} has it (token {now}, and not {token} any more)")
+            Loss::Taken { owner, token: now } => {
+                format!("{owner} has it (token {now}, and not {token} any more)")
             }
+            Loss::Forgotten { confirmed, found } => {
+                let found = found.map_or_else(|| "none".into(), |tick| tick.to_string());
+                format!(
+                    "its horizon was confirmed up to tick {confirmed} and now reads {found}: the \
+                     store has lost commits, as by a failover to a replica that lags behind or by an \
+                     older state that was put back; {AFTER_LOSS}"
+                )
+            }
+            Loss::OtherServer => format!(
+                "another server answers than the one that it was taken from: that may be a failover \
+                 which has lost commits; {AFTER_LOSS}"
+            ),
         })
     }
 }
@@ -105,9 +146,10 @@ impl<R: HeldRow> LeaseKeeper for Keeper<R> {
         match self.row.renew(&self.held, Place { tick, sequence }) {
             Ok(Ok(())) => {
                 self.in_use = true;
+                self.held.confirmed = self.held.confirmed.max(Some(tick));
                 Ok(())
             }
-            Ok(Err(present)) => Err(RenewError::Lost(self.taken(present))),
+            Ok(Err(loss)) => Err(RenewError::Lost(self.explain(loss))),
             Err(error) => Err(RenewError::Failed(error)),
         }
     }
@@ -124,7 +166,7 @@ impl<R: HeldRow> LeaseKeeper for Keeper<R> {
         };
         // Not below what earlier holders may have issued.
         let last = last.max(self.held.before);
-        self.row.release(&self.held, last)?.map_err(|present| self.taken(present))
+        self.row.release(&self.held, last)?.map_err(|loss| self.explain(loss))
     }
 }
 

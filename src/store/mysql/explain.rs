@@ -12,6 +12,8 @@ use crate::error::Error;
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
     name: &'static str,
+    /// It, and those that are used with it.
+    pub all: &'static [&'static str],
     /// Whose script makes it.
     origin: &'static str,
     /// The subcommand that makes it.
@@ -24,6 +26,7 @@ pub struct Table {
 
 pub const WORKER_NODE: Table = Table {
     name: "WORKER_NODE",
+    all: &["WORKER_NODE"],
     origin: "Baidu's",
     command: "uidring worker init",
     or: ", or allow the first start to",
@@ -32,6 +35,7 @@ pub const WORKER_NODE: Table = Table {
 
 pub const LEAF_ALLOC: Table = Table {
     name: "leaf_alloc",
+    all: &["leaf_alloc"],
     origin: "Leaf's",
     command: "uidring segment create",
     or: ", with its first tag",
@@ -40,6 +44,7 @@ pub const LEAF_ALLOC: Table = Table {
 
 pub const UIDRING_LEASE: Table = Table {
     name: "UIDRING_LEASE",
+    all: &["UIDRING_LEASE", "WORKER_NODE"],
     origin: "this program's",
     command: "uidring worker init --leases",
     or: ", or allow the first start to",
@@ -51,7 +56,10 @@ pub const UIDRING_LEASE: Table = Table {
 pub fn is_transient(problem: &Problem) -> bool {
     match problem {
         Problem::NoConnection(_) | Problem::NoEnd(_) => true,
-        Problem::Refused(_) | Problem::UsedUp { .. } | Problem::ClockDiffers { .. } => false,
+        Problem::Refused(_)
+        | Problem::Conflict(_)
+        | Problem::UsedUp { .. }
+        | Problem::ClockDiffers { .. } => false,
         Problem::Driver(Failure::Io(IoError::Io(error))) => {
             // InvalidData is a handshake that failed: TLS, or no MySQL server.
             !matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::PermissionDenied)
@@ -73,13 +81,29 @@ pub fn is_transient(problem: &Problem) -> bool {
     }
 }
 
+/// Whether it stays so until somebody does something.
+pub fn is_final(problem: &Problem) -> bool {
+    // A server that takes no rows now may be one that hands over to another.
+    const READ_ONLY: [u16; 3] = [1290, 1792, 1836];
+    match problem {
+        Problem::Conflict(_) => false,
+        Problem::Driver(Failure::Server(error)) if READ_ONLY.contains(&error.code) => false,
+        problem => !is_transient(problem),
+    }
+}
+
+/// Whether somebody else has a row locked: it was waited for, or waiting was not wanted.
+pub fn is_locked(problem: &Problem) -> bool {
+    matches!(problem, Problem::Driver(Failure::Server(error)) if matches!(error.code, 1205 | 3572))
+}
+
 pub fn explain(server: &MySqlServer, table: &Table, problem: &Problem) -> Error {
     server.error(match problem {
         Problem::UsedUp { row, max } => {
             let (row, max, server) = (*row, *max, server.to_string());
             return Error::WorkerIdsUsedUp { server, row, max };
         }
-        Problem::Refused(why) => why.clone(),
+        Problem::Refused(why) | Problem::Conflict(why) => why.clone(),
         Problem::ClockDiffers { ours, theirs, limit } => {
             let (ours, theirs, limit) = (*ours, *theirs, *limit);
             return Error::ClockDiffers { server: server.to_string(), ours, theirs, limit };
@@ -153,7 +177,7 @@ fn tls(error: &(dyn std::error::Error + 'static)) -> String {
 
 fn of_server(server: &MySqlServer, table: &Table, error: &ServerError) -> String {
     let ServerError { code, message, .. } = error;
-    let Table { name, origin, command, or, rights } = table;
+    let Table { name, origin, command, or, rights, .. } = table;
     let advice = match code {
         1045 if server.demands_tls() => "; check user and password, percent-encoded in a URL",
         1045 => {
@@ -182,6 +206,7 @@ fn of_server(server: &MySqlServer, table: &Table, error: &ServerError) -> String
             "; the table's AUTO_INCREMENT is behind its rows, or at its end: set it above the \
              greatest ID with ALTER TABLE"
         }
+        1205 | 3572 => "; another transaction has it locked",
         3159 => "; ask for TLS",
         _ => "",
     };

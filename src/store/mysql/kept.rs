@@ -8,7 +8,7 @@ use mysql_async::OptsBuilder;
 
 use super::MySqlServer;
 use super::blocking::Bridge;
-use super::session::{Line, Work};
+use super::session::{Failed, Line, Work};
 use crate::error::Error;
 
 /// Statements that a kept connection has prepared.
@@ -48,7 +48,15 @@ impl Kept {
 
     /// Does the work; what may pass is tried again.
     pub fn run<W: Work>(&mut self, work: &W) -> Result<W::Done, Error> {
-        self.bridge.run(&self.server, self.server.run_on(&mut self.line, work))
+        Ok(self.try_run(work)?)
+    }
+
+    /// The same, and tells whether a failure stays.
+    pub fn try_run<W: Work>(&mut self, work: &W) -> Result<W::Done, Failed> {
+        let Self { server, line, bridge, .. } = self;
+        let done = async { Ok(server.run_on(line, work).await) };
+        // An error of the bridge's own is one of this moment.
+        bridge.run(server, done).map_err(|error| Failed { error, is_final: false })?
     }
 
     /// Does the work once, for callers that come again by themselves.

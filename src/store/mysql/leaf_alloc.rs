@@ -3,7 +3,8 @@
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error as Failure, Row};
 
-use super::explain::{LEAF_ALLOC, Table};
+use super::explain::{LEAF_ALLOC, Table, is_locked};
+use super::inspection::Session;
 use super::session::{Problem, Work, column};
 use super::table::{begin, is_no_table};
 use crate::error::Error;
@@ -19,26 +20,68 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
     description VARCHAR(256) CHARACTER SET utf8mb4 DEFAULT NULL,
     update_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
     PRIMARY KEY (biz_tag)
-) ENGINE = InnoDB";
+) ENGINE = InnoDB COMMENT 'uidring version 1: segments'";
 
 /// What a server calls a key that is there.
 const DUPLICATE_KEY: u16 = 1062;
 
+/// What a server says that does not know the word `NOWAIT`.
+const SYNTAX_ERROR: u16 = 1064;
+
 /// Reserves a range.
 ///
 /// What is wrong with the row is no problem of the connection's, and is not tried again.
-pub struct Load<'a>(pub &'a SegmentRequest);
+pub struct Load<'a> {
+    pub request: &'a SegmentRequest,
+    /// How long a row is waited for that somebody else has locked.
+    pub waits: Waits,
+    /// The only server that is a good one, where that matters.
+    pub only_server: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waits {
+    /// As long as a session does.
+    Briefly,
+    /// Not at all.
+    Not,
+}
+
+/// A range that is reserved.
+pub struct Loaded {
+    pub range: LoadedSegment,
+    /// A number of the server that has reserved it; 0 where it does not say.
+    pub server: u64,
+}
+
+/// Why none is.
+pub enum NotLoaded {
+    Row(LoadError),
+    /// Somebody else has the row locked.
+    Locked(Problem),
+    /// The server cannot but wait.
+    MustWait,
+}
 
 impl Work for Load<'_> {
     const TABLE: Table = LEAF_ALLOC;
 
-    type Done = Result<LoadedSegment, LoadError>;
+    type Done = Result<Loaded, NotLoaded>;
 
     /// If the answer to the COMMIT is lost, nobody can tell whether the range is reserved: it is
     /// given up, and another attempt reserves another one.
-    async fn run(&self, conn: &mut Conn) -> Result<Self::Done, Problem> {
+    async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
         conn.query_drop("START TRANSACTION").await?;
-        let done = self.reserve(conn).await?;
+        let done = match self.reserve(conn).await {
+            Ok(done) => done,
+            Err(problem) if is_locked(&problem) => Err(NotLoaded::Locked(problem)),
+            Err(Problem::Driver(Failure::Server(error)))
+                if error.code == SYNTAX_ERROR && self.waits == Waits::Not =>
+            {
+                Err(NotLoaded::MustWait)
+            }
+            Err(problem) => return Err(problem),
+        };
         conn.query_drop(if done.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
         Ok(done)
     }
@@ -50,26 +93,34 @@ impl Load<'_> {
     /// can come. The UPDATE relies on nothing of it: it names what was read, so that even a table
     /// without transactions cannot have one range reserved twice. What then stands in the row is
     /// read once more: a column of a smaller type, or a trigger, may have made something else of it.
-    async fn reserve(&self, conn: &mut Conn) -> Result<Result<LoadedSegment, LoadError>, Problem> {
-        let tag = &self.0.tag;
-        let row: Option<Row> = conn
-            .exec_first(
-                "SELECT biz_tag, max_id, step FROM leaf_alloc WHERE biz_tag = ? FOR UPDATE",
-                (tag,),
-            )
-            .await?;
-        let Some(mut row) = row else {
-            return Ok(Err(LoadError::NoSuchTag { tag: tag.clone() }));
-        };
+    async fn reserve(&self, conn: &mut Session) -> Result<Result<Loaded, NotLoaded>, Problem> {
+        let tag = &self.request.tag;
+        let no_such_tag = || Ok(Err(NotLoaded::Row(LoadError::NoSuchTag { tag: tag.clone() })));
+        let nowait = if self.waits == Waits::Not { " NOWAIT" } else { "" };
+        let select = format!(
+            "SELECT biz_tag, max_id, step, {} FROM leaf_alloc WHERE biz_tag = ? FOR UPDATE{nowait}",
+            conn.identity()
+        );
+        let row: Option<Row> = conn.exec_first(select, (tag,)).await?;
+        let Some(mut row) = row else { return no_such_tag() };
         // By the column's collation `Orders` and `orders` may be one. They are not two tags of one
         // row here.
         if column::<Vec<u8>>(&mut row, 0)? != tag.as_bytes() {
-            return Ok(Err(LoadError::NoSuchTag { tag: tag.clone() }));
+            return no_such_tag();
+        }
+        let server: u64 = column(&mut row, 3)?;
+        if self.only_server.is_some_and(|only| only != server) {
+            return Err(Problem::Refused(
+                "another server answers than at the start of this process: that may be a failover \
+                 which has lost commits, and ids may come twice; see that every max_id is above all \
+                 ids in use, and start anew"
+                    .into(),
+            ));
         }
         let (max_id, step): (i64, i64) = (column(&mut row, 1)?, column(&mut row, 2)?);
-        let range = match self.0.range(max_id, step) {
+        let range = match self.request.range(max_id, step) {
             Ok(range) => range,
-            Err(refusal) => return Ok(Err(refusal)),
+            Err(refusal) => return Ok(Err(NotLoaded::Row(refusal))),
         };
         conn.exec_drop(
             "UPDATE leaf_alloc SET max_id = ? WHERE biz_tag = ? AND max_id = ? AND step = ?",
@@ -78,7 +129,7 @@ impl Load<'_> {
         .await?;
         let rows = conn.affected_rows();
         if rows != 1 {
-            return Err(Problem::Refused(format!(
+            return Err(Problem::Conflict(format!(
                 "a load of tag `{tag}` changed {rows} rows and not 1: leaf_alloc needs the engine \
                  InnoDB, and biz_tag for its primary key"
             )));
@@ -93,7 +144,7 @@ impl Load<'_> {
                 range.end
             )));
         }
-        Ok(Ok(range))
+        Ok(Ok(Loaded { range, server }))
     }
 }
 
@@ -107,7 +158,7 @@ impl Work for Tags {
 
     type Done = Vec<SegmentTag>;
 
-    async fn run(&self, conn: &mut Conn) -> Result<Vec<SegmentTag>, Problem> {
+    async fn run(&self, conn: &mut Session) -> Result<Vec<SegmentTag>, Problem> {
         match list(conn).await {
             Err(problem) if self.create_table && is_no_table(&problem) => {
                 conn.query_drop(CREATE_TABLE).await?;
@@ -155,7 +206,7 @@ impl Work for CreateTag<'_> {
 
     type Done = Result<(), Error>;
 
-    async fn run(&self, conn: &mut Conn) -> Result<Self::Done, Problem> {
+    async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
         match self.insert(conn).await {
             Err(problem) if self.create_table && is_no_table(&problem) => {
                 conn.query_drop(CREATE_TABLE).await?;

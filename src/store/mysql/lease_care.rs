@@ -6,6 +6,7 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
 
 use super::explain::{Table, UIDRING_LEASE};
+use super::inspection::Session;
 use super::lease_rows::text;
 use super::session::{Problem, Work, column};
 use crate::store::leases::{Denial, LeaseRow, Place, RawRow, Unusable};
@@ -20,7 +21,7 @@ impl Work for List {
 
     type Done = Vec<LeaseRow>;
 
-    async fn run(&self, conn: &mut Conn) -> Result<Vec<LeaseRow>, Problem> {
+    async fn run(&self, conn: &mut Session) -> Result<Vec<LeaseRow>, Problem> {
         let millis = |time| format!("TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {time}) DIV 1000");
         let [end, created, renewed] = ["LEASE_END", "CREATED", "RENEWED"].map(millis);
         let rows: Vec<Row> = conn
@@ -72,7 +73,7 @@ impl Work for End {
     /// Whether there was something to be ended, and what stands there now.
     type Done = (bool, Option<LeaseRow>);
 
-    async fn run(&self, conn: &mut Conn) -> Result<Self::Done, Problem> {
+    async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
         let update = match self.how {
             HowToEnd::Fence => {
                 "UPDATE UIDRING_LEASE SET TOKEN = TOKEN + 1, RENEWED = UTC_TIMESTAMP(3),
@@ -86,8 +87,12 @@ impl Work for End {
         };
         conn.exec_drop(update, (self.worker_id,)).await?;
         let is_done = conn.affected_rows() == 1;
-        let row = List { worker_id: Some(self.worker_id) }.run(conn).await?.pop();
-        Ok((is_done, row))
+        // The row as it is now, of the server that has changed it: a proxy that splits reads from
+        // writes leaves a transaction on the primary.
+        conn.query_drop("START TRANSACTION").await?;
+        let rows = List { worker_id: Some(self.worker_id) }.run(conn).await;
+        conn.query_drop("ROLLBACK").await?;
+        Ok((is_done, rows?.pop()))
     }
 }
 
@@ -103,7 +108,7 @@ impl Work for Reuse<'_> {
 
     type Done = Result<(), Denial>;
 
-    async fn run(&self, conn: &mut Conn) -> Result<Self::Done, Problem> {
+    async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
         conn.query_drop("START TRANSACTION").await?;
         let done = self.add(conn).await?;
         conn.query_drop(if done.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;

@@ -1,15 +1,19 @@
 //! What holders do with the table `UIDRING_LEASE`, in SQL.
 //!
-//! Renewing and giving back are one statement each, which commits by itself: a process that
-//! is paused between two statements holds no lock that others wait for.
+//! Taking a row, renewing and giving back are one statement each, which commits by itself: a process
+//! that is paused between two statements holds no lock that others wait for. What came of it is in
+//! the statement's own answer, in the count of rows that it met: a proxy that splits reads from
+//! writes would answer a SELECT from a replica. What has to be read is read in a transaction, which
+//! such a proxy leaves on the primary.
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Error as Failure, Row};
+use mysql_async::{Conn, Row};
 
-use super::explain::{Table, UIDRING_LEASE};
+use super::explain::{Table, UIDRING_LEASE, is_locked};
+use super::inspection::Session;
 use super::session::{Problem, Work, column};
 use super::table::{self, insert_node, is_no_table};
-use crate::store::leases::{Answer, Ask, Denial, Held, Place, Present, Shortage};
+use crate::store::leases::{Answer, Ask, Denial, Held, Loss, Place, Shortage};
 
 /// Letters compare byte by byte, as in the layout's text they must.
 const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS UIDRING_LEASE (
@@ -23,13 +27,19 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS UIDRING_LEASE (
     CREATED DATETIME(3) NOT NULL COMMENT 'UTC',
     RENEWED DATETIME(3) NOT NULL COMMENT 'UTC, last change',
     PRIMARY KEY (WORKER_ID)
-) ENGINE = InnoDB DEFAULT CHARACTER SET ascii COLLATE ascii_bin";
+) ENGINE = InnoDB DEFAULT CHARACTER SET ascii COLLATE ascii_bin
+    COMMENT 'uidring version 1: worker ids that are leased'";
 
-/// What a server says that does not know the words `SKIP LOCKED`.
-const SYNTAX_ERROR: u16 = 1064;
+/// Free rows that are read at a time, and how many of them are tried before that is done anew: when
+/// many start at once, most of what was read is soon taken.
+const CANDIDATES: u64 = 1_024;
+const TRIES: usize = 16;
 
-/// Rows that are tried at a time.
-const CANDIDATES: u64 = 64;
+/// How often they are read before it is said that none can be taken.
+const READINGS: usize = 1_000;
+
+/// Of so many rows that somebody keeps locked none is waited for any more.
+const LOCKED_ROWS: usize = 3;
 
 /// Whether a row may be taken, as far as its holder goes. One that names our own acquire was taken by
 /// an attempt whose answer was lost.
@@ -46,16 +56,24 @@ impl Work for CreateLeases {
 
     type Done = ();
 
-    async fn run(&self, conn: &mut Conn) -> Result<(), Problem> {
+    async fn run(&self, conn: &mut Session) -> Result<(), Problem> {
         table::Create.run(conn).await?;
         Ok(conn.query_drop(CREATE_TABLE).await?)
     }
 }
 
-/// Takes the lowest row that nobody holds, else adds one.
+/// Takes a row that nobody holds, else adds one.
 pub struct Take<'a> {
     pub ask: &'a Ask,
     pub create_tables: bool,
+}
+
+/// A free row as it was read.
+struct Candidate {
+    worker_id: i64,
+    token: i64,
+    tick: Option<i64>,
+    sequence: Option<i64>,
 }
 
 impl Work for Take<'_> {
@@ -63,7 +81,7 @@ impl Work for Take<'_> {
 
     type Done = Answer;
 
-    async fn run(&self, conn: &mut Conn) -> Result<Answer, Problem> {
+    async fn run(&self, conn: &mut Session) -> Result<Answer, Problem> {
         match self.take(conn).await {
             Err(problem) if self.create_tables && is_no_table(&problem) => {
                 CreateLeases.run(conn).await?;
@@ -75,89 +93,118 @@ impl Work for Take<'_> {
 }
 
 impl Take<'_> {
-    /// A row's lock is taken one at a time, and only of rows that are free: nobody who renews has to
-    /// wait for a start. Others that start pass over a locked row where the server can.
-    async fn take(&self, conn: &mut Conn) -> Result<Answer, Problem> {
+    /// The lowest free row is tried first, so that few worker ids do for many starts. Who finds that
+    /// somebody was faster goes on at random: starts that all went the same way would meet at each
+    /// row. A new row is added only when no row is free.
+    async fn take(&self, conn: &mut Session) -> Result<Answer, Problem> {
+        let mut locked = Vec::new();
+        for _ in 0..READINGS {
+            conn.query_drop("START TRANSACTION").await?;
+            let read = self.candidates(conn).await;
+            conn.query_drop("ROLLBACK").await?;
+            let mut candidates = match read? {
+                Ok(candidates) => candidates,
+                Err(denial) => return Ok(Err(denial)),
+            };
+            candidates.retain(|row| !locked.contains(&row.worker_id));
+            let Some((_, rest)) = candidates.split_first_mut() else {
+                return match self.add_row(conn).await? {
+                    Some(held) => Ok(Ok(held)),
+                    None => Ok(Err(Denial::Short(self.shortage(conn).await?))),
+                };
+            };
+            fastrand::shuffle(rest);
+            for row in candidates.iter().take(TRIES) {
+                match self.take_row(conn, row).await {
+                    Ok(Some(held)) => return Ok(Ok(held)),
+                    Ok(None) => {}
+                    Err(problem) if is_locked(&problem) => {
+                        locked.push(row.worker_id);
+                        if locked.len() >= LOCKED_ROWS {
+                            return Err(problem);
+                        }
+                    }
+                    Err(problem) => return Err(problem),
+                }
+            }
+        }
+        Err(Problem::Refused(
+            "no free row of UIDRING_LEASE can be taken: it has to be as `uidring worker init \
+             --leases` makes it"
+                .into(),
+        ))
+    }
+
+    async fn candidates(
+        &self,
+        conn: &mut Session,
+    ) -> Result<Result<Vec<Candidate>, Denial>, Problem> {
         let Ask { fingerprint, owner, last_tick, .. } = self.ask;
+        // Our own comes first: an attempt whose answer was lost has taken it.
         let rows: Vec<Row> = conn
             .exec(
                 format!(
-                    "SELECT WORKER_ID, LAYOUT FROM UIDRING_LEASE WHERE LAYOUT <> ? OR ({IS_FREE}
+                    "SELECT WORKER_ID, LAYOUT, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE
+                     FROM UIDRING_LEASE WHERE LAYOUT <> ? OR ({IS_FREE}
                      AND (HORIZON_TICK IS NULL OR HORIZON_TICK <= ?))
-                     ORDER BY LAYOUT = ?, WORKER_ID LIMIT ?"
+                     ORDER BY LAYOUT = ?, OWNER <> ?, WORKER_ID LIMIT ?"
                 ),
-                (fingerprint, owner, last_tick, fingerprint, CANDIDATES),
+                (fingerprint, owner, last_tick, fingerprint, owner, CANDIDATES),
             )
             .await?;
-        let mut skip = " SKIP LOCKED";
+        let mut candidates = Vec::with_capacity(rows.len());
         for mut row in rows {
             let (worker_id, layout) = (column(&mut row, 0)?, text(&mut row, 1)?);
             if layout != *fingerprint {
                 return Ok(Err(Denial::Foreign { worker_id, layout }));
             }
-            let taken = match self.take_row(conn, worker_id, skip).await {
-                Err(Problem::Driver(Failure::Server(error))) if error.code == SYNTAX_ERROR => {
-                    skip = "";
-                    conn.query_drop("ROLLBACK").await?;
-                    self.take_row(conn, worker_id, skip).await
-                }
-                done => done,
-            };
-            if let Some(held) = taken? {
-                return Ok(Ok(held));
-            }
+            let (tick, sequence) = (column(&mut row, 3)?, column(&mut row, 4)?);
+            candidates.push(Candidate { worker_id, token: column(&mut row, 2)?, tick, sequence });
         }
-        match self.add_row(conn).await? {
-            Some(held) => Ok(Ok(held)),
-            None => Ok(Err(Denial::Short(self.shortage(conn).await?))),
-        }
+        Ok(Ok(candidates))
     }
 
-    async fn take_row(
-        &self,
-        conn: &mut Conn,
-        worker_id: i64,
-        skip: &str,
-    ) -> Result<Option<Held>, Problem> {
-        let Ask { fingerprint, owner, last_tick, lasts, .. } = self.ask;
-        conn.query_drop("START TRANSACTION").await?;
-        let row: Option<Row> = conn
-            .exec_first(
-                format!(
-                    "SELECT TOKEN, HORIZON_TICK, HORIZON_SEQUENCE FROM UIDRING_LEASE
-                     WHERE WORKER_ID = ? AND LAYOUT = ? AND {IS_FREE}
-                     AND (HORIZON_TICK IS NULL OR HORIZON_TICK <= ?) FOR UPDATE{skip}"
-                ),
-                (worker_id, fingerprint, owner, last_tick),
-            )
-            .await?;
-        let Some(mut row) = row else {
-            conn.query_drop("ROLLBACK").await?;
-            return Ok(None);
-        };
-        let token: i64 = column(&mut row, 0)?;
-        let before = Held::place(column(&mut row, 1)?, column(&mut row, 2)?);
+    /// `None` if the row is not any more as it was read. The statement names all that was read, so
+    /// that it need not be locked in between, and that what was read may be old.
+    async fn take_row(&self, conn: &mut Session, row: &Candidate) -> Result<Option<Held>, Problem> {
+        let Ask { fingerprint, owner, lasts, .. } = self.ask;
+        let Candidate { worker_id, token, tick, sequence } = *row;
         let update = format!(
-            "UPDATE UIDRING_LEASE SET OWNER = ?, TOKEN = TOKEN + 1, LEASE_END = {END},
-             RENEWED = UTC_TIMESTAMP(3) WHERE WORKER_ID = ? AND TOKEN = ?"
+            "UPDATE UIDRING_LEASE SET OWNER = ?, TOKEN = TOKEN + 1 + {SERVER}, LEASE_END = {END},
+             RENEWED = UTC_TIMESTAMP(3) WHERE WORKER_ID = ? AND TOKEN = ? AND LAYOUT = ?
+             AND HORIZON_TICK <=> ? AND HORIZON_SEQUENCE <=> ? AND {IS_FREE}",
+            SERVER = identified(conn)
         );
-        conn.exec_drop(update, (owner, lasts.as_micros() as u64, worker_id, token)).await?;
-        one_row(conn, worker_id)?;
-        conn.query_drop("COMMIT").await?;
-        Ok(Some(self.held(worker_id, token + 1, before)?))
+        let lasts = lasts.as_micros() as u64;
+        let values = (owner, lasts, worker_id, token, fingerprint, tick, sequence, owner);
+        conn.exec_drop(update, values).await?;
+        let server = conn.last_insert_id();
+        match conn.affected_rows() {
+            0 => Ok(None),
+            1 => {
+                let before = Held::place(tick, sequence);
+                self.held(worker_id, token + 1, before, server).map(Some)
+            }
+            rows => Err(Problem::Refused(format!(
+                "a change of worker id {worker_id} met {rows} rows and not 1: UIDRING_LEASE needs \
+                 WORKER_ID for its primary key"
+            ))),
+        }
     }
 
     /// A worker id that nobody had before: the next key of `WORKER_NODE`. `None` if there are no more.
-    async fn add_row(&self, conn: &mut Conn) -> Result<Option<Held>, Problem> {
+    async fn add_row(&self, conn: &mut Session) -> Result<Option<Held>, Problem> {
         let Ask { layout, fingerprint, node, owner, lasts, .. } = self.ask;
         conn.query_drop("START TRANSACTION").await?;
-        let row: Option<Row> = conn
-            .query_first(
-                "SELECT GREATEST(COALESCE((SELECT MAX(ID) FROM WORKER_NODE), 0),
-                 COALESCE((SELECT MAX(WORKER_ID) FROM UIDRING_LEASE), 0))",
-            )
-            .await?;
-        let newest: i64 = row.map(|mut row| column(&mut row, 0)).transpose()?.unwrap_or_default();
+        let select = format!(
+            "SELECT GREATEST(COALESCE((SELECT MAX(ID) FROM WORKER_NODE), 0),
+             COALESCE((SELECT MAX(WORKER_ID) FROM UIDRING_LEASE), 0)), {}",
+            conn.identity()
+        );
+        let (newest, server): (i64, u64) = match conn.query_first::<Row, _>(select).await? {
+            Some(mut row) => (column(&mut row, 0)?, column(&mut row, 1)?),
+            None => (0, 0),
+        };
         // A key that would be refused is not asked for: it would be spent.
         let key = match layout.check_worker_id(newest.unsigned_abs() + 1) {
             Ok(()) => Some(insert_node(conn, node, Some(newest)).await?),
@@ -173,17 +220,32 @@ impl Take<'_> {
         );
         conn.exec_drop(insert, (key, owner, lasts.as_micros() as u64, fingerprint)).await?;
         conn.query_drop("COMMIT").await?;
-        Ok(Some(self.held(key.cast_signed(), 1, None)?))
+        let server = Some(server).filter(|server| *server > 0);
+        Ok(Some(self.held(key.cast_signed(), 1, None, server)?))
     }
 
-    fn held(&self, worker_id: i64, token: i64, before: Option<Place>) -> Result<Held, Problem> {
+    fn held(
+        &self,
+        worker_id: i64,
+        token: i64,
+        before: Option<Place>,
+        server: Option<u64>,
+    ) -> Result<Held, Problem> {
         let Ask { layout, owner, .. } = self.ask;
         let worker_id = u64::try_from(worker_id)
             .map_err(|_| Problem::Refused(format!("there is a row of worker id {worker_id}")))?;
-        Ok(Held { worker_id, layout: *layout, owner: owner.clone(), token, before })
+        let (layout, owner) = (*layout, owner.clone());
+        Ok(Held { worker_id, layout, owner, token, before, confirmed: None, server })
     }
 
     async fn shortage(&self, conn: &mut Conn) -> Result<Shortage, Problem> {
+        conn.query_drop("START TRANSACTION").await?;
+        let shortage = self.count(conn).await;
+        conn.query_drop("ROLLBACK").await?;
+        shortage
+    }
+
+    async fn count(&self, conn: &mut Conn) -> Result<Shortage, Problem> {
         let row: Option<Row> = conn
             .query_first(
                 "SELECT COUNT(*),
@@ -211,46 +273,91 @@ impl Take<'_> {
     }
 }
 
-/// Renews a lease. The rows that a change counts are those that it finds: the connection asks for that.
+/// A term of 0, by whose way the answer to an UPDATE tells which server has executed it. It changes
+/// nothing, so that a replica which executes the statement again does the same.
+fn identified(conn: &Session) -> String {
+    format!("0 * LAST_INSERT_ID({})", conn.identity())
+}
+
+/// Renews a lease.
 pub struct Renew<'a> {
     pub held: &'a Held,
     pub horizon: Place,
     pub lasts_micros: u64,
+    /// Whatever server answers is a good one.
+    pub is_cluster: bool,
 }
 
 impl Work for Renew<'_> {
     const TABLE: Table = UIDRING_LEASE;
 
-    type Done = Result<(), Present>;
+    type Done = Result<(), Loss>;
 
-    async fn run(&self, conn: &mut Conn) -> Result<Self::Done, Problem> {
-        let Held { worker_id, owner, token, .. } = self.held;
+    /// The statement meets the row only if it is ours and still has what the store has confirmed.
+    /// It always changes a row that it meets, and the connection asks for the count of those that
+    /// are met: either does.
+    async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
+        let Held { worker_id, owner, token, confirmed, server, .. } = self.held;
         let Place { tick, sequence } = self.horizon;
         // From left to right: where the tick is compared it is still the old one.
         let update = format!(
             "UPDATE UIDRING_LEASE SET LEASE_END = {END}, RENEWED = UTC_TIMESTAMP(3),
              HORIZON_SEQUENCE = IF(HORIZON_TICK > ?, HORIZON_SEQUENCE, ?),
-             HORIZON_TICK = GREATEST(COALESCE(HORIZON_TICK, 0), ?)
-             WHERE WORKER_ID = ? AND TOKEN = ? AND OWNER = ?"
+             HORIZON_TICK = GREATEST(COALESCE(HORIZON_TICK, 0), ?), TOKEN = TOKEN + {SERVER}
+             WHERE WORKER_ID = ? AND TOKEN = ? AND OWNER = ? AND COALESCE(HORIZON_TICK, 0) >= ?",
+            SERVER = identified(conn)
         );
-        let values = (self.lasts_micros, tick, sequence, tick, worker_id, token, owner);
+        let known = confirmed.unwrap_or(0);
+        let values = (self.lasts_micros, tick, sequence, tick, worker_id, token, owner, known);
         conn.exec_drop(update, values).await?;
-        let is_done = conn.affected_rows() == 1;
-        // What stands there is read again: a column of a smaller type, or a trigger, may have made
-        // something else of it, and somebody else may have it by now.
-        let Some(row) = read(conn, *worker_id).await? else { return Ok(Err(None)) };
-        if (row.token, &row.owner) != (*token, owner) {
-            return Ok(Err(Some((row.owner, row.token))));
+        let (rows, now) = (conn.affected_rows(), conn.last_insert_id());
+        if rows != 1 {
+            return Ok(Err(self.loss(conn).await?));
         }
-        if !is_done || row.horizon < Some(self.horizon) {
+        // A trigger on the table keeps the server's number from us, which is none of another's then.
+        let is_other = now != *server && (now.is_some() || !conn.has_identity());
+        if !self.is_cluster && server.is_some() && is_other {
+            return Ok(Err(Loss::OtherServer));
+        }
+        // Each renewal finds that the one before has stayed. The first one, before which nothing was
+        // issued, makes sure of itself: by a statement that writes, since only the primary gets that.
+        if confirmed.is_none() && !self.has_stayed(conn).await? {
             return Err(Problem::Refused(format!(
                 "the horizon of worker id {worker_id} was to be tick {tick}, and reads {:?}: \
                  UIDRING_LEASE has to be as `uidring worker init --leases` makes it, without \
                  triggers",
-                row.horizon.map(|place| place.tick)
+                read(conn, *worker_id).await?.and_then(|row| row.horizon).map(|place| place.tick)
             )));
         }
         Ok(Ok(()))
+    }
+}
+
+impl Renew<'_> {
+    /// A column of a smaller type, or a trigger, may have made something else of the horizon.
+    async fn has_stayed(&self, conn: &mut Conn) -> Result<bool, Problem> {
+        let Held { worker_id, owner, token, .. } = self.held;
+        let Place { tick, sequence } = self.horizon;
+        conn.exec_drop(
+            "UPDATE UIDRING_LEASE SET RENEWED = RENEWED + INTERVAL 1000 MICROSECOND
+             WHERE WORKER_ID = ? AND TOKEN = ? AND OWNER = ?
+             AND (HORIZON_TICK > ? OR HORIZON_TICK = ? AND HORIZON_SEQUENCE = ?)",
+            (worker_id, token, owner, tick, tick, sequence),
+        )
+        .await?;
+        Ok(conn.affected_rows() == 1)
+    }
+
+    /// Why the row is not ours any more. That it is not, is certain; this is for people.
+    async fn loss(&self, conn: &mut Conn) -> Result<Loss, Problem> {
+        let Held { worker_id, owner, token, confirmed, .. } = self.held;
+        Ok(match read(conn, *worker_id).await? {
+            Some(row) if (row.token, &row.owner) == (*token, owner) => {
+                let found = row.horizon.map(|place| place.tick);
+                Loss::Forgotten { confirmed: confirmed.unwrap_or(0), found }
+            }
+            other => Loss::of(other.map(|row| (row.owner, row.token))),
+        })
     }
 }
 
@@ -263,33 +370,26 @@ pub struct GiveBack<'a> {
 impl Work for GiveBack<'_> {
     const TABLE: Table = UIDRING_LEASE;
 
-    type Done = Result<(), Present>;
+    type Done = Result<(), Loss>;
 
-    async fn run(&self, conn: &mut Conn) -> Result<Self::Done, Problem> {
+    /// It also meets a row that an attempt of ours has freed, whose answer was lost, and leaves it as
+    /// it is.
+    async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
         let Held { worker_id, owner, token, .. } = self.held;
         let (tick, sequence) = (self.last.map(|p| p.tick), self.last.map(|p| p.sequence));
         conn.exec_drop(
-            "UPDATE UIDRING_LEASE SET LEASE_END = NULL, TOKEN = TOKEN + 1, HORIZON_TICK = ?,
+            "UPDATE UIDRING_LEASE SET LEASE_END = NULL, TOKEN = ?, HORIZON_TICK = ?,
              HORIZON_SEQUENCE = ?, RENEWED = UTC_TIMESTAMP(3)
-             WHERE WORKER_ID = ? AND TOKEN = ? AND OWNER = ?",
-            (tick, sequence, worker_id, token, owner),
+             WHERE WORKER_ID = ? AND OWNER = ? AND (TOKEN = ? OR TOKEN = ? AND LEASE_END IS NULL
+             AND HORIZON_TICK <=> ? AND HORIZON_SEQUENCE <=> ?)",
+            (token + 1, tick, sequence, worker_id, owner, token, token + 1, tick, sequence),
         )
         .await?;
         if conn.affected_rows() == 1 {
             return Ok(Ok(()));
         }
-        Ok(match read(conn, *worker_id).await? {
-            // An attempt of ours whose answer was lost.
-            Some(row)
-                if row.is_free
-                    && (row.token, &row.owner) == (token + 1, owner)
-                    && row.horizon == self.last =>
-            {
-                Ok(())
-            }
-            Some(row) => Err(Some((row.owner, row.token))),
-            None => Err(None),
-        })
+        let row = read(conn, *worker_id).await?;
+        Ok(Err(Loss::of(row.map(|row| (row.owner, row.token)))))
     }
 }
 
@@ -297,37 +397,28 @@ impl Work for GiveBack<'_> {
 struct Standing {
     owner: String,
     token: i64,
-    is_free: bool,
     horizon: Option<Place>,
 }
 
+/// For people: nothing hangs on it.
 async fn read(conn: &mut Conn, worker_id: u64) -> Result<Option<Standing>, Problem> {
-    let row: Option<Row> = conn
+    conn.query_drop("START TRANSACTION").await?;
+    let row: Result<Option<Row>, _> = conn
         .exec_first(
-            "SELECT OWNER, TOKEN, LEASE_END IS NULL, HORIZON_TICK, HORIZON_SEQUENCE
+            "SELECT OWNER, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE
              FROM UIDRING_LEASE WHERE WORKER_ID = ?",
             (worker_id,),
         )
-        .await?;
-    row.map(|mut row| {
+        .await;
+    conn.query_drop("ROLLBACK").await?;
+    row?.map(|mut row| {
         Ok(Standing {
             owner: text(&mut row, 0)?,
             token: column(&mut row, 1)?,
-            is_free: column(&mut row, 2)?,
-            horizon: Held::place(column(&mut row, 3)?, column(&mut row, 4)?),
+            horizon: Held::place(column(&mut row, 2)?, column(&mut row, 3)?),
         })
     })
     .transpose()
-}
-
-fn one_row(conn: &Conn, worker_id: i64) -> Result<(), Problem> {
-    match conn.affected_rows() {
-        1 => Ok(()),
-        rows => Err(Problem::Refused(format!(
-            "a change of worker id {worker_id} met {rows} rows and not 1: UIDRING_LEASE needs \
-             WORKER_ID for its primary key"
-        ))),
-    }
 }
 
 pub fn text(row: &mut Row, index: usize) -> Result<String, Problem> {

@@ -7,11 +7,11 @@ use super::MySqlServer;
 use super::kept::Kept;
 use super::lease_care::{End, HowToEnd, List, Reuse};
 use super::lease_rows::{CreateLeases, GiveBack, Renew, Take};
-use super::session::ISOLATION;
+use super::session::{ISOLATION, LOCK_WAIT};
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::store::leases::{
-    self, Answer, Ask, Asker, Held, HeldRow, LeaseOptions, LeaseRow, LeaseTable, Place, Present,
+    self, Answer, Ask, Asker, Held, HeldRow, LeaseOptions, LeaseRow, LeaseTable, Loss, Place,
 };
 use crate::timestamp::Timestamp;
 use crate::worker::Lease;
@@ -58,10 +58,13 @@ impl MySqlLeases {
 
     /// A connection that the server ends when it has heard nothing for so long.
     fn connect(&self, lasts: Duration) -> Kept {
-        // A server of another mind would wait for a COMMIT behind every statement. And one that waits
-        // for a client that was paused in the midst of a transaction keeps a row locked.
+        // With autocommit off, every statement would need a COMMIT, and with another completion type
+        // a COMMIT would end the connection. A server that waits long for a client that was paused
+        // keeps what it has locked; and who waits long for a lock holds up a start that might have
+        // another row.
         let session = format!(
-            "SET SESSION autocommit = 1, SESSION wait_timeout = {}",
+            "SET SESSION autocommit = 1, SESSION completion_type = 'NO_CHAIN',
+             SESSION innodb_lock_wait_timeout = {LOCK_WAIT}, SESSION wait_timeout = {}",
             lasts.as_secs().clamp(1, 3_600)
         );
         Kept::new(self.server.clone(), vec![ISOLATION.into(), session])
@@ -150,12 +153,12 @@ struct Row {
 }
 
 impl HeldRow for Row {
-    fn renew(&mut self, held: &Held, horizon: Place) -> Result<Result<(), Present>, Error> {
-        let lasts_micros = self.lasts_micros;
-        self.kept.run_once(&Renew { held, horizon, lasts_micros })
+    fn renew(&mut self, held: &Held, horizon: Place) -> Result<Result<(), Loss>, Error> {
+        let (lasts_micros, is_cluster) = (self.lasts_micros, self.kept.server().is_cluster());
+        self.kept.run_once(&Renew { held, horizon, lasts_micros, is_cluster })
     }
 
-    fn release(&mut self, held: &Held, last: Option<Place>) -> Result<Result<(), Present>, Error> {
+    fn release(&mut self, held: &Held, last: Option<Place>) -> Result<Result<(), Loss>, Error> {
         self.kept.run(&GiveBack { held, last })
     }
 }

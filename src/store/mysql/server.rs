@@ -12,6 +12,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
+use super::inspection::Reported;
 use crate::error::Error;
 use crate::store::{check_path, read_text};
 
@@ -36,6 +37,9 @@ pub struct MySqlServer {
     opts: Opts,
     connect_timeout: Duration,
     deadline: Duration,
+    requires_durability: bool,
+    is_cluster: bool,
+    reported: Reported,
 }
 
 impl MySqlServer {
@@ -51,6 +55,9 @@ impl MySqlServer {
             opts,
             connect_timeout: Duration::from_secs(5),
             deadline: Duration::from_secs(10),
+            requires_durability: false,
+            is_cluster: false,
+            reported: Reported::default(),
         })
     }
 
@@ -133,6 +140,41 @@ impl MySqlServer {
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
+    }
+
+    /// Refuses a server that may forget, in a crash of its machine, what it has confirmed; by default
+    /// there is a warning, once. A start, a renewal and a load each look when they connect: at
+    /// `sync_binlog`, where the binary log is on, at `innodb_flush_log_at_trx_commit`, and at the
+    /// engine of the tables.
+    ///
+    /// Segments are then also refused from another server than the one that the generator began
+    /// with, unless this is a [`synchronous_cluster`](Self::synchronous_cluster).
+    #[must_use]
+    pub fn require_durability(mut self) -> Self {
+        self.requires_durability = true;
+        self
+    }
+
+    /// Says that several servers stand behind the address, none of which confirms a commit that the
+    /// others may not have: a Galera cluster, for one. By default a lease is lost, and a load of a
+    /// segment warns, when another server (`server_uuid`, MariaDB's `server_uid`) answers than
+    /// before: it may be a replica that lags behind.
+    #[must_use]
+    pub fn synchronous_cluster(mut self) -> Self {
+        self.is_cluster = true;
+        self
+    }
+
+    pub(super) fn requires_durability(&self) -> bool {
+        self.requires_durability
+    }
+
+    pub(super) fn is_cluster(&self) -> bool {
+        self.is_cluster
+    }
+
+    pub(super) fn reported(&self) -> &Reported {
+        &self.reported
     }
 
     pub(super) fn opts(&self) -> &Opts {

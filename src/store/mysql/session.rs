@@ -8,7 +8,8 @@ use mysql_async::{Conn, Opts, Row};
 use tokio::time::{sleep, timeout};
 
 use super::MySqlServer;
-use super::explain::{Table, explain, is_transient};
+use super::explain::{Table, explain, is_final, is_transient};
+use super::inspection::Session;
 use crate::clock::{Deadline, Stopwatch};
 use crate::error::Error;
 use crate::timestamp::Timestamp;
@@ -27,6 +28,11 @@ const FRESH: Duration = Duration::from_secs(1);
 /// below this one.
 pub const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ";
 
+/// How many seconds a kept connection waits for a row that somebody else has locked: the least that
+/// servers allow. A load or a renewal takes a few milliseconds, and what is locked for longer should
+/// not hold up what is not.
+pub const LOCK_WAIT: u32 = 1;
+
 /// Why an attempt failed.
 #[derive(Debug)]
 pub enum Problem {
@@ -38,6 +44,8 @@ pub enum Problem {
     NoEnd(Duration),
     /// What the server did is not to be used.
     Refused(String),
+    /// Somebody else did something at the same time.
+    Conflict(String),
     /// The worker id is over the layout's maximum.
     UsedUp {
         /// The generated key.
@@ -69,14 +77,14 @@ pub trait Work: Sync {
 
     type Done: Send;
 
-    fn run(&self, conn: &mut Conn) -> impl Future<Output = Result<Self::Done, Problem>> + Send;
+    fn run(&self, conn: &mut Session) -> impl Future<Output = Result<Self::Done, Problem>> + Send;
 }
 
 /// A connection that may be kept from one work to the next.
 pub struct Line {
     opts: Opts,
     /// With the time since it was used last.
-    kept: Option<(Conn, Stopwatch)>,
+    kept: Option<(Session, Stopwatch)>,
     reached: bool,
 }
 
@@ -97,7 +105,7 @@ impl Line {
 
     pub async fn close(&mut self) {
         if let Some((conn, _)) = self.kept.take() {
-            let _ = timeout(GOODBYE, conn.disconnect()).await;
+            let _ = timeout(GOODBYE, conn.into_conn().disconnect()).await;
         }
     }
 
@@ -112,6 +120,19 @@ impl Line {
     }
 }
 
+/// Why work was not done.
+pub struct Failed {
+    pub error: Error,
+    /// It stays so until somebody does something.
+    pub is_final: bool,
+}
+
+impl From<Failed> for Error {
+    fn from(failed: Failed) -> Self {
+        failed.error
+    }
+}
+
 impl MySqlServer {
     /// Does the work in a new connection, which is closed afterwards. After a failure that may
     /// pass it does all of it once more; what was not committed has been rolled back by then.
@@ -121,7 +142,7 @@ impl MySqlServer {
         // Behind the work, and not in its time: what is committed is done however the connection
         // ends.
         line.close().await;
-        done
+        Ok(done?)
     }
 
     /// The same in the line's connection, which is kept as long as all goes well.
@@ -129,8 +150,9 @@ impl MySqlServer {
         &self,
         line: &mut Line,
         work: &W,
-    ) -> Result<W::Done, Error> {
-        let (deadline, limit) = self.begin(line).await?;
+    ) -> Result<W::Done, Failed> {
+        let begun = self.begin(line).await;
+        let (deadline, limit) = begun.map_err(|error| Failed { error, is_final: true })?;
         let left = || deadline.remaining().unwrap_or(limit);
         let mut pause = FIRST_PAUSE;
         let mut before = None;
@@ -141,7 +163,7 @@ impl MySqlServer {
             };
             let explain = |problem: &Problem| explain(self, &W::TABLE, problem);
             if !is_transient(&problem) {
-                return Err(explain(&problem));
+                return Err(Failed { error: explain(&problem), is_final: is_final(&problem) });
             }
             // Starts that met the same failure at once should not come back at once.
             let next = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
@@ -149,7 +171,8 @@ impl MySqlServer {
                 let last = last_wait(&problem).filter(|_| left().is_zero() && before.is_some());
                 // An attempt that the deadline cut short says less than the one before it.
                 let cause = if last.is_some() { before.unwrap_or(problem) } else { problem };
-                return Err(gave_up(explain(&cause), limit, attempt, last));
+                let error = gave_up(explain(&cause), limit, attempt, last);
+                return Err(Failed { error, is_final: false });
             }
             if attempt == 1 {
                 tracing::warn!("{}; trying again for up to {limit:?}", explain(&problem));
@@ -205,11 +228,16 @@ impl MySqlServer {
         line.reached = line.is_open();
         let mut conn = match line.kept.take() {
             Some((conn, _)) => conn,
-            None => timeout(connect.min(left()), Conn::new(line.opts.clone()))
-                .await
-                .map_err(|_| Problem::NoConnection(connect.min(limit)))??,
+            None => {
+                let conn = timeout(connect.min(left()), Conn::new(line.opts.clone()))
+                    .await
+                    .map_err(|_| Problem::NoConnection(connect.min(limit)))??;
+                line.reached = true;
+                timeout(left(), Session::inspect(conn, self, &W::TABLE))
+                    .await
+                    .map_err(|_| Problem::NoEnd(limit))??
+            }
         };
-        line.reached = true;
         match timeout(left(), work.run(&mut conn)).await {
             Ok(Ok(done)) => {
                 line.kept = Some((conn, Stopwatch::start()));
@@ -217,7 +245,7 @@ impl MySqlServer {
             }
             failed => {
                 // It may be in the midst of a transaction, or of an answer.
-                let _ = timeout(GOODBYE.min(limit / 4), conn.disconnect()).await;
+                let _ = timeout(GOODBYE.min(limit / 4), conn.into_conn().disconnect()).await;
                 failed.unwrap_or(Err(Problem::NoEnd(limit)))
             }
         }

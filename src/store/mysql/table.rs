@@ -7,6 +7,7 @@ use mysql_async::{Conn, Error as Failure, Row};
 
 use super::MySqlServer;
 use super::explain::{Table, WORKER_NODE};
+use super::inspection::Session;
 use super::session::{Problem, Work, column};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
@@ -28,7 +29,7 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS WORKER_NODE (
     MODIFIED TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP COMMENT 'last change',
     CREATED TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP COMMENT 'time of the start',
     PRIMARY KEY (ID)
-) ENGINE = InnoDB";
+) ENGINE = InnoDB COMMENT 'uidring version 1: worker ids'";
 
 /// The clock is that of the transaction's own rows. Its milliseconds are counted in UTC: a local
 /// time comes twice when summer ends.
@@ -54,7 +55,7 @@ impl Work for Create {
 
     type Done = ();
 
-    async fn run(&self, conn: &mut Conn) -> Result<(), Problem> {
+    async fn run(&self, conn: &mut Session) -> Result<(), Problem> {
         Ok(conn.query_drop(CREATE_TABLE).await?)
     }
 }
@@ -74,7 +75,7 @@ impl Work for Assign {
 
     /// The table is made only where it is missing: an account that may not make it can then use
     /// the one that is there.
-    async fn run(&self, conn: &mut Conn) -> Result<u64, Problem> {
+    async fn run(&self, conn: &mut Session) -> Result<u64, Problem> {
         match self.insert(conn).await {
             Err(problem) if is_no_table(&problem) && self.create_table => {
                 // It ends the transaction that met the lack.
@@ -186,7 +187,7 @@ impl Work for List {
 
     type Done = Vec<WorkerNode>;
 
-    async fn run(&self, conn: &mut Conn) -> Result<Vec<WorkerNode>, Problem> {
+    async fn run(&self, conn: &mut Session) -> Result<Vec<WorkerNode>, Problem> {
         conn.query_drop("SET time_zone = '+00:00'").await?;
         let rows: Vec<Row> = conn
         .query(
@@ -221,7 +222,7 @@ impl Work for Usage {
 
     type Done = WorkerUsage;
 
-    async fn run(&self, conn: &mut Conn) -> Result<WorkerUsage, Problem> {
+    async fn run(&self, conn: &mut Session) -> Result<WorkerUsage, Problem> {
         let counts: Option<Row> = conn
             .exec_first(
                 "SELECT COUNT(*), MAX(ID), CAST(UNIX_TIMESTAMP() AS SIGNED),
@@ -281,7 +282,7 @@ impl Work for Newest {
 
     type Done = Option<i64>;
 
-    async fn run(&self, conn: &mut Conn) -> Result<Option<i64>, Problem> {
+    async fn run(&self, conn: &mut Session) -> Result<Option<i64>, Problem> {
         newest(conn).await
     }
 }
@@ -298,7 +299,7 @@ impl Work for PrunePart {
 
     type Done = u64;
 
-    async fn run(&self, conn: &mut Conn) -> Result<u64, Problem> {
+    async fn run(&self, conn: &mut Session) -> Result<u64, Problem> {
         begin(conn).await?;
         conn.exec_drop(
             "DELETE FROM WORKER_NODE WHERE ID < ? AND CREATED <= CURRENT_TIMESTAMP - INTERVAL ? SECOND

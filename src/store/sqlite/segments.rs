@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OptionalExtension, Row, Transaction};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, TransactionBehavior};
 
 use super::file::{Kind, StoreFile};
 use crate::error::Error;
@@ -71,8 +71,9 @@ impl SqliteSegments {
         connection: &mut Connection,
         request: &SegmentRequest,
     ) -> Result<LoadedSegment, LoadError> {
-        let explain = |error: rusqlite::Error| self.file.sqlite_error("written", &error);
-        let transaction = self.file.begin(connection)?;
+        let explain = |error: rusqlite::Error| self.load_error(&error);
+        let begun = connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = begun.map_err(explain)?;
         let row: Option<(i64, i64)> = transaction
             .query_row(
                 "SELECT max_id, step FROM leaf_alloc WHERE biz_tag = ?1",
@@ -96,10 +97,25 @@ impl SqliteSegments {
                 "a load of tag `{}` changed {rows} rows and not 1: biz_tag has to be the primary key",
                 request.tag
             );
-            return Err(self.file.error("used", problem).into());
+            return Err(LoadError::Refused(self.file.error("used", problem)));
         }
         transaction.commit().map_err(explain)?;
         Ok(range)
+    }
+
+    /// Whether it may pass: others at the file, and a disk that is full, do.
+    fn load_error(&self, error: &rusqlite::Error) -> LoadError {
+        let explained = self.file.sqlite_error("written", error);
+        match error.sqlite_error_code() {
+            Some(
+                ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::OutOfMemory,
+            ) => LoadError::Store(explained),
+            _ => LoadError::Refused(explained),
+        }
     }
 }
 
@@ -113,13 +129,22 @@ impl SegmentStore for SqliteSegments {
         wanted: &[SegmentRequest],
         loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
     ) {
-        let mut connection = None;
+        let (mut connection, mut busy) = (None, None);
         for (index, request) in wanted.iter().enumerate() {
+            // Who has the file locked has it locked for all tags: nobody waits for that many times.
+            if let Some(problem) = &busy {
+                let error = self.file.error("written", String::clone(problem));
+                loaded(index, Err(LoadError::Store(error)));
+                continue;
+            }
             let opened = match &mut connection {
                 Some(connection) => Ok(connection),
                 none => self.file.open("leaf_alloc").map(|opened| none.insert(opened)),
             };
-            let done = opened.map_err(LoadError::from).and_then(|c| self.load_one(c, request));
+            let done = opened.map_err(open_error).and_then(|c| self.load_one(c, request));
+            if let Err(LoadError::Store(Error::SegmentFile { problem, .. })) = &done {
+                busy = Some(problem.clone());
+            }
             loaded(index, done);
         }
     }
@@ -154,6 +179,17 @@ impl SegmentTable for SqliteSegments {
                 .query_map([], tag)?
                 .collect()
         })
+    }
+}
+
+/// Of an error without its code: whether it may pass.
+fn open_error(error: Error) -> LoadError {
+    let passes = ["locked", "disk"];
+    match &error {
+        Error::SegmentFile { problem, .. } if passes.iter().any(|word| problem.contains(word)) => {
+            LoadError::Store(error)
+        }
+        _ => LoadError::Refused(error),
     }
 }
 
@@ -249,6 +285,52 @@ mod tests {
             assert_eq!((tags[0].max_id, tags[0].step), row, "{columns}");
         }
         assert!(matches!(load(&mut store, "A", 0), Err(LoadError::NoSuchTag { .. })));
+    }
+
+    /// SQLite's one lock is waited for once in a call, and not once for each tag.
+    #[test]
+    fn a_file_that_is_locked_passes_and_costs_a_call_one_patience() {
+        let (_folder, store) = new_file();
+        store.create_tag(&new_tag("a", 10)).expect("created");
+        let patience = std::time::Duration::from_millis(300);
+        let mut store = SqliteSegments { file: store.file.with_patience(patience) };
+        let other = Connection::open(store.path()).expect("opens");
+        other.execute_batch("BEGIN IMMEDIATE").expect("locks");
+        let wanted = [(); 20].map(|()| SegmentRequest { tag: "a".into(), step: 0 });
+        let begin = std::time::Instant::now();
+        let mut told = 0;
+        store.load(&wanted, &mut |_, done| {
+            let error = done.expect_err("locked");
+            assert!(matches!(error, LoadError::Store(_)), "{error:?}");
+            assert!(error.to_string().contains("locked"), "{error}");
+            told += 1;
+        });
+        assert_eq!(told, 20);
+        assert!(begin.elapsed() < 10 * patience, "{:?}", begin.elapsed());
+        other.execute_batch("ROLLBACK").expect("unlocks");
+        assert_eq!(load(&mut store, "a", 0).expect("loaded"), (1, 11));
+    }
+
+    #[test]
+    fn a_file_or_table_that_is_gone_is_refused() {
+        let (_folder, mut store) = new_file();
+        assert!(matches!(load(&mut store, "a", 0), Err(LoadError::Refused(_))), "no file");
+        store.create_tag(&new_tag("a", 10)).expect("created");
+        let change = |sql: &str| {
+            Connection::open(store.path()).and_then(|c| c.execute_batch(sql)).expect("changed");
+        };
+        change("ALTER TABLE leaf_alloc RENAME TO gone");
+        assert!(matches!(load(&mut store.clone(), "a", 0), Err(LoadError::Refused(_))), "no table");
+        change("ALTER TABLE gone RENAME TO leaf_alloc");
+        assert_eq!(load(&mut store.clone(), "a", 0).expect("loaded"), (1, 11));
+        fs::write(
+            store.path(),
+            "no database, though a text that is longer than its head, which has \
+            a hundred bytes, so that it is told from an empty file",
+        )
+        .expect("writes");
+        let error = load(&mut store, "a", 0).expect_err("no database");
+        assert!(matches!(error, LoadError::Refused(_)), "{error:?}");
     }
 
     #[test]

@@ -10,7 +10,9 @@ use rusqlite::{Connection, OptionalExtension, Transaction, named_params};
 use super::{SqliteLeases, foreign};
 use crate::clock::Deadline;
 use crate::error::Error;
-use crate::store::leases::{Answer, Ask, Asker, Denial, Held, HeldRow, Place, Present, Shortage};
+use crate::store::leases::{
+    Answer, Ask, Asker, Denial, Held, HeldRow, Loss, Place, Present, Shortage,
+};
 use crate::store::sqlite::file::{Opened, StoreFile};
 use crate::store::sqlite::insert_node;
 
@@ -138,7 +140,8 @@ fn take_row(transaction: &Transaction<'_>, ask: &Ask) -> rusqlite::Result<Option
 }
 
 fn held(ask: &Ask, worker_id: u64, token: i64, before: Option<Place>) -> Held {
-    Held { worker_id, layout: ask.layout, owner: ask.owner.clone(), token, before }
+    let (layout, owner) = (ask.layout, ask.owner.clone());
+    Held { worker_id, layout, owner, token, before, confirmed: None, server: None }
 }
 
 fn shortage(transaction: &Transaction<'_>, ask: &Ask) -> rusqlite::Result<Shortage> {
@@ -200,7 +203,7 @@ impl Row {
         held: &Held,
         statement: &str,
         values: &[(&str, &dyn rusqlite::ToSql)],
-    ) -> Result<Result<(), Present>, Error> {
+    ) -> Result<Result<(), Loss>, Error> {
         let is_open = self.opened_until.remaining() != Some(Duration::ZERO);
         if let Some(mut connection) = self.opened.take().filter(|_| is_open) {
             let done = self.change_in(&mut connection, held, statement, values);
@@ -218,20 +221,29 @@ impl Row {
         held: &Held,
         statement: &str,
         values: &[(&str, &dyn rusqlite::ToSql)],
-    ) -> Result<Result<(), Present>, Error> {
+    ) -> Result<Result<(), Loss>, Error> {
         let file = &self.file;
         let explain = |error: rusqlite::Error| file.sqlite_error("written", &error);
         let id = held.worker_id.cast_signed();
         let transaction = file.begin(connection)?;
-        let present: Present = transaction
-            .query_row("SELECT OWNER, TOKEN FROM UIDRING_LEASE WHERE WORKER_ID = ?1", [id], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })
+        let present: Option<((String, i64), Option<i64>)> = transaction
+            .query_row(
+                "SELECT OWNER, TOKEN, HORIZON_TICK FROM UIDRING_LEASE WHERE WORKER_ID = ?1",
+                [id],
+                |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)),
+            )
             .optional()
             .map_err(explain)?;
         match present {
-            Some((owner, token)) if owner == held.owner && token == held.token => {}
-            other => return Ok(Err(other)),
+            Some(((owner, token), tick)) if owner == held.owner && token == held.token => {
+                let found = tick.map(i64::cast_unsigned);
+                if let Some(confirmed) = held.confirmed
+                    && found < Some(confirmed)
+                {
+                    return Ok(Err(Loss::Forgotten { confirmed, found }));
+                }
+            }
+            other => return Ok(Err(Loss::of(other.map(|(present, _)| present)))),
         }
         let values: Vec<_> = values.iter().copied().chain([(":id", &id as _)]).collect();
         transaction.execute(statement, &values[..]).map_err(explain)?;
@@ -241,7 +253,7 @@ impl Row {
 }
 
 impl HeldRow for Row {
-    fn renew(&mut self, held: &Held, horizon: Place) -> Result<Result<(), Present>, Error> {
+    fn renew(&mut self, held: &Held, horizon: Place) -> Result<Result<(), Loss>, Error> {
         let [tick, sequence] = [horizon.tick, horizon.sequence].map(u64::cast_signed);
         let seconds = self.seconds.clone();
         let renew = concat!(
@@ -258,7 +270,7 @@ impl HeldRow for Row {
         self.change(held, renew, &values)
     }
 
-    fn release(&mut self, held: &Held, last: Option<Place>) -> Result<Result<(), Present>, Error> {
+    fn release(&mut self, held: &Held, last: Option<Place>) -> Result<Result<(), Loss>, Error> {
         let tick = last.map(|place| place.tick.cast_signed());
         let sequence = last.map(|place| place.sequence.cast_signed());
         let free = concat!(
@@ -267,6 +279,8 @@ impl HeldRow for Row {
             now!(),
             " WHERE WORKER_ID = :id"
         );
-        self.change(held, free, &[(":tick", &tick), (":sequence", &sequence)])
+        // Also where an older state of the file was put back: what was issued last belongs there.
+        let held = Held { confirmed: None, ..held.clone() };
+        self.change(&held, free, &[(":tick", &tick), (":sequence", &sequence)])
     }
 }
