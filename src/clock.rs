@@ -2,10 +2,10 @@
 //! deadlines.
 
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::sync::{AtomicI64, Ordering};
+use crate::sync::{AtomicI64, Ordering, boot_time};
 use crate::timestamp::Timestamp;
 
 /// A wall clock, which may be set: it can jump forwards and backwards.
@@ -101,9 +101,9 @@ impl Stopwatch {
     }
 }
 
-/// A point of a monotonic clock.
+/// A point of a monotonic clock: the time since its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment(Instant);
+pub(crate) struct Moment(Duration);
 
 impl Moment {
     /// `None` beyond what can be expressed, which never comes.
@@ -113,7 +113,7 @@ impl Moment {
 
     /// Zero if the other one is not earlier.
     pub(crate) fn since(self, earlier: Self) -> Duration {
-        self.0.saturating_duration_since(earlier.0)
+        self.0.saturating_sub(earlier.0)
     }
 }
 
@@ -123,36 +123,39 @@ pub(crate) trait Monotonic: Debug + Send + Sync {
     fn moment(&self) -> Moment;
 }
 
-/// The operating system's monotonic clock.
+/// The operating system's monotonic clock. It counts the time in which the machine is suspended,
+/// where the system has such a clock: whatever lasts by the clock of another machine goes on lasting
+/// there. `Instant` does not count it, not on Linux and macOS.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SystemMonotonic;
 
 impl Monotonic for SystemMonotonic {
     fn moment(&self) -> Moment {
-        Moment(Instant::now())
+        static BEGINNING: OnceLock<Instant> = OnceLock::new();
+        Moment(boot_time().unwrap_or_else(|| BEGINNING.get_or_init(Instant::now).elapsed()))
     }
 }
 
 /// A monotonic clock that stands still until it is moved. Clones share one time.
 #[cfg(any(test, feature = "simulation"))]
 #[derive(Clone, Debug)]
-pub(crate) struct ManualMonotonic(Instant, Arc<AtomicI64>);
+pub(crate) struct ManualMonotonic(Arc<AtomicI64>);
 
 #[cfg(any(test, feature = "simulation"))]
 impl ManualMonotonic {
     pub(crate) fn new() -> Self {
-        Self(Instant::now(), Arc::default())
+        Self(Arc::default())
     }
 
     pub(crate) fn advance(&self, nanos: u64) {
-        self.1.fetch_add(nanos as i64, Ordering::Relaxed);
+        self.0.fetch_add(nanos as i64, Ordering::Relaxed);
     }
 }
 
 #[cfg(any(test, feature = "simulation"))]
 impl Monotonic for ManualMonotonic {
     fn moment(&self) -> Moment {
-        Moment(self.0 + Duration::from_nanos(self.1.load(Ordering::Relaxed) as u64))
+        Moment(Duration::from_nanos(self.0.load(Ordering::Relaxed) as u64))
     }
 }
 

@@ -545,6 +545,22 @@ pub enum Error {
         limit: Duration,
     },
 
+    /// The servers of a registry end sessions too soon for the outage that an instance is to
+    /// survive: another could have its name before it has stopped.
+    #[error(
+        "registry {registry}: the servers grant sessions of {granted:?}, of which an outage may take \
+         nine tenths, less than {max_outage:?}; allow a shorter one, or ask for longer sessions \
+         within the servers' maxSessionTimeout"
+    )]
+    SessionTooShort {
+        /// Its servers, and the path in it.
+        registry: String,
+        /// The session timeout that the servers grant.
+        granted: Duration,
+        /// The outage that was to be survived.
+        max_outage: Duration,
+    },
+
     /// The local file that stands in for a registry could not be used.
     #[error("the cache file {} {problem}", path.display())]
     CacheFile {

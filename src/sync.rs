@@ -1,7 +1,9 @@
 //! The one door to atomics, threads and locks: std's, or loom's when the models are run.
 
+mod boot_time;
 mod pages;
 
+pub(crate) use self::boot_time::boot_time;
 pub(crate) use self::pages::{Line, Pages};
 
 #[cfg(not(uidring_loom))]

@@ -72,7 +72,11 @@ fn tags_in_the_users_own_file() {
 fn tags_in_a_file_of_worker_ids() {
     let home = Home::new();
     assert_eq!(home.stdout("worker assign --sqlite ids.db"), "1\n");
-    assert_eq!(home.stdout("segment stats --json --sqlite ids.db"), "[]\n", "a file has all tables");
+    assert_eq!(
+        home.stdout("segment stats --json --sqlite ids.db"),
+        "[]\n",
+        "a file has all tables"
+    );
     people_look_after_tags(&|words| {
         Run::of(home.command("segment").args(words).args(["--sqlite", "ids.db"]))
     });

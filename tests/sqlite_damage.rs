@@ -77,7 +77,10 @@ fn execute(path: &Path, sql: &str) {
 
 /// Also what integrity checks and constraints would refuse.
 fn force(path: &Path, sql: &str) {
-    execute(path, &format!("PRAGMA writable_schema = ON; PRAGMA ignore_check_constraints = ON; {sql}"));
+    execute(
+        path,
+        &format!("PRAGMA writable_schema = ON; PRAGMA ignore_check_constraints = ON; {sql}"),
+    );
 }
 
 fn assign(path: &Path) -> Result<u64, String> {
@@ -180,8 +183,12 @@ const DAMAGES: &[(&str, u8, Damage)] = &[
     ("first page zeroed", ALL, |path| overwrite(path, 0, &[0; 4_096])),
     ("schema zeroed", ALL, |path| overwrite(path, 100, &[0; 3_996])),
     ("a text at the beginning", ALL, |path| overwrite(path, 0, b"not a database any more")),
-    ("WORKER_NODE zeroed", WORKERS | LEASES, |path| spoil(path, "WORKER_NODE", |page| page.fill(0))),
-    ("WORKER_NODE filled", WORKERS | LEASES, |path| spoil(path, "WORKER_NODE", |page| page.fill(255))),
+    ("WORKER_NODE zeroed", WORKERS | LEASES, |path| {
+        spoil(path, "WORKER_NODE", |page| page.fill(0))
+    }),
+    ("WORKER_NODE filled", WORKERS | LEASES, |path| {
+        spoil(path, "WORKER_NODE", |page| page.fill(255))
+    }),
     ("WORKER_NODE shorter", WORKERS | LEASES, |path| {
         // The number of its rows.
         spoil(path, "WORKER_NODE", |page| page[4] = page[4].saturating_sub(1));
@@ -194,7 +201,9 @@ const DAMAGES: &[(&str, u8, Damage)] = &[
             page[5..7].copy_from_slice(&4_096_u16.to_be_bytes());
         });
     }),
-    ("counter zeroed", WORKERS | LEASES, |path| spoil(path, "sqlite_sequence", |page| page.fill(0))),
+    ("counter zeroed", WORKERS | LEASES, |path| {
+        spoil(path, "sqlite_sequence", |page| page.fill(0))
+    }),
     ("leases zeroed", LEASES, |path| spoil(path, "UIDRING_LEASE", |page| page.fill(0))),
     ("segments zeroed", SEGMENTS, |path| spoil(path, "leaf_alloc", |page| page.fill(0))),
     ("version zeroed", ALL, |path| spoil(path, "UIDRING_FILE", |page| page.fill(0))),
@@ -268,9 +277,8 @@ const DAMAGES: &[(&str, u8, Damage)] = &[
 /// Changes bytes that occur once in the page of a table.
 fn flip(path: &Path, table: &str, from: &[u8], to: &[u8]) {
     spoil(path, table, |page| {
-        let places: Vec<_> = (0..page.len() - from.len())
-            .filter(|at| page[*at..].starts_with(from))
-            .collect();
+        let places: Vec<_> =
+            (0..page.len() - from.len()).filter(|at| page[*at..].starts_with(from)).collect();
         assert_eq!(places.len(), 1, "{table}: {places:?}");
         page[places[0]..places[0] + to.len()].copy_from_slice(to);
     });

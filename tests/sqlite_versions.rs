@@ -36,9 +36,7 @@ fn query(path: &Path, sql: &str) -> Vec<i64> {
     connection.busy_timeout(Duration::from_secs(10)).expect("set");
     let mut statement = connection.prepare(sql).expect(sql);
     let columns = statement.column_count();
-    statement
-        .query_row([], |row| (0..columns).map(|column| row.get(column)).collect())
-        .expect(sql)
+    statement.query_row([], |row| (0..columns).map(|column| row.get(column)).collect()).expect(sql)
 }
 
 fn execute(path: &Path, sql: &str) {
@@ -81,7 +79,10 @@ fn a_file_of_the_previous_program_goes_on_as_it_stands_and_is_marked() {
     assert_eq!((range.start, range.end), (11, 21));
     let lease = SqliteLeases::new(&path).acquire(&LAYOUT, &LeaseOptions::default());
     let lease = lease.expect("free");
-    assert_eq!((lease.worker_id(), lease.after()), (4, Some(LAYOUT.compose(100, 4, 8_191).unwrap())));
+    assert_eq!(
+        (lease.worker_id(), lease.after()),
+        (4, Some(LAYOUT.compose(100, 4, 8_191).unwrap()))
+    );
     lease.release().expect("released");
     assert_eq!(query(&path, "SELECT VERSION, WRITER, LAST_WORKER_ID FROM UIDRING_FILE"), [1, 0, 6]);
     assert_eq!(query(&path, "PRAGMA user_version"), [0], "that is not ours");

@@ -4,6 +4,8 @@
 
 #[path = "support/leaf.rs"]
 mod leaf;
+#[path = "support/line.rs"]
+mod line;
 #[path = "support/proxy.rs"]
 mod proxy;
 #[path = "support/zookeeper.rs"]
@@ -12,13 +14,11 @@ mod zookeeper;
 use std::collections::HashSet;
 use std::fs;
 use std::net::TcpListener;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use leaf::{Site, generator, now, wait_until};
-use proxy::{Proxy, Verdict};
+use line::Line;
 use uidring::{
     Error, Instance, Layout, LeafSnowflakeGenerator, LeafZooKeeper, ManualClock, TakeError,
     TakePolicy, Timestamp, Uid, UidGenerator,
@@ -46,37 +46,6 @@ fn take_until_lost(generator: &LeafSnowflakeGenerator) -> Vec<Uid> {
             Err(error) => panic!("{error}"),
         }
         thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// A line to the server that can be cut and mended.
-struct Line {
-    proxy: Proxy,
-    is_cut: Arc<AtomicBool>,
-}
-
-impl Line {
-    fn to(server: &ZooKeeper) -> Self {
-        let is_cut = Arc::new(AtomicBool::new(false));
-        let cut = Arc::clone(&is_cut);
-        let proxy = Proxy::with(server.port(), move |_| match cut.load(Ordering::SeqCst) {
-            true => Verdict::Cut,
-            false => Verdict::Forward,
-        });
-        Self { proxy, is_cut }
-    }
-
-    fn hosts(&self) -> String {
-        format!("127.0.0.1:{}", self.proxy.port())
-    }
-
-    fn cut(&self) {
-        self.is_cut.store(true, Ordering::SeqCst);
-        self.proxy.cut();
-    }
-
-    fn mend(&self) {
-        self.is_cut.store(false, Ordering::SeqCst);
     }
 }
 

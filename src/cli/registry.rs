@@ -36,8 +36,9 @@ pub struct InstanceArgs {
     #[arg(long, value_name = "NAME", requires = "zookeeper")]
     pub instance: Option<String>,
 
-    /// The file that lets the instance start while ZooKeeper is away; if not given,
-    /// uidring/leaf/NAME/INSTANCE.json in your data directory
+    /// The file that only one process of this host can have; if not given,
+    /// uidring/leaf/NAME/INSTANCE@bounded.json in your data directory (without @bounded at the risk of
+    /// repeats)
     #[arg(long, value_name = "PATH", requires = "zookeeper")]
     pub leaf_cache: Option<PathBuf>,
 
@@ -45,10 +46,16 @@ pub struct InstanceArgs {
     #[arg(long, requires = "zookeeper", conflicts_with = "leaf_cache")]
     pub no_leaf_cache: bool,
 
-    /// Stop when ZooKeeper has been away for so long, 4 at least; without it the instance goes on
-    /// with its file
+    /// Stop when ZooKeeper has been away for so long, 1 at least and nine tenths of the session's
+    /// timeout at most, which is the default
     #[arg(long, value_name = "SECONDS", requires = "zookeeper", value_parser = parse_seconds)]
     pub max_outage: Option<Duration>,
+
+    /// Go on by the file alone while ZooKeeper is away, and start by it, as Leaf does: uids repeat if
+    /// the instance starts on another host meanwhile. The worker id is that of the Java Leaf of this
+    /// name
+    #[arg(long, requires = "zookeeper", conflicts_with = "max_outage")]
+    pub risk_repeats_in_outages: bool,
 }
 
 impl RegistryArgs {
@@ -94,6 +101,9 @@ impl GenerateArgs {
         }
         if let Some(limit) = args.max_outage {
             registry = registry.max_outage(limit);
+        }
+        if args.risk_repeats_in_outages {
+            registry = registry.risk_repeats_in_outages();
         }
         if let Some(limit) = self.table.max_clock_difference {
             registry = registry.max_clock_difference(limit);

@@ -79,14 +79,17 @@ fn write_nodes(nodes: &[LeafNode], json: bool) -> io::Result<()> {
     } else {
         writeln!(
             output,
-            "{:>10}  {:<4}  {:<24}  INSTANCE (IP:PORT)",
-            "NUMBER", "LIVE", "TIMESTAMP"
+            "{:>10}  {:<4}  {:<7}  {:<24}  INSTANCE (IP:PORT)",
+            "NUMBER", "LIVE", "BOUNDED", "TIMESTAMP"
         )?;
-        for LeafNode { number, instance, ip, port, timestamp, is_live, .. } in nodes {
-            let live = if *is_live { "yes" } else { "no" };
+        for LeafNode { number, instance, ip, port, timestamp, is_live, is_bounded, .. } in nodes {
+            let [live, bounded] = [is_live, is_bounded].map(|is| if *is { "yes" } else { "no" });
             let timestamp = timestamp.map_or_else(|| "unknown".into(), |time| time.to_string());
             let [instance, ip, port] = [instance, ip, port].map(|text| visible(text));
-            writeln!(output, "{number:>10}  {live:<4}  {timestamp:<24}  {instance} ({ip}:{port})")?;
+            writeln!(
+                output,
+                "{number:>10}  {live:<4}  {bounded:<7}  {timestamp:<24}  {instance} ({ip}:{port})"
+            )?;
         }
     }
     output.flush()
@@ -100,6 +103,7 @@ fn node_as_json(node: &LeafNode) -> Value {
         "port": node.port,
         "timestamp": node.timestamp.map(|time| time.to_string()),
         "live": node.is_live,
+        "bounded": node.is_bounded,
     })
 }
 

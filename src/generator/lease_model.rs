@@ -13,6 +13,8 @@ mod messages;
 mod store;
 mod takes;
 mod world;
+#[cfg(all(test, feature = "zookeeper"))]
+mod zookeeper;
 
 use std::sync::Arc;
 

@@ -125,6 +125,9 @@ impl Start {
         max_wait: Duration,
     ) -> Result<Timestamp, Error> {
         const NAP: Duration = Duration::from_millis(10);
+        /// Shorter waits are not worth a word.
+        const SHORT: Duration = Duration::from_secs(1);
+        let mut is_told = false;
         let deadline = Deadline::after(Some(max_wait));
         let until = layout.time_of(self.position.tick);
         loop {
@@ -137,6 +140,14 @@ impl Start {
             if early > left {
                 let worker_id = self.worker_id;
                 return Err(Error::UsedAhead { worker_id, until, now, limit: limit + max_wait });
+            }
+            if !is_told && early > SHORT {
+                is_told = true;
+                tracing::warn!(
+                    "worker id {} may have been used up to {until}; the start waits {early:?} for the \
+                     clock, which says {now}, to pass it",
+                    self.worker_id
+                );
             }
             thread::sleep(early.min(NAP));
         }

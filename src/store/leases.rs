@@ -182,6 +182,7 @@ impl LeaseOptions {
             margin,
             renew_every: self.lasts / 3,
             max_start_wait: self.max_start_wait,
+            ..LeaseTerms::default()
         })
     }
 }

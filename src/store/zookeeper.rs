@@ -3,14 +3,31 @@
 mod cache;
 mod instance;
 mod keeper;
+mod link;
 mod list;
+mod live;
 mod nodes;
+mod original;
 mod peers;
 mod problem;
 mod servers;
 mod session;
 mod start;
 mod thread;
+mod tree;
+
+/// What the model of the protocol plays, and what it drives: `generator/lease_model/zookeeper.rs`.
+#[cfg(test)]
+pub(crate) mod modelled {
+    pub(crate) use super::cache::{Cached, LocalFile};
+    pub(crate) use super::keeper::end_of;
+    pub(crate) use super::link::Link;
+    pub(crate) use super::nodes::Reserved;
+    pub(crate) use super::problem::Problem;
+    pub(crate) use super::session::{Applicant, Claim, Mark, Past, Session};
+    pub(crate) use super::start::begin;
+    pub(crate) use super::tree::{Ensemble, Failure, Kind, Stat, Tree, Write, Written};
+}
 
 use std::fmt;
 use std::path::PathBuf;
@@ -19,22 +36,25 @@ use std::time::Duration;
 
 pub use self::instance::Instance;
 use self::instance::check_name;
-use self::keeper::RENEW_EVERY;
 pub use self::list::LeafNode;
-use self::nodes::Paths;
+use self::nodes::{BOUNDED, Paths};
 pub use self::servers::ZooKeeperServers;
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
 use crate::layout::Layout;
-use crate::worker::{Lease, LeaseTerms};
+use crate::worker::Lease;
 
 /// Leaf's registry in ZooKeeper: whoever comes by the same [`Instance`] name gets the same worker id
 /// again, and a new name gets the next one.
 ///
-/// It is the registry of Meituan's Leaf in snowflake mode, node for node, so that a Java Leaf can
-/// share it; what Leaf lacks is kept in nodes of its own beside. A local file lets an instance
-/// start that has started before while ZooKeeper is away. `docs/worker-ids.md` tells what holds
-/// then.
+/// Nothing is issued that the registry does not hold: how far an instance may issue is reserved
+/// there beforehand, with what it needs while ZooKeeper is away ([`max_outage`](Self::max_outage)).
+/// If it is away for longer, the lease is lost. So uids are unique whatever clocks, pauses, crashes
+/// and partitions do, as long as the registry forgets nothing.
+///
+/// It is the registry of Meituan's Leaf in snowflake mode, so that Java Leafs can have numbers in it
+/// too; what Leaf lacks is kept in nodes of its own beside. An instance can also do as Leaf does
+/// itself, at its [own risk](Self::risk_repeats_in_outages). `docs/worker-ids.md` has the details.
 ///
 /// ```no_run
 /// use uidring::{Instance, Layout, LeafSnowflakeGenerator, LeafZooKeeper, ZooKeeperServers};
@@ -50,8 +70,7 @@ pub struct LeafZooKeeper {
     registry: Registry,
     address: Option<(String, String)>,
     cache: CachePlace,
-    max_start_wait: Duration,
-    max_outage: Option<Duration>,
+    max_start_wait: Option<Duration>,
     max_clock_difference: Option<Duration>,
     clock: Arc<dyn Clock>,
 }
@@ -66,11 +85,21 @@ enum CachePlace {
 
 /// The registry of one name, as one instance sees it. It prints as its servers and path.
 #[derive(Clone, Debug)]
-struct Registry {
+pub(crate) struct Registry {
     servers: ZooKeeperServers,
     name: String,
     paths: Paths,
     instance: Instance,
+    outages: Outages,
+}
+
+/// What an instance does while the registry is away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outages {
+    /// It issues what was reserved, for as long as this, or as the session allows for.
+    Bounded(Option<Duration>),
+    /// It goes on by its local file, as Leaf does.
+    Unbounded,
 }
 
 impl LeafZooKeeper {
@@ -82,11 +111,16 @@ impl LeafZooKeeper {
     pub fn new(servers: ZooKeeperServers, name: &str, instance: Instance) -> Result<Self, Error> {
         check_name("registry", name)?;
         Ok(Self {
-            registry: Registry { servers, name: name.into(), paths: Paths::new(name), instance },
+            registry: Registry {
+                servers,
+                name: name.into(),
+                paths: Paths::new(name),
+                instance,
+                outages: Outages::default(),
+            },
             address: None,
             cache: CachePlace::DataDirectory,
-            max_start_wait: Duration::from_secs(10),
-            max_outage: None,
+            max_start_wait: None,
             max_clock_difference: None,
             clock: Arc::new(SystemClock),
         })
@@ -101,17 +135,20 @@ impl LeafZooKeeper {
         self
     }
 
-    /// The local file; by default it is `uidring/leaf/NAME/INSTANCE.json` in the user's data
-    /// directory. Each instance needs one of its own, on a disk of its host; it has to outlive the
-    /// process.
+    /// The local file; by default it is `uidring/leaf/NAME/INSTANCE@bounded.json` in the user's data
+    /// directory, without `@bounded` for an instance that
+    /// [risks repeats](Self::risk_repeats_in_outages). Each instance needs one of its own, on a disk
+    /// of its host.
+    ///
+    /// It refuses a second process of this host at once, and lets the next one after a crash start
+    /// without waiting for the session to end. It grants nothing.
     #[must_use]
     pub fn cache_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.cache = CachePlace::At(path.into());
         self
     }
 
-    /// Does without a local file: no start without ZooKeeper, and uids end a few seconds after it
-    /// has gone away.
+    /// Does without a local file.
     #[must_use]
     pub fn no_cache_file(mut self) -> Self {
         self.cache = CachePlace::Nowhere;
@@ -119,21 +156,42 @@ impl LeafZooKeeper {
     }
 
     /// How long the start of a generator on the clock waits for the clock to pass what was reserved
-    /// before; 10 s by default. Beyond that the start is refused.
+    /// before. By default it is long enough for what an instance with the same options has reserved
+    /// when it crashes: about 20 s for the default of [`max_outage`](Self::max_outage). Beyond that
+    /// the start is refused.
     #[must_use]
     pub fn max_start_wait(mut self, limit: Duration) -> Self {
-        self.max_start_wait = limit;
+        self.max_start_wait = Some(limit);
         self
     }
 
-    /// How long an instance may go on with its local file without a word from ZooKeeper, 4 s at
-    /// least; without end by default, as Leaf does. It stops no later than that, for good.
+    /// How long an instance may go on without a word from ZooKeeper, 1 s at least; nine tenths of
+    /// the session timeout that the servers grant by default, 9 s of 10 s. No later than that it
+    /// stops, for good, with [`TakeError::LeaseLost`](crate::TakeError::LeaseLost); time in which
+    /// the machine is suspended counts, where the system tells.
     ///
-    /// With a limit below the servers' session timeout no other host can have the same worker id
-    /// before this one has stopped.
+    /// Until then it issues what the registry holds for it: each renewal reserves so much ahead. A
+    /// crash leaves it reserved, and the next start begins above it.
+    ///
+    /// A start is refused where it is more than nine tenths of the session: another host could have
+    /// the name before this one has stopped.
     #[must_use]
     pub fn max_outage(mut self, limit: Duration) -> Self {
-        self.max_outage = Some(limit);
+        self.registry.outages = Outages::Bounded(Some(limit));
+        self
+    }
+
+    /// Goes on without ZooKeeper for any time, and starts without it, by the local file alone, as
+    /// Leaf does: **uids come twice** if the instance is cut off, and another process of the same
+    /// instance name starts where it cannot see that file.
+    ///
+    /// It is for those who take over the numbers of Java Leafs, and can live with what these do. Its
+    /// nodes are Leaf's by name, so that it has the number of the Java Leaf of the same name. An
+    /// instance that does not risk it has another number. This and
+    /// [`max_outage`](Self::max_outage) exclude each other: the last one counts.
+    #[must_use]
+    pub fn risk_repeats_in_outages(mut self) -> Self {
+        self.registry.outages = Outages::Unbounded;
         self
     }
 
@@ -162,8 +220,9 @@ impl LeafZooKeeper {
     ///
     /// # Errors
     ///
-    /// [`Error::Registry`] where ZooKeeper is away and there is no local file, where it refuses, or
-    /// holds what cannot be used; [`Error::InstanceInUse`] where another process has the name;
+    /// [`Error::Registry`] where ZooKeeper is away, where it refuses, or holds what cannot be used;
+    /// [`Error::SessionTooShort`] where its sessions are too short for
+    /// [`max_outage`](Self::max_outage); [`Error::InstanceInUse`] where another process has the name;
     /// [`Error::RegistryFull`] where the number is over the layout's greatest worker id;
     /// [`Error::ClockBehindStored`], [`Error::PeerClocksDiffer`]; [`Error::ClockBeforeEpoch`] and
     /// [`Error::LayoutExhausted`] where the layout cannot express the present time;
@@ -172,25 +231,54 @@ impl LeafZooKeeper {
     pub fn acquire(&self, layout: &Layout) -> Result<Lease, Error> {
         start::acquire(self, layout)
     }
+}
 
-    fn terms(&self) -> LeaseTerms {
-        LeaseTerms {
-            renew_every: RENEW_EVERY,
-            max_start_wait: self.max_start_wait,
-            ..LeaseTerms::default()
+impl Default for Outages {
+    fn default() -> Self {
+        Self::Bounded(None)
+    }
+}
+
+impl Outages {
+    fn is_bounded(self) -> bool {
+        matches!(self, Self::Bounded(_))
+    }
+
+    /// The longest one that was asked for.
+    fn asked(self) -> Option<Duration> {
+        match self {
+            Self::Bounded(asked) => asked,
+            Self::Unbounded => None,
         }
+    }
+
+    /// The longest one that a session allows for: the servers end it no earlier than its timeout
+    /// after they have heard of it, and this host's clock may be slower than theirs by a tenth.
+    fn longest(self, session_timeout: Duration) -> Option<Duration> {
+        self.is_bounded().then(|| session_timeout * 9 / 10)
     }
 }
 
 impl Registry {
+    /// What the instance's nodes are called.
+    fn node_name(&self) -> String {
+        let end = if self.outages.is_bounded() { BOUNDED } else { "" };
+        format!("{}{end}", self.instance)
+    }
+
+    /// The node with the instance's number, without the number.
+    fn number_prefix(&self) -> String {
+        format!("{}/{}-", self.paths.forever(), self.node_name())
+    }
+
     /// The node that lives as long as the instance.
     fn temporary_node(&self) -> String {
-        format!("{}/{}", self.paths.temporary(), self.instance)
+        format!("{}/{}", self.paths.temporary(), self.node_name())
     }
 
     /// The node of what the instance has reserved.
     fn reserved_node(&self) -> String {
-        format!("{}/{}", self.paths.reserved(), self.instance)
+        format!("{}/{}", self.paths.reserved(), self.node_name())
     }
 
     fn error(&self, problem: String) -> Error {

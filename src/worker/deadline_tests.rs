@@ -19,7 +19,8 @@ fn begin(time: &ManualMonotonic) -> Renewals {
         ..LeaseTerms::default()
     };
     let beginning = Beginning { present: 10, start: 10, max_ahead: 0 };
-    let mut renewals = Renewals::new(&Layout::SNOWFLAKE, terms, beginning, Arc::new(time.clone()));
+    let time = Arc::new(time.clone());
+    let mut renewals = Renewals::new(&Layout::SNOWFLAKE, terms, beginning, time, 1);
     let request = renewals.request();
     renewals.granted(request);
     renewals

@@ -73,6 +73,9 @@ pub struct LeaseTerms {
     pub margin: Duration,
     /// How often the lease is renewed if nothing asks for it earlier.
     pub renew_every: Duration,
+    /// How much further than the holder needs until the next renewals the store is asked for: what
+    /// the holder issues while the store is away.
+    pub reserve: Duration,
     /// How long the start of a generator on the clock waits for the clock to pass what was issued
     /// before.
     pub max_start_wait: Duration,
@@ -85,6 +88,7 @@ impl Default for LeaseTerms {
             lasts: None,
             margin: Duration::ZERO,
             renew_every: Duration::from_secs(3),
+            reserve: Duration::ZERO,
             max_start_wait: Duration::from_secs(10),
         }
     }

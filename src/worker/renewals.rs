@@ -226,6 +226,8 @@ struct Pace {
     /// A tick, in nanoseconds.
     tick: u128,
     renew_every: u128,
+    /// Ticks beyond what is needed until the next renewals.
+    reserve: u64,
     max_ahead: u64,
     /// The present tick at the beginning. The clock is not asked again: it may be set, and a
     /// horizon that is behind what is needed is moved on demand.
@@ -248,6 +250,7 @@ impl Pace {
         Self {
             tick,
             renew_every: terms.renew_every.as_nanos(),
+            reserve: u64::try_from(terms.reserve.as_nanos().div_ceil(tick)).unwrap_or(u64::MAX),
             max_ahead: beginning.max_ahead,
             present: beginning.present,
             since: now,
@@ -273,7 +276,9 @@ impl Pace {
         let limit = present.saturating_add(self.max_ahead.max(at_rest)).saturating_add(at_rest / 2);
         let from = reached.max(present);
         let last = from.saturating_add(by_rate.max(at_rest)).min(limit);
-        Horizon { last, mark: from + (last - from) / 4 * 3 + 1 }
+        // The reserve is not spent before the store has been asked for more.
+        let mark = from + (last - from) / 4 * 3 + 1;
+        Horizon { last: last.saturating_add(self.reserve), mark }
     }
 
     fn ticks(&self, nanos: u128) -> u64 {

@@ -32,7 +32,16 @@ impl Site {
         self.registry_at(&self.server.hosts(), instance)
     }
 
-    /// The same by another way to the server.
+    /// The same for one that goes on by its file, as Leaf does.
+    pub fn original(&self, instance: &str) -> LeafZooKeeper {
+        self.original_at(&self.server.hosts(), instance)
+    }
+
+    pub fn original_at(&self, hosts: &str, instance: &str) -> LeafZooKeeper {
+        self.registry_at(hosts, instance).risk_repeats_in_outages()
+    }
+
+    /// By another way to the server.
     pub fn registry_at(&self, hosts: &str, instance: &str) -> LeafZooKeeper {
         let instance = Instance::new(instance).expect("a name");
         let file = self.file(&instance);
@@ -68,7 +77,7 @@ impl Site {
         self.server.get(&self.path(&format!("temporary/{instance}"))).is_some()
     }
 
-    /// The timestamp that an instance has uploaded last.
+    /// The timestamp that an instance has uploaded last, by its name in the nodes.
     pub fn timestamp(&self, instance: &str) -> i64 {
         let nodes = self.forever();
         let own = nodes.iter().find(|node| node.starts_with(&format!("{instance}-")));

@@ -37,6 +37,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// A server. What goes wrong panics, with the server's log where that may help.
 pub struct ZooKeeper {
     folder: TempDir,
+    tick: Duration,
     port: u16,
     /// `None` while the server is down.
     process: Mutex<Option<Process>>,
@@ -45,9 +46,15 @@ pub struct ZooKeeper {
 
 impl ZooKeeper {
     pub fn start() -> Arc<Self> {
+        Self::with_tick(TICK)
+    }
+
+    /// A server whose sessions last two to twenty of these ticks.
+    pub fn with_tick(tick: Duration) -> Arc<Self> {
         let folder = tempfile::Builder::new().prefix("uidring-").tempdir();
         let mut server = Self {
             folder: folder.expect("a temporary folder"),
+            tick,
             port: 0,
             process: Mutex::new(None),
             names: AtomicU32::new(0),
@@ -230,7 +237,7 @@ impl ZooKeeper {
             "dataDir={folder}/data\nclientPortAddress=127.0.0.1\nclientPort={}\ntickTime={}\n\
              maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=ruok\n",
             self.port,
-            TICK.as_millis()
+            self.tick.as_millis()
         );
         fs::write(self.folder.path().join("zoo.cfg"), settings).expect("it writes");
     }

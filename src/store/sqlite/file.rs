@@ -266,10 +266,7 @@ impl StoreFile {
 
     /// Tries again while the file is busy. SQLite's own busy timeout does not cover the change of a new
     /// file to write-ahead logging, where many processes that start at once meet.
-    fn patiently<T>(
-        &self,
-        mut attempt: impl FnMut() -> Result<T, Problem>,
-    ) -> Result<T, Problem> {
+    fn patiently<T>(&self, mut attempt: impl FnMut() -> Result<T, Problem>) -> Result<T, Problem> {
         let deadline = Deadline::after(Some(self.patience));
         loop {
             match attempt() {

@@ -73,14 +73,8 @@ const GUARDS: [(&str, &str); 7] = [
         "CREATE TRIGGER IF NOT EXISTS UIDRING_NODE_LAST AFTER INSERT ON WORKER_NODE BEGIN
          UPDATE UIDRING_FILE SET LAST_WORKER_ID = MAX(LAST_WORKER_ID, NEW.ID); END",
     ),
-    (
-        "UIDRING_LEASE_NEW_GATE",
-        gate!("UIDRING_LEASE_NEW_GATE", "INSERT ON UIDRING_LEASE", ""),
-    ),
-    (
-        "UIDRING_LEASE_GATE",
-        gate!("UIDRING_LEASE_GATE", "UPDATE OF RENEWED ON UIDRING_LEASE", ""),
-    ),
+    ("UIDRING_LEASE_NEW_GATE", gate!("UIDRING_LEASE_NEW_GATE", "INSERT ON UIDRING_LEASE", "")),
+    ("UIDRING_LEASE_GATE", gate!("UIDRING_LEASE_GATE", "UPDATE OF RENEWED ON UIDRING_LEASE", "")),
     (
         "UIDRING_LEASE_COPY",
         "CREATE INDEX IF NOT EXISTS UIDRING_LEASE_COPY
@@ -139,7 +133,8 @@ fn version(connection: &Connection) -> Result<Option<i64>, Problem> {
 }
 
 pub fn has(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
-    let sql = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?1 COLLATE NOCASE";
+    let sql =
+        "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?1 COLLATE NOCASE";
     connection.query_row(sql, [table], |row| Ok(row.get::<_, i64>(0)? > 0))
 }
 

@@ -1,4 +1,5 @@
-//! The local file that an instance starts from while ZooKeeper is away.
+//! The local file of an instance: its lock, who was the last holder here, and, for an instance that
+//! risks repeats, what it starts from while ZooKeeper is away.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
@@ -6,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::Instance;
+use super::Registry;
+use super::nodes::VERSION;
 use crate::error::Error;
 use crate::store::{check_path, create_folder};
 
@@ -29,11 +31,28 @@ pub struct Cached {
     pub word: i64,
 }
 
+/// What a keeper has of the file: the file itself, or one in memory where the protocol is modelled.
+pub trait LocalFile: Send + 'static {
+    /// What the file says; `None` if there is none.
+    fn read(&self) -> Result<Option<Cached>, Error>;
+
+    /// Replaces the file: when this returns, the new one is on the disk. If it fails, there is
+    /// either the old file or none.
+    fn write(&self, cached: &Cached) -> Result<(), Error>;
+
+    /// Removes a file that could not be brought up to date: a start from it could repeat ids.
+    fn remove(&self) -> Result<(), Error>;
+
+    /// What errors call it.
+    fn place(&self) -> String;
+}
+
 /// The file of one instance, which this process alone has.
 #[derive(Debug)]
 pub struct CacheFile {
     path: PathBuf,
     name: String,
+    /// The instance, as its nodes name it.
     instance: String,
     /// Locked for as long as it is open, whatever ends the process.
     _lock: File,
@@ -41,7 +60,7 @@ pub struct CacheFile {
 
 impl CacheFile {
     /// Takes the file for this process; it need not be there yet.
-    pub fn lock(path: &Path, name: &str, instance: &Instance) -> Result<Self, Error> {
+    pub fn lock(path: &Path, registry: &Registry) -> Result<Self, Error> {
         check_path("the cache file", path)?;
         let failed = |what: &str, error: &dyn std::fmt::Display| Error::CacheFile {
             path: path.to_owned(),
@@ -60,21 +79,23 @@ impl CacheFile {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(Error::InstanceInUse {
-                    instance: instance.name().into(),
+                    instance: registry.instance.name().into(),
                     holder: format!("another process of this host has {}", lock_path.display()),
                 });
             }
             Err(TryLockError::Error(error)) => return Err(failed("locked", &error)),
         }
-        Ok(Self { path, name: name.into(), instance: instance.name().into(), _lock: lock })
+        let (name, instance) = (registry.name.clone(), registry.node_name());
+        Ok(Self { path, name, instance, _lock: lock })
+    }
+}
+
+impl LocalFile for CacheFile {
+    fn place(&self) -> String {
+        self.path.display().to_string()
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// What the file says; `None` if there is none.
-    pub fn read(&self) -> Result<Option<Cached>, Error> {
+    fn read(&self) -> Result<Option<Cached>, Error> {
         let mut text = Vec::new();
         let read = File::open(&self.path)
             .and_then(|file| file.take(MAX_LENGTH + 1).read_to_end(&mut text));
@@ -90,6 +111,17 @@ impl CacheFile {
             return Err(wrong());
         }
         let fields: Value = serde_json::from_slice(&text).map_err(|_| wrong())?;
+        let version = match fields.get("version") {
+            // The first one did not say.
+            None => 1,
+            Some(version) => version.as_i64().ok_or_else(wrong)?,
+        };
+        if version > VERSION {
+            return Err(self.error(format!(
+                "is of version {version}, and this program knows {VERSION}: start a newer one, or \
+                 remove it while ZooKeeper can be reached"
+            )));
+        }
         let text = |name: &str| fields.get(name).and_then(Value::as_str).ok_or_else(wrong);
         let number = |name: &str| fields.get(name).and_then(Value::as_i64).ok_or_else(wrong);
         let cached = Cached {
@@ -102,7 +134,7 @@ impl CacheFile {
             word: number("word")?,
         };
         let (name, instance) = (text("name")?, text("instance")?);
-        if text("checksum")? != checksum(name, instance, &cached) {
+        if text("checksum")? != checksum(version, name, instance, &cached) {
             return Err(wrong());
         }
         if (name, instance) != (&*self.name, &*self.instance) {
@@ -114,9 +146,7 @@ impl CacheFile {
         Ok(Some(cached))
     }
 
-    /// Replaces the file: when this returns, the new one is on the disk. If it fails, there is
-    /// either the old file or none.
-    pub fn write(&self, cached: &Cached) -> Result<(), Error> {
+    fn write(&self, cached: &Cached) -> Result<(), Error> {
         self.replace(cached).map_err(|error| {
             let problem = match error.kind() {
                 ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; free some space",
@@ -129,8 +159,7 @@ impl CacheFile {
         })
     }
 
-    /// Removes a file that could not be brought up to date: a start from it could repeat ids.
-    pub fn remove(&self) -> Result<(), Error> {
+    fn remove(&self) -> Result<(), Error> {
         match fs::remove_file(&self.path).and_then(|()| self.sync_folder()) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 Err(self.error(format!("could not be removed: {error}")))
@@ -138,9 +167,12 @@ impl CacheFile {
             _ => Ok(()),
         }
     }
+}
 
+impl CacheFile {
     fn replace(&self, cached: &Cached) -> io::Result<()> {
         let fields = json!({
+            "version": VERSION,
             "name": self.name,
             "instance": self.instance,
             "worker_id": cached.worker_id,
@@ -150,7 +182,7 @@ impl CacheFile {
             "until": cached.until,
             "holder": cached.holder,
             "word": cached.word,
-            "checksum": checksum(&self.name, &self.instance, cached),
+            "checksum": checksum(VERSION, &self.name, &self.instance, cached),
         });
         let fresh = with_ending(&self.path, "new");
         let mut options = OpenOptions::new();
@@ -190,11 +222,13 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
-/// FNV-1a over all that the file says: it finds slips of editors and of disks, not forgers.
-fn checksum(name: &str, instance: &str, cached: &Cached) -> String {
+/// FNV-1a over all that the file says: it finds slips of editors and of disks, not forgers. Programs
+/// of the first version, which leave the version out, find another one, and refuse the file.
+fn checksum(version: i64, name: &str, instance: &str, cached: &Cached) -> String {
     let Cached { worker_id, ip, port, timestamp, until, holder, word } = cached;
     let numbers = format!("{worker_id}\n{timestamp}\n{until}\n{word}");
     let text = [name, instance, ip, port, holder, &numbers].join("\n");
+    let text = if version == 1 { text } else { format!("{version}\n{text}") };
     let sum = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
@@ -204,6 +238,8 @@ fn checksum(name: &str, instance: &str, cached: &Cached) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::zookeeper::nodes::Paths;
+    use crate::store::zookeeper::{Instance, Outages, ZooKeeperServers};
 
     const CACHED: Cached = Cached {
         worker_id: 7,
@@ -215,9 +251,19 @@ mod tests {
         word: 1_780_000_000_000,
     };
 
+    fn registry(name: &str, instance: &str) -> Registry {
+        let servers = ZooKeeperServers::new("h").expect("servers");
+        Registry {
+            servers,
+            name: name.into(),
+            paths: Paths::new(name),
+            instance: Instance::new(instance).expect("a name"),
+            outages: Outages::Unbounded,
+        }
+    }
+
     fn web(folder: &tempfile::TempDir) -> Result<CacheFile, Error> {
-        let instance = Instance::new("web_0").expect("a name");
-        CacheFile::lock(&folder.path().join("a/b/web_0.json"), "orders", &instance)
+        CacheFile::lock(&folder.path().join("a/b/web_0.json"), &registry("orders", "web_0"))
     }
 
     #[test]
@@ -240,7 +286,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = web(&folder).expect("locks");
         file.write(&CACHED).expect("writes");
-        let good = fs::read(file.path()).expect("reads");
+        let good = fs::read(&file.path).expect("reads");
         let mut wrong = vec![Vec::new(), b"{}".to_vec(), vec![b' '; 70_000]];
         // Without the line's end the text is still whole.
         wrong.extend((1..good.len() - 1).map(|length| good[..length].to_vec()));
@@ -251,7 +297,7 @@ mod tests {
         }
         let mut same = 0;
         for text in wrong {
-            fs::write(file.path(), &text).expect("writes");
+            fs::write(&file.path, &text).expect("writes");
             match file.read() {
                 Err(error) => {
                     assert!(matches!(error, Error::CacheFile { .. }), "{error:?}");
@@ -273,11 +319,42 @@ mod tests {
         web(&folder).and_then(|file| file.write(&CACHED)).expect("writes");
         let path = folder.path().join("a/b/web_0.json");
         for (name, instance) in [("orders", "web_1"), ("users", "web_0")] {
-            let instance = Instance::new(instance).expect("a name");
-            let file = CacheFile::lock(&path, name, &instance).expect("locks");
+            let file = CacheFile::lock(&path, &registry(name, instance)).expect("locks");
             let error = file.read().expect_err("of another").to_string();
             assert!(error.contains("belongs to instance web_0 of orders"), "{error}");
         }
+    }
+
+    /// What the previous program wrote, and what it makes of what this one writes.
+    #[test]
+    fn the_first_version_is_read_and_refuses_the_second() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = web(&folder).expect("locks");
+        let first = r#"{"name":"orders","instance":"web_0","worker_id":7,"ip":"10.0.0.7","port":"80","timestamp":1780000000000,"until":1780000003000,"holder":"1f","word":1780000000000,"checksum":"CHECKSUM"}"#;
+        let sum = |text: &str| {
+            let sum = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+                (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+            });
+            format!("{sum:016x}")
+        };
+        let text =
+            "orders\nweb_0\n10.0.0.7\n80\n1f\n7\n1780000000000\n1780000003000\n1780000000000";
+        fs::write(&file.path, first.replace("CHECKSUM", &sum(text))).expect("writes");
+        let read = file.read().expect("reads").expect("a file");
+        let (ip, port, holder) = ("10.0.0.7".into(), "80".into(), "1f".into());
+        assert_eq!(read, Cached { ip, port, holder, ..CACHED });
+
+        file.write(&read).expect("writes");
+        let fields: Value = serde_json::from_slice(&fs::read(&file.path).expect("reads"))
+            .expect("JSON, which the first version reads too");
+        assert_eq!(fields["version"], VERSION);
+        assert_ne!(fields["checksum"], sum(text), "what the first version expects");
+        assert_eq!(fields["checksum"], sum(&format!("2\n{text}")));
+
+        let newer = fields.to_string().replace("\"version\":2", "\"version\":3");
+        fs::write(&file.path, newer).expect("writes");
+        let error = file.read().expect_err("unknown").to_string();
+        assert!(error.contains("is of version 3, and this program knows 2"), "{error}");
     }
 
     #[test]
@@ -299,9 +376,9 @@ mod tests {
         let file = web(&folder).expect("locks");
         file.write(&CACHED).expect("writes");
         let mode = |path: &Path| fs::metadata(path).expect("exists").permissions().mode() & 0o777;
-        assert_eq!(mode(file.path()), 0o600);
-        assert_eq!(mode(&with_ending(file.path(), "lock")), 0o600);
-        assert_eq!(mode(file.path().parent().expect("has one")), 0o700);
-        assert!(!with_ending(file.path(), "new").exists());
+        assert_eq!(mode(&file.path), 0o600);
+        assert_eq!(mode(&with_ending(&file.path, "lock")), 0o600);
+        assert_eq!(mode(file.path.parent().expect("has one")), 0o700);
+        assert!(!with_ending(&file.path, "new").exists());
     }
 }

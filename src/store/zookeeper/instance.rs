@@ -3,6 +3,7 @@
 use std::env;
 use std::fmt;
 
+use super::nodes::BOUNDED;
 use crate::error::Error;
 use crate::worker::{NodeIdentity, NodeKind};
 
@@ -37,8 +38,8 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// [`Error::LeafName`] for a name that is empty, longer than 128 bytes, or holds slashes, blanks
-    /// or control characters.
+    /// [`Error::LeafName`] for a name that is empty, longer than 128 bytes, ends in `@bounded`, or
+    /// holds slashes, blanks or control characters.
     pub fn new(name: &str) -> Result<Self, Error> {
         check_name("instance", name)?;
         Ok(Self { name: name.replace('-', "_") })
@@ -100,6 +101,8 @@ pub(super) fn check_name(what: &'static str, name: &str) -> Result<(), Error> {
             return Err(Error::LeafName { what, name: "…".into(), problem: "it is a URL" });
         }
         _ if name.contains(['/', '\\']) => "it holds a slash",
+        // The end of the nodes' names of such an instance.
+        _ if name.ends_with(BOUNDED) => "it ends in @bounded",
         _ if name.contains(char::is_whitespace) => "it holds a blank",
         // ZooKeeper takes neither these nor what is no character.
         _ if name.contains(|c: char| c.is_control() || ('\u{f000}'..='\u{ffff}').contains(&c)) => {
@@ -121,9 +124,20 @@ mod tests {
         assert_eq!(name("a-b-c.example:80").as_deref(), Some("a_b_c.example:80"));
         assert_eq!(name("10.0.0.7:8080").as_deref(), Some("10.0.0.7:8080"));
         let long = "x".repeat(129);
-        for wrong in
-            ["", ".", "..", "a/b", "a b", "a\tb", "a\0", "a\\b", "\u{7f}", "\u{f8ff}", &long]
-        {
+        for wrong in [
+            "",
+            ".",
+            "..",
+            "a/b",
+            "a b",
+            "a\tb",
+            "a\0",
+            "a\\b",
+            "\u{7f}",
+            "\u{f8ff}",
+            "a@bounded",
+            &long,
+        ] {
             assert_eq!(name(wrong), None, "{wrong:?}");
         }
         let error = Instance::new("zk://u:s3cret@h").expect_err("a URL");

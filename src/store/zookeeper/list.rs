@@ -3,11 +3,11 @@
 use std::thread;
 
 use super::instance::{Instance, check_name};
-use super::nodes::{Endpoint, Paths, instance_and_number};
+use super::nodes::{BOUNDED, Endpoint, Paths, instance_and_number};
 use super::problem::Problem;
-use super::session::read;
 use super::thread::runtime;
-use super::{Registry, ZooKeeperServers};
+use super::tree::{Ensemble, Tree};
+use super::{Outages, Registry, ZooKeeperServers};
 use crate::error::Error;
 use crate::timestamp::Timestamp;
 
@@ -27,6 +27,9 @@ pub struct LeafNode {
     pub timestamp: Option<Timestamp>,
     /// Whether it is running now. A Java Leaf does not tell, and never counts as running.
     pub is_live: bool,
+    /// Whether it issues only what the registry holds. A Java Leaf does not, nor does an instance
+    /// that [risks repeats](super::LeafZooKeeper::risk_repeats_in_outages).
+    pub is_bounded: bool,
 }
 
 impl ZooKeeperServers {
@@ -43,7 +46,8 @@ impl ZooKeeperServers {
         let (servers, paths) = (self.clone(), Paths::new(name));
         // An instance that is none: it only looks.
         let instance = Instance::new("list")?;
-        let registry = Registry { servers, name: name.into(), paths, instance };
+        let registry =
+            Registry { servers, name: name.into(), paths, instance, outages: Outages::default() };
         let failed = |what: &str| Err(Problem::Denied(format!("the client failed: {what}")));
         let nodes = thread::scope(|scope| {
             let look = || match runtime() {
@@ -66,38 +70,35 @@ impl ZooKeeperServers {
 }
 
 async fn look(registry: &Registry) -> Result<Vec<LeafNode>, Problem> {
-    let client = registry.connect().await?;
-    let paths = &registry.paths;
-    registry
-        .answer(async {
-            let none = || Problem::Denied(format!("there is no {} yet", paths.forever()));
-            let children = client.list_children(&paths.forever()).await;
-            let children = match children {
-                Err(zookeeper_client::Error::NoNode) => return Err(none()),
-                children => children?,
-            };
-            // A registry that only Java Leafs have used has no such folder.
-            let live = match client.list_children(&paths.temporary()).await {
-                Err(zookeeper_client::Error::NoNode) => Vec::new(),
-                live => live?,
-            };
-            let mut nodes = Vec::with_capacity(children.len());
-            for child in children {
-                let Some((instance, number)) = instance_and_number(&child) else { continue };
-                let Some((data, _)) =
-                    read(&client, &format!("{}/{child}", paths.forever())).await?
-                else {
-                    continue;
-                };
-                let endpoint = Endpoint::from_json(&data);
-                let timestamp = endpoint.as_ref().map(|e| Timestamp::from_millis(e.timestamp));
-                let (ip, port) = endpoint.map(|e| (e.ip, e.port)).unwrap_or_default();
-                let is_live = live.iter().any(|name| name == instance);
-                let instance = instance.to_owned();
-                nodes.push(LeafNode { number, instance, ip, port, timestamp, is_live });
-            }
-            nodes.sort_by_key(|node| node.number);
-            Ok(nodes)
-        })
-        .await
+    let servers = &registry.servers;
+    let tree = servers.connect().await?;
+    let limit = servers.deadline();
+    let nodes = servers.within(limit, nodes(&tree, &registry.paths)).await;
+    nodes.unwrap_or_else(|| Err(Problem::no_answer(limit)))
+}
+
+async fn nodes(tree: &impl Tree, paths: &Paths) -> Result<Vec<LeafNode>, Problem> {
+    let forever = paths.forever();
+    if tree.read(&forever).await?.is_none() {
+        return Err(Problem::Denied(format!("there is no {forever} yet")));
+    }
+    // A registry that only Java Leafs have used has no such folder.
+    let live = match tree.read(&paths.temporary()).await? {
+        Some(_) => tree.children(&paths.temporary()).await?,
+        None => Vec::new(),
+    };
+    let mut nodes = Vec::new();
+    for child in tree.children(&forever).await? {
+        let Some((name, number)) = instance_and_number(&child) else { continue };
+        let Some((data, _)) = tree.read(&format!("{forever}/{child}")).await? else { continue };
+        let endpoint = Endpoint::from_json(&data);
+        let timestamp = endpoint.as_ref().map(|e| Timestamp::from_millis(e.timestamp));
+        let (ip, port) = endpoint.map(|e| (e.ip, e.port)).unwrap_or_default();
+        let is_live = live.iter().any(|live| live == name);
+        let bounded = name.strip_suffix(BOUNDED);
+        let (instance, is_bounded) = (bounded.unwrap_or(name).to_owned(), bounded.is_some());
+        nodes.push(LeafNode { number, instance, ip, port, timestamp, is_live, is_bounded });
+    }
+    nodes.sort_by_key(|node| node.number);
+    Ok(nodes)
 }

@@ -5,6 +5,15 @@ use serde_json::Value;
 /// How old Leaf lets an uploaded timestamp become while it issues ids.
 pub const UPLOAD_GAP_MILLIS: i64 = 3_000;
 
+/// The version of nodes and local files. The first one, which they did not name, granted ids from
+/// the local file alone.
+pub const VERSION: i64 = 2;
+
+/// What the nodes' names of an instance end with that issues only what it has reserved. A Java Leaf
+/// knows no such name, nor do programs of the first version: neither takes a number from it, or
+/// leaves it one that somebody may still use.
+pub const BOUNDED: &str = "@bounded";
+
 /// Where the nodes of one name are.
 #[derive(Clone, Debug)]
 pub struct Paths {
@@ -59,6 +68,12 @@ impl Endpoint {
         format!(r#"{{"ip":{ip},"port":{port},"timestamp":{}}}"#, self.timestamp)
     }
 
+    /// The same with a version, for nodes that no Leaf reads.
+    pub fn to_own_json(&self) -> String {
+        let json = self.to_json();
+        format!(r#"{},"version":{VERSION}}}"#, json.trim_end_matches('}'))
+    }
+
     pub fn from_json(json: &[u8]) -> Option<Self> {
         let fields: Value = serde_json::from_slice(json).ok()?;
         let text = |name: &str| match fields.get(name) {
@@ -79,19 +94,29 @@ pub struct Reserved {
     /// The start that reserved it, of which each has a name of its own: one that finds another name
     /// here has lost its worker id.
     pub holder: String,
+    pub version: i64,
 }
 
 impl Reserved {
+    pub fn new(until: i64, holder: &str) -> Self {
+        Self { until, holder: holder.into(), version: VERSION }
+    }
+
+    /// What the first version wrote comes first: it reads this, and starts above it.
     pub fn to_json(&self) -> String {
-        let holder = Value::from(&*self.holder);
-        format!(r#"{{"until":{},"holder":{holder}}}"#, self.until)
+        let (holder, version) = (Value::from(&*self.holder), self.version);
+        format!(r#"{{"until":{},"holder":{holder},"version":{version}}}"#, self.until)
     }
 
     pub fn from_json(json: &[u8]) -> Option<Self> {
         let fields: Value = serde_json::from_slice(json).ok()?;
+        let version = match fields.get("version") {
+            None => 1,
+            Some(version) => version.as_i64()?,
+        };
         let until = fields.get("until")?.as_i64()?;
         let holder = fields.get("holder").and_then(Value::as_str).unwrap_or_default().to_owned();
-        Some(Self { until, holder })
+        Some(Self { until, holder, version })
     }
 }
 
@@ -122,15 +147,22 @@ mod tests {
         {
             assert_eq!(Endpoint::from_json(wrong.as_bytes()), None, "{wrong}");
         }
+        let own = endpoint.to_own_json();
+        assert_eq!(own, format!(r#"{},"version":2}}"#, &json[..json.len() - 1]));
+        assert_eq!(Endpoint::from_json(own.as_bytes()), Some(endpoint));
         let odd = Endpoint { ip: "a\"b\\".into(), port: "\u{e9}".into(), timestamp: -1 };
         assert_eq!(Endpoint::from_json(odd.to_json().as_bytes()), Some(odd));
     }
 
     #[test]
     fn a_reservation_reads_back() {
-        let reserved = Reserved { until: 1_596_957_371_092, holder: "1f".into() };
-        assert_eq!(reserved.to_json(), r#"{"until":1596957371092,"holder":"1f"}"#);
-        assert_eq!(Reserved::from_json(reserved.to_json().as_bytes()), Some(reserved));
-        assert_eq!(Reserved::from_json(b"{}"), None);
+        let reserved = Reserved::new(1_596_957_371_092, "1f");
+        assert_eq!(reserved.to_json(), r#"{"until":1596957371092,"holder":"1f","version":2}"#);
+        assert_eq!(Reserved::from_json(reserved.to_json().as_bytes()), Some(reserved.clone()));
+        let first = Reserved::from_json(br#"{"until":1596957371092,"holder":"1f"}"#);
+        assert_eq!(first, Some(Reserved { version: 1, ..reserved }));
+        for wrong in ["{}", r#"{"until":1,"holder":"1f","version":"2"}"#] {
+            assert_eq!(Reserved::from_json(wrong.as_bytes()), None, "{wrong}");
+        }
     }
 }

@@ -2,46 +2,40 @@
 
 use std::time::Duration;
 
-use zookeeper_client::Client;
-
 use super::Registry;
 use super::nodes::{Endpoint, instance_and_number};
 use super::problem::{Problem, Refusal};
+use super::tree::Tree;
 
 /// Refuses if this host's clock is further from the median of the live instances' than the limit.
 ///
 /// Their timestamps are as old as their last upload is; so each is compared with the time at which
 /// the servers wrote it down, and so is this host's own.
 pub async fn compare(
-    client: &Client,
+    tree: &impl Tree,
     registry: &Registry,
     clock_ahead: i64,
     limit: Duration,
 ) -> Result<(), Problem> {
-    let (paths, own) = (&registry.paths, registry.instance.name());
-    let live = client.list_children(&paths.temporary()).await?;
-    let mut peers: Vec<String> = client.list_children(&paths.forever()).await?;
+    let (paths, own) = (&registry.paths, registry.node_name());
+    let live = tree.children(&paths.temporary()).await?;
+    let mut peers: Vec<String> = tree.children(&paths.forever()).await?;
     peers.retain(|node| {
         let instance = instance_and_number(node).map(|(instance, _)| instance);
         instance.is_some_and(|instance| instance != own && live.iter().any(|l| l == instance))
     });
-    // All are asked for before the first answer is awaited.
-    let answers: Vec<_> = peers
-        .iter()
-        .map(|node| {
-            let path = format!("{}/{node}", paths.forever());
-            client.get_data(&path)
+    for peer in &mut peers {
+        *peer = format!("{}/{peer}", paths.forever());
+    }
+    // One that has gone meanwhile, or that nobody can read, is no peer.
+    let mut ahead: Vec<i64> = tree
+        .read_all(&peers)
+        .await
+        .into_iter()
+        .filter_map(|(data, stat)| {
+            Some(Endpoint::from_json(&data)?.timestamp.saturating_sub(stat.written_at))
         })
         .collect();
-    let mut ahead = Vec::with_capacity(answers.len());
-    for answer in answers {
-        // One that has gone meanwhile, or that nobody can read, is no peer.
-        if let Ok((data, stat)) = answer.await
-            && let Some(endpoint) = Endpoint::from_json(&data)
-        {
-            ahead.push(endpoint.timestamp.saturating_sub(stat.mtime));
-        }
-    }
     let Some(median) = median(&mut ahead) else { return Ok(()) };
     let by_millis = clock_ahead.saturating_sub(median);
     if Duration::from_millis(by_millis.unsigned_abs()) <= limit {

@@ -30,6 +30,8 @@ pub enum Refusal {
     ClockBehind { place: String, stored: Timestamp, now: Timestamp },
     /// The clock is too far from those of the others.
     ClocksDiffer { peers: usize, by_millis: i64, limit: Duration },
+    /// The servers keep a session for so long that the budget does not fit into it.
+    SessionTooShort { granted: Duration, max_outage: Duration },
     /// A node is missing, or not what it should be.
     Nodes(String),
 }
@@ -40,6 +42,20 @@ impl Problem {
             Self::Away(problem) | Self::Denied(problem) => registry.error(problem),
             Self::Refused(refusal) => refusal.explain(registry),
         }
+    }
+
+    /// There was a connection, but no answer.
+    pub fn no_answer(within: Duration) -> Self {
+        Self::Away(format!("connected, but no answer within {within:?}"))
+    }
+
+    /// A node that has to be there is not.
+    pub fn missing_node() -> Self {
+        Self::Denied(
+            "a node is missing; the path behind the hosts has to be there, and nobody may remove \
+             nodes while instances run"
+                .into(),
+        )
     }
 
     /// A node that holds what nobody can read.
@@ -66,6 +82,9 @@ impl Refusal {
             Self::ClocksDiffer { peers, by_millis, limit } => {
                 Error::PeerClocksDiffer { peers, by_millis, limit }
             }
+            Self::SessionTooShort { granted, max_outage } => {
+                Error::SessionTooShort { registry: registry.to_string(), granted, max_outage }
+            }
             Self::Nodes(problem) => registry.error(problem),
         }
     }
@@ -88,11 +107,7 @@ impl From<Failure> for Problem {
             Failure::AuthFailed => {
                 Self::Denied("the servers do not let this user in; check user and password".into())
             }
-            Failure::NoNode => Self::Denied(
-                "a node is missing; the path behind the hosts has to be there, and nobody may \
-                 remove nodes while instances run"
-                    .into(),
-            ),
+            Failure::NoNode => Self::missing_node(),
             Failure::InvalidAcl => Self::Denied("the servers do not know this user".into()),
             Failure::QuotaExceeded
             | Failure::NodeExists

@@ -6,16 +6,17 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::timeout;
-use zookeeper_client::{Client, CreateMode, Error as Failure, MultiWriteResult, Stat};
-
 use super::Registry;
-use super::nodes::{Endpoint, Reserved};
+use super::nodes::{Endpoint, Reserved, VERSION};
 use super::problem::{Problem, Refusal};
+use super::tree::{Ensemble, Failure, Kind, Stat, Tree, Write, Written};
 use crate::clock::{Clock, Seldom};
 
 /// How often a write is tried that others interfere with.
 const ATTEMPTS: u32 = 8;
+
+/// The longest pause before the second try, which doubles with each.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
 /// Who an instance is, and how it is to be let in.
 #[derive(Debug)]
@@ -53,6 +54,8 @@ pub struct Mark {
 pub struct Claim {
     pub worker_id: u64,
     pub mark: Mark,
+    /// How long an outage may last at the most, if it is bounded.
+    pub max_outage: Option<Duration>,
 }
 
 /// The nodes that are written, and their versions as this instance has left them.
@@ -64,21 +67,33 @@ struct Held {
     mark: Mark,
 }
 
-pub struct Session {
+pub struct Session<E: Ensemble> {
+    ensemble: E,
     applicant: Applicant,
     past: Past,
-    client: Option<Client>,
-    /// In the session of `client`.
+    tree: Option<E::Tree>,
+    /// In the session of `tree`.
     held: Option<Held>,
+    /// What the servers have granted room for, once they have.
+    max_outage: Option<Duration>,
     /// Once refused, always refused.
     lost: Option<Refusal>,
     expired: Seldom,
 }
 
-impl Session {
-    pub fn new(applicant: Applicant) -> Self {
+impl<E: Ensemble> Session<E> {
+    pub fn new(ensemble: E, applicant: Applicant) -> Self {
         let past = Past::Start { previous: None };
-        Self { applicant, past, client: None, held: None, lost: None, expired: Seldom::default() }
+        Self {
+            ensemble,
+            applicant,
+            past,
+            tree: None,
+            held: None,
+            max_outage: None,
+            lost: None,
+            expired: Seldom::default(),
+        }
     }
 
     /// What the present start is to know of the one before it.
@@ -97,7 +112,7 @@ impl Session {
         let Past::Claimed { worker_id } = self.past else {
             return Err(Problem::Denied("nothing was claimed".into()));
         };
-        Ok(Claim { worker_id, mark })
+        Ok(Claim { worker_id, mark, max_outage: self.max_outage })
     }
 
     /// Has the registry remember the mark, in a new session if need be.
@@ -105,11 +120,7 @@ impl Session {
         if let Some(lost) = &self.lost {
             return Err(lost.clone().into());
         }
-        let limit = self.applicant.registry.servers.deadline();
-        let stored = match timeout(limit, self.try_store(mark, false)).await {
-            Ok(stored) => stored,
-            Err(_) => Err(Problem::Away(format!("no answer within {limit:?}"))),
-        };
+        let stored = self.try_in_time(mark, false).await;
         if let Err(Problem::Refused(refusal)) = &stored {
             self.lost = Some(refusal.clone());
         }
@@ -121,38 +132,39 @@ impl Session {
         if let Some(lost) = &self.lost {
             return Err(lost.clone().into());
         }
-        if self.client.as_ref().is_none_or(|client| client.state().is_terminated()) {
+        if self.tree.as_ref().is_none_or(Tree::is_over) {
             return Err(Problem::Away("there is no session with it".into()));
         }
-        let limit = self.applicant.registry.servers.deadline();
-        timeout(limit, self.try_store(mark, true))
-            .await
-            .unwrap_or_else(|_| Err(Problem::Away(format!("no answer within {limit:?}"))))
+        self.try_in_time(mark, true).await
     }
 
     /// Ends the session, if there is one. The servers are told if they can be.
     pub async fn leave(&mut self) {
-        const GOODBYE: Duration = Duration::from_millis(500);
         self.held = None;
-        let Some(client) = self.client.take() else { return };
-        let mut state = client.state_watcher();
-        drop(client);
-        let closed = async { while !state.changed().await.is_terminated() {} };
-        let _ = timeout(GOODBYE, closed).await;
+        if let Some(tree) = self.tree.take() {
+            tree.close().await;
+        }
+    }
+
+    async fn try_in_time(&mut self, mark: Mark, is_last: bool) -> Result<(), Problem> {
+        let limit = self.applicant.registry.servers.deadline();
+        let ensemble = self.ensemble.clone();
+        let stored = ensemble.within(limit, self.try_store(mark, is_last)).await;
+        stored.unwrap_or_else(|| Err(Problem::Away(format!("no answer within {limit:?}"))))
     }
 
     async fn try_store(&mut self, mark: Mark, is_last: bool) -> Result<(), Problem> {
-        if self.client.as_ref().is_some_and(|client| client.state().is_terminated()) {
-            self.client = None;
+        if self.tree.as_ref().is_some_and(Tree::is_over) {
+            self.tree = None;
             self.held = None;
             if self.expired.is_time() {
                 let registry = &self.applicant.registry;
                 tracing::warn!("registry {registry}: the session is lost; a new one is begun");
             }
         }
-        for _ in 0..ATTEMPTS {
-            let (held, client) = match (&self.held, &self.client) {
-                (Some(held), Some(client)) => (held.clone(), client.clone()),
+        for attempt in 0..ATTEMPTS {
+            let (held, tree) = match (&self.held, &self.tree) {
+                (Some(held), Some(tree)) => (held.clone(), tree.clone()),
                 _ => {
                     self.connect_and_claim().await?;
                     continue;
@@ -160,35 +172,58 @@ impl Session {
             };
             // A transaction that is cut short may have been executed, or may yet be: until the
             // answer is there, the versions are not known.
-            match self.write(&client, held, mark, is_last).await {
+            match self.write(&tree, held, mark, is_last).await {
                 Ok(held) => self.held = Some(held),
-                Err(Failure::BadVersion | Failure::NoNode) => {
-                    self.held = Some(self.look_again(&client).await?);
+                Err(Failure::Changed | Failure::Missing) => {
+                    self.held = Some(self.look_again(&tree).await?);
+                    self.back_off(attempt).await;
                     continue;
                 }
                 Err(failure) => return Err(failure.into()),
             }
             return Ok(());
         }
-        Err(Problem::Away("others write to the same nodes all the time".into()))
+        Err(interference())
+    }
+
+    /// Those who interfere with each other should not come back together.
+    async fn back_off(&self, attempt: u32) {
+        let most = FIRST_PAUSE * (1 << attempt.min(5));
+        self.ensemble.pause(most.mul_f64(fastrand::f64())).await;
     }
 
     /// Connects unless there is a session, and claims the worker id in it.
     async fn connect_and_claim(&mut self) -> Result<Held, Problem> {
-        let client = match &self.client {
-            Some(client) => client.clone(),
+        let tree = match &self.tree {
+            Some(tree) => tree.clone(),
             None => {
-                let client = self.applicant.registry.connect().await?;
-                self.client.insert(client).clone()
+                let tree = self.ensemble.connect().await?;
+                self.tree.insert(tree).clone()
             }
         };
-        let held = self.claim(&client).await?;
+        self.check_session(tree.session_timeout())?;
+        let held = self.claim(&tree).await?;
         self.held = Some(held.clone());
         Ok(held)
     }
 
+    /// Refuses a session that another process could outlive: its servers would give the name away
+    /// before this one has stopped.
+    fn check_session(&mut self, granted: Duration) -> Result<(), Refusal> {
+        let registry = &self.applicant.registry;
+        let limit = registry.outages.longest(granted);
+        if let (Some(max_outage), Some(limit)) =
+            (self.max_outage.or(registry.outages.asked()), limit)
+            && max_outage > limit
+        {
+            return Err(Refusal::SessionTooShort { granted, max_outage });
+        }
+        self.max_outage = self.max_outage.or(registry.outages.asked()).or(limit);
+        Ok(())
+    }
+
     /// Finds out about the versions, after a write whose end is not known.
-    async fn look_again(&self, client: &Client) -> Result<Held, Problem> {
+    async fn look_again(&self, tree: &E::Tree) -> Result<Held, Problem> {
         let Some(held) = &self.held else {
             return Err(Problem::Denied("nothing was claimed".into()));
         };
@@ -197,9 +232,9 @@ impl Session {
                 "node {node} is gone, and what it said may be given to another; start again"
             ))
         };
-        let reserved = self.read_reserved(client).await?;
+        let reserved = self.read_reserved(tree).await?;
         let reserved = reserved.ok_or_else(|| gone(&self.applicant.registry.reserved_node()))?;
-        let (data, stat) = read(client, &held.node).await?.ok_or_else(|| gone(&held.node))?;
+        let (data, stat) = tree.read(&held.node).await?.ok_or_else(|| gone(&held.node))?;
         let stored = Endpoint::from_json(&data).ok_or_else(|| Problem::unreadable(&held.node))?;
         self.check_holder(&held.node, &stat, Some(&reserved))?;
         Ok(Held {
@@ -214,45 +249,65 @@ impl Session {
     /// the name. The timestamp never goes backwards.
     async fn write(
         &self,
-        client: &Client,
+        tree: &E::Tree,
         held: Held,
         mark: Mark,
         is_last: bool,
     ) -> Result<Held, Failure> {
         let registry = &self.applicant.registry;
         let mark = Mark { timestamp: mark.timestamp.max(held.mark.timestamp), ..mark };
-        let reserved = Reserved { until: mark.until, holder: self.applicant.holder.clone() };
-        let (node, reserved) = (registry.reserved_node(), reserved.to_json());
-        let mut writer = client.new_multi_writer();
+        let data = Reserved::new(mark.until, &self.applicant.holder).to_json();
+        let (path, temporary) = (registry.reserved_node(), registry.temporary_node());
+        let (path, data) = (&*path, &*data);
         let endpoint = self.endpoint(mark.timestamp).to_json();
-        writer.add_set_data(&held.node, endpoint.as_bytes(), Some(held.endpoint_version))?;
-        let options = CreateMode::Persistent.with_acls(registry.servers.acls());
-        if held.reserved_version == NONE {
-            writer.add_create(&node, reserved.as_bytes(), &options)?;
-        } else {
-            writer.add_set_data(&node, reserved.as_bytes(), Some(held.reserved_version))?;
-        }
+        let reserve = match held.reserved_version {
+            NONE => Write::Create { path, data, kind: Kind::Lasting },
+            version => Write::Set { path, data, version },
+        };
+        let mut writes = vec![
+            Write::Set { path: &held.node, data: &endpoint, version: held.endpoint_version },
+            reserve,
+        ];
         if is_last {
-            writer.add_delete(&registry.temporary_node(), None)?;
+            writes.push(Write::Delete { path: &temporary });
         }
-        let mut versions = writer.commit().await?.into_iter().filter_map(|result| match result {
-            MultiWriteResult::SetData { stat } => Some(stat.version),
+        let written = tree.write(&writes).await?;
+        let mut versions = written.into_iter().filter_map(|written| match written {
+            Written::Set(version) => Some(version),
             // Servers do not say more of a node that is new.
-            MultiWriteResult::Create { .. } => Some(0),
-            _ => None,
+            Written::Created => Some(0),
+            Written::Deleted => None,
         });
         let mut version = || {
-            let missing = || Failure::UnexpectedError("an answer without a version".into());
-            versions.next().ok_or_else(missing)
+            let missing = || Problem::Away("an answer without a version".into());
+            versions.next().ok_or_else(|| Failure::Other(missing()))
         };
         Ok(Held { endpoint_version: version()?, reserved_version: version()?, mark, ..held })
     }
 
-    async fn read_reserved(&self, client: &Client) -> Result<Option<(Reserved, Stat)>, Problem> {
+    async fn read_reserved(&self, tree: &E::Tree) -> Result<Option<(Reserved, Stat)>, Problem> {
         let node = self.applicant.registry.reserved_node();
-        let Some((data, stat)) = read(client, &node).await? else { return Ok(None) };
+        let Some((data, stat)) = tree.read(&node).await? else { return Ok(None) };
         let reserved = Reserved::from_json(&data).ok_or_else(|| Problem::unreadable(&node))?;
+        if reserved.version > VERSION {
+            return Err(Refusal::Nodes(format!(
+                "node {node} is of version {}, and this program knows {VERSION}: start a newer one, \
+                 or use another instance name",
+                reserved.version
+            ))
+            .into());
+        }
         Ok(Some((reserved, stat)))
+    }
+
+    /// Waits for an answer, as long as the deadline allows.
+    async fn answer<T>(
+        &self,
+        work: impl Future<Output = Result<T, Problem>>,
+    ) -> Result<T, Problem> {
+        let limit = self.applicant.registry.servers.deadline();
+        let answer = self.ensemble.within(limit, work).await;
+        answer.unwrap_or_else(|| Err(Problem::no_answer(limit)))
     }
 
     fn endpoint(&self, timestamp: i64) -> Endpoint {
@@ -264,36 +319,6 @@ impl Session {
 /// The version of a node that is not there.
 const NONE: i32 = -1;
 
-/// A node's data; `None` if it is not there.
-pub async fn read(client: &Client, node: &str) -> Result<Option<(Vec<u8>, Stat)>, Problem> {
-    match client.get_data(node).await {
-        Ok(read) => Ok(Some(read)),
-        Err(Failure::NoNode) => Ok(None),
-        Err(failure) => Err(failure.into()),
-    }
-}
-
-impl Registry {
-    pub async fn connect(&self) -> Result<Client, Problem> {
-        let limit = self.servers.deadline();
-        let connecting = self.servers.connector().connect(self.servers.hosts());
-        match timeout(limit, connecting).await {
-            Ok(client) => Ok(client?),
-            Err(_) => Err(Problem::Away(format!(
-                "no session within {limit:?}; are the servers running, and have they a quorum?"
-            ))),
-        }
-    }
-
-    /// Waits for an answer, as long as the deadline allows.
-    pub async fn answer<T>(
-        &self,
-        work: impl Future<Output = Result<T, Problem>>,
-    ) -> Result<T, Problem> {
-        let limit = self.servers.deadline();
-        match timeout(limit, work).await {
-            Ok(done) => done,
-            Err(_) => Err(Problem::Away(format!("connected, but no answer within {limit:?}"))),
-        }
-    }
+fn interference() -> Problem {
+    Problem::Away("others write to the same nodes all the time".into())
 }

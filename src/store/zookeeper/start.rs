@@ -3,101 +3,182 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::cache::{CacheFile, Cached};
-use super::keeper::{Keeper, Outage, RENEW_EVERY};
+use super::cache::{CacheFile, Cached, LocalFile};
+use super::keeper::{self, Keeper};
+use super::link::Link;
+use super::original::{OriginalKeeper, Outage};
 use super::problem::Problem;
-use super::session::{Applicant, Mark, Past};
+use super::session::{Applicant, Claim, Mark, Past};
 use super::thread::SessionThread;
-use super::{CachePlace, LeafZooKeeper, Registry};
+use super::{CachePlace, LeafZooKeeper, Outages};
 use crate::clock::{Seldom, Stopwatch};
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
-use crate::worker::Lease;
+use crate::worker::{Lease, LeaseTerms};
 
 pub fn acquire(options: &LeafZooKeeper, layout: &Layout) -> Result<Lease, Error> {
-    let since = Stopwatch::start();
-    let registry = &options.registry;
     check_options(options)?;
     // A layout that cannot express the present time must not cost a number.
     layout.tick_at(options.clock.now())?;
     let file = match cache_path(options)? {
-        Some(path) => Some(CacheFile::lock(&path, &registry.name, &registry.instance)?),
+        Some(path) => Some(CacheFile::lock(&path, &options.registry)?),
         None => None,
     };
-    let cached = file.as_ref().map(CacheFile::read).transpose()?.flatten();
-    if let Some(cached) = &cached {
-        layout.check_worker_id(cached.worker_id)?;
-        check_clock(options, file.as_ref(), cached)?;
-    }
+    begin(options, layout, file, SessionThread::start)
+}
+
+/// The start, by whatever way to the registry.
+pub fn begin<L: Link, F: LocalFile>(
+    options: &LeafZooKeeper,
+    layout: &Layout,
+    file: Option<F>,
+    link: impl FnOnce(Applicant) -> Result<L, Problem>,
+) -> Result<Lease, Error> {
+    let registry = &options.registry;
+    let cached = file.as_ref().map(LocalFile::read).transpose()?.flatten();
     let address = match &options.address {
         Some(address) => address.clone(),
         None => registry.instance.address()?,
     };
-    let holder = format!("{:016x}", fastrand::u64(..));
-    let thread = SessionThread::start(Applicant {
+    let applicant = Applicant {
         registry: registry.clone(),
-        holder: holder.clone(),
-        address: address.clone(),
+        holder: format!("{:016x}", fastrand::u64(..)),
+        address,
         max_worker_id: layout.max_worker_id(),
         max_clock_difference: options.max_clock_difference,
         clock: options.clock.clone(),
-    });
-    let thread = thread.map_err(|problem| problem.explain(registry))?;
-    let previous = cached.as_ref().map(|cached| cached.holder.clone());
-    let (claimed, before) = match thread.claim(Past::Start { previous }) {
-        Ok(claim) => {
-            let known = cached.filter(|cached| cached.worker_id == claim.worker_id);
-            let in_file = known.map_or(i64::MIN, |cached| cached.until);
-            let before = Cached {
-                worker_id: claim.worker_id,
-                ip: address.0,
-                port: address.1,
-                timestamp: claim.mark.timestamp,
-                until: claim.mark.until.max(in_file),
-                holder: holder.clone(),
-                word: options.clock.now().as_millis(),
-            };
-            (Some(claim.mark.until), before)
-        }
-        Err(Problem::Away(problem)) => {
-            let before = without_registry(options, layout, &problem, file.as_ref(), cached)?;
-            let (worker_id, floor) = (before.worker_id, before.until);
-            let past = Past::WithoutRegistry { worker_id, floor, previous: before.holder.clone() };
-            thread.recall(past).map_err(|problem| problem.explain(registry))?;
-            (None, before)
-        }
-        Err(problem) => return Err(problem.explain(registry)),
     };
-    let worker_id = before.worker_id;
-    let mark = Mark { until: before.until, timestamp: before.timestamp };
-    let outage = match claimed {
-        Some(_) => Outage::since(since),
-        None => Outage::before(since, Timestamp::from_millis(before.word), options.clock.now()),
-    };
-    let mut keeper = Keeper {
-        registry: registry.clone(),
-        layout: *layout,
-        thread,
-        file,
-        cached: before,
-        holder,
-        base: mark.until,
-        max_outage: options.max_outage,
-        clock: options.clock.clone(),
-        outage,
-        file_fails: Seldom::default(),
-        lost: None,
-    };
-    keeper.write(mark)?;
-    // What was issued while the registry was away, in case that the next start is elsewhere.
-    if claimed.is_some_and(|until| until < mark.until)
-        && let Err(Problem::Refused(refusal)) = keeper.store(mark, true)
-    {
-        return Err(refusal.explain(registry));
+    let start = Start { options, layout, file, cached, since: Stopwatch::start() };
+    let (holder, address) = (applicant.holder.clone(), applicant.address.clone());
+    let link = link(applicant).map_err(|problem| problem.explain(registry))?;
+    match registry.outages {
+        Outages::Bounded(_) => start.bounded(link, holder, address),
+        Outages::Unbounded => start.original(link, holder, address),
     }
-    Lease::new(*layout, worker_id, after(layout, worker_id, mark.until), options.terms(), keeper)
+}
+
+/// What a start begins with.
+struct Start<'a, F> {
+    options: &'a LeafZooKeeper,
+    layout: &'a Layout,
+    file: Option<F>,
+    cached: Option<Cached>,
+    since: Stopwatch,
+}
+
+impl<F: LocalFile> Start<'_, F> {
+    /// By the registry alone. The file says who was the last holder here, which is dead, since the
+    /// file is ours.
+    fn bounded<L: Link>(
+        self,
+        mut link: L,
+        holder: String,
+        (ip, port): (String, String),
+    ) -> Result<Lease, Error> {
+        let Self { options, layout, file, cached, .. } = self;
+        let registry = &options.registry;
+        let previous = cached.map(|cached| cached.holder);
+        let claim = link.claim(Past::Start { previous });
+        let Claim { worker_id, mark, max_outage } =
+            claim.map_err(|problem| problem.explain(registry))?;
+        let max_outage = max_outage.unwrap_or_default();
+        if let Some(file) = &file {
+            let (Mark { until, timestamp }, word) = (mark, mark.timestamp);
+            file.write(&Cached { worker_id, ip, port, timestamp, until, holder, word })?;
+        }
+        let terms = keeper::terms(layout, max_outage, options.max_start_wait);
+        let keeper = Keeper {
+            registry: registry.clone(),
+            layout: *layout,
+            link,
+            file,
+            base: mark.until,
+            top: mark.until,
+            // An attempt that outlasts it is looked after by the next one.
+            patience: terms.renew_every,
+            clock: options.clock.clone(),
+            lost: None,
+        };
+        Lease::new(*layout, worker_id, after(layout, worker_id, mark.until), terms, keeper)
+    }
+
+    /// By the registry, or by the file if it is away.
+    fn original<L: Link>(
+        self,
+        mut link: L,
+        holder: String,
+        (ip, port): (String, String),
+    ) -> Result<Lease, Error> {
+        let Self { options, layout, file, cached, since } = self;
+        let registry = &options.registry;
+        if let Some(cached) = &cached {
+            layout.check_worker_id(cached.worker_id)?;
+            check_clock(options, file.as_ref(), cached)?;
+        }
+        let previous = cached.as_ref().map(|cached| cached.holder.clone());
+        let (claimed, before) = match link.claim(Past::Start { previous }) {
+            Ok(Claim { worker_id, mark, .. }) => {
+                let known = cached.filter(|cached| cached.worker_id == worker_id);
+                let in_file = known.map_or(i64::MIN, |cached| cached.until);
+                let before = Cached {
+                    worker_id,
+                    ip,
+                    port,
+                    timestamp: mark.timestamp,
+                    until: mark.until.max(in_file),
+                    holder: holder.clone(),
+                    word: options.clock.now().as_millis(),
+                };
+                (Some(mark.until), before)
+            }
+            Err(Problem::Away(problem)) => {
+                let before = without_registry(options, layout, &problem, file.as_ref(), cached)?;
+                let (worker_id, floor) = (before.worker_id, before.until);
+                let previous = before.holder.clone();
+                link.recall(Past::WithoutRegistry { worker_id, floor, previous })
+                    .map_err(|problem| problem.explain(registry))?;
+                (None, before)
+            }
+            Err(problem) => return Err(problem.explain(registry)),
+        };
+        let worker_id = before.worker_id;
+        let mark = Mark { until: before.until, timestamp: before.timestamp };
+        let outage = match claimed {
+            Some(_) => Outage::since(since),
+            None => {
+                let word = Timestamp::from_millis(before.word);
+                Outage::before(since, word, options.clock.now())
+            }
+        };
+        let mut keeper = OriginalKeeper {
+            registry: registry.clone(),
+            layout: *layout,
+            link,
+            file,
+            cached: before,
+            holder,
+            base: mark.until,
+            clock: options.clock.clone(),
+            outage,
+            file_fails: Seldom::default(),
+            lost: None,
+        };
+        keeper.write(mark)?;
+        // What was issued while the registry was away, in case that the next start is elsewhere.
+        if claimed.is_some_and(|until| until < mark.until)
+            && let Err(Problem::Refused(refusal)) = keeper.store(mark, true)
+        {
+            return Err(refusal.explain(registry));
+        }
+        let terms = LeaseTerms {
+            renew_every: keeper::RENEW_EVERY,
+            max_start_wait: options.max_start_wait.unwrap_or(Duration::from_secs(10)),
+            ..LeaseTerms::default()
+        };
+        Lease::new(*layout, worker_id, after(layout, worker_id, mark.until), terms, keeper)
+    }
 }
 
 /// The start that the file alone allows for.
@@ -105,13 +186,13 @@ fn without_registry(
     options: &LeafZooKeeper,
     layout: &Layout,
     problem: &str,
-    file: Option<&CacheFile>,
+    file: Option<&impl LocalFile>,
     cached: Option<Cached>,
 ) -> Result<Cached, Error> {
     let registry = &options.registry;
     let Some(cached) = cached else {
         let no_file = match file {
-            Some(file) => format!("there is no cache file {}", file.path().display()),
+            Some(file) => format!("there is no cache file {}", file.place()),
             None => "there is no cache file".into(),
         };
         return Err(registry.error(format!(
@@ -119,21 +200,13 @@ fn without_registry(
              here before"
         )));
     };
-    let now = options.clock.now();
-    let silent_for = now.saturating_since(Timestamp::from_millis(cached.word));
-    if let Some(limit) = options.max_outage
-        && silent_for + RENEW_EVERY > limit
-    {
-        return Err(registry.error(format!(
-            "{problem}; no word from it for {silent_for:?}, where an outage of {limit:?} is allowed, so \
-             that the cache file is of no use"
-        )));
-    }
     tracing::warn!(
-        "{}; worker id {} is taken from the cache file",
+        "{}; worker id {} is taken from the cache file, so that an instance of this name that starts \
+         elsewhere may repeat uids",
         registry.error(problem.into()),
         cached.worker_id
     );
+    let now = options.clock.now();
     // Nothing below the present tick will be issued, so that whatever the registry turns out to
     // know of earlier times does not matter.
     let present = layout.time_of(layout.tick_at(now)?).as_millis();
@@ -145,10 +218,10 @@ fn without_registry(
 }
 
 fn check_options(options: &LeafZooKeeper) -> Result<(), Error> {
-    // A single answer that is late must not end it.
-    let least = RENEW_EVERY + Duration::from_secs(1);
-    match options.max_outage {
-        Some(limit) if limit < least => Err(Error::OptionOutOfRange {
+    // A third of it is between two renewals.
+    let least = Duration::from_secs(1);
+    match options.registry.outages {
+        Outages::Bounded(Some(limit)) if limit < least => Err(Error::OptionOutOfRange {
             option: "max_outage (ms)",
             value: limit.as_millis().try_into().unwrap_or(u64::MAX),
             min: least.as_millis().try_into().unwrap_or(u64::MAX),
@@ -160,26 +233,26 @@ fn check_options(options: &LeafZooKeeper) -> Result<(), Error> {
 
 fn check_clock(
     options: &LeafZooKeeper,
-    file: Option<&CacheFile>,
+    file: Option<&impl LocalFile>,
     cached: &Cached,
 ) -> Result<(), Error> {
     let (now, stored) = (options.clock.now(), Timestamp::from_millis(cached.timestamp));
     if now >= stored {
         return Ok(());
     }
-    let place = file.map_or_else(String::new, |file| file.path().display().to_string());
+    let place = file.map_or_else(String::new, LocalFile::place);
     Err(Error::ClockBehindStored { place, stored, now })
 }
 
 fn cache_path(options: &LeafZooKeeper) -> Result<Option<PathBuf>, Error> {
-    let Registry { name, instance, .. } = &options.registry;
+    let registry = &options.registry;
     match &options.cache {
         CachePlace::Nowhere => Ok(None),
         CachePlace::At(path) => Ok(Some(path.clone())),
         CachePlace::DataDirectory => {
             let folder = dirs::data_dir().ok_or(Error::NoDataDirectory)?;
-            let folder = folder.join("uidring").join("leaf").join(name);
-            Ok(Some(folder.join(format!("{instance}.json"))))
+            let folder = folder.join("uidring").join("leaf").join(&registry.name);
+            Ok(Some(folder.join(format!("{}.json", registry.node_name()))))
         }
     }
 }

@@ -8,6 +8,8 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::ZooKeeperServers;
+use super::link::Link;
 use super::problem::{Problem, Refusal};
 use super::session::{Applicant, Claim, Mark, Past, Session};
 
@@ -23,6 +25,8 @@ enum Ask {
 #[derive(Debug)]
 pub struct SessionThread {
     asks: UnboundedSender<Ask>,
+    /// What is not answered yet.
+    pending: Option<Answer>,
 }
 
 impl SessionThread {
@@ -34,7 +38,7 @@ impl SessionThread {
         };
         let runtime = runtime().map_err(failed)?;
         let (asks, asked) = unbounded_channel();
-        let session = Session::new(applicant);
+        let session = Session::new(applicant.registry.servers.clone(), applicant);
         thread::Builder::new()
             .name("uidring-zookeeper".into())
             .spawn(move || {
@@ -43,34 +47,7 @@ impl SessionThread {
                 runtime.shutdown_background();
             })
             .map_err(failed)?;
-        Ok(Self { asks })
-    }
-
-    /// Claims a worker id in the registry.
-    pub fn claim(&self, past: Past) -> Result<Claim, Problem> {
-        let (reply, answer) = sync_channel(1);
-        self.ask(Ask::Start(past, reply))?;
-        // The session has deadlines of its own.
-        answer.recv().unwrap_or_else(|_| Err(gone()))
-    }
-
-    /// Says what was done without the registry, before anything is stored.
-    pub fn recall(&self, past: Past) -> Result<(), Problem> {
-        self.ask(Ask::Recall(past))
-    }
-
-    /// Has the registry remember the mark.
-    pub fn store(&self, mark: Mark) -> Result<Answer, Problem> {
-        let (reply, answer) = sync_channel(1);
-        self.ask(Ask::Store(mark, reply))?;
-        Ok(Answer(answer))
-    }
-
-    /// Stores the last mark and ends the session.
-    pub fn release(&self, mark: Mark) -> Result<Answer, Problem> {
-        let (reply, answer) = sync_channel(1);
-        self.ask(Ask::Release(mark, reply))?;
-        Ok(Answer(answer))
+        Ok(Self { asks, pending: None })
     }
 
     fn ask(&self, ask: Ask) -> Result<(), Problem> {
@@ -78,13 +55,54 @@ impl SessionThread {
     }
 }
 
+impl Link for SessionThread {
+    fn claim(&mut self, past: Past) -> Result<Claim, Problem> {
+        let (reply, answer) = sync_channel(1);
+        self.ask(Ask::Start(past, reply))?;
+        // The session has deadlines of its own.
+        answer.recv().unwrap_or_else(|_| Err(gone()))
+    }
+
+    fn recall(&mut self, past: Past) -> Result<(), Problem> {
+        self.ask(Ask::Recall(past))
+    }
+
+    fn store(&mut self, mark: Mark, mut patience: Duration) -> Result<(), Problem> {
+        if let Some(pending) = self.pending.take() {
+            match pending.wait(Duration::ZERO) {
+                None if patience.is_zero() => {
+                    self.pending = Some(pending);
+                    return Err(no_answer(patience));
+                }
+                Some(Err(Problem::Refused(refusal))) => return Err(refusal.into()),
+                // It is there again.
+                Some(Ok(())) => patience = patience.max(Duration::from_secs(1)),
+                None | Some(Err(_)) => {}
+            }
+        }
+        let (reply, answer) = sync_channel(1);
+        self.ask(Ask::Store(mark, reply))?;
+        let answer = Answer(answer);
+        answer.wait(patience).unwrap_or_else(|| {
+            self.pending = Some(answer);
+            Err(no_answer(patience))
+        })
+    }
+
+    fn release(&mut self, mark: Mark, patience: Duration) -> Result<(), Problem> {
+        let (reply, answer) = sync_channel(1);
+        self.ask(Ask::Release(mark, reply))?;
+        Answer(answer).wait(patience).unwrap_or_else(|| Err(no_answer(patience)))
+    }
+}
+
 /// What becomes of an ask. It goes on whether or not it is waited for.
 #[derive(Debug)]
-pub struct Answer(Receiver<Result<(), Problem>>);
+struct Answer(Receiver<Result<(), Problem>>);
 
 impl Answer {
     /// `None` if there is no answer by then.
-    pub fn wait(&self, patience: Duration) -> Option<Result<(), Problem>> {
+    fn wait(&self, patience: Duration) -> Option<Result<(), Problem>> {
         match self.0.recv_timeout(patience) {
             Ok(answer) => Some(answer),
             Err(RecvTimeoutError::Timeout) => None,
@@ -93,12 +111,20 @@ impl Answer {
     }
 }
 
+fn no_answer(within: Duration) -> Problem {
+    Problem::Away(if within.is_zero() {
+        "no answer yet".into()
+    } else {
+        format!("no answer within {within:?}")
+    })
+}
+
 /// A runtime for one thread. The client brings a thread of its own for its connections.
 pub fn runtime() -> std::io::Result<Runtime> {
     Builder::new_current_thread().enable_time().build()
 }
 
-async fn serve(mut session: Session, mut asked: UnboundedReceiver<Ask>) {
+async fn serve(mut session: Session<ZooKeeperServers>, mut asked: UnboundedReceiver<Ask>) {
     while let Some(mut ask) = asked.recv().await {
         // Who is not waited for any more has asked again since.
         while matches!(ask, Ask::Store(..))

@@ -79,7 +79,11 @@ impl Account {
     }
 
     /// How many errors come of which cause, and those that come of none.
-    pub fn judge(&self, target: &dyn Target, tally: &Tally) -> (BTreeMap<Cause, usize>, Vec<String>) {
+    pub fn judge(
+        &self,
+        target: &dyn Target,
+        tally: &Tally,
+    ) -> (BTreeMap<Cause, usize>, Vec<String>) {
         let pauses = tally.pauses.lock().expect("whole");
         let outages = tally.outages.lock().expect("whole");
         let mut explained = BTreeMap::new();

@@ -10,8 +10,7 @@ use std::time::{Duration, SystemTime};
 use std::{env, thread};
 
 use uidring::{
-    CachedUidGenerator, DefaultUidGenerator, Error, SegmentGenerator, TakePolicy, Uid,
-    UidGenerator,
+    CachedUidGenerator, DefaultUidGenerator, Error, SegmentGenerator, TakePolicy, Uid, UidGenerator,
 };
 
 use super::{Kind, Place, TAGS, Target, layout, millis};
@@ -67,8 +66,11 @@ pub fn run(find: impl Fn(&str) -> &'static dyn Target) {
     let [target, kind, address, slot, unique, records, end, threads, once] = words[..] else {
         panic!("{words:?}")
     };
-    let place =
-        Place { address: address.into(), slot: slot.parse().expect("a slot"), unique: unique.into() };
+    let place = Place {
+        address: address.into(),
+        slot: slot.parse().expect("a slot"),
+        unique: unique.into(),
+    };
     let records = PathBuf::from(records);
     let attacker = Attacker {
         target: find(target),
@@ -207,7 +209,8 @@ impl Attacker {
 
     /// A file of ids that must not be in another file of the same kind and space.
     fn record(&self, space: &str) -> Record {
-        let space: String = space.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
+        let space: String =
+            space.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
         let name = format!("{}.{space}.{}-{}", self.kind.name(), self.place.unique, process::id());
         Record(append(self.records.join(name)))
     }

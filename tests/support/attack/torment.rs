@@ -183,7 +183,8 @@ impl Attacking<'_> {
     /// Nobody has waited for the child yet, so that the number is its own.
     fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args([&format!("-{name}"), &pid]).stderr(Stdio::null()).status();
+        let sent =
+            Command::new("kill").args([&format!("-{name}"), &pid]).stderr(Stdio::null()).status();
         assert!(sent.is_ok(), "kill -{name}");
     }
 

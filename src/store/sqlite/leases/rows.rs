@@ -10,9 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, named_params};
 use super::{SqliteLeases, foreign};
 use crate::clock::Deadline;
 use crate::error::Error;
-use crate::store::leases::{
-    Answer, Ask, Asker, Denial, Held, HeldRow, Loss, Place, Present, Shortage,
-};
+use crate::store::leases::{Answer, Ask, Asker, Denial, Held, HeldRow, Loss, Place, Shortage};
 use crate::store::sqlite::file::{Opened, StoreFile};
 use crate::store::sqlite::insert_node;
 

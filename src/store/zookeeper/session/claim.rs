@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use tokio::time::timeout;
-use zookeeper_client::{Client, CreateMode, Error as Failure, Stat};
-
-use super::{ATTEMPTS, Held, Mark, NONE, Past, Session, read};
-use crate::clock::Deadline;
-use crate::store::zookeeper::nodes::{Endpoint, Reserved, UPLOAD_GAP_MILLIS, instance_and_number};
+use super::{ATTEMPTS, Held, Mark, NONE, Past, Session, interference};
+use crate::store::zookeeper::nodes::{
+    Endpoint, Reserved, UPLOAD_GAP_MILLIS, VERSION, instance_and_number,
+};
 use crate::store::zookeeper::problem::{Problem, Refusal};
+use crate::store::zookeeper::tree::{Ensemble, Failure, Kind, Stat, Tree, Write};
 use crate::store::zookeeper::{Registry, peers};
 use crate::timestamp::Timestamp;
 
@@ -16,38 +15,36 @@ use crate::timestamp::Timestamp;
 /// look but now and then.
 const GRACE: Duration = Duration::from_secs(2);
 
-impl Session {
+impl<E: Ensemble> Session<E> {
     /// Claims name and number in this session, and enters this holder.
-    pub(super) async fn claim(&mut self, client: &Client) -> Result<Held, Problem> {
+    pub(super) async fn claim(&mut self, tree: &E::Tree) -> Result<Held, Problem> {
         let registry = &self.applicant.registry;
         let folders = async {
-            let options = CreateMode::Persistent.with_acls(registry.servers.acls());
             for folder in registry.paths.folders() {
-                client.mkdir(&folder, &options).await?;
+                tree.make_folder(&folder).await?;
             }
             Ok(())
         };
-        registry.answer(folders).await?;
-        for _ in 0..ATTEMPTS {
-            let clock_ahead = self.take_name(client).await?;
+        self.answer(folders).await?;
+        for attempt in 0..ATTEMPTS {
+            let clock_ahead = self.take_name(tree).await?;
             // The name is taken, so that nobody else claims below it.
-            match registry.answer(self.claim_number(client, clock_ahead)).await {
-                Ok(Some((worker_id, held))) => {
-                    self.past = Past::Claimed { worker_id };
-                    return Ok(held);
-                }
-                Ok(None) => {}
-                Err(problem) => return Err(problem),
+            if let Some((worker_id, held)) =
+                self.answer(self.claim_number(tree, clock_ahead)).await?
+            {
+                self.past = Past::Claimed { worker_id };
+                return Ok(held);
             }
+            self.back_off(attempt).await;
         }
-        Err(Problem::Away("others write to the same nodes all the time".into()))
+        Err(interference())
     }
 
     /// Makes the node that only one process can have. How far this host's clock is ahead of the
     /// servers', in milliseconds.
-    async fn take_name(&self, client: &Client) -> Result<i64, Problem> {
+    async fn take_name(&self, tree: &E::Tree) -> Result<i64, Problem> {
         let mut seen = None;
-        match (self.contend(client, &mut seen).await, seen) {
+        match (self.contend(tree, &mut seen).await, seen) {
             // Whatever went wrong then, a file must not help against it.
             (Err(Problem::Away(_)), Some(holder)) => Err(Refusal::InUse(holder).into()),
             (done, _) => done,
@@ -55,27 +52,36 @@ impl Session {
     }
 
     /// The same; `seen` is who else was seen to have the name.
-    async fn contend(&self, client: &Client, seen: &mut Option<String>) -> Result<i64, Problem> {
-        let registry = &self.applicant.registry;
-        let node = registry.temporary_node();
-        let options = CreateMode::Ephemeral.with_acls(registry.servers.acls());
-        let patience = client.session_timeout() + GRACE;
+    async fn contend(&self, tree: &E::Tree, seen: &mut Option<String>) -> Result<i64, Problem> {
+        let node = self.applicant.registry.temporary_node();
+        let patience = tree.session_timeout() + GRACE;
         let mut deadline = None;
+        let mut attempt = 0;
         loop {
-            let data = self.endpoint(self.applicant.clock.now().as_millis()).to_json();
-            let found = registry.answer(async {
-                match client.create(&node, data.as_bytes(), &options).await {
-                    Ok(_) | Err(Failure::NodeExists) => read(client, &node).await,
+            let data = self.endpoint(self.applicant.clock.now().as_millis()).to_own_json();
+            let create = Write::Create { path: &node, data: &data, kind: Kind::Temporary };
+            let found = self.answer(async {
+                match tree.write(&[create]).await {
+                    Ok(_) | Err(Failure::Exists) => tree.read(&node).await,
                     Err(failure) => Err(failure.into()),
                 }
             });
-            let Some((data, stat)) = found.await? else { continue };
-            let endpoint = Endpoint::from_json(&data);
-            if stat.ephemeral_owner == client.session_id().0 {
-                return Ok(endpoint.map_or(0, |own| own.timestamp.saturating_sub(stat.ctime)));
-            }
-            if registry.answer(self.inherit_name(client)).await? {
-                continue;
+            let found = found.await?;
+            let endpoint = found.as_ref().and_then(|(data, _)| Endpoint::from_json(data));
+            match found {
+                Some((_, stat)) if stat.owner == tree.session() => {
+                    return Ok(endpoint.map_or(0, |own| own.timestamp.saturating_sub(stat.made_at)));
+                }
+                Some(_) if !self.answer(self.inherit_name(tree)).await? => {}
+                // It has gone, or is taken over.
+                _ => {
+                    if attempt == ATTEMPTS {
+                        return Err(interference());
+                    }
+                    self.back_off(attempt).await;
+                    attempt += 1;
+                    continue;
+                }
             }
             let holder = match endpoint {
                 Some(Endpoint { ip, port, timestamp }) => {
@@ -89,62 +95,55 @@ impl Session {
                 return Err(refusal.into());
             }
             // The one before may have died just now.
+            let now = self.ensemble.moment();
             let deadline = *deadline.get_or_insert_with(|| {
                 tracing::warn!(
                     "instance {} is in use: {holder}; waiting up to {patience:?}, in case that it \
                      has just died",
-                    registry.instance
+                    self.applicant.registry.instance
                 );
-                Deadline::after(Some(patience))
+                now.after(patience)
             });
             *seen = Some(holder);
-            let left = deadline.remaining().unwrap_or_default();
-            if left.is_zero() || client.state().is_terminated() {
+            let left = deadline.map_or(Duration::ZERO, |deadline| deadline.since(now));
+            if left.is_zero() || tree.is_over() {
                 return Err(refusal.into());
             }
-            let gone = async {
-                if let (Some(_), watcher) = client.check_and_watch_stat(&node).await? {
-                    watcher.changed().await;
-                }
-                Ok::<_, Failure>(())
-            };
-            if let Ok(Err(failure)) = timeout(left, gone).await {
-                return Err(failure.into());
-            }
+            self.ensemble.within(left, tree.changed(&node)).await.transpose()?;
         }
     }
 
     /// Takes the name over from the holder that this one follows, and that is known to be dead, or
     /// to be this one in an earlier session. False where somebody else has it.
-    async fn inherit_name(&self, client: &Client) -> Result<bool, Problem> {
-        let registry = &self.applicant.registry;
+    async fn inherit_name(&self, tree: &E::Tree) -> Result<bool, Problem> {
         let previous = match &self.past {
             Past::Start { previous } => previous.as_deref(),
             Past::WithoutRegistry { previous, .. } => Some(&**previous),
             Past::Claimed { .. } => None,
         };
-        let Some((reserved, stat)) = self.read_reserved(client).await? else { return Ok(false) };
+        let Some((reserved, stat)) = self.read_reserved(tree).await? else { return Ok(false) };
         if reserved.holder != self.applicant.holder && Some(&*reserved.holder) != previous {
             return Ok(false);
         }
         // What a Java Leaf did after it would be forgotten.
-        let Some((node, _)) = self.find_number(client).await? else { return Ok(false) };
-        if read(client, &node).await?.is_none_or(|(_, other)| other.mzxid > stat.mzxid) {
+        let Some((node, _)) = self.find_number(tree).await? else { return Ok(false) };
+        if tree.read(&node).await?.is_none_or(|(_, other)| other.written > stat.written) {
             return Ok(false);
         }
         // All at once: a third one that has the name, and was about to enter itself as the holder,
         // either comes first, so that this fails, or finds that it comes too late.
-        let temporary = registry.temporary_node();
+        let registry = &self.applicant.registry;
+        let (path, temporary) = (registry.reserved_node(), registry.temporary_node());
         let entry = Reserved { holder: self.applicant.holder.clone(), ..reserved }.to_json();
-        let endpoint = self.endpoint(self.applicant.clock.now().as_millis()).to_json();
-        let options = CreateMode::Ephemeral.with_acls(registry.servers.acls());
-        let mut writer = client.new_multi_writer();
-        writer.add_set_data(&registry.reserved_node(), entry.as_bytes(), Some(stat.version))?;
-        writer.add_delete(&temporary, None)?;
-        writer.add_create(&temporary, endpoint.as_bytes(), &options)?;
-        match writer.commit().await.map_err(Failure::from) {
+        let endpoint = self.endpoint(self.applicant.clock.now().as_millis()).to_own_json();
+        let inherit = [
+            Write::Set { path: &path, data: &entry, version: stat.version },
+            Write::Delete { path: &temporary },
+            Write::Create { path: &temporary, data: &endpoint, kind: Kind::Temporary },
+        ];
+        match tree.write(&inherit).await {
             Ok(_) => Ok(true),
-            Err(Failure::BadVersion | Failure::NoNode) => Ok(false),
+            Err(Failure::Changed | Failure::Missing) => Ok(false),
             Err(failure) => Err(failure.into()),
         }
     }
@@ -153,20 +152,28 @@ impl Session {
     /// holder. `None` if somebody wrote meanwhile.
     async fn claim_number(
         &self,
-        client: &Client,
+        tree: &E::Tree,
         clock_ahead: i64,
     ) -> Result<Option<(u64, Held)>, Problem> {
         let registry = &self.applicant.registry;
-        let mut number = self.find_number(client).await?;
+        let is_bounded = registry.outages.is_bounded();
         let is_start = matches!(self.past, Past::Start { .. });
+        let mut number = self.find_number(tree).await?;
         let is_new = number.is_none() && is_start;
+        if is_new && !self.make_number(tree, None).await? {
+            return Ok(None);
+        }
         if is_new {
-            let prefix = format!("{}/{}-", registry.paths.forever(), registry.instance);
-            let options = CreateMode::PersistentSequential.with_acls(registry.servers.acls());
-            let data = self.endpoint(self.applicant.clock.now().as_millis()).to_json();
-            client.create(&prefix, data.as_bytes(), &options).await?;
             // By its name, not by its place among the others.
-            number = self.find_number(client).await?;
+            number = self.find_number(tree).await?;
+        }
+        if let (Some((node, 0)), true, true) = (&number, is_start, is_bounded) {
+            // A Java Leaf whose registry is not there yet when it looks works with 0, whatever
+            // number its node gets then.
+            if !self.make_number(tree, Some(node)).await? {
+                return Ok(None);
+            }
+            number = self.find_number(tree).await?;
         }
         let Some((node, number)) = number else {
             return Err(Refusal::Nodes(format!(
@@ -181,18 +188,27 @@ impl Session {
             Ok(worker_id) => worker_id,
             Err(refusal) => {
                 if is_new {
-                    let _ = client.delete(&node, None).await;
+                    let _ = tree.write(&[Write::Delete { path: &node }]).await;
                 }
                 return Err(refusal.into());
             }
         };
-        let Some((data, stat)) = read(client, &node).await? else { return Ok(None) };
+        let Some((data, stat)) = tree.read(&node).await? else { return Ok(None) };
         let stored = Endpoint::from_json(&data).ok_or_else(|| Problem::unreadable(&node))?;
-        let reserved = self.read_reserved(client).await?;
+        let reserved = self.read_reserved(tree).await?;
+        if let Past::Claimed { .. } = self.past {
+            self.check_holder(&node, &stat, reserved.as_ref())?;
+        }
         let mut until = match &reserved {
             // Both are always written at once: a later timestamp is of somebody who reserves
             // nothing, and issues ids until the next one.
-            Some((reserved, other)) if other.mzxid >= stat.mzxid => reserved.until,
+            Some((reserved, other)) if is_new || other.written >= stat.written => {
+                if is_bounded && reserved.version != VERSION {
+                    return Err(stranger(&registry.reserved_node()).into());
+                }
+                reserved.until
+            }
+            _ if is_bounded => return Err(stranger(&node).into()),
             _ if is_new => 0,
             reserved => {
                 let at_least = stored.timestamp.saturating_add(UPLOAD_GAP_MILLIS);
@@ -207,7 +223,7 @@ impl Session {
                     return Err(Refusal::ClockBehind { place: node, stored, now }.into());
                 }
                 if let Some(limit) = self.applicant.max_clock_difference {
-                    peers::compare(client, registry, clock_ahead, limit).await?;
+                    peers::compare(tree, registry, clock_ahead, limit).await?;
                 }
             }
             Past::WithoutRegistry { floor, .. } => {
@@ -221,7 +237,7 @@ impl Session {
                 }
                 until = *floor;
             }
-            Past::Claimed { .. } => self.check_holder(&node, &stat, reserved.as_ref())?,
+            Past::Claimed { .. } => {}
         }
         let held = Held {
             node,
@@ -230,22 +246,54 @@ impl Session {
             mark: Mark { until, timestamp: stored.timestamp },
         };
         let mark = Mark { until, timestamp: now.as_millis() };
-        match self.write(client, held, mark, false).await {
+        match self.write(tree, held, mark, false).await {
             Ok(held) => Ok(Some((worker_id, held))),
-            Err(Failure::BadVersion | Failure::NoNode | Failure::NodeExists) => Ok(None),
+            Err(Failure::Changed | Failure::Missing | Failure::Exists) => Ok(None),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// Makes the instance's node in Leaf's folder, perhaps instead of one that it has. One that is
+    /// bounded writes its reservation with it: a node that was written later than that is somebody
+    /// else's. False if somebody wrote meanwhile.
+    async fn make_number(&self, tree: &E::Tree, instead: Option<&str>) -> Result<bool, Problem> {
+        let registry = &self.applicant.registry;
+        let (prefix, path) = (registry.number_prefix(), registry.reserved_node());
+        let data = self.endpoint(self.applicant.clock.now().as_millis()).to_json();
+        let mut writes = vec![Write::Create { path: &prefix, data: &data, kind: Kind::Numbered }];
+        writes.extend(instead.map(|path| Write::Delete { path }));
+        let reserved;
+        if registry.outages.is_bounded() {
+            let before = self.read_reserved(tree).await?;
+            if before.as_ref().is_some_and(|(before, _)| before.version != VERSION) {
+                return Err(stranger(&path).into());
+            }
+            let until = before.as_ref().map_or(0, |(before, _)| before.until);
+            reserved = Reserved::new(until, &self.applicant.holder).to_json();
+            writes.push(match &before {
+                Some((_, stat)) => {
+                    Write::Set { path: &path, data: &reserved, version: stat.version }
+                }
+                None => Write::Create { path: &path, data: &reserved, kind: Kind::Lasting },
+            });
+        }
+        match tree.write(&writes).await {
+            Ok(_) => Ok(true),
+            Err(Failure::Exists | Failure::Changed | Failure::Missing) => Ok(false),
             Err(failure) => Err(failure.into()),
         }
     }
 
     /// The instance's node in Leaf's folder, and its number. Of several it is the least.
-    async fn find_number(&self, client: &Client) -> Result<Option<(String, i64)>, Problem> {
-        let Registry { paths, instance, .. } = &self.applicant.registry;
-        let nodes = client.list_children(&paths.forever()).await?;
-        let own = nodes.iter().filter_map(|node| {
+    async fn find_number(&self, tree: &E::Tree) -> Result<Option<(String, i64)>, Problem> {
+        let registry = &self.applicant.registry;
+        let (Registry { paths, .. }, own) = (registry, registry.node_name());
+        let nodes = tree.children(&paths.forever()).await?;
+        let numbers = nodes.iter().filter_map(|node| {
             let (name, number) = instance_and_number(node)?;
-            (name == instance.name()).then_some((node, number))
+            (name == own).then_some((node, number))
         });
-        let least = own.min_by_key(|(_, number)| *number);
+        let least = numbers.min_by_key(|(_, number)| *number);
         Ok(least.map(|(node, number)| (format!("{}/{node}", paths.forever()), number)))
     }
 
@@ -283,11 +331,19 @@ impl Session {
         if reserved.holder != self.applicant.holder {
             return Err(Refusal::InUse("another process has taken its place meanwhile".into()));
         }
-        if stat.mzxid > other.mzxid {
+        if stat.written > other.written {
             return Err(Refusal::InUse(format!(
                 "somebody else writes to {node}, as a Java Leaf of the same name would"
             )));
         }
         Ok(())
     }
+}
+
+/// The node is not as an instance leaves it that issues only what it has reserved.
+fn stranger(node: &str) -> Refusal {
+    Refusal::Nodes(format!(
+        "node {node} was written by another program than this, or by hand, which may have issued \
+         ids that are not reserved; use another instance name"
+    ))
 }

@@ -1,0 +1,57 @@
+//! The system's clock that goes on while the machine is suspended. It is here, and not with the other
+//! clocks, because reading it takes unsafe code.
+
+use std::time::Duration;
+
+/// The time since the machine was started, suspended or not; `None` where the system has no such
+/// clock.
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+pub(crate) fn boot_time() -> Option<Duration> {
+    #![allow(unsafe_code)]
+
+    // On Apple's systems it is the monotonic clock that counts it, and `Instant` reads another one.
+    #[cfg(target_vendor = "apple")]
+    const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC;
+    #[cfg(not(target_vendor = "apple"))]
+    const CLOCK: libc::clockid_t = libc::CLOCK_BOOTTIME;
+
+    let mut time = std::mem::MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: the pointer is to a timespec of our own, which the call writes, and keeps no pointer to.
+    if unsafe { libc::clock_gettime(CLOCK, time.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    // SAFETY: the call has succeeded, and so it has written all of it.
+    let time = unsafe { time.assume_init() };
+    let seconds = u64::try_from(time.tv_sec).ok()?;
+    let nanos = u32::try_from(time.tv_nsec).ok()?;
+    Some(Duration::new(seconds, nanos))
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+pub(crate) fn boot_time() -> Option<Duration> {
+    None
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// The first number of that file counts suspended time.
+    #[test]
+    fn it_is_the_uptime_that_the_system_shows() {
+        let uptime = || {
+            let text = fs::read_to_string("/proc/uptime").expect("Linux has it");
+            let seconds: f64 = text.split(' ').next().expect("one").parse().expect("a number");
+            Duration::from_secs_f64(seconds)
+        };
+        let before = uptime();
+        let time = boot_time().expect("Linux has it");
+        let after = uptime();
+        // The file has hundredths of seconds.
+        let slip = Duration::from_millis(20);
+        assert!(before <= time + slip && time <= after + slip, "{before:?} {time:?} {after:?}");
+        assert!(boot_time() >= Some(time));
+    }
+}
