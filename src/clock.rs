@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::sync::{AtomicI64, Ordering, boot_time};
+use crate::sync::{AtomicI64, Ordering, boot_time, unlocked};
 use crate::timestamp::Timestamp;
 
 /// A wall clock, which may be set: it can jump forwards and backwards.
@@ -18,6 +18,13 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     fn now(&self) -> Timestamp {
         (**self).now()
     }
+}
+
+/// Reads a clock, which is a caller's code: no lock is held, and it may have forked the process.
+#[inline]
+pub(crate) fn read(clock: &(impl Clock + ?Sized)) -> Timestamp {
+    unlocked();
+    clock.now()
 }
 
 /// The operating system's wall clock.

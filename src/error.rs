@@ -175,6 +175,16 @@ pub enum Error {
         ended: Timestamp,
     },
 
+    /// This process is a forked child of the one that made what it would go on with, whose ids
+    /// would come twice.
+    #[error(
+        "this process was forked from the one that made the {what}; make another one after the fork"
+    )]
+    Forked {
+        /// What was made.
+        what: &'static str,
+    },
+
     /// The padder thread could not be started.
     #[error("the padder thread did not start: {0}; is the process at its limit of threads?")]
     PadderThread(#[source] std::io::Error),

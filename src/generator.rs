@@ -119,7 +119,7 @@ pub trait UidGenerator: Send + Sync {
                     self.follow_policy(error, &mut again).map(|()| given)
                 }
             };
-            filled += given.map_err(|error| FillError { filled, error })?;
+            filled += given.map_err(|error| FillError::new(filled, error))?;
         }
         Ok(())
     }

@@ -48,6 +48,9 @@ pub use crate::store::mysql::{MySqlLeases, MySqlSegments, MySqlServer, MySqlWork
 pub use crate::store::sqlite::{SqliteLeases, SqliteSegments, SqliteWorkerNodes};
 #[cfg(feature = "zookeeper")]
 pub use crate::store::zookeeper::{Instance, LeafNode, LeafZooKeeper, ZooKeeperServers};
+#[cfg(uidring_loom)]
+#[doc(hidden)]
+pub use crate::sync::become_forked_child;
 pub use crate::timestamp::{ParseTimeError, Timestamp};
 #[cfg(feature = "serde")]
 pub use crate::uid::as_string;

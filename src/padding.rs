@@ -3,6 +3,7 @@
 mod core;
 mod served;
 mod thread;
+mod work;
 
 pub use self::core::PadderCore;
 pub use self::thread::Padder;
@@ -14,6 +15,10 @@ use self::served::Served;
 use crate::ring::RingBuffer;
 
 /// Where runs come from.
+///
+/// Its methods are called with no lock held, and may take ids themselves: one that is served by the same
+/// padder, or this one, gets [`TakeError::Empty`](crate::TakeError::Empty) at once where nothing is
+/// ready, since it would wait for itself.
 pub trait RunSource: Send + 'static {
     /// Called before each padding and at each refresh: the time to look at a clock, which is too
     /// dear for every run. Returns the oldest number that may still be taken; at a refresh, runs

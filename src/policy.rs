@@ -9,6 +9,7 @@ use crossbeam_utils::Backoff;
 
 use crate::clock::{Deadline, Stopwatch};
 use crate::error::TakeError;
+use crate::sync::{log, unlocked};
 
 /// What a take does when nothing is ready ([`TakeError::Empty`]), or may be issued yet
 /// ([`TakeError::BorrowLimit`]).
@@ -239,8 +240,9 @@ impl PutHandler {
 /// The handler's decision, or `fallback` where it panics: a user's mistake must not end the
 /// padder, nor poison a taker.
 fn guarded<D>(kind: &'static str, fallback: D, handler: impl FnOnce() -> D) -> D {
+    unlocked();
     catch_unwind(AssertUnwindSafe(handler)).unwrap_or_else(|_| {
-        tracing::error!(kind, "a policy's handler panicked; going on without its decision");
+        log!(error, kind, "a policy's handler panicked; going on without its decision");
         fallback
     })
 }

@@ -21,7 +21,7 @@ use crossbeam_utils::CachePadded;
 use self::tickets::Tickets;
 use crate::error::{Error, TakeError};
 use crate::policy::PutPolicy;
-use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Event, Line, Ordering, Pages};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Event, Life, Line, Ordering, Pages};
 
 /// The shape of a ring, and what its producer does when it is full.
 #[derive(Clone, Debug)]
@@ -215,6 +215,7 @@ impl RingBuffer {
         let run_count = 1_u64 << (options.capacity_bits - options.run_bits);
         let slots = Pages::new(run_count as usize)
             .ok_or_else(|| Error::OutOfMemory { bytes: options.memory() })?;
+        let life = slots.life();
         let freshness = Freshness::new(slots.clone());
         let threshold = match options.put_policy {
             // Who waits for room wants to hear of every run that is gone.
@@ -232,8 +233,8 @@ impl RingBuffer {
                 threshold,
                 put_policy: options.put_policy,
             }),
-            runs: Event::default(),
-            demand: options.demand.unwrap_or_default(),
+            runs: Event::new(life.clone()),
+            demand: options.demand.unwrap_or_else(|| Arc::new(Event::new(life))),
             held: AtomicBool::new(false),
             closed: AtomicU8::new(0),
             counters: CachePadded::default(),
@@ -305,6 +306,11 @@ impl RingBuffer {
     #[inline]
     pub(crate) fn is_forked(&self) -> bool {
         self.shape.slots.are_wiped()
+    }
+
+    /// Its mark of life, for locks of those who pad it.
+    pub(crate) fn life(&self) -> Life {
+        self.shape.slots.life()
     }
 
     /// How old a number may be that was taken earlier.

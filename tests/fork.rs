@@ -4,139 +4,26 @@
 // fork, pipes and waiting for children are the operating system's; std has none of it.
 #![allow(unsafe_code)]
 
+#[path = "support/fork.rs"]
+mod fork;
 #[cfg(feature = "mysql")]
 #[path = "support/mariadb.rs"]
 mod mariadb;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::segment::SegmentChain;
 use uidring::{
-    Bits, CachedBuilder, CachedUidGenerator, Clock, DefaultUidGenerator, Layout, LocalGenerator,
+    Bits, CachedBuilder, CachedUidGenerator, DefaultUidGenerator, Layout, LocalGenerator,
     ManualClock, MemorySegments, Padder, PadderOptions, Producer, RingBuffer, RingOptions,
-    SegmentError, SegmentGenerator, SegmentHandle, SnowflakeGenerator, TakeDecision, TakeError,
-    TakePolicy, Tick, Timestamp, Uid, UidGenerator,
+    SegmentError, SegmentGenerator, SegmentHandle, TakeDecision, TakeError, TakePolicy, Tick,
+    Timestamp, Uid, UidGenerator,
 };
 
-/// How long a child may take before it counts as hanging.
-const LIMIT: Duration = Duration::from_secs(20);
-
-/// One test at a time: other tests' threads and pipes would be copied into its children.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What a child has to say, in words of 64 bits; it must not print, for another thread may have
-/// held the lock of stdout when it was forked.
-struct Report {
-    words: Vec<u64>,
-    pipe: i32,
-}
-
-/// Words that are no uid.
-const FORKED: u64 = 1 << 63;
-const OTHER_ERROR: u64 = FORKED + 1;
-const FAILED: u64 = FORKED + 2;
-
-impl Report {
-    fn take(&mut self, taken: Result<Uid, TakeError>) {
-        self.words.push(match taken {
-            Ok(uid) => uid.get(),
-            Err(TakeError::Forked) => FORKED,
-            Err(_) => OTHER_ERROR,
-        });
-    }
-
-    fn fill(&mut self, generator: &impl UidGenerator) {
-        let mut uids = [Uid::default(); 3];
-        match generator.fill(&mut uids) {
-            Ok(()) => uids.iter().for_each(|uid| self.take(Ok(*uid))),
-            Err(error) => {
-                uids[..error.filled].iter().for_each(|uid| self.take(Ok(*uid)));
-                self.take(Err(error.error));
-            }
-        }
-    }
-
-    fn check(&mut self, holds: bool) {
-        if !holds {
-            self.words.push(FAILED);
-        }
-    }
-
-    fn send(&self) -> bool {
-        let bytes = self.words.len() * 8;
-        // SAFETY: the words are that many initialised bytes. Few enough to fit in a pipe at once.
-        unsafe { libc::write(self.pipe, self.words.as_ptr().cast(), bytes) == bytes as isize }
-    }
-}
-
-/// Forks; `work` runs in the child alone, which then ends. Returns what it reported.
-///
-/// `work` has its own copy of the parent's memory: whatever it takes out and drops, the parent
-/// still has.
-fn in_child(work: impl FnOnce(&mut Report)) -> Vec<u64> {
-    let mut pipe = [0; 2];
-    // SAFETY: two places for two descriptors.
-    assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
-    let mut report = Report { words: Vec::with_capacity(256), pipe: pipe[1] };
-    // SAFETY: the child runs `work` and `_exit`s; of what is not safe between fork and exec it
-    // allocates, which glibc and macOS allow, and uses the crate, which is what is tested.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0, "a child");
-    if child == 0 {
-        // SAFETY: a group of its own, so that its children can be ended with it.
-        unsafe { libc::setpgid(0, 0) };
-        let done = catch_unwind(AssertUnwindSafe(|| work(&mut report)));
-        let status = if done.is_ok() && report.send() { 0 } else { 1 };
-        // SAFETY: it ends here, without running the parent's destructors or flushing its buffers.
-        unsafe { libc::_exit(status) };
-    }
-    // SAFETY: descriptors of our own, closed once.
-    unsafe { libc::close(pipe[1]) };
-    let words = receive(child, pipe[0]);
-    // SAFETY: as above.
-    unsafe { libc::close(pipe[0]) };
-    words
-}
-
-/// Reads until the child, and its children, have ended; ends them if that takes too long.
-fn receive(child: i32, pipe: i32) -> Vec<u64> {
-    let start = Instant::now();
-    let mut words = Vec::new();
-    loop {
-        let mut wait = libc::pollfd { fd: pipe, events: libc::POLLIN, revents: 0 };
-        let left = LIMIT.saturating_sub(start.elapsed()).as_millis() as i32;
-        // SAFETY: one such record.
-        if unsafe { libc::poll(&mut wait, 1, left) } == 0 {
-            // SAFETY: the child is not waited for yet, so that its number is its own.
-            unsafe { libc::kill(-child, libc::SIGKILL) };
-            wait_for(child);
-            panic!("the child hangs");
-        }
-        let mut buffer = [0_u64; 512];
-        // SAFETY: the buffer has room for that many bytes. Whole words are written at a time.
-        let count = unsafe { libc::read(pipe, buffer.as_mut_ptr().cast(), 4_096) };
-        match usize::try_from(count).expect("reads") {
-            0 => break,
-            bytes => words.extend(&buffer[..bytes / 8]),
-        }
-    }
-    assert_eq!(wait_for(child), 0, "how the child ended, after {words:x?}");
-    words
-}
-
-fn wait_for(child: i32) -> i32 {
-    let mut status = 0;
-    // SAFETY: a place for the status.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    status
-}
+use fork::{FAILED, FORKED, LIMIT, OTHER_ERROR, Report, alone, in_child};
 
 /// Sets a mark when it goes, also by a panic: threads that go on until then would never end.
 struct Ends<'a>(&'a AtomicBool);
@@ -276,69 +163,6 @@ fn a_child_gets_an_error_from_the_generator_on_the_clock() {
     }
 }
 
-/// A clock that forks when it is read, as a caller's code may.
-#[derive(Clone, Debug)]
-struct ForkingClock {
-    time: ManualClock,
-    /// So many readings until the fork.
-    readings: Arc<AtomicU64>,
-    /// The child, or 0 in the child.
-    forked: Arc<AtomicI32>,
-}
-
-impl Clock for ForkingClock {
-    fn now(&self) -> Timestamp {
-        if self.readings.fetch_sub(1, Ordering::Relaxed) == 1 {
-            // SAFETY: the test runs in a process of one thread.
-            self.forked.store(unsafe { libc::fork() }, Ordering::Relaxed);
-        }
-        self.time.now()
-    }
-}
-
-/// Forked between the look at the word and the change of it: also where the wiped word looks like
-/// the one that was found, as the very first of all does, of worker 0 in tick 0.
-#[test]
-fn a_child_that_is_forked_by_the_clock_gets_an_error() {
-    let _alone = alone();
-    for case in 0..8 {
-        let (worker, taken_before, reading) = (case & 1, case >> 1 & 1, 1 + (case >> 2));
-        let words = in_child(|to| {
-            let clock = ForkingClock {
-                time: ManualClock::new(Timestamp::default()),
-                readings: Arc::new(AtomicU64::new(0)),
-                forked: Arc::new(AtomicI32::new(-1)),
-            };
-            let bits = Bits { time: 41, worker: 2, sequence: 20 };
-            let layout = Layout::new(bits, Tick::Millisecond, Timestamp::default());
-            let generator = SnowflakeGenerator::builder()
-                .layout(layout.expect("63 bits"))
-                .worker_id(worker)
-                .clock(clock.clone())
-                .build()
-                .expect("builds");
-            for _ in 0..taken_before {
-                generator.next_uid().expect("ready");
-            }
-            clock.readings.store(reading, Ordering::Relaxed);
-            let taken = generator.next_uid();
-            match clock.forked.load(Ordering::Relaxed) {
-                0 => {
-                    let status = if taken == Err(TakeError::Forked) { 0 } else { 1 };
-                    // SAFETY: as in `in_child`.
-                    unsafe { libc::_exit(status) };
-                }
-                -1 => to.words.push(FORKED),
-                child => to.words.push(if wait_for(child) == 0 { FORKED } else { FAILED }),
-            }
-            to.take(taken);
-        });
-        let [child, parent] = words[..] else { panic!("{words:x?}") };
-        assert_eq!(child, FORKED, "worker {worker}, {taken_before} before, reading {reading}");
-        assert!(parent < FORKED, "the parent goes on: {parent:x}");
-    }
-}
-
 #[test]
 fn children_of_a_shared_padder_and_their_children() {
     let _alone = alone();
@@ -381,6 +205,104 @@ fn children_of_a_shared_padder_and_their_children() {
     assert_eq!(seen.len(), 3 + 120 + 6_000);
     seen.sort_unstable();
     assert!(seen.is_sorted_by(|a, b| a < b), "no id comes twice");
+}
+
+/// Whatever its parent's takers were doing, a child that builds on its parent's padder is refused, and so
+/// is one that goes on with what else its parent made to build on.
+#[test]
+fn a_child_cannot_build_on_what_its_parent_made() {
+    let _alone = alone();
+    let padder = Padder::start(PadderOptions::default()).expect("starts");
+    let busy = builder(1).padder(&padder).build().expect("builds");
+    let table = MemorySegments::new();
+    table.create("orders", 1, 1).expect("positive");
+    let generator = SegmentGenerator::builder(table.clone()).max_step(1).build().expect("builds");
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let ends = Ends(&stop);
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                busy.next_uid().expect("goes on");
+            }
+        });
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                generator.next_id("orders").expect("goes on");
+            }
+        });
+        for _ in 0..40 {
+            let words = in_child(|to| {
+                let clock = ManualClock::new(Timestamp::from_millis(1_000_000));
+                let mut refused = |done: Result<(), uidring::Error>| {
+                    let forked = |error: uidring::Error| error.to_string().contains("was forked");
+                    to.words.push(if done.is_err_and(forked) { FORKED } else { FAILED });
+                };
+                let built = builder(2).padder(&padder).clock(clock).max_borrow(Duration::ZERO);
+                // It would pad by itself, until the source says that it is not time yet.
+                let built = built.build().map(|own| {
+                    (0..1_000).for_each(|_| {
+                        let _ = own.next_uid();
+                    });
+                });
+                refused(built);
+                let served = padder.serve(RingOptions::new(4, 1), || None, None);
+                refused(served.map(drop));
+                refused(SegmentGenerator::builder(table.clone()).build().map(drop));
+                refused(table.create("more", 1, 1).map(drop));
+                refused(table.set_step("orders", 1).map(drop));
+                to.check(!table.remove("orders"));
+                std::mem::forget(padder.clone());
+            });
+            all_forked(&words, 5);
+        }
+        drop(ends);
+    });
+}
+
+/// The parent's threads hold locks most of the time.
+#[test]
+fn a_child_takes_no_lock_of_its_parents() {
+    let _alone = alone();
+    let (mut producer, ring) = RingBuffer::new(RingOptions::new(1, 0)).expect("possible");
+    let chain = SegmentChain::new(10).expect("possible");
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let ends = Ends(&stop);
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                producer.wait_for_demand(Some(Duration::from_micros(50)));
+            }
+        });
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                ring.wait(Some(Duration::from_micros(50)));
+            }
+        });
+        scope.spawn(|| {
+            let mut start = 1;
+            while !stop.load(Ordering::Relaxed) {
+                chain.push(start..start + 1).expect("above");
+                chain.wait(Some(Duration::from_micros(1)));
+                chain.discard();
+                start += 1;
+            }
+        });
+        for _ in 0..60 {
+            let words = in_child(|to| {
+                // As often as a wake-up may have been due at the fork.
+                for _ in 0..3 {
+                    to.check(ring.try_fill(&mut []).is_ok_and(|filled| filled == 0));
+                    to.check(chain.push(1 << 60..(1 << 60) + 1).is_err());
+                    to.check(!chain.is_low() && chain.try_take() == Err(TakeError::Forked));
+                    chain.wait(None);
+                    ring.wait(None);
+                }
+                to.take(ring.try_take().map(|id| Uid::new(id).expect("63 bits")));
+            });
+            all_forked(&words, 1);
+        }
+        drop(ends);
+    });
 }
 
 /// The ring alone, whose producer the child has too.

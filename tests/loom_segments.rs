@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
-use uidring::TakeError;
-use uidring::segment::SegmentChain;
+use uidring::segment::{ChainStats, PushError, SegmentChain};
+use uidring::{TakeError, become_forked_child};
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -224,5 +224,56 @@ fn a_close_releases_waiting_takers() {
         let done = other.join().expect("no panic");
         assert!(matches!(done, Ok(10) | Err(TakeError::Closed)), "{done:?}");
         assert_eq!(chain.try_take(), Err(TakeError::Closed), "whatever was pushed later");
+    });
+}
+
+/// Segments are forgotten while a taker sleeps between its draw and its closer look: its ticket, should
+/// it be one of a later segment of its lane, is counted as lost, and is nobody else's id.
+#[test]
+fn a_taker_that_sleeps_for_more_segments_than_are_remembered() {
+    let segments = [10..11, 20..21, 30..31, 40..41, 50..51, 60..62];
+    check(move || {
+        let chain = chain(segments.clone());
+        let sleeper = taker(&chain, 1);
+        let mut issued = take(&chain, 5);
+        issued.extend(sleeper.join().expect("no panic"));
+        assert_eq!(issued.len(), 6, "there was enough: {issued:?}");
+        let stats = chain.stats();
+        let all: u64 = segments.iter().map(|ids| ids.end - ids.start).sum();
+        let accounted = 6 + stats.left + stats.discarded;
+        assert!((all - stats.lapped..=all).contains(&accounted), "{stats:?}");
+        assert_distinct(issued, &segments);
+    });
+}
+
+/// A thread becomes a forked child while the others take, push and close: it gets the error from
+/// everything, at once, and changes nothing of its parent's.
+#[test]
+fn a_forked_child_among_takers() {
+    let segments = [10..12, 20..22];
+    check(move || {
+        let chain = chain(segments.clone());
+        let child = {
+            let chain = Arc::clone(&chain);
+            thread::spawn(move || {
+                let taken = take(&chain, 1);
+                become_forked_child();
+                assert_eq!(chain.try_take(), Err(TakeError::Forked));
+                assert_eq!(chain.try_fill(&mut [0; 2]), Err(TakeError::Forked));
+                assert_eq!(chain.push(90..91), Err(PushError::Forked));
+                chain.wait(None);
+                chain.close();
+                assert_eq!((chain.discard(), chain.is_low()), (0, false));
+                assert_eq!(chain.stats(), ChainStats::default());
+                taken
+            })
+        };
+        let mut issued = take(&chain, 2);
+        issued.extend(child.join().expect("no panic"));
+        assert_eq!(issued.len(), 3, "there was enough: {issued:?}");
+        assert_accounted(&chain, 3, &segments);
+        issued.extend(take(&chain, 1));
+        assert_eq!(issued.len(), 4, "the child has changed nothing: {issued:?}");
+        assert_distinct(issued, &segments);
     });
 }

@@ -1,13 +1,15 @@
 //! One padder for many rings, takers that help it, and takers of their own.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use uidring::padding::{NextRun, RunSource};
 use uidring::{
     Bits, CachedUidGenerator, Layout, LocalGenerator, ManualClock, Padder, PadderCore, PadderIdle,
-    PadderOptions, RingOptions, TakeError, TakePolicy, Tick, Timestamp, Uid, UidGenerator,
+    PadderOptions, RingBuffer, RingOptions, TakeError, TakePolicy, Tick, Timestamp, Uid,
+    UidGenerator,
 };
 
 fn layout(time: u8, sequence: u8) -> Layout {
@@ -123,6 +125,118 @@ fn takers_help_themselves_while_the_padder_is_away() {
     }
     assert_eq!(generator.stats().paddings, paddings, "the padder was away");
     stuck.store(false, Ordering::Relaxed);
+}
+
+/// Makes a number for each that is taken, at once: its ring is never full.
+struct Endless {
+    ring: Arc<OnceLock<Arc<RingBuffer>>>,
+    next: u64,
+}
+
+impl RunSource for Endless {
+    fn next_run(&mut self) -> NextRun {
+        if let Some(ring) = self.ring.get() {
+            while ring.try_take().is_ok() {}
+        }
+        self.next += 1;
+        NextRun::Run(self.next)
+    }
+}
+
+/// Takers as fast as the padder, of one ring, do not keep it from the others.
+#[test]
+fn a_busy_ring_leaves_the_padder_to_the_others() {
+    for idle in [PadderIdle::Sleep, PadderIdle::BusyPoll] {
+        let padder = Padder::start(PadderOptions::default().idle(idle)).expect("starts");
+        let ring = Arc::default();
+        let source = Endless { ring: Arc::clone(&ring), next: 0 };
+        let busy = padder.serve(RingOptions::new(8, 0), source, None).expect("possible");
+        let mut next = 0;
+        let other = padder
+            .serve(
+                RingOptions::new(4, 0),
+                move || {
+                    next += 1;
+                    Some(next)
+                },
+                None,
+            )
+            .expect("possible");
+        ring.set(Arc::clone(busy.ring())).expect("once");
+        while busy.ring().try_take().is_ok() {}
+        let start = Instant::now();
+        for _ in 0..1_000 {
+            while other.ring().try_take().is_err() {
+                assert!(start.elapsed() < Duration::from_secs(20), "{idle:?}: it starves");
+                thread::yield_now();
+            }
+        }
+        busy.close();
+    }
+}
+
+/// A taker that helps and is held up by the source holds up nobody but its own ring.
+#[test]
+fn the_padder_does_not_wait_for_a_helper() {
+    let padder = Padder::start(PadderOptions::default()).expect("starts");
+    let (stuck, entered) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
+    let (stay, inside) = (Arc::clone(&stuck), Arc::clone(&entered));
+    let (mut next, helper) = (0, Arc::new(OnceLock::new()));
+    let theirs = Arc::clone(&helper);
+    let slow = padder.serve(
+        RingOptions::new(1, 0),
+        move || {
+            next += 1;
+            while theirs.get() == Some(&thread::current().id()) && stay.load(Ordering::Relaxed) {
+                inside.store(true, Ordering::Relaxed);
+                thread::yield_now();
+            }
+            Some(next)
+        },
+        None,
+    );
+    let slow = slow.expect("possible");
+    let mut next = 0;
+    let other = padder.serve(
+        RingOptions::new(4, 0),
+        move || {
+            next += 1;
+            Some(next)
+        },
+        None,
+    );
+    let other = other.expect("possible");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            helper.set(thread::current().id()).expect("once");
+            while !entered.load(Ordering::Relaxed) {
+                let _ = slow.ring().try_take();
+                slow.help();
+            }
+        });
+        while !entered.load(Ordering::Relaxed) {
+            thread::yield_now();
+        }
+        let (start, mut starves) = (Instant::now(), false);
+        for _ in 0..1_000 {
+            // It asks for the padder as well.
+            let _ = slow.ring().try_take();
+            while other.ring().try_take().is_err() && !starves {
+                starves = start.elapsed() > Duration::from_secs(20);
+                thread::yield_now();
+            }
+        }
+        stuck.store(false, Ordering::Relaxed);
+        assert!(!starves);
+    });
+    // What the padder could not do meanwhile is not forgotten.
+    let start = Instant::now();
+    for _ in 0..100 {
+        while slow.ring().try_take().is_err() {
+            assert!(start.elapsed() < Duration::from_secs(20), "it was forgotten");
+            thread::yield_now();
+        }
+    }
 }
 
 #[test]

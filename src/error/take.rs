@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::sync::Forked;
+
 /// Why no uid was handed out.
 ///
 /// It is small and `Copy`, and costs nothing as long as all goes well.
@@ -88,6 +90,12 @@ impl fmt::Display for TakeError {
 
 impl std::error::Error for TakeError {}
 
+impl From<Forked> for TakeError {
+    fn from(_: Forked) -> Self {
+        Self::Forked
+    }
+}
+
 /// Why [`fill`](crate::UidGenerator::fill) stopped early.
 ///
 /// The first [`filled`](Self::filled) ids of the slice are good and must not be thrown away
@@ -101,6 +109,13 @@ pub struct FillError<E: std::error::Error + 'static = TakeError> {
     /// Why there are no more.
     #[source]
     pub error: E,
+}
+
+impl FillError {
+    /// After a fork amid the call, what was filled in before it is the parent's.
+    pub(crate) fn new(filled: usize, error: TakeError) -> Self {
+        Self { filled: if error == TakeError::Forked { 0 } else { filled }, error }
+    }
 }
 
 #[cfg(test)]

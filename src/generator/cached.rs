@@ -13,13 +13,13 @@ use crossbeam_utils::CachePadded;
 use super::UidGenerator;
 use super::start::Position;
 use super::ticks::Front;
-use crate::clock::Clock;
+use crate::clock::{Clock, read};
 use crate::error::TakeError;
 use crate::layout::Layout;
 use crate::padding::{Issued, Padding};
 use crate::policy::TakePolicy;
 use crate::ring::{Freshness, RingBuffer, RingStats, Ticket};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, Serving};
 use crate::uid::Uid;
 use crate::worker::Tenure;
 
@@ -90,6 +90,9 @@ impl CachedUidGenerator {
                 Err(error) => error,
                 done => return done,
             }
+        } else if self.ring.is_forked() {
+            // By the clock, which was read to help.
+            TakeError::Forked
         } else {
             error
         };
@@ -114,7 +117,7 @@ impl CachedUidGenerator {
             Err(error) => self.help_and_try(error, RingBuffer::lease_quietly),
             done => done,
         }?;
-        self.keep_up();
+        self.keep_up()?;
         Ok(lease)
     }
 
@@ -126,12 +129,18 @@ impl CachedUidGenerator {
 
     /// After many uids were taken at once. Who takes so fast is served soonest by padding a little
     /// itself: waking the padder costs a system call, which takes longer than the padding.
-    fn keep_up(&self) {
+    ///
+    /// Padding reads the clock, which may fork: what was taken before is not the child's.
+    fn keep_up(&self) -> Result<(), TakeError> {
         if self.ring.is_low() {
             self.padding.help();
+            if self.ring.is_forked() {
+                return Err(TakeError::Forked);
+            }
             // A little may not have been enough, or somebody else was at it.
             self.ring.announce_if_low();
         }
+        Ok(())
     }
 
     #[cold]
@@ -170,7 +179,7 @@ impl CachedUidGenerator {
     /// A look at the generator. It reads the clock.
     pub fn stats(&self) -> CachedStats {
         let ring = self.ring.stats();
-        let now = self.clock.now();
+        let now = read(&*self.clock);
         let next = match self.ring.peek() {
             Some(number) => self.layout.tick_of(number),
             None => self.front.tick(),
@@ -230,12 +239,15 @@ impl UidGenerator for CachedUidGenerator {
             Err(error) => self.help_and_try(error, |ring| ring.fill_quietly(out, Uid::from_layout)),
             done => done,
         }?;
-        self.keep_up();
+        self.keep_up()?;
         Ok(given)
     }
 
     fn wait(&self, timeout: Option<Duration>) {
-        self.ring.wait(timeout);
+        // A thread that others wait for does not wait.
+        if !Serving::is_here() {
+            self.ring.wait(timeout);
+        }
     }
 
     fn close(&self) {
@@ -251,11 +263,19 @@ impl UidGenerator for CachedUidGenerator {
         error: TakeError,
         again: &mut dyn FnMut() -> Result<(), TakeError>,
     ) -> Result<(), TakeError> {
+        // This thread pads, maybe this very ring: it would wait for itself.
+        if Serving::is_here() {
+            return Err(error);
+        }
         let mut waited = false;
         let done = self.take_policy.after_empty(error, again, |timeout| {
             waited = true;
             self.wait(timeout);
         });
+        // A handler may have forked, and given up.
+        if self.ring.is_forked() {
+            return Err(TakeError::Forked);
+        }
         // Relaxed: counters.
         self.counters.waits.fetch_add(waited.into(), Ordering::Relaxed);
         let rejected = done.is_err_and(|e| e.may_pass() || e == TakeError::DeadlineExceeded);

@@ -20,11 +20,11 @@ use std::time::Duration;
 
 use super::start::Position;
 use super::{UidGenerator, next_by_policy};
-use crate::clock::{Clock, Deadline, SystemClock};
+use crate::clock::{Clock, Deadline, SystemClock, read};
 use crate::error::TakeError;
 use crate::layout::Layout;
 use crate::policy::TakePolicy;
-use crate::sync::{Event, Ordering, Pages};
+use crate::sync::{Event, Ordering, Pages, Serving};
 use crate::uid::Uid;
 use crate::worker::{Grant, Tenure};
 
@@ -147,7 +147,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
         // of chances: the uid would be the word's all the same. Relaxed as in `claim`.
         let word = self.pages.word();
         let next = word.load(Ordering::Relaxed);
-        let tick = self.layout.tick_unchecked(self.clock.now());
+        let tick = self.layout.tick_unchecked(read(&self.clock));
         let floor = tick << self.tick_shift | self.worker_part;
         if next.wrapping_sub(floor).wrapping_sub(1) >= self.max_sequence {
             return Err(Missed::Tick);
@@ -174,10 +174,11 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
         // uniqueness needs.
         let word = self.pages.word();
         let mut found = word.load(Ordering::Relaxed);
+        let mut has_lost = false;
         while found != CLOSED {
             // Read after the word, anew for every try: an older time would make a word that
             // another thread has just moved look like a clock that went back.
-            let now = self.clock.now();
+            let now = read(&self.clock);
             // After the clock, which is the caller's code, and may fork.
             if self.pages.are_wiped() {
                 return Err(TakeError::Forked);
@@ -185,6 +186,14 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
             let Some(present) = self.layout.try_tick_at(now) else {
                 return Err(self.out_of_time(now));
             };
+            if has_lost {
+                // A clock that takes uids of this generator itself moves the word whenever it is
+                // read. What it has done so is not ahead of it.
+                let moved = word.load(Ordering::Relaxed);
+                if moved.wrapping_sub(self.worker_part) >> self.tick_shift <= present {
+                    found = moved;
+                }
+            }
             // Reckoned without the worker, which lies between the tick and the sequence.
             let next = found - self.worker_part;
             let floor = present << self.tick_shift;
@@ -210,6 +219,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
                 Ok(_) => return Ok(claimed),
                 Err(_) => {
                     give_way();
+                    has_lost = true;
                     found = word.load(Ordering::Relaxed);
                 }
             }
@@ -350,7 +360,15 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
         if self.pages.are_wiped() {
             return;
         }
-        let now = self.clock.now();
+        // The lease's thread would wait for itself.
+        if self.grant.is_pending() && Serving::is_here() {
+            return;
+        }
+        let now = read(&self.clock);
+        // The clock may have forked.
+        if self.pages.are_wiped() {
+            return;
+        }
         let next_tick = self.layout.tick_at(now).map(|tick| self.layout.time_of(tick + 1));
         let left = next_tick.map_or(NAP, |next| next.saturating_since(now));
         // The operating system's sleep is too coarse for what is left of a millisecond.
@@ -373,6 +391,10 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
         error: TakeError,
         again: &mut dyn FnMut() -> Result<(), TakeError>,
     ) -> Result<(), TakeError> {
+        // The lease's thread would wait for itself.
+        if self.grant.is_pending() && Serving::is_here() {
+            return Err(error);
+        }
         let error = match (error, self.clock_policy) {
             (TakeError::ClockBackwards { by_millis }, ClockPolicy::WaitUpTo(limit))
                 if Duration::from_millis(by_millis) <= limit =>
@@ -384,7 +406,9 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
             }
             _ => error,
         };
-        self.take_policy.after_empty(error, again, |timeout| self.wait(timeout))
+        let done = self.take_policy.after_empty(error, again, |timeout| self.wait(timeout));
+        // A handler may have forked, and given up.
+        if self.pages.are_wiped() { Err(TakeError::Forked) } else { done }
     }
 
     fn take_policy(&self) -> &TakePolicy {

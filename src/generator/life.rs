@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::layout::Layout;
+use crate::sync::log;
 use crate::timestamp::Timestamp;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -66,7 +67,8 @@ impl Forecast {
             self.warned += 1;
         }
         if let Some(name) = due {
-            tracing::warn!(
+            log!(
+                warn,
                 seconds = left.as_secs(),
                 speed = self.speed,
                 last_instant = %self.layout.last_instant(),

@@ -4,9 +4,10 @@ use std::thread;
 use std::time::Duration;
 
 use super::life::SHORT_LIFE;
-use crate::clock::{Clock, Deadline};
+use crate::clock::{Clock, Deadline, read};
 use crate::error::Error;
 use crate::layout::Layout;
+use crate::sync::log;
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
 use crate::worker::{Beginning, Grant, Lease, Tenure, Worker};
@@ -57,12 +58,13 @@ pub(super) fn start(
     let worker = worker.ok_or(Error::NoWorkerId)?;
     let worker_id = worker.id();
     layout.check_worker_id(worker_id)?;
-    let now = clock.now();
+    let now = read(clock);
     let present = Position { tick: layout.tick_at(now)?, sequence: 0 };
     let left = layout.remaining_life(now);
     if left < SHORT_LIFE {
         let last_day = layout.last_instant().date();
-        tracing::warn!(
+        log!(
+            warn,
             "the layout ends on {last_day}, in {} days: plan a layout with a later epoch or more \
              time bits",
             left.as_secs() / 86_400
@@ -131,7 +133,7 @@ impl Start {
         let deadline = Deadline::after(Some(max_wait));
         let until = layout.time_of(self.position.tick);
         loop {
-            let now = clock.now();
+            let now = read(clock);
             let left = deadline.remaining().unwrap_or_default();
             let early = until.saturating_since(now).saturating_sub(limit);
             if early.is_zero() {

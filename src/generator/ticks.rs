@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::life::Forecast;
 use super::start::Position;
-use crate::clock::Clock;
+use crate::clock::{Clock, read};
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::padding::{NextRun, RunSource};
@@ -93,7 +93,7 @@ impl<C: Clock> TickRuns<C> {
         bounds: Bounds,
         grant: Grant,
     ) -> Self {
-        let now = clock.now();
+        let now = read(&clock);
         let front = Arc::<Front>::default();
         front.tick.store(start.tick, Ordering::Relaxed);
         let mut runs = Self {
@@ -219,7 +219,7 @@ impl<C: Clock + 'static> RunSource for TickRuns<C> {
         if self.grant.is_lost() {
             return None;
         }
-        let now = self.clock.now();
+        let now = read(&self.clock);
         // Takers that pad for themselves do so many times in a millisecond.
         if now != self.now {
             self.look(now);

@@ -3,6 +3,7 @@
 use core_affinity::CoreId;
 
 use crate::error::Error;
+use crate::sync::log;
 
 /// The core on which a padder runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +44,6 @@ pub(super) fn find(wanted: PadderCore) -> Result<Option<CoreId>, Error> {
 pub(super) fn pin(core: Option<CoreId>) {
     let Some(core) = core else { return };
     if !core_affinity::set_for_current(core) {
-        tracing::warn!(core = core.id, "the padder could not be pinned; it runs unpinned");
+        log!(warn, core = core.id, "the padder could not be pinned; it runs unpinned");
     }
 }

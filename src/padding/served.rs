@@ -1,54 +1,71 @@
 //! One ring and what it takes to pad it, shared by the padder and the takers that help it.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Issued, NextRun, RunSource};
-use crate::clock::{Deadline, Seldom};
-use crate::ring::{CloseReason, Producer, RingBuffer};
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock, try_lock};
+use super::work::{End, Notes, Work};
+use super::{Issued, RunSource};
+use crate::clock::Deadline;
+use crate::ring::{Producer, RingBuffer};
+use crate::sync::{AtomicBool, AtomicU64, Event, ForkGuarded, Forked, Ordering, Serving};
 
 /// A ring that is padded.
+///
+/// Padding calls a caller's code, so no lock is held meanwhile: a thread that pads takes the work away
+/// and brings it back. Nobody waits for it to come back but who closes the ring: takers try again, and
+/// a padder that found it gone is called when it is there.
 #[derive(Debug)]
 pub(super) struct Served {
     ring: Arc<RingBuffer>,
     paddings: AtomicU64,
-    /// The source has ended, and what is left in the ring still has to be kept fresh.
-    draining: AtomicBool,
-    /// A helper has changed the time at which the padder should come.
+    /// A helper has changed the time at which the padder should come, or has brought the work back.
     called: AtomicBool,
-    work: Mutex<Work>,
+    /// The padder has come while the work was away. Written under the lock of `place`.
+    came: AtomicBool,
+    progress: Progress,
+    place: ForkGuarded<Place>,
+    /// Where the one waits who closes the ring.
+    returned: Event,
+    schedule: Option<Duration>,
 }
 
-/// What only one thread at a time may use.
-struct Work {
-    /// Gone when the ring is closed, or the source has ended and nothing is left.
-    producer: Option<Producer>,
-    source: Box<dyn RunSource>,
-    schedule: Option<Duration>,
+#[cfg(all(test, uidring_loom))]
+#[path = "models.rs"]
+mod models;
+
+/// What others see while the work is away.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// The source has ended, and what is left in the ring still has to be kept fresh.
+    pub(super) draining: AtomicBool,
+    /// One above the last number of the last run that was put; 0 if there was none.
+    pub(super) last: AtomicU64,
+}
+
+/// Where the work lies, and what must be known of it while it is away.
+struct Place {
+    work: Option<Box<Work>>,
+    /// The thread that has it.
+    holder: usize,
     /// When to pad, however full the ring is.
     due: Option<Deadline>,
     /// When to ask the source again what is fresh.
     refresh_due: Option<Deadline>,
     /// How long the source has no run to give.
     held_for: Option<Duration>,
-    /// The first number of the last run that was put.
-    last_run: Option<u64>,
-    /// What was taken, once the ring is at its end.
-    issued: Option<Issued>,
-    events: Events,
+    /// Who has the work has closed the ring.
+    closed_within: bool,
 }
 
-/// What is told now and then.
-#[derive(Default)]
-struct Events {
-    abandoned: u64,
-    dried: Seldom,
-    held: Seldom,
-    stale: Seldom,
-}
+/// So many batches of runs are put in a turn: more than the usual ring holds. Then other rings of the
+/// same padder have their turns, be this one's takers as fast as the padder or not.
+const BATCHES: u64 = 16;
+
+/// The ring of a `Served` needs no padder any more.
+pub(super) struct Closed;
 
 impl Served {
     pub(super) fn new(
@@ -57,23 +74,24 @@ impl Served {
         schedule: Option<Duration>,
     ) -> Self {
         let ring = Arc::clone(producer.ring());
-        let work = Work {
-            producer: Some(producer),
-            source: Box::new(source),
-            schedule,
+        let life = ring.life();
+        let place = Place {
+            work: Some(Box::new(Work::new(producer, source))),
+            holder: 0,
             due: None,
             refresh_due: None,
             held_for: None,
-            last_run: None,
-            issued: None,
-            events: Events::default(),
+            closed_within: false,
         };
         Self {
             ring,
             paddings: AtomicU64::new(0),
-            draining: AtomicBool::new(false),
             called: AtomicBool::new(false),
-            work: Mutex::new(work),
+            came: AtomicBool::new(false),
+            progress: Progress::default(),
+            place: ForkGuarded::new(life.clone(), place),
+            returned: Event::new(life),
+            schedule,
         }
     }
 
@@ -88,47 +106,56 @@ impl Served {
     /// Whether the padder should attend to this ring before its time comes.
     pub(super) fn wants_attention(&self) -> bool {
         // Relaxed: the padder looks here between the fences of its event.
-        self.called.load(Ordering::Relaxed) || self.wants_runs()
+        let work_is_away = self.came.load(Ordering::Relaxed);
+        self.called.load(Ordering::Relaxed) || (self.wants_runs() && !work_is_away)
     }
 
     fn wants_runs(&self) -> bool {
-        self.ring.wants_runs() && !self.draining.load(Ordering::Relaxed)
+        self.ring.wants_runs() && !self.progress.draining.load(Ordering::Relaxed)
     }
 
-    /// Has the ring rid of what is stale, if it is time, and fills it if it is below its padding
-    /// factor, or its time has come. Returns how long it may be before the next time comes, and
-    /// `Err` when the ring needs no padder any more.
+    /// Discards stale runs if a refresh is due, then pads the ring if it is low or its time has come.
+    /// Returns how long it may be before the next time comes, and `Err` when the ring needs no
+    /// padder any more.
     pub(super) fn attend(&self) -> Result<Option<Duration>, Closed> {
-        let mut work = lock(&self.work);
         self.called.store(false, Ordering::Relaxed);
-        if work.refresh_due.is_none_or(is_over) {
-            work.refresh(&self.ring);
-        }
-        if self.wants_runs() || work.due.is_some_and(is_over) {
-            work.tell_of_drying(&self.ring);
-            work.pad(&self.ring, |producer, source| producer.publish(source));
-            self.paddings.fetch_add(1, Ordering::Relaxed);
-            let retry_soon = {
-                // The handler runs without the lock, so that it may take, and help, itself.
-                drop(work);
-                self.ring.full_again()
-            };
-            work = lock(&self.work);
-            work.plan(retry_soon);
-        }
-        if self.is_over(&work) {
-            work.producer = None;
+        let (ring, progress) = (&*self.ring, &self.progress);
+        let done = self.at_work(true, |work, due| {
+            if work.refresh_due.is_none_or(is_over) {
+                work.refresh(ring, progress);
+            }
+            let mut padded = None;
+            if self.wants_runs() || due.is_some_and(is_over) {
+                work.note_drying(ring);
+                padded = Some(work.pad(ring, progress, BATCHES).end);
+                self.paddings.fetch_add(1, Ordering::Relaxed);
+            }
+            (padded, work.is_over(ring, progress))
+        });
+        let Some(((padded, is_over), notes)) = done.map_err(|Forked| Closed)? else {
+            return Ok(None);
+        };
+        notes.tell();
+        if is_over || ring.is_forked() {
             return Err(Closed);
         }
-        Ok(work.next_time())
+        match padded {
+            None => {}
+            Some(End::Open) => self.plan(Some(Duration::ZERO)),
+            // The handler may take, and help, itself.
+            Some(End::Done) => self.plan(ring.full_again()),
+        }
+        self.next_time()
     }
 
     /// Fills the ring for the first time.
     pub(super) fn begin(&self) {
-        let mut work = lock(&self.work);
-        work.pad(&self.ring, |producer, source| producer.publish(source));
-        work.plan(None);
+        let runs = self.ring.capacity() / self.ring.run_length();
+        let done = self.at_work(false, |work, _| work.pad(&self.ring, &self.progress, runs + 1));
+        let Ok(Some((_, notes))) = done else { return };
         self.paddings.fetch_add(1, Ordering::Relaxed);
+        self.plan(None);
+        notes.tell();
     }
 
     pub(super) fn help(&self) -> bool {
@@ -136,183 +163,149 @@ impl Served {
         if self.ring.is_held() {
             return false;
         }
-        let Some(mut work) = try_lock(&self.work) else { return false };
-        let published = work.pad(&self.ring, |producer, source| producer.publish_batch(source));
-        if work.held_for.is_some() {
+        let done = self.at_work(false, |work, _| {
+            let published = work.pad(&self.ring, &self.progress, 1).published;
+            (published, work.held_for.is_some())
+        });
+        let Ok(Some(((published, is_held), notes))) = done else { return false };
+        if is_held {
             // The padder has to know when to go on.
-            work.plan(None);
+            self.plan(None);
             self.called.store(true, Ordering::Relaxed);
-            drop(work);
             self.ring.call_producer();
         }
+        notes.tell();
         // The end of the source is news to the taker, too.
         published > 0 || self.ring.why_gone().is_some()
     }
 
     /// Closes the ring, and throws away what is in it; says what was taken before.
+    ///
+    /// It waits for a thread that pads, but not for its own: closed by the code that pads, the ring
+    /// is thrown away when that returns, and what is said is what was put, which is more.
     pub(super) fn close(&self) -> Option<Issued> {
-        // A child has nobody to tell, and the locks may be held for ever.
-        if self.ring.is_forked() {
-            return None;
-        }
         // First, so that a padding under way ends, and nobody waits for us.
         self.ring.close();
-        let mut work = lock(&self.work);
-        work.end(&self.ring);
-        work.issued
+        loop {
+            let done = self.at_work(false, |work, _| {
+                work.end(&self.ring, &self.progress);
+                work.issued
+            });
+            match done {
+                // A child has nobody to tell.
+                Err(Forked) => return None,
+                Ok(Some((issued, notes))) => {
+                    notes.tell();
+                    return issued;
+                }
+                Ok(None) => {}
+            }
+            {
+                let Ok(mut place) = self.place.lock() else { return None };
+                if place.work.is_none() && place.holder == Serving::thread() {
+                    place.closed_within = true;
+                    return self.progress.issued();
+                }
+            }
+            let is_back = || self.place.lock().map_or(true, |place| place.work.is_some());
+            self.returned.wait(None, is_back);
+        }
     }
 
     /// Has the next attendance refresh, whatever the time.
     #[cfg(any(test, feature = "simulation"))]
     pub(super) fn hurry(&self) {
-        let mut work = lock(&self.work);
-        work.refresh_due = None;
-        work.due = work.held_for.map(|_| Deadline::after(Some(Duration::ZERO)));
+        let mut place = self.place.lock().expect("no child");
+        place.work.as_mut().expect("nobody else is at it").refresh_due = None;
+        place.due = place.held_for.map(|_| Deadline::after(Some(Duration::ZERO)));
     }
 
-    fn is_over(&self, work: &Work) -> bool {
-        let Some(producer) = &work.producer else { return true };
-        if !producer.is_closed() {
-            return false;
+    /// Sets the time of the next padding: as soon as the handler, the source or the schedule
+    /// wants.
+    fn plan(&self, soon: Option<Duration>) {
+        let Ok(mut place) = self.place.lock() else { return };
+        let times = [soon, place.held_for, self.schedule];
+        place.due = times.into_iter().flatten().min().map(|time| Deadline::after(Some(time)));
+    }
+
+    fn next_time(&self) -> Result<Option<Duration>, Closed> {
+        let place = self.place.lock().map_err(|Forked| Closed)?;
+        let times = [place.due, place.refresh_due];
+        Ok(times.into_iter().flatten().filter_map(Deadline::remaining).min())
+    }
+
+    /// Takes the work away, does the job and brings it back; `None` where another thread has it, which
+    /// then calls the padder, if that is who came.
+    fn at_work<R>(
+        &self,
+        is_padder: bool,
+        job: impl FnOnce(&mut Work, Option<Deadline>) -> R,
+    ) -> Result<Option<(R, Notes)>, Forked> {
+        let (mut work, due) = {
+            let mut place = self.place.lock()?;
+            let work = place.work.take();
+            if is_padder {
+                self.came.store(work.is_none(), Ordering::Relaxed);
+            }
+            let Some(work) = work else { return Ok(None) };
+            place.holder = Serving::thread();
+            (work, place.due)
+        };
+        let serving = Serving::begin();
+        // What may panic is caught further in; whatever else does, the work comes back.
+        let done = catch_unwind(AssertUnwindSafe(|| job(&mut work, due)));
+        let notes = work.notes();
+        self.bring_back(work)?;
+        drop(serving);
+        done.map_or_else(|panic| resume_unwind(panic), |done| Ok(Some((done, notes))))
+    }
+
+    fn bring_back(&self, mut work: Box<Work>) -> Result<(), Forked> {
+        let closed_within = match self.place.lock() {
+            Ok(place) => place.closed_within,
+            Err(Forked) => {
+                // Whatever its end would do is the parent's to do.
+                mem::forget(work);
+                return Err(Forked);
+            }
+        };
+        if closed_within {
+            work.end(&self.ring, &self.progress);
         }
-        // What a finished ring still holds grows old all the same, if its source knows about age.
-        let draining =
-            producer.is_finished() && work.refresh_due.is_some() && self.ring.stats().available > 0;
-        self.draining.store(draining, Ordering::Relaxed);
-        !draining
+        let mut place = self.place.lock()?;
+        place.closed_within = false;
+        (place.refresh_due, place.held_for) = (work.refresh_due, work.held_for);
+        place.work = Some(work);
+        place.holder = 0;
+        let came = self.came.load(Ordering::Relaxed);
+        if came {
+            self.came.store(false, Ordering::Relaxed);
+            self.called.store(true, Ordering::Relaxed);
+        }
+        drop(place);
+        self.returned.notify();
+        if came {
+            self.ring.call_producer();
+        }
+        Ok(())
     }
 }
 
-/// The ring of a `Served` needs no padder any more.
-pub(super) struct Closed;
+impl Progress {
+    /// At the most what was taken, as far as this thread knows.
+    pub(super) fn issued(&self) -> Option<Issued> {
+        // Relaxed: whoever asks has put the last run, or has the work from who did.
+        let end = self.last.load(Ordering::Relaxed);
+        end.checked_sub(1).map(Issued::UpTo)
+    }
+}
 
 fn is_over(deadline: Deadline) -> bool {
     deadline.remaining() == Some(Duration::ZERO)
 }
 
-impl Work {
-    /// Lets the producer publish runs from the source. A source that ends finishes the ring; one
-    /// that panics closes it, which is what its takers then get to know.
-    fn pad(
-        &mut self,
-        ring: &RingBuffer,
-        publish: impl FnOnce(&mut Producer, &mut dyn FnMut() -> Option<u64>) -> u64,
-    ) -> u64 {
-        self.held_for = None;
-        let source = &mut self.source;
-        let Some(producer) = self.producer.as_mut().filter(|producer| !producer.is_closed()) else {
-            return 0;
-        };
-        let (mut ended, mut held_for) = (false, None);
-        let last_run = &mut self.last_run;
-        let padded = catch_unwind(AssertUnwindSafe(|| {
-            source.begin()?;
-            Some(publish(producer, &mut || match source.next_run() {
-                NextRun::Run(first) => {
-                    *last_run = Some(first);
-                    Some(first)
-                }
-                NextRun::NotYet(wait) => {
-                    held_for = Some(wait);
-                    None
-                }
-                NextRun::End => {
-                    ended = true;
-                    None
-                }
-            }))
-        }));
-        let published = match padded {
-            Ok(Some(published)) => published,
-            Ok(None) => {
-                self.lost(ring);
-                return 0;
-            }
-            Err(_) => {
-                self.panicked(ring);
-                return 0;
-            }
-        };
-        if ended {
-            producer.finish();
-        }
-        ring.hold(held_for.is_some());
-        self.held_for = held_for;
-        let waited_for = held_for.is_some() && ring.stats().available == 0;
-        if waited_for && self.events.held.is_time() {
-            tracing::warn!(
-                "padding waits: the limit of borrowing is reached, or a lease to be renewed"
-            );
-        }
-        published
-    }
-
-    /// Throws away what has become stale.
-    fn refresh(&mut self, ring: &RingBuffer) {
-        self.refresh_due = None;
-        let (Some(interval), Some(producer)) = (self.source.refresh(), &mut self.producer) else {
-            return;
-        };
-        self.refresh_due = Some(Deadline::after(Some(interval)));
-        let source = &mut self.source;
-        let oldest = match catch_unwind(AssertUnwindSafe(|| source.begin())) {
-            Ok(Some(oldest)) => oldest,
-            Ok(None) => return self.lost(ring),
-            Err(_) => return self.panicked(ring),
-        };
-        ring.freshness().set_oldest(oldest);
-        let discarded = producer.discard_below(oldest);
-        if discarded > 0 && self.events.stale.is_time() {
-            tracing::debug!(discarded, "stale uids discarded");
-        }
-    }
-
-    fn lost(&mut self, ring: &RingBuffer) {
-        tracing::error!("nothing of a ring may be issued any more; the ring is closed");
-        ring.close_for(CloseReason::LeaseLost);
-        self.end(ring);
-    }
-
-    fn panicked(&mut self, ring: &RingBuffer) {
-        tracing::error!("the source of a ring's runs panicked; the ring is closed");
-        self.end(ring);
-    }
-
-    /// Nothing of the ring is issued any more: nobody would see to it that it is not stale.
-    fn end(&mut self, ring: &RingBuffer) {
-        self.producer = None;
-        // Now that nobody publishes: also what a producer left that was gone before.
-        let rest = ring.discard_rest();
-        ring.freshness().set_oldest(u64::MAX);
-        if self.issued.is_none() {
-            let last = self.last_run.map(|first| Issued::UpTo(first + ring.run_length() - 1));
-            self.issued = rest.map(Issued::Below).or(last);
-        }
-    }
-
-    fn tell_of_drying(&mut self, ring: &RingBuffer) {
-        let abandoned = ring.stats().abandoned;
-        if abandoned > self.events.abandoned && self.events.dried.is_time() {
-            tracing::debug!(abandoned, "takers found the ring dry");
-        }
-        self.events.abandoned = abandoned;
-    }
-
-    /// Sets the time of the next padding: as soon as the handler, the source or the schedule
-    /// wants.
-    fn plan(&mut self, soon: Option<Duration>) {
-        let times = [soon, self.held_for, self.schedule];
-        self.due = times.into_iter().flatten().min().map(|time| Deadline::after(Some(time)));
-    }
-
-    fn next_time(&self) -> Option<Duration> {
-        let times = [self.due, self.refresh_due];
-        times.into_iter().flatten().filter_map(Deadline::remaining).min()
-    }
-}
-
-impl fmt::Debug for Work {
+impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Work").field("schedule", &self.schedule).finish_non_exhaustive()
+        f.debug_struct("Place").field("is_away", &self.work.is_none()).finish_non_exhaustive()
     }
 }

@@ -1,6 +1,7 @@
 //! The padder's thread.
 
 use std::hint;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -10,7 +11,7 @@ use super::served::Served;
 use super::{PadderIdle, PadderOptions, Padding, RunSource, core};
 use crate::error::Error;
 use crate::ring::{RingBuffer, RingOptions};
-use crate::sync::{AtomicBool, Event, Mutex, Ordering, Pages, lock};
+use crate::sync::{AtomicBool, Event, ForkGuarded, Life, Ordering, Serving, log};
 
 /// A thread that keeps rings filled: one ring, or all of a process's. Clones are handles to the
 /// same thread, which ends when the last handle, and the last ring that it serves, is dropped.
@@ -33,15 +34,15 @@ pub struct Padder(Arc<Handle>);
 struct Handle {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    /// Tells a forked child, which has no such thread.
-    life: Pages,
 }
 
 /// What the thread and its handles share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
+    /// Tells a forked child, which has no such thread.
+    life: Life,
     /// Rings that the thread does not know of yet.
-    arrivals: Mutex<Vec<Arc<Served>>>,
+    arrivals: ForkGuarded<Vec<Arc<Served>>>,
     arrived: AtomicBool,
     stopped: AtomicBool,
     /// The thread has panicked.
@@ -60,8 +61,8 @@ impl Padder {
     /// is no error: it is logged, and the padder runs unpinned.
     pub fn start(options: PadderOptions) -> Result<Self, Error> {
         let core = core::find(options.core)?;
-        let life = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
-        let shared = Arc::new(Shared::default());
+        let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;
+        let shared = Arc::new(Shared::new(life));
         let theirs = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("uidring-padder".into())
@@ -70,14 +71,22 @@ impl Padder {
                 theirs.run_guarded(options.idle);
             })
             .map_err(Error::PadderThread)?;
-        Ok(Self(Arc::new(Handle { shared, thread: Some(thread), life })))
+        Ok(Self(Arc::new(Handle { shared, thread: Some(thread) })))
     }
 
     /// A padder without a thread: nothing happens but what its takers, and [`Padding::attend`], do.
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn by_hand() -> Self {
-        let life = Pages::new(0).expect("memory");
-        Self(Arc::new(Handle { shared: Arc::default(), thread: None, life }))
+        let life = Life::new().expect("memory");
+        Self(Arc::new(Handle { shared: Arc::new(Shared::new(life)), thread: None }))
+    }
+
+    /// Whether it can serve: in a forked child it has no thread.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.0.shared.life.is_forked() {
+            return Err(Error::Forked { what: "padder" });
+        }
+        Ok(())
     }
 
     /// Makes a ring, fills it, and keeps it filled: whenever less is left in it than its padding
@@ -96,18 +105,21 @@ impl Padder {
     ///
     /// # Errors
     ///
-    /// Those of [`RingBuffer::new`].
+    /// Those of [`RingBuffer::new`]; [`Error::Forked`] in a forked child of the process that started the
+    /// padder, also if the source forked it.
     pub fn serve(
         &self,
         options: RingOptions,
         source: impl RunSource,
         schedule: Option<Duration>,
     ) -> Result<Padding, Error> {
+        self.check()?;
         let shared = &self.0.shared;
         let (producer, _) = RingBuffer::new(options.demand(Arc::clone(&shared.demand)))?;
         let served = Arc::new(Served::new(producer, source, schedule));
         served.begin();
-        lock(&shared.arrivals).push(Arc::clone(&served));
+        let forked = |_| Error::Forked { what: "padder" };
+        shared.arrivals.lock().map_err(forked)?.push(Arc::clone(&served));
         // Relaxed: the event's fences order it, the lock guards the list.
         shared.arrived.store(true, Ordering::Relaxed);
         shared.demand.notify();
@@ -119,26 +131,44 @@ impl Padder {
 }
 
 impl Shared {
-    /// What can panic while a ring is padded is caught there. For the rest: without the thread no
-    /// ring would ever be filled again, which its takers should know.
-    fn run_guarded(&self, idle: PadderIdle) {
-        let mut rings = Vec::new();
-        if catch_unwind(AssertUnwindSafe(|| self.run(idle, &mut rings))).is_ok() {
-            return;
-        }
-        tracing::error!("the padder panicked; the rings that it served are closed");
-        // Release, and before the arrivals are looked at: a ring that arrives later closes itself.
-        self.dead.store(true, Ordering::Release);
-        rings.append(&mut lock(&self.arrivals));
-        for ring in rings {
-            let _ = ring.close();
+    fn new(life: Life) -> Self {
+        Self {
+            arrivals: ForkGuarded::new(life.clone(), Vec::new()),
+            arrived: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            dead: AtomicBool::new(false),
+            demand: Arc::new(Event::new(life.clone())),
+            life,
         }
     }
 
+    /// What can panic while a ring is padded is caught there. For the rest: without the thread no
+    /// ring would ever be filled again, which its takers should know.
+    fn run_guarded(&self, idle: PadderIdle) {
+        let _serving = Serving::begin();
+        let mut rings = Vec::new();
+        let done = catch_unwind(AssertUnwindSafe(|| self.run(idle, &mut rings)));
+        if self.life.is_forked() {
+            // A child that is made of this thread. Its rings' ends are the parent's to bring about.
+            mem::forget(rings);
+            return;
+        }
+        if done.is_ok() {
+            return;
+        }
+        // Release, and before the arrivals are looked at: a ring that arrives later closes itself.
+        self.dead.store(true, Ordering::Release);
+        self.take_arrivals(&mut rings);
+        for ring in rings {
+            let _ = ring.close();
+        }
+        log!(error, "the padder panicked; the rings that it served are closed");
+    }
+
     fn run(&self, idle: PadderIdle, rings: &mut Vec<Arc<Served>>) {
-        while !self.stopped.load(Ordering::Relaxed) {
+        while !self.stopped.load(Ordering::Relaxed) && !self.life.is_forked() {
             if self.arrived.swap(false, Ordering::Relaxed) {
-                rings.append(&mut lock(&self.arrivals));
+                self.take_arrivals(rings);
             }
             let mut pause: Option<Duration> = None;
             rings.retain(|ring| match ring.attend() {
@@ -149,6 +179,8 @@ impl Shared {
                 Err(_) => false,
             });
             match idle {
+                // A turn of a ring was over before it was full.
+                _ if pause == Some(Duration::ZERO) => {}
                 PadderIdle::BusyPoll => Self::spin(),
                 PadderIdle::Sleep => {
                     self.demand.wait(pause, || {
@@ -158,6 +190,12 @@ impl Shared {
                     });
                 }
             }
+        }
+    }
+
+    fn take_arrivals(&self, rings: &mut Vec<Arc<Served>>) {
+        if let Ok(mut arrivals) = self.arrivals.lock() {
+            rings.append(&mut arrivals);
         }
     }
 
@@ -173,8 +211,8 @@ impl Drop for Handle {
     fn drop(&mut self) {
         // A forked child has no such thread to wait for; and whoever held a lock at the fork holds
         // it for ever.
-        if self.life.are_wiped() {
-            std::mem::forget(self.thread.take());
+        if self.shared.life.is_forked() {
+            mem::forget(self.thread.take());
             return;
         }
         self.shared.stopped.store(true, Ordering::Relaxed);

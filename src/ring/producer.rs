@@ -85,6 +85,10 @@ impl Producer {
         let mut batch = Batch { producer: self, start, run: start };
         while batch.run < end {
             let Some(first) = source() else { break };
+            // The source may have forked, and a wiped slot must stay so.
+            if batch.producer.ring.is_forked() {
+                break;
+            }
             batch.producer.ring.tickets().slot(batch.run).publish(batch.run, first);
             batch.run += 1;
         }

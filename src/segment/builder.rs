@@ -11,7 +11,7 @@ use super::store::SegmentStore;
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
 use crate::policy::TakePolicy;
-use crate::sync::Pages;
+use crate::sync::{Pages, log, unlocked};
 
 /// Settings of a [`SegmentGenerator`]; [`build`](Self::build) checks all of them.
 pub struct SegmentBuilder {
@@ -113,17 +113,21 @@ impl SegmentBuilder {
     /// # Errors
     ///
     /// [`Error::OptionOutOfRange`] for settings that are not possible; the store's own where the
-    /// tags cannot be read; [`Error::SegmentThread`].
+    /// tags cannot be read; [`Error::SegmentThread`]; [`Error::Forked`] where the store forks.
     pub fn build(self) -> Result<SegmentGenerator, Error> {
         let Self { mut store, mut settings, clock } = self;
         check(&settings)?;
         settings.max_depth = settings.max_depth.max(settings.depth);
         let life = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
+        unlocked();
         let rows = store.tags()?;
+        if life.are_wiped() {
+            return Err(Error::Forked { what: "generator" });
+        }
         let shared = Arc::new(Shared::new(settings, clock, life));
         shared.take_in(&rows);
         let thread = loader::start(store, &shared)?;
-        tracing::info!(tags = rows.len(), "generator of segments started");
+        log!(info, tags = rows.len(), "generator of segments started");
         Ok(SegmentGenerator::new(shared, thread))
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::words::{Drawn, Span, Words};
 use crate::error::{Error, TakeError};
-use crate::sync::{Event, Mutex, Pages, lock};
+use crate::sync::{Event, ForkGuarded, Forked, Pages};
 
 /// Ranges of ids, one after another, that any number of takers use up: each take is one atomic
 /// addition, and the one that finds the end of a range goes on with the next.
@@ -36,7 +36,7 @@ use crate::sync::{Event, Mutex, Pages, lock};
 #[derive(Debug)]
 pub struct SegmentChain {
     words: Words,
-    links: Mutex<Links>,
+    links: ForkGuarded<Links>,
     /// Where takers wait for the next segment.
     ready: Event,
 }
@@ -62,8 +62,9 @@ struct Links {
     lapped: u64,
 }
 
-/// So many of the last segments are known to takers that come late with a ticket.
-const PAST: usize = 8;
+/// So many of the last segments are known to takers that come late with a ticket; few enough for the
+/// model checker to have some forgotten.
+const PAST: usize = if cfg!(uidring_loom) { 2 } else { 8 };
 
 /// A look at a [`SegmentChain`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,9 +106,19 @@ pub enum PushError {
         /// One above the last id of the ranges before it.
         end: u64,
     },
+    /// This process is a forked child of the one that made the chain.
+    #[error("this process was forked from the one that made the chain")]
+    Forked,
 }
 
-/// What happens in a chain, for those who keep account of it.
+impl From<Forked> for PushError {
+    fn from(_: Forked) -> Self {
+        Self::Forked
+    }
+}
+
+/// What happens in a chain, for those who keep account of it. They read a clock for that, so it is
+/// told after the chain's lock is given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// The current segment has no id left.
@@ -123,6 +134,16 @@ pub(super) enum Turn {
 pub(super) struct Stock {
     marked: bool,
     segments: usize,
+}
+
+/// What came of a take that needed a closer look.
+#[derive(Debug)]
+pub(super) struct Settled {
+    /// None where nothing is left.
+    pub(super) id: Option<u64>,
+    pub(super) stock: Stock,
+    /// What has happened by it.
+    pub(super) turns: Vec<Turn>,
 }
 
 impl Stock {
@@ -163,28 +184,29 @@ impl SegmentChain {
             discarded: 0,
             lapped: 0,
         };
-        Self { words: Words::new(life), links: Mutex::new(links), ready: Event::default() }
+        let links = ForkGuarded::new(life.life(), links);
+        let ready = Event::new(life.life());
+        Self { words: Words::new(life), links, ready }
     }
 
     /// Appends a range, and wakes takers that wait. Of a closed chain it is thrown away.
     ///
     /// # Errors
     ///
-    /// [`PushError`] for a range that does not lie above those before it, whatever became of them.
+    /// [`PushError`] for a range that does not lie above those before it, whatever became of them; and in
+    /// a forked child.
     pub fn push(&self, ids: Range<u64>) -> Result<(), PushError> {
-        self.append(ids, &mut |_| {}).map(drop)
+        self.append(ids).map(drop)
     }
 
-    pub(super) fn append(
-        &self,
-        ids: Range<u64>,
-        told: &mut dyn FnMut(Turn),
-    ) -> Result<Stock, PushError> {
+    /// [`push`](Self::push), and what has happened by it.
+    pub(super) fn append(&self, ids: Range<u64>) -> Result<Vec<Turn>, PushError> {
         let Range { start, end } = ids;
         if start >= end || end >> 63 != 0 {
             return Err(PushError::NoRange { start, end });
         }
-        let mut links = lock(&self.links);
+        let mut turns = Vec::new();
+        let mut links = self.links.lock()?;
         if start < links.end {
             return Err(PushError::Backwards { start, end: links.end });
         }
@@ -194,12 +216,11 @@ impl SegmentChain {
             links.discarded += end - start;
         } else {
             links.waiting.push_back(ids);
-            links.advance(&self.words, told);
+            links.advance(&self.words, &mut turns);
         }
-        let stock = links.stock();
         drop(links);
         self.ready.notify();
-        Ok(stock)
+        Ok(turns)
     }
 
     /// Takes the next id, or says at once that there is none. Never waits for a segment.
@@ -218,12 +239,9 @@ impl SegmentChain {
 
     #[cold]
     fn take_slowly(&self, missed: Option<Drawn>) -> Result<u64, TakeError> {
-        if self.is_forked() {
-            return Err(TakeError::Forked);
-        }
-        match self.settle(missed, &mut |_| {}).0 {
+        match self.settle(missed)?.id {
             Some(id) => Ok(id),
-            None if lock(&self.links).closed => Err(TakeError::Closed),
+            None if self.links.lock()?.closed => Err(TakeError::Closed),
             None => Err(TakeError::Empty),
         }
     }
@@ -259,7 +277,8 @@ impl SegmentChain {
                         rest[0] = id;
                         1
                     }
-                    Err(_) if filled > 0 => break,
+                    // In a child that was forked meanwhile, what was filled in is the parent's.
+                    Err(_) if filled > 0 && !self.is_forked() => break,
                     Err(error) => return Err(error),
                 },
             };
@@ -269,15 +288,12 @@ impl SegmentChain {
 
     /// Sleeps until there may be something to take, the chain is closed, or `timeout` is over.
     pub fn wait(&self, timeout: Option<Duration>) {
-        self.wait_or(timeout, || lock(&self.links).closed);
+        self.wait_or(timeout, || self.links.lock().map_or(true, |links| links.closed));
     }
 
     /// [`wait`](Self::wait) for something else, too, of which [`wake`](Self::wake) tells.
     pub(super) fn wait_or(&self, timeout: Option<Duration>, over: impl Fn() -> bool) {
-        // A child must not touch the event: at the fork another thread may have held its lock.
-        if !self.is_forked() {
-            self.ready.wait(timeout, || self.words.is_open() || over());
-        }
+        self.ready.wait(timeout, || self.words.is_open() || over());
     }
 
     pub(super) fn wake(&self) {
@@ -287,26 +303,23 @@ impl SegmentChain {
     /// Whether more of the last segment is used than the mark allows, or nothing is left: time to
     /// push another.
     pub fn is_low(&self) -> bool {
-        !self.is_forked() && lock(&self.links).stock().is_short_of(2)
+        self.stock().is_ok_and(|stock| stock.is_short_of(2))
     }
 
-    pub(super) fn stock(&self) -> Stock {
-        lock(&self.links).stock()
+    pub(super) fn stock(&self) -> Result<Stock, Forked> {
+        Ok(self.links.lock()?.stock())
     }
 
     /// Throws away what is left; returns how many ids that were. What is pushed later is served.
     pub fn discard(&self) -> u64 {
-        if self.is_forked() { 0 } else { lock(&self.links).discard(&self.words) }
+        self.links.lock().map_or(0, |mut links| links.discard(&self.words))
     }
 
     /// Throws away what is left, and what may come: takers that wait are released, and every take
     /// from now on gets [`TakeError::Closed`]. A second close changes nothing.
     pub fn close(&self) {
-        // A child has nobody to tell, and the lock may be held for ever.
-        if self.is_forked() {
-            return;
-        }
-        let mut links = lock(&self.links);
+        // A child has nobody to tell.
+        let Ok(mut links) = self.links.lock() else { return };
         links.closed = true;
         links.discard(&self.words);
         drop(links);
@@ -315,10 +328,7 @@ impl SegmentChain {
 
     /// A look at the chain. In a forked child there is nothing to see.
     pub fn stats(&self) -> ChainStats {
-        if self.is_forked() {
-            return ChainStats::default();
-        }
-        let links = lock(&self.links);
+        let Ok(links) = self.links.lock() else { return ChainStats::default() };
         let mut left: u64 = links.waiting.iter().map(|ids| ids.end - ids.start).sum();
         let mut segments = links.waiting.len();
         let mut position = links.waiting.front().map(|ids| ids.start);
@@ -343,30 +353,26 @@ impl SegmentChain {
         self.words.is_forked()
     }
 
-    /// Finds an id for a take that the fast path gave up, and brings the view up to date. `None`
-    /// where nothing is left.
+    /// Finds an id for a take that the fast path gave up, and brings the view up to date.
     #[cold]
-    pub(super) fn settle(
-        &self,
-        missed: Option<Drawn>,
-        told: &mut dyn FnMut(Turn),
-    ) -> (Option<u64>, Stock) {
-        let mut links = lock(&self.links);
+    pub(super) fn settle(&self, missed: Option<Drawn>) -> Result<Settled, Forked> {
+        let mut turns = Vec::new();
+        let mut links = self.links.lock()?;
         let mut id = missed.and_then(|drawn| drawn.id().or_else(|| links.find(&drawn)));
-        links.advance(&self.words, told);
+        links.advance(&self.words, &mut turns);
         while id.is_none()
             && let Some(span) = links.current
         {
             id = self.words.draw_of(&span);
-            links.advance(&self.words, told);
+            links.advance(&self.words, &mut turns);
         }
-        (id, links.stock())
+        Ok(Settled { id, stock: links.stock(), turns })
     }
 }
 
 impl Links {
     /// Follows the cursor: past the mark, and past the end to the next segment.
-    fn advance(&mut self, words: &Words, told: &mut dyn FnMut(Turn)) {
+    fn advance(&mut self, words: &Words, turns: &mut Vec<Turn>) {
         if let Some(span) = self.current {
             let next = words.next(&span);
             if next < span.stop {
@@ -377,16 +383,16 @@ impl Links {
                 return;
             }
             self.retire(words, span);
-            told(Turn::UsedUp);
+            turns.push(Turn::UsedUp);
         }
         match self.waiting.pop_front() {
             Some(ids) => {
                 self.begin(words, &ids);
-                told(Turn::Begun);
+                turns.push(Turn::Begun);
             }
             None if !self.dry => {
                 self.dry = true;
-                told(Turn::Dried);
+                turns.push(Turn::Dried);
             }
             None => {}
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::store::LoadError;
+use crate::sync::Forked;
 
 /// Why no id was handed out. On the hot path it costs nothing; what the store said last comes with
 /// it.
@@ -39,6 +40,10 @@ pub enum SegmentError {
     /// The tag's row cannot be served. It is looked at again when the tags are read.
     #[error("{0}")]
     InvalidRow(#[source] Arc<LoadError>),
+    /// This thread loads the segments, and would wait for itself: the generator was asked by its own
+    /// store, or by what is called from its thread, such as a subscriber to the log.
+    #[error("the generator's own thread cannot wait for it; ask in another thread")]
+    OwnThread,
     /// This process is a forked child of the one that built the generator, whose ids would come
     /// twice. This is for good; the parent is not affected.
     #[error("this process was forked from the generator's; build one after the fork")]
@@ -46,6 +51,12 @@ pub enum SegmentError {
     /// The generator is gone, or its store has panicked.
     #[error("the generator is closed")]
     Closed,
+}
+
+impl From<Forked> for SegmentError {
+    fn from(_: Forked) -> Self {
+        Self::Forked
+    }
 }
 
 impl SegmentError {

@@ -1,6 +1,7 @@
 //! The thread that asks the store, for all tags of a generator.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -11,6 +12,7 @@ use super::store::{LoadError, SegmentStore};
 use super::tag::{Next, Tag};
 use crate::clock::{Deadline, Seldom};
 use crate::error::Error;
+use crate::sync::{Serving, log, unlocked};
 
 /// So many tags are loaded before the thread looks for news.
 const BATCH: usize = 256;
@@ -31,13 +33,25 @@ pub(super) fn start(
         shared: Arc::clone(&shared),
     };
     let run = move || {
+        let _serving = Serving::begin();
         // The store goes with the loader, whose end may panic as well.
-        let done = catch_unwind(AssertUnwindSafe(move || loader.run()));
+        let done = catch_unwind(AssertUnwindSafe(move || {
+            loader.run();
+            // A child that is made of this thread ends here; the store is its parent's.
+            if loader.shared.life.are_wiped() {
+                mem::forget(loader);
+            }
+        }));
+        if shared.life.are_wiped() {
+            return;
+        }
         if done.is_err() {
-            tracing::error!("the store of segments panicked; its generator is closed");
             shared.close();
         }
         shared.end();
+        if done.is_err() {
+            log!(error, "the store of segments panicked; its generator is closed");
+        }
     };
     thread::Builder::new().name("uidring-segments".into()).spawn(run).map_err(Error::SegmentThread)
 }
@@ -57,7 +71,8 @@ struct Loader {
 
 impl Loader {
     fn run(&mut self) {
-        while !self.shared.is_closed() {
+        // Whatever is called here, the log included, may have forked.
+        while !self.shared.is_closed() && !self.shared.life.are_wiped() {
             let asked = self.shared.readings_asked();
             if asked.is_some() || is_over(self.refresh_due) {
                 self.read_tags(asked);
@@ -72,8 +87,10 @@ impl Loader {
     }
 
     fn read_tags(&mut self, asked: Option<u64>) {
-        let Shared { settings, .. } = &*self.shared;
+        let Shared { settings, life, .. } = &*self.shared;
+        unlocked();
         match self.store.tags() {
+            _ if life.are_wiped() => {}
             Ok(rows) => {
                 self.shared.take_in(&rows);
                 self.unread = 0;
@@ -89,7 +106,7 @@ impl Loader {
             }
             Err(error) => {
                 if self.failing.is_time() {
-                    tracing::warn!(%error, "the tags of segments could not be read");
+                    log!(warn, %error, "the tags of segments could not be read");
                 }
                 self.unread = self.unread.saturating_add(1);
                 let retry = Retry { longest: settings.refresh, ..settings.retry };
@@ -118,25 +135,29 @@ impl Loader {
         let (requests, tags): (Vec<_>, Vec<_>) = asked.unzip();
         let mut nexts = vec![None; tags.len()];
         let (shared, failing) = (&*self.shared, &mut self.failing);
+        unlocked();
         self.store.load(&requests, &mut |place, result| {
             let (Some(tag), Some(next @ None)) = (tags.get(place), nexts.get_mut(place)) else {
-                tracing::error!(place, "a store of segments answered what it was not asked");
+                log!(error, place, "a store of segments answered what it was not asked");
                 return;
             };
             if let Err(error) = &result
                 && failing.is_time()
             {
-                tracing::warn!(tag = tag.name(), %error, "a segment could not be loaded");
+                log!(warn, tag = tag.name(), %error, "a segment could not be loaded");
             }
             *next = Some(tag.loaded(shared, result));
         });
+        if self.shared.life.are_wiped() {
+            return;
+        }
         for (tag, next) in tags.into_iter().zip(nexts) {
             match next {
                 Some(Next::Rest) => {}
                 Some(Next::Again) => self.queue.push_back(tag),
                 Some(Next::Later(pause)) => self.put_off(tag, pause),
                 None => {
-                    tracing::error!(tag = tag.name(), "a store of segments gave no answer");
+                    log!(error, tag = tag.name(), "a store of segments gave no answer");
                     self.put_off(tag, self.shared.settings.retry.longest);
                 }
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::store::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
-use crate::sync::{Mutex, lock};
+use crate::sync::{ForkGuarded, Forked, Life};
 
 /// Segments out of memory, for tests, and for ids that need not outlive the process. It forgets:
 /// the next process begins where this one began, and its ids are the same.
@@ -23,8 +23,23 @@ use crate::sync::{Mutex, lock};
 /// assert_eq!(generator.next_id("orders")?, 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, Default)]
-pub struct MemorySegments(Arc<Mutex<BTreeMap<String, SegmentTag>>>);
+///
+/// A forked child has no use for its parent's table, which goes on in the parent: there every method
+/// fails, with [`Error::Forked`] where it can say so.
+#[derive(Clone, Debug)]
+pub struct MemorySegments(Arc<ForkGuarded<BTreeMap<String, SegmentTag>>>);
+
+impl Default for MemorySegments {
+    fn default() -> Self {
+        // A page; as with what it will hold, there is no going on without memory.
+        let life = Life::new().expect("memory for a page");
+        Self(Arc::new(ForkGuarded::new(life, BTreeMap::new())))
+    }
+}
+
+fn forked(_: Forked) -> Error {
+    Error::Forked { what: "table in memory" }
+}
 
 impl MemorySegments {
     /// An empty table.
@@ -37,11 +52,11 @@ impl MemorySegments {
     ///
     /// # Errors
     ///
-    /// [`Error::OptionOutOfRange`] for a step or a start of 0, or above 2^63 - 1.
+    /// [`Error::OptionOutOfRange`] for a step or a start of 0, or above 2^63 - 1; [`Error::Forked`].
     pub fn create(&self, tag: &str, step: u64, start: u64) -> Result<bool, Error> {
         let row = SegmentTag::new(tag, positive("start", start)?, positive("step", step)?);
         let row = SegmentTag { update_time: now(), ..row };
-        let mut rows = lock(&self.0);
+        let mut rows = self.0.lock().map_err(forked)?;
         let is_new = !rows.contains_key(tag);
         if is_new {
             rows.insert(tag.to_owned(), row);
@@ -53,10 +68,10 @@ impl MemorySegments {
     ///
     /// # Errors
     ///
-    /// [`Error::OptionOutOfRange`] for a step of 0, or above 2^63 - 1.
+    /// [`Error::OptionOutOfRange`] for a step of 0, or above 2^63 - 1; [`Error::Forked`].
     pub fn set_step(&self, tag: &str, step: u64) -> Result<bool, Error> {
         let step = positive("step", step)?;
-        let mut rows = lock(&self.0);
+        let mut rows = self.0.lock().map_err(forked)?;
         let Some(row) = rows.get_mut(tag) else { return Ok(false) };
         (row.step, row.update_time) = (step, now());
         Ok(true)
@@ -64,7 +79,7 @@ impl MemorySegments {
 
     /// Removes a tag; returns whether it was there.
     pub fn remove(&self, tag: &str) -> bool {
-        lock(&self.0).remove(tag).is_some()
+        self.0.lock().is_ok_and(|mut rows| rows.remove(tag).is_some())
     }
 }
 
@@ -82,7 +97,7 @@ fn now() -> String {
 
 impl SegmentStore for MemorySegments {
     fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
-        Ok(lock(&self.0).values().cloned().collect())
+        Ok(self.0.lock().map_err(forked)?.values().cloned().collect())
     }
 
     fn load(
@@ -92,7 +107,10 @@ impl SegmentStore for MemorySegments {
     ) {
         for (place, request) in wanted.iter().enumerate() {
             // Not under the lock, whose holder may be a taker that changes the table.
-            let result = reserve(&mut lock(&self.0), request);
+            let result = match self.0.lock() {
+                Ok(mut rows) => reserve(&mut rows, request),
+                Err(error) => Err(LoadError::Store(forked(error))),
+            };
             loaded(place, result);
         }
     }

@@ -1,6 +1,7 @@
 //! What a generator, its handles and its thread share.
 
 use std::collections::HashSet;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::store::{LoadError, SegmentTag};
 use super::tag::Tag;
 use crate::clock::{Clock, Deadline};
 use crate::policy::TakePolicy;
-use crate::sync::{AtomicBool, AtomicU64, Event, Mutex, Ordering, Pages, lock};
+use crate::sync::{AtomicBool, AtomicU64, Event, ForkGuarded, Life, Ordering, Pages, Serving, log};
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -21,9 +22,9 @@ pub(super) struct Shared {
     /// Tells a forked child.
     pub(super) life: Pages,
     /// Every tag that ever was.
-    tags: Mutex<Vec<Arc<Tag>>>,
+    tags: ForkGuarded<Vec<Arc<Tag>>>,
     /// Tags that want a segment, and whether there are any.
-    wishes: Mutex<Vec<Arc<Tag>>>,
+    wishes: ForkGuarded<Vec<Arc<Tag>>>,
     wished: AtomicBool,
     readings: Readings,
     /// Where the thread sleeps.
@@ -81,30 +82,42 @@ impl Retry {
 }
 
 /// Readings of the tags that somebody waits for.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Readings {
     asked: AtomicU64,
     done: AtomicU64,
     /// What came of the last one.
-    last: Mutex<Option<Arc<LoadError>>>,
+    last: ForkGuarded<Option<Arc<LoadError>>>,
     event: Event,
+}
+
+impl Readings {
+    fn new(life: Life) -> Self {
+        Self {
+            asked: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+            last: ForkGuarded::new(life.clone(), None),
+            event: Event::new(life),
+        }
+    }
 }
 
 impl Shared {
     pub(super) fn new(settings: Settings, clock: Arc<dyn Clock>, life: Pages) -> Self {
+        let mark = life.life();
         Self {
             names: Names::new(),
             settings,
             clock,
             life,
-            tags: Mutex::default(),
-            wishes: Mutex::default(),
+            tags: ForkGuarded::new(mark.clone(), Vec::new()),
+            wishes: ForkGuarded::new(mark.clone(), Vec::new()),
             wished: AtomicBool::new(false),
-            readings: Readings::default(),
-            demand: Event::default(),
+            readings: Readings::new(mark.clone()),
+            demand: Event::new(mark.clone()),
             closed: AtomicBool::new(false),
             ended: AtomicBool::new(false),
-            end: Event::default(),
+            end: Event::new(mark),
         }
     }
 
@@ -125,8 +138,9 @@ impl Shared {
         }
     }
 
+    /// Every tag that ever was; none in a forked child.
     pub(super) fn tags(&self) -> Vec<Arc<Tag>> {
-        lock(&self.tags).clone()
+        self.tags.lock().map_or_else(|_| Vec::new(), |tags| tags.clone())
     }
 
     /// Takes in what the table holds now.
@@ -134,8 +148,8 @@ impl Shared {
         let names: HashSet<&str> = rows.iter().map(|row| &*row.tag).collect();
         for tag in self.tags() {
             if !names.contains(tag.name()) && !tag.is_removed() {
-                tracing::warn!(tag = tag.name(), "a tag is gone from the table");
                 tag.remove();
+                log!(warn, tag = tag.name(), "a tag is gone from the table");
             }
         }
         for row in rows {
@@ -149,7 +163,9 @@ impl Shared {
     fn add(&self, row: &SegmentTag) {
         let tag = Arc::new(Tag::new(row, self.life.clone(), self));
         tag.found(row);
-        lock(&self.tags).push(Arc::clone(&tag));
+        if let Ok(mut tags) = self.tags.lock() {
+            tags.push(Arc::clone(&tag));
+        }
         self.names.insert(Arc::clone(&tag));
         // A close that did not see it on the list has come before.
         if self.is_closed() {
@@ -160,7 +176,7 @@ impl Shared {
     /// Has the thread load a segment, unless it is about to.
     pub(super) fn ask(&self, tag: &Arc<Tag>) {
         if tag.set_asked() {
-            let mut wishes = lock(&self.wishes);
+            let Ok(mut wishes) = self.wishes.lock() else { return };
             wishes.push(Arc::clone(tag));
             // Relaxed: written under the lock alone, and for who looks, the event's fences order it.
             self.wished.store(true, Ordering::Relaxed);
@@ -174,6 +190,9 @@ impl Shared {
         if self.life.are_wiped() {
             return Err(SegmentError::Forked);
         }
+        if Serving::is_here() {
+            return Err(SegmentError::OwnThread);
+        }
         // AcqRel: what the caller has changed in the table comes before the reading.
         let mine = self.readings.asked.fetch_add(1, Ordering::AcqRel) + 1;
         self.demand.notify();
@@ -184,9 +203,9 @@ impl Shared {
             }
             self.readings.event.wait(None, || is_done() || self.is_closed());
         }
-        match &*lock(&self.readings.last) {
+        match self.readings.last.lock()?.clone() {
             None => Ok(()),
-            Some(cause) => Err(SegmentError::StoreDown(Arc::clone(cause))),
+            Some(cause) => Err(SegmentError::StoreDown(cause)),
         }
     }
 
@@ -232,7 +251,12 @@ impl Shared {
     }
 
     pub(super) fn reading_done(&self, asked: Option<u64>, error: Option<Arc<LoadError>>) {
-        *lock(&self.readings.last) = error;
+        let before = match self.readings.last.lock() {
+            Ok(mut last) => mem::replace(&mut *last, error),
+            Err(_) => return,
+        };
+        // With no lock held: the errors of a store are a caller's code.
+        drop(before);
         if let Some(asked) = asked {
             self.readings.done.store(asked, Ordering::Release);
             self.readings.event.notify();
@@ -242,7 +266,7 @@ impl Shared {
     pub(super) fn take_wishes(&self, to: &mut impl Extend<Arc<Tag>>) {
         // Relaxed: a wish that is missed here is found before the thread sleeps.
         if self.wished.load(Ordering::Relaxed) {
-            let mut wishes = lock(&self.wishes);
+            let Ok(mut wishes) = self.wishes.lock() else { return };
             self.wished.store(false, Ordering::Relaxed);
             to.extend(wishes.drain(..));
         }

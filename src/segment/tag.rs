@@ -1,17 +1,19 @@
 //! One tag: its chain of segments, and what is known of its row.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::chain::{PushError, SegmentChain, Stock, Turn};
+use super::chain::{PushError, SegmentChain, Settled, Stock, Turn};
 use super::error::SegmentError;
 use super::shared::{Settings, Shared};
 use super::stats::SegmentStats;
 use super::step::Step;
 use super::store::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
 use super::words::Drawn;
-use crate::error::{FillError, TakeError};
-use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Pages, lock};
+use crate::clock::read;
+use crate::error::{Error, FillError, TakeError};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, ForkGuarded, Forked, Ordering, Pages, Serving};
 
 #[derive(Debug)]
 pub(super) struct Tag {
@@ -23,7 +25,7 @@ pub(super) struct Tag {
     asked: AtomicBool,
     /// How many segments there are to be in memory.
     depth: AtomicU64,
-    row: Mutex<Row>,
+    row: ForkGuarded<Row>,
     counts: Counts,
 }
 
@@ -85,17 +87,21 @@ pub(super) enum Next {
 
 impl Tag {
     pub(super) fn new(row: &SegmentTag, life: Pages, shared: &Shared) -> Self {
+        let row_life = life.life();
         Self {
             chain: SegmentChain::with_life(life, shared.settings.prefetch),
             name: row.tag.clone(),
             health: AtomicU8::new(Health::Well as u8),
             asked: AtomicBool::new(false),
             depth: AtomicU64::new(shared.settings.depth),
-            row: Mutex::new(Row {
-                step: Step::new(u64::try_from(row.step).unwrap_or(0)),
-                cause: None,
-                failed: 0,
-            }),
+            row: ForkGuarded::new(
+                row_life,
+                Row {
+                    step: Step::new(u64::try_from(row.step).unwrap_or(0)),
+                    cause: None,
+                    failed: 0,
+                },
+            ),
             counts: Counts::default(),
         }
     }
@@ -141,7 +147,11 @@ impl Tag {
                 Err(error) => self.follow_policy(shared, error, || self.try_fill(shared, rest)),
                 given => given,
             };
-            filled += given.map_err(|error| FillError { filled, error })?;
+            filled += given.map_err(|error| {
+                // After a fork amid the call, what was filled in before it is the parent's.
+                let is_forked = matches!(error, SegmentError::Forked);
+                FillError { filled: if is_forked { 0 } else { filled }, error }
+            })?;
         }
         Ok(())
     }
@@ -165,12 +175,11 @@ impl Tag {
         shared: &Shared,
         missed: Option<Drawn>,
     ) -> Result<u64, SegmentError> {
-        if self.chain.is_forked() {
-            return Err(SegmentError::Forked);
-        }
         // Before the chain: what was loaded before the tag's health became so is found there.
         let health = self.health();
-        let (id, stock) = self.chain.settle(missed, &mut |turn| self.note(shared, turn));
+        let Settled { id, stock, turns } = self.chain.settle(missed)?;
+        // It reads the clock, which may fork: then the id is the parent's.
+        self.note(shared, &turns)?;
         if health < Health::Invalid && self.is_short(stock) {
             shared.ask(self);
         }
@@ -188,6 +197,10 @@ impl Tag {
         first: SegmentError,
         mut again: impl FnMut() -> Result<T, SegmentError>,
     ) -> Result<T, SegmentError> {
+        // This thread loads, maybe for this very tag: it would wait for itself.
+        if Serving::is_here() {
+            return Err(first);
+        }
         // The policy knows the errors of takes; what it has not to know waits here.
         let mut last = None;
         let mut told = |error: SegmentError| {
@@ -206,6 +219,10 @@ impl Tag {
         );
         // Relaxed: counters.
         self.counts.waits.fetch_add(waited.into(), Ordering::Relaxed);
+        // A handler may have forked, and given up.
+        if self.chain.is_forked() {
+            return Err(SegmentError::Forked);
+        }
         done.map_err(|kind| {
             let error = match (kind, last) {
                 (TakeError::DeadlineExceeded, Some(SegmentError::Empty)) => {
@@ -220,20 +237,28 @@ impl Tag {
         })
     }
 
-    /// Keeps account of what happens in the chain, under its lock.
-    fn note(&self, shared: &Shared, turn: Turn) {
-        match turn {
-            Turn::Begun => lock(&self.row).step.begun(shared.clock.now()),
-            Turn::UsedUp => {
-                lock(&self.row).step.used_up(&shared.settings.step_rule, shared.clock.now());
-            }
-            Turn::Dried => {
-                // Relaxed: a counter, and a setting that the chain's lock guards.
-                self.counts.dried.fetch_add(1, Ordering::Relaxed);
-                let depth = self.depth.load(Ordering::Relaxed);
-                self.depth.store((depth + 1).min(shared.settings.max_depth), Ordering::Relaxed);
+    /// Keeps account of what has happened in the chain. Two threads that end two segments in no time may
+    /// come here in the other order: then a segment is taken for a little shorter or longer than it
+    /// was.
+    fn note(&self, shared: &Shared, turns: &[Turn]) -> Result<(), Forked> {
+        if turns.is_empty() {
+            return Ok(());
+        }
+        let now = read(&*shared.clock);
+        let mut row = self.row.lock()?;
+        for turn in turns {
+            match turn {
+                Turn::Begun => row.step.begun(now),
+                Turn::UsedUp => row.step.used_up(&shared.settings.step_rule, now),
+                Turn::Dried => {
+                    // Relaxed: a counter, and a setting that is changed under the row's lock.
+                    self.counts.dried.fetch_add(1, Ordering::Relaxed);
+                    let depth = self.depth.load(Ordering::Relaxed);
+                    self.depth.store((depth + 1).min(shared.settings.max_depth), Ordering::Relaxed);
+                }
             }
         }
+        Ok(())
     }
 
     fn is_short(&self, stock: Stock) -> bool {
@@ -256,17 +281,17 @@ impl Tag {
             Health::UsedUp => SegmentError::UsedUp,
             Health::Removed => SegmentError::RemovedTag,
         };
-        // None where it has become well since.
-        lock(&self.row).cause.clone().map_or(SegmentError::Empty, kind)
+        match self.row.lock() {
+            // None where it has become well since.
+            Ok(row) => row.cause.clone().map_or(SegmentError::Empty, kind),
+            Err(Forked) => SegmentError::Forked,
+        }
     }
 
     pub(super) fn stats(&self) -> Result<SegmentStats, SegmentError> {
-        if self.chain.is_forked() {
-            return Err(SegmentError::Forked);
-        }
         let chain = self.chain.stats();
         let (step, table_step) = {
-            let row = lock(&self.row);
+            let row = self.row.lock()?;
             (row.step.present(), row.step.table())
         };
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -322,14 +347,14 @@ impl Tag {
     /// What to ask the store for; `None` where there is no use in asking, or no need any more: a
     /// taker may have been slow to say what it found.
     pub(super) fn request(&self) -> Option<SegmentRequest> {
-        let is_needed = self.health() < Health::Invalid && self.is_short(self.chain.stock());
+        let is_needed = self.health() < Health::Invalid && self.is_short(self.chain.stock().ok()?);
         if !is_needed && self.rest_or_again() == Next::Rest {
             return None;
         }
-        Some(SegmentRequest { tag: self.name.clone(), step: lock(&self.row).step.present() })
+        Some(SegmentRequest { tag: self.name.clone(), step: self.row.lock().ok()?.step.present() })
     }
 
-    /// What came of a load.
+    /// What came of a load. In a forked child nothing does.
     pub(super) fn loaded(&self, shared: &Shared, result: Result<LoadedSegment, LoadError>) -> Next {
         match result.and_then(|segment| self.append(shared, segment)) {
             Ok(()) => {
@@ -349,9 +374,13 @@ impl Tag {
                 "a start of {start} with a step of {table_step} is not positive"
             )));
         }
-        lock(&self.row).step.set_table(table_step);
-        let appended = self.chain.append(start..end, &mut |turn| self.note(shared, turn));
-        appended.map(drop).map_err(|error| match error {
+        self.set_table_step(table_step);
+        let appended = self.chain.append(start..end).and_then(|turns| {
+            self.note(shared, &turns)?;
+            Ok(())
+        });
+        appended.map_err(|error| match error {
+            PushError::Forked => LoadError::Store(Error::Forked { what: "generator" }),
             PushError::NoRange { .. } => invalid(error.to_string()),
             PushError::Backwards { start, end } => invalid(format!(
                 "its max_id went back to {start}, and this process has reserved ids up to {end}"
@@ -368,7 +397,7 @@ impl Tag {
             }
             LoadError::InvalidRow { .. } => Health::Invalid,
             // What is left may be enough for the table's own step.
-            LoadError::UsedUp { .. } if lock(&self.row).step.reset() => return Next::Again,
+            LoadError::UsedUp { .. } if self.has_reset_step() => return Next::Again,
             LoadError::UsedUp { .. } => Health::UsedUp,
             LoadError::Store(_) => Health::StoreDown,
             LoadError::Refused(_) => Health::Refused,
@@ -380,15 +409,27 @@ impl Tag {
             Health::Refused => retry.of_refusals(refresh),
             _ => return self.rest_or_again(),
         };
-        let failed = lock(&self.row).failed;
+        let failed = self.row.lock().map_or(0, |row| row.failed);
         Next::Later(retry.pause(failed))
+    }
+
+    fn set_table_step(&self, step: u64) {
+        if let Ok(mut row) = self.row.lock() {
+            row.step.set_table(step);
+        }
+    }
+
+    /// Goes back to the table's step; returns whether that is less than it was.
+    fn has_reset_step(&self) -> bool {
+        self.row.lock().is_ok_and(|mut row| row.step.reset())
     }
 
     /// Takes it off the loader's list, unless it is short again.
     fn rest_or_again(&self) -> Next {
         // AcqRel: see `set_asked`. What is looked at below comes after it.
         self.asked.swap(false, Ordering::AcqRel);
-        let short = self.health() < Health::Invalid && self.is_short(self.chain.stock());
+        let short = self.health() < Health::Invalid
+            && self.chain.stock().is_ok_and(|stock| self.is_short(stock));
         if short && self.set_asked() { Next::Again } else { Next::Rest }
     }
 
@@ -401,7 +442,7 @@ impl Tag {
             let error = LoadError::InvalidRow { tag: self.name.clone(), problem };
             return self.set_health(Health::Invalid, Some(error));
         };
-        lock(&self.row).step.set_table(step);
+        self.set_table_step(step);
         // Whether it can be served, the next load will tell.
         if self.health() >= Health::Invalid {
             self.set_health(Health::Well, None);
@@ -417,16 +458,19 @@ impl Tag {
     }
 
     fn set_health(&self, health: Health, cause: Option<LoadError>) {
-        let mut row = lock(&self.row);
+        let mut cause = cause.map(Arc::new);
+        let Ok(mut row) = self.row.lock() else { return };
         // Closed is for good.
         if self.health() != Health::Closed {
             let is_tried_again = matches!(health, Health::StoreDown | Health::Refused);
             row.failed = if is_tried_again { row.failed.saturating_add(1) } else { 0 };
-            row.cause = cause.map(Arc::new);
+            mem::swap(&mut row.cause, &mut cause);
             // Release: pairs with the Acquire in `health`.
             self.health.store(health as u8, Ordering::Release);
         }
         drop(row);
+        // With no lock held: the errors of a store are a caller's code.
+        drop(cause);
         if health >= Health::Refused {
             self.chain.wake();
         }

@@ -8,6 +8,7 @@ use super::renewals::{Beginning, Renewals, Request, Task};
 use crate::clock::ManualMonotonic;
 use crate::error::Error;
 use crate::layout::Layout;
+use crate::sync::Life;
 
 const MILLI: u64 = 1_000_000;
 
@@ -19,8 +20,8 @@ fn begin(time: &ManualMonotonic) -> Renewals {
         ..LeaseTerms::default()
     };
     let beginning = Beginning { present: 10, start: 10, max_ahead: 0 };
-    let time = Arc::new(time.clone());
-    let mut renewals = Renewals::new(&Layout::SNOWFLAKE, terms, beginning, time, 1);
+    let (time, life) = (Arc::new(time.clone()), Life::new().expect("memory"));
+    let mut renewals = Renewals::new(&Layout::SNOWFLAKE, terms, beginning, time, 1, life);
     let request = renewals.request();
     renewals.granted(request);
     renewals

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::clock::{Moment, Monotonic};
 use crate::error::TakeError;
-use crate::sync::{AtomicBool, AtomicU64, Event, Mutex, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicU64, Event, ForkGuarded, Forked, Life, Ordering};
 use crate::uid::Uid;
 
 /// How far a generator may issue: what its lease says, or without end for a plain worker.
@@ -55,7 +55,7 @@ pub(super) struct Shared {
     pub(super) mark: AtomicU64,
     pub(super) lost: AtomicBool,
     /// When the lease is over unless it is renewed.
-    pub(super) deadline: Mutex<Option<Moment>>,
+    pub(super) deadline: ForkGuarded<Option<Moment>>,
     pub(super) stop: AtomicBool,
     pub(super) released: AtomicBool,
     /// Where the thread waits.
@@ -63,24 +63,24 @@ pub(super) struct Shared {
     /// Where the one waits who ends the lease.
     pub(super) end: Event,
     /// What was issued last, once that is certain.
-    pub(super) last: Mutex<Option<Uid>>,
+    pub(super) last: ForkGuarded<Option<Uid>>,
 }
 
 impl Shared {
     /// Of a generator that starts with this tick, once the store has been asked.
-    pub(super) fn new(time: Arc<dyn Monotonic>, start: u64) -> Self {
+    pub(super) fn new(time: Arc<dyn Monotonic>, start: u64, life: Life) -> Self {
         Self {
             time,
             horizon: AtomicU64::new(0),
             reached: AtomicU64::new(start),
             mark: AtomicU64::new(0),
             lost: AtomicBool::new(false),
-            deadline: Mutex::new(None),
+            deadline: ForkGuarded::new(life.clone(), None),
             stop: AtomicBool::new(false),
             released: AtomicBool::new(false),
-            demand: Event::default(),
-            end: Event::default(),
-            last: Mutex::new(None),
+            demand: Event::new(life.clone()),
+            end: Event::new(life.clone()),
+            last: ForkGuarded::new(life, None),
         }
     }
 
@@ -116,9 +116,13 @@ impl Shared {
         is_over
     }
 
-    /// Whether the deadline has passed.
+    /// Whether the deadline has passed. In a forked child it has.
     pub(super) fn is_over(&self) -> bool {
-        lock(&self.deadline).is_some_and(|deadline| self.time.moment() >= deadline)
+        let deadline = match self.deadline.lock() {
+            Ok(deadline) => *deadline,
+            Err(Forked) => return true,
+        };
+        deadline.is_some_and(|deadline| self.time.moment() >= deadline)
     }
 
     fn is_pending(&self) -> bool {

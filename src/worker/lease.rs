@@ -7,6 +7,7 @@ use super::renewals::Renewer;
 use super::tenure::RenewalThread;
 use crate::error::Error;
 use crate::layout::Layout;
+use crate::sync::Life;
 use crate::uid::Uid;
 
 /// The worker of a generator: an id that is its own for good, or one that it holds by a [`Lease`].
@@ -59,6 +60,8 @@ pub struct Lease {
     pub(crate) terms: LeaseTerms,
     pub(crate) keeper: Box<dyn LeaseKeeper>,
     pub(super) renewer: Box<dyn Renewer>,
+    /// In a forked child it is the parent's.
+    pub(super) life: Life,
 }
 
 /// How a lease is kept.
@@ -131,7 +134,7 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// [`Error::WorkerIdOutOfRange`].
+    /// [`Error::WorkerIdOutOfRange`], [`Error::OutOfMemory`].
     pub fn new(
         layout: Layout,
         worker_id: u64,
@@ -142,7 +145,8 @@ impl Lease {
         layout.check_worker_id(worker_id)?;
         let keeper = Box::new(keeper);
         let renewer = Box::new(RenewalThread);
-        Ok(Self { worker_id, layout, after, terms, keeper, renewer })
+        let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;
+        Ok(Self { worker_id, layout, after, terms, keeper, renewer, life })
     }
 
     /// Has the lease renewed by somebody else than a thread of its own.
@@ -170,8 +174,11 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// As [`LeaseKeeper::release`].
+    /// As [`LeaseKeeper::release`]; [`Error::Forked`] in a forked child, whose parent has the lease.
     pub fn release(mut self) -> Result<(), Error> {
+        if self.life.is_forked() {
+            return Err(Error::Forked { what: "lease" });
+        }
         self.keeper.release(None)
     }
 }

@@ -11,7 +11,7 @@ use super::lease::{LeaseKeeper, LeaseTerms, RenewError};
 use crate::clock::{Moment, Monotonic, Seldom};
 use crate::error::Error;
 use crate::layout::Layout;
-use crate::sync::{Ordering, lock};
+use crate::sync::{Life, Ordering, log};
 use crate::uid::Uid;
 
 /// Who has the tasks of a lease in use done.
@@ -89,10 +89,11 @@ impl Renewals {
         beginning: Beginning,
         time: Arc<dyn Monotonic>,
         seed: u64,
+        life: Life,
     ) -> Self {
         let now = time.moment();
         Self {
-            shared: Arc::new(Shared::new(time, beginning.start)),
+            shared: Arc::new(Shared::new(time, beginning.start, life)),
             terms,
             pace: Pace::new(layout, terms, beginning, now),
             due: Some(now),
@@ -106,12 +107,21 @@ impl Renewals {
         &self.shared
     }
 
+    /// Whether this process is a forked child of the lease's owner.
+    pub(super) fn is_forked(&self) -> bool {
+        self.shared.deadline.is_forked()
+    }
+
     /// What is to be done now.
     pub(crate) fn next(&mut self) -> Task {
         let shared = &self.shared;
         // Acquire: who stopped it has said before what was issued last.
         if shared.stop.load(Ordering::Acquire) {
-            return Task::Release(*lock(&shared.last));
+            return match shared.last.lock() {
+                Ok(last) => Task::Release(*last),
+                // It is the parent's to give back.
+                Err(_) => Task::Wait(None),
+            };
         }
         if shared.is_lost() {
             return Task::Wait(None);
@@ -147,18 +157,18 @@ impl Renewals {
         match answer {
             Ok(()) => self.granted(request),
             Err(RenewError::Failed(error)) => {
-                if self.failed.is_time() {
-                    tracing::warn!("the lease of the worker id was not renewed: {error}");
-                }
                 self.failures = self.failures.saturating_add(1);
                 let pause = retry_after(self.failures, self.terms.renew_every);
                 // Those whom one outage has failed together do not come back together.
                 let part = 0.5 + self.rng.f64() / 2.0;
                 self.plan(pause.mul_f64(part));
+                if self.failed.is_time() {
+                    log!(warn, "the lease of the worker id was not renewed: {error}");
+                }
             }
             Err(RenewError::Lost(error)) => {
-                tracing::error!("the lease of the worker id is lost: {error}");
                 self.shared.lost.store(true, Ordering::Relaxed);
+                log!(error, "the lease of the worker id is lost: {error}");
             }
         }
     }
@@ -168,7 +178,9 @@ impl Renewals {
         let Request { horizon, started } = request;
         let lasts = self.terms.lasts.map(|lasts| lasts.saturating_sub(self.terms.margin));
         // The end counts from before the store was asked: the store counts from later.
-        *lock(&self.shared.deadline) = lasts.and_then(|lasts| started.after(lasts));
+        if let Ok(mut deadline) = self.shared.deadline.lock() {
+            *deadline = lasts.and_then(|lasts| started.after(lasts));
+        }
         self.shared.mark.store(horizon.mark, Ordering::Relaxed);
         self.shared.horizon.store(horizon.last, Ordering::Relaxed);
         self.failures = 0;
@@ -180,6 +192,13 @@ impl Renewals {
 
     fn plan(&mut self, pause: Duration) {
         self.due = self.shared.time.moment().after(pause);
+    }
+
+    /// The store is told, as far as it ever will be.
+    pub(super) fn ended(&self) {
+        // Release: who waits for it finds the store told.
+        self.shared.released.store(true, Ordering::Release);
+        self.shared.end.notify();
     }
 
     /// The keeper has panicked: nobody knows what the store has, and nobody renews.
@@ -202,12 +221,10 @@ impl Renewals {
 
     /// The worker id was given back, or that failed.
     pub(crate) fn released(&self, answer: Result<(), Error>) {
+        self.ended();
         if let Err(error) = answer {
-            tracing::warn!("the worker id could not be given back: {error}");
+            log!(warn, "the worker id could not be given back: {error}");
         }
-        // Release: who waits for it finds the store told.
-        self.shared.released.store(true, Ordering::Release);
-        self.shared.end.notify();
     }
 }
 
@@ -303,7 +320,8 @@ mod tests {
         };
         let beginning = Beginning { present: 0, start: 1, max_ahead: 600 };
         let layout = Layout::UID_GENERATOR;
-        let mut renewals = Renewals::new(&layout, terms, beginning, Arc::new(time.clone()), seed);
+        let (time, life) = (Arc::new(time.clone()), Life::new().expect("memory"));
+        let mut renewals = Renewals::new(&layout, terms, beginning, time, seed, life);
         let request = renewals.request();
         renewals.granted(request);
         renewals

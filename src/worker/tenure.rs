@@ -1,7 +1,8 @@
 //! A lease from its first renewal to its end, and the thread that renews it.
 
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use super::lease::{Lease, LeaseKeeper, RenewError};
 use super::renewals::{Beginning, Renewals, Renewer, Task};
 use crate::clock::{Deadline, Monotonic, SystemMonotonic};
 use crate::error::Error;
-use crate::sync::{Mutex, Ordering, Pages, lock};
+use crate::sync::{Life, Ordering, Serving, log, unlocked};
 use crate::uid::Uid;
 
 /// A lease in use. It is renewed until it is ended.
@@ -18,7 +19,7 @@ use crate::uid::Uid;
 pub(crate) struct Tenure {
     shared: Arc<Shared>,
     /// In a forked child there is no thread, and the locks may be held for ever.
-    pages: Pages,
+    life: Life,
 }
 
 impl Tenure {
@@ -26,13 +27,24 @@ impl Tenure {
     ///
     /// # Errors
     ///
-    /// What the store says; [`Error::LeaseLost`] where its keeper panics; [`Error::LeaseThread`].
+    /// What the store says; [`Error::LeaseLost`] where its keeper panics; [`Error::LeaseThread`];
+    /// [`Error::Forked`] for a lease of the process that this one was forked from, also if its keeper
+    /// forked it.
     pub(crate) fn start(lease: Lease, beginning: Beginning) -> Result<(Self, Grant), Error> {
-        let Lease { worker_id, layout, terms, mut keeper, renewer, .. } = lease;
+        let Lease { worker_id, layout, terms, mut keeper, renewer, life, .. } = lease;
+        let forked = || Error::Forked { what: "lease" };
+        if life.is_forked() {
+            return Err(forked());
+        }
         let (time, seed) = (renewer.time(), renewer.seed());
-        let mut renewals = Renewals::new(&layout, terms, beginning, time, seed);
+        let mut renewals = Renewals::new(&layout, terms, beginning, time, seed, life.clone());
         let request = renewals.request();
-        match catch_unwind(AssertUnwindSafe(|| keeper.renew(request.horizon()))) {
+        unlocked();
+        let answer = catch_unwind(AssertUnwindSafe(|| keeper.renew(request.horizon())));
+        if life.is_forked() {
+            return Err(forked());
+        }
+        match answer {
             Ok(Ok(())) => renewals.granted(request),
             Ok(Err(RenewError::Lost(error) | RenewError::Failed(error))) => return Err(error),
             Err(_) => {
@@ -43,10 +55,9 @@ impl Tenure {
             }
         }
         let shared = Arc::clone(renewals.shared());
-        let pages = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
         renewer.begin(renewals, keeper)?;
         let grant = Grant::new(Arc::clone(&shared));
-        Ok((Self { shared, pages }, grant))
+        Ok((Self { shared, life }, grant))
     }
 
     /// Gives the worker id back: nothing above `last` was or will be issued. Waits a little for the
@@ -54,13 +65,19 @@ impl Tenure {
     /// call counts.
     pub(crate) fn end(&self, last: Option<Uid>) {
         const PATIENCE: Duration = Duration::from_secs(2);
-        if self.pages.are_wiped() || self.shared.is_stopped() {
+        if self.life.is_forked() || self.shared.is_stopped() {
             return;
         }
-        *lock(&self.shared.last) = last;
+        if let Ok(mut told) = self.shared.last.lock() {
+            *told = last;
+        }
         // Release: the thread, which acquires it, finds what was issued last.
         self.shared.stop.store(true, Ordering::Release);
         self.shared.demand.notify();
+        // It may be the lease's thread that is to wait for itself.
+        if Serving::is_here() {
+            return;
+        }
         let deadline = Deadline::after(Some(PATIENCE));
         let is_released = || self.shared.released.load(Ordering::Acquire);
         while let Some(left) = deadline.remaining().filter(|left| !left.is_zero()) {
@@ -90,52 +107,65 @@ impl Renewer for RenewalThread {
         fastrand::u64(..)
     }
 
-    fn begin(&self, renewals: Renewals, keeper: Box<dyn LeaseKeeper>) -> Result<(), Error> {
-        let work = Arc::new(Mutex::new(Some((renewals, keeper))));
-        let theirs = Arc::clone(&work);
-        let started = thread::Builder::new().name("uidring-lease".into()).spawn(move || {
-            let work = lock(&theirs).take();
-            if let Some((renewals, keeper)) = work {
+    fn begin(&self, renewals: Renewals, mut keeper: Box<dyn LeaseKeeper>) -> Result<(), Error> {
+        let (work, theirs) = mpsc::sync_channel(1);
+        let thread = thread::Builder::new().name("uidring-lease".into());
+        let started = thread.spawn(move || {
+            if let Ok((renewals, keeper)) = theirs.recv() {
                 run(renewals, keeper);
             }
         });
-        started.map(drop).map_err(|error| {
+        if let Err(error) = started {
             // Nothing was issued. Without this the worker id would be held until the lease ends.
-            if let Some((_, mut keeper)) = lock(&work).take() {
-                let _ = keeper.release(None);
-            }
-            Error::LeaseThread(error)
-        })
+            let _ = keeper.release(None);
+            return Err(Error::LeaseThread(error));
+        }
+        // The thread waits for it.
+        let _ = work.send((renewals, keeper));
+        Ok(())
     }
 }
 
 /// Does what is to be done until the lease has been given back. A keeper is a user's code: when it
 /// panics the lease is lost, takers are told, and whoever ends the lease does not wait for it.
 fn run(mut renewals: Renewals, mut keeper: Box<dyn LeaseKeeper>) {
-    let shared = Arc::clone(renewals.shared());
+    let _serving = Serving::begin();
     let done = catch_unwind(AssertUnwindSafe(|| renew(&mut renewals, &mut *keeper)));
+    // Whatever was called, the log included, may have forked: a child that is made of this thread
+    // would renew its parent's lease. The keeper is the parent's as well.
+    if renewals.is_forked() {
+        return mem::forget(keeper);
+    }
     if done.is_err() {
         renewals.panicked();
     }
     // Its end may panic as well; and so may a log's, which comes last therefore.
     let dropped = catch_unwind(AssertUnwindSafe(|| drop(keeper)));
-    // Release: who waits for it finds the store told, as far as it ever will be.
-    shared.released.store(true, Ordering::Release);
-    shared.end.notify();
+    renewals.ended();
     if done.is_err() || dropped.is_err() {
-        tracing::error!("the keeper of the lease of the worker id panicked; the lease is lost");
+        log!(error, "the keeper of the lease of the worker id panicked; the lease is lost");
     }
 }
 
+/// Ends when the lease has been given back, and in a forked child.
 fn renew(renewals: &mut Renewals, keeper: &mut dyn LeaseKeeper) {
-    loop {
+    while !renewals.is_forked() {
         match renewals.next() {
             Task::Wait(pause) => renewals.wait(pause),
             Task::Renew(request) => {
+                unlocked();
                 let answer = keeper.renew(request.horizon());
-                renewals.answered(request, answer);
+                if !renewals.is_forked() {
+                    renewals.answered(request, answer);
+                }
             }
-            Task::Release(last) => return renewals.released(keeper.release(last)),
+            Task::Release(last) => {
+                unlocked();
+                let answer = keeper.release(last);
+                if !renewals.is_forked() {
+                    return renewals.released(answer);
+                }
+            }
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::layout::Layout;
 use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
 use crate::policy::{PutPolicy, TakePolicy};
 use crate::ring::{MAX_CAPACITY_BITS, RingOptions};
+use crate::sync::{Life, log};
 use crate::uid::Uid;
 use crate::worker::Worker;
 
@@ -208,7 +209,8 @@ impl CachedBuilder {
     /// are not possible; [`Error::ClockBeforeEpoch`] and [`Error::LayoutExhausted`] where the
     /// layout cannot express the present time; [`Error::ForeignStart`] and
     /// [`Error::NothingAfter`] for a uid to start after that does not fit;
-    /// [`Error::PadderThread`]. With a lease also [`Error::LeaseLayout`], [`Error::UsedAhead`],
+    /// [`Error::PadderThread`]; [`Error::Forked`] with a padder of the process that this one was forked
+    /// from, or where the clock forks. With a lease also [`Error::LeaseLayout`], [`Error::UsedAhead`],
     /// [`Error::LeaseThread`], and what its store says.
     pub fn build(self) -> Result<CachedUidGenerator, Error> {
         let Self { layout, clock, .. } = self;
@@ -219,6 +221,11 @@ impl CachedBuilder {
         let mut bounds = self.bounds;
         if let Some(Worker::Leased(_)) = self.worker {
             bounds.max_borrow.get_or_insert(LEASED_BORROW);
+        }
+        // Before the first reading of the clock, which may fork: one of the two gets the worker id.
+        let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;
+        if let Some(padder) = &self.padder {
+            padder.check()?;
         }
         let mut start = start(&layout, self.worker, self.start_after, &*clock)?;
         let padder = match self.padder {
@@ -234,13 +241,17 @@ impl CachedBuilder {
         let front = Arc::clone(source.front());
         let padding = padder.serve(options, source, self.schedule)?;
         let ring = Arc::clone(padding.ring());
-        tracing::info!(
+        log!(
+            info,
             worker_id,
             layout = %layout.bits(),
             capacity = ring.capacity(),
             last_instant = %layout.last_instant(),
             "generator started"
         );
+        if life.is_forked() {
+            return Err(Error::Forked { what: "generator" });
+        }
         Ok(CachedUidGenerator {
             freshness: ring.freshness().clone(),
             ring,

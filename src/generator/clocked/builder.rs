@@ -123,7 +123,7 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
     /// [`Error::LayoutExhausted`] where the layout cannot express the present time;
     /// [`Error::ForeignStart`] and [`Error::NothingAfter`] for a uid to start after that does not
     /// fit; [`Error::OptionOutOfRange`] for a sequence start above what a tick has;
-    /// [`Error::OutOfMemory`]. With a lease also [`Error::LeaseLayout`], [`Error::UsedAhead`],
+    /// [`Error::OutOfMemory`]; [`Error::Forked`] where the clock forks. With a lease also [`Error::LeaseLayout`], [`Error::UsedAhead`],
     /// [`Error::LeaseThread`], and what its store says.
     pub fn build(self) -> Result<ClockedUidGenerator<R, C>, Error> {
         let Self { layout, clock, .. } = self;
@@ -136,12 +136,17 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
         if !(min..=max).contains(&value) {
             return Err(Error::OptionOutOfRange { option, value, min, max });
         }
+        // Before the first reading of the clock, which may fork: one of the two gets the worker id.
+        let pages = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
         let mut start = start(&layout, self.worker, self.start_after, &clock)?;
         let (tenure, grant) = start.tenure(&layout, &clock, Duration::ZERO)?;
         let Start { worker_id, position, .. } = start;
-        let pages = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
+        if pages.are_wiped() {
+            return Err(Error::Forked { what: "generator" });
+        }
         let next = layout.pack(position.tick, worker_id, position.sequence).get();
         pages.word().store(next, Ordering::Relaxed);
+        let closing = Event::new(pages.life());
         Ok(ClockedUidGenerator {
             pages,
             clock,
@@ -155,7 +160,7 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
             grant,
             tenure,
             take_policy: self.take_policy,
-            closing: Event::default(),
+            closing,
             rules: PhantomData,
         })
     }

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::segment::shared::tests::shared;
+use crate::sync::become_forked_child;
 use loom::thread;
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
@@ -108,5 +109,37 @@ fn models_a_removed_tag_has_nothing_left() {
         let taken = tag.try_next_id(&shared);
         assert!(matches!(taken, Err(SegmentError::RemovedTag(_))), "{taken:?}");
         remover.join().expect("no panic");
+    });
+}
+
+/// A clock that forks where a segment begins or ends: its taker gets the error, and not the id that
+/// its parent has as well; and it does not touch the lock that the loader may hold.
+#[test]
+fn models_a_fork_in_the_clock() {
+    #[derive(Debug)]
+    struct Forking;
+    impl crate::clock::Clock for Forking {
+        fn now(&self) -> crate::timestamp::Timestamp {
+            become_forked_child();
+            crate::timestamp::Timestamp::default()
+        }
+    }
+    check(|| {
+        let mut shared = shared();
+        shared.clock = Arc::new(Forking);
+        let shared = Arc::new(shared);
+        let tag = tag_of(&shared);
+        tag.chain.append(1..2).expect("a range");
+        let other = {
+            let tag = Arc::clone(&tag);
+            thread::spawn(move || {
+                tag.set_health(Health::StoreDown, None);
+                tag.stats().expect("not the child").taken
+            })
+        };
+        let taken = tag.try_next_id(&shared);
+        assert!(matches!(taken, Err(SegmentError::Forked)), "{taken:?}");
+        assert!(matches!(tag.try_next_id(&shared), Err(SegmentError::Forked)));
+        other.join().expect("no panic");
     });
 }

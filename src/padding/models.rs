@@ -1,0 +1,168 @@
+//! A padder, and takers that help it, every interleaving of which a model checker tries: run them
+//! with `scripts/loom`.
+
+use loom::thread;
+
+use super::*;
+use crate::error::TakeError;
+use crate::padding::NextRun;
+use crate::ring::RingOptions;
+use crate::sync::become_forked_child;
+
+fn check(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    builder.check(model);
+}
+
+/// A ring of two numbers, or of so many, in runs of one, and what pads it: the numbers up to `end`.
+fn served(end: u64) -> Arc<Served> {
+    let (producer, _) = RingBuffer::new(RingOptions::new(1, 0)).expect("possible");
+    let mut next = 0;
+    let source = move || {
+        next += 1;
+        (next <= end).then_some(next)
+    };
+    Arc::new(Served::new(producer, source, None))
+}
+
+/// What the padder's thread does, without its sleep: it ends when there is no more to pad.
+fn attend(served: &Served) {
+    while let Ok(due) = served.attend() {
+        if due != Some(Duration::ZERO) && !served.wants_attention() {
+            thread::yield_now();
+        }
+    }
+}
+
+/// A helper and the padder meet: each run is put once, in order, and the end is told when it has come,
+/// whoever has the work.
+#[test]
+fn models_a_helper_against_the_padder() {
+    check(|| {
+        let served = served(2);
+        let padder = {
+            let served = Arc::clone(&served);
+            thread::spawn(move || attend(&served))
+        };
+        let mut taken = Vec::new();
+        loop {
+            match served.ring().try_take() {
+                Ok(number) => taken.push(number),
+                Err(TakeError::Empty) => {
+                    if !served.help() {
+                        thread::yield_now();
+                    }
+                }
+                Err(error) => {
+                    assert_eq!(error, TakeError::TimeExhausted);
+                    break;
+                }
+            }
+        }
+        padder.join().expect("no panic");
+        assert!(taken.is_sorted_by(|a, b| a < b) && taken.iter().all(|n| (1..=2).contains(n)));
+        let lost = served.ring().stats().abandoned + served.ring().stats().lapped;
+        assert_eq!(taken.len() as u64 + lost.min(2), 2.max(taken.len() as u64 + lost.min(2)));
+    });
+}
+
+/// A padder that comes while a helper has the work is called when the work is back: it sleeps at its
+/// event until then, and the model checker would report that it sleeps for ever.
+#[test]
+fn models_a_padder_that_came_in_vain_is_called() {
+    check(|| {
+        let life = crate::sync::Life::new().expect("memory");
+        let demand = Arc::new(Event::new(life));
+        let options = RingOptions::new(1, 0).demand(Arc::clone(&demand));
+        let (producer, _) = RingBuffer::new(options).expect("possible");
+        let source = || -> Option<u64> { None };
+        let served = Arc::new(Served::new(producer, source, None));
+        let helper = {
+            let served = Arc::clone(&served);
+            thread::spawn(move || {
+                served.help();
+            })
+        };
+        // The source is at its end, which the padder is to see, whoever has asked it.
+        while served.attend().is_ok() {
+            demand.wait(None, || served.wants_attention());
+        }
+        helper.join().expect("no panic");
+        assert!(served.ring().why_gone().is_some());
+    });
+}
+
+/// Who closes the ring waits for a helper's work, and is told a bound of what was taken.
+#[test]
+fn models_a_close_against_a_helper() {
+    check(|| {
+        let served = served(9);
+        let helper = {
+            let served = Arc::clone(&served);
+            thread::spawn(move || {
+                served.help();
+                served.ring().try_take().ok()
+            })
+        };
+        let issued = served.close();
+        let taken = helper.join().expect("no panic");
+        let bound = match issued {
+            Some(Issued::Below(number)) => number - 1,
+            Some(Issued::UpTo(number)) => number,
+            None => 0,
+        };
+        assert!(taken.is_none_or(|taken| taken <= bound), "{taken:?} of {issued:?}");
+        assert!(served.ring().try_take().is_err());
+    });
+}
+
+/// In the source there is a fork: the child puts nothing, takes nothing, and waits for nobody, whatever
+/// the padder is doing.
+#[test]
+fn models_a_fork_in_the_source() {
+    struct Forking {
+        next: u64,
+        in_begin: bool,
+    }
+    impl RunSource for Forking {
+        fn begin(&mut self) -> Option<u64> {
+            if self.in_begin && self.next > 0 {
+                become_forked_child();
+            }
+            Some(0)
+        }
+        fn next_run(&mut self) -> NextRun {
+            if !self.in_begin && self.next == 1 {
+                become_forked_child();
+            }
+            self.next += 1;
+            NextRun::Run(self.next)
+        }
+    }
+    for in_begin in [true, false] {
+        check(move || {
+            let (producer, _) = RingBuffer::new(RingOptions::new(1, 0)).expect("possible");
+            let served = Arc::new(Served::new(producer, Forking { next: 0, in_begin }, None));
+            let other = {
+                let served = Arc::clone(&served);
+                thread::spawn(move || {
+                    if served.at_work(false, |_, _| ()).is_ok() {
+                        let _ = served.wants_attention();
+                    }
+                })
+            };
+            for _ in 0..2 {
+                served.help();
+            }
+            let is_child = served.ring().is_forked();
+            let taken = served.ring().try_take();
+            assert!(!is_child || taken == Err(TakeError::Forked), "{taken:?}");
+            if is_child {
+                assert!(!served.help() || served.ring().why_gone().is_some());
+                assert!(served.attend().is_err() && served.close().is_none());
+            }
+            other.join().expect("no panic");
+        });
+    }
+}

@@ -1,0 +1,85 @@
+//! A lock that no forked child touches.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::PoisonError;
+
+use super::Life;
+use super::imp::{Mutex, MutexGuard};
+use super::outside::Held;
+
+/// This process is a forked child of the one that made the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Forked;
+
+/// A value under a lock, for the process that made it.
+///
+/// At a fork another thread may hold the lock, and in the child nobody would ever release it. So the
+/// child does not get as far as the mutex: it gets [`Forked`].
+///
+/// A panic under the lock does not poison it: what these locks guard is whole at any time.
+#[derive(Debug)]
+pub(crate) struct ForkGuarded<T> {
+    life: Life,
+    mutex: Mutex<T>,
+}
+
+impl<T> ForkGuarded<T> {
+    pub(crate) fn new(life: Life, value: T) -> Self {
+        Self { life, mutex: Mutex::new(value) }
+    }
+
+    /// Waits for the lock.
+    #[track_caller]
+    pub(crate) fn lock(&self) -> Result<Guard<'_, T>, Forked> {
+        if self.life.is_forked() { Err(Forked) } else { Ok(Guard::new(lock(&self.mutex))) }
+    }
+
+    /// Whether this process is a forked child of the one that made the lock.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.life.is_forked()
+    }
+}
+
+/// The lock is held.
+#[derive(Debug)]
+pub(crate) struct Guard<'a, T> {
+    value: MutexGuard<'a, T>,
+    _held: Held,
+}
+
+impl<'a, T> Guard<'a, T> {
+    #[track_caller]
+    pub(super) fn new(value: MutexGuard<'a, T>) -> Self {
+        Self { value, _held: Held::new() }
+    }
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+
+/// Locks, whether another holder has panicked or not.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // ThreadSanitizer does not see what std does when it has to wait, which is not instrumented,
+    // and would take what follows for a race. The first try it sees.
+    #[cfg(uidring_tsan)]
+    loop {
+        match mutex.try_lock() {
+            Ok(guard) => return guard,
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+            Err(std::sync::TryLockError::WouldBlock) => std::thread::yield_now(),
+        }
+    }
+    #[cfg(not(uidring_tsan))]
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,121 @@
+//! Where code runs that is not the library's: a caller's clock, source, handler, store or keeper, and
+//! whoever subscribes to the log. It may fork, take ids, panic or be slow. So no lock is held there.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+pub(crate) use self::counted::{Held, unlocked};
+
+/// Locks are counted where debug assertions are on: in the tests.
+#[cfg(all(debug_assertions, not(uidring_loom)))]
+mod counted {
+    use std::cell::Cell;
+    use std::marker::PhantomData;
+    use std::panic::Location;
+
+    thread_local! {
+        static COUNT: Cell<u32> = const { Cell::new(0) };
+        static LAST: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
+    }
+
+    /// This thread holds one lock more for as long as this lives.
+    #[derive(Debug)]
+    pub(crate) struct Held(PhantomData<*const ()>);
+
+    impl Held {
+        #[track_caller]
+        pub(crate) fn new() -> Self {
+            COUNT.set(COUNT.get() + 1);
+            LAST.set(Some(Location::caller()));
+            Self(PhantomData)
+        }
+    }
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            COUNT.set(COUNT.get() - 1);
+        }
+    }
+
+    /// To be called before a caller's code: this thread holds no lock.
+    #[track_caller]
+    pub(crate) fn unlocked() {
+        let last = LAST.get();
+        assert_eq!(COUNT.get(), 0, "a lock is held; the last one was taken at {last:?}");
+    }
+}
+
+#[cfg(not(all(debug_assertions, not(uidring_loom))))]
+mod counted {
+    #[derive(Debug)]
+    pub(crate) struct Held;
+
+    impl Held {
+        #[inline]
+        pub(crate) fn new() -> Self {
+            Self
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn unlocked() {}
+}
+
+thread_local!(static IN_A_RECORD: Cell<bool> = const { Cell::new(false) });
+
+/// A record is being written in this thread.
+#[derive(Debug)]
+pub(crate) struct Record(PhantomData<*const ()>);
+
+/// Begins a record. `None` within another one: a subscriber whose takes are worth a record would
+/// otherwise never come to an end.
+#[track_caller]
+pub(crate) fn record() -> Option<Record> {
+    unlocked();
+    (!IN_A_RECORD.replace(true)).then_some(Record(PhantomData))
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        IN_A_RECORD.set(false);
+    }
+}
+
+/// Writes to the log: `log!(warn, ...)` is `tracing::warn!(...)` with no lock held, and not within
+/// another record of the same thread.
+macro_rules! log {
+    ($level:ident, $($record:tt)*) => {
+        if let Some(_record) = $crate::sync::record() {
+            tracing::$level!($($record)*);
+        }
+    };
+}
+pub(crate) use log;
+
+#[cfg(all(test, debug_assertions, not(uidring_loom)))]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+    use crate::sync::{ForkGuarded, Life};
+
+    #[test]
+    fn a_record_under_a_lock_is_found() {
+        let guarded = ForkGuarded::new(Life::new().expect("memory"), 1);
+        unlocked();
+        let guard = guarded.lock().expect("no child");
+        let found = catch_unwind(|| log!(info, "under a lock"));
+        let text = found.expect_err("found").downcast::<String>().expect("a text");
+        assert!(text.contains(file!()), "{text}");
+        drop(guard);
+        log!(info, "under none");
+    }
+
+    #[test]
+    fn a_record_within_a_record_is_left_out() {
+        let outer = record();
+        assert!(outer.is_some() && record().is_none());
+        drop(outer);
+        assert!(record().is_some());
+    }
+}

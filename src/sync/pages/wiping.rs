@@ -1,0 +1,149 @@
+//! Who wipes memory at a fork: the kernel where it does, a handler of fork elsewhere.
+// Advice to the kernel, and handlers of fork, which std does not know.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+/// Has the kernel wipe memory of our own in forked children (`MADV_WIPEONFORK`, Linux 4.14); returns
+/// whether it does.
+#[cfg(target_os = "linux")]
+pub(super) fn wiped_by_kernel(memory: *mut c_void, bytes: usize) -> bool {
+    // SAFETY: the advice is about a mapping of our own, and takes effect in children only.
+    let advise = |advice| unsafe { libc::madvise(memory, bytes, advice) == 0 };
+    is_believed(|| !advise(NO_ADVICE)) && advise(libc::MADV_WIPEONFORK)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn wiped_by_kernel(_: *mut c_void, _: usize) -> bool {
+    false
+}
+
+/// What no kernel knows.
+#[cfg(target_os = "linux")]
+const NO_ADVICE: libc::c_int = -1;
+
+/// Whether what is said about advice is to be believed. qemu's emulation of user programs accepts
+/// whatever it gets, and wipes nothing: so it does not refuse what has to be refused.
+#[cfg(target_os = "linux")]
+fn is_believed(refuses: impl FnOnce() -> bool) -> bool {
+    use std::sync::atomic::AtomicU8;
+    const UNKNOWN: u8 = 0;
+    const YES: u8 = 1;
+    const NO: u8 = 2;
+    // Not a lock, nor a `Once`: a thread that is amid it at a fork would leave the child waiting.
+    // Several threads may find out at once, and all find the same. Relaxed: the answer is all that
+    // there is to it.
+    static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
+    match ANSWER.load(Ordering::Relaxed) {
+        UNKNOWN => {
+            let refuses = refuses();
+            ANSWER.store(if refuses { YES } else { NO }, Ordering::Relaxed);
+            refuses
+        }
+        answer => answer == YES,
+    }
+}
+
+/// Memory that the handler of fork has to wipe: an entry of a list that only grows, and whose
+/// entries are used again. It has no lock, which another thread could hold at the fork.
+#[derive(Debug)]
+pub(super) struct Entry {
+    used: AtomicBool,
+    /// Null while there is nothing to wipe.
+    memory: AtomicPtr<c_void>,
+    bytes: AtomicUsize,
+    /// Null at the end of the list; never changed after that.
+    next: AtomicPtr<Entry>,
+}
+
+static ENTRIES: Entry = Entry::new();
+
+impl Entry {
+    const fn new() -> Self {
+        Self {
+            used: AtomicBool::new(false),
+            memory: AtomicPtr::new(ptr::null_mut()),
+            bytes: AtomicUsize::new(0),
+            next: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    pub(super) fn enter(memory: *mut c_void, bytes: usize) -> &'static Self {
+        register();
+        let mut entry = &ENTRIES;
+        // Acquire: pairs with the Release in `leave`; the entry's old memory is gone.
+        while entry
+            .used
+            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            entry = entry.next_or_new();
+        }
+        entry.bytes.store(bytes, Ordering::Relaxed);
+        // Release: a child of a thread that sees the memory sees its length.
+        entry.memory.store(memory, Ordering::Release);
+        entry
+    }
+
+    pub(super) fn leave(&self) {
+        self.memory.store(ptr::null_mut(), Ordering::Relaxed);
+        // Release: pairs with the Acquire in `enter`.
+        self.used.store(false, Ordering::Release);
+    }
+
+    fn next(&self) -> Option<&'static Self> {
+        // Acquire: pairs with the Release in `next_or_new`, for what the entry began with.
+        // SAFETY: it is null, or a leaked entry.
+        unsafe { self.next.load(Ordering::Acquire).as_ref() }
+    }
+
+    fn next_or_new(&self) -> &'static Self {
+        if let Some(next) = self.next() {
+            return next;
+        }
+        let new = Box::into_raw(Box::new(Self::new()));
+        let null = ptr::null_mut();
+        // Release: pairs with the Acquire in `next`; on failure Acquire, as there.
+        match self.next.compare_exchange(null, new, Ordering::Release, Ordering::Acquire) {
+            // SAFETY: it is never freed.
+            Ok(_) => unsafe { &*new },
+            Err(others) => {
+                // SAFETY: it was made above, and nobody else has seen it.
+                drop(unsafe { Box::from_raw(new) });
+                // SAFETY: another thread's, which is never freed.
+                unsafe { &*others }
+            }
+        }
+    }
+}
+
+/// Sees to it that there is the handler. Two threads may register it twice, which does no harm; a
+/// `Once` that another thread is amid at a fork would leave the child waiting.
+fn register() {
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    // Acquire: pairs with the Release below: the handler is registered.
+    if REGISTERED.load(Ordering::Acquire) {
+        return;
+    }
+    // SAFETY: the handler only does what is allowed between fork and exec: it stores to memory.
+    // It fails for want of memory alone.
+    let failed = unsafe { libc::pthread_atfork(None, None, Some(wipe_all)) };
+    assert_eq!(failed, 0, "no memory for a handler of fork");
+    REGISTERED.store(true, Ordering::Release);
+}
+
+extern "C" fn wipe_all() {
+    let mut entry = Some(&ENTRIES);
+    while let Some(Entry { memory, bytes, .. }) = entry {
+        let memory = memory.load(Ordering::Acquire);
+        if !memory.is_null() {
+            // SAFETY: whoever takes memory off the list does it before unmapping it, so it is
+            // mapped, also in this copy of the process; no other thread lives in it, and the
+            // memory holds atomics alone, for which zeros are valid.
+            unsafe { ptr::write_bytes(memory.cast::<u8>(), 0, bytes.load(Ordering::Relaxed)) };
+        }
+        entry = entry.and_then(Entry::next);
+    }
+}

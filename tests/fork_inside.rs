@@ -1,0 +1,632 @@
+//! A fork inside the caller's own code: in a clock, a source of runs, a handler, a store or a log.
+//! The child goes on in the middle of a call, as its parent does; what the parent gets, it must not.
+#![cfg(unix)]
+
+#[path = "support/fork.rs"]
+mod fork;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use uidring::padding::{NextRun, Padding, RunSource};
+use uidring::{
+    Bits, CachedUidGenerator, ClockPolicy, Error, Layout, Lease, LeaseKeeper, LeaseTerms,
+    LoadError, LoadedSegment, LocalGenerator, MemorySegments, Padder, PadderOptions, PutDecision,
+    PutPolicy, RenewError, RingBuffer, RingOptions, SegmentError, SegmentGenerator, SegmentRequest,
+    SegmentStore, SegmentTag, SnowflakeGenerator, TakeDecision, TakeError, TakePolicy, Tick,
+    Timestamp, Uid, UidGenerator,
+};
+
+use fork::{
+    FAILED, FORKED, Fork, ForkingClock, LIMIT, OTHER_ERROR, Sides, alone, in_child, on_both_sides,
+};
+
+/// What of the caller's code forks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hook {
+    Clock,
+    Handler,
+    /// A subscriber to the log, which hears of a handler that panics.
+    Log,
+}
+
+const HOOKS: [Hook; 3] = [Hook::Clock, Hook::Handler, Hook::Log];
+
+impl Hook {
+    fn policy(self, fork: &Fork) -> TakePolicy {
+        let fork = fork.clone();
+        match self {
+            Self::Clock => TakePolicy::WaitFor(Duration::from_millis(10)),
+            Self::Handler => TakePolicy::handler(move |_| {
+                fork.here();
+                TakeDecision::GiveUp
+            }),
+            Self::Log => {
+                tracing::subscriber::set_global_default(ForkingLog(fork)).expect("the first");
+                std::panic::set_hook(Box::new(|_| {}));
+                TakePolicy::handler(|_| panic!("a user's mistake"))
+            }
+        }
+    }
+
+    fn clock(self, fork: &Fork) -> ForkingClock {
+        match self {
+            Self::Clock => ForkingClock::new(fork),
+            _ => ForkingClock::new(&Fork::new()),
+        }
+    }
+}
+
+struct ForkingLog(Fork);
+
+impl tracing::Subscriber for ForkingLog {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.here();
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// The child has got nothing but the error, and that at least once.
+#[track_caller]
+fn check(case: &str, sides: &Sides) {
+    let Sides { parent, child } = sides;
+    assert!(!child.is_empty(), "{case}: {sides:x?}");
+    assert!(child.iter().all(|word| *word == FORKED), "{case}: the child got {sides:x?}");
+    assert!(!parent.contains(&FORKED), "{case}: the parent got {sides:x?}");
+    assert!(!parent.contains(&FAILED), "{case}: {sides:x?}");
+}
+
+fn word(taken: Result<Uid, TakeError>) -> u64 {
+    match taken {
+        Ok(uid) => uid.get(),
+        Err(TakeError::Forked) => FORKED,
+        Err(_) => OTHER_ERROR,
+    }
+}
+
+fn words(filled: usize, uids: &[Uid], error: Option<TakeError>) -> Vec<u64> {
+    let uids = uids[..filled].iter().map(|uid| uid.get());
+    uids.chain(error.map(|error| word(Err(error)))).collect()
+}
+
+/// Calls it again and again, until there is a fork in a call: what that one got; `None` if there is
+/// never one.
+fn until_forked(fork: &Fork, mut call: impl FnMut() -> Vec<u64>) -> Option<Vec<u64>> {
+    for _ in 0..3_000 {
+        let got = call();
+        if fork.has_happened() {
+            return Some(got);
+        }
+        if got == [OTHER_ERROR] {
+            // Others may have to do something first.
+            thread::sleep(Duration::from_micros(100));
+        }
+    }
+    None
+}
+
+/// What every generator can be asked.
+type Entry<G> = (&'static str, fn(&G) -> Vec<u64>);
+
+fn entries<G: UidGenerator>() -> [Entry<G>; 8] {
+    [
+        ("try_next_uid", |generator| vec![word(generator.try_next_uid())]),
+        ("next_uid", |generator| vec![word(generator.next_uid())]),
+        ("try_fill", |generator| {
+            let mut uids = [Uid::default(); 40];
+            match generator.try_fill(&mut uids) {
+                Ok(filled) => words(filled, &uids, None),
+                Err(error) => words(0, &uids, Some(error)),
+            }
+        }),
+        ("fill", |generator| {
+            let mut uids = [Uid::default(); 40];
+            match generator.fill(&mut uids) {
+                Ok(()) => words(40, &uids, None),
+                Err(error) => words(error.filled, &uids, Some(error.error)),
+            }
+        }),
+        ("fill nothing", |generator| match generator.fill(&mut []) {
+            Ok(()) => vec![word(generator.next_uid())],
+            Err(error) => vec![word(Err(error.error))],
+        }),
+        ("uids", |generator| {
+            let mut more = true;
+            let uids = generator
+                .uids()
+                .take(40)
+                .take_while(|uid| std::mem::replace(&mut more, uid.is_ok()));
+            let got: Vec<u64> = uids.map(word).collect();
+            // Those before the fork are the parent's, as the child may know.
+            got.into_iter().next_back().into_iter().collect()
+        }),
+        ("wait", |generator| {
+            // What was taken before the fork the child may know.
+            let _ = generator.try_next_uid();
+            generator.wait(Some(Duration::from_micros(10)));
+            Vec::new()
+        }),
+        ("follow_policy", |generator| {
+            let mut got = OTHER_ERROR;
+            let done = generator.follow_policy(TakeError::Empty, &mut || {
+                got = generator.try_next_uid().map(Uid::get)?;
+                Ok(())
+            });
+            vec![done.map_or_else(|error| word(Err(error)), |()| got)]
+        }),
+    ]
+}
+
+fn layout(sequence: u8) -> Layout {
+    let bits = Bits { time: 40, worker: 8, sequence };
+    Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible")
+}
+
+/// A padder that is away, kept by the source of another ring: takers pad for themselves, and fork.
+fn away() -> Padder {
+    let padder = Padder::start(PadderOptions::default()).expect("starts");
+    let inside = Arc::new(AtomicBool::new(false));
+    let (entered, mut calls) = (Arc::clone(&inside), 0);
+    let source = move || {
+        calls += 1;
+        while calls > 2 {
+            entered.store(true, Ordering::Relaxed);
+            thread::sleep(Duration::from_millis(1));
+        }
+        Some(calls)
+    };
+    let padding = padder.serve(RingOptions::new(1, 0), source, None).expect("possible");
+    while padding.ring().try_take().is_ok() {}
+    while !inside.load(Ordering::Relaxed) {
+        thread::yield_now();
+    }
+    // Whoever drops it waits for the source.
+    std::mem::forget(padding);
+    padder
+}
+
+#[test]
+fn cached_generators() {
+    let _alone = alone();
+    for hook in HOOKS {
+        for (name, entry) in entries::<CachedUidGenerator>() {
+            let mut forks = 0;
+            for nth in 1..=3 {
+                let sides = on_both_sides(|fork| {
+                    let padder = away();
+                    let policy = hook.policy(fork);
+                    let limit = (hook != Hook::Clock).then_some(Duration::ZERO);
+                    let builder = CachedUidGenerator::builder().layout(layout(6)).worker_id(1);
+                    let builder = builder.clock(hook.clock(fork)).take_policy(policy);
+                    let generator = builder.max_borrow(limit).padder(&padder).build();
+                    let generator: Arc<CachedUidGenerator> = Arc::new(generator.expect("builds"));
+                    let mut local = LocalGenerator::new(Arc::clone(&generator));
+                    local.next_uid().expect("ready");
+                    fork.arm(nth);
+                    let Some(mut got) = until_forked(fork, || entry(&generator)) else {
+                        return Vec::new();
+                    };
+                    // What it had left is the parent's.
+                    let left = word(local.next_uid());
+                    got.extend([word(generator.next_uid()), left]);
+                    generator.close();
+                    std::mem::forget((padder, local, generator));
+                    got
+                });
+                let Some(sides) = sides else { continue };
+                forks += 1;
+                check(&format!("{hook:?} {nth} in {name}"), &sides);
+            }
+            // Nobody asks the policy in a try.
+            let tries = hook != Hook::Clock && ["try_next_uid", "try_fill", "wait"].contains(&name);
+            assert_eq!(forks > 0, !tries, "{hook:?} in {name}");
+        }
+    }
+}
+
+#[test]
+fn local_takers() {
+    let _alone = alone();
+    for hook in HOOKS {
+        let sides = on_both_sides(|fork| {
+            let padder = away();
+            let policy = hook.policy(fork);
+            let limit = (hook != Hook::Clock).then_some(Duration::ZERO);
+            let builder = CachedUidGenerator::builder().layout(layout(6)).worker_id(1);
+            let builder = builder.clock(hook.clock(fork)).take_policy(policy);
+            let generator = builder.max_borrow(limit).padder(&padder).build().expect("builds");
+            let mut local = generator.local();
+            fork.arm(1);
+            let mut got = until_forked(fork, || vec![word(local.next_uid())]).expect("a fork");
+            got.push(word(local.next_uid()));
+            std::mem::forget((padder, generator));
+            got
+        });
+        check(&format!("{hook:?}"), &sides.expect("a fork"));
+    }
+}
+
+#[test]
+fn generators_on_the_clock() {
+    let _alone = alone();
+    for hook in HOOKS {
+        for (name, entry) in entries() {
+            let mut forks = 0;
+            for (nth, worker) in [(1, 0), (1, 1), (2, 0), (2, 1), (3, 1)] {
+                let sides = on_both_sides(|fork| {
+                    let bits = Bits { time: 50, worker: 2, sequence: 4 };
+                    let layout = Layout::new(bits, Tick::Millisecond, Timestamp::default());
+                    let clock = hook.clock(fork);
+                    clock.time.set(Timestamp::default());
+                    let generator = SnowflakeGenerator::builder()
+                        .layout(layout.expect("possible"))
+                        .worker_id(worker)
+                        .clock_policy(ClockPolicy::WaitUpTo(Duration::from_millis(1)))
+                        .take_policy(hook.policy(fork))
+                        .clock(clock)
+                        .build()
+                        .expect("builds");
+                    fork.arm(nth);
+                    let Some(mut got) = until_forked(fork, || entry(&generator)) else {
+                        return Vec::new();
+                    };
+                    got.push(word(generator.next_uid()));
+                    generator.close();
+                    got
+                });
+                let Some(sides) = sides else { continue };
+                forks += 1;
+                check(&format!("{hook:?} {nth} in {name}"), &sides);
+            }
+            let tries = hook != Hook::Clock && ["try_next_uid", "try_fill", "wait"].contains(&name);
+            assert_eq!(forks > 0, !tries, "{hook:?} in {name}");
+        }
+    }
+}
+
+fn id(taken: Result<u64, SegmentError>) -> u64 {
+    match taken {
+        Ok(id) => id,
+        Err(SegmentError::Forked) => FORKED,
+        Err(_) => OTHER_ERROR,
+    }
+}
+
+#[test]
+fn segments() {
+    let _alone = alone();
+    let entries: [Entry<SegmentGenerator>; 6] = [
+        ("next_id", |generator| vec![id(generator.next_id("orders"))]),
+        ("try_next_id", |generator| vec![id(generator.try_next_id("orders"))]),
+        ("handle", |generator| vec![id(generator.tag("orders").and_then(|tag| tag.next_id()))]),
+        ("fill", |generator| {
+            let mut ids = [0; 10];
+            match generator.fill("orders", &mut ids) {
+                Ok(()) => ids.to_vec(),
+                Err(error) => {
+                    let ids = ids[..error.filled].iter().copied();
+                    ids.chain([id(Err(error.error))]).collect()
+                }
+            }
+        }),
+        ("try_fill", |generator| {
+            let (mut ids, orders) = ([0; 10], generator.tag("orders"));
+            match orders.and_then(|orders| orders.try_fill(&mut ids)) {
+                Ok(filled) => ids[..filled].to_vec(),
+                Err(error) => vec![id(Err(error))],
+            }
+        }),
+        ("stats", |generator| {
+            let taken = generator.next_id("orders");
+            vec![id(generator.stats("orders").and(taken))]
+        }),
+    ];
+    for hook in HOOKS {
+        for (name, entry) in entries {
+            let mut forks = 0;
+            for nth in 1..=4 {
+                let sides = on_both_sides(|fork| {
+                    let table = MemorySegments::new();
+                    table.create("orders", 4, 1).expect("positive");
+                    let builder = SegmentGenerator::builder(table).max_step(4);
+                    let builder = builder.take_policy(match hook {
+                        Hook::Clock => TakePolicy::Wait,
+                        hook => hook.policy(fork),
+                    });
+                    let generator = builder.clock(hook.clock(fork)).build().expect("builds");
+                    fork.arm(nth);
+                    let Some(mut got) = until_forked(fork, || entry(&generator)) else {
+                        return Vec::new();
+                    };
+                    got.push(id(generator.next_id("orders")));
+                    got.push(id(generator.refresh().map(|()| 0)));
+                    generator.close();
+                    got
+                });
+                let Some(sides) = sides else { continue };
+                forks += 1;
+                check(&format!("{hook:?} {nth} in {name}"), &sides);
+            }
+            let tries = hook != Hook::Clock && name.starts_with("try_");
+            assert_eq!(forks > 0, !tries, "{hook:?} in {name}");
+        }
+    }
+}
+
+/// Forks in one of its calls.
+struct Source {
+    fork: Fork,
+    next: u64,
+    in_begin: bool,
+}
+
+impl RunSource for Source {
+    fn begin(&mut self) -> Option<u64> {
+        if self.in_begin {
+            self.fork.here();
+        }
+        Some(0)
+    }
+
+    fn next_run(&mut self) -> NextRun {
+        if !self.in_begin {
+            self.fork.here();
+        }
+        self.next += 2;
+        NextRun::Run(self.next)
+    }
+}
+
+fn served(padder: &Padder, fork: &Fork, in_begin: bool) -> Result<Padding, Error> {
+    let source = Source { fork: fork.clone(), next: 0, in_begin };
+    padder.serve(RingOptions::new(4, 1), source, None)
+}
+
+fn number(taken: Result<u64, TakeError>) -> u64 {
+    word(taken.map(|number| Uid::new(number).expect("63 bits")))
+}
+
+fn refused(error: &Error) -> u64 {
+    if error.to_string().contains("was forked") { FORKED } else { OTHER_ERROR }
+}
+
+/// By a taker that helps, and while a ring is filled for the first time.
+#[test]
+fn sources_of_runs() {
+    let _alone = alone();
+    for (in_begin, nth) in [(true, 1), (false, 1), (false, 2), (false, 8)] {
+        let sides = on_both_sides(|fork| {
+            let padder = away();
+            let padding = served(&padder, fork, in_begin).expect("possible");
+            while padding.ring().try_take().is_ok() {}
+            fork.arm(nth);
+            padding.help();
+            let ring = Arc::clone(padding.ring());
+            std::mem::forget((padder, padding));
+            (0..30).map(|_| number(ring.try_take())).collect()
+        });
+        check(&format!("help {in_begin} {nth}"), &sides.expect("a fork"));
+        let sides = on_both_sides(|fork| {
+            let padder = away();
+            fork.arm(nth);
+            let padding = served(&padder, fork, in_begin);
+            std::mem::forget(padder);
+            match padding {
+                Ok(padding) => {
+                    let got = (0..30).map(|_| number(padding.ring().try_take())).collect();
+                    std::mem::forget(padding);
+                    got
+                }
+                Err(error) => vec![refused(&error)],
+            }
+        });
+        check(&format!("serve {in_begin} {nth}"), &sides.expect("a fork"));
+    }
+}
+
+#[test]
+fn producers() {
+    let _alone = alone();
+    for nth in [1, 2, 7] {
+        let sides = on_both_sides(|fork| {
+            let (mut producer, ring) = RingBuffer::new(RingOptions::new(4, 1)).expect("possible");
+            let mut next = 0;
+            fork.arm(nth);
+            producer.publish(|| {
+                fork.here();
+                next += 2;
+                Some(next)
+            });
+            (0..30).map(|_| number(ring.try_take())).collect()
+        });
+        check(&format!("publish {nth}"), &sides.expect("a fork"));
+    }
+    let sides = on_both_sides(|fork| {
+        let theirs = fork.clone();
+        let policy = PutPolicy::handler(move |put| {
+            theirs.here();
+            if put.attempts < 3 { PutDecision::Retry } else { PutDecision::Discard }
+        });
+        let options = RingOptions::new(1, 0).put_policy(policy);
+        let (mut producer, ring) = RingBuffer::new(options).expect("possible");
+        fork.arm(1);
+        (0..4).for_each(|n| {
+            let _ = producer.put(n);
+        });
+        (0..4).map(|_| number(ring.try_take())).collect()
+    });
+    check("put", &sides.expect("a fork"));
+}
+
+/// Built on one side and the other of a fork in the middle of it, both would have one worker id.
+#[test]
+fn building() {
+    let _alone = alone();
+    for nth in 1..=8 {
+        let sides = on_both_sides(|fork| {
+            let clock = ForkingClock::new(fork);
+            clock.time.set("2026-01-01".parse().expect("a time"));
+            fork.arm(nth);
+            let built = CachedUidGenerator::builder().worker_id(1).clock(clock).build();
+            match built {
+                Ok(generator) => vec![word(generator.next_uid())],
+                Err(error) => vec![refused(&error)],
+            }
+        });
+        match sides {
+            Some(sides) => check(&format!("cached {nth}"), &sides),
+            None => assert!(nth > 2),
+        }
+        let sides = on_both_sides(|fork| {
+            let clock = ForkingClock::new(fork);
+            clock.time.set("2026-01-01".parse().expect("a time"));
+            fork.arm(nth);
+            match SnowflakeGenerator::builder().worker_id(1).clock(clock).build() {
+                Ok(generator) => vec![word(generator.next_uid())],
+                Err(error) => vec![refused(&error)],
+            }
+        });
+        match sides {
+            Some(sides) => check(&format!("by the clock {nth}"), &sides),
+            None => assert!(nth > 1),
+        }
+    }
+    let sides = on_both_sides(|fork| {
+        fork.arm(1);
+        let store = ForkingStore { fork: fork.clone(), ..ForkingStore::new() };
+        match SegmentGenerator::builder(store).build() {
+            Ok(generator) => vec![id(generator.next_id("orders"))],
+            Err(error) => vec![refused(&error)],
+        }
+    });
+    check("segments", &sides.expect("a fork"));
+    let sides = on_both_sides(|fork| {
+        fork.arm(1);
+        let lease = lease(ForkingKeeper(fork.clone()));
+        match CachedUidGenerator::builder().layout(layout(6)).worker(lease).build() {
+            Ok(generator) => vec![word(generator.next_uid())],
+            Err(error) => vec![refused(&error)],
+        }
+    });
+    check("a lease", &sides.expect("a fork"));
+}
+
+struct ForkingStore {
+    fork: Fork,
+    table: MemorySegments,
+}
+
+impl ForkingStore {
+    fn new() -> Self {
+        let table = MemorySegments::new();
+        table.create("orders", 4, 1).expect("positive");
+        Self { fork: Fork::new(), table }
+    }
+}
+
+impl SegmentStore for ForkingStore {
+    fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
+        self.fork.here();
+        let row = SegmentTag::new("orders", 1, 4);
+        Ok(vec![row])
+    }
+
+    fn load(
+        &mut self,
+        wanted: &[SegmentRequest],
+        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
+    ) {
+        self.fork.here();
+        self.table.load(wanted, loaded);
+        self.fork.here();
+    }
+}
+
+struct ForkingKeeper(Fork);
+
+impl LeaseKeeper for ForkingKeeper {
+    fn renew(&mut self, _: u64) -> Result<(), RenewError> {
+        self.0.here();
+        Ok(())
+    }
+
+    fn release(&mut self, _: Option<Uid>) -> Result<(), Error> {
+        self.0.here();
+        Ok(())
+    }
+}
+
+fn lease(keeper: impl LeaseKeeper) -> Lease {
+    let mut terms = LeaseTerms::default();
+    terms.renew_every = Duration::from_millis(5);
+    Lease::new(layout(6), 1, None, terms, keeper).expect("in range")
+}
+
+/// A child that is made of one of the library's own threads ends with it: it must not go on to pad, to
+/// load or to renew what is its parent's.
+#[test]
+fn the_librarys_own_threads() {
+    let _alone = alone();
+    let goes_on = |next: &dyn Fn() -> bool| {
+        let start = std::time::Instant::now();
+        let mut taken = 0;
+        while taken < 2_000 && start.elapsed() < LIMIT / 4 {
+            taken += u64::from(next());
+        }
+        taken >= 2_000
+    };
+    let words = in_child(|to| {
+        let fork = Fork::new();
+        let clock = ForkingClock::new(&fork);
+        let generator = CachedUidGenerator::builder().layout(layout(6)).worker_id(1);
+        let generator = generator.clock(clock).refresh(Duration::from_millis(1));
+        let generator = generator.build().expect("builds");
+        fork.arm_all();
+        while !fork.has_happened() {
+            thread::yield_now();
+        }
+        to.check(fork.child_ends());
+        to.check(goes_on(&|| generator.next_uid().is_ok()));
+        to.words.push(1);
+    });
+    assert_eq!(words, [1], "the padder, by the clock");
+    let words = in_child(|to| {
+        let store = ForkingStore::new();
+        let fork = store.fork.clone();
+        let refresh = Duration::from_millis(1);
+        let generator = SegmentGenerator::builder(store).refresh(refresh).build().expect("builds");
+        fork.arm_all();
+        while !fork.has_happened() {
+            thread::yield_now();
+        }
+        to.check(fork.child_ends());
+        to.check(goes_on(&|| generator.next_id("orders").is_ok()));
+        to.words.push(1);
+    });
+    assert_eq!(words, [1], "the loader, by its store");
+    let words = in_child(|to| {
+        let fork = Fork::new();
+        let lease = lease(ForkingKeeper(fork.clone()));
+        let generator = CachedUidGenerator::builder().layout(layout(6)).worker(lease);
+        let generator = generator.build().expect("builds");
+        fork.arm_all();
+        while !fork.has_happened() {
+            thread::yield_now();
+        }
+        to.check(fork.child_ends());
+        to.check(goes_on(&|| generator.next_uid().is_ok()));
+        to.words.push(1);
+    });
+    assert_eq!(words, [1], "a lease's thread, by its keeper");
+}
