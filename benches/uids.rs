@@ -3,12 +3,16 @@
 //!
 //! Under load from elsewhere on the machine, `ratios` tells more.
 
+#[path = "../tests/support/namespace.rs"]
+mod namespace;
+
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
+use namespace::fresh;
 use uidring::{
     Bits, CachedUidGenerator, DefaultUidGenerator, Layout, ManualClock, Tick, Timestamp, Uid,
     UidGenerator,
@@ -21,7 +25,12 @@ fn wide(sequence: u8) -> Layout {
 }
 
 fn cached() -> CachedUidGenerator {
-    CachedUidGenerator::builder().layout(wide(13)).worker_id(1).build().expect("builds")
+    CachedUidGenerator::builder()
+        .layout(wide(13))
+        .worker_id(1)
+        .namespace(fresh())
+        .build()
+        .expect("builds")
 }
 
 fn taking(c: &mut Criterion) {
@@ -59,6 +68,7 @@ fn taking(c: &mut Criterion) {
     let generator = DefaultUidGenerator::builder()
         .layout(wide(50))
         .worker_id(1)
+        .namespace(fresh())
         .clock(ManualClock::new(Timestamp::from_millis(0)))
         .build()
         .expect("builds");

@@ -3,6 +3,7 @@
 mod args;
 #[cfg(feature = "bench")]
 mod bench;
+mod ending;
 mod generate;
 mod lease;
 mod lines;
@@ -56,8 +57,8 @@ impl From<uidring::Error> for Failure {
     }
 }
 
-impl From<uidring::FillError> for Failure {
-    fn from(error: uidring::FillError) -> Self {
+impl From<uidring::TakeError> for Failure {
+    fn from(error: uidring::TakeError) -> Self {
         Self::Failed(error.to_string())
     }
 }
@@ -73,7 +74,8 @@ impl From<io::Error> for Failure {
     }
 }
 
-pub fn main() -> ExitCode {
+pub fn main(stdout_is_closed: bool) -> ExitCode {
+    output::set_closed(stdout_is_closed);
     // Warnings of the library, as one line each. Of what its ZooKeeper client would say at every
     // attempt the library tells itself, once.
     let told =
@@ -141,7 +143,7 @@ fn run(command: Command) -> Result<(), Failure> {
             // First into memory: the generator panics where writing fails.
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "uidring", &mut script);
-            io::stdout().write_all(&script).map_err(Failure::from)
+            output::stdout()?.write_all(&script).map_err(Failure::from)
         }
     }
 }

@@ -175,6 +175,46 @@ pub enum Error {
         ended: Timestamp,
     },
 
+    /// A generator of this process may issue the same uids.
+    #[error(
+        "worker id {worker_id} of layout {layout} is in use: a generator of this process with worker id \
+         {holder} of layout {holder_layout} may issue the same uids{}; drop or close that one first, or \
+         use another worker id; if uids of the two never meet, give each a namespace",
+        in_namespace(namespace)
+    )]
+    WorkerIdInUse {
+        /// The worker id that was asked for.
+        worker_id: u64,
+        /// The widths of its layout.
+        layout: String,
+        /// The worker id that is in use.
+        holder: u64,
+        /// The widths of its layout.
+        holder_layout: String,
+        /// The namespace of both; empty for the one that all share.
+        namespace: String,
+    },
+
+    /// A generator of the process that this one was forked from may issue the same uids.
+    #[error(
+        "worker id {worker_id} of layout {layout} is the parent's: when this process was forked, a \
+         generator with worker id {holder} of layout {holder_layout}, which may issue the same uids, was \
+         in use{}; use another worker id, or fork before that generator is built",
+        in_namespace(namespace)
+    )]
+    WorkerIdOfParent {
+        /// The worker id that was asked for.
+        worker_id: u64,
+        /// The widths of its layout.
+        layout: String,
+        /// The worker id that was in use at the fork.
+        holder: u64,
+        /// The widths of its layout.
+        holder_layout: String,
+        /// The namespace of both; empty for the one that all share.
+        namespace: String,
+    },
+
     /// This process is a forked child of the one that made what it would go on with, whose ids
     /// would come twice.
     #[error(
@@ -579,6 +619,10 @@ pub enum Error {
         /// What went wrong, and what to do.
         problem: String,
     },
+}
+
+fn in_namespace(namespace: &str) -> String {
+    if namespace.is_empty() { String::new() } else { format!(" in namespace `{namespace}`") }
 }
 
 #[cfg(test)]

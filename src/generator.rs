@@ -6,6 +6,11 @@ mod clocked;
 pub(crate) mod lease_model;
 mod life;
 mod local;
+#[cfg(not(uidring_loom))]
+mod register;
+#[cfg(uidring_loom)]
+#[path = "generator/register/none.rs"]
+mod register;
 #[cfg(test)]
 mod simulation;
 mod start;

@@ -10,6 +10,8 @@ mod event;
 mod guarded;
 mod outside;
 mod pages;
+#[cfg(not(uidring_loom))]
+mod push_list;
 mod serving;
 
 pub(crate) use self::boot_time::boot_time;
@@ -20,6 +22,8 @@ pub(crate) use self::outside::{log, record, unlocked};
 #[cfg(uidring_loom)]
 pub use self::pages::become_forked_child;
 pub(crate) use self::pages::{Life, Line, Pages};
+#[cfg(not(uidring_loom))]
+pub(crate) use self::push_list::PushList;
 pub(crate) use self::serving::Serving;
 
 // For a simulation, which has no forks and no caller's code.

@@ -1,9 +1,13 @@
 //! What every generator promises, tried on each of them.
 
+#[path = "support/namespace.rs"]
+mod namespace;
+
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use namespace::fresh;
 use uidring::{
     BaiduRules, Bits, CachedUidGenerator, Clock, ClockPolicy, ClockRules, ClockedUidGenerator,
     DefaultUidGenerator, Error, Layout, LeafRules, ManualClock, SequenceStart, SystemClock,
@@ -47,7 +51,7 @@ fn cached(setup: Setup) -> Result<Arc<dyn UidGenerator>, Error> {
         .clock(setup.clock)
         .boost_power(0);
     if let Some(worker_id) = setup.worker_id {
-        builder = builder.worker_id(worker_id);
+        builder = builder.worker_id(worker_id).namespace(fresh());
     }
     if let Some(uid) = setup.start_after {
         builder = builder.start_after(uid);
@@ -65,7 +69,7 @@ fn clocked<R: ClockRules>(setup: Setup) -> Result<Arc<dyn UidGenerator>, Error> 
         .clock_policy(ClockPolicy::Refuse)
         .clock(setup.clock);
     if let Some(worker_id) = setup.worker_id {
-        builder = builder.worker_id(worker_id);
+        builder = builder.worker_id(worker_id).namespace(fresh());
     }
     if let Some(uid) = setup.start_after {
         builder = builder.start_after(uid);

@@ -1,11 +1,15 @@
 //! The generators on the clock, each by the rules of the system that it re-creates: known ids, what
 //! a clock that is set gets, and how ids at a low rate spread over shards.
 
+#[path = "support/namespace.rs"]
+mod namespace;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use namespace::fresh;
 use uidring::{
     Bits, Clock, ClockPolicy, DefaultUidGenerator, Error, Layout, LeafSnowflakeGenerator,
     ManualClock, SequenceStart, SnowflakeGenerator, SnowflakeNode, TakeError, TakePolicy, Tick,
@@ -23,6 +27,7 @@ fn snowflake(clock: &ManualClock) -> SnowflakeGenerator<ManualClock> {
     let node = SnowflakeNode::new(3, 17).expect("in range");
     SnowflakeGenerator::builder()
         .node(node)
+        .namespace(fresh())
         .take_policy(TakePolicy::Reject)
         .clock(clock.clone())
         .build()
@@ -45,6 +50,7 @@ fn known_ids_are_made_and_read() {
     let generator = SnowflakeGenerator::builder()
         .layout(layout)
         .node(node)
+        .namespace(fresh())
         .clock(ManualClock::new(now))
         .build()
         .expect("possible");
@@ -84,6 +90,7 @@ fn a_clock_that_went_back() {
         let generator = DefaultUidGenerator::builder()
             .layout(Layout::SNOWFLAKE)
             .worker_id(5)
+            .namespace(fresh())
             .clock_policy(policy)
             .take_policy(TakePolicy::Reject)
             .clock(clock.clone())
@@ -122,6 +129,7 @@ fn standing_still_ends_with_the_ticks_last_uid() {
     let generator = DefaultUidGenerator::builder()
         .layout(layout(Bits { time: 50, worker: 5, sequence: 3 }, 0))
         .worker_id(5)
+        .namespace(fresh())
         .clock_policy(ClockPolicy::StandStill(Duration::from_millis(10)))
         .take_policy(TakePolicy::Reject)
         .clock(clock.clone())
@@ -162,8 +170,12 @@ impl Clock for LateClock {
 fn leaf_waits_for_a_clock_that_is_a_little_behind() {
     let clock = clock();
     let late = LateClock { time: clock.clone(), looks: Arc::default() };
-    let leaf = LeafSnowflakeGenerator::builder().worker_id(5).clock(late.clone()).build();
-    let leaf = leaf.expect("made");
+    let leaf = LeafSnowflakeGenerator::builder()
+        .worker_id(5)
+        .namespace(fresh())
+        .clock(late.clone())
+        .build()
+        .expect("made");
     let before = leaf.next_uid().expect("room");
     // Those of the first try.
     late.looks.store(2, Ordering::Relaxed);
@@ -200,6 +212,7 @@ fn the_end_of_41_bits_is_the_end() {
     let clock = ManualClock::new(last);
     let leaf = LeafSnowflakeGenerator::builder()
         .worker_id(1_023)
+        .namespace(fresh())
         .take_policy(TakePolicy::Reject)
         .clock(clock.clone())
         .build()
@@ -211,7 +224,7 @@ fn the_end_of_41_bits_is_the_end() {
         assert_eq!(leaf.next_uid(), Err(TakeError::TimeExhausted));
     }
     assert!(matches!(
-        LeafSnowflakeGenerator::builder().worker_id(1).clock(clock).build(),
+        LeafSnowflakeGenerator::builder().worker_id(1).namespace(fresh()).clock(clock).build(),
         Err(Error::LayoutExhausted { .. })
     ));
 }
@@ -220,7 +233,7 @@ fn the_end_of_41_bits_is_the_end() {
 fn fields_out_of_range_are_refused() {
     assert!(SnowflakeNode::new(32, 0).is_err());
     assert!(matches!(
-        LeafSnowflakeGenerator::builder().worker_id(1_024).build(),
+        LeafSnowflakeGenerator::builder().worker_id(1_024).namespace(fresh()).build(),
         Err(Error::WorkerIdOutOfRange { worker_id: 1_024, max: 1_023 })
     ));
     for start in [
@@ -228,7 +241,11 @@ fn fields_out_of_range_are_refused() {
         SequenceStart::RandomBelow(4_097),
         SequenceStart::Continue { modulo: 0 },
     ] {
-        let built = SnowflakeGenerator::builder().worker_id(1).sequence_start(start).build();
+        let built = SnowflakeGenerator::builder()
+            .worker_id(1)
+            .namespace(fresh())
+            .sequence_start(start)
+            .build();
         assert!(matches!(built, Err(Error::OptionOutOfRange { .. })), "{start:?}");
     }
 }
@@ -239,6 +256,7 @@ fn fullest(start: SequenceStart, shards: u64) -> f64 {
     let clock = clock();
     let generator = SnowflakeGenerator::builder()
         .worker_id(1)
+        .namespace(fresh())
         .sequence_start(start)
         .clock(clock.clone())
         .build()
@@ -273,6 +291,212 @@ fn low_rates_spread_over_shards() {
     }
 }
 
+/// A generator that takes at certain times, by a clock of its own; one that finds its tick used up
+/// waits for the next.
+struct Taker<G> {
+    generator: G,
+    clock: ManualClock,
+    /// In nanoseconds since the start.
+    time: u64,
+}
+
+impl<G: UidGenerator> Taker<G> {
+    fn new(build: impl Fn(ManualClock) -> G) -> Self {
+        // Where the first tick starts, so that a test that passes passes again.
+        fastrand::seed(7);
+        let clock = clock();
+        Self { generator: build(clock.clone()), clock, time: 0 }
+    }
+
+    fn take_after(&mut self, nanos: u64) -> u64 {
+        let start = "2026-06-01".parse::<Timestamp>().expect("a time").as_millis();
+        self.time += nanos;
+        loop {
+            self.clock.set(Timestamp::from_millis(start + (self.time / 1_000_000) as i64));
+            match self.generator.next_uid() {
+                Ok(uid) => return uid.get(),
+                Err(TakeError::Empty) => self.time = (self.time / 1_000_000 + 1) * 1_000_000,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+fn spread_default(clock: ManualClock) -> DefaultUidGenerator<ManualClock> {
+    DefaultUidGenerator::builder()
+        .worker_id(7)
+        .namespace(fresh())
+        .sequence_start(SequenceStart::Spread)
+        .take_policy(TakePolicy::Reject)
+        .clock(clock)
+        .build()
+        .expect("possible")
+}
+
+fn spread_snowflake(clock: ManualClock) -> SnowflakeGenerator<ManualClock> {
+    SnowflakeGenerator::builder()
+        .worker_id(7)
+        .namespace(fresh())
+        .sequence_start(SequenceStart::Spread)
+        .take_policy(TakePolicy::Reject)
+        .clock(clock)
+        .build()
+        .expect("possible")
+}
+
+/// How often each shard got a uid.
+fn shares(uids: &[u64], shards: u64) -> Vec<f64> {
+    let mut counts = vec![0.0; shards as usize];
+    uids.iter().for_each(|uid| counts[(uid % shards) as usize] += 1.0);
+    counts
+}
+
+/// How far the shard that is furthest off is from its share, as a part of that.
+fn furthest_off(uids: &[u64], shards: u64) -> f64 {
+    let share = uids.len() as f64 / shards as f64;
+    shares(uids, shards).iter().map(|count| (count - share).abs() / share).fold(0.0, f64::max)
+}
+
+/// That chance alone would be as uneven as this is not below one in a thousand: by the cube root of
+/// χ², which is nearly normal (Wilson and Hilferty).
+fn may_be_chance(uids: &[u64], shards: u64) -> bool {
+    let share = uids.len() as f64 / shards as f64;
+    let chi2: f64 = shares(uids, shards).iter().map(|n| (n - share).powi(2) / share).sum();
+    let freedom = (shards - 1) as f64;
+    let spread = 2.0 / (9.0 * freedom);
+    ((chi2 / freedom).cbrt() - (1.0 - spread)) / spread.sqrt() < 3.09
+}
+
+const TAKES: usize = 100_000;
+
+/// Uids a second. None is in step with a number of shards, as one in each second is with 11.
+const RATES: [f64; 14] = [
+    0.0113, 0.113, 0.29, 0.8696, 1.37, 2.3, 7.7, 13.0, 37.0, 113.0, 317.0, 1_009.0, 3_163.0,
+    9_973.0,
+];
+
+/// Uids a second that are in step with ticks, and so with some numbers of shards.
+const STEADY: [f64; 12] =
+    [0.01, 0.1, 0.5, 1.0, 2.0, 3.0, 10.0, 100.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0];
+
+const POWERS: [u64; 10] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
+
+fn check_constant_rates<G: UidGenerator>(build: impl Fn(ManualClock) -> G) {
+    for rate in RATES.into_iter().chain(STEADY) {
+        let mut taker = Taker::new(&build);
+        let gap = (1e9 / rate) as u64;
+        let uids: Vec<u64> = (0..TAKES).map(|_| taker.take_after(gap)).collect();
+        assert!(uids.is_sorted_by(|a, b| a < b));
+        for shards in POWERS {
+            let off = furthest_off(&uids, shards);
+            assert!(off < 0.1, "{rate} a second, {shards} shards: {off}");
+        }
+        for shards in 3..=31 {
+            // In step with the shards, 1,024 uids in a row go to one of them: 98 such rows are not
+            // divided evenly, and would never be chance.
+            let off = furthest_off(&uids, shards);
+            assert!(off < 0.15, "{rate} a second, {shards} shards: {off}");
+            if RATES.contains(&rate) && shards <= 10 {
+                assert!(may_be_chance(&uids, shards), "{rate} a second, {shards} shards: {off}");
+            }
+        }
+    }
+}
+
+#[test]
+fn seconds_are_spread_at_constant_rates() {
+    check_constant_rates(spread_default);
+}
+
+#[test]
+fn milliseconds_are_spread_at_constant_rates() {
+    check_constant_rates(spread_snowflake);
+}
+
+fn check_random_gaps<G: UidGenerator>(build: impl Fn(ManualClock) -> G) {
+    for (seed, rate) in RATES.into_iter().enumerate() {
+        let mut taker = Taker::new(&build);
+        let mut rng = fastrand::Rng::with_seed(seed as u64);
+        // As of callers who know nothing of each other.
+        let uids: Vec<u64> = (0..TAKES)
+            .map(|_| taker.take_after((-(1.0 - rng.f64()).ln() * 1e9 / rate) as u64))
+            .collect();
+        for shards in POWERS.into_iter().chain([3, 5, 6, 7, 9, 10]) {
+            let off = furthest_off(&uids, shards);
+            assert!(may_be_chance(&uids, shards), "{rate} a second, {shards} shards: {off}");
+        }
+    }
+}
+
+#[test]
+fn seconds_are_spread_at_random_gaps() {
+    check_random_gaps(spread_default);
+}
+
+#[test]
+fn milliseconds_are_spread_at_random_gaps() {
+    check_random_gaps(spread_snowflake);
+}
+
+/// What starts, issues a few uids and ends, again and again, spreads as well: each start is random.
+#[test]
+fn short_lives_are_spread() {
+    let clock = clock();
+    fastrand::seed(7);
+    let namespace = fresh();
+    let uids: Vec<u64> = (0..20_000)
+        .map(|_| {
+            clock.advance(Duration::from_secs(60));
+            let generator = SnowflakeGenerator::builder()
+                .worker_id(7)
+                .namespace(&namespace)
+                .sequence_start(SequenceStart::Spread)
+                .clock(clock.clone())
+                .build()
+                .expect("possible");
+            generator.next_uid().expect("ready").get()
+        })
+        .collect();
+    for shards in [2, 3, 8, 64, 256, 1_024] {
+        assert!(may_be_chance(&uids, shards), "{shards} shards: {}", furthest_off(&uids, shards));
+    }
+}
+
+/// A tick starts below 1,024 and below a quarter of itself, one above the last sequence; after a tick
+/// that was used up, at 0: at full load none is passed over.
+#[test]
+fn a_tick_goes_on_where_the_last_one_was() {
+    for (bits, limit) in [((41, 10, 12), 1_024), ((41, 10, 8), 64), ((41, 10, 2), 1)] {
+        let (time, worker, sequence) = bits;
+        let clock = clock();
+        let generator = SnowflakeGenerator::builder()
+            .layout(layout(Bits { time, worker, sequence }, EPOCH))
+            .worker_id(3)
+            .namespace(fresh())
+            .sequence_start(SequenceStart::Spread)
+            .take_policy(TakePolicy::Reject)
+            .clock(clock.clone())
+            .build()
+            .expect("possible");
+        let sequence = |uid| generator.decode(uid).expect("ours").sequence;
+        let mut rng = fastrand::Rng::with_seed(limit);
+        let mut last = None;
+        for _ in 0..5_000 {
+            clock.advance(Duration::from_millis(rng.u64(1..5)));
+            let first = sequence(generator.next_uid().expect("a new tick"));
+            assert!(first < limit);
+            if let Some(last) = last {
+                assert_eq!(first, (last + 1) % limit);
+            }
+            let more = (0..rng.u64(0..10)).map_while(|_| generator.next_uid().ok()).last();
+            last = Some(more.map_or(first, sequence));
+        }
+        while generator.next_uid().is_ok() {}
+        clock.advance(Duration::from_millis(1));
+        assert_eq!(sequence(generator.next_uid().expect("a new tick")), 0, "the last was used up");
+    }
+}
+
 /// At full load each of 8 threads sees its ids increase, and none comes twice.
 #[test]
 fn eight_threads_at_the_cap() {
@@ -294,6 +518,10 @@ fn eight_threads_at_the_cap() {
         all.dedup();
         assert_eq!(all.len(), 8 * SHARE);
     }
-    run(&SnowflakeGenerator::builder().worker_id(1).build().expect("possible"));
-    run(&LeafSnowflakeGenerator::builder().worker_id(1).build().expect("possible"));
+    run(&SnowflakeGenerator::builder().worker_id(1).namespace(fresh()).build().expect("possible"));
+    run(&LeafSnowflakeGenerator::builder()
+        .worker_id(1)
+        .namespace(fresh())
+        .build()
+        .expect("possible"));
 }

@@ -1,6 +1,9 @@
 //! The end of a generator: closed by its owner, or because something of the user's panicked. Who
 //! takes is told, and nobody waits for ever.
 
+#[path = "support/namespace.rs"]
+mod namespace;
+
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use namespace::fresh;
 use uidring::padding::{NextRun, Padding, RunSource};
 use uidring::{
     Bits, CachedUidGenerator, Clock, DefaultUidGenerator, Layout, ManualClock, Padder, PadderCore,
@@ -27,7 +31,7 @@ fn layout(sequence: u8) -> Layout {
 
 /// A generator that has nothing more to give while its clock stands, which it does.
 fn dry(policy: TakePolicy) -> CachedUidGenerator {
-    let builder = CachedUidGenerator::builder().layout(layout(4)).worker_id(1);
+    let builder = CachedUidGenerator::builder().layout(layout(4)).worker_id(1).namespace(fresh());
     let clock = ManualClock::new(Timestamp::from_millis(1_000_000));
     let builder = builder.clock(clock).max_borrow(Duration::from_secs(20)).take_policy(policy);
     let generator = builder.build().expect("builds");
@@ -86,7 +90,8 @@ fn close_releases_who_waits() {
 
 #[test]
 fn after_close_nothing_is_left_to_take() {
-    let generator = CachedUidGenerator::builder().worker_id(1).build().expect("builds");
+    let generator =
+        CachedUidGenerator::builder().worker_id(1).namespace(fresh()).build().expect("builds");
     let mut local = generator.local();
     local.next_uid().expect("waits");
     let mut unused = generator.local();
@@ -112,7 +117,8 @@ fn close_throws_away_what_is_left_whatever_the_padder_does() {
     let options = PadderOptions::default().idle(PadderIdle::BusyPoll);
     let padder = Padder::start(options.core(PadderCore::Unpinned)).expect("starts");
     for round in 0..2_000 {
-        let builder = CachedUidGenerator::builder().layout(layout(6)).worker_id(1);
+        let builder =
+            CachedUidGenerator::builder().layout(layout(6)).worker_id(1).namespace(fresh());
         let generator = builder.padder(&padder).build().expect("builds");
         generator.next_uid().expect("waits");
         generator.close();
@@ -152,7 +158,8 @@ fn close_throws_away_what_the_padder_has_left() {
 #[test]
 fn close_in_the_middle_of_takes() {
     for _ in 0..ROUNDS {
-        let generator = CachedUidGenerator::builder().layout(layout(6)).worker_id(1);
+        let generator =
+            CachedUidGenerator::builder().layout(layout(6)).worker_id(1).namespace(fresh());
         let generator = generator.build().expect("builds");
         let single = || {
             let mut last = Uid::default();
@@ -185,7 +192,8 @@ fn close_in_the_middle_of_takes() {
 fn the_generator_on_the_clock_closes_too() {
     for _ in 0..ROUNDS {
         let clock = ManualClock::new(Timestamp::from_millis(1_000_000));
-        let generator = DefaultUidGenerator::builder().layout(layout(1)).worker_id(1);
+        let generator =
+            DefaultUidGenerator::builder().layout(layout(1)).worker_id(1).namespace(fresh());
         let generator = generator.clock(clock.clone()).build().expect("builds");
         generator.fill(&mut [Uid::default(); 2]).expect("a tick's");
         let single = || assert_eq!(generator.next_uid(), Err(TakeError::Closed));
@@ -211,7 +219,8 @@ fn a_closed_generator_on_the_clock_is_closed_at_any_time() {
         let bits = Bits { time: 41, worker: 2, sequence: 20 };
         let layout = Layout::new(bits, Tick::Millisecond, Timestamp::default()).expect("63 bits");
         let clock = ManualClock::new(Timestamp::from_millis(1));
-        let generator = SnowflakeGenerator::builder().layout(layout).worker_id(worker);
+        let generator =
+            SnowflakeGenerator::builder().layout(layout).worker_id(worker).namespace(fresh());
         let generator = generator.clock(clock.clone()).build().expect("builds");
         generator.next_uid().expect("open");
         generator.close();
@@ -293,7 +302,8 @@ fn a_source_that_panics_closes_its_own_ring() {
         let padder = Padder::start(PadderOptions::default()).expect("starts");
         let now = Arc::default();
         let (faulty, other) = (serve(&padder, fault, &now), serve(&padder, Fault::None, &now));
-        let generator = CachedUidGenerator::builder().layout(layout(6)).worker_id(1);
+        let generator =
+            CachedUidGenerator::builder().layout(layout(6)).worker_id(1).namespace(fresh());
         let generator = generator.padder(&padder).build().expect("builds");
         // Asleep before the fault.
         released(&[&|| take_to_the_end(&faulty), &|| take_to_the_end(&faulty)], || {
@@ -343,7 +353,7 @@ fn a_padder_that_dies_closes_all_rings_now_and_later() {
     let faulty = serve(&padder, Fault::Refresh, &now);
     let after = serve(&padder, Fault::None, &now);
     let builder = || CachedUidGenerator::builder().layout(layout(4)).padder(&padder);
-    let generator = builder().worker_id(1).build().expect("builds");
+    let generator = builder().worker_id(1).namespace(fresh()).build().expect("builds");
     let until_closed = || {
         let error = generator.uids().find_map(Result::err);
         assert_eq!(error, Some(TakeError::Closed));
@@ -362,7 +372,7 @@ fn a_padder_that_dies_closes_all_rings_now_and_later() {
     now.store(false, Ordering::Relaxed);
     let later = serve(&padder, Fault::None, &now);
     released(&[&|| take_to_the_end(&later)], || ());
-    let late = builder().worker_id(2).build().expect("builds");
+    let late = builder().worker_id(2).namespace(fresh()).build().expect("builds");
     released(&[&|| assert_eq!(late.uids().find_map(Result::err), Some(TakeError::Closed))], || ());
     drop((generator, late, before, faulty, after, later, padder));
 }
@@ -382,7 +392,7 @@ fn a_take_handler_that_panics_gives_up() {
 
 #[test]
 fn a_put_handler_that_panics_does_not_end_the_padding() {
-    let builder = CachedUidGenerator::builder().layout(layout(6)).worker_id(1);
+    let builder = CachedUidGenerator::builder().layout(layout(6)).worker_id(1).namespace(fresh());
     let policy = PutPolicy::handler(|_| panic!("a user's mistake"));
     let generator = builder.put_policy(policy).build().expect("builds");
     let taken = AtomicBool::new(false);
@@ -409,7 +419,7 @@ fn a_clock_that_panics_closes_the_generator() {
         }
     }
     let now: Arc<AtomicBool> = Arc::default();
-    let builder = CachedUidGenerator::builder().layout(layout(4)).worker_id(1);
+    let builder = CachedUidGenerator::builder().layout(layout(4)).worker_id(1).namespace(fresh());
     let builder = builder.clock(Faulty(Arc::clone(&now))).refresh(Duration::from_millis(1));
     let generator = builder.build().expect("builds");
     let until_closed = || {

@@ -1,11 +1,15 @@
 //! What a generator tells through `tracing`: once, not at every turn.
 #![cfg(feature = "cli")]
 
+#[path = "support/namespace.rs"]
+mod namespace;
+
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use namespace::fresh;
 use tracing_subscriber::fmt::MakeWriter;
 use uidring::{
     Bits, CachedUidGenerator, Layout, ManualClock, TakeError, TakePolicy, Tick, Timestamp,
@@ -67,6 +71,7 @@ fn events_are_told_once() {
     let generator = CachedUidGenerator::builder()
         .layout(layout)
         .worker_id(3)
+        .namespace(fresh())
         .max_borrow(Duration::ZERO)
         .take_policy(TakePolicy::Reject)
         .refresh(Duration::from_millis(1))
@@ -107,4 +112,16 @@ fn events_are_told_once() {
     clock.advance(Duration::from_secs(9 * 86_400 / 2));
     log.wait_for("less than a day of uids is left");
     assert_eq!(log.lines("of uids is left"), 3, "each once");
+
+    let (clock, namespace) = (ManualClock::new("2026-06-01".parse().expect("a time")), fresh());
+    let build = || {
+        let builder = CachedUidGenerator::builder().worker_id(3).namespace(&namespace);
+        builder.clock(clock.clone()).build().expect("possible")
+    };
+    build().next_uid().expect("ready");
+    build().next_uid().expect("ready");
+    assert_eq!(log.lines("ahead of the clock"), 0);
+    clock.set("2026-05-31T23:00:00Z".parse().expect("a time"));
+    build().next_uid().expect("ready");
+    assert_eq!(log.lines("the generator starts 3600s ahead of the clock"), 1);
 }

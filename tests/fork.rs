@@ -9,12 +9,15 @@ mod fork;
 #[cfg(feature = "mysql")]
 #[path = "support/mariadb.rs"]
 mod mariadb;
+#[path = "support/namespace.rs"]
+mod namespace;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use namespace::fresh;
 use uidring::segment::SegmentChain;
 use uidring::{
     Bits, CachedBuilder, CachedUidGenerator, DefaultUidGenerator, Layout, LocalGenerator,
@@ -42,7 +45,7 @@ fn all_forked(words: &[u64], count: usize) {
 fn builder(worker_id: u64) -> CachedBuilder {
     let bits = Bits { time: 40, worker: 8, sequence: 6 };
     let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
-    CachedUidGenerator::builder().layout(layout).worker_id(worker_id)
+    CachedUidGenerator::builder().layout(layout).worker_id(worker_id).namespace(fresh())
 }
 
 fn policies() -> [TakePolicy; 4] {
@@ -146,7 +149,8 @@ fn a_child_gets_an_error_at_the_horizon_and_after_close() {
 fn a_child_gets_an_error_from_the_generator_on_the_clock() {
     let _alone = alone();
     for policy in policies() {
-        let generator = DefaultUidGenerator::builder().worker_id(1).take_policy(policy);
+        let generator =
+            DefaultUidGenerator::builder().worker_id(1).namespace(fresh()).take_policy(policy);
         let mut generator = Some(generator.build().expect("builds"));
         let first = generator.as_ref().map(|g| g.next_uid().expect("ready"));
         let words = in_child(|to| {
@@ -458,7 +462,9 @@ fn a_child_leaves_the_lease_alone(table: &dyn uidring::store::LeaseTable) {
     let layout = Layout::SNOWFLAKE;
     let options = LeaseOptions::default().lasts(Duration::from_millis(1_200));
     let acquire = || table.acquire(&layout, &options).expect("free");
-    let build = |lease| CachedUidGenerator::builder().layout(layout).worker(lease).build();
+    let build = |lease| {
+        CachedUidGenerator::builder().layout(layout).worker(lease).namespace(fresh()).build()
+    };
     let mut owner = Some(Arc::new(build(acquire()).expect("builds")));
     let mut unused = Some((acquire(), acquire()));
     let first = owner.as_ref().map(|generator| generator.next_uid().expect("ready"));

@@ -1,6 +1,9 @@
 //! What a uid's timestamp says of the time at which it was taken: with a clock that is set by hand,
 //! and the padder's real thread.
 
+#[path = "support/namespace.rs"]
+mod namespace;
+
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use namespace::fresh;
 use uidring::{
     Bits, CachedBuilder, CachedUidGenerator, Clock, Layout, ManualClock, Padder, PadderCore,
     PadderOptions, TakeError, TakePolicy, Tick, Timestamp, Uid, UidGenerator,
@@ -96,7 +100,8 @@ fn start() -> ManualClock {
 }
 
 fn builder(layout: Layout, clock: impl Clock + 'static) -> CachedBuilder {
-    let builder = CachedUidGenerator::builder().layout(layout).worker_id(5).clock(clock);
+    let builder =
+        CachedUidGenerator::builder().layout(layout).worker_id(5).namespace(fresh()).clock(clock);
     builder.refresh(Duration::from_millis(1))
 }
 

@@ -1,9 +1,13 @@
 //! The end of a layout's time: its very last uids, each once, and then the error for ever. The
 //! clock stands still, so that the takers borrow their way to the end.
 
+#[path = "support/namespace.rs"]
+mod namespace;
+
 use std::sync::Barrier;
 use std::thread;
 
+use namespace::fresh;
 use uidring::{
     Bits, CachedUidGenerator, Layout, ManualClock, RingStats, TakeError, TakePolicy, Tick,
     Timestamp, Uid, UidGenerator,
@@ -22,7 +26,11 @@ const REMAINING: u64 = (4_096 - NOW) * 64;
 
 fn generator(policy: TakePolicy) -> CachedUidGenerator {
     let layout = Layout::new(LAYOUT, Tick::Second, Timestamp::default()).expect("possible");
-    let builder = CachedUidGenerator::builder().layout(layout).worker_id(6).take_policy(policy);
+    let builder = CachedUidGenerator::builder()
+        .layout(layout)
+        .worker_id(6)
+        .namespace(fresh())
+        .take_policy(policy);
     builder.clock(ManualClock::new(layout.time_of(NOW))).build().expect("builds")
 }
 
@@ -117,7 +125,11 @@ fn whoever_waits_gets_every_uid_once() {
         let bits = Bits { time: 3, worker: 3, sequence: 8 };
         let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
         let clock = ManualClock::new(Timestamp::default());
-        let builder = CachedUidGenerator::builder().layout(layout).worker_id(6).clock(clock);
+        let builder = CachedUidGenerator::builder()
+            .layout(layout)
+            .worker_id(6)
+            .namespace(fresh())
+            .clock(clock);
         let generator = builder.build().expect("builds");
         let lists: Vec<_> = thread::scope(|scope| {
             let takers = [(); THREADS].map(|()| scope.spawn(|| one_by_one(&generator)));

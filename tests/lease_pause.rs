@@ -4,6 +4,8 @@
 
 #[path = "support/mariadb.rs"]
 mod mariadb;
+#[path = "support/namespace.rs"]
+mod namespace;
 
 use std::collections::HashSet;
 use std::env;
@@ -13,6 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mariadb::MariaDb;
+use namespace::fresh;
 use uidring::store::{LeaseOptions, LeaseTable};
 use uidring::{
     Bits, CachedUidGenerator, Layout, Lease, MySqlLeases, MySqlServer, TakeError, Tick, Uid,
@@ -44,7 +47,7 @@ fn lease(url: &str) -> Lease {
 
 fn cached(lease: Lease) -> CachedUidGenerator {
     let builder = CachedUidGenerator::builder().layout(layout()).refresh(REFRESH);
-    builder.worker(lease).build().expect("possible")
+    builder.worker(lease).namespace(fresh()).build().expect("possible")
 }
 
 /// Not a test of its own: what the process does that is paused. It tells of its uids, and of how

@@ -4,6 +4,8 @@
 
 #[path = "support/mariadb.rs"]
 mod mariadb;
+#[path = "support/namespace.rs"]
+mod namespace;
 #[path = "support/proxy.rs"]
 mod proxy;
 
@@ -15,6 +17,7 @@ use std::time::{Duration, Instant};
 use mariadb::{Database, MariaDb};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder};
+use namespace::fresh;
 use proxy::{Chunk, Proxy, Verdict};
 use uidring::store::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
 use uidring::{
@@ -54,7 +57,12 @@ fn acquire(database: &Database) -> Lease {
 }
 
 fn cached(lease: Lease) -> CachedUidGenerator {
-    CachedUidGenerator::builder().layout(layout()).worker(lease).build().expect("possible")
+    CachedUidGenerator::builder()
+        .layout(layout())
+        .worker(lease)
+        .namespace(fresh())
+        .build()
+        .expect("possible")
 }
 
 fn rows(database: &Database) -> Vec<LeaseRow> {
@@ -305,7 +313,8 @@ fn a_table_that_cannot_hold_the_horizon_is_refused() {
                    SET NEW.HORIZON_TICK = 5";
     database.execute("ALTER TABLE UIDRING_LEASE MODIFY HORIZON_TICK BIGINT NULL");
     database.execute(trigger);
-    let error = CachedUidGenerator::builder().layout(layout()).worker(lease).build();
+    let error =
+        CachedUidGenerator::builder().layout(layout()).worker(lease).namespace(fresh()).build();
     let text = error.expect_err("not stored").to_string();
     assert!(text.contains("reads Some(5)") && text.contains("without triggers"), "{text}");
 }

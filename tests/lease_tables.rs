@@ -4,6 +4,8 @@
 
 #[path = "support/mariadb.rs"]
 mod mariadb;
+#[path = "support/namespace.rs"]
+mod namespace;
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -12,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mariadb::{Database, MariaDb};
+use namespace::fresh;
 use rusqlite::Connection;
 use tempfile::TempDir;
 use uidring::store::{LeaseOptions, LeaseRow, LeaseState, LeaseTable, WorkerTable};
@@ -120,7 +123,12 @@ fn options() -> LeaseOptions {
 }
 
 fn cached(lease: Lease) -> CachedUidGenerator {
-    CachedUidGenerator::builder().layout(small()).worker(lease).build().expect("possible")
+    CachedUidGenerator::builder()
+        .layout(small())
+        .worker(lease)
+        .namespace(fresh())
+        .build()
+        .expect("possible")
 }
 
 fn tick(uid: Uid) -> i64 {
@@ -197,7 +205,7 @@ fn what_is_not_used_is_given_back() {
             let lease = place.acquire().expect("free");
             assert_eq!(lease.worker_id(), 1);
             let builder = CachedUidGenerator::builder().layout(small()).padding_factor(0);
-            assert!(builder.worker(lease).build().is_err());
+            assert!(builder.worker(lease).namespace(fresh()).build().is_err());
         }
         drop(place.acquire().expect("free"));
         let row = place.row(1);
@@ -271,7 +279,11 @@ fn who_lost_the_row_is_told_by_whom() {
         on_both(|place| {
             let lease = place.acquire().expect("free");
             place.execute(&format!("UPDATE UIDRING_LEASE SET {change}"));
-            let error = CachedUidGenerator::builder().layout(small()).worker(lease).build();
+            let error = CachedUidGenerator::builder()
+                .layout(small())
+                .worker(lease)
+                .namespace(fresh())
+                .build();
             let error = error.expect_err("lost").to_string();
             assert!(error.contains("worker id 1 is lost") && error.contains(text), "{error}");
             let row = &place.leases().list().expect("listed")[0];
@@ -373,7 +385,8 @@ fn what_was_used_far_ahead_is_passed_over() {
         let far = options().max_ahead(Duration::from_hours(2));
         let lease = place.leases().acquire(&small(), &far).expect("allowed");
         assert_eq!(lease.after().map(tick), Some(ahead));
-        let error = CachedUidGenerator::builder().layout(small()).worker(lease).build();
+        let error =
+            CachedUidGenerator::builder().layout(small()).worker(lease).namespace(fresh()).build();
         assert!(matches!(error, Err(Error::UsedAhead { .. })), "the generator knows better");
         assert_eq!(
             (place.row(1).state, place.row(1).horizon),
@@ -458,7 +471,8 @@ fn twelve_threads_share_three_worker_ids() {
                             drop(generator);
                         } else {
                             let builder = SnowflakeGenerator::builder().layout(small());
-                            let generator = builder.worker(lease).build().expect("starts");
+                            let generator =
+                                builder.worker(lease).namespace(fresh()).build().expect("starts");
                             generator.fill(&mut uids).expect("ready");
                             holders[id].store(false, Ordering::SeqCst);
                             drop(generator);

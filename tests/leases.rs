@@ -4,11 +4,15 @@
 //! The store here is a few lines that keep a lease as a table would; what real ones do is tested
 //! where they are.
 
+#[path = "support/namespace.rs"]
+mod namespace;
+
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use namespace::fresh;
 use uidring::{
     Bits, CachedUidGenerator, Error, Layout, Lease, LeaseKeeper, LeaseTerms, ManualClock,
     RenewError, SnowflakeGenerator, SystemClock, TakeError, TakePolicy, Tick, Uid, UidGenerator,
@@ -132,11 +136,21 @@ fn short_terms() -> LeaseTerms {
 }
 
 fn cached(lease: Lease) -> CachedUidGenerator {
-    CachedUidGenerator::builder().layout(layout()).worker(lease).build().expect("possible")
+    CachedUidGenerator::builder()
+        .layout(layout())
+        .worker(lease)
+        .namespace(fresh())
+        .build()
+        .expect("possible")
 }
 
 fn clocked(lease: Lease) -> SnowflakeGenerator<SystemClock> {
-    SnowflakeGenerator::builder().layout(layout()).worker(lease).build().expect("possible")
+    SnowflakeGenerator::builder()
+        .layout(layout())
+        .worker(lease)
+        .namespace(fresh())
+        .build()
+        .expect("possible")
 }
 
 /// Starts one kind of generator.
@@ -252,6 +266,7 @@ fn a_close_behind_a_used_up_tick_gives_back_its_last_uid() {
         let generator = SnowflakeGenerator::builder()
             .layout(layout())
             .worker(store.lease(layout(), terms()))
+            .namespace(fresh())
             .clock(clock.clone())
             .build()
             .expect("possible");
@@ -273,7 +288,11 @@ fn a_lease_that_was_not_used_leaves_no_trace() {
     assert_eq!(store.state(), before);
     // A generator that could not be built.
     let lease = store.lease(layout(), terms());
-    let builder = CachedUidGenerator::builder().layout(layout()).boost_power(0).worker(lease);
+    let builder = CachedUidGenerator::builder()
+        .layout(layout())
+        .boost_power(0)
+        .worker(lease)
+        .namespace(fresh());
     assert!(builder.padding_factor(0).build().is_err());
     assert_eq!(store.state(), before);
 }
@@ -358,6 +377,7 @@ fn a_clock_that_jumps_is_followed_by_asking() {
     let generator = SnowflakeGenerator::builder()
         .layout(layout())
         .worker(store.lease(layout(), terms))
+        .namespace(fresh())
         .clock(clock.clone())
         .take_policy(TakePolicy::WaitFor(LIMIT))
         .build()
@@ -387,6 +407,7 @@ fn a_start_waits_for_the_clock_or_refuses() {
     let refused = SnowflakeGenerator::builder()
         .layout(layout())
         .worker(store.lease(layout(), terms()))
+        .namespace(fresh())
         .build();
     assert!(matches!(refused, Err(Error::UsedAhead { worker_id: WORKER, .. })), "{refused:?}");
     assert!(began.elapsed() < Duration::from_secs(10), "at once: waiting would not do");
@@ -397,7 +418,7 @@ fn a_start_waits_for_the_clock_or_refuses() {
     drop(generator);
     store.row().horizon = Some(now() + 3_600_000);
     let builder = CachedUidGenerator::builder().layout(layout());
-    let refused = builder.worker(store.lease(layout(), terms())).build();
+    let refused = builder.worker(store.lease(layout(), terms())).namespace(fresh()).build();
     let text = refused.expect_err("an hour ahead").to_string();
     assert!(text.contains("worker id 15") && text.contains("ahead"), "{text}");
 }
@@ -405,7 +426,11 @@ fn a_start_waits_for_the_clock_or_refuses() {
 #[test]
 fn a_lease_of_another_layout_is_refused() {
     let lease = Store::default().lease(layout(), terms());
-    let error = CachedUidGenerator::builder().worker(lease).build().expect_err("another layout");
+    let error = CachedUidGenerator::builder()
+        .worker(lease)
+        .namespace(fresh())
+        .build()
+        .expect_err("another layout");
     let text = error.to_string();
     assert!(text.contains("40/4/8 in ms") && text.contains("28/22/13 in s"), "{text}");
     assert!(Lease::new(layout(), 16, None, terms(), NoKeeper).is_err(), "out of range");
@@ -437,6 +462,7 @@ fn a_fast_borrower_has_the_horizon_moved_in_time() {
     let generator = CachedUidGenerator::builder()
         .layout(seconds)
         .worker(store.lease(seconds, short))
+        .namespace(fresh())
         .take_policy(TakePolicy::Reject)
         .build()
         .expect("possible");

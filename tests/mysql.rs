@@ -4,6 +4,8 @@
 
 #[path = "support/mariadb.rs"]
 mod mariadb;
+#[path = "support/namespace.rs"]
+mod namespace;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,6 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use mariadb::{Database, MariaDb};
+use namespace::fresh;
 use tokio::runtime;
 use uidring::store::WorkerTable;
 use uidring::{
@@ -134,8 +137,12 @@ fn the_generator_lives_without_the_server() {
     let server = MariaDb::start();
     let nodes = nodes(&server.database()).create_table_if_missing(true);
     let first = nodes.assign_blocking(&LAYOUT).expect("assigned");
-    let generator =
-        CachedUidGenerator::builder().layout(LAYOUT).worker_id(first).build().expect("built");
+    let generator = CachedUidGenerator::builder()
+        .layout(LAYOUT)
+        .worker_id(first)
+        .namespace(fresh())
+        .build()
+        .expect("built");
     server.kill();
     for uid in generator.uids().take(1_000_000) {
         assert_eq!(generator.decode(uid.expect("taken")).expect("ours").worker_id, first);

@@ -1,10 +1,14 @@
 //! One padder for many rings, takers that help it, and takers of their own.
 
+#[path = "support/namespace.rs"]
+mod namespace;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use namespace::fresh;
 use uidring::padding::{NextRun, RunSource};
 use uidring::{
     Bits, CachedUidGenerator, Layout, LocalGenerator, ManualClock, Padder, PadderCore, PadderIdle,
@@ -36,7 +40,7 @@ fn one_thread_serves_all_and_ends_with_the_last() {
     let generators: Vec<_> = (0..64)
         .map(|worker_id| {
             let builder = CachedUidGenerator::builder().layout(layout(40, 8));
-            builder.worker_id(worker_id).padder(&padder).build().expect("builds")
+            builder.worker_id(worker_id).namespace(fresh()).padder(&padder).build().expect("builds")
         })
         .collect();
     drop(padder);
@@ -108,6 +112,7 @@ fn takers_help_themselves_while_the_padder_is_away() {
     let generator = CachedUidGenerator::builder()
         .layout(layout(40, 8))
         .worker_id(1)
+        .namespace(fresh())
         .take_policy(TakePolicy::Reject)
         .padder(&padder)
         .build()
@@ -244,6 +249,7 @@ fn a_busy_polling_padder_pads() {
     let generator = CachedUidGenerator::builder()
         .layout(layout(40, 8))
         .worker_id(1)
+        .namespace(fresh())
         .padder_idle(PadderIdle::BusyPoll)
         .build()
         .expect("builds");
@@ -267,7 +273,12 @@ fn a_core_that_does_not_exist_is_an_error() {
 #[test]
 fn local_takers_are_distinct_ordered_and_waste_at_most_a_run() {
     let generator = Arc::new(
-        CachedUidGenerator::builder().layout(layout(40, 10)).worker_id(1).build().expect("builds"),
+        CachedUidGenerator::builder()
+            .layout(layout(40, 10))
+            .worker_id(1)
+            .namespace(fresh())
+            .build()
+            .expect("builds"),
     );
     let takers: Vec<_> = (0..8)
         .map(|_| {
@@ -292,6 +303,7 @@ fn local_takers_are_distinct_ordered_and_waste_at_most_a_run() {
     let generator = CachedUidGenerator::builder()
         .layout(layout(40, 13))
         .worker_id(1)
+        .namespace(fresh())
         .clock(ManualClock::new(Timestamp::from_millis(0)))
         .build()
         .expect("builds");
@@ -317,6 +329,7 @@ fn time_ends_for_local_takers_and_fills_too() {
     let generator = CachedUidGenerator::builder()
         .layout(layout(2, 7))
         .worker_id(1)
+        .namespace(fresh())
         .clock(clock)
         .build()
         .expect("builds");

@@ -1,11 +1,15 @@
 //! The faults of Baidu's UidGenerator, and those of Leaf's segment mode, each tried on ours.
 
+#[path = "support/namespace.rs"]
+mod namespace;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use namespace::fresh;
 use uidring::{
     Bits, CachedUidGenerator, Error, Layout, LoadError, LoadedSegment, ManualClock, MemorySegments,
     Padder, PadderOptions, PutPolicy, RingBuffer, RingOptions, SegmentError, SegmentGenerator,
@@ -104,6 +108,7 @@ fn a_take_whose_handler_waits_for_the_refill_succeeds() {
     let generator = CachedUidGenerator::builder()
         .layout(layout)
         .worker_id(1)
+        .namespace(fresh())
         .boost_power(0)
         .take_policy(policy)
         .build()
@@ -119,6 +124,7 @@ fn no_uid_of_a_tick_is_dropped_because_the_ring_was_full() {
     let generator = CachedUidGenerator::builder()
         .layout(layout())
         .worker_id(1)
+        .namespace(fresh())
         .clock(ManualClock::new(Timestamp::from_millis(0)))
         .build()
         .expect("builds");
@@ -150,6 +156,7 @@ fn uids_end_before_they_wrap() {
     let generator = CachedUidGenerator::builder()
         .layout(layout)
         .worker_id(layout.max_worker_id())
+        .namespace(fresh())
         .clock(ManualClock::new(Timestamp::from_millis(0)))
         .build()
         .expect("builds");
@@ -175,6 +182,7 @@ fn padding_goes_on_when_the_put_handler_panics() {
     let generator = CachedUidGenerator::builder()
         .layout(layout())
         .worker_id(1)
+        .namespace(fresh())
         .put_policy(policy)
         .build()
         .expect("builds");
@@ -189,6 +197,7 @@ fn a_waiting_put_policy_keeps_the_ring_full() {
     let generator = CachedUidGenerator::builder()
         .layout(layout())
         .worker_id(1)
+        .namespace(fresh())
         .put_policy(PutPolicy::Wait)
         .build()
         .expect("builds");
@@ -205,6 +214,7 @@ fn the_padding_factor_is_obeyed() {
         let generator = CachedUidGenerator::builder()
             .layout(layout())
             .worker_id(1)
+            .namespace(fresh())
             .padding_factor(factor)
             .build()
             .expect("builds");
@@ -223,6 +233,7 @@ fn the_schedule_is_obeyed() {
     let generator = CachedUidGenerator::builder()
         .layout(layout())
         .worker_id(1)
+        .namespace(fresh())
         .schedule(Duration::from_millis(5))
         .build()
         .expect("builds");
@@ -267,7 +278,11 @@ fn the_last_reference_may_go_in_the_padders_thread() {
         drop(inside.lock().map(|mut slot| slot.take()));
         uidring::PutDecision::Discard
     });
-    let builder = CachedUidGenerator::builder().layout(layout()).worker_id(1).put_policy(policy);
+    let builder = CachedUidGenerator::builder()
+        .layout(layout())
+        .worker_id(1)
+        .namespace(fresh())
+        .put_policy(policy);
     *slot.lock().expect("not poisoned") = Some(builder.build().expect("builds"));
     wait_until("the padder drops it", || {
         if let Ok(slot) = slot.lock() {

@@ -4,6 +4,9 @@
 //! A program of its own, without the test harness, so that it also runs under ThreadSanitizer
 //! (`scripts/tsan`) and for as long as one likes (`scripts/stress`): `stress [SECONDS [SEED]]`.
 
+#[path = "support/namespace.rs"]
+mod namespace;
+
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, process};
 
+use namespace::fresh;
 use uidring::{
     Bits, CachedUidGenerator, Layout, LocalGenerator, MemorySegments, Padder, PadderOptions,
     Producer, PutPolicy, RingBuffer, RingOptions, SegmentError, SegmentGenerator, TakeDecision,
@@ -175,6 +179,7 @@ fn stress_generator(random: &mut fastrand::Rng) {
         let builder = CachedUidGenerator::builder()
             .layout(layout)
             .worker_id(worker_id)
+            .namespace(fresh())
             .boost_power(random.u32(0..3))
             .take_policy(policy)
             .padder(&padder);

@@ -1,11 +1,15 @@
 //! Millions of uids, serially and by many threads, under every take policy: unique, positive,
 //! inside the ticks that the generator walked, and increasing in every thread.
 
+#[path = "support/namespace.rs"]
+mod namespace;
+
 use std::num::NonZero;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use namespace::fresh;
 use uidring::{
     Bits, CachedBuilder, CachedUidGenerator, Clock, Layout, SystemClock, TakeDecision, TakeError,
     TakePolicy, Tick, Timestamp, Uid, UidGenerator,
@@ -82,7 +86,7 @@ fn check(generator: &CachedUidGenerator, mut uids: Vec<Uid>, started: Timestamp)
 }
 
 fn default_ring() -> CachedBuilder {
-    CachedUidGenerator::builder().worker_id(1)
+    CachedUidGenerator::builder().worker_id(1).namespace(fresh())
 }
 
 fn smallest_ring(policy: TakePolicy) -> CachedBuilder {

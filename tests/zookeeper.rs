@@ -3,6 +3,8 @@
 
 #[path = "support/leaf.rs"]
 mod leaf;
+#[path = "support/namespace.rs"]
+mod namespace;
 #[path = "support/zookeeper.rs"]
 mod zookeeper;
 
@@ -13,6 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use leaf::{Site, generator, now, wait_until};
+use namespace::fresh;
 use uidring::{
     Clock, Error, Instance, Layout, LeafSnowflakeGenerator, ManualClock, SnowflakeGenerator,
     SystemClock, TakePolicy, Timestamp, UidGenerator, ZooKeeperServers,
@@ -235,7 +238,7 @@ fn what_is_reserved_is_waited_for_and_given_back() {
     let ahead = now() + 60_000;
     site.server.put(&site.path("reserved/a:1"), &format!(r#"{{"until":{ahead},"holder":"x"}}"#));
     let lease = registry.acquire(&LAYOUT).expect("acquired");
-    let refused = SnowflakeGenerator::builder().worker(lease).build();
+    let refused = SnowflakeGenerator::builder().worker(lease).namespace(fresh()).build();
     assert!(matches!(refused, Err(Error::UsedAhead { .. })), "{refused:?}");
     let patient = registry.clone().max_start_wait(Duration::from_secs(3_600));
     assert_eq!(
@@ -255,6 +258,7 @@ fn a_step_back_shorter_than_the_gap_between_uploads_repeats_nothing() {
     let lease = registry.acquire(&LAYOUT).expect("acquired");
     let generator = LeafSnowflakeGenerator::builder()
         .worker(lease)
+        .namespace(fresh())
         .clock(clock.clone())
         .build()
         .expect("built");
@@ -289,6 +293,7 @@ fn timestamps_are_uploaded_and_never_go_backwards() {
     let lease = site.registry("a:1").clock(clock.clone()).acquire(&LAYOUT).expect("acquired");
     let generator = LeafSnowflakeGenerator::builder()
         .worker(lease)
+        .namespace(fresh())
         .clock(clock.clone())
         .take_policy(TakePolicy::Reject)
         .build()

@@ -6,6 +6,8 @@
 mod leaf;
 #[path = "support/line.rs"]
 mod line;
+#[path = "support/namespace.rs"]
+mod namespace;
 #[path = "support/proxy.rs"]
 mod proxy;
 #[path = "support/zookeeper.rs"]
@@ -19,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use leaf::{Site, generator, now, wait_until};
 use line::Line;
+use namespace::fresh;
 use uidring::{
     Error, Instance, Layout, LeafSnowflakeGenerator, LeafZooKeeper, ManualClock, TakeError,
     TakePolicy, Timestamp, Uid, UidGenerator,
@@ -175,6 +178,7 @@ fn without_a_file_uids_end_with_zookeeper_and_come_back_with_it() {
     let lease = site.registry("a:1").no_cache_file().acquire(&LAYOUT).expect("acquired");
     let generator = LeafSnowflakeGenerator::builder()
         .worker(lease)
+        .namespace(fresh())
         .take_policy(TakePolicy::Reject)
         .build()
         .expect("built");

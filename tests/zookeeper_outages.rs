@@ -6,6 +6,8 @@
 mod leaf;
 #[path = "support/line.rs"]
 mod line;
+#[path = "support/namespace.rs"]
+mod namespace;
 #[path = "support/proxy.rs"]
 mod proxy;
 #[path = "support/zookeeper.rs"]

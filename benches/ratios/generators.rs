@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::namespace::fresh;
 use uidring::{
     Bits, CachedBuilder, CachedUidGenerator, Layout, Padder, PadderCore, PadderIdle, PadderOptions,
     Tick, Timestamp, Uid, UidGenerator,
@@ -69,7 +70,7 @@ fn builder() -> CachedBuilder {
     // So wide a layout that no number of rounds brings it to its end.
     let bits = Bits { time: 45, worker: 5, sequence: 13 };
     let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
-    CachedUidGenerator::builder().layout(layout).worker_id(1)
+    CachedUidGenerator::builder().layout(layout).worker_id(1).namespace(fresh())
 }
 
 fn build(builder: CachedBuilder) -> CachedUidGenerator {

@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use crate::namespace::fresh;
 use uidring::{
     Bits, CachedBuilder, CachedUidGenerator, Error, Layout, Lease, LeaseKeeper, LeaseTerms,
     RenewError, SnowflakeGenerator, Tick, Timestamp, Uid, UidGenerator, Worker,
@@ -60,14 +61,14 @@ fn builder() -> (Layout, CachedBuilder) {
 
 fn plain() -> &'static CachedUidGenerator {
     static GENERATOR: OnceLock<CachedUidGenerator> = OnceLock::new();
-    GENERATOR.get_or_init(|| builder().1.worker_id(1).build().expect("builds"))
+    GENERATOR.get_or_init(|| builder().1.worker_id(1).namespace(fresh()).build().expect("builds"))
 }
 
 fn leased() -> &'static CachedUidGenerator {
     static GENERATOR: OnceLock<CachedUidGenerator> = OnceLock::new();
     GENERATOR.get_or_init(|| {
         let (layout, builder) = builder();
-        builder.worker(lease(layout)).build().expect("builds")
+        builder.worker(lease(layout)).namespace(fresh()).build().expect("builds")
     })
 }
 
@@ -86,7 +87,7 @@ fn leased_by_the_clock() -> &'static SnowflakeGenerator {
 
 fn by_the_clock(worker: Worker) -> SnowflakeGenerator {
     let builder = SnowflakeGenerator::builder().layout(layout(WIDE, Tick::Millisecond));
-    builder.worker(worker).build().expect("builds")
+    builder.worker(worker).namespace(fresh()).build().expect("builds")
 }
 
 fn takes(generator: &impl UidGenerator, threads: u64, ids: u64) -> f64 {

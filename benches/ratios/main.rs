@@ -5,6 +5,8 @@
 
 mod generators;
 mod leased;
+#[path = "../../tests/support/namespace.rs"]
+mod namespace;
 mod rings;
 mod segments;
 mod timing;

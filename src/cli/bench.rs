@@ -31,6 +31,7 @@ use self::report::Report;
 use self::takers::{FetchAdd, FetchAdds, Fill, Increment, Local, Shared, Stores};
 use self::threads::Crew;
 use super::Failure;
+use super::output;
 
 /// The worker id of all benches: their uids go nowhere.
 const WORKER_ID: u64 = 1;
@@ -64,7 +65,7 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     let text = if args.json { report.json() } else { table::table(&report) };
     // The figures come out even if the chart has become impossible meanwhile.
     let drawn = args.svg.as_deref().map_or(Ok(()), |file| draw(&report, file));
-    writeln!(io::stdout(), "{text}")?;
+    writeln!(output::stdout()?, "{text}")?;
     drawn
 }
 

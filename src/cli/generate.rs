@@ -4,20 +4,23 @@ mod segments;
 
 use uidring::{
     BaiduRules, CachedUidGenerator, Clock, ClockRules, ClockedUidGenerator, EnvWorkerId,
-    FixedWorkerId, Layout, LeafRules, SnowflakeNode, SystemClock, TwitterRules, UidGenerator,
+    FixedWorkerId, Layout, LeafRules, SnowflakeNode, SystemClock, TwitterRules, Uid, UidGenerator,
     Worker, WorkerIdAssigner,
 };
 
 use super::Failure;
 use super::args::{GenerateArgs, Generator, Preset, WorkerKind};
+use super::ending;
 use super::lease;
 use super::lines::Lines;
-use super::output;
+use super::output::{self, Printed, Source};
 
 pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
     if args.generator != Generator::Segment && args.tag.is_some() {
         return Err(Failure::usage("--tag is for --generator segment"));
     }
+    // Nothing is spent on ids that nobody would get to know.
+    drop(output::stdout()?);
     match args.generator {
         Generator::Cached => print_cached(Start::new(args, Preset::Uid)?),
         Generator::Default => print_clocked::<BaiduRules>(Start::new(args, Preset::Uid)?),
@@ -52,21 +55,40 @@ impl<'a> Start<'a> {
     }
 }
 
+/// A generator of uids whose waiting takes wait.
+struct Uids<'a>(&'a dyn UidGenerator);
+
+impl Source for Uids<'_> {
+    fn take_ready(&mut self, out: &mut [Uid]) -> usize {
+        self.0.try_fill(out).unwrap_or(0)
+    }
+
+    fn wait(&mut self, out: &mut [Uid]) -> (usize, Result<(), Failure>) {
+        // One, and then what is ready: the rest may take long.
+        match self.0.fill(&mut out[..1]) {
+            Ok(()) => (1, Ok(())),
+            Err(error) => (error.filled, Err(error.error.into())),
+        }
+    }
+}
+
+/// Prints the uids; if the program is told to end meanwhile, a leased worker id is given back first.
 fn print(
     generator: &dyn UidGenerator,
     args: &GenerateArgs,
     datacenters: bool,
 ) -> Result<(), Failure> {
     let mut lines = Lines::of(args.format, generator.layout(), datacenters);
-    output::print(args.count, &mut lines, |portion| match generator.fill(portion) {
-        Ok(()) => (portion.len(), Ok(())),
-        Err(error) => (error.filled, Err(error.into())),
-    })
+    let printed = Printed::default();
+    ending::work(
+        &printed,
+        || generator.close(),
+        || output::print(args.count, &mut lines, &mut Uids(generator), &printed),
+    )
 }
 
 fn print_cached(start: Start<'_>) -> Result<(), Failure> {
     let Start { args, layout, worker, datacenters } = start;
-    let leased = matches!(worker, Worker::Leased(_));
     let mut builder = CachedUidGenerator::builder().layout(layout).worker(worker);
     if let Some(power) = args.boost_power {
         builder = builder.boost_power(power);
@@ -81,27 +103,17 @@ fn print_cached(start: Start<'_>) -> Result<(), Failure> {
         builder = builder.start_after(uid);
     }
     let generator = builder.build()?;
-    serve(&generator, leased, || print(&generator, args, datacenters))
+    print(&generator, args, datacenters)
 }
 
 fn print_clocked<R: ClockRules>(start: Start<'_>) -> Result<(), Failure> {
     let Start { args, layout, worker, datacenters } = start;
-    let leased = matches!(worker, Worker::Leased(_));
     let mut builder = ClockedUidGenerator::<R>::builder().layout(layout).worker(worker);
     if let Some(uid) = args.start_after {
         builder = builder.start_after(uid);
     }
     let generator = builder.build()?;
-    serve(&generator, leased, || print(&generator, args, datacenters))
-}
-
-/// Does the work; a leased worker id is given back also if the program is told to end meanwhile.
-fn serve(
-    generator: &dyn UidGenerator,
-    leased: bool,
-    work: impl FnOnce() -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    if leased { lease::give_back_when_ended(generator, work) } else { work() }
+    print(&generator, args, datacenters)
 }
 
 /// What is wrong with the flags is said before anything is done.

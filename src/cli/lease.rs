@@ -1,14 +1,15 @@
 //! `uidring worker leases|release|fence|reuse`, and the lease of `uidring generate`.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use uidring::store::{LeaseOptions, LeaseRow, LeaseState};
-use uidring::{EnvWorkerId, Layout, Lease, Timestamp, UidGenerator};
+use uidring::{EnvWorkerId, Layout, Lease, Timestamp};
 
 use super::Failure;
 use super::args::{GenerateArgs, Generator, LayoutArgs, PlaceArgs, WorkerKind};
+use super::output;
 use super::text::visible;
 
 /// How far ahead of the clock a cached generator may be that has a lease.
@@ -66,44 +67,9 @@ pub fn acquire(args: &GenerateArgs, layout: &Layout) -> Result<Lease, Failure> {
     Ok(args.table.place.any()?.lease_table()?.acquire(layout, &options)?)
 }
 
-/// Does the work. If the program is told to end meanwhile, the lease is given back before it does.
-#[cfg(unix)]
-pub fn give_back_when_ended(
-    generator: &dyn UidGenerator,
-    work: impl FnOnce() -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    use signal_hook::{iterator::Signals, low_level::emulate_default_handler};
-    let mut signals = Signals::new([SIGINT, SIGTERM])
-        .map_err(|error| Failure::Failed(format!("no signals can be received: {error}")))?;
-    let watch = signals.handle();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            for signal in signals.forever() {
-                generator.close();
-                // It does what would have been done without us.
-                if emulate_default_handler(signal).is_err() {
-                    std::process::abort();
-                }
-            }
-        });
-        let done = work();
-        watch.close();
-        done
-    })
-}
-
-#[cfg(not(unix))]
-pub fn give_back_when_ended(
-    _: &dyn UidGenerator,
-    work: impl FnOnce() -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    work()
-}
-
 pub fn list(place: &PlaceArgs, as_json: bool) -> Result<(), Failure> {
     let rows = place.any()?.lease_table()?.list()?;
-    let mut output = BufWriter::new(io::stdout().lock());
+    let mut output = BufWriter::new(output::stdout()?);
     if as_json {
         writeln!(output, "{}", Value::from_iter(rows.iter().map(row_as_json)))?;
         return Ok(output.flush()?);

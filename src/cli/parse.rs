@@ -7,6 +7,7 @@ use uidring::{ParseUidError, Uid};
 use super::Failure;
 use super::args::{InputFormat, ParseArgs, Preset};
 use super::lines::Fields;
+use super::output;
 
 /// Longer lines are no uids, and are not kept in memory.
 const MAX_LINE: usize = 256;
@@ -16,7 +17,7 @@ pub fn run(args: &ParseArgs) -> Result<(), Failure> {
     let mut parser = Parser {
         format: args.format,
         fields: Fields::new(&layout, args.layout.has_datacenters(Preset::Uid)),
-        output: BufWriter::with_capacity(1 << 16, io::stdout().lock()),
+        output: BufWriter::with_capacity(1 << 16, output::stdout()?),
         line: Vec::new(),
         wrong: false,
     };

@@ -1,6 +1,6 @@
 //! `uidring plan`.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::time::Duration;
 
 use serde_json::json;
@@ -9,6 +9,7 @@ use uidring::{CachedUidGenerator, Clock, Layout, SystemClock, Timestamp};
 
 use super::Failure;
 use super::args::PlanArgs;
+use super::output;
 
 pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     let layout = args.layout.layout()?;
@@ -20,7 +21,7 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     };
     let plan = Plan::new(&layout, args, memory, usage, SystemClock.now());
     let text = if args.json { plan.json() } else { plan.table() };
-    Ok(writeln!(io::stdout(), "{text}")?)
+    Ok(writeln!(output::stdout()?, "{text}")?)
 }
 
 struct Plan<'a> {

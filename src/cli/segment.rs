@@ -2,7 +2,7 @@
 
 mod args;
 
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 
 use serde_json::{Value, json};
 use uidring::segment::SegmentTag;
@@ -11,6 +11,7 @@ use uidring::store::NewSegmentTag;
 pub use self::args::SegmentArgs;
 use self::args::SegmentCommand;
 use super::Failure;
+use super::output;
 use super::text::visible;
 
 pub fn run(args: &SegmentArgs) -> Result<(), Failure> {
@@ -67,7 +68,7 @@ fn show(
     row_as_json: fn(&SegmentTag) -> Value,
     columns: &[Column],
 ) -> Result<(), Failure> {
-    let mut output = BufWriter::new(io::stdout().lock());
+    let mut output = BufWriter::new(output::stdout()?);
     if as_json {
         writeln!(output, "{}", Value::from_iter(tags.iter().map(row_as_json)))?;
         return Ok(output.flush()?);

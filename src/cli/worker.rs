@@ -10,6 +10,7 @@ use uidring::{Clock, LeafNode, SystemClock};
 use super::Failure;
 use super::args::{WorkerArgs, WorkerCommand};
 use super::lease;
+use super::output;
 use super::text::visible;
 
 pub fn run(args: &WorkerArgs) -> Result<(), Failure> {
@@ -29,10 +30,10 @@ pub fn run(args: &WorkerArgs) -> Result<(), Failure> {
                 table.refuse_mysql_flags()?;
             }
             if let Some(nodes) = registry.nodes()? {
-                return Ok(write_nodes(&nodes, *json)?);
+                return Ok(write_nodes(output::stdout()?, &nodes, *json)?);
             }
             let rows = table.any()?.list()?;
-            let mut output = BufWriter::new(io::stdout().lock());
+            let mut output = BufWriter::new(output::stdout()?);
             if *json {
                 let rows: Vec<Value> = rows.iter().map(row_as_json).collect();
                 writeln!(output, "{}", Value::from(rows))?;
@@ -45,8 +46,10 @@ pub fn run(args: &WorkerArgs) -> Result<(), Failure> {
             let layout = layout.layout()?;
             // A layout that cannot express the present time must not cost a worker id.
             layout.tick_at(SystemClock.now())?;
+            // Nor must one that nobody would get to know.
+            let mut output = output::stdout()?;
             let worker_id = table.any()?.assign(&layout)?;
-            Ok(writeln!(io::stdout(), "{worker_id}")?)
+            Ok(writeln!(output, "{worker_id}")?)
         }
         WorkerCommand::Prune { table, keep_days } => {
             let done = table.any()?.prune(Duration::from_secs(keep_days * 86_400))?;
@@ -71,8 +74,8 @@ pub fn run(args: &WorkerArgs) -> Result<(), Failure> {
     }
 }
 
-fn write_nodes(nodes: &[LeafNode], json: bool) -> io::Result<()> {
-    let mut output = BufWriter::new(io::stdout().lock());
+fn write_nodes(output: impl Write, nodes: &[LeafNode], json: bool) -> io::Result<()> {
+    let mut output = BufWriter::new(output);
     if json {
         let nodes: Vec<Value> = nodes.iter().map(node_as_json).collect();
         writeln!(output, "{}", Value::from(nodes))?;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 
 use super::UidGenerator;
+use super::register::Claim;
 use super::start::Position;
 use super::ticks::Front;
 use crate::clock::{Clock, read};
@@ -43,7 +44,8 @@ use crate::worker::Tenure;
 /// ```
 ///
 /// Two generators that live at the same time must have different worker ids; and one that is built
-/// again with a worker id that was in use before must start above what was issued then: see
+/// again with a worker id that was in use before must start above what was issued then. In one
+/// process both are [seen to](CachedBuilder::namespace); for the rest see
 /// [`start_after`](CachedBuilder::start_after).
 #[derive(Debug)]
 pub struct CachedUidGenerator {
@@ -55,6 +57,7 @@ pub struct CachedUidGenerator {
     layout: Layout,
     worker_id: u64,
     padding: Padding,
+    claim: Claim,
     tenure: Option<Tenure>,
     max_borrow: Option<Duration>,
     clock: Arc<dyn Clock>,
@@ -251,9 +254,11 @@ impl UidGenerator for CachedUidGenerator {
     }
 
     fn close(&self) {
-        let issued = self.padding.end();
+        let last = self.padding.end().and_then(|issued| self.last_of(issued));
+        // Before the lease is given back, with which another generator may start.
+        self.claim.release(last);
         if let Some(tenure) = &self.tenure {
-            tenure.end(issued.and_then(|issued| self.last_of(issued)));
+            tenure.end(last);
         }
     }
 

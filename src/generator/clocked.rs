@@ -18,6 +18,7 @@ use std::ops::Range;
 use std::thread;
 use std::time::Duration;
 
+use super::register::Claim;
 use super::start::Position;
 use super::{UidGenerator, next_by_policy};
 use crate::clock::{Clock, Deadline, SystemClock, read};
@@ -35,7 +36,8 @@ use crate::worker::{Grant, Tenure};
 /// [`DefaultUidGenerator`], [`SnowflakeGenerator`] and [`LeafSnowflakeGenerator`].
 ///
 /// Two generators that live at the same time must have different worker ids; and one that is built
-/// again with a worker id that was in use before must start above what was issued then: see
+/// again with a worker id that was in use before must start above what was issued then. In one
+/// process both are [seen to](ClockedBuilder::namespace); for the rest see
 /// [`start_after`](ClockedBuilder::start_after).
 #[derive(Debug)]
 pub struct ClockedUidGenerator<R, C = SystemClock> {
@@ -50,10 +52,13 @@ pub struct ClockedUidGenerator<R, C = SystemClock> {
     /// The worker id in its place.
     worker_part: u64,
     sequence_start: SequenceStart,
+    /// Of the sequence start and the layout.
+    start_limit: u64,
     clock_policy: ClockPolicy,
     worker_id: u64,
     /// How far uids may be issued: asked at the beginning of each tick.
     grant: Grant,
+    claim: Claim,
     tenure: Option<Tenure>,
     take_policy: TakePolicy,
     /// Where takers wait for the next tick.
@@ -232,8 +237,10 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
     fn first_sequence(&self, next: u64) -> u64 {
         match self.sequence_start {
             SequenceStart::Zero => 0,
-            SequenceStart::RandomBelow(limit) => fastrand::u64(..limit),
-            SequenceStart::Continue { modulo } => (next & self.max_sequence) % modulo,
+            SequenceStart::RandomBelow(_) => fastrand::u64(..self.start_limit),
+            SequenceStart::Continue { .. } | SequenceStart::Spread => {
+                (next & self.max_sequence) % self.start_limit
+            }
         }
     }
 
@@ -300,12 +307,18 @@ impl<R, C> ClockedUidGenerator<R, C> {
         }
         let found = self.pages.word().swap(CLOSED, Ordering::Relaxed);
         self.closing.notify();
-        if let Some(tenure) = self.tenure.as_ref().filter(|_| found != CLOSED) {
-            let next = found - self.worker_part;
-            // Of a tick that is used up, the sequence is the one after the last.
-            let tick = next >> self.tick_shift;
-            let sequence = next - (tick << self.tick_shift);
-            tenure.end(Position { tick, sequence }.before(&self.layout, self.worker_id));
+        if found == CLOSED {
+            return;
+        }
+        let next = found - self.worker_part;
+        // Of a tick that is used up, the sequence is the one after the last.
+        let tick = next >> self.tick_shift;
+        let sequence = next - (tick << self.tick_shift);
+        let last = Position { tick, sequence }.before(&self.layout, self.worker_id);
+        // Before the lease is given back, with which another generator may start.
+        self.claim.release(last);
+        if let Some(tenure) = &self.tenure {
+            tenure.end(last);
         }
     }
 }

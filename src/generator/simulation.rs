@@ -9,7 +9,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use proptest::prelude::*;
 
-use super::{CachedUidGenerator, LocalGenerator, UidGenerator};
+use super::{CachedUidGenerator, LocalGenerator, UidGenerator, register};
 use crate::clock::{Clock, ManualClock};
 use crate::error::{Error, TakeError};
 use crate::layout::{Bits, Layout, Tick};
@@ -107,6 +107,7 @@ impl Life {
         CachedUidGenerator::builder()
             .layout(*layout)
             .worker_id(worker_id)
+            .namespace(register::ELSEWHERE)
             .boost_power(rng.u32(0..6))
             .padding_factor(rng.u32(1..100))
             .max_borrow(max_borrow)
@@ -275,6 +276,7 @@ impl Life {
     fn nobody() -> CachedUidGenerator {
         CachedUidGenerator::builder()
             .worker_id(0)
+            .namespace(register::ELSEWHERE)
             .boost_power(0)
             .clock(ManualClock::new("2026-01-01".parse().expect("a time")))
             .padder(&Padder::by_hand())

@@ -1,9 +1,11 @@
 //! Where a generator starts, and the checks that all of them make before.
 
+use std::mem;
 use std::thread;
 use std::time::Duration;
 
 use super::life::SHORT_LIFE;
+use super::register::{self, Claim};
 use crate::clock::{Clock, Deadline, read};
 use crate::error::Error;
 use crate::layout::Layout;
@@ -30,6 +32,20 @@ impl Position {
         })
     }
 
+    /// The first place of this worker whose uid is not below a number, which need not be a uid of
+    /// the layout; its tick may be above the layout's last one.
+    #[cfg(not(uidring_loom))]
+    pub(super) fn from(layout: &Layout, worker_id: u64, number: u64) -> Self {
+        let tick = layout.tick_of(number);
+        let place = number - layout.first_number(tick);
+        let first = worker_id << layout.bits().sequence;
+        match place.checked_sub(first) {
+            None => Self { tick, sequence: 0 },
+            Some(sequence) if sequence <= layout.max_sequence() => Self { tick, sequence },
+            Some(_) => Self { tick: tick + 1, sequence: 0 },
+        }
+    }
+
     /// The uid before this place.
     pub(super) fn before(self, layout: &Layout, worker_id: u64) -> Option<Uid> {
         Some(match self.sequence.checked_sub(1) {
@@ -44,20 +60,28 @@ impl Position {
 pub(super) struct Start {
     pub(super) worker_id: u64,
     pub(super) position: Position,
+    /// The worker id is this generator's in this process.
+    pub(super) claim: Claim,
     lease: Option<Lease>,
 }
 
-/// Checks what is to be one worker's generator, and says where it starts: at the present tick, or
-/// above what was issued before if that is later.
-pub(super) fn start(
-    layout: &Layout,
-    worker: Option<Worker>,
-    after: Option<Uid>,
-    clock: &dyn Clock,
-) -> Result<Start, Error> {
+/// Which generator is to start.
+#[derive(Debug)]
+pub(super) struct StartRequest {
+    pub(super) layout: Layout,
+    pub(super) worker: Option<Worker>,
+    pub(super) namespace: String,
+    pub(super) after: Option<Uid>,
+}
+
+/// Checks what is to be one worker's generator, claims its worker id in this process, and says where
+/// it starts: at the present tick, or above what was issued before if that is later.
+pub(super) fn start(request: StartRequest, clock: &dyn Clock) -> Result<Start, Error> {
+    let StartRequest { ref layout, worker, namespace, after } = request;
     let worker = worker.ok_or(Error::NoWorkerId)?;
     let worker_id = worker.id();
     layout.check_worker_id(worker_id)?;
+    let claim = register::claim(&namespace, layout, worker_id)?;
     let now = read(clock);
     let present = Position { tick: layout.tick_at(now)?, sequence: 0 };
     let left = layout.remaining_life(now);
@@ -93,8 +117,24 @@ pub(super) fn start(
         }
         position = position.max(next);
     }
-    Ok(Start { worker_id, position, lease })
+    if let Some((next, last)) = claim.start(layout) {
+        if next.tick > layout.max_tick() {
+            return Err(Error::NothingAfter { uid: last, ended: layout.last_instant() });
+        }
+        let lead = layout.time_of(next.tick).saturating_since(now);
+        if lead >= LONG_LEAD && next > position {
+            tracing::warn!(
+                "the generator starts {lead:?} ahead of the clock, above what an earlier one in this \
+                 process has issued"
+            );
+        }
+        position = position.max(next);
+    }
+    Ok(Start { worker_id, position, claim, lease })
 }
+
+/// A start further ahead of the clock, for the sake of an earlier generator, is warned about.
+const LONG_LEAD: Duration = Duration::from_mins(1);
 
 impl Start {
     /// Begins the lease, if there is one. Earlier holders may have left the worker id ahead of the
@@ -106,7 +146,13 @@ impl Start {
         max_ahead: Duration,
     ) -> Result<(Option<Tenure>, Grant), Error> {
         let Some(lease) = self.lease.take() else { return Ok((None, Grant::default())) };
-        let now = self.wait_for_clock(layout, clock, max_ahead, lease.terms.max_start_wait)?;
+        let now = self.wait_for_clock(layout, clock, max_ahead, lease.terms.max_start_wait);
+        // In a child that the clock forked, the lease is the parent's, and is not to be given back.
+        if let Err(error) = self.claim.check() {
+            mem::forget(lease);
+            return Err(error);
+        }
+        let now = now?;
         let present = layout.tick_at(now)?;
         self.position = self.position.max(Position { tick: present, sequence: 0 });
         let max_ahead = max_ahead.as_millis() / u128::from(layout.tick().millis().unsigned_abs());
@@ -116,6 +162,7 @@ impl Start {
             max_ahead: u64::try_from(max_ahead).unwrap_or(u64::MAX),
         };
         let (tenure, grant) = Tenure::start(lease, beginning)?;
+        self.claim.leased(layout, &grant);
         Ok((Some(tenure), grant))
     }
 

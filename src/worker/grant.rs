@@ -39,6 +39,14 @@ impl Grant {
     pub(crate) fn is_lost(&self) -> bool {
         self.0.as_ref().is_some_and(|shared| shared.is_lost())
     }
+
+    /// If the lease is lost, the last tick of which uids may have been issued, or still may: a taker
+    /// that is in the middle of a tick goes on with it.
+    #[cfg(not(uidring_loom))]
+    pub(crate) fn lost_at(&self) -> Option<u64> {
+        let shared = self.0.as_ref().filter(|shared| shared.is_lost())?;
+        Some(shared.horizon.load(Ordering::Relaxed))
+    }
 }
 
 /// What the generator and those who renew share. Relaxed throughout: a number says all by

@@ -42,6 +42,8 @@ impl Tenure {
         unlocked();
         let answer = catch_unwind(AssertUnwindSafe(|| keeper.renew(request.horizon())));
         if life.is_forked() {
+            // The lease is the parent's, and is not to be given back here.
+            mem::forget(keeper);
             return Err(forked());
         }
         match answer {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::namespace::fresh;
 use tempfile::TempDir;
 use uidring::{
     Clock, Instance, LeafSnowflakeGenerator, LeafZooKeeper, SystemClock, ZooKeeperServers,
@@ -100,7 +101,12 @@ impl Site {
 pub fn generator(registry: &LeafZooKeeper) -> LeafSnowflakeGenerator {
     let layout = uidring::Layout::SNOWFLAKE;
     let lease = registry.acquire(&layout).expect("acquired");
-    LeafSnowflakeGenerator::builder().layout(layout).worker(lease).build().expect("built")
+    LeafSnowflakeGenerator::builder()
+        .layout(layout)
+        .worker(lease)
+        .namespace(fresh())
+        .build()
+        .expect("built")
 }
 
 pub fn now() -> i64 {

@@ -3,6 +3,8 @@
 mod args;
 mod contestants;
 mod measure;
+#[path = "../../../tests/support/namespace.rs"]
+mod namespace;
 mod promise;
 mod report;
 mod ticker;

@@ -1,14 +1,16 @@
 //! `uidring generate --generator segment`.
 
+use std::mem;
 use std::time::Duration;
 
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
-use uidring::{Error, SegmentError, SegmentGenerator, TakePolicy, Uid};
+use uidring::{Error, SegmentError, SegmentGenerator, SegmentHandle, TakePolicy, Uid};
 
 use crate::cli::Failure;
 use crate::cli::args::{GenerateArgs, WorkerKind};
+use crate::cli::ending;
 use crate::cli::lines::Lines;
-use crate::cli::output;
+use crate::cli::output::{self, Printed, Source};
 
 /// More than this is not reserved at once: what an interrupted run has reserved is lost.
 const MAX_LOAD: u64 = 1_000_000;
@@ -24,19 +26,45 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
         .depth(1)
         .max_depth(1)
         .build()?;
-    let tag = generator.tag(tag).map_err(failure)?;
-    let mut ids = Vec::new();
-    output::print(args.count, &mut lines, |portion| {
-        ids.resize(portion.len(), 0);
-        let (filled, done) = match tag.fill(&mut ids) {
-            Ok(()) => (ids.len(), Ok(())),
+    let handle = generator.tag(tag).map_err(failure)?;
+    let mut source = Ids { handle, ids: Vec::new(), wrong: Ok(()) };
+    let printed = Printed::default();
+    ending::work(
+        &printed,
+        || generator.close(),
+        || output::print(args.count, &mut lines, &mut source, &printed),
+    )
+}
+
+struct Ids {
+    handle: SegmentHandle,
+    /// As they come from the segment.
+    ids: Vec<u64>,
+    /// What is wrong with the next one.
+    wrong: Result<(), Failure>,
+}
+
+impl Source for Ids {
+    fn take_ready(&mut self, out: &mut [Uid]) -> usize {
+        self.ids.resize(out.len(), 0);
+        let taken = self.handle.try_fill(&mut self.ids).unwrap_or(0);
+        let (converted, done) = convert(&self.ids[..taken], out);
+        self.wrong = done;
+        converted
+    }
+
+    fn wait(&mut self, out: &mut [Uid]) -> (usize, Result<(), Failure>) {
+        if let Err(wrong) = mem::replace(&mut self.wrong, Ok(())) {
+            return (0, Err(wrong));
+        }
+        self.ids.resize(1, 0);
+        let (taken, done) = match self.handle.fill(&mut self.ids) {
+            Ok(()) => (1, Ok(())),
             Err(error) => (error.filled, Err(failure(error.error))),
         };
-        match convert(&ids[..filled], portion) {
-            Ok(()) => (filled, done),
-            Err(error) => (0, Err(error)),
-        }
-    })
+        let (converted, right) = convert(&self.ids[..taken], out);
+        (converted, right.and(done))
+    }
 }
 
 /// What is wrong with the flags is said before anything is done.
@@ -81,11 +109,14 @@ fn failure(error: SegmentError) -> Failure {
 }
 
 /// Ids of segments are below 2^63, as uids are, and print in the same forms.
-fn convert(ids: &[u64], uids: &mut [Uid]) -> Result<(), Failure> {
-    for (uid, &id) in uids.iter_mut().zip(ids) {
-        *uid = Uid::try_from(id).map_err(|error| Failure::Failed(error.to_string()))?;
+fn convert(ids: &[u64], uids: &mut [Uid]) -> (usize, Result<(), Failure>) {
+    for (index, (uid, &id)) in uids.iter_mut().zip(ids).enumerate() {
+        match Uid::try_from(id) {
+            Ok(converted) => *uid = converted,
+            Err(error) => return (index, Err(Failure::Failed(error.to_string()))),
+        }
     }
-    Ok(())
+    (ids.len(), Ok(()))
 }
 
 /// A store for a tag of which a known number of ids is wanted: so many are loaded, and no more but

@@ -8,13 +8,13 @@ use crossbeam_utils::CachePadded;
 use super::CachedUidGenerator;
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
-use crate::generator::start::{Start, start};
+use crate::generator::start::{Start, StartRequest, start};
 use crate::generator::ticks::{Bounds, TickRuns};
 use crate::layout::Layout;
 use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
 use crate::policy::{PutPolicy, TakePolicy};
 use crate::ring::{MAX_CAPACITY_BITS, RingOptions};
-use crate::sync::{Life, log};
+use crate::sync::log;
 use crate::uid::Uid;
 use crate::worker::Worker;
 
@@ -23,6 +23,7 @@ use crate::worker::Worker;
 pub struct CachedBuilder {
     layout: Layout,
     worker: Option<Worker>,
+    namespace: String,
     start_after: Option<Uid>,
     boost_power: u32,
     padding_factor: u32,
@@ -40,6 +41,7 @@ impl Default for CachedBuilder {
         Self {
             layout: Layout::default(),
             worker: None,
+            namespace: String::new(),
             start_after: None,
             boost_power: 3,
             padding_factor: 50,
@@ -82,6 +84,19 @@ impl CachedBuilder {
     #[must_use]
     pub fn worker(mut self, worker: impl Into<Worker>) -> Self {
         self.worker = Some(worker.into());
+        self
+    }
+
+    /// The namespace of the uids; one that all generators share if not set, or empty.
+    ///
+    /// In one process no two live generators of a namespace issue the same uids: if worker id and
+    /// layout allow for it, the second one is refused with
+    /// [`Error::WorkerIdInUse`], and a later one starts above what earlier ones have issued,
+    /// whatever the clock says. Namespaces of their own are for uids that never meet, such as those
+    /// of two tables; docs/worker-ids.md says more.
+    #[must_use]
+    pub fn namespace(mut self, name: impl Into<String>) -> Self {
+        self.namespace = name.into();
         self
     }
 
@@ -209,8 +224,10 @@ impl CachedBuilder {
     /// are not possible; [`Error::ClockBeforeEpoch`] and [`Error::LayoutExhausted`] where the
     /// layout cannot express the present time; [`Error::ForeignStart`] and
     /// [`Error::NothingAfter`] for a uid to start after that does not fit;
-    /// [`Error::PadderThread`]; [`Error::Forked`] with a padder of the process that this one was forked
-    /// from, or where the clock forks. With a lease also [`Error::LeaseLayout`], [`Error::UsedAhead`],
+    /// [`Error::WorkerIdInUse`] and [`Error::WorkerIdOfParent`] where another generator of this
+    /// process, or of its parent, may issue the same uids; [`Error::PadderThread`]; [`Error::Forked`] with
+    /// a padder of the process that this one was forked from, and in a child that the clock or a lease's
+    /// store forked. With a lease also [`Error::LeaseLayout`], [`Error::UsedAhead`],
     /// [`Error::LeaseThread`], and what its store says.
     pub fn build(self) -> Result<CachedUidGenerator, Error> {
         let Self { layout, clock, .. } = self;
@@ -222,19 +239,25 @@ impl CachedBuilder {
         if let Some(Worker::Leased(_)) = self.worker {
             bounds.max_borrow.get_or_insert(LEASED_BORROW);
         }
-        // Before the first reading of the clock, which may fork: one of the two gets the worker id.
-        let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;
         if let Some(padder) = &self.padder {
             padder.check()?;
         }
-        let mut start = start(&layout, self.worker, self.start_after, &*clock)?;
+        let request = StartRequest {
+            layout,
+            worker: self.worker,
+            namespace: self.namespace,
+            after: self.start_after,
+        };
+        let mut start = start(request, &*clock)?;
         let padder = match self.padder {
             Some(padder) => padder,
             None => Padder::start(self.padder_options)?,
         };
         let max_ahead = bounds.max_borrow.unwrap_or_default();
         let (tenure, grant) = start.tenure(&layout, &*clock, max_ahead)?;
-        let Start { worker_id, position, .. } = start;
+        // Dropped before the tenure if the rest fails: once the lease is given back, somebody else may
+        // have it.
+        let Start { worker_id, position, claim, .. } = start;
         let theirs = Arc::clone(&clock);
         let length = options.run_length();
         let source = TickRuns::new(layout, worker_id, theirs, length, position, bounds, grant);
@@ -249,9 +272,8 @@ impl CachedBuilder {
             last_instant = %layout.last_instant(),
             "generator started"
         );
-        if life.is_forked() {
-            return Err(Error::Forked { what: "generator" });
-        }
+        // After all that runs a caller's code, the log included.
+        claim.check()?;
         Ok(CachedUidGenerator {
             freshness: ring.freshness().clone(),
             ring,
@@ -259,6 +281,7 @@ impl CachedBuilder {
             layout,
             worker_id,
             padding,
+            claim,
             tenure,
             max_borrow: bounds.max_borrow,
             clock,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{ClockPolicy, ClockRules, ClockedUidGenerator, SequenceStart};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
-use crate::generator::start::{Start, start};
+use crate::generator::start::{Start, StartRequest, start};
 use crate::layout::Layout;
 use crate::policy::TakePolicy;
 use crate::sync::{Event, Ordering, Pages};
@@ -18,6 +18,7 @@ use crate::worker::Worker;
 pub struct ClockedBuilder<R, C = SystemClock> {
     layout: Layout,
     worker: Option<Worker>,
+    namespace: String,
     start_after: Option<Uid>,
     sequence_start: SequenceStart,
     clock_policy: ClockPolicy,
@@ -31,6 +32,7 @@ impl<R: ClockRules> ClockedBuilder<R> {
         Self {
             layout: R::LAYOUT,
             worker: None,
+            namespace: String::new(),
             start_after: None,
             sequence_start: R::SEQUENCE_START,
             clock_policy: R::CLOCK_POLICY,
@@ -68,6 +70,19 @@ impl<R, C> ClockedBuilder<R, C> {
         self
     }
 
+    /// The namespace of the uids; one that all generators share if not set, or empty.
+    ///
+    /// In one process no two live generators of a namespace issue the same uids: if worker id and
+    /// layout allow for it, the second one is refused with
+    /// [`Error::WorkerIdInUse`], and a later one starts above what earlier ones have issued,
+    /// whatever the clock says. Namespaces of their own are for uids that never meet, such as those
+    /// of two tables; docs/worker-ids.md says more.
+    #[must_use]
+    pub fn namespace(mut self, name: impl Into<String>) -> Self {
+        self.namespace = name.into();
+        self
+    }
+
     /// Goes on above this uid, the greatest that was issued before with this worker id and layout.
     /// While the clock stands before it, the clock policy decides.
     #[must_use]
@@ -100,10 +115,12 @@ impl<R, C> ClockedBuilder<R, C> {
     /// The wall clock; the operating system's if not set.
     #[must_use]
     pub fn clock<D: Clock>(self, clock: D) -> ClockedBuilder<R, D> {
-        let Self { layout, worker, start_after, sequence_start, clock_policy, .. } = self;
+        let Self { layout, worker, namespace, start_after, sequence_start, clock_policy, .. } =
+            self;
         ClockedBuilder {
             layout,
             worker,
+            namespace,
             start_after,
             sequence_start,
             clock_policy,
@@ -122,29 +139,42 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
     /// [`Error::NoWorkerId`] and [`Error::WorkerIdOutOfRange`]; [`Error::ClockBeforeEpoch`] and
     /// [`Error::LayoutExhausted`] where the layout cannot express the present time;
     /// [`Error::ForeignStart`] and [`Error::NothingAfter`] for a uid to start after that does not
-    /// fit; [`Error::OptionOutOfRange`] for a sequence start above what a tick has;
-    /// [`Error::OutOfMemory`]; [`Error::Forked`] where the clock forks. With a lease also [`Error::LeaseLayout`], [`Error::UsedAhead`],
+    /// fit; [`Error::WorkerIdInUse`] and [`Error::WorkerIdOfParent`] where another generator of this
+    /// process, or of its parent, may issue the same uids; [`Error::Forked`] in a child that the clock
+    /// or a lease's store forked; [`Error::OptionOutOfRange`] for a sequence start above what a tick
+    /// has; [`Error::OutOfMemory`]. With a lease also [`Error::LeaseLayout`], [`Error::UsedAhead`],
     /// [`Error::LeaseThread`], and what its store says.
     pub fn build(self) -> Result<ClockedUidGenerator<R, C>, Error> {
         let Self { layout, clock, .. } = self;
-        let (option, value) = match self.sequence_start {
-            SequenceStart::Zero => ("sequence_start", 1),
-            SequenceStart::RandomBelow(limit) => ("sequence_start (random below)", limit),
-            SequenceStart::Continue { modulo } => ("sequence_start (modulo)", modulo),
+        let limit = self.sequence_start.limit(&layout);
+        let option = match self.sequence_start {
+            SequenceStart::RandomBelow(_) => "sequence_start (random below)",
+            SequenceStart::Continue { .. } => "sequence_start (modulo)",
+            SequenceStart::Zero | SequenceStart::Spread => "sequence_start",
         };
         let (min, max) = (1, layout.uids_per_tick());
-        if !(min..=max).contains(&value) {
-            return Err(Error::OptionOutOfRange { option, value, min, max });
+        if !(min..=max).contains(&limit) {
+            return Err(Error::OptionOutOfRange { option, value: limit, min, max });
         }
-        // Before the first reading of the clock, which may fork: one of the two gets the worker id.
-        let pages = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
-        let mut start = start(&layout, self.worker, self.start_after, &clock)?;
+        let request = StartRequest {
+            layout,
+            worker: self.worker,
+            namespace: self.namespace,
+            after: self.start_after,
+        };
+        let mut start = start(request, &clock)?;
         let (tenure, grant) = start.tenure(&layout, &clock, Duration::ZERO)?;
-        let Start { worker_id, position, .. } = start;
-        if pages.are_wiped() {
-            return Err(Error::Forked { what: "generator" });
-        }
-        let next = layout.pack(position.tick, worker_id, position.sequence).get();
+        // Dropped before the tenure if the rest fails: once the lease is given back, somebody else may
+        // have it.
+        let Start { worker_id, position, claim, .. } = start;
+        let pages = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
+        // After the pages: what a later fork is of, these tell.
+        claim.check()?;
+        let sequence = match self.sequence_start {
+            SequenceStart::Spread if position.sequence == 0 => fastrand::u64(..limit),
+            _ => position.sequence,
+        };
+        let next = layout.pack(position.tick, worker_id, sequence).get();
         pages.word().store(next, Ordering::Relaxed);
         let closing = Event::new(pages.life());
         Ok(ClockedUidGenerator {
@@ -155,9 +185,11 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
             max_sequence: layout.max_sequence(),
             worker_part: worker_id << layout.bits().sequence,
             sequence_start: self.sequence_start,
+            start_limit: limit,
             clock_policy: self.clock_policy,
             worker_id,
             grant,
+            claim,
             tenure,
             take_policy: self.take_policy,
             closing,

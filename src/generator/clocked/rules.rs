@@ -24,6 +24,25 @@ pub enum SequenceStart {
         /// The sequence starts below it.
         modulo: u64,
     },
+    /// As `Continue`, modulo 1,024, or a quarter of the tick if that is less; the generator's first
+    /// tick starts at a random number below that. So generators that issue few uids each spread as
+    /// well as one that issues many.
+    ///
+    /// A tick that follows one that was used up starts at 0: at full load nothing is passed over.
+    Spread,
+}
+
+impl SequenceStart {
+    /// The number below which a tick of this layout starts.
+    pub(super) fn limit(self, layout: &Layout) -> u64 {
+        match self {
+            Self::Zero => 1,
+            Self::RandomBelow(limit) => limit,
+            Self::Continue { modulo } => modulo,
+            // An eighth of a Snowflake tick would be 512, and leave half of 1,024 shards empty.
+            Self::Spread => (layout.uids_per_tick() / 4).clamp(1, 1_024),
+        }
+    }
 }
 
 /// What a take gets when the clock stands behind the last uid issued.

@@ -8,6 +8,7 @@ use fastrand::Rng;
 use super::store::Holding;
 use crate::clock::{Clock, ManualClock, ManualMonotonic};
 use crate::error::{Error, TakeError};
+use crate::generator::register;
 use crate::generator::{
     CachedUidGenerator, ClockPolicy, LocalGenerator, SequenceStart, SnowflakeGenerator,
     UidGenerator,
@@ -126,6 +127,7 @@ impl Generator {
             let mut builder = CachedUidGenerator::builder()
                 .layout(layout)
                 .worker(lease)
+                .namespace(register::ELSEWHERE)
                 .boost_power(rng.u32(0..5))
                 .padding_factor(rng.u32(1..100))
                 .take_policy(TakePolicy::Reject)
@@ -141,9 +143,10 @@ impl Generator {
             let local = LocalGenerator::new(Arc::clone(&generator));
             return Ok(Self::Cached { generator, local });
         }
-        let sequence_start = match rng.u8(0..3) {
+        let sequence_start = match rng.u8(0..4) {
             0 => SequenceStart::Zero,
             1 => SequenceStart::RandomBelow(layout.uids_per_tick()),
+            2 => SequenceStart::Spread,
             _ => SequenceStart::Continue { modulo: layout.uids_per_tick() },
         };
         let clock_policy = match rng.u8(0..3) {
@@ -154,6 +157,7 @@ impl Generator {
         let builder = SnowflakeGenerator::builder()
             .layout(layout)
             .worker(lease)
+            .namespace(register::ELSEWHERE)
             .sequence_start(sequence_start)
             .clock_policy(clock_policy)
             .take_policy(TakePolicy::Reject)

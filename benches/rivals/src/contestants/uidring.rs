@@ -6,6 +6,7 @@ use uidring::{
 };
 
 use super::{Field, Shape};
+use crate::namespace::fresh;
 use crate::promise::Promise::Increasing;
 use crate::ticker::{EPOCH_MILLIS, Ticker};
 use crate::work::{FILL, Work, bulk, pair, single};
@@ -23,7 +24,7 @@ const IN_TIME: &str = "the layout's time is not over";
 
 fn cached() -> CachedUidGenerator {
     // Each generator lives alone, and its uids are compared with no other's.
-    CachedUidGenerator::builder().worker_id(1).build().expect("the defaults are possible")
+    CachedUidGenerator::builder().worker_id(1).namespace(fresh()).build().expect("the defaults are possible")
 }
 
 fn clocked<C: Clock>(clock: C) -> SnowflakeGenerator<C> {
@@ -33,6 +34,7 @@ fn clocked<C: Clock>(clock: C) -> SnowflakeGenerator<C> {
     SnowflakeGenerator::builder()
         .layout(layout)
         .worker_id(1)
+        .namespace(fresh())
         .clock(clock)
         .build()
         .expect("the present is within the layout")

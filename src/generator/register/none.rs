@@ -1,0 +1,29 @@
+//! No register: the models build their generators anew in every execution, each of which is a
+//! process of its own.
+
+use super::start::Position;
+use crate::error::Error;
+use crate::layout::Layout;
+use crate::uid::Uid;
+use crate::worker::Grant;
+
+#[derive(Debug)]
+pub(super) struct Claim;
+
+pub(super) fn claim(_: &str, _: &Layout, _: u64) -> Result<Claim, Error> {
+    Ok(Claim)
+}
+
+impl Claim {
+    pub(super) fn start(&self, _: &Layout) -> Option<(Position, u64)> {
+        None
+    }
+
+    pub(super) fn leased(&self, _: &Layout, _: &Grant) {}
+
+    pub(super) fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    pub(super) fn release(&self, _: Option<Uid>) {}
+}

@@ -1,0 +1,110 @@
+//! A list that only grows, and that a forked child can read whatever its parent's threads were doing.
+
+// Unsafe for the values behind the pointers, which are never freed.
+#![allow(unsafe_code)]
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Values that are pushed to the front and stay for good.
+///
+/// It has no lock, which another thread could hold at a fork. Reading follows pointers that were
+/// stored after what they point to; a fork copies no later store of a thread without the earlier
+/// ones, so that a child finds the list whole.
+#[derive(Debug)]
+pub(crate) struct PushList<T: 'static> {
+    newest: AtomicPtr<Node<T>>,
+}
+
+#[derive(Debug)]
+struct Node<T: 'static> {
+    value: T,
+    older: Option<&'static Node<T>>,
+}
+
+impl<T: Sync> PushList<T> {
+    pub(crate) const fn new() -> Self {
+        Self { newest: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// The value that was pushed last.
+    pub(crate) fn newest(&self) -> Option<&'static T> {
+        self.head().map(|node| &node.value)
+    }
+
+    /// The values, the last pushed first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &'static T> + use<T> {
+        let mut next = self.head();
+        std::iter::from_fn(move || {
+            let node = next?;
+            next = node.older;
+            Some(&node.value)
+        })
+    }
+
+    /// Pushes a value unless another one than `newest` has been pushed meanwhile; then it is dropped.
+    pub(crate) fn push_after(&self, newest: Option<&'static T>, value: T) -> Option<&'static T> {
+        let older = self.head();
+        let is_as_seen = match (older, newest) {
+            (None, None) => true,
+            (Some(node), Some(seen)) => ptr::eq(&raw const node.value, seen),
+            _ => false,
+        };
+        if !is_as_seen {
+            return None;
+        }
+        let node = Box::into_raw(Box::new(Node { value, older }));
+        let expected = older.map_or(ptr::null_mut(), |node| ptr::from_ref(node).cast_mut());
+        // Release: whoever acquires the pointer in `head` finds the node complete. Relaxed where it
+        // fails: the pointer that was found is not followed.
+        match self.newest.compare_exchange(expected, node, Ordering::Release, Ordering::Relaxed) {
+            // SAFETY: the node is complete, and never freed from here on.
+            Ok(_) => Some(unsafe { &(*node).value }),
+            Err(_) => {
+                // SAFETY: the pointer comes from `Box::into_raw` above, and nobody else has it.
+                drop(unsafe { Box::from_raw(node) });
+                None
+            }
+        }
+    }
+
+    fn head(&self) -> Option<&'static Node<T>> {
+        // Acquire: pairs with the Release in `push_after`. Older nodes were complete before that one.
+        let node = self.newest.load(Ordering::Acquire);
+        // SAFETY: it is null, or a node that `push_after` published, which is never freed nor changed.
+        unsafe { node.as_ref() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn every_value_is_there_once() {
+        static LIST: PushList<u64> = PushList::new();
+        thread::scope(|scope| {
+            for start in [0, 1_000, 2_000, 3_000] {
+                scope.spawn(move || {
+                    for value in start..start + 1_000 {
+                        while LIST.push_after(LIST.newest(), value).is_none() {}
+                    }
+                });
+            }
+        });
+        let mut all: Vec<u64> = LIST.iter().copied().collect();
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..4_000));
+    }
+
+    #[test]
+    fn what_was_decided_on_an_old_look_is_not_pushed() {
+        static LIST: PushList<u64> = PushList::new();
+        let first = LIST.push_after(None, 1).expect("it is empty");
+        assert_eq!(LIST.push_after(None, 2), None);
+        assert_eq!(LIST.push_after(Some(first), 3), Some(&3));
+        assert_eq!(LIST.push_after(Some(first), 4), None);
+        assert!(LIST.iter().eq([&3, &1]));
+    }
+}

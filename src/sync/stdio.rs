@@ -1,0 +1,32 @@
+//! Whether the program was started with its stdout closed. The program alone has this file.
+
+// A function that runs before std's own, and a system call that std does not offer.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static STDOUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Whether stdout was closed when the program was started; `false` where that cannot be known.
+///
+/// std opens /dev/null in its place before `main`, so that writing loses everything without an error.
+pub fn stdout_is_closed() -> bool {
+    // Relaxed: it was stored before there were threads.
+    STDOUT_IS_CLOSED.load(Ordering::Relaxed)
+}
+
+#[cfg(unix)]
+#[used]
+// SAFETY: the loader calls the functions of this section one after another before `main`. This one
+// needs nothing of std's that is set up later.
+#[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
+#[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
+static LOOK: extern "C" fn() = look;
+
+#[cfg(unix)]
+extern "C" fn look() {
+    // SAFETY: a question about a descriptor, which may be closed.
+    if unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } == -1 {
+        STDOUT_IS_CLOSED.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,523 @@
+//! Two generators of one process: what could repeat uids is refused, and who comes later starts above
+//! who was there before.
+
+#[path = "support/namespace.rs"]
+mod namespace;
+
+use std::collections::HashSet;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use namespace::fresh;
+use uidring::{
+    Bits, CachedUidGenerator, Clock, DefaultUidGenerator, Error, Layout, LeafSnowflakeGenerator,
+    Lease, LeaseKeeper, LeaseTerms, LocalGenerator, ManualClock, RenewError, SnowflakeGenerator,
+    TakeError, TakePolicy, Tick, Timestamp, Uid, UidGenerator,
+};
+
+type Generator = Box<dyn UidGenerator>;
+
+/// What a generator is built from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    Cached,
+    Default,
+    Snowflake,
+    Leaf,
+}
+
+const FORMS: [Form; 4] = [Form::Cached, Form::Default, Form::Snowflake, Form::Leaf];
+
+#[derive(Clone, Debug)]
+struct Recipe {
+    form: Form,
+    layout: Layout,
+    worker_id: u64,
+    namespace: String,
+    after: Option<Uid>,
+    clock: ManualClock,
+}
+
+impl Recipe {
+    fn new(namespace: &str) -> Self {
+        Self {
+            form: Form::Cached,
+            layout: Layout::SNOWFLAKE,
+            worker_id: 7,
+            namespace: namespace.into(),
+            after: None,
+            clock: ManualClock::new("2026-06-01".parse().expect("a time")),
+        }
+    }
+
+    fn form(&self, form: Form) -> Self {
+        Self { form, ..self.clone() }
+    }
+
+    fn worker_id(&self, worker_id: u64) -> Self {
+        Self { worker_id, ..self.clone() }
+    }
+
+    fn layout(&self, layout: Layout) -> Self {
+        Self { layout, ..self.clone() }
+    }
+
+    fn namespace(&self, namespace: &str) -> Self {
+        Self { namespace: namespace.into(), ..self.clone() }
+    }
+
+    fn build(&self) -> Result<Generator, Error> {
+        let Self { form, layout, worker_id, namespace, after, clock } = self.clone();
+        macro_rules! build {
+            ($builder:expr) => {{
+                let builder = $builder.layout(layout).worker_id(worker_id).namespace(namespace);
+                let builder = builder.take_policy(TakePolicy::Reject).clock(clock);
+                match after {
+                    Some(uid) => builder.start_after(uid),
+                    None => builder,
+                }
+                .build()
+                .map(|generator| Box::new(generator) as Generator)
+            }};
+        }
+        match form {
+            Form::Cached => build!(CachedUidGenerator::builder()),
+            Form::Default => build!(DefaultUidGenerator::builder()),
+            Form::Snowflake => build!(SnowflakeGenerator::builder()),
+            Form::Leaf => build!(LeafSnowflakeGenerator::builder()),
+        }
+    }
+}
+
+fn next(generator: &Generator) -> Uid {
+    generator.next_uid().expect("ready")
+}
+
+fn is_in_use(built: Result<Generator, Error>) -> bool {
+    matches!(built, Err(Error::WorkerIdInUse { .. }))
+}
+
+/// What the register is for: nothing else keeps these two apart.
+#[test]
+fn without_a_common_namespace_uids_repeat() {
+    for form in FORMS {
+        let (one, two) = (Recipe::new(&fresh()).form(form), Recipe::new(&fresh()).form(form));
+        let (one, two) = (one.build().expect("built"), two.build().expect("built"));
+        let take = |generator: &Generator| -> HashSet<Uid> {
+            let mut uids = [Uid::default(); 1_000];
+            generator.fill(&mut uids).expect("ready");
+            uids.into()
+        };
+        assert!(!take(&one).is_disjoint(&take(&two)), "{form:?}");
+    }
+}
+
+#[test]
+fn a_second_live_generator_is_refused() {
+    for first in FORMS {
+        for second in FORMS {
+            let recipe = Recipe::new(&fresh());
+            let generator = recipe.form(first).build().expect("the first");
+            let error = recipe.form(second).build().map(drop).expect_err("the second");
+            let Error::WorkerIdInUse { worker_id, layout, holder, holder_layout, namespace } =
+                &error
+            else {
+                panic!("{error}")
+            };
+            assert_eq!((*worker_id, *holder), (7, 7));
+            assert_eq!((&**layout, &**holder_layout), ("41/10/12", "41/10/12"));
+            assert_eq!(*namespace, recipe.namespace);
+            let text = error.to_string();
+            assert!(text.contains("worker id 7") && text.contains(namespace.as_str()), "{text}");
+            assert!(text.contains("another worker id") && text.contains("namespace"), "{text}");
+
+            let other = recipe.worker_id(8).form(second).build().expect("another worker id");
+            let apart = recipe.namespace(&fresh()).form(second).build().expect("a namespace");
+            let before = next(&generator).max(next(&generator));
+            drop((generator, other, apart));
+            let later = recipe.form(second).build().expect("the first is gone");
+            // The clock stands still.
+            let uid = match later.next_uid() {
+                Ok(uid) => uid,
+                Err(TakeError::ClockBackwards { .. }) if first == Form::Cached => continue,
+                Err(error) => panic!("{first:?}, {second:?}: {error}"),
+            };
+            assert!(uid > before, "{first:?}, {second:?}");
+        }
+    }
+}
+
+#[test]
+fn the_namespace_of_all_is_one() {
+    let recipe = Recipe::new("").worker_id(900);
+    let named = CachedUidGenerator::builder().layout(Layout::SNOWFLAKE).worker_id(900);
+    let generator = named.build().expect("nobody else in this binary has worker 900");
+    let error = recipe.form(Form::Snowflake).build().map(drop).expect_err("the same namespace");
+    assert!(!error.to_string().contains('`'), "it has no name: {error}");
+    generator.close();
+    drop(recipe.build().expect("closed"));
+    assert_eq!(generator.next_uid(), Err(TakeError::Closed));
+}
+
+#[test]
+fn a_closed_generator_leaves_its_worker_id_to_others() {
+    for form in FORMS {
+        let recipe = Recipe::new(&fresh()).form(form);
+        let one = recipe.build().expect("the first");
+        let before = next(&one);
+        one.close();
+        one.close();
+        let two = recipe.build().expect("the first is closed");
+        assert!(next(&two) > before);
+        // Neither a later close nor the end of the first is the end of the second.
+        one.close();
+        drop(one);
+        assert!(is_in_use(recipe.build()), "{form:?}");
+        drop(two);
+        recipe.build().expect("both are gone");
+    }
+}
+
+/// Whatever the clock says, and whatever form and layout come next.
+#[test]
+fn a_later_generator_starts_above() {
+    let start: Timestamp = "2026-06-01".parse().expect("a time");
+    for first in FORMS {
+        for second in FORMS {
+            for step in [-86_400_000, -1, 0, 1] {
+                let recipe = Recipe::new(&fresh());
+                let one = recipe.form(first).build().expect("the first");
+                let mut uids = [Uid::default(); 3_000];
+                one.fill(&mut uids).expect("ready");
+                drop(one);
+                recipe.clock.set(Timestamp::from_millis(start.as_millis() + step));
+                let two = recipe.form(second).build().expect("the second");
+                let last = uids[2_999];
+                match two.next_uid() {
+                    Ok(uid) => assert!(uid > last, "{first:?}, {second:?}, {step}: {uid} {last}"),
+                    // The generators on the clock wait for it, as after `start_after`.
+                    Err(error) => assert!(
+                        matches!(error, TakeError::ClockBackwards { .. } | TakeError::Empty)
+                            && second != Form::Cached,
+                        "{first:?}, {second:?}, {step}: {error}"
+                    ),
+                }
+                recipe.clock.set(Timestamp::from_millis(start.as_millis() + 86_400_000));
+                assert!(two.next_uid().expect("the clock is past it") > last);
+            }
+        }
+    }
+}
+
+#[test]
+fn start_after_and_the_register_both_count() {
+    let recipe = Recipe::new(&fresh());
+    let one = recipe.build().expect("the first");
+    let last = next(&one);
+    drop(one);
+    let layout = recipe.layout;
+    let fields = layout.decode(last).expect("of the layout");
+    let below = layout.compose(fields.tick - 1_000, 7, 5).expect("in range");
+    let two = Recipe { after: Some(below), ..recipe.clone() }.build().expect("the second");
+    let second = next(&two);
+    assert!(second > last, "the register has more");
+    drop(two);
+    let above = layout.compose(fields.tick + 1_000, 7, 5).expect("in range");
+    let three = Recipe { after: Some(above), ..recipe.clone() }.build().expect("the third");
+    assert!(next(&three) > above, "the caller has more");
+    drop(three);
+    assert!(next(&recipe.build().expect("the fourth")) > above);
+}
+
+#[test]
+fn nothing_is_left_after_the_layouts_last_uid() {
+    let bits = Bits { time: 3, worker: 2, sequence: 3 };
+    let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
+    let clock = ManualClock::new(Timestamp::from_millis(7_500));
+    let recipe = Recipe { clock, worker_id: 1, ..Recipe::new(&fresh()).layout(layout) };
+    let one = recipe.form(Form::Default).build().expect("the last tick");
+    let taken = (0..20).take_while(|_| one.next_uid().is_ok()).count();
+    assert_eq!(taken, 8);
+    drop(one);
+    // Leaf's hundred starts are more than this tick has.
+    for form in [Form::Cached, Form::Default, Form::Snowflake] {
+        let error = recipe.form(form).build().map(drop).expect_err("all are issued");
+        assert!(matches!(error, Error::NothingAfter { .. }), "{form:?}: {error}");
+    }
+}
+
+/// Epoch and tick say nothing; bits do.
+#[test]
+fn layouts_overlap_where_their_bits_allow_for_it() {
+    let layout = |time, worker, sequence, tick, epoch: &str| {
+        let bits = Bits { time, worker, sequence };
+        Layout::new(bits, tick, epoch.parse().expect("a time")).expect("possible")
+    };
+    let (second, millisecond) = (Tick::Second, Tick::Millisecond);
+    let base = layout(28, 22, 13, second, "2026-01-01");
+    for (other, worker_id, overlaps) in [
+        (layout(28, 22, 13, second, "2020-01-01"), 7, true),
+        (layout(41, 8, 13, millisecond, "2020-01-01"), 7, true),
+        (layout(29, 21, 13, second, "2026-01-01"), 7, true),
+        (layout(28, 22, 13, second, "2026-01-01"), 6, false),
+        // Another shift: 7 << 13 and 7 << 12 differ in a bit that both fix, 14 << 12 is 7 << 13.
+        (layout(28, 22, 12, second, "2026-01-01"), 7, false),
+        (layout(28, 22, 12, second, "2026-01-01"), 14, true),
+        (layout(28, 22, 12, second, "2026-01-01"), 15, true),
+        (layout(28, 22, 12, second, "2026-01-01"), 16, false),
+    ] {
+        for forms in [[Form::Cached, Form::Snowflake], [Form::Leaf, Form::Default]] {
+            let recipe = Recipe::new(&fresh());
+            let first = recipe.form(forms[0]).layout(base).build().expect("the first");
+            let second = recipe.form(forms[1]).layout(other).worker_id(worker_id).build();
+            match second {
+                Ok(_) => assert!(!overlaps, "{other} {worker_id}"),
+                Err(error) => assert!(overlaps, "{other} {worker_id}: {error}"),
+            }
+            drop(first);
+        }
+    }
+}
+
+/// Of a later generator with another layout, too, all uids are above.
+#[test]
+fn a_later_generator_of_another_layout_starts_above() {
+    let wide = Bits { time: 40, worker: 8, sequence: 10 };
+    let narrow = Bits { time: 41, worker: 8, sequence: 9 };
+    let epoch: Timestamp = "2026-01-01".parse().expect("a time");
+    let layout = |bits| Layout::new(bits, Tick::Millisecond, epoch);
+    let [wide, narrow] = [wide, narrow].map(|bits| layout(bits).expect("possible"));
+    for (one, two) in [((wide, 3), (narrow, 6)), ((narrow, 7), (wide, 3))] {
+        let recipe = Recipe::new(&fresh());
+        let first = recipe.layout(one.0).worker_id(one.1).build().expect("the first");
+        let last = (0..5_000).map(|_| next(&first)).max().expect("some");
+        drop(first);
+        let second = recipe.layout(two.0).worker_id(two.1).build().expect("the second");
+        assert!((0..5_000).all(|_| next(&second) > last));
+    }
+}
+
+/// A clock that panics when it is read for the nth time.
+#[derive(Clone, Debug)]
+struct PanickingClock(Arc<AtomicUsize>, usize);
+
+impl Clock for PanickingClock {
+    fn now(&self) -> Timestamp {
+        assert!(self.0.fetch_add(1, Ordering::Relaxed) != self.1, "a panic of the test's");
+        "2026-06-01".parse().expect("a time")
+    }
+}
+
+#[test]
+fn a_build_that_fails_or_panics_leaves_nothing_behind() {
+    let recipe = Recipe::new(&fresh());
+    let foreign = recipe.layout.compose(7, 9, 0).expect("in range");
+    for form in FORMS {
+        let failing = Recipe { after: Some(foreign), ..recipe.form(form) };
+        assert!(matches!(failing.build(), Err(Error::ForeignStart { .. })));
+    }
+    let mut panics = 0;
+    for reading in 0..4 {
+        let clock = PanickingClock(Arc::default(), reading);
+        let built = catch_unwind(AssertUnwindSafe(|| {
+            let builder = CachedUidGenerator::builder().layout(recipe.layout).worker_id(7);
+            builder.namespace(&recipe.namespace).clock(clock.clone()).build().map(drop)
+        }));
+        panics += u32::from(built.is_err());
+        let built = catch_unwind(AssertUnwindSafe(|| {
+            let builder = SnowflakeGenerator::builder().worker_id(7).namespace(&recipe.namespace);
+            builder.clock(PanickingClock(Arc::default(), reading)).build().map(drop)
+        }));
+        panics += u32::from(built.is_err());
+    }
+    assert!(panics >= 2, "the clock is read while a generator is built");
+    recipe.build().expect("free");
+}
+
+#[test]
+fn a_forgotten_generator_keeps_its_worker_id() {
+    for form in FORMS {
+        let recipe = Recipe::new(&fresh()).form(form);
+        mem::forget(recipe.build().expect("the first"));
+        assert!(is_in_use(recipe.build()));
+    }
+}
+
+/// Of many threads at once exactly one wins, also where their layouts are not the same.
+#[test]
+fn of_many_builds_at_once_one_wins() {
+    for round in 0..200 {
+        let recipe = Recipe::new(&fresh());
+        let bits = Bits { time: 40, worker: 10, sequence: 13 };
+        let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
+        let barrier = Barrier::new(8);
+        let won: Vec<Generator> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|number| {
+                    let (recipe, barrier) = (&recipe, &barrier);
+                    // 7 << 13 and 14 << 12 may be the same.
+                    let recipe = match (round + number) % 3 {
+                        0 => recipe.layout(layout),
+                        1 => recipe.worker_id(14).form(Form::Default),
+                        _ => recipe.worker_id(14).form(Form::Leaf),
+                    };
+                    scope.spawn(move || {
+                        barrier.wait();
+                        recipe.build()
+                    })
+                })
+                .collect();
+            let built = threads.into_iter().map(|thread| thread.join().expect("no panic"));
+            built
+                .filter_map(|built| match built {
+                    Ok(generator) => Some(generator),
+                    Err(Error::WorkerIdInUse { .. }) => None,
+                    Err(error) => panic!("{error}"),
+                })
+                .collect()
+        });
+        assert_eq!(won.len(), 1, "round {round}");
+    }
+}
+
+/// Threads that build, take and drop in turns, by every form, some through local takers and some by
+/// closing while others take: whoever has the worker id is above all who had it before.
+#[test]
+fn uids_increase_over_many_short_lives() {
+    let recipe = Recipe::new(&fresh());
+    let seen: Mutex<HashSet<Uid>> = Mutex::default();
+    let (lives, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let end = Instant::now() + Duration::from_secs(2);
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let (recipe, seen, lives, refused) = (&recipe, &seen, &lives, &refused);
+            scope.spawn(move || {
+                let mut rng = fastrand::Rng::with_seed(thread);
+                while Instant::now() < end {
+                    recipe.clock.advance(Duration::from_millis(rng.u64(0..3)));
+                    let mut uids = Vec::new();
+                    let cached = CachedUidGenerator::builder().layout(recipe.layout).worker_id(7);
+                    if rng.bool() {
+                        let built = cached
+                            .namespace(&recipe.namespace)
+                            .clock(recipe.clock.clone())
+                            .boost_power(0)
+                            .build();
+                        let Ok(generator) = built.map(Arc::new) else {
+                            refused.fetch_add(1, Ordering::Relaxed);
+                            continue;
+                        };
+                        let mut local = LocalGenerator::new(Arc::clone(&generator));
+                        let theirs = thread::scope(|scope| {
+                            let taker = scope.spawn(|| {
+                                let uids = generator.uids().take(3_000);
+                                uids.map_while(Result::ok).collect::<Vec<_>>()
+                            });
+                            uids.extend((0..100).map_while(|_| local.next_uid().ok()));
+                            if rng.bool() {
+                                generator.close();
+                            }
+                            uids.extend((0..100).map_while(|_| local.next_uid().ok()));
+                            taker.join().expect("no panic")
+                        });
+                        uids.extend(theirs);
+                    } else {
+                        let form = FORMS[rng.usize(1..4)];
+                        let Ok(generator) = recipe.form(form).build() else {
+                            refused.fetch_add(1, Ordering::Relaxed);
+                            continue;
+                        };
+                        uids.extend((0..50).map_while(|_| generator.try_next_uid().ok()));
+                    }
+                    lives.fetch_add(1, Ordering::Relaxed);
+                    let mut seen = seen.lock().expect("whole");
+                    for uid in uids {
+                        assert!(seen.insert(uid), "{uid} came twice");
+                    }
+                }
+            });
+        }
+    });
+    let (lives, refused) = (lives.into_inner(), refused.into_inner());
+    assert!(lives > 20 && seen.into_inner().expect("whole").len() > 1_000, "{lives}");
+    println!("{lives} lives, {refused} refused");
+}
+
+/// A store of one lease that can be taken from its holder.
+#[derive(Clone, Default)]
+struct Store(Arc<Mutex<(u64, Option<u64>)>>);
+
+struct Keeper(Store, u64);
+
+impl Store {
+    fn lease(&self, layout: Layout) -> Lease {
+        let mut row = self.0.lock().expect("whole");
+        row.0 += 1;
+        let after = row.1.map(|tick| {
+            layout.compose(tick, 7, layout.max_sequence()).expect("a tick of the layout")
+        });
+        let mut terms = LeaseTerms::default();
+        terms.renew_every = Duration::from_millis(10);
+        terms.max_start_wait = Duration::from_secs(60);
+        Lease::new(layout, 7, after, terms, Keeper(self.clone(), row.0)).expect("in range")
+    }
+}
+
+impl LeaseKeeper for Keeper {
+    fn renew(&mut self, horizon: u64) -> Result<(), RenewError> {
+        let mut row = self.0.0.lock().expect("whole");
+        if row.0 != self.1 {
+            return Err(RenewError::Lost(Error::NoDataDirectory));
+        }
+        row.1 = row.1.max(Some(horizon));
+        Ok(())
+    }
+
+    fn release(&mut self, _: Option<Uid>) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// Who has lost a lease, and still has the generator, gets on with a new one of the same worker id;
+/// who has not lost it does not.
+#[test]
+fn a_lost_lease_does_not_stand_in_the_way() {
+    let (layout, namespace) = (Layout::UID_GENERATOR, fresh());
+    let store = Store::default();
+    let builder = || CachedUidGenerator::builder().layout(layout).namespace(&namespace);
+    let one = builder().worker(store.lease(layout)).build().expect("the first");
+    let before = one.next_uid().expect("ready");
+    let elsewhere = Store::default();
+    let refused = builder().worker(elsewhere.lease(layout)).build();
+    assert!(matches!(refused, Err(Error::WorkerIdInUse { .. })), "the first has its lease");
+
+    let lease = store.lease(layout);
+    let lost = Instant::now() + Duration::from_secs(60);
+    while one.try_next_uid() != Err(TakeError::LeaseLost) {
+        assert!(Instant::now() < lost, "it hears of it at a renewal");
+        thread::sleep(Duration::from_millis(1));
+    }
+    let two = builder().worker(lease).build().expect("the first has lost its lease");
+    assert!(two.next_uid().expect("ready") > before);
+    drop(one);
+    let refused = builder().worker_id(7).build();
+    assert!(matches!(refused, Err(Error::WorkerIdInUse { .. })), "the second goes on");
+    drop(two);
+    // Of another store, which knows of nothing: the register does.
+    let three = builder().worker(elsewhere.lease(layout)).build().expect("both are gone");
+    assert!(three.next_uid().expect("ready") > before);
+}
+
+/// Worker ids that a process has used are remembered in little memory, and found quickly.
+#[test]
+fn ten_thousand_worker_ids() {
+    let recipe = Recipe::new(&fresh()).form(Form::Default).layout(Layout::UID_GENERATOR);
+    let all: Vec<_> = (0..10_000).map(|id| recipe.worker_id(id).build().expect("free")).collect();
+    assert!((0..10_000).all(|id| is_in_use(recipe.worker_id(id).build())));
+    drop(all);
+    assert!((0..10_000).all(|id| recipe.worker_id(id).build().is_ok()));
+}
