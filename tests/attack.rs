@@ -50,7 +50,10 @@ fn lease_all(table: &dyn LeaseTable) {
 fn lease_cause(error: &str) -> Option<Cause> {
     if error.contains("no worker id is free") || error.contains("ahead; set the clock") {
         Some(Cause::NoneFree)
-    } else if error.contains("lease of the worker id is lost") {
+    } else if error.contains("lease of the worker id is lost")
+        // Before it was in use.
+        || (error.contains("the lease of worker id") && error.contains(" has it (token"))
+    {
         Some(Cause::Lost)
     } else {
         None
@@ -165,7 +168,7 @@ impl Target for MySql {
             "a statement did not end within",
             "the server closed the connection",
             "is the server running",
-            "the connection broke",
+            "onnection reset by peer",
         ];
         let is_away = away.iter().any(|text| error.contains(text));
         lease_cause(error).or(is_away.then_some(Cause::Away))
@@ -246,7 +249,7 @@ impl Target for Leaf {
 
     fn cause(&self, error: &str) -> Option<Cause> {
         let is_in_use = error.contains("is in use: ");
-        let away = ["no answer", "onnection", "session"];
+        let away = ["no answer", "onnection", "session", "timeout"];
         let is_away = away.iter().any(|text| error.contains(text));
         let other = if is_in_use { Some(Cause::NoneFree) } else { is_away.then_some(Cause::Away) };
         lease_cause(error).or(other)

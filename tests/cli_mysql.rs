@@ -69,6 +69,9 @@ fn urls_come_from_flag_file_or_environment_and_are_not_shown() {
         "generate --sqlite f --mysql-ca ca.pem",
         "generate --worker-id 1 --mysql-ca ca.pem",
         "plan --mysql-ca ca.pem",
+        "generate --sqlite f --mysql-require-durability",
+        "generate --worker-id 1 --mysql-cluster",
+        "worker list --mysql-cluster",
         "generate --mysql-deadline 0",
         "generate --sqlite f --max-clock-difference 1",
         "generate --worker-id 1 --max-clock-difference 1",
@@ -229,4 +232,23 @@ fn clocks_that_differ_are_refused_before_a_worker_id_is_spent() {
     let text = failure(&mut assign("30"));
     assert!(text.contains("apart, where 30s is allowed"), "{text}");
     assert_eq!(Run::of(&mut assign("7200.5")).stdout, "2\n", "the refusal cost no key");
+}
+
+#[test]
+fn settings_that_may_lose_commits_warn_or_are_refused() {
+    let server = MariaDb::start_with(&["--innodb-flush-log-at-trx-commit=2"]);
+    let database = server.database();
+    let home = Home::new();
+    let url = database.url();
+    let run = |words: &str| home.run(&format!("{words} --mysql {url}"));
+    let made = run("worker init");
+    assert_eq!(made.status, Some(0), "{made:?}");
+    let warned = run("generate -n 1");
+    assert_eq!(warned.status, Some(0), "{warned:?}");
+    let warnings = warned.stderr.matches("set innodb_flush_log_at_trx_commit = 1").count();
+    assert_eq!(warnings, 1, "{warned:?}");
+    let refused = run("generate -n 1 --mysql-require-durability");
+    assert_eq!((refused.status, &*refused.stdout), (Some(1), ""), "{refused:?}");
+    assert!(refused.stderr.contains("set innodb_flush_log_at_trx_commit = 1"), "{refused:?}");
+    assert!(!refused.stderr.contains("p@ss"), "{refused:?}");
 }

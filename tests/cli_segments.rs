@@ -247,6 +247,8 @@ fn wrong_usage_does_nothing() {
         "segment create a --step 5 --sqlite f --mysql mysql://u:s3cret@h/d",
         "segment list --sqlite f --mysql-ca ca.pem",
         "segment stats --mysql-ca ca.pem",
+        "segment list --sqlite f --mysql-require-durability",
+        "generate --generator segment --tag t --mysql-cluster",
         "generate --tag t",
         "generate --generator default --tag t",
         "generate --generator segment",

@@ -24,7 +24,8 @@ fn the_default_file_in_a_container_is_warned_of() {
         assert_eq!(run("0", words), "");
         assert_eq!(run("1", &format!("{words} --sqlite named.db")), "", "that is no default");
     }
-    let tag = Run::of(home.command("segment create a").env("UIDRING_CONTAINER", "1")).stderr;
+    let tag =
+        Run::of(home.command("segment create a --step 5").env("UIDRING_CONTAINER", "1")).stderr;
     assert!(tag.contains("WARN") && tag.contains("segments.db"), "{tag}");
 }
 

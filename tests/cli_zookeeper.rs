@@ -32,41 +32,61 @@ fn instances_keep_their_numbers() {
     let home = Home::new();
     let other = Home::new();
     let web_0 = home.run(&format!("{generate} --instance web-0 -n 3"));
-    assert_eq!((worker_of(&web_0), &*web_0.stderr), (0, ""));
-    assert_eq!(worker_of(&other.run(&format!("{generate} --instance web-1"))), 1);
+    assert_eq!((worker_of(&web_0), &*web_0.stderr), (1, ""));
+    assert_eq!(worker_of(&other.run(&format!("{generate} --instance web-1"))), 2);
     // The name decides, wherever it comes from and whatever host it runs on.
     let run = Run::of(other.command(&generate).env("UIDRING_INSTANCE", "web_0"));
-    assert_eq!(worker_of(&run), 0);
+    assert_eq!(worker_of(&run), 1);
     let run = Run::of(
         home.command(&format!("{generate} --instance web-1")).env("UIDRING_INSTANCE", "web-0"),
     );
-    assert_eq!(worker_of(&run), 1);
-    let cache = home.folder.path().join("uidring/leaf").join(&name).join("web_0.json");
-    assert!(fs::read_to_string(&cache).expect("a file").contains("\"worker_id\":0"));
+    assert_eq!(worker_of(&run), 2);
+    let cache = home.folder.path().join("uidring/leaf").join(&name).join("web_0@bounded.json");
+    assert!(fs::read_to_string(&cache).expect("a file").contains("\"worker_id\":1"));
 
     for generator in ["snowflake", "cached --preset leaf", "default --preset leaf"] {
         let words = format!("generate --generator {generator} {registry} --instance web-0");
-        assert_eq!(worker_of(&home.run(&words)), 0, "{generator}");
+        assert_eq!(worker_of(&home.run(&words)), 1, "{generator}");
     }
     let listed = home.stdout(&format!("worker list {registry}"));
     let lines: Vec<&str> = listed.lines().collect();
     assert!(lines[0].contains("NUMBER") && lines.len() == 3, "{listed}");
-    assert!(lines[1].contains("no") && lines[1].contains("web_0 ("), "{listed}");
+    assert!(
+        lines[0].contains("BOUNDED") && lines[1].contains("no") && lines[1].contains("web_0 ("),
+        "{listed}"
+    );
     let listed = home.stdout(&format!("worker list {registry} --json"));
     let nodes: serde_json::Value = serde_json::from_str(&listed).expect("JSON");
-    assert_eq!((&nodes[1]["number"], &nodes[1]["instance"]), (&1.into(), &"web_1".into()));
+    assert_eq!((&nodes[1]["number"], &nodes[1]["instance"]), (&2.into(), &"web_1".into()));
     assert_eq!((&nodes[1]["live"], &nodes[1]["port"]), (&false.into(), &"0".into()));
     assert!(nodes[1]["timestamp"].as_str().is_some_and(|time| time.ends_with('Z')), "{nodes}");
 
-    // Without the server the file is enough; what the client says at every attempt is not told.
-    let away = "generate --generator leaf-snowflake --zookeeper 127.0.0.1:1";
-    let run = home.run(&format!("{away} --name {name} --instance web-0"));
-    assert_eq!(worker_of(&run), 0);
-    assert!(run.stderr.contains("worker id 0 is taken from the cache file"), "{}", run.stderr);
+    assert_eq!(nodes[1]["bounded"], true);
+
+    // Without the server nothing is granted, unless that is risked: by another number, of its own.
+    let at = |hosts: &str| {
+        format!("generate --generator leaf-snowflake --zookeeper {hosts} --name {name}")
+    };
+    let away = at("127.0.0.1:1");
+    let run = home.run(&format!("{away} --instance web-0"));
+    assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
+    let risk = "--instance web-0 --risk-repeats-in-outages";
+    let run = home.run(&format!("{} {risk}", at(&server.hosts())));
+    assert_eq!((worker_of(&run), &*run.stderr), (3, ""));
+    // What the client says at every attempt is not told.
+    let run = home.run(&format!("{away} {risk}"));
+    assert_eq!(worker_of(&run), 3);
+    assert!(run.stderr.contains("worker id 3 is taken from the cache file"), "{}", run.stderr);
+    assert!(run.stderr.contains("may repeat uids"), "{}", run.stderr);
     assert_eq!(run.stderr.lines().count(), 2, "{}", run.stderr);
-    let run = home.run(&format!("{away} --name {name} --instance web-0 --no-leaf-cache"));
+    let run = home.run(&format!("{away} {risk} --no-leaf-cache"));
     assert_eq!((run.status, &*run.stdout), (Some(1), ""));
     assert!(run.stderr.contains("there is no cache file"), "{}", run.stderr);
+
+    // The servers of the test grant 5 s.
+    let run = home.run(&format!("{generate} --instance web-0 --max-outage 9"));
+    assert_eq!((run.status, &*run.stdout), (Some(1), ""));
+    assert!(run.stderr.contains("grant sessions of 5s"), "{}", run.stderr);
 }
 
 #[test]
@@ -78,6 +98,11 @@ fn words_that_do_not_fit_are_refused_before_anything_is_done() {
         ("generate --zookeeper 127.0.0.1:1 --instance a".into(), "--name"),
         ("generate --instance a".into(), "--zookeeper"),
         ("generate --leaf-cache f".into(), "--zookeeper"),
+        ("generate --risk-repeats-in-outages".into(), "--zookeeper"),
+        (
+            format!("generate {zookeeper} --instance a --max-outage 9 --risk-repeats-in-outages"),
+            "cannot be used with",
+        ),
         ("worker list --zookeeper h".into(), "--name"),
         (format!("generate {zookeeper} --instance a --worker-id 1"), "cannot be used with"),
         (format!("generate {zookeeper} --instance a --sqlite f"), "cannot be used with"),
@@ -144,7 +169,9 @@ fn a_killed_process_can_start_again() {
             let run = home.run(&words);
             let uid: Uid = run.stdout.trim().parse().expect("a uid");
             assert!(uid > last, "{run:?}");
-            assert_eq!(run.stderr, "");
+            assert!(run.stderr.contains(" may have been used up to"), "{run:?}");
+            assert!(run.stderr.contains("s for the clock, which says"), "{run:?}");
+            assert_eq!(run.stderr.lines().count(), 1, "{run:?}");
         });
         // On another one its session has to end first.
         scope.spawn(|| {
@@ -182,6 +209,6 @@ fn a_second_process_is_refused_and_a_running_one_is_listed() {
     drop(lines);
     assert!(first.wait().expect("ends").success());
     let start = Instant::now();
-    assert_eq!(worker_of(&Home::new().run(&words)), 0);
+    assert_eq!(worker_of(&Home::new().run(&words)), 1);
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
 }

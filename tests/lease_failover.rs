@@ -63,6 +63,22 @@ fn twins() -> [Database; 2] {
     })
 }
 
+/// The user's password is none of those that the helpers know.
+fn query<T: mysql_async::prelude::FromRow + Send + 'static>(
+    database: &Database,
+    sql: &str,
+) -> Vec<T> {
+    let name = database.name();
+    let qualified = ["UIDRING_LEASE", "leaf_alloc"]
+        .iter()
+        .fold(sql.to_owned(), |sql, table| sql.replace(table, &format!("{name}.{table}")));
+    database.server().query(&qualified)
+}
+
+fn execute(database: &Database, sql: &str) {
+    query::<mysql_async::Row>(database, sql);
+}
+
 fn open_url(database: &Database, port: u16) -> String {
     format!("mysql://{}@127.0.0.1:{port}/{}", database.user(), database.name())
 }
@@ -153,20 +169,23 @@ fn until_lost(generator: &CachedUidGenerator) -> TakeError {
 
 /// Copies the rows of a table from one server to another, as a replication that is up to date does.
 fn replicate(from: &Database, to: &Database) {
-    to.execute("DELETE FROM UIDRING_LEASE");
-    let rows: Vec<(u64, String, i64, String, Option<u64>, Option<u64>)> = from.query(
+    execute(to, "DELETE FROM UIDRING_LEASE");
+    type Row = (u64, String, i64, String, Option<u64>, Option<u64>);
+    let rows: Vec<Row> = query(
+        from,
         "SELECT WORKER_ID, OWNER, TOKEN, CAST(LEASE_END AS CHAR), HORIZON_TICK, HORIZON_SEQUENCE
          FROM UIDRING_LEASE",
     );
     let number = |value: Option<u64>| value.map_or("NULL".into(), |value| value.to_string());
     for (id, owner, token, end, tick, sequence) in rows {
-        to.execute(&format!(
+        let insert = format!(
             "INSERT INTO UIDRING_LEASE VALUES ({id}, '{owner}', {token}, '{end}', {}, {}, '{}',
              UTC_TIMESTAMP(3), UTC_TIMESTAMP(3))",
             number(tick),
             number(sequence),
             layout()
-        ));
+        );
+        execute(to, &insert);
     }
 }
 
@@ -188,7 +207,7 @@ fn follows(is_cluster: bool) -> bool {
     proxy.redirect(0);
     proxy.cut();
     replicate(&one, &two);
-    let renewed = || two.query::<String>("SELECT CAST(RENEWED AS CHAR) FROM UIDRING_LEASE");
+    let renewed = || query::<String>(&two, "SELECT CAST(RENEWED AS CHAR) FROM UIDRING_LEASE");
     let before = renewed();
     proxy.redirect(two.server().port());
     until("the renewal", || renewed() != before);
@@ -299,7 +318,7 @@ fn segments_of_another_server_warn_or_are_refused() {
         segments.create_tag(&NewSegmentTag::new("t", 10).expect("allowed")).expect("created");
         database
     });
-    two.execute("UPDATE leaf_alloc SET max_id = 1000");
+    execute(&two, "UPDATE leaf_alloc SET max_id = 1000");
     for (is_strict, is_cluster) in [(false, false), (true, false), (true, true)] {
         let proxy = Proxy::to(one.server().port());
         let mut server = server_at(&open_url(&one, proxy.port()));
@@ -327,9 +346,10 @@ fn segments_of_another_server_warn_or_are_refused() {
         if is_strict && !is_cluster {
             let error = load().expect_err("another server");
             assert!(error.to_string().contains("another server answers"), "{error}");
-            let before = two.query::<u64>("SELECT max_id FROM leaf_alloc");
+            let max_id = || query::<u64>(&two, "SELECT max_id FROM leaf_alloc");
+            let before = max_id();
             assert!(load().is_err(), "for good");
-            assert_eq!(before, two.query::<u64>("SELECT max_id FROM leaf_alloc"));
+            assert_eq!(before, max_id());
             proxy.redirect(one.server().port());
             proxy.cut();
             load().expect("the first one is back");

@@ -91,11 +91,11 @@ fn no_lock_is_dropped_by_anything_that_is_done_with_a_file() {
     let tag = |name| NewSegmentTag::new(name, 5).expect("allowed");
     segments.create_tag(&tag("a")).expect("made");
     let all: &[(&str, &dyn Fn())] = &[
-        ("assign", &|| drop(assign(&path))),
+        ("assign", &|| _ = assign(&path)),
         ("create", &|| nodes.create().expect("made")),
         ("list", &|| drop(nodes.list().expect("listed"))),
-        ("usage", &|| drop(nodes.usage().expect("counted"))),
-        ("prune", &|| drop(nodes.prune(day).expect("pruned"))),
+        ("usage", &|| _ = nodes.usage().expect("counted")),
+        ("prune", &|| _ = nodes.prune(day).expect("pruned")),
         ("create leases", &|| leases.create().expect("made")),
         ("acquire", &|| {
             let lease = leases.acquire(&LAYOUT, &LeaseOptions::default()).expect("free");

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use leaf::{Site, generator, now, wait_until};
 use namespace::fresh;
 use uidring::{
-    Clock, Error, Instance, Layout, LeafSnowflakeGenerator, ManualClock, SnowflakeGenerator,
-    SystemClock, TakePolicy, Timestamp, UidGenerator, ZooKeeperServers,
+    Clock, Error, Instance, Layout, LeafSnowflakeGenerator, LeafZooKeeper, ManualClock,
+    SnowflakeGenerator, SystemClock, TakePolicy, Timestamp, UidGenerator, ZooKeeperServers,
 };
 use zookeeper::ZooKeeper;
 
@@ -35,17 +35,16 @@ fn as_java_reads(node: &str) -> (String, u32) {
     (parts[0].to_owned(), parts[1].parse().expect("Integer.parseInt"))
 }
 
-#[test]
-fn eight_first_boots_at_once_get_eight_numbers_and_keep_them() {
+fn eight_first_boots(registry: impl Fn(&Site, &str) -> LeafZooKeeper + Sync) -> Vec<(String, u64)> {
     let site = Site::new(ZooKeeper::shared());
     let boot = || {
         let barrier = Barrier::new(8);
-        let (site, barrier) = (&site, &barrier);
+        let (site, barrier, registry) = (&site, &barrier, &registry);
         thread::scope(|scope| {
             let boots: Vec<_> = (0..8)
                 .map(|instance| {
                     scope.spawn(move || {
-                        let registry = site.registry(&format!("10.0.0.{instance}:8080"));
+                        let registry = registry(site, &format!("10.0.0.{instance}:8080"));
                         barrier.wait();
                         let generator = generator(&registry);
                         let uid = generator.next_uid().expect("a uid");
@@ -61,13 +60,30 @@ fn eight_first_boots_at_once_get_eight_numbers_and_keep_them() {
         })
     };
     let first = boot();
-    assert_eq!(first.iter().copied().collect::<BTreeSet<_>>(), (0..8).collect());
-    for (instance, number) in first.iter().enumerate() {
-        let node = format!("10.0.0.{instance}:8080-{number:010}");
-        assert!(site.forever().contains(&node), "{node} in {:?}", site.forever());
-    }
+    assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), 8, "{first:?}");
+    let nodes = site.forever();
     assert_eq!(boot(), first, "the same names, the same numbers");
-    assert_eq!(site.forever().len(), 8);
+    assert_eq!((site.forever(), nodes.len()), (nodes.clone(), 8));
+    let name = |node: &String| node.split_once('-').expect("a number").0.to_owned();
+    let number = |node: &String| node.split_once('-').expect("a number").1.parse().expect("one");
+    let numbers: Vec<_> = nodes.iter().map(|node| (name(node), number(node))).collect();
+    assert_eq!(numbers.iter().map(|(_, number)| *number).collect::<Vec<u64>>(), first);
+    numbers
+}
+
+#[test]
+fn eight_first_boots_at_once_get_eight_numbers_and_keep_them() {
+    let numbers = eight_first_boots(Site::registry);
+    assert!(numbers.iter().all(|(name, _)| name.ends_with(":8080@bounded")), "{numbers:?}");
+    // A Java Leaf that boots at the same time may take it without asking.
+    assert!(numbers.iter().all(|(_, number)| *number > 0), "{numbers:?}");
+
+    let numbers = eight_first_boots(Site::original);
+    assert!(numbers.iter().all(|(name, _)| name.ends_with(":8080")), "{numbers:?}");
+    assert_eq!(
+        numbers.iter().map(|(_, number)| *number).collect::<BTreeSet<_>>(),
+        (0..8).collect()
+    );
 }
 
 #[test]
@@ -84,7 +100,7 @@ fn a_java_leafs_registry_goes_on_as_it_stands() {
     );
     assert!(own.ends_with("/10.0.0.7:8080-0000000001"), "{own}");
     let before = now();
-    let registry = site.registry("10.0.0.7:8080");
+    let registry = site.original("10.0.0.7:8080");
     let generator = generator(&registry);
     assert_eq!(generator.worker_id(), 1, "the number in the node's name");
     let timestamp = site.timestamp("10.0.0.7:8080");
@@ -94,7 +110,7 @@ fn a_java_leafs_registry_goes_on_as_it_stands() {
     assert_eq!(site.server.get(&other), Some(java_json("10.0.0.6", 8_080, long_ago)));
 
     // One that has no address for a name is one more node that Leaf can read.
-    let named = leaf::generator(&site.registry("web-0").address("10.0.0.9", 80));
+    let named = leaf::generator(&site.original("web-0").address("10.0.0.9", 80));
     assert_eq!(named.worker_id(), 2);
     let nodes: Vec<_> = site.forever().iter().map(|node| as_java_reads(node)).collect();
     let expected = [("10.0.0.6:8080", 0), ("10.0.0.7:8080", 1), ("web_0", 2)];
@@ -117,14 +133,14 @@ fn after_a_java_leaf_the_gap_between_uploads_is_left_out() {
     let uploaded = now();
     let json = java_json("10.0.0.7", 80, uploaded);
     let node = site.server.put_numbered(&site.path("forever/10.0.0.7:80-"), &json);
-    let lease = site.registry("10.0.0.7:80").acquire(&LAYOUT).expect("acquired");
+    let lease = site.original("10.0.0.7:80").acquire(&LAYOUT).expect("acquired");
     let after = LAYOUT.decode(lease.after().expect("something")).expect("decodes");
     assert_eq!(after.timestamp.as_millis(), uploaded + 3_000);
     assert_eq!((after.worker_id, after.sequence), (0, LAYOUT.max_sequence()));
     lease.release().expect("released");
     // The same when it had the name after one of ours.
     site.server.put(&node, &java_json("10.0.0.7", 80, uploaded + 1));
-    let lease = site.registry("10.0.0.7:80").acquire(&LAYOUT).expect("acquired");
+    let lease = site.original("10.0.0.7:80").acquire(&LAYOUT).expect("acquired");
     let after = LAYOUT.decode(lease.after().expect("something")).expect("decodes");
     assert_eq!(after.timestamp.as_millis(), uploaded + 3_001);
 }
@@ -132,7 +148,7 @@ fn after_a_java_leaf_the_gap_between_uploads_is_left_out() {
 #[test]
 fn a_clock_behind_the_stored_timestamp_is_refused_with_and_without_a_file() {
     let site = Site::new(ZooKeeper::shared());
-    drop(generator(&site.registry("a:1")));
+    drop(generator(&site.original("a:1")));
     let node = site.path(&format!("forever/{}", site.forever()[0]));
     let clock = ManualClock::new(Timestamp::from_millis(site.timestamp("a:1") - 1));
     let behind = |error: Error, place: &str| match error {
@@ -143,12 +159,12 @@ fn a_clock_behind_the_stored_timestamp_is_refused_with_and_without_a_file() {
         other => panic!("{other:?}"),
     };
     // The file says it before the registry can.
-    let registry = site.registry("a:1").clock(clock.clone());
+    let registry = site.original("a:1").clock(clock.clone());
     behind(registry.acquire(&LAYOUT).expect_err("the file is ahead"), "a:1.json");
     // Neither no file nor one that knows less makes up for what the registry says.
     let ahead = now() + 60_000;
     site.server.put(&node, &java_json("a", 1, ahead));
-    for registry in [site.registry("a:1"), site.registry("a:1").no_cache_file()] {
+    for registry in [site.original("a:1"), site.original("a:1").no_cache_file()] {
         let error = registry.acquire(&LAYOUT).expect_err("the registry is ahead");
         let by = behind(error, &site.forever()[0]);
         assert!((Duration::from_secs(55)..=Duration::from_secs(60)).contains(&by), "{by:?}");
@@ -156,7 +172,7 @@ fn a_clock_behind_the_stored_timestamp_is_refused_with_and_without_a_file() {
     }
     assert_eq!(site.server.get(&node), Some(java_json("a", 1, ahead)), "nothing was written");
     site.server.put(&node, &java_json("a", 1, now() - 5_000));
-    generator(&site.registry("a:1"));
+    generator(&site.original("a:1"));
 }
 
 #[test]
@@ -164,7 +180,7 @@ fn a_number_over_the_layouts_maximum_is_refused_and_leaves_no_litter() {
     let site = Site::new(ZooKeeper::shared());
     site.server.put_many(&site.path("forever"), 1_024);
     for number in [1_024, 1_025] {
-        let error = site.registry("late").acquire(&LAYOUT).expect_err("all are in use");
+        let error = site.original("late").acquire(&LAYOUT).expect_err("all are in use");
         assert!(
             matches!(error, Error::RegistryFull { number: n, max: 1_023, .. } if n == number),
             "{error:?}"
@@ -174,17 +190,17 @@ fn a_number_over_the_layouts_maximum_is_refused_and_leaves_no_litter() {
         assert!(!site.is_live("late"));
     }
     // Those that are in the registry go on.
-    assert_eq!(generator(&site.registry("10.0.0.1:1023")).worker_id(), 1_023);
+    assert_eq!(generator(&site.original("10.0.0.1:1023")).worker_id(), 1_023);
     // With another layout there is room.
     let bits = uidring::Bits { time: 41, worker: 11, sequence: 11 };
     let wide = Layout::new(bits, LAYOUT.tick(), LAYOUT.epoch()).expect("possible");
-    let lease = site.registry("late").acquire(&wide).expect("acquired");
+    let lease = site.original("late").acquire(&wide).expect("acquired");
     assert_eq!(lease.worker_id(), 1_026);
     drop(lease);
     wait_until("the name is free again", || !site.is_live("late"));
-    let error = site.registry("late").acquire(&LAYOUT).expect_err("its number is too large now");
+    let error = site.original("late").acquire(&LAYOUT).expect_err("its number is too large now");
     assert!(matches!(error, Error::WorkerIdOutOfRange { .. }), "{error:?}");
-    let registry = site.registry("late").no_cache_file();
+    let registry = site.original("late").no_cache_file();
     let error = registry.acquire(&LAYOUT).expect_err("its number is too large now");
     assert!(matches!(error, Error::RegistryFull { number: 1_026, .. }), "{error:?}");
     assert_eq!(site.forever().len(), 1_025, "a node that is used is never removed");
@@ -195,6 +211,7 @@ fn a_second_live_process_is_refused() {
     let site = Site::new(ZooKeeper::shared());
     let registry = site.registry("web-0").address("10.0.0.9", 80);
     let first = generator(&registry);
+    let number = first.worker_id();
     // On the same host the file says it at once, on another one the registry.
     let start = Instant::now();
     let error = registry.acquire(&LAYOUT).expect_err("the file is in use");
@@ -211,13 +228,13 @@ fn a_second_live_process_is_refused() {
     let start = Instant::now();
     let second = generator(&elsewhere);
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
-    assert_eq!(second.worker_id(), 0);
+    assert_eq!(second.worker_id(), number);
 }
 
 #[test]
 fn what_is_reserved_is_waited_for_and_given_back() {
     let site = Site::new(ZooKeeper::shared());
-    let registry = site.registry("a:1");
+    let registry = site.original("a:1");
     let generator_1 = generator(&registry);
     let uid = generator_1.next_uid().expect("a uid");
     let reserved = site.reserved("a:1");
@@ -249,12 +266,54 @@ fn what_is_reserved_is_waited_for_and_given_back() {
 
 /// What was issued after the last upload was not known to a start with a clock that was set back by
 /// less than the 3 s between two of them.
+/// As after a crash: what is reserved is the horizon and the budget, and a start goes on above it.
+#[test]
+fn what_a_crash_leaves_reserved_is_waited_for() {
+    let site = Site::new(ZooKeeper::shared());
+    let registry = site.registry("a:1");
+    let first = generator(&registry);
+    let uid = first.next_uid().expect("a uid");
+    let name = "a:1@bounded";
+    let ahead = site.reserved(name) - now();
+    assert!(ahead > 1_800, "the budget of 1.8 s, and the horizon: {ahead}");
+    first.close();
+    let last = LAYOUT.decode(uid).expect("decodes").timestamp.as_millis();
+    assert_eq!(site.reserved(name), last, "what was not used is given back");
+    let start = Instant::now();
+    let next = generator(&registry).next_uid().expect("a uid");
+    assert!(next > uid && start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+
+    let node = site.path(&format!("reserved/{name}"));
+    let leave = |ahead: i64| {
+        let until = now() + ahead;
+        // Both are written at once.
+        let forever = site.path(&format!("forever/{}", site.forever()[0]));
+        let endpoint = site.server.get(&forever).expect("it is there");
+        let reserved = format!(r#"{{"until":{until},"holder":"x","version":2}}"#);
+        site.server.put(&forever, &endpoint);
+        site.server.put(&node, &reserved);
+        until
+    };
+    let until = leave(1_500);
+    let next = generator(&registry).next_uid().expect("a uid");
+    assert!(LAYOUT.decode(next).expect("decodes").timestamp.as_millis() > until);
+    // By default it is waited for as long as one with these options may have reserved.
+    leave(60_000);
+    let lease = registry.acquire(&LAYOUT).expect("acquired");
+    assert_eq!(lease.terms().max_start_wait, Duration::from_secs(10), "at least");
+    let refused = SnowflakeGenerator::builder().worker(lease).build();
+    assert!(matches!(refused, Err(Error::UsedAhead { .. })), "{refused:?}");
+    let patient = registry.clone().max_start_wait(Duration::from_secs(3_600));
+    let lease = patient.acquire(&LAYOUT).expect("acquired");
+    assert_eq!(lease.terms().max_start_wait, Duration::from_secs(3_600));
+}
+
 #[test]
 fn a_step_back_shorter_than_the_gap_between_uploads_repeats_nothing() {
     let site = Site::new(ZooKeeper::shared());
     let start = now();
     let clock = ManualClock::new(Timestamp::from_millis(start));
-    let registry = site.registry("a:1").clock(clock.clone());
+    let registry = site.original("a:1").clock(clock.clone());
     let lease = registry.acquire(&LAYOUT).expect("acquired");
     let generator = LeafSnowflakeGenerator::builder()
         .worker(lease)
@@ -276,7 +335,7 @@ fn a_step_back_shorter_than_the_gap_between_uploads_repeats_nothing() {
     }
     clock.set(Timestamp::from_millis(start + 100));
     fs::write(&path, file).expect("writes");
-    let away = site.registry_at("127.0.0.1:1", "a:1").clock(clock.clone());
+    let away = site.original_at("127.0.0.1:1", "a:1").clock(clock.clone());
     for registry in [registry.clone().no_cache_file(), away, registry] {
         let lease = registry.acquire(&LAYOUT).expect("the stored timestamp is in the past");
         assert!(lease.after() > Some(last), "{:?}", lease.after());
@@ -290,7 +349,7 @@ fn timestamps_are_uploaded_and_never_go_backwards() {
     let site = Site::new(ZooKeeper::shared());
     let start = now();
     let clock = ManualClock::new(Timestamp::from_millis(start));
-    let lease = site.registry("a:1").clock(clock.clone()).acquire(&LAYOUT).expect("acquired");
+    let lease = site.original("a:1").clock(clock.clone()).acquire(&LAYOUT).expect("acquired");
     let generator = LeafSnowflakeGenerator::builder()
         .worker(lease)
         .namespace(fresh())
@@ -356,17 +415,17 @@ fn nodes_that_nobody_can_read_are_refused() {
     let node = site.server.put_numbered(&site.path("forever/a:1-"), "");
     for wrong in ["", "{}", "x", r#"{"ip":"a","port":"1"}"#] {
         site.server.put(&node, wrong);
-        let error = site.registry("a:1").acquire(&LAYOUT).expect_err(wrong).to_string();
+        let error = site.original("a:1").acquire(&LAYOUT).expect_err(wrong).to_string();
         assert!(error.contains(&node) && error.contains("put it right"), "{error}");
     }
     site.server.put(&node, &java_json("a", 1, 5));
     site.server.put(&site.path("reserved/a:1"), "x");
-    let error = site.registry("a:1").acquire(&LAYOUT).expect_err("no JSON").to_string();
+    let error = site.original("a:1").acquire(&LAYOUT).expect_err("no JSON").to_string();
     assert!(error.contains("reserved/a:1"), "{error}");
     // Other nodes are not this one's business.
     site.server.put(&site.path("forever/stray"), "");
     site.server.put(&site.path("forever/b:1-x"), "");
-    let lease = site.registry("b:1").acquire(&LAYOUT).expect("acquired");
+    let lease = site.original("b:1").acquire(&LAYOUT).expect("acquired");
     assert_eq!(lease.worker_id(), 3);
 }
 
@@ -392,7 +451,7 @@ fn a_user_has_nodes_of_its_own() {
         let text = format!("{error} {error:?} {registry:?}");
         assert!(!text.contains("s3cret") && !text.contains("wr0ng"), "{text}");
     }
-    assert_eq!(generator(&with("s3cret")).worker_id(), 0);
+    assert_eq!(generator(&with("s3cret")).worker_id(), 1);
 }
 
 #[test]
@@ -404,9 +463,9 @@ fn a_path_behind_the_hosts_is_below_what_it_names() {
     let servers = ZooKeeperServers::new(&hosts).expect("servers");
     assert!(servers.leaf_nodes(&site.name).is_err());
     site.server.put(&format!("/deep/{}", site.name), "");
-    assert_eq!(generator(&site.registry_at(&hosts, "a:1")).worker_id(), 0);
+    assert_eq!(generator(&site.registry_at(&hosts, "a:1")).worker_id(), 1);
     let below = format!("/deep/{}{}", site.name, site.path("forever"));
-    assert_eq!(site.server.children(&below), ["a:1-0000000000"]);
+    assert_eq!(site.server.children(&below), ["a:1@bounded-0000000001"]);
     assert!(site.forever().is_empty());
 }
 
@@ -422,10 +481,42 @@ fn it_may_be_called_within_a_runtime() {
 }
 
 #[test]
-fn an_outage_shorter_than_a_renewal_cannot_be_asked_for() {
+fn an_outage_is_within_the_session() {
     let site = Site::new(ZooKeeper::shared());
-    let registry = site.registry("a:1").max_outage(Duration::from_secs(3));
-    let error = registry.acquire(&LAYOUT).expect_err("too short");
-    assert!(matches!(error, Error::OptionOutOfRange { min: 4_000, .. }), "{error:?}");
+    let registry = |millis| site.registry("a:1").max_outage(Duration::from_millis(millis));
+    let error = registry(999).acquire(&LAYOUT).expect_err("too short");
+    assert!(matches!(error, Error::OptionOutOfRange { min: 1_000, .. }), "{error:?}");
+    // The servers grant the 2 s that are asked for.
+    let error = registry(1_801).acquire(&LAYOUT).expect_err("another could be there before");
+    let granted = Duration::from_secs(2);
+    assert!(
+        matches!(error, Error::SessionTooShort { granted: g, .. } if g == granted),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains("maxSessionTimeout"), "{error}");
+    assert!(!site.is_live("a:1@bounded"), "nothing is left of it");
+    for (lease, lasts) in
+        [(registry(1_800), 1_800), (registry(1_000), 1_000), (site.registry("a:1"), 1_800)]
+    {
+        let lease = lease.acquire(&LAYOUT).expect("acquired");
+        let (terms, lasts) = (lease.terms(), Duration::from_millis(lasts));
+        assert_eq!(
+            (terms.lasts, terms.reserve, terms.renew_every),
+            (Some(lasts), lasts, lasts / 3)
+        );
+        lease.release().expect("released");
+    }
+    // More than the servers grant.
+    let servers = site.servers_at(&site.server.hosts()).session_timeout(Duration::from_secs(60));
+    let long = LeafZooKeeper::new(servers, &site.name, Instance::new("b").expect("a name"));
+    let long = long.expect("a name").no_cache_file();
+    let lease = long.acquire(&LAYOUT).expect("acquired");
+    assert_eq!(lease.terms().lasts, Some(Duration::from_millis(4_500)), "of 5 s");
+    drop(lease);
+    let error = long.max_outage(Duration::from_secs(9)).acquire(&LAYOUT).expect_err("too long");
+    assert!(
+        matches!(error, Error::SessionTooShort { .. } | Error::InstanceInUse { .. }),
+        "{error:?}"
+    );
     assert!(SystemClock.now() > Timestamp::default());
 }

@@ -56,13 +56,13 @@ fn take_until_lost(generator: &LeafSnowflakeGenerator) -> Vec<Uid> {
 fn a_start_while_zookeeper_is_away_needs_the_file() {
     let site = Site::new(ZooKeeper::shared());
     // The second number, so that no default can be right.
-    drop(generator(&site.registry("first")));
-    let away = site.registry_at(&nowhere(), "a:1");
+    drop(generator(&site.original("first")));
+    let away = site.original_at(&nowhere(), "a:1");
     let error = away.acquire(&LAYOUT).expect_err("there is no file").to_string();
     assert!(error.contains("there is no cache file") && error.contains("a:1.json"), "{error}");
     let error = away.clone().no_cache_file().acquire(&LAYOUT).expect_err("no file").to_string();
     assert!(error.contains("there is no cache file to start from"), "{error}");
-    let last = generator(&site.registry("a:1")).next_uid().expect("a uid");
+    let last = generator(&site.original("a:1")).next_uid().expect("a uid");
 
     let start = Instant::now();
     let generator_1 = generator(&away);
@@ -73,26 +73,19 @@ fn a_start_while_zookeeper_is_away_needs_the_file() {
     assert!(matches!(error, Error::InstanceInUse { .. }), "{error:?}");
     drop(generator_1);
 
-    // Where an outage is not to last for ever, a start does not make it younger.
-    thread::sleep(Duration::from_millis(1_100));
-    let limited = |seconds| away.clone().max_outage(Duration::from_secs(seconds));
-    let error = limited(4).acquire(&LAYOUT).expect_err("the last word is too old").to_string();
-    assert!(error.contains("no word from it for"), "{error}");
-    limited(600).acquire(&LAYOUT).expect("that is recent enough");
-
     // What is wrong with the file is wrong with and without ZooKeeper.
     let path = site.file(&Instance::new("a:1").expect("a name"));
     let good = fs::read_to_string(&path).expect("a file");
     for wrong in ["", "{}", &good[..40], &good.replace("\"worker_id\":1", "\"worker_id\":0")] {
         fs::write(&path, wrong).expect("writes");
-        for registry in [&away, &site.registry("a:1")] {
+        for registry in [&away, &site.original("a:1")] {
             let error = registry.acquire(&LAYOUT).expect_err(wrong);
             assert!(matches!(error, Error::CacheFile { .. }), "{error:?}");
             assert!(error.to_string().contains("is corrupt"), "{error}");
         }
     }
     fs::write(&path, &good).expect("writes");
-    let foreign = site.registry_at(&nowhere(), "b:1").cache_file(&path);
+    let foreign = site.original_at(&nowhere(), "b:1").cache_file(&path);
     let error = foreign.acquire(&LAYOUT).expect_err("of another").to_string();
     assert!(error.contains("belongs to instance a:1"), "{error}");
 
@@ -111,17 +104,17 @@ fn a_start_while_zookeeper_is_away_needs_the_file() {
 fn a_number_in_the_file_that_is_too_large_is_refused() {
     let site = Site::new(ZooKeeper::shared());
     site.server.put_many(&site.path("forever"), 2);
-    drop(generator(&site.registry("a:1")));
+    drop(generator(&site.original("a:1")));
     let bits = uidring::Bits { time: 41, worker: 1, sequence: 12 };
     let narrow = Layout::new(bits, LAYOUT.tick(), LAYOUT.epoch()).expect("possible");
-    let error = site.registry_at(&nowhere(), "a:1").acquire(&narrow).expect_err("2 is too large");
+    let error = site.original_at(&nowhere(), "a:1").acquire(&narrow).expect_err("2 is too large");
     assert!(matches!(error, Error::WorkerIdOutOfRange { worker_id: 2, max: 1 }), "{error:?}");
 }
 
 #[test]
 fn a_freeze_that_outlasts_the_session_ends_nothing() {
     let site = Site::new(ZooKeeper::start());
-    let generator_1 = generator(&site.registry("a:1"));
+    let generator_1 = generator(&site.original("a:1"));
     let worker_id = generator_1.worker_id();
     site.server.freeze();
     let start = Instant::now();
@@ -137,7 +130,7 @@ fn a_freeze_that_outlasts_the_session_ends_nothing() {
     let quick = site.servers_at(&site.server.hosts()).connect_deadline(Duration::from_secs(1));
     let instance = Instance::new("a:1").expect("a name");
     let registry = LeafZooKeeper::new(quick, &site.name, instance.clone()).expect("a name");
-    let registry = registry.cache_file(site.file(&instance));
+    let registry = registry.cache_file(site.file(&instance)).risk_repeats_in_outages();
     let generator_2 = generator(&registry);
     assert_eq!(generator_2.worker_id(), worker_id);
     assert!(generator_2.next_uid().expect("a uid") > last);
@@ -154,7 +147,7 @@ fn a_freeze_that_outlasts_the_session_ends_nothing() {
 #[test]
 fn a_server_that_dies_and_comes_back_finds_its_instances_at_work() {
     let site = Site::new(ZooKeeper::start());
-    let generator = generator(&site.registry("a:1"));
+    let generator = generator(&site.original("a:1"));
     site.server.kill();
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(4) {
@@ -175,7 +168,7 @@ fn a_server_that_dies_and_comes_back_finds_its_instances_at_work() {
 #[test]
 fn without_a_file_uids_end_with_zookeeper_and_come_back_with_it() {
     let site = Site::new(ZooKeeper::start());
-    let lease = site.registry("a:1").no_cache_file().acquire(&LAYOUT).expect("acquired");
+    let lease = site.original("a:1").no_cache_file().acquire(&LAYOUT).expect("acquired");
     let generator = LeafSnowflakeGenerator::builder()
         .worker(lease)
         .namespace(fresh())
@@ -236,10 +229,10 @@ fn an_instance_that_is_cut_off_stops_before_another_takes_its_place() {
 fn an_instance_whose_place_was_taken_meanwhile_stops_when_it_hears_of_it() {
     let site = Site::new(ZooKeeper::start());
     let line = Line::to(&site.server);
-    let first = site.registry_at(&line.hosts(), "web_0");
+    let first = site.original_at(&line.hosts(), "web_0");
     let first = generator(&first);
     line.cut();
-    let elsewhere = site.registry("web_0").cache_file(site.folder.path().join("there.json"));
+    let elsewhere = site.original("web_0").cache_file(site.folder.path().join("there.json"));
     let second = generator(&elsewhere);
     first.next_uid().expect("by default it goes on without ZooKeeper");
     // Even if the other one is gone again by then.
@@ -256,9 +249,9 @@ fn a_start_by_the_file_ends_when_the_registry_knows_better() {
     let site = Site::new(ZooKeeper::start());
     let line = Line::to(&site.server);
     let start_away = |instance: &str| {
-        drop(generator(&site.registry(instance)));
+        drop(generator(&site.original(instance)));
         line.cut();
-        let generator = generator(&site.registry_at(&line.hosts(), instance));
+        let generator = generator(&site.original_at(&line.hosts(), instance));
         generator.next_uid().expect("uids come by the file");
         generator
     };
@@ -286,24 +279,34 @@ fn a_start_by_the_file_ends_when_the_registry_knows_better() {
 
 #[test]
 fn whoever_writes_to_a_running_instances_nodes_ends_it() {
+    let bounded = |site: &Site, instance: &str| site.registry(instance);
+    end_by_writing(bounded, "@bounded");
+    end_by_writing(|site, instance| site.original(instance), "");
+}
+
+fn end_by_writing(registry: impl Fn(&Site, &str) -> LeafZooKeeper, end: &str) {
     let site = Site::new(ZooKeeper::shared());
     let own = |instance: &str| {
         let node = site.forever().into_iter().find(|node| node.starts_with(instance));
         site.path(&format!("forever/{}", node.expect("it is there")))
     };
     let [removed, written, taken] =
-        ["removed", "written", "taken"].map(|instance| generator(&site.registry(instance)));
-    site.server.delete(&own("removed-"));
+        ["removed", "written", "taken"].map(|instance| generator(&registry(&site, instance)));
+    site.server.delete(&own(&format!("removed{end}-")));
     // As a Java Leaf of the same name would.
     let json = format!(r#"{{"ip":"10.0.0.7","port":"80","timestamp":{}}}"#, now());
-    site.server.put(&own("written-"), &json);
+    site.server.put(&own(&format!("written{end}-")), &json);
     let until = format!(r#"{{"until":{},"holder":"x"}}"#, now());
-    site.server.put(&site.path("reserved/taken"), &until);
+    site.server.put(&site.path(&format!("reserved/taken{end}")), &until);
     for generator in [&removed, &written, &taken] {
         take_until_lost(generator);
     }
-    assert_eq!(site.server.get(&own("written-")), Some(json), "it has not written over it");
-    assert_eq!(site.server.get(&site.path("reserved/taken")), Some(until));
+    assert_eq!(
+        site.server.get(&own(&format!("written{end}-"))),
+        Some(json),
+        "it has not written over it"
+    );
+    assert_eq!(site.server.get(&site.path(&format!("reserved/taken{end}"))), Some(until));
 }
 
 #[test]
@@ -311,7 +314,7 @@ fn a_file_that_cannot_be_written_is_done_without_and_not_left_behind() {
     let site = Site::new(ZooKeeper::shared());
     let folder = site.folder.path().join("folder");
     let path = folder.join("a.json");
-    let generator = generator(&site.registry("a:1").cache_file(&path));
+    let generator = generator(&site.original("a:1").cache_file(&path));
     // In the place of the new file is a folder: it cannot be made.
     fs::create_dir(folder.join("a.json.new")).expect("makes");
     wait_until("the file that is behind is removed", || !path.exists());
@@ -323,6 +326,73 @@ fn a_file_that_cannot_be_written_is_done_without_and_not_left_behind() {
     // Nothing can be promised where a start finds that it has no file.
     drop(generator);
     fs::create_dir(folder.join("a.json.new")).expect("makes");
-    let error = site.registry("a:1").cache_file(&path).acquire(&LAYOUT).expect_err("no file");
+    let error = site.original("a:1").cache_file(&path).acquire(&LAYOUT).expect_err("no file");
     assert!(error.to_string().contains("could not be written"), "{error}");
+}
+
+/// What was reserved with the last word goes on until the budget is over, and not longer; what the
+/// registry holds then is above all of it.
+#[test]
+fn an_outage_is_survived_for_as_long_as_was_reserved() {
+    let site = Site::new(ZooKeeper::with_tick(Duration::from_millis(500)));
+    let servers = site.servers_at(&site.server.hosts()).session_timeout(Duration::from_secs(10));
+    let instance = Instance::new("web_0").expect("a name");
+    let registry = LeafZooKeeper::new(servers, &site.name, instance)
+        .expect("a name")
+        .cache_file(site.folder.path().join("web_0.json"));
+    let generator_1 = generator(&registry);
+    let worker_id = generator_1.worker_id();
+    // A short outage ends nothing.
+    generator_1.next_uid().expect("a uid");
+    site.server.freeze();
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(1) {
+        generator_1.next_uid().expect("it was reserved");
+        thread::sleep(Duration::from_millis(5));
+    }
+    site.server.thaw();
+    let back = now();
+    wait_until("the upload is resumed", || site.timestamp("web_0@bounded") > back);
+    generator_1.next_uid().expect("a uid");
+
+    site.server.kill();
+    let start = Instant::now();
+    let uids = take_until_lost(&generator_1);
+    // The budget counts from the last word, which was up to a renewal before.
+    let after = start.elapsed();
+    assert!(after > Duration::from_secs(1), "{after:?}");
+    let error = generator_1.try_next_uid().expect_err("for good");
+    assert_eq!(error, TakeError::LeaseLost);
+    drop(generator_1);
+    let error = registry.acquire(&LAYOUT).expect_err("the file grants nothing").to_string();
+    assert!(error.starts_with("registry 127.0.0.1:"), "{error}");
+
+    site.server.start_again();
+    let last = *uids.last().expect("uids went on");
+    let time = LAYOUT.decode(last).expect("decodes").timestamp.as_millis();
+    assert!(site.reserved("web_0@bounded") >= time, "{time}");
+    // The server has its session, which begins anew with it: the same host need not wait for that.
+    let generator_2 = generator(&registry);
+    assert_eq!(generator_2.worker_id(), worker_id);
+    assert!(generator_2.next_uid().expect("a uid") > last);
+}
+
+/// Neither that of a start before, nor anybody else's.
+#[test]
+fn the_file_of_a_bounded_instance_grants_nothing() {
+    let site = Site::new(ZooKeeper::shared());
+    drop(generator(&site.registry("a:1")));
+    let error = site.registry_at(&nowhere(), "a:1").acquire(&LAYOUT).expect_err("no registry");
+    assert!(matches!(error, Error::Registry { .. }), "{error:?}");
+    // A file that is another's, or newer, is refused with and without the registry.
+    let path = site.folder.path().join("a:1.json");
+    let good = fs::read_to_string(&path).expect("a file");
+    let newer = good.replace("\"version\":2", "\"version\":3");
+    assert_ne!(good, newer);
+    fs::write(&path, newer).expect("writes");
+    let error = site.registry("a:1").acquire(&LAYOUT).expect_err("unknown").to_string();
+    assert!(error.contains("is of version 3, and this program knows 2"), "{error}");
+    fs::write(&path, &good).expect("writes");
+    let error = site.original("a:1").acquire(&LAYOUT).expect_err("of the other form").to_string();
+    assert!(error.contains("belongs to instance a:1@bounded"), "{error}");
 }

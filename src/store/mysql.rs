@@ -6,6 +6,7 @@ mod inspection;
 mod kept;
 mod leaf_alloc;
 mod lease_care;
+mod lease_holding;
 mod lease_rows;
 mod leases;
 mod segments;

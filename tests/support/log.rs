@@ -1,5 +1,8 @@
 //! What the process logs.
 
+// Every test binary compiles this file and uses its own part of it.
+#![allow(dead_code)]
+
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 

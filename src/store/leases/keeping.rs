@@ -27,6 +27,7 @@ pub struct Held {
     /// was taken back, by whatever: a failover, or an older state that was put back.
     pub confirmed: Option<u64>,
     /// A number of the server that the row was taken from, where it tells one.
+    #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "a file is a file"))]
     pub server: Option<u64>,
 }
 

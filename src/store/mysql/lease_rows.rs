@@ -1,8 +1,8 @@
-//! What holders do with the table `UIDRING_LEASE`, in SQL.
+//! The table `UIDRING_LEASE`, and how a row of it is taken, in SQL.
 //!
-//! Taking a row, renewing and giving back are one statement each, which commits by itself: a process
-//! that is paused between two statements holds no lock that others wait for. What came of it is in
-//! the statement's own answer, in the count of rows that it met: a proxy that splits reads from
+//! Taking a row, renewing and giving it back are one statement each, which commits by itself: a
+//! process that is paused between two statements holds no lock that others wait for. What came of it
+//! is in the statement's own answer, in the count of rows that it met: a proxy that splits reads from
 //! writes would answer a SELECT from a replica. What has to be read is read in a transaction, which
 //! such a proxy leaves on the primary.
 
@@ -13,7 +13,7 @@ use super::explain::{Table, UIDRING_LEASE, is_locked};
 use super::inspection::Session;
 use super::session::{Problem, Work, column};
 use super::table::{self, insert_node, is_no_table};
-use crate::store::leases::{Answer, Ask, Denial, Held, Loss, Place, Shortage};
+use crate::store::leases::{Answer, Ask, Denial, Held, Place, Shortage};
 
 /// Letters compare byte by byte, as in the layout's text they must.
 const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS UIDRING_LEASE (
@@ -46,7 +46,7 @@ const LOCKED_ROWS: usize = 3;
 const IS_FREE: &str = "(LEASE_END IS NULL OR LEASE_END <= UTC_TIMESTAMP(3) OR OWNER = ?)";
 
 /// The end of a lease that begins now and lasts so many microseconds.
-const END: &str = "UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND";
+pub const END: &str = "UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND";
 
 /// Makes the tables, unless they are there.
 pub struct CreateLeases;
@@ -275,150 +275,8 @@ impl Take<'_> {
 
 /// A term of 0, by whose way the answer to an UPDATE tells which server has executed it. It changes
 /// nothing, so that a replica which executes the statement again does the same.
-fn identified(conn: &Session) -> String {
+pub fn identified(conn: &Session) -> String {
     format!("0 * LAST_INSERT_ID({})", conn.identity())
-}
-
-/// Renews a lease.
-pub struct Renew<'a> {
-    pub held: &'a Held,
-    pub horizon: Place,
-    pub lasts_micros: u64,
-    /// Whatever server answers is a good one.
-    pub is_cluster: bool,
-}
-
-impl Work for Renew<'_> {
-    const TABLE: Table = UIDRING_LEASE;
-
-    type Done = Result<(), Loss>;
-
-    /// The statement meets the row only if it is ours and still has what the store has confirmed.
-    /// It always changes a row that it meets, and the connection asks for the count of those that
-    /// are met: either does.
-    async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
-        let Held { worker_id, owner, token, confirmed, server, .. } = self.held;
-        let Place { tick, sequence } = self.horizon;
-        // From left to right: where the tick is compared it is still the old one.
-        let update = format!(
-            "UPDATE UIDRING_LEASE SET LEASE_END = {END}, RENEWED = UTC_TIMESTAMP(3),
-             HORIZON_SEQUENCE = IF(HORIZON_TICK > ?, HORIZON_SEQUENCE, ?),
-             HORIZON_TICK = GREATEST(COALESCE(HORIZON_TICK, 0), ?), TOKEN = TOKEN + {SERVER}
-             WHERE WORKER_ID = ? AND TOKEN = ? AND OWNER = ? AND COALESCE(HORIZON_TICK, 0) >= ?",
-            SERVER = identified(conn)
-        );
-        let known = confirmed.unwrap_or(0);
-        let values = (self.lasts_micros, tick, sequence, tick, worker_id, token, owner, known);
-        conn.exec_drop(update, values).await?;
-        let (rows, now) = (conn.affected_rows(), conn.last_insert_id());
-        if rows != 1 {
-            return Ok(Err(self.loss(conn).await?));
-        }
-        // A trigger on the table keeps the server's number from us, which is none of another's then.
-        let is_other = now != *server && (now.is_some() || !conn.has_identity());
-        if !self.is_cluster && server.is_some() && is_other {
-            return Ok(Err(Loss::OtherServer));
-        }
-        // Each renewal finds that the one before has stayed. The first one, before which nothing was
-        // issued, makes sure of itself: by a statement that writes, since only the primary gets that.
-        if confirmed.is_none() && !self.has_stayed(conn).await? {
-            return Err(Problem::Refused(format!(
-                "the horizon of worker id {worker_id} was to be tick {tick}, and reads {:?}: \
-                 UIDRING_LEASE has to be as `uidring worker init --leases` makes it, without \
-                 triggers",
-                read(conn, *worker_id).await?.and_then(|row| row.horizon).map(|place| place.tick)
-            )));
-        }
-        Ok(Ok(()))
-    }
-}
-
-impl Renew<'_> {
-    /// A column of a smaller type, or a trigger, may have made something else of the horizon.
-    async fn has_stayed(&self, conn: &mut Conn) -> Result<bool, Problem> {
-        let Held { worker_id, owner, token, .. } = self.held;
-        let Place { tick, sequence } = self.horizon;
-        conn.exec_drop(
-            "UPDATE UIDRING_LEASE SET RENEWED = RENEWED + INTERVAL 1000 MICROSECOND
-             WHERE WORKER_ID = ? AND TOKEN = ? AND OWNER = ?
-             AND (HORIZON_TICK > ? OR HORIZON_TICK = ? AND HORIZON_SEQUENCE = ?)",
-            (worker_id, token, owner, tick, tick, sequence),
-        )
-        .await?;
-        Ok(conn.affected_rows() == 1)
-    }
-
-    /// Why the row is not ours any more. That it is not, is certain; this is for people.
-    async fn loss(&self, conn: &mut Conn) -> Result<Loss, Problem> {
-        let Held { worker_id, owner, token, confirmed, .. } = self.held;
-        Ok(match read(conn, *worker_id).await? {
-            Some(row) if (row.token, &row.owner) == (*token, owner) => {
-                let found = row.horizon.map(|place| place.tick);
-                Loss::Forgotten { confirmed: confirmed.unwrap_or(0), found }
-            }
-            other => Loss::of(other.map(|row| (row.owner, row.token))),
-        })
-    }
-}
-
-/// Gives a worker id back.
-pub struct GiveBack<'a> {
-    pub held: &'a Held,
-    pub last: Option<Place>,
-}
-
-impl Work for GiveBack<'_> {
-    const TABLE: Table = UIDRING_LEASE;
-
-    type Done = Result<(), Loss>;
-
-    /// It also meets a row that an attempt of ours has freed, whose answer was lost, and leaves it as
-    /// it is.
-    async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
-        let Held { worker_id, owner, token, .. } = self.held;
-        let (tick, sequence) = (self.last.map(|p| p.tick), self.last.map(|p| p.sequence));
-        conn.exec_drop(
-            "UPDATE UIDRING_LEASE SET LEASE_END = NULL, TOKEN = ?, HORIZON_TICK = ?,
-             HORIZON_SEQUENCE = ?, RENEWED = UTC_TIMESTAMP(3)
-             WHERE WORKER_ID = ? AND OWNER = ? AND (TOKEN = ? OR TOKEN = ? AND LEASE_END IS NULL
-             AND HORIZON_TICK <=> ? AND HORIZON_SEQUENCE <=> ?)",
-            (token + 1, tick, sequence, worker_id, owner, token, token + 1, tick, sequence),
-        )
-        .await?;
-        if conn.affected_rows() == 1 {
-            return Ok(Ok(()));
-        }
-        let row = read(conn, *worker_id).await?;
-        Ok(Err(Loss::of(row.map(|row| (row.owner, row.token)))))
-    }
-}
-
-/// Who has a row now.
-struct Standing {
-    owner: String,
-    token: i64,
-    horizon: Option<Place>,
-}
-
-/// For people: nothing hangs on it.
-async fn read(conn: &mut Conn, worker_id: u64) -> Result<Option<Standing>, Problem> {
-    conn.query_drop("START TRANSACTION").await?;
-    let row: Result<Option<Row>, _> = conn
-        .exec_first(
-            "SELECT OWNER, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE
-             FROM UIDRING_LEASE WHERE WORKER_ID = ?",
-            (worker_id,),
-        )
-        .await;
-    conn.query_drop("ROLLBACK").await?;
-    row?.map(|mut row| {
-        Ok(Standing {
-            owner: text(&mut row, 0)?,
-            token: column(&mut row, 1)?,
-            horizon: Held::place(column(&mut row, 2)?, column(&mut row, 3)?),
-        })
-    })
-    .transpose()
 }
 
 pub fn text(row: &mut Row, index: usize) -> Result<String, Problem> {

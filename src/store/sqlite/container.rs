@@ -1,18 +1,18 @@
-//! Whether this process runs in a container, whose file system goes with it.
+//! Detects whether this process runs in a container, whose file system may be lost with it.
 
 use std::env;
 use std::path::Path;
 
-/// Says whether it does, where the signs are wrong: `1` or `0`.
+/// Overrides the signs: `1` for a container, `0` for none.
 const VARIABLE: &str = "UIDRING_CONTAINER";
 
-/// What container engines leave in the root of a container.
+/// Files that Docker and Podman create in the root of a container.
 const FILES: [&str; 2] = [".dockerenv", "run/.containerenv"];
 
-/// What Kubernetes, and what systemd, LXC and Podman tell the processes in a container.
+/// Variables that Kubernetes sets, and that systemd, LXC and Podman set.
 const VARIABLES: [&str; 2] = ["KUBERNETES_SERVICE_HOST", "container"];
 
-/// What tells that this process is in a container; `None` if nothing does.
+/// Returns the sign of a container, or `None` outside of one.
 pub fn sign() -> Option<String> {
     sign_in(Path::new("/"), |name| env::var(name).ok())
 }

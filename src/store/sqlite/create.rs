@@ -1,15 +1,15 @@
-//! How a file comes into being: as a whole, and without a descriptor of it ever being closed by
-//! anybody but SQLite.
+//! Creates a file without ever closing a descriptor of a database that may be in use.
 //!
-//! SQLite guards a file with POSIX locks (`fcntl`). They belong to the process, and *any* `close` of
-//! *any* descriptor of the file drops all of them, also those of connections of other threads, which
-//! do not notice. Another process then takes itself for the only one that has the file open, and deletes
-//! the write-ahead log in which the first one goes on committing: what it commits is gone, and its
-//! numbers come again. So nothing here, or in the rest of the crate, opens the file: it is looked at by
-//! its path alone (`stat`), and a new one is made under a name that nobody else knows, by SQLite
-//! too, and linked to its own when it is complete.
+//! SQLite guards a file with POSIX locks (`fcntl`). These belong to the process: when it closes *any*
+//! descriptor of the file, it loses *all* its locks on the file, including those of connections in other
+//! threads, which do not notice. Another process then believes that nobody else has the file open and
+//! deletes the write-ahead log. The first process continues to commit to the deleted log: its commits are
+//! lost, and the numbers in them are handed out again.
 //!
-//! A link, not a rename: it fails where another process was faster, whose file may be in use.
+//! So nothing in this crate opens the file except SQLite. Paths are looked at with `stat` alone. A new
+//! file gets a temporary name that no other process knows, SQLite fills it there, and it is linked to
+//! its own name when it is complete. A link, not a rename: it fails if another process was faster, whose
+//! file may already be in use.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -19,10 +19,10 @@ use std::process;
 
 use crate::store::create_folder;
 
-/// What is at a path.
+/// What a path leads to.
 pub enum Found {
     Nothing,
-    /// A file of no length. Those that are made here never are.
+    /// A file of length 0, which is never one that was created here.
     Empty,
     Something,
 }
@@ -31,26 +31,26 @@ pub fn look(path: &Path) -> Found {
     match fs::metadata(path) {
         Ok(found) if found.is_file() && found.len() == 0 => Found::Empty,
         Ok(_) => Found::Something,
-        // What else may be wrong with it, SQLite says.
+        // SQLite reports any other problem.
         Err(error) if error.kind() != ErrorKind::NotFound => Found::Something,
-        // A symbolic link to nothing is in the way of a link.
+        // A symbolic link to nothing: no link can replace it.
         Err(_) if fs::symlink_metadata(path).is_ok() => Found::Something,
         Err(_) => Found::Nothing,
     }
 }
 
-/// The file in which SQLite keeps what is not in the database file yet.
+/// Returns the path of the write-ahead log.
 pub fn log_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-wal");
     name.into()
 }
 
-/// A file that is being made, under a name of its own, which goes whatever happens.
+/// A new file under a temporary name, which is removed on drop.
 pub struct NewFile(PathBuf);
 
 impl NewFile {
-    /// An empty file for its owner only, beside the path that it is for; with the folder.
+    /// Creates an empty file for its owner only, in the folder of `path`, and the folder if needed.
     pub fn for_path(path: &Path) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
             create_folder(folder)?;
@@ -68,8 +68,8 @@ impl NewFile {
         &self.0
     }
 
-    /// Puts it in its place, unless there is a file by then. SQLite makes the name last: it syncs the
-    /// folder with the first commit, for the sake of its log.
+    /// Links the file to `path`, unless another file is there by now. SQLite makes the name durable:
+    /// with the first commit to a new log it syncs the folder.
     pub fn link(self, path: &Path) -> io::Result<()> {
         match fs::hard_link(&self.0, path) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
@@ -80,12 +80,12 @@ impl NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        // A name that is left over is in nobody's way, and has the database's in it.
+        // If that fails, or the process is killed before, the name is left over and does no harm.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// In the same folder, which is where a link is possible.
+/// Returns a name in the same folder, so that a link is possible.
 fn temporary_name(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());

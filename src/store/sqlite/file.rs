@@ -60,8 +60,8 @@ impl StoreFile {
         self
     }
 
-    /// In the folder `uidring` of the user's data directory. In a container, with which that
-    /// directory goes, and which others do not see, it warns.
+    /// In the folder `uidring` of the user's data directory. Warns in a container, where that directory
+    /// is usually the container's own.
     pub fn in_data_directory(kind: Kind) -> Result<Self, Error> {
         let folder = dirs::data_dir().ok_or(Error::NoDataDirectory)?;
         let (name, ids) = match kind {
@@ -71,9 +71,9 @@ impl StoreFile {
         let file = Self::new(kind, folder.join("uidring").join(name));
         if let Some(sign) = container::sign() {
             tracing::warn!(
-                "{ids} come from the default file {}, and this process is in a container ({sign}): \
-                 another container has another file, and hands out the same ones; name a file on a \
-                 volume that all of them share and that is kept, or use a server",
+                "{ids} come from the default file {}, and this process runs in a container ({sign}): \
+                 other containers have files of their own, which hand out the same ids; name a file \
+                 on a volume that all of them share, or use a server",
                 file.path.display()
             );
         }
@@ -84,19 +84,19 @@ impl StoreFile {
         &self.path
     }
 
-    /// A connection to the file, which is made if there is none, and is looked at as a whole.
+    /// Opens the file, after creating it if there is none, and checks all of it.
     pub fn open_or_create(&self) -> Result<Opened, Error> {
         let path = self.absolute_path()?;
         self.create(&path)?;
         self.checked(&path, "opened", None)
     }
 
-    /// A connection to a file that is there already, and has this table, which alone is looked at.
+    /// Opens a file that exists and has this table, and checks the table.
     pub fn open(&self, table: &'static str) -> Result<Opened, Error> {
         self.checked(&self.existing_path()?, "opened", Some(table))
     }
 
-    /// A transaction that nobody else writes in, in which all tables are there and are ours.
+    /// Begins a transaction that writes. All tables exist in it, and the gates are open.
     pub fn begin<'a>(&self, connection: &'a mut Connection) -> Result<Writing<'a>, Error> {
         let explain = |problem| self.problem("written", problem);
         let transaction = connection
@@ -106,8 +106,7 @@ impl StoreFile {
         Ok(Writing(transaction))
     }
 
-    /// Works on a file that is there already, and leaves what programs of another version look at as it
-    /// is.
+    /// Reads a file that exists. A file of an earlier version stays one.
     pub fn read<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
         let connection = self.checked(&self.existing_path()?, "read", None)?;
         self.patiently(|| Ok(work(&connection)?)).map_err(|problem| self.problem("read", problem))
@@ -120,8 +119,8 @@ impl StoreFile {
         table: Option<&'static str>,
     ) -> Result<Opened, Error> {
         let entry = Entry::new().ok_or_else(|| {
-            let problem = "this process was forked while the one before it had such a file open, whose \
-                           locks SQLite takes for its own now; start a new process (exec)";
+            let problem = "this process was forked from one that had a SQLite file open, and does not \
+                           have its locks; start a new process (exec)";
             self.error(action, problem.into())
         })?;
         let connect = || {
@@ -148,7 +147,7 @@ impl StoreFile {
         }
     }
 
-    /// An error that is no failure of SQLite's.
+    /// The error for a file that cannot be used.
     pub fn unusable(&self, problem: Problem) -> Error {
         self.problem("used", problem)
     }
@@ -165,7 +164,10 @@ impl StoreFile {
         let remedy = match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => "; free some space",
             Some(ErrorCode::DatabaseCorrupt) => format::DAMAGED,
-            Some(ErrorCode::NotADatabase) => "; name a file that is one, or a new one",
+            Some(ErrorCode::NotADatabase) => {
+                "; name a file that is one. If ids were handed out from this file, it is damaged: see \
+                 docs/worker-ids.md, the SQLite file"
+            }
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 "; another process keeps it locked"
             }
@@ -217,9 +219,9 @@ impl StoreFile {
         Err(self.error("read", problem.into()))
     }
 
-    /// Makes the file, unless there is one.
+    /// Creates the file, unless it exists.
     fn create(&self, path: &Path) -> Result<(), Error> {
-        // Looked at first: a log that somebody makes meanwhile comes with a file.
+        // In this order: if another process creates the file meanwhile, its log is not seen without it.
         let log = log_of(path);
         let has_log = log.exists();
         match look(path) {
@@ -228,8 +230,8 @@ impl StoreFile {
             Found::Nothing if has_log => {
                 let log = log.display();
                 let problem = format!(
-                    "its log {log} is there, and the file is gone: ids that are in use would come \
-                     again. Find the file, or see docs/worker-ids.md, the SQLite file"
+                    "its log {log} exists, but the file is gone: a new file would repeat ids. Find the \
+                     file, or see docs/worker-ids.md, the SQLite file"
                 );
                 return Err(self.error("used", problem));
             }
@@ -252,14 +254,14 @@ impl StoreFile {
         if let Some(clock) = &self.clock {
             super::virtual_time::install(&connection, clock)?;
         }
-        // A page that is damaged is found as it is read.
+        // Finds more kinds of damage when a page is read.
         connection.pragma_update(None, "cell_size_check", "ON")?;
         // Write-ahead logging: starts that insert and people who list do not wait for each other.
         connection.pragma_update(None, "journal_mode", "WAL")?;
         // The row must be on the disk before its id is used: one that a power failure takes back
         // would be handed out again.
         connection.pragma_update(None, "synchronous", "FULL")?;
-        // On macOS an ordinary sync leaves it in the disk's memory. Elsewhere this changes nothing.
+        // On macOS an ordinary sync may leave the row in the disk's cache. No effect elsewhere.
         connection.pragma_update(None, "fullfsync", "ON")?;
         Ok(connection)
     }
@@ -282,11 +284,11 @@ impl StoreFile {
     }
 }
 
-/// Where a file came from that has nothing in it, nobody knows.
-const EMPTY: &str = "the file is empty: it was cut off, or something else made it. If no id was ever \
-                     handed out from it, remove it; else see docs/worker-ids.md, the SQLite file";
+/// Files that are created here are never empty.
+const EMPTY: &str = "the file is empty: it was cut off, or another program created it. If no id was \
+                     ever handed out from it, remove it; else see docs/worker-ids.md, the SQLite file";
 
-/// A connection. It goes before the entry that stands for it.
+/// A connection, which is dropped before the entry that counts it.
 pub struct Opened {
     connection: Connection,
     _entry: Entry,
@@ -306,7 +308,7 @@ impl DerefMut for Opened {
     }
 }
 
-/// A transaction that writes, or rolls back what it wrote if it is not committed.
+/// A transaction that writes. It rolls back unless it is committed.
 pub struct Writing<'a>(Transaction<'a>);
 
 impl Writing<'_> {
@@ -333,5 +335,22 @@ mod tests {
         let file = StoreFile::new(Kind::Workers, ":memory:".into());
         assert!(file.absolute_path().expect("a path").is_absolute());
         assert!(StoreFile::new(Kind::Segments, PathBuf::new()).open_or_create().is_err());
+    }
+
+    #[test]
+    fn a_commit_reaches_the_disk_before_it_returns() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = StoreFile::new(Kind::Workers, folder.path().join("a.db"));
+        let connection = file.open_or_create().expect("made");
+        let pragma = |name: &str| -> String {
+            let value = connection.query_row(&format!("PRAGMA {name}"), [], |row| {
+                row.get::<_, rusqlite::types::Value>(0)
+            });
+            format!("{:?}", value.expect(name))
+        };
+        assert_eq!(pragma("synchronous"), "Integer(2)");
+        assert_eq!(pragma("fullfsync"), "Integer(1)");
+        assert_eq!(pragma("journal_mode"), "Text(\"wal\")");
+        assert_eq!(pragma("cell_size_check"), "Integer(1)");
     }
 }

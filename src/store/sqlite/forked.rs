@@ -1,31 +1,30 @@
-//! Keeps a forked child away from SQLite if its parent was at it.
+//! Keeps a forked child from using SQLite if its parent had a file open.
 //!
-//! The child has a copy of what SQLite knows, and none of the parent's locks: it would take the file for
-//! locked when it is not, and find locks of threads that it does not have. So connections are counted,
-//! and a child that inherits a count other than 0 is refused. One that calls `exec` begins anew.
+//! The child inherits SQLite's memory but not the parent's locks. SQLite would believe that the file is
+//! locked when it is not, and would wait for mutexes of threads that the child does not have. So
+//! connections are counted, and a child that inherits a count above 0 is refused. `exec` starts over.
 
 use std::process;
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
-/// The process, and how many connections it has open, in the lower half.
+/// The process id in the upper half, the number of its open connections in the lower half.
 static OPEN: AtomicU64 = AtomicU64::new(0);
 
 const COUNT: u64 = u32::MAX as u64;
 
-/// Stands for a connection that is open, or about to be.
+/// Counts one connection from before it is opened until after it is closed.
 #[derive(Debug)]
 pub struct Entry(());
 
 impl Entry {
-    /// `None` in a forked child whose parent had connections.
+    /// Returns `None` in a forked child whose parent had connections.
     pub fn new() -> Option<Self> {
         let own = u64::from(process::id()) << 32;
-        // A child has the memory of the moment of the fork. If anything is in it that SQLite did for a
-        // connection of another thread, then so is the connection's count: the fence keeps what
-        // follows behind the count, and Release, in `drop`, keeps what went before ahead of it.
-        // Nothing is read that others wrote before they changed the word, so that there is nothing to
-        // acquire.
+        // A child has the parent's memory as of the fork. If it contains anything that SQLite did for a
+        // connection in another thread, it must contain the count of that connection. The fence orders
+        // the count before SQLite's writes; Release in `drop` orders them before the decrement. Nothing
+        // that others wrote before changing the word is read, so no Acquire is needed.
         let enter = |open: u64| {
             let count = open & COUNT;
             (count == 0 || open & !COUNT == own).then_some(own | (count + 1))

@@ -1,20 +1,19 @@
-//! What a file of ours holds, its version, and what keeps earlier programs from writing to it.
+//! The tables of a file, their version, and what keeps earlier programs out.
 //!
-//! | version | what it is |
+//! | version | contents |
 //! |---|---|
-//! | 0 | the tables `WORKER_NODE`, `UIDRING_LEASE` and `leaf_alloc`, those of them that were used |
-//! | 1 | all three, copies of the numbers that must not go back, the table `UIDRING_FILE`, and gates |
+//! | 0 | those of the tables `WORKER_NODE`, `UIDRING_LEASE` and `leaf_alloc` that were used |
+//! | 1 | all three; a second copy of each number that must not go back; `UIDRING_FILE`; gates |
 //!
-//! The version is in a table and not in `PRAGMA user_version`, which belongs to whoever keeps tables of
-//! his own in the file.
+//! The version is in the table `UIDRING_FILE`. `PRAGMA user_version` is not used: it belongs to a user who
+//! keeps tables of an application in the same file.
 //!
-//! A file of version 0 is adopted in the first transaction that writes to it: what is in it stays. From
-//! then on a program of version 0 must not write: it drops its locks on the file (see
-//! [`create`](super::create)), and may commit to a log that others have deleted. It looks at no
-//! version, so that triggers refuse its statements: the *gates*. They open in the transactions of a
-//! program that sets `WRITER`, which one of version 0 does not know. What people do by hand goes
-//! through, as long as it does not look like such a program: they give a new row its `ID`, and do not set
-//! the times of others.
+//! The first transaction that writes to a file of version 0 adopts it and keeps its contents. From then
+//! on a program of version 0 must not write: it drops its locks on the file (see
+//! [`create`](super::create)) and may commit to a log that was deleted. It does not read the version, so
+//! triggers refuse its statements. These are the *gates*. A transaction opens them by setting `WRITER`,
+//! which programs of version 0 do not know. Statements by hand pass, as long as they do not look like
+//! that program's: it leaves `ID` out, and sets `RENEWED` and `update_time`.
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
@@ -36,8 +35,8 @@ const WORKER_NODE: &str = "CREATE TABLE IF NOT EXISTS WORKER_NODE (
     CREATED TIMESTAMP NOT NULL
 )";
 
-/// `LAST_WORKER_ID` is the counter of `WORKER_NODE` once more: SQLite keeps it in a row that
-/// `integrity_check` does not compare with anything.
+/// `LAST_WORKER_ID` is a copy of the counter of `WORKER_NODE`, which `integrity_check` compares with
+/// nothing.
 const UIDRING_FILE: &str = "CREATE TABLE UIDRING_FILE (
     ONE INTEGER PRIMARY KEY NOT NULL CHECK (ONE = 1),
     VERSION INTEGER NOT NULL,
@@ -60,12 +59,12 @@ macro_rules! gate {
     };
 }
 
-/// Triggers and indexes, by name. An index is a copy of its columns, which `integrity_check` compares
+/// Triggers and indexes, by name. An index is a copy of its columns, and `integrity_check` compares it
 /// with the table.
 const GUARDS: [(&str, &str); 7] = [
     (
         "UIDRING_NODE_GATE",
-        // In such a trigger the ID of a row that was given none is -1.
+        // For a row without an ID, `NEW.ID` is -1 in a BEFORE trigger.
         gate!("UIDRING_NODE_GATE", "INSERT ON WORKER_NODE", " AND IFNULL(NEW.ID, 0) < 1"),
     ),
     (
@@ -90,10 +89,10 @@ const GUARDS: [(&str, &str); 7] = [
     ),
 ];
 
-/// Why a file is not used.
+/// Why a file cannot be used.
 pub enum Problem {
     Sqlite(rusqlite::Error),
-    /// It is not ours, or is damaged.
+    /// The file is of another version, of another program, or damaged.
     Unusable(String),
 }
 
@@ -112,7 +111,7 @@ pub fn check_version(connection: &Connection) -> Result<(), Problem> {
     version(connection).map(drop)
 }
 
-/// `None` for a file of version 0, and for one that is not ours yet.
+/// Returns `None` for a file of version 0, and for a file without any of our tables.
 fn version(connection: &Connection) -> Result<Option<i64>, Problem> {
     if !has(connection, "UIDRING_FILE")? {
         return Ok(None);
@@ -138,11 +137,11 @@ pub fn has(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
     connection.query_row(sql, [table], |row| Ok(row.get::<_, i64>(0)? > 0))
 }
 
-/// What every error about damage ends with.
+/// The remedy in every error about damage.
 pub const DAMAGED: &str = "; nothing is handed out from it. Do not put an older copy in its place: see \
                            docs/worker-ids.md, the SQLite file";
 
-/// Looks at the structure of the file, or of one table with its indexes, and compares the copies.
+/// Checks the structure of the file, or of one table with its indexes, and compares indexes with tables.
 pub fn check_integrity(connection: &Connection, table: Option<&str>) -> Result<(), Problem> {
     let sql = match table {
         Some(table) => format!("PRAGMA integrity_check({table})"),
@@ -155,7 +154,7 @@ pub fn check_integrity(connection: &Connection, table: Option<&str>) -> Result<(
     unusable(format!("it is damaged: {}{DAMAGED}", found.trim()))
 }
 
-/// Opens the gates, in a transaction; adopts the file before if it is of version 0.
+/// Opens the gates in a transaction, after adopting the file if it is of version 0.
 pub fn prepare(transaction: &Transaction<'_>) -> Result<(), Problem> {
     let version = version(transaction)?;
     let names = GUARDS.map(|(name, _)| format!("'{name}'")).join(", ");
@@ -168,7 +167,7 @@ pub fn prepare(transaction: &Transaction<'_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Makes what is missing.
+/// Creates the tables and guards that are missing.
 fn adopt(transaction: &Transaction<'_>, version: Option<i64>) -> Result<(), Problem> {
     for table in [WORKER_NODE, leases::CREATE_TABLE, segments::CREATE_TABLE] {
         transaction.execute_batch(table)?;
@@ -187,6 +186,15 @@ fn adopt(transaction: &Transaction<'_>, version: Option<i64>) -> Result<(), Prob
     }
     if version.is_none() {
         let last = counter(transaction)?;
+        let newest: Option<i64> =
+            transaction.query_row("SELECT MAX(ID) FROM WORKER_NODE", [], |row| row.get(0))?;
+        if newest.unwrap_or(0) < last {
+            tracing::warn!(
+                "worker ids of a file from an earlier uidring go on after its counter, {last}; its \
+                 newest row is that of {}, so that rows were removed by hand, or the counter is wrong",
+                newest.unwrap_or(0)
+            );
+        }
         transaction.execute_batch(UIDRING_FILE)?;
         let row = "INSERT INTO UIDRING_FILE VALUES (1, ?1, 0, ?2)";
         transaction.execute(row, (VERSION, last))?;
@@ -202,7 +210,7 @@ pub fn finish(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     transaction.execute("UPDATE UIDRING_FILE SET WRITER = 0", []).map(drop)
 }
 
-/// The greatest worker id that was ever handed out, or 0: where all that tells it agrees.
+/// Returns the greatest worker id that was ever handed out, or 0, if the counter and its copy agree.
 pub fn last_worker_id(transaction: &Transaction<'_>) -> Result<i64, Problem> {
     let counter = counter(transaction)?;
     let last: i64 =
@@ -216,7 +224,7 @@ pub fn last_worker_id(transaction: &Transaction<'_>) -> Result<i64, Problem> {
     ))
 }
 
-/// SQLite's counter of `WORKER_NODE`, which no row may be above.
+/// Returns SQLite's counter of `WORKER_NODE`, if no row is above it.
 fn counter(transaction: &Transaction<'_>) -> Result<i64, Problem> {
     let mut rows = transaction.prepare(
         "SELECT IIF(TYPEOF(seq) = 'integer', seq, NULL) FROM sqlite_sequence

@@ -92,7 +92,7 @@ impl World {
             self.check(Property::Ended, is_granted, || format!("{} is new", name()));
         }
         self.counts.uids += 1;
-        self.counts.uids_cut_off += u64::from(!self.can_reach(owner.process));
+        self.counts.uids_cut_off += u64::from(self.is_cut_off(owner.process.host));
     }
 
     fn accept_error(&mut self, owner: &Owner, error: TakeError) {

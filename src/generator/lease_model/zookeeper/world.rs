@@ -279,8 +279,12 @@ impl World {
     }
 
     pub(super) fn can_reach(&self, process: Process) -> bool {
-        let is_cut = self.now < self.hosts[process.host].cut_until.max(self.servers_down_until);
-        self.is_alive(process) && self.is_awake(process.host) && (self.is_orderly || !is_cut)
+        self.is_alive(process) && self.is_awake(process.host) && !self.is_cut_off(process.host)
+    }
+
+    pub(super) fn is_cut_off(&self, host: usize) -> bool {
+        let until = self.hosts[host].cut_until.max(self.servers_down_until);
+        self.now < until && !self.is_orderly
     }
 
     pub(super) fn goes_wrong(&mut self) -> bool {

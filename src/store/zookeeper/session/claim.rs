@@ -196,6 +196,12 @@ impl<E: Ensemble> Session<E> {
         let Some((data, stat)) = tree.read(&node).await? else { return Ok(None) };
         let stored = Endpoint::from_json(&data).ok_or_else(|| Problem::unreadable(&node))?;
         let reserved = self.read_reserved(tree).await?;
+        // Who inherits a name takes it from whoever is about to claim, and writes the reservation:
+        // after this look it makes the transaction below fail, and before it the name is gone.
+        let name = tree.read(&registry.temporary_node()).await?;
+        if name.is_none_or(|(_, stat)| stat.owner != tree.session()) {
+            return Ok(None);
+        }
         if let Past::Claimed { .. } = self.past {
             self.check_holder(&node, &stat, reserved.as_ref())?;
         }
