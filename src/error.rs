@@ -112,9 +112,9 @@ pub enum Error {
 
     /// The ring would be too large.
     #[error(
-        "a ring of 2^{} uids would take {} MiB of memory; at most 2^{} uids are allowed: \
-         lower the boost power ({boost_power}) or the layout's sequence bits ({sequence_bits})",
-        u32::from(*sequence_bits) + boost_power, memory >> 20, max_bits
+        "a ring of 2^{} uids is too large; at most 2^{} uids are allowed: lower the boost power \
+         ({boost_power}) or the layout's sequence bits ({sequence_bits})",
+        u32::from(*sequence_bits) + boost_power, max_bits
     )]
     RingTooLarge {
         /// The layout's sequence bits.

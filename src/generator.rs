@@ -13,6 +13,8 @@ mod register;
 mod register;
 #[cfg(test)]
 mod simulation;
+#[cfg(test)]
+mod spread;
 mod start;
 mod ticks;
 

@@ -3,11 +3,11 @@
 //!
 //! | name | kind | what it is |
 //! |---|---|---|
-//! | `uidring_taken_total` | counter | uids taken, those of leased runs included |
+//! | `uidring_taken_total` | counter | uids taken, all of each lease included |
 //! | `uidring_waits_total` | counter | takes and fills that had to sleep |
 //! | `uidring_rejects_total` | counter | takes and fills that the take policy gave up |
-//! | `uidring_abandoned_total` | counter | uids lost because a taker found the ring dry |
-//! | `uidring_lapped_total` | counter | uids lost because their taker slept for a lap of the ring |
+//! | `uidring_dropped_total` | counter | draws that gave nothing, most of them behind a tick's end |
+//! | `uidring_dried_total` | counter | times that takers used up all that was ready |
 //! | `uidring_discarded_total` | counter | uids that became stale and were discarded |
 //! | `uidring_paddings_total` | counter | times that the padder has filled the ring |
 //! | `uidring_available_uids` | gauge | uids ready to be taken |
@@ -54,8 +54,8 @@ pub fn publish(generator: &str, stats: &CachedStats) {
     count("uidring_taken_total", stats.taken);
     count("uidring_waits_total", stats.waits);
     count("uidring_rejects_total", stats.rejects);
-    count("uidring_abandoned_total", stats.ring.abandoned);
-    count("uidring_lapped_total", stats.ring.lapped);
+    count("uidring_dropped_total", stats.ring.dropped);
+    count("uidring_dried_total", stats.ring.dried);
     count("uidring_discarded_total", stats.ring.discarded);
     count("uidring_paddings_total", stats.paddings);
     let set = |name: &'static str, value| {
@@ -107,11 +107,11 @@ pub fn describe() {
     let count = |name: &'static str, text: &'static str| {
         describe_counter!(name, Unit::Count, text);
     };
-    count("uidring_taken_total", "uids taken, those of leased runs included");
+    count("uidring_taken_total", "uids taken, all of each lease included");
     count("uidring_waits_total", "takes and fills that had to sleep");
     count("uidring_rejects_total", "takes and fills that the take policy gave up");
-    count("uidring_abandoned_total", "uids lost because a taker found the ring dry");
-    count("uidring_lapped_total", "uids lost because their taker slept for a lap of the ring");
+    count("uidring_dropped_total", "draws that gave nothing, most of them behind a tick's end");
+    count("uidring_dried_total", "times that takers used up all that was ready");
     count("uidring_discarded_total", "uids that became stale and were discarded");
     count("uidring_paddings_total", "times that the padder has filled the ring");
     count("uidring_segment_taken_total", "ids of a tag taken");

@@ -29,7 +29,8 @@ pub trait RunSource: Send + 'static {
         Some(0)
     }
 
-    /// The next run.
+    /// The next run. Its numbers are above those of all runs before it, and below 2^63: one that
+    /// gives others is at fault, and its ring is closed.
     fn next_run(&mut self) -> NextRun;
 
     /// How often the padder calls [`begin`](Self::begin) if there is nothing to pad; not at all if
@@ -42,29 +43,27 @@ pub trait RunSource: Send + 'static {
 /// What a source of runs has to offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextRun {
-    /// A run, by its first number.
+    /// A run as long as the ring's runs are at the most, by its first number.
     Run(u64),
+    /// A run of any other length.
+    Part {
+        /// The first number.
+        first: u64,
+        /// How many numbers it has.
+        length: u64,
+    },
     /// Nothing before this time is over. The padder asks again then.
     NotYet(Duration),
     /// There will never be another run.
     End,
 }
 
-/// A function that makes the first number of each run, and `None` when there will never be another
-/// one.
+/// A function that makes the first number of each run, all of which are as long as the ring's runs
+/// are at the most, and `None` when there will never be another one.
 impl<F: FnMut() -> Option<u64> + Send + 'static> RunSource for F {
     fn next_run(&mut self) -> NextRun {
         self().map_or(NextRun::End, NextRun::Run)
     }
-}
-
-/// What was taken of a ring when it was closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Issued {
-    /// Numbers below this one.
-    Below(u64),
-    /// All of the ring's numbers, of which this was the last.
-    UpTo(u64),
 }
 
 /// What a padder does when all its rings are full enough.
@@ -142,9 +141,9 @@ impl Padding {
         self.served.close();
     }
 
-    /// [`close`](Self::close), and at the most what was taken before, since the ring was made;
-    /// `None` if nothing was ever put into it.
-    pub(crate) fn end(&self) -> Option<Issued> {
+    /// [`close`](Self::close); returns a number below which all lie that were taken before, `None`
+    /// if nothing was ever put into the ring.
+    pub(crate) fn end(&self) -> Option<u64> {
         self.served.close()
     }
 

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use namespace::fresh;
 use tracing_subscriber::fmt::MakeWriter;
 use uidring::{
-    Bits, CachedUidGenerator, Layout, ManualClock, TakeError, TakePolicy, Tick, Timestamp,
-    UidGenerator,
+    Bits, CachedUidGenerator, Layout, ManualClock, SequenceStart, TakeError, TakePolicy, Tick,
+    Timestamp, UidGenerator,
 };
 
 /// Keeps what is logged by any thread.
@@ -72,6 +72,7 @@ fn events_are_told_once() {
         .layout(layout)
         .worker_id(3)
         .namespace(fresh())
+        .sequence_start(SequenceStart::Zero)
         .max_borrow(Duration::ZERO)
         .take_policy(TakePolicy::Reject)
         .refresh(Duration::from_millis(1))

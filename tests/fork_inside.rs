@@ -434,11 +434,12 @@ fn producers() {
             let (mut producer, ring) = RingBuffer::new(RingOptions::new(4, 1)).expect("possible");
             let mut next = 0;
             fork.arm(nth);
-            producer.publish(|| {
+            let published = producer.publish(|| {
                 fork.here();
                 next += 2;
-                Some(next)
+                Some(next..next + 2)
             });
+            published.expect("each above the last");
             (0..30).map(|_| number(ring.try_take())).collect()
         });
         check(&format!("publish {nth}"), &sides.expect("a fork"));

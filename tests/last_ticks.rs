@@ -6,30 +6,37 @@ mod namespace;
 
 use std::sync::Barrier;
 use std::thread;
+use std::time::Duration;
 
 use namespace::fresh;
 use uidring::{
-    Bits, CachedUidGenerator, Layout, ManualClock, RingStats, TakeError, TakePolicy, Tick,
+    Bits, CachedUidGenerator, Layout, ManualClock, SequenceStart, TakeError, TakePolicy, Tick,
     Timestamp, Uid, UidGenerator,
 };
 
 const THREADS: usize = 8;
 const ROUNDS: usize = 10;
 
-/// Runs of 64 uids: more than there are takers, so that those who find the ring dry cannot have
-/// drawn all of a run's tickets, which would then be skipped rather than lost.
 const LAYOUT: Bits = Bits { time: 12, worker: 3, sequence: 6 };
 
 /// The tick at which the clock stands.
 const NOW: u64 = 1_000;
 const REMAINING: u64 = (4_096 - NOW) * 64;
 
+/// The same with more bits, so that takes are additions, which may draw behind a tick's end.
+const WIDE: Bits = Bits { time: 12, worker: 13, sequence: 6 };
+
 fn generator(policy: TakePolicy) -> CachedUidGenerator {
-    let layout = Layout::new(LAYOUT, Tick::Second, Timestamp::default()).expect("possible");
+    generator_of(LAYOUT, policy)
+}
+
+fn generator_of(bits: Bits, policy: TakePolicy) -> CachedUidGenerator {
+    let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
     let builder = CachedUidGenerator::builder()
         .layout(layout)
         .worker_id(6)
         .namespace(fresh())
+        .sequence_start(SequenceStart::Zero)
         .take_policy(policy);
     builder.clock(ManualClock::new(layout.time_of(NOW))).build().expect("builds")
 }
@@ -112,23 +119,18 @@ fn take_all(generator: &CachedUidGenerator, takers: &[Taker]) -> Vec<Uid> {
     all
 }
 
-/// The uids that no taker got, by what the ring says of its tickets. Those above its tail belonged
-/// to no uid: that is what takers draw who find the end.
-fn lost(ring: &RingStats) -> u64 {
-    ring.abandoned + ring.lapped - ring.cursor.saturating_sub(ring.tail)
-}
-
-/// All that remains stands in the ring: nobody can be lapped.
+/// All that remains stands in the ring.
 #[test]
 fn whoever_waits_gets_every_uid_once() {
     for _ in 0..ROUNDS * 10 {
-        let bits = Bits { time: 3, worker: 3, sequence: 8 };
+        let bits = Bits { time: 3, worker: 13, sequence: 8 };
         let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
         let clock = ManualClock::new(Timestamp::default());
         let builder = CachedUidGenerator::builder()
             .layout(layout)
             .worker_id(6)
             .namespace(fresh())
+            .sequence_start(SequenceStart::Zero)
             .clock(clock);
         let generator = builder.build().expect("builds");
         let lists: Vec<_> = thread::scope(|scope| {
@@ -145,18 +147,17 @@ fn whoever_waits_gets_every_uid_once() {
     }
 }
 
-/// Through hundreds of laps of a small ring, which dries again and again. Who waits keeps its
-/// ticket; only a taker that the system suspends for a whole lap in the middle of a take loses its
-/// uid, which is counted.
+/// Through hundreds of laps of a small ring, which dries again and again.
 #[test]
 fn whoever_waits_loses_nothing_by_waiting() {
-    for _ in 0..ROUNDS {
-        let generator = generator(TakePolicy::Wait);
-        let all = take_all(&generator, &[one_by_one]);
-        let ring = generator.stats().ring;
-        let beyond_the_end = ring.cursor.saturating_sub(ring.tail);
-        assert_eq!(ring.abandoned, beyond_the_end, "{ring:?}");
-        assert_eq!(all.len() as u64 + ring.lapped, REMAINING, "{ring:?}");
+    for bits in [LAYOUT, WIDE] {
+        for _ in 0..ROUNDS {
+            let generator = generator_of(bits, TakePolicy::Wait);
+            let all = take_all(&generator, &[one_by_one]);
+            let stats = generator.stats();
+            assert_eq!(all.len() as u64, REMAINING, "{stats:?}");
+            assert_eq!((stats.taken, stats.ring.available), (REMAINING, 0), "{stats:?}");
+        }
     }
 }
 
@@ -173,15 +174,16 @@ fn fills_and_local_takers_that_wait_get_every_uid_once() {
 }
 
 #[test]
-fn with_reject_what_is_not_issued_is_counted() {
+fn with_reject_every_uid_is_issued_once_all_the_same() {
     let mixes: [&[Taker]; 4] =
         [&[one_by_one], &[by_fill], &[by_local], &[one_by_one, by_fill, by_local]];
     for takers in mixes {
-        for _ in 0..ROUNDS {
-            let generator = generator(TakePolicy::Reject);
+        for round in 0..ROUNDS {
+            let bits = if round % 2 == 0 { LAYOUT } else { WIDE };
+            let generator = generator_of(bits, TakePolicy::Reject);
             let issued = take_all(&generator, takers).len() as u64;
             let stats = generator.stats();
-            assert_eq!(issued + lost(&stats.ring), REMAINING, "{stats:?}");
+            assert_eq!(issued, REMAINING, "{stats:?}");
             assert_eq!((stats.taken, stats.ring.discarded), (issued, 0), "{stats:?}");
         }
     }
@@ -196,14 +198,35 @@ fn what_dropped_local_takers_had_left_is_missing_and_nothing_else() {
         let (wanted, before) = (1 + number % 100, issued);
         let uids = generator.local().take(wanted).map_while(Result::ok);
         let last = uids.inspect(|_| issued += 1).last();
-        // A run is a tick here, of 64 uids.
+        // A lease is the rest of a tick of 64 uids.
         dropped += last.map_or(0, |uid| 63 - generator.decode(uid).expect("its own").sequence);
         if issued - before < wanted as u64 {
             break;
         }
     }
-    let ring = generator.stats().ring;
     assert!(dropped > 0);
-    assert_eq!(issued + dropped + lost(&ring), REMAINING, "{ring:?}");
+    assert_eq!(issued + dropped, REMAINING, "{:?}", generator.stats().ring);
     assert_eq!(generator.stats().taken, issued + dropped);
+}
+
+/// A handle that was left alone with a part of a tick when the time ended: what it holds grows old
+/// like everything else.
+#[test]
+fn the_end_of_time_comes_for_what_a_local_taker_holds() {
+    let bits = Bits { time: 2, worker: 3, sequence: 13 };
+    let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
+    let clock = ManualClock::new(Timestamp::default());
+    let builder = CachedUidGenerator::builder().layout(layout).worker_id(6).clock(clock.clone());
+    let generator = builder.refresh(Duration::from_millis(1)).build().expect("builds");
+    let mut local = generator.local();
+    local.next_uid().expect("the first of many");
+    assert_eq!(generator.uids().find_map(Result::err), Some(TakeError::TimeExhausted));
+    local.next_uid().expect("its tick is the present one");
+    clock.set(layout.last_instant().saturating_add(Duration::from_secs(60)));
+    // Far fewer than it holds.
+    let end = (0..200).find_map(|_| {
+        thread::sleep(Duration::from_millis(25));
+        local.next_uid().err()
+    });
+    assert_eq!(end, Some(TakeError::TimeExhausted));
 }

@@ -12,8 +12,8 @@ use namespace::fresh;
 use uidring::padding::{NextRun, RunSource};
 use uidring::{
     Bits, CachedUidGenerator, Layout, LocalGenerator, ManualClock, Padder, PadderCore, PadderIdle,
-    PadderOptions, RingBuffer, RingOptions, TakeError, TakePolicy, Tick, Timestamp, Uid,
-    UidGenerator,
+    PadderOptions, RingBuffer, RingOptions, SequenceStart, TakeError, TakePolicy, Tick, Timestamp,
+    Uid, UidGenerator,
 };
 
 fn layout(time: u8, sequence: u8) -> Layout {
@@ -271,7 +271,7 @@ fn a_core_that_does_not_exist_is_an_error() {
 }
 
 #[test]
-fn local_takers_are_distinct_ordered_and_waste_at_most_a_run() {
+fn local_takers_are_distinct_ordered_and_waste_at_most_a_lease() {
     let generator = Arc::new(
         CachedUidGenerator::builder()
             .layout(layout(40, 10))
@@ -298,7 +298,7 @@ fn local_takers_are_distinct_ordered_and_waste_at_most_a_run() {
     all.dedup();
     assert_eq!(all.len(), 160_000);
 
-    // One taker at a time: what a dropped one wastes is less than a run.
+    // One taker at a time: what a dropped one wastes is less than a lease.
     // The clock stands: nothing grows stale however long this takes.
     let generator = CachedUidGenerator::builder()
         .layout(layout(40, 13))
@@ -313,12 +313,12 @@ fn local_takers_are_distinct_ordered_and_waste_at_most_a_run() {
         let uid = generator.local().next_uid().expect("ready");
         assert!(last < Some(uid));
         let shared = generator.next_uid().expect("ready");
-        assert!((1..=256).contains(&(shared.get() - uid.get())), "the rest of a run is gone");
-        let rest = generator.local().next_uid().expect("ready");
-        assert_eq!(rest.get(), shared.get() + 1, "a lease is what is left of a run");
-        // The iterator over the shared form goes on behind it.
+        assert_eq!(shared.get() - uid.get(), 255, "the rest of a lease is gone");
+        let other = generator.local().next_uid().expect("ready");
+        assert_eq!(other.get(), shared.get() + 1, "a lease begins where the others are");
+        // The iterator over the shared form goes on after it.
         let next = generator.uids().next().expect("endless").expect("ready");
-        assert!((1..=255).contains(&(next.get() - rest.get())));
+        assert_eq!(next.get() - other.get(), 255);
         last = Some(next);
     }
 }
@@ -330,6 +330,7 @@ fn time_ends_for_local_takers_and_fills_too() {
         .layout(layout(2, 7))
         .worker_id(1)
         .namespace(fresh())
+        .sequence_start(SequenceStart::Zero)
         .clock(clock)
         .build()
         .expect("builds");

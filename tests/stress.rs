@@ -1,4 +1,4 @@
-//! Many more threads than cores, tiny rings, random sleeps in takers and producer: every ticket
+//! Many more threads than cores, tiny rings, random sleeps in takers and producer: every number
 //! is accounted for, and every number issued is one that was put, and nobody else's.
 //!
 //! A program of its own, without the test harness, so that it also runs under ThreadSanitizer
@@ -8,6 +8,7 @@
 mod namespace;
 
 use std::num::NonZero;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -61,15 +62,19 @@ fn takers() -> usize {
 /// then.
 fn stress_ring(random: &mut fastrand::Rng) {
     let run_bits = random.u32(0..4);
-    let options = RingOptions::new(run_bits + random.u32(0..4), run_bits)
+    let mut options = RingOptions::new(run_bits + random.u32(0..4), run_bits)
         .padding_factor(random.u32(1..100))
         .put_policy(if random.bool() { PutPolicy::Wait } else { PutPolicy::Discard });
+    // Runs that are neighbours in a ring for runs that are apart cost numbers, and nothing else.
+    let (spaced, stride) = (random.bool(), if random.bool() { 1 << 20 } else { 0 });
+    if spaced {
+        options = options.spaced();
+    }
     let (producer, ring) = RingBuffer::new(options).expect("possible");
-    let run_length = ring.run_length();
     let done = Arc::new(AtomicBool::new(false));
     let producing = {
         let (done, random) = (Arc::clone(&done), random.fork());
-        thread::spawn(move || produce(producer, &done, random))
+        thread::spawn(move || produce(producer, stride, &done, random))
     };
     let taking: Vec<_> = (0..takers())
         .map(|_| {
@@ -89,39 +94,55 @@ fn stress_ring(random: &mut fastrand::Rng) {
 
     let stats = ring.stats();
     assert_distinct(&mut issued);
-    assert!(issued.last().is_none_or(|&last| last <= put), "issued only what was put");
-    let drawn = stats.cursor - run_length;
-    let accounted = issued.len() as u64 + stats.abandoned + stats.lapped + discarded;
-    assert_eq!(drawn, accounted, "every ticket is accounted for: {stats:?}, {discarded} discarded");
-    let lost = put - issued.len() as u64 - stats.available;
-    assert!(
-        lost <= stats.abandoned + stats.lapped + discarded,
-        "{lost} numbers lost without a ticket: {stats:?}, {discarded} discarded"
-    );
+    let is_put = |number: &u64| {
+        let place = put.partition_point(|run| run.end <= *number);
+        put.get(place).is_some_and(|run| run.contains(number))
+    };
+    assert!(issued.iter().all(is_put), "issued only what was put");
+    let count: u64 = put.iter().map(|run| run.end - run.start).sum();
+    assert_eq!(stats.published, count, "{stats:?}");
+    assert_eq!(stats.taken, issued.len() as u64, "{stats:?}");
+    assert_eq!(stats.discarded, discarded, "{stats:?}");
+    let accounted = stats.taken + discarded + stats.available;
+    assert!((accounted..=accounted + stats.dropped).contains(&count), "{accounted} of {stats:?}");
+    assert!(spaced || stats.dropped == 0, "{stats:?}");
 }
 
-/// Puts the numbers from 1 on, in random portions; returns the last one, and how many were thrown
-/// away.
-fn produce(mut producer: Producer, done: &AtomicBool, mut random: fastrand::Rng) -> (u64, u64) {
+/// Puts runs of random lengths; returns them, and how many numbers were thrown away.
+fn produce(
+    mut producer: Producer,
+    stride: u64,
+    done: &AtomicBool,
+    mut random: fastrand::Rng,
+) -> (Vec<Range<u64>>, u64) {
     let run_length = producer.ring().run_length();
-    let (mut put, mut discarded) = (0, 0);
+    let (mut put, mut discarded) = (Vec::new(), 0);
+    let mut end = 1;
+    let mut lengths = random.fork();
+    let mut next = |end: u64| end + stride..end + stride + lengths.u64(1..=run_length);
     while !done.load(Ordering::Relaxed) {
         match random.u32(0..100) {
             0..60 => {
                 let mut runs = random.u64(1..9);
-                producer.publish(|| {
+                let published = producer.publish(|| {
                     runs = runs.checked_sub(1)?;
-                    put += run_length;
-                    Some(put - run_length + 1)
+                    let run = next(end);
+                    end = run.end;
+                    put.push(run.clone());
+                    Some(run)
                 });
+                published.expect("above all before");
             }
             60..80 => {
-                if producer.put(put + 1).is_ok() {
-                    put += run_length;
+                let run = next(end);
+                if producer.put_range(run.clone()).is_ok() {
+                    end = run.end;
+                    put.push(run);
                 }
             }
             80..82 => discarded += producer.discard(),
-            82..90 => thread::sleep(Duration::from_micros(random.u64(0..200))),
+            82..84 => discarded += producer.discard_below(end.saturating_sub(random.u64(0..30))),
+            84..90 => thread::sleep(Duration::from_micros(random.u64(0..200))),
             _ => producer.wait_for_demand(Some(Duration::from_millis(1))),
         }
     }
@@ -172,7 +193,8 @@ fn stress_generator(random: &mut fastrand::Rng) {
         }),
     ];
     let sequence = random.u8(1..8);
-    let bits = Bits { time: 40, worker: 10, sequence };
+    // With few and with many bits: takes by claims, and by additions.
+    let bits = Bits { time: 40, worker: if random.bool() { 4 } else { 16 }, sequence };
     let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
     let mut all = Vec::new();
     for (worker_id, policy) in (1..).zip(policies) {

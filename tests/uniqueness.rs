@@ -72,9 +72,8 @@ fn check(generator: &CachedUidGenerator, mut uids: Vec<Uid>, started: Timestamp)
     uids.dedup();
     assert_eq!(uids.len(), count, "unique");
     let layout = generator.layout();
-    // The last tick that can have been begun: all uids there are, lost tickets and a ring full.
-    let stats = generator.stats().ring;
-    let walked = (stats.tail + stats.capacity) / layout.uids_per_tick() + 2;
+    // The last tick that can have been begun: a run is a tick's.
+    let walked = generator.stats().ring.runs + 1;
     let first_tick = layout.tick_at(started).expect("in the layout");
     let now = layout.tick_at(SystemClock.now()).expect("in the layout");
     for uid in uids {

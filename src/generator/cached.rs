@@ -17,9 +17,9 @@ use super::ticks::Front;
 use crate::clock::{Clock, read};
 use crate::error::TakeError;
 use crate::layout::Layout;
-use crate::padding::{Issued, Padding};
+use crate::padding::Padding;
 use crate::policy::TakePolicy;
-use crate::ring::{Freshness, RingBuffer, RingStats, Ticket};
+use crate::ring::{Freshness, RingBuffer, RingState, RingStats};
 use crate::sync::{AtomicU64, Ordering, Serving};
 use crate::uid::Uid;
 use crate::worker::Tenure;
@@ -49,10 +49,11 @@ use crate::worker::Tenure;
 /// [`start_after`](CachedBuilder::start_after).
 #[derive(Debug)]
 pub struct CachedUidGenerator {
-    // The ring first: it is what a take needs.
-    ring: Arc<RingBuffer>,
-    /// The ring's, close at hand for takers that count for themselves.
+    /// The ring's, close at hand: it is what a take needs.
+    state: RingState,
+    /// Likewise, for takers that count for themselves.
     freshness: Freshness,
+    ring: Arc<RingBuffer>,
     take_policy: TakePolicy,
     layout: Layout,
     worker_id: u64,
@@ -74,8 +75,8 @@ struct Counters {
 
 impl CachedUidGenerator {
     /// A builder with the defaults: layout [`Layout::UID_GENERATOR`], boost power 3, padding
-    /// factor 50, no schedule, unbounded borrowing, a lag of at most a second, the padder on the
-    /// last core, waiting takes.
+    /// factor 50, no schedule, unbounded borrowing, a lag of at most a second, sequences that go on
+    /// after a gap, the padder on the last core, waiting takes.
     pub fn builder() -> CachedBuilder {
         CachedBuilder::default()
     }
@@ -114,7 +115,7 @@ impl CachedUidGenerator {
         }
     }
 
-    /// What is left of the present run.
+    /// Some uids that are neighbours, of one tick.
     pub(super) fn try_lease(&self) -> Result<Range<u64>, TakeError> {
         let lease = match self.ring.lease_quietly() {
             Err(error) => self.help_and_try(error, RingBuffer::lease_quietly),
@@ -141,36 +142,19 @@ impl CachedUidGenerator {
                 return Err(TakeError::Forked);
             }
             // A little may not have been enough, or somebody else was at it.
-            self.ring.announce_if_low();
+            self.ring.announce();
         }
         Ok(())
     }
 
+    /// Goes on after the fast path, with what that drew, if anything.
     #[cold]
-    fn help_and_take(&self, error: TakeError) -> Result<Uid, TakeError> {
-        self.help_and_try(error, RingBuffer::try_take).map(Uid::from_layout)
-    }
-
-    /// Goes on after a first try under the take policy, and with the ticket of that try, so that
-    /// who waits loses no uid.
-    #[cold]
-    fn take_by_policy(&self, mut kept: Option<Ticket>) -> Result<Uid, TakeError> {
-        let mut number = 0;
-        let mut attempt = || {
-            number = match self.ring.try_take_keeping(&mut kept) {
-                Err(error) => self.help_and_try(error, |ring| ring.try_take_keeping(&mut kept))?,
-                Ok(number) => number,
-            };
-            Ok(())
-        };
-        let done = match attempt() {
-            Err(error) => self.follow_policy(error, &mut attempt),
+    fn take_slowly(&self, drawn: Option<u64>) -> Result<Uid, TakeError> {
+        let number = match self.ring.take_slowly(drawn) {
+            Err(error) => self.help_and_try(error, RingBuffer::try_take),
             done => done,
         };
-        if let Some(ticket) = kept {
-            self.ring.abandon(ticket);
-        }
-        done.map(|()| Uid::from_layout(number))
+        number.map(Uid::from_layout)
     }
 
     /// Does what the padder does at a refresh, in this thread.
@@ -190,7 +174,7 @@ impl CachedUidGenerator {
         let next = self.layout.time_of(next);
         CachedStats {
             worker_id: self.worker_id,
-            taken: ring.taken(),
+            taken: ring.taken,
             waits: self.counters.waits.load(Ordering::Relaxed),
             rejects: self.counters.rejects.load(Ordering::Relaxed),
             paddings: self.padding.paddings(),
@@ -201,10 +185,13 @@ impl CachedUidGenerator {
         }
     }
 
-    fn last_of(&self, issued: Issued) -> Option<Uid> {
-        match issued {
-            Issued::UpTo(number) => Some(Uid::from_layout(number)),
-            Issued::Below(number) => {
+    /// The last uid that may have been issued, if all that were are below this number.
+    fn last_below(&self, number: u64) -> Option<Uid> {
+        let last = Uid::from_layout(number.checked_sub(1)?);
+        match self.layout.decode(last) {
+            Ok(fields) if fields.worker_id == self.worker_id => Some(last),
+            // The number is a tick's first one.
+            _ => {
                 let next = self.layout.decode(Uid::from_layout(number)).ok()?;
                 let next = Position { tick: next.tick, sequence: next.sequence };
                 next.before(&self.layout, self.worker_id)
@@ -223,17 +210,9 @@ impl CachedUidGenerator {
 impl UidGenerator for CachedUidGenerator {
     #[inline]
     fn try_next_uid(&self) -> Result<Uid, TakeError> {
-        match self.ring.try_take() {
+        match self.state.draw() {
             Ok(number) => Ok(Uid::from_layout(number)),
-            Err(error) => self.help_and_take(error),
-        }
-    }
-
-    #[inline]
-    fn next_uid(&self) -> Result<Uid, TakeError> {
-        match self.ring.try_draw() {
-            Ok(number) => Ok(Uid::from_layout(number)),
-            Err(ticket) => self.take_by_policy(ticket),
+            Err(drawn) => self.take_slowly(drawn),
         }
     }
 
@@ -242,7 +221,9 @@ impl UidGenerator for CachedUidGenerator {
             Err(error) => self.help_and_try(error, |ring| ring.fill_quietly(out, Uid::from_layout)),
             done => done,
         }?;
-        self.keep_up()?;
+        if given > 0 {
+            self.keep_up()?;
+        }
         Ok(given)
     }
 
@@ -254,7 +235,7 @@ impl UidGenerator for CachedUidGenerator {
     }
 
     fn close(&self) {
-        let last = self.padding.end().and_then(|issued| self.last_of(issued));
+        let last = self.padding.end().and_then(|issued| self.last_below(issued));
         // Before the lease is given back, with which another generator may start.
         self.claim.release(last);
         if let Some(tenure) = &self.tenure {
@@ -316,7 +297,7 @@ pub struct CachedStats {
     pub worker_id: u64,
     /// The ring: what is ready, and what was lost.
     pub ring: RingStats,
-    /// Uids taken, those of leased runs included.
+    /// Uids taken, all of each lease included.
     pub taken: u64,
     /// Takes and fills that had to sleep until something was ready.
     pub waits: u64,

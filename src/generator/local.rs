@@ -12,15 +12,15 @@ use crate::error::TakeError;
 use crate::ring::Age;
 use crate::uid::Uid;
 
-/// Takes whole runs of uids from a [`CachedUidGenerator`] and hands them out one by one, at the
-/// cost of counting in a register: no atomic instruction but one in 256 takes.
+/// Takes up to 255 uids at a time from a [`CachedUidGenerator`] and hands them out one by one, at the
+/// cost of counting in a register: no atomic instruction but one in 255 takes.
 ///
 /// Made by [`CachedUidGenerator::local`], or by [`new`](Self::new) from an `Arc`. It is for one
 /// thread at a time: it can be sent to another, and not be shared.
 ///
-/// Its uids increase. Between different takers there is no order within a run's length: another
-/// taker's later uid may be smaller. When it is dropped, the rest of its run is issued to nobody,
-/// 255 uids at the most; likewise when the run has become older than the generator's
+/// Its uids increase. Between different takers there is no order within 255 uids: another taker's
+/// later uid may be smaller. When it is dropped, the rest of its uids is issued to nobody, 254 at the
+/// most; likewise when they have become older than the generator's
 /// [`max_lag`](crate::CachedBuilder::max_lag), or the generator is closed.
 ///
 /// ```
@@ -35,9 +35,9 @@ use crate::uid::Uid;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct LocalGenerator<G> {
-    /// The numbers that are left of the run.
+    /// The numbers that are left of the lease.
     run: Range<u64>,
-    /// The age of the run: its numbers are of one tick.
+    /// The age of the lease: its numbers are of one tick.
     age: Age,
     generator: G,
     /// Not `Sync`: sharing it could only be a mistake.
@@ -82,7 +82,7 @@ mod sealed {
 }
 
 impl CachedUidGenerator {
-    /// A taker of one's own; it takes its first run when it is first asked.
+    /// A taker of one's own; it takes its first uids when it is first asked.
     pub fn local(&self) -> LocalGenerator<&Self> {
         LocalGenerator::new(self)
     }
@@ -109,34 +109,43 @@ impl<G: GeneratorRef> LocalGenerator<G> {
             self.run.start += 1;
             return Ok(Uid::from_layout(number));
         }
-        // What is left of a run that has become stale is given up.
-        let run = next_run(&self.generator)?;
+        // What is left of a lease that has become stale is given up.
+        let run = next_lease(&self.generator, self.run.clone())?;
         self.run = run.start + 1..run.end;
         self.age = Age::of(run.start);
         Ok(Uid::from_layout(run.start))
     }
 
-    /// The generator that the runs come from.
+    /// The generator that the uids come from.
     pub fn generator(&self) -> &CachedUidGenerator {
         &self.generator
     }
 }
 
-/// A new run, of one number at least.
+/// A new lease, of one number at least, after one of which this is left.
 ///
 /// It is handed over by value, and the taker stays out of it: so the compiler may keep the taker's
 /// numbers in registers, and does, where a caller counts in a loop.
 #[cold]
 #[inline(never)]
-fn next_run(generator: &CachedUidGenerator) -> Result<Range<u64>, TakeError> {
-    generator.try_lease().or_else(|error| {
+fn next_lease(generator: &CachedUidGenerator, left: Range<u64>) -> Result<Range<u64>, TakeError> {
+    let lease = generator.try_lease().or_else(|error| -> Result<_, TakeError> {
         let mut lease = 0..0;
         generator.follow_policy(error, &mut || {
             lease = generator.try_lease()?;
             Ok(())
         })?;
         Ok(lease)
-    })
+    })?;
+    Ok(if left.is_empty() { lease } else { after_gap(lease, left.start) })
+}
+
+/// What is left of a lease for a taker that goes on where it was, in the lowest bits: one that
+/// takes so seldom that each time its lease has become stale would else get the first number of
+/// each, of which all might have the same low bits.
+fn after_gap(lease: Range<u64>, next: u64) -> Range<u64> {
+    let start = lease.start + (next.wrapping_sub(lease.start) & 0xff);
+    if start < lease.end { start..lease.end } else { lease }
 }
 
 /// Endless, but for errors: after one, the next call tries anew.

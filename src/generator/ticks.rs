@@ -64,7 +64,6 @@ pub(super) struct TickRuns<C> {
     layout: Layout,
     worker_id: u64,
     clock: C,
-    run_length: u64,
     bounds: Bounds,
     /// The next run's place; its tick is above the layout's last one when nothing is left.
     next: Position,
@@ -82,13 +81,11 @@ pub(super) struct TickRuns<C> {
 }
 
 impl<C: Clock> TickRuns<C> {
-    /// Runs of `run_length`, which must divide the uids of a tick, from `start` on. A run never
-    /// starts in the middle of another: up to a run's length of uids is passed over after `start`.
+    /// A run for each tick, from `start` on.
     pub(super) fn new(
         layout: Layout,
         worker_id: u64,
         clock: C,
-        run_length: u64,
         start: Position,
         bounds: Bounds,
         grant: Grant,
@@ -100,7 +97,6 @@ impl<C: Clock> TickRuns<C> {
             layout,
             worker_id,
             clock,
-            run_length,
             bounds,
             next: start,
             horizon: 0,
@@ -111,10 +107,6 @@ impl<C: Clock> TickRuns<C> {
             grant,
             granted: None,
         };
-        runs.go_to(Position {
-            tick: start.tick,
-            sequence: start.sequence.next_multiple_of(run_length),
-        });
         runs.look(now);
         runs
     }
@@ -123,18 +115,11 @@ impl<C: Clock> TickRuns<C> {
         &self.front
     }
 
-    /// The end of a tick is the beginning of the next one.
-    fn go_to(&mut self, place: Position) {
-        let before = self.next.tick;
-        self.next = if place.sequence <= self.layout.max_sequence() {
-            place
-        } else {
-            Position { tick: place.tick + 1, sequence: 0 }
-        };
-        if self.next.tick != before {
-            self.front.tick.store(self.next.tick, Ordering::Relaxed);
-            self.grant.reach(self.next.tick);
-        }
+    /// Goes on with a later tick.
+    fn go_to(&mut self, tick: u64) {
+        self.next = Position { tick, sequence: 0 };
+        self.front.tick.store(tick, Ordering::Relaxed);
+        self.grant.reach(tick);
     }
 
     /// The tick at a time, or the nearest one that there is.
@@ -169,7 +154,9 @@ impl<C: Clock> TickRuns<C> {
             // A clock that was set back: nothing is repeated, the walk just goes on.
             Err(_) => 0,
         };
-        self.go_to(self.next.max(Position { tick: present, sequence: 0 }));
+        if present > self.next.tick {
+            self.go_to(present);
+        }
         self.horizon = match self.bounds.max_borrow {
             // Beyond the last tick the end decides, not the horizon.
             None => u64::MAX,
@@ -235,8 +222,11 @@ impl<C: Clock + 'static> RunSource for TickRuns<C> {
         if let Some(wait) = self.too_early() {
             return NextRun::NotYet(wait);
         }
-        self.go_to(Position { tick, sequence: sequence + self.run_length });
-        NextRun::Run(self.layout.pack(tick, self.worker_id, sequence).get())
+        self.go_to(tick + 1);
+        NextRun::Part {
+            first: self.layout.pack(tick, self.worker_id, sequence).get(),
+            length: self.layout.uids_per_tick() - sequence,
+        }
     }
 
     fn refresh(&self) -> Option<Duration> {
@@ -252,22 +242,27 @@ mod tests {
     use crate::timestamp::Timestamp;
     use std::time::Duration;
 
-    /// 4 ticks, 8 uids each, runs of 4; the clock stands at tick 0.
+    /// 4 ticks, 8 uids each; the clock stands at tick 0.
     fn runs(start: Position) -> (TickRuns<ManualClock>, ManualClock) {
         let bits = Bits { time: 2, worker: 1, sequence: 3 };
         let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
         let clock = ManualClock::new(Timestamp::default());
-        (TickRuns::new(layout, 1, clock.clone(), 4, start, FREE, Grant::default()), clock)
+        (TickRuns::new(layout, 1, clock.clone(), start, FREE, Grant::default()), clock)
     }
 
     const FREE: Bounds =
         Bounds { max_borrow: None, max_lag: None, refresh: Duration::from_millis(100) };
 
+    /// The tick and sequence of the next run, which goes on to the tick's end.
     fn next(runs: &mut TickRuns<ManualClock>) -> Option<(u64, u64)> {
         match runs.next_run() {
-            NextRun::Run(uid) => Some(tick_and_sequence(uid)),
+            NextRun::Part { first, length } => {
+                let (tick, sequence) = tick_and_sequence(first);
+                assert_eq!(sequence + length, 8);
+                Some((tick, sequence))
+            }
             NextRun::End => None,
-            NextRun::NotYet(wait) => panic!("not for {wait:?}"),
+            other => panic!("{other:?}"),
         }
     }
 
@@ -283,16 +278,17 @@ mod tests {
         while let Some(place) = next(&mut runs) {
             all.push(place);
         }
-        let expected: Vec<_> = (0..4).flat_map(|tick| [(tick, 0), (tick, 4)]).collect();
+        let expected: Vec<_> = (0..4).map(|tick| (tick, 0)).collect();
         assert_eq!(all, expected);
         assert_eq!(next(&mut runs), None, "for good");
     }
 
     #[test]
-    fn starts_at_the_next_whole_run() {
-        for (sequence, expected) in [(0, (1, 0)), (1, (1, 4)), (4, (1, 4)), (5, (2, 0))] {
+    fn starts_anywhere_in_a_tick() {
+        for sequence in 0..8 {
             let (mut runs, _) = runs(Position { tick: 1, sequence });
-            assert_eq!(next(&mut runs), Some(expected));
+            assert_eq!(next(&mut runs), Some((1, sequence)));
+            assert_eq!(next(&mut runs), Some((2, 0)));
         }
     }
 
@@ -304,10 +300,10 @@ mod tests {
         assert_eq!(next(&mut runs), Some((2, 0)));
         clock.set(Timestamp::from_millis(-5_000));
         runs.begin();
-        assert_eq!(next(&mut runs), Some((2, 4)));
+        assert_eq!(next(&mut runs), Some((3, 0)));
         clock.set(Timestamp::from_millis(4_000));
         runs.begin();
-        assert_eq!(next(&mut runs), None, "tick 3 is in the past, and there is no tick 4");
+        assert_eq!(next(&mut runs), None, "there is no tick 4");
     }
 
     #[test]
@@ -317,10 +313,10 @@ mod tests {
         let clock = ManualClock::new(Timestamp::from_millis(10_500));
         let start = Position { tick: 10, sequence: 4 };
         let bounds = Bounds { max_borrow: Some(Duration::from_millis(1_600)), ..FREE };
-        let mut runs = TickRuns::new(layout, 1, clock.clone(), 4, start, bounds, Grant::default());
+        let mut runs = TickRuns::new(layout, 1, clock.clone(), start, bounds, Grant::default());
         assert_eq!(runs.begin(), Some(0), "nothing is ever too old");
-        let all: Vec<_> = (0..5).map(|_| next(&mut runs)).collect();
-        assert_eq!(all, [(10, 4), (11, 0), (11, 4), (12, 0), (12, 4)].map(Some));
+        let all: Vec<_> = (0..3).map(|_| next(&mut runs)).collect();
+        assert_eq!(all, [(10, 4), (11, 0), (12, 0)].map(Some));
         // Tick 13 is 2.5 s ahead, and may be in 0.9 s; but a clock may be set.
         assert_eq!(runs.next_run(), NextRun::NotYet(Duration::from_millis(100)));
         assert_eq!(runs.front().lead_millis(), 2_500);
@@ -333,7 +329,7 @@ mod tests {
         // At the layout's end it is the end, not the limit, that stops.
         clock.set(Timestamp::from_millis(255_999));
         runs.begin();
-        assert_eq!([next(&mut runs), next(&mut runs)], [Some((255, 0)), Some((255, 4))]);
+        assert_eq!(next(&mut runs), Some((255, 0)));
         assert_eq!(runs.next_run(), NextRun::End);
     }
 
@@ -360,8 +356,7 @@ mod tests {
             let max_lag = Some(Duration::from_millis(max_lag));
             let bounds = Bounds { max_lag, ..FREE };
             clock.set(Timestamp::from_millis(now));
-            let mut runs =
-                TickRuns::new(layout, 1, clock.clone(), 4, start, bounds, Grant::default());
+            let mut runs = TickRuns::new(layout, 1, clock.clone(), start, bounds, Grant::default());
             assert_eq!(runs.begin(), Some(oldest << 4), "{max_lag:?} at {now}");
         }
     }

@@ -62,8 +62,7 @@ fn models_a_helper_against_the_padder() {
         }
         padder.join().expect("no panic");
         assert!(taken.is_sorted_by(|a, b| a < b) && taken.iter().all(|n| (1..=2).contains(n)));
-        let lost = served.ring().stats().abandoned + served.ring().stats().lapped;
-        assert_eq!(taken.len() as u64 + lost.min(2), 2.max(taken.len() as u64 + lost.min(2)));
+        assert!(taken.len() as u64 + served.ring().stats().dropped >= 2, "{taken:?}");
     });
 }
 
@@ -107,12 +106,7 @@ fn models_a_close_against_a_helper() {
         };
         let issued = served.close();
         let taken = helper.join().expect("no panic");
-        let bound = match issued {
-            Some(Issued::Below(number)) => number - 1,
-            Some(Issued::UpTo(number)) => number,
-            None => 0,
-        };
-        assert!(taken.is_none_or(|taken| taken <= bound), "{taken:?} of {issued:?}");
+        assert!(taken.is_none_or(|taken| Some(taken) < issued), "{taken:?} of {issued:?}");
         assert!(served.ring().try_take().is_err());
     });
 }

@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::RunSource;
 use super::work::{End, Notes, Work};
-use super::{Issued, RunSource};
 use crate::clock::Deadline;
 use crate::ring::{Producer, RingBuffer};
 use crate::sync::{AtomicBool, AtomicU64, Event, ForkGuarded, Forked, Ordering, Serving};
@@ -41,8 +41,8 @@ mod models;
 pub(super) struct Progress {
     /// The source has ended, and what is left in the ring still has to be kept fresh.
     pub(super) draining: AtomicBool,
-    /// One above the last number of the last run that was put; 0 if there was none.
-    pub(super) last: AtomicU64,
+    /// The end of the last run that was put; 0 if there was none.
+    pub(super) last_end: AtomicU64,
 }
 
 /// Where the work lies, and what must be known of it while it is away.
@@ -122,7 +122,7 @@ impl Served {
         let (ring, progress) = (&*self.ring, &self.progress);
         let done = self.at_work(true, |work, due| {
             if work.refresh_due.is_none_or(is_over) {
-                work.refresh(ring, progress);
+                work.refresh(ring);
             }
             let mut padded = None;
             if self.wants_runs() || due.is_some_and(is_over) {
@@ -183,12 +183,12 @@ impl Served {
     ///
     /// It waits for a thread that pads, but not for its own: closed by the code that pads, the ring
     /// is thrown away when that returns, and what is said is what was put, which is more.
-    pub(super) fn close(&self) -> Option<Issued> {
+    pub(super) fn close(&self) -> Option<u64> {
         // First, so that a padding under way ends, and nobody waits for us.
         self.ring.close();
         loop {
             let done = self.at_work(false, |work, _| {
-                work.end(&self.ring, &self.progress);
+                work.end(&self.ring);
                 work.issued
             });
             match done {
@@ -270,7 +270,7 @@ impl Served {
             }
         };
         if closed_within {
-            work.end(&self.ring, &self.progress);
+            work.end(&self.ring);
         }
         let mut place = self.place.lock()?;
         place.closed_within = false;
@@ -292,11 +292,10 @@ impl Served {
 }
 
 impl Progress {
-    /// At the most what was taken, as far as this thread knows.
-    pub(super) fn issued(&self) -> Option<Issued> {
+    /// All that was taken lies below, as far as this thread knows.
+    pub(super) fn issued(&self) -> Option<u64> {
         // Relaxed: whoever asks has put the last run, or has the work from who did.
-        let end = self.last.load(Ordering::Relaxed);
-        end.checked_sub(1).map(Issued::UpTo)
+        Some(self.last_end.load(Ordering::Relaxed)).filter(|end| *end > 0)
     }
 }
 

@@ -4,9 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::served::Progress;
-use super::{Issued, NextRun, RunSource};
+use super::{NextRun, RunSource};
 use crate::clock::{Deadline, Seldom};
-use crate::ring::{CloseReason, Producer, RingBuffer};
+use crate::ring::{CloseReason, Producer, PutError, RingBuffer};
 use crate::sync::{Ordering, log, unlocked};
 
 /// The producer of a ring and its source, and what is known of them.
@@ -21,8 +21,8 @@ pub(super) struct Work {
     pub(super) refresh_due: Option<Deadline>,
     /// How long the source has no run to give.
     pub(super) held_for: Option<Duration>,
-    /// What was taken, once the ring is at its end.
-    pub(super) issued: Option<Issued>,
+    /// All that was taken lies below, once the ring is at its end.
+    pub(super) issued: Option<u64>,
     seldom: SeldomTold,
     notes: Notes,
 }
@@ -51,7 +51,7 @@ impl Padded {
 /// What is told now and then.
 #[derive(Default)]
 struct SeldomTold {
-    abandoned: u64,
+    dryings: u64,
     dried: Seldom,
     held: Seldom,
     stale: Seldom,
@@ -63,6 +63,7 @@ pub(super) struct Notes {
     held: bool,
     lost: bool,
     panicked: bool,
+    misplaced: Option<PutError>,
     stale: u64,
     dried: u64,
 }
@@ -90,6 +91,12 @@ impl Work {
         };
         let (mut ended, mut held_for) = (false, None);
         let (mut published, mut end) = (0, End::Open);
+        let run = |first: u64, length| {
+            // One that ends nowhere is empty, and refused.
+            let end = first.checked_add(length).unwrap_or(first);
+            progress.last_end.fetch_max(end, Ordering::Relaxed);
+            Some(first..end)
+        };
         unlocked();
         let padded = catch_unwind(AssertUnwindSafe(|| {
             source.begin()?;
@@ -98,12 +105,8 @@ impl Work {
                     // What comes out of it in a forked child is the parent's, and a wiped slot must
                     // stay so. Of a ring that was closed in it, it is told already what was issued.
                     _ if ring.why_gone().is_some() => None,
-                    NextRun::Run(first) => {
-                        progress
-                            .last
-                            .store(first.saturating_add(ring.run_length()), Ordering::Relaxed);
-                        Some(first)
-                    }
+                    NextRun::Run(first) => run(first, ring.run_length()),
+                    NextRun::Part { first, length } => run(first, length),
                     NextRun::NotYet(wait) => {
                         held_for = Some(wait);
                         None
@@ -113,25 +116,34 @@ impl Work {
                         None
                     }
                 });
+                let batch = match batch {
+                    Ok(batch) => batch,
+                    Err(error) => return Some(Err(error)),
+                };
                 published += batch;
                 if batch == 0 || ended || held_for.is_some() {
                     end = End::Done;
                     break;
                 }
             }
-            Some(())
+            Some(Ok(()))
         }));
         if ring.is_forked() {
             return Padded::NOTHING;
         }
         match padded {
-            Ok(Some(())) => {}
+            Ok(Some(Ok(()))) => {}
+            Ok(Some(Err(error))) => {
+                self.notes.misplaced = Some(error);
+                self.end(ring);
+                return Padded::NOTHING;
+            }
             Ok(None) => {
-                self.lost(ring, progress);
+                self.lost(ring);
                 return Padded::NOTHING;
             }
             Err(_) => {
-                self.panicked(ring, progress);
+                self.panicked(ring);
                 return Padded::NOTHING;
             }
         }
@@ -140,13 +152,13 @@ impl Work {
         }
         ring.hold(held_for.is_some());
         self.held_for = held_for;
-        let waited_for = held_for.is_some() && ring.stats().available == 0;
+        let waited_for = held_for.is_some() && !ring.has_next();
         self.notes.held |= waited_for && self.seldom.held.is_time();
         Padded { published, end }
     }
 
     /// Throws away what has become stale.
-    pub(super) fn refresh(&mut self, ring: &RingBuffer, progress: &Progress) {
+    pub(super) fn refresh(&mut self, ring: &RingBuffer) {
         self.refresh_due = None;
         let Self { producer: Some(producer), source, .. } = self else { return };
         unlocked();
@@ -161,8 +173,8 @@ impl Work {
         let (interval, oldest) = match asked {
             Ok((Some(interval), Some(Some(oldest)))) => (interval, oldest),
             Ok((_, None) | (None, _)) => return,
-            Ok((_, Some(None))) => return self.lost(ring, progress),
-            Err(_) => return self.panicked(ring, progress),
+            Ok((_, Some(None))) => return self.lost(ring),
+            Err(_) => return self.panicked(ring),
         };
         self.refresh_due = Some(Deadline::after(Some(interval)));
         ring.freshness().set_oldest(oldest);
@@ -172,29 +184,27 @@ impl Work {
         }
     }
 
-    fn lost(&mut self, ring: &RingBuffer, progress: &Progress) {
+    fn lost(&mut self, ring: &RingBuffer) {
         self.notes.lost = true;
         ring.close_for(CloseReason::LeaseLost);
-        self.end(ring, progress);
+        self.end(ring);
     }
 
-    fn panicked(&mut self, ring: &RingBuffer, progress: &Progress) {
+    fn panicked(&mut self, ring: &RingBuffer) {
         self.notes.panicked = true;
-        self.end(ring, progress);
+        self.end(ring);
     }
 
     /// Nothing of the ring is issued any more: nobody would see to it that it is not stale.
-    pub(super) fn end(&mut self, ring: &RingBuffer, progress: &Progress) {
+    pub(super) fn end(&mut self, ring: &RingBuffer) {
         if ring.is_forked() {
             return;
         }
         self.producer = None;
-        // Now that nobody publishes: also what a producer left that was gone before.
-        let rest = ring.discard_rest();
         ring.freshness().set_oldest(u64::MAX);
-        if self.issued.is_none() {
-            self.issued = rest.map(Issued::Below).or(progress.issued());
-        }
+        // Now that nobody publishes: also what a producer left that was gone before.
+        let issued = ring.end();
+        self.issued = self.issued.or(issued);
     }
 
     /// Whether the ring needs no padder any more.
@@ -203,9 +213,10 @@ impl Work {
         if !producer.is_closed() {
             return false;
         }
-        // What a finished ring still holds grows old all the same, if its source knows about age.
-        let draining =
-            producer.is_finished() && self.refresh_due.is_some() && ring.stats().available > 0;
+        // What a finished ring still holds, and what takers have leased of it, grows old all the
+        // same, if its source knows about age.
+        let fresh = ring.freshness().oldest() < ring.last_end();
+        let draining = producer.is_finished() && self.refresh_due.is_some() && fresh;
         progress.draining.store(draining, Ordering::Relaxed);
         if !draining {
             self.producer = None;
@@ -214,11 +225,11 @@ impl Work {
     }
 
     pub(super) fn note_drying(&mut self, ring: &RingBuffer) {
-        let abandoned = ring.stats().abandoned;
-        if abandoned > self.seldom.abandoned && self.seldom.dried.is_time() {
-            self.notes.dried = abandoned;
+        let dryings = ring.stats().dried;
+        if dryings > self.seldom.dryings && self.seldom.dried.is_time() {
+            self.notes.dried = dryings;
         }
-        self.seldom.abandoned = abandoned;
+        self.seldom.dryings = dryings;
     }
 
     /// What is to be told, once.
@@ -230,8 +241,8 @@ impl Work {
 impl Notes {
     /// To be called when others can do the work again. A subscriber that panics, panics alone.
     pub(super) fn tell(self) {
-        let Self { held, lost, panicked, stale, dried } = self;
-        if !(held || lost || panicked || stale > 0 || dried > 0) {
+        let Self { held, lost, panicked, misplaced, stale, dried } = self;
+        if !(held || lost || panicked || misplaced.is_some() || stale > 0 || dried > 0) {
             return;
         }
         let _ = catch_unwind(|| {
@@ -240,6 +251,9 @@ impl Notes {
             }
             if panicked {
                 log!(error, "the source of a ring's runs panicked; the ring is closed");
+            }
+            if let Some(error) = misplaced {
+                log!(error, %error, "a ring is closed, for its source is at fault");
             }
             if held {
                 log!(
@@ -251,7 +265,7 @@ impl Notes {
                 log!(debug, discarded = stale, "stale uids discarded");
             }
             if dried > 0 {
-                log!(debug, abandoned = dried, "takers found the ring dry");
+                log!(debug, dryings = dried, "takers found the ring dry");
             }
         });
     }

@@ -1,14 +1,14 @@
 //! How old a number may be.
 
-use crate::sync::{Ordering, Pages};
+use super::RingState;
+use crate::sync::Ordering;
 
-/// Says of numbers that were taken earlier whether they may still be handed out, at the cost of the
+/// Says of numbers that were drawn earlier whether they may still be handed out, at the cost of the
 /// load of a word that seldom changes.
 ///
-/// The word lies in the ring's pages: `!n` for the least number `n` that may; so that 0, which a
-/// forked child finds, allows for none.
+/// It stores `!oldest`, so that a zeroed word, which a forked child finds, rejects every number.
 #[derive(Clone, Debug)]
-pub(crate) struct Freshness(Pages);
+pub(crate) struct Freshness(RingState);
 
 /// How old a number is, in the form of that word: the older, the greater.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +23,8 @@ impl Age {
 
 impl Freshness {
     /// All numbers are fresh.
-    pub(super) fn new(pages: Pages) -> Self {
-        let freshness = Self(pages);
+    pub(super) fn new(state: RingState) -> Self {
+        let freshness = Self(state);
         freshness.set_oldest(0);
         freshness
     }
@@ -32,14 +32,23 @@ impl Freshness {
     #[inline]
     pub(crate) fn covers(&self, age: Age) -> bool {
         // Relaxed: it is about time, and there is no order between clocks and caches.
-        age.0 <= self.0.word().load(Ordering::Relaxed)
+        age.0 <= self.0.freshness().load(Ordering::Relaxed)
     }
 
-    /// Numbers below this one are not to be handed out any more: `u64::MAX` allows for none.
+    /// The oldest number that may be handed out; `u64::MAX` allows for none.
+    pub(crate) fn oldest(&self) -> u64 {
+        !self.0.freshness().load(Ordering::Relaxed)
+    }
+
+    /// Numbers below this one are not to be handed out any more.
     pub(crate) fn set_oldest(&self, number: u64) {
         // Written only when it changes: it lies in the caches of all who read it.
-        if self.0.word().load(Ordering::Relaxed) != !number {
-            self.0.word().store(!number, Ordering::Relaxed);
+        if self.oldest() != number {
+            self.0.freshness().store(!number, Ordering::Relaxed);
+            // A thread that forked on its way here must not let the child have anything.
+            if self.0.is_wiped() {
+                self.0.freshness().store(0, Ordering::Relaxed);
+            }
         }
     }
 }

@@ -1,8 +1,11 @@
 //! The producer's side of the ring.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::slot::Run;
+use super::state::{Limit, MAX_END};
 use super::{CloseReason, RingBuffer};
 use crate::error::TakeError;
 use crate::sync::Ordering;
@@ -18,22 +21,47 @@ pub struct Producer {
     ring: Arc<RingBuffer>,
     /// The ring's tail, which nobody else writes.
     tail: u64,
+    /// The end of the last run.
+    end: u64,
+    /// How many numbers all runs had.
+    published: u64,
+    /// All that was published is discarded, and this was the next number then.
+    gap: Option<u64>,
 }
 
-/// The ring was full, or closed, and the put policy did not wait: the run was not put.
+/// The ring was full and the put policy did not wait, or the ring does not take the run: it was
+/// not put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the ring is {}; the run from {first} was not put", if *.closed { "closed" } else { "full" })]
+#[error("{}; the run from {first} was not put", self.why())]
+#[non_exhaustive]
 pub struct PutError {
     /// The first number of the run, given back.
     pub first: u64,
     /// Whether the ring is closed, so that trying again is of no use.
     pub closed: bool,
+    /// Whether the run is empty, not above the one before it, or has numbers above 2^63 - 1, so
+    /// that the ring will never take it.
+    pub misplaced: bool,
+}
+
+impl PutError {
+    fn why(&self) -> &'static str {
+        match (self.misplaced, self.closed) {
+            (true, _) => "a run must have numbers, all above the run before it and below 2^63",
+            (_, true) => "the ring is closed",
+            _ => "the ring is full",
+        }
+    }
+
+    fn misplaced(first: u64) -> Self {
+        Self { first, closed: false, misplaced: true }
+    }
 }
 
 impl Producer {
     pub(super) fn new(ring: Arc<RingBuffer>) -> Self {
         let tail = ring.tail.load(Ordering::Relaxed);
-        Self { ring, tail }
+        Self { ring, tail, end: 0, published: 0, gap: None }
     }
 
     /// The ring.
@@ -41,20 +69,31 @@ impl Producer {
         &self.ring
     }
 
-    /// Puts one run: the numbers from `first` on, as many as a run has. When the ring is full the
-    /// put policy decides.
-    ///
-    /// The ring gives out what it gets. That runs do not overlap, and that each is above the one
-    /// before if order matters, is up to the caller.
+    /// Puts one run: the numbers from `first` on, as many as the ring's runs have at the most. When
+    /// the ring is full the put policy decides.
     ///
     /// # Errors
     ///
-    /// [`PutError`] with the run, when the policy gave up or the ring is closed.
+    /// [`PutError`] with the run, when the policy gave up or the ring is closed; or when the run is
+    /// not above the one before it, or does not end below 2^63.
     pub fn put(&mut self, first: u64) -> Result<(), PutError> {
-        let mut run = Some(first);
-        while self.publish(|| run.take()) == 0 {
+        let length = self.ring.run_length();
+        let end = first.checked_add(length).ok_or(PutError::misplaced(first))?;
+        self.put_range(first..end)
+    }
+
+    /// [`put`](Self::put) for a run of any length.
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put).
+    pub fn put_range(&mut self, numbers: Range<u64>) -> Result<(), PutError> {
+        let first = numbers.start;
+        let mut run = Some(numbers);
+        while self.publish(|| run.take())? == 0 {
             if !self.wait_for_room() {
-                return Err(PutError { first, closed: self.ring.why_gone().is_some() });
+                let closed = self.ring.why_gone().is_some();
+                return Err(PutError { first, closed, misplaced: false });
             }
         }
         Ok(())
@@ -64,93 +103,130 @@ impl Producer {
     /// how many. The source is asked only when there is room, so that no run is lost.
     ///
     /// All takers that wait are woken. The put policy is not asked.
-    pub fn publish(&mut self, mut source: impl FnMut() -> Option<u64>) -> u64 {
-        let mut published = 0;
+    ///
+    /// # Errors
+    ///
+    /// [`PutError`] for a run that is not above the one before it, or does not end below 2^63.
+    /// What the source gave before is put.
+    pub fn publish(
+        &mut self,
+        mut source: impl FnMut() -> Option<Range<u64>>,
+    ) -> Result<u64, PutError> {
+        let (mut published, mut more) = (0, true);
         loop {
-            let batch = self.publish_batch(&mut source);
+            // Again, even if that was little: where the open run is used up, its slot becomes free
+            // when the next one is there.
+            let batch = self.publish_batch(|| {
+                let run = source();
+                more = run.is_some();
+                run
+            })?;
             published += batch;
-            if batch < BATCH {
-                return published;
+            if batch == 0 || !more {
+                return Ok(published);
             }
         }
     }
 
     /// [`publish`](Self::publish) for a few runs at the most.
-    pub(crate) fn publish_batch(&mut self, mut source: impl FnMut() -> Option<u64>) -> u64 {
+    pub(crate) fn publish_batch(
+        &mut self,
+        mut source: impl FnMut() -> Option<Range<u64>>,
+    ) -> Result<u64, PutError> {
         // A forked child that published would revive wiped slots.
         if self.ring.why_gone().is_some() {
-            return 0;
+            return Ok(0);
         }
-        let (start, end) = self.room();
-        let mut batch = Batch { producer: self, start, run: start };
-        while batch.run < end {
-            let Some(first) = source() else { break };
+        let room = self.room();
+        let mut batch = Batch { producer: self, count: 0 };
+        while batch.count < room {
+            let Some(numbers) = source() else { break };
             // The source may have forked, and a wiped slot must stay so.
             if batch.producer.ring.is_forked() {
                 break;
             }
-            batch.producer.ring.tickets().slot(batch.run).publish(batch.run, first);
-            batch.run += 1;
+            batch.put(numbers)?;
         }
-        batch.run - start
+        Ok(batch.count)
     }
 
-    /// The runs that may be put now, a batch at the most.
-    fn room(&self) -> (u64, u64) {
-        // Relaxed: a slot may be overwritten as soon as its last ticket is drawn, read or not;
-        // the flag tells its reader. An old value only makes the room look smaller.
-        let claimed = self.ring.cursor.load(Ordering::Relaxed) >> self.ring.shape.run_bits;
-        // Runs whose tickets have all been drawn and abandoned are skipped. No number is lost:
-        // the source is asked only for the runs that follow.
-        let start = self.tail.max(claimed);
-        (start, (claimed + self.ring.run_count()).min(start + BATCH))
+    /// How many runs may be put now, a batch at the most.
+    fn room(&self) -> u64 {
+        let Self { ring, tail, .. } = self;
+        loop {
+            let Ok(open) = ring.open_run() else { return 0 };
+            let used_up = open.end <= ring.state.next();
+            if used_up && *tail > open.index + 1 {
+                // Takers may be through with the next run without having opened it. The slot is
+                // there: nobody else writes slots.
+                if let Some(next) = ring.run(open.index + 1) {
+                    ring.open(next);
+                }
+                continue;
+            }
+            // The open run's slot stays until the next run is opened.
+            let end =
+                (open.index + u64::from(used_up) + ring.runs).min(open.index + ring.state.slots());
+            return end.saturating_sub(*tail).min(BATCH);
+        }
     }
 
     /// Does what the put policy says about a full ring; returns whether there is room now.
     fn wait_for_room(&self) -> bool {
-        let has_room = || {
-            let (start, end) = self.room();
-            start < end
-        };
-        let gone = || self.ring.why_gone().is_some();
-        let policy = &self.ring.shape.put_policy;
-        policy.after_full(
-            || gone() || has_room(),
-            |timeout| {
-                // A forked child must not touch the event's lock.
-                if !self.ring.is_forked() {
-                    self.ring.demand.wait(timeout, || gone() || has_room());
-                }
-            },
-        ) && !gone()
-    }
-
-    /// Throws away what is published and not yet taken; returns how many numbers that was. Takes
-    /// that run meanwhile get either a number or a new ticket behind all that was thrown away, so
-    /// that order holds.
-    pub fn discard(&mut self) -> u64 {
-        self.ring.discard_runs(self.tail)
-    }
-
-    /// [`discard`](Self::discard) for the runs whose first number is below `oldest`, in a ring whose
-    /// runs were put in order.
-    pub fn discard_below(&mut self, oldest: u64) -> u64 {
-        let claimed = self.ring.cursor.load(Ordering::Relaxed) >> self.ring.shape.run_bits;
-        let is_old = |run: u64| {
-            let first = self.ring.tickets().slot(run).read(run);
-            first.is_some_and(|first| first < oldest)
-        };
-        // What is left of the present run, and then the first run that is not old, by halves.
-        let (mut start, mut end) = (claimed, self.tail);
-        while start < end {
-            let middle = start + (end - start) / 2;
-            if is_old(middle) {
-                start = middle + 1;
-            } else {
-                end = middle;
+        let ring = &self.ring;
+        let ready = || ring.why_gone().is_some() || self.room() > 0;
+        let policy = &ring.options.put_policy;
+        policy.after_full(ready, |timeout| {
+            // A forked child must not touch the event's lock.
+            if !ring.is_forked() {
+                ring.demand.wait(timeout, ready);
             }
+        }) && ring.why_gone().is_none()
+    }
+
+    /// Throws away what is published and not yet taken; returns how many numbers that was.
+    pub fn discard(&mut self) -> u64 {
+        self.discard_below(u64::MAX)
+    }
+
+    /// [`discard`](Self::discard) for the numbers below `oldest`. Once it returns no take gets any
+    /// of them that did not begin before.
+    pub fn discard_below(&mut self, oldest: u64) -> u64 {
+        let ring = &self.ring;
+        let Ok(open) = ring.open_run() else { return 0 };
+        let Some(fresh) = self.first_run(open.index, |run| run.end > oldest) else {
+            let (Some(last), next) = (ring.run(self.tail - 1), ring.state.next()) else { return 0 };
+            if open.index == last.index && next >= last.end {
+                return 0;
+            }
+            let next = ring.discard_to(last, last.end);
+            self.gap = Some(next);
+            return self.count_discarded(open.index, next, last.before + last.end - last.first);
+        };
+        let mut first = fresh.first.max(oldest);
+        if fresh.index == open.index {
+            if ring.state.next() >= first {
+                return 0;
+            }
+        } else if first == fresh.first {
+            first = ring.begin_after_gap(ring.state.next(), fresh.first..fresh.end);
         }
-        self.ring.discard_runs(start)
+        let (next, _) = ring.open_from(fresh, first);
+        self.count_discarded(open.index, next, fresh.published_below(first))
+    }
+
+    /// The first run from this index on of which `found` is true, and with it of all after it.
+    fn first_run(&self, index: u64, found: impl Fn(&Run) -> bool) -> Option<Run> {
+        self.ring.first_run(index, self.tail, found)
+    }
+
+    /// Counts what was discarded of the runs from this index on, when `next` was the next number;
+    /// so many numbers had been published below what follows.
+    fn count_discarded(&self, index: u64, next: u64, published: u64) -> u64 {
+        let first = self.first_run(index, |run| run.end > next);
+        let discarded = first.map_or(0, |run| published.saturating_sub(run.published_below(next)));
+        self.ring.counters.discarded.fetch_add(discarded, Ordering::Relaxed);
+        discarded
     }
 
     /// Sleeps until less is left in the ring than the padding factor asks for, the ring is closed,
@@ -182,20 +258,39 @@ impl Producer {
 /// panics, they are.
 struct Batch<'a> {
     producer: &'a mut Producer,
-    start: u64,
-    /// The next run.
-    run: u64,
+    count: u64,
+}
+
+impl Batch<'_> {
+    fn put(&mut self, numbers: Range<u64>) -> Result<(), PutError> {
+        let producer = &mut *self.producer;
+        let Range { start, end } = numbers;
+        if start < producer.end || start >= end || end > MAX_END {
+            return Err(PutError::misplaced(start));
+        }
+        let first = match producer.gap.take() {
+            Some(next) => producer.ring.begin_after_gap(next, start..end),
+            None => start,
+        };
+        let index = producer.tail + self.count;
+        let run = Run { index, first, end, before: producer.published };
+        producer.ring.state.slot(index).publish(run);
+        producer.end = end;
+        producer.published += end - first;
+        self.count += 1;
+        Ok(())
+    }
 }
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        let Self { producer, start, run } = self;
-        if run > start {
-            producer.tail = *run;
+        let Self { producer, count } = self;
+        if *count > 0 {
+            producer.tail += *count;
             // Release: pairs with the Acquire loads of the tail: who sees it sees the flags of
             // all runs below it, or later ones.
-            producer.ring.tail.store(*run, Ordering::Release);
-            producer.ring.runs.notify();
+            producer.ring.tail.store(producer.tail, Ordering::Release);
+            producer.ring.notify(&producer.ring.published);
         }
     }
 }
@@ -207,29 +302,58 @@ impl Drop for Producer {
 }
 
 impl RingBuffer {
-    /// Throws away what is left in a ring to which nothing comes any more; returns the first number
-    /// of it, if there is any and it can be told.
-    pub(crate) fn discard_rest(&self) -> Option<u64> {
+    /// Ends a ring to which nothing comes any more: throws away what is left, and whatever takes
+    /// draw from now on. Returns a number below which all lie that were issued, `None` if none was
+    /// ever published.
+    pub(crate) fn end(&self) -> Option<u64> {
+        let open = self.open_run().ok()?;
         let tail = self.tail.load(Ordering::Acquire);
-        let end = tail << self.shape.run_bits;
-        let discarded = self.discard_runs(tail);
-        // No slot is written any more, so the number of the first ticket still stands in its.
-        if discarded > 0 { self.tickets().redeem(end - discarded) } else { None }
+        let last = self.run(tail - 1)?;
+        // Before the raise: takes that see the limit shut draw nothing, those that do not are
+        // raised above it. Whoever opens a run now is late, and changes neither.
+        self.state.set_limit(Limit::CLOSED);
+        let next = self.raise(MAX_END);
+        self.state.advance(last.index);
+        let Some(run) = self.first_run(open.index, tail, |run| run.end > next) else {
+            return (last.end > 0).then_some(last.end);
+        };
+        let left = last.before + last.end - last.first - run.published_below(next);
+        self.counters.discarded.fetch_add(left, Ordering::Relaxed);
+        // A word that stands between two runs is nobody's number.
+        Some(match self.run(run.index - 1) {
+            Some(before) if next <= run.first && before.end > 0 => before.end,
+            _ => next.max(run.first),
+        })
     }
 
-    /// Throws away what is left of the runs below `end`, which is not above the tail.
-    fn discard_runs(&self, end: u64) -> u64 {
-        let end = end << self.shape.run_bits;
-        // Looked at first: the addition of takers should not have to give up its cache line for
-        // nothing. Relaxed: as in a take, each ticket leaves the cursor once, which is all it
-        // takes.
-        if self.cursor.load(Ordering::Relaxed) >= end {
-            return 0;
+    /// Throws away what is left below the end of this run and of all before it.
+    fn discard_to(&self, last: Run, end: u64) -> u64 {
+        let next = self.raise(end);
+        self.state.advance(last.index);
+        self.state.set_limit(Limit::used_up(end));
+        next
+    }
+
+    fn begin_after_gap(&self, next: u64, numbers: Range<u64>) -> u64 {
+        match &self.options.after_gap {
+            Some(offset) => offset.begin(next, numbers.start, numbers.end),
+            None => numbers.start,
         }
-        let cursor = self.cursor.fetch_max(end, Ordering::Relaxed);
-        let discarded = end.saturating_sub(cursor);
-        self.counters.discarded.fetch_add(discarded, Ordering::Relaxed);
-        discarded
+    }
+
+    /// The first run from `index` to `tail` of which `found` is true, and with it of all after it.
+    /// For the producer alone: nobody else writes the slots meanwhile.
+    fn first_run(&self, index: u64, tail: u64, found: impl Fn(&Run) -> bool) -> Option<Run> {
+        let (mut start, mut end) = (index, tail);
+        while start < end {
+            let middle = start + (end - start) / 2;
+            if self.run(middle).is_some_and(|run| found(&run)) {
+                end = middle;
+            } else {
+                start = middle + 1;
+            }
+        }
+        if start < tail { self.run(start) } else { None }
     }
 
     /// Whether the producer has something to do: less is left than the padding factor asks for, or
@@ -238,57 +362,22 @@ impl RingBuffer {
         (self.is_low() && !self.is_held()) || self.why_gone().is_some()
     }
 
-    /// Whether less is left than the padding factor asks for.
-    pub(crate) fn is_low(&self) -> bool {
-        // Relaxed: the producer that is about to sleep passes the eventcount's SeqCst fence before
-        // it looks here, and of the tail it knows its own stores. A taker knows its own tickets.
-        self.is_low_at(self.cursor.load(Ordering::Relaxed) >> self.shape.run_bits)
-    }
-
-    /// The same when `run` is the first one with a ticket left.
-    fn is_low_at(&self, run: u64) -> bool {
-        // Relaxed: to takers an old tail is a smaller one, and at worst wakes the producer early.
-        self.tail.load(Ordering::Relaxed).saturating_sub(run) < self.shape.threshold
-    }
-
-    /// Whether the producer waits for something else than demand.
-    pub(crate) fn is_held(&self) -> bool {
-        // Relaxed: the producer that sets it looks again by itself, after a time.
-        self.held.load(Ordering::Relaxed)
-    }
-
     /// Lets the takers' demand wake the producer, or not.
     pub(crate) fn hold(&self, held: bool) {
         if self.is_held() != held {
+            // Relaxed: see the fence in `announce`.
             self.held.store(held, Ordering::Relaxed);
         }
     }
 
     /// Wakes the producer, whatever the ring holds.
     pub(crate) fn call_producer(&self) {
-        self.demand.notify();
+        self.notify(&self.demand);
     }
 
     /// For a padder that has filled the ring: asks the put policy's handler, if there is one, and
     /// says when to pad again if that is not to wait for the takers' demand.
     pub(crate) fn full_again(&self) -> Option<Duration> {
-        self.shape.put_policy.retry_when_full()
-    }
-
-    /// Wakes the producer if the ring is below its threshold; `run` is the first run with a ticket
-    /// left. Called with the last ticket of every run, and whenever the ring is found dry.
-    // Not inlined, so that the take around it is: it runs once a run.
-    #[inline(never)]
-    pub(super) fn announce(&self, run: u64) {
-        if self.is_low_at(run) && !self.is_held() {
-            self.demand.notify();
-        }
-    }
-
-    /// [`announce`](Self::announce) by the cursor, after a claim.
-    pub(crate) fn announce_if_low(&self) {
-        if self.is_low() && !self.is_held() {
-            self.demand.notify();
-        }
+        self.options.put_policy.retry_when_full()
     }
 }

@@ -1,21 +1,20 @@
 //! The takers' side of the ring.
 
+use std::ops::Range;
 use std::time::Duration;
 
-use super::tickets::Tickets;
-use super::{Age, RingBuffer};
+use super::slot::Run;
+use super::state::Limit;
+use super::{Age, RingBuffer, RingState};
 use crate::error::TakeError;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, fence};
 
-/// A ticket that waits for its run: its number will be nobody else's. See
-/// [`RingBuffer::try_take_keeping`].
-#[derive(Debug, PartialEq, Eq)]
-#[must_use = "its number is lost unless the next try gets it"]
-pub struct Ticket(u64);
+/// After so many lost races for a claim of many numbers, a single take brings the taker forward.
+const ATTEMPTS: u32 = if cfg!(uidring_loom) { 1 } else { 4 };
 
 impl RingBuffer {
     /// Takes the next number, or says at once why there is none. Never waits: in the common case
-    /// it is one atomic addition and a few loads.
+    /// it is one atomic addition.
     ///
     /// # Errors
     ///
@@ -23,182 +22,190 @@ impl RingBuffer {
     /// [`TakeError::TimeExhausted`] when nothing ever will be.
     #[inline]
     pub fn try_take(&self) -> Result<u64, TakeError> {
-        match self.try_draw() {
-            Ok(number) => Ok(number),
-            Err(ticket) => self.take_slowly(ticket),
-        }
-    }
-
-    /// [`try_take`](Self::try_take) for a taker that will try again: a ticket whose run is not
-    /// there yet is kept, and is what the next try begins with, so that no number is lost by
-    /// waiting. One that is not brought back is [abandoned](Self::abandon).
-    ///
-    /// # Errors
-    ///
-    /// As [`try_take`](Self::try_take).
-    #[inline]
-    pub fn try_take_keeping(&self, kept: &mut Option<Ticket>) -> Result<u64, TakeError> {
-        if kept.is_none() {
-            match self.try_draw() {
-                Ok(number) => return Ok(number),
-                Err(ticket) => *kept = ticket,
-            }
-        }
-        self.take_kept(kept)
-    }
-
-    /// Gives up a ticket: the number that comes to stand at its place, if any does, is given to
-    /// nobody.
-    pub fn abandon(&self, ticket: Ticket) {
-        drop(ticket);
-        self.counters.abandoned.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The fast path: a number; or a ticket without one, or none where the dry mark is up.
-    #[inline]
-    pub(crate) fn try_draw(&self) -> Result<u64, Option<Ticket>> {
-        // Before the ticket: the addition lets no load pass it, and the one of the slot should not
-        // have to wait for those of the slots' address and length.
-        let tickets = self.tickets();
-        // Acquire: pairs with the Release in `check_dry`: who sees the mark gone sees the runs
-        // that made it go.
-        let dry = self.dry.load(Ordering::Acquire);
-        if dry != 0 {
-            return Err(None);
-        }
-        match self.draw(tickets) {
-            (_, Some(number)) => Ok(number),
-            (ticket, None) => Err(Some(Ticket(ticket))),
-        }
+        self.state.draw().or_else(|drawn| self.take_slowly(drawn))
     }
 
     /// Sleeps until something may have been published, the ring is closed, or `timeout` is over.
-    /// It draws no ticket: waiting as such costs no number.
     pub fn wait(&self, timeout: Option<Duration>) {
         // A child must not touch the event: at the fork another thread may have held its lock.
         if !self.is_forked() {
-            self.runs.wait(timeout, || self.why_gone().is_some() || !self.is_dry());
+            self.published.wait(timeout, || self.why_gone().is_some() || self.has_next());
         }
     }
 
-    /// A new ticket, and the number that belongs to it if its run is there.
-    #[inline]
-    fn draw(&self, tickets: Tickets<'_>) -> (u64, Option<u64>) {
-        // Relaxed: each ticket comes out of this addition once, which needs no more than the
-        // order of the cursor's own values; what was published is ordered by the slot's flag.
-        let ticket = self.cursor.fetch_add(1, Ordering::Relaxed);
-        let number = tickets.redeem(ticket);
-        // After the slot was read: the producer that is woken may overwrite it at once. A ticket
-        // without a number announces itself later, if at all: in a forked child, where no ticket
-        // has one, waking is forbidden.
-        if number.is_some() && tickets.is_last(ticket) {
-            self.announce(tickets.run(ticket) + 1);
-        }
-        (ticket, number)
-    }
-
-    /// A take that came without a number from the fast path, and will not come back.
+    /// Goes on after a draw that was not below the limit: with what it drew, if anything.
     #[cold]
-    fn take_slowly(&self, ticket: Option<Ticket>) -> Result<u64, TakeError> {
-        let mut kept = ticket;
-        let taken = self.take_kept(&mut kept);
-        if let Some(ticket) = kept {
-            self.abandon(ticket);
+    pub(crate) fn take_slowly(&self, drawn: Option<u64>) -> Result<u64, TakeError> {
+        let mut news = false;
+        let taken = self.redeem_or_claim(drawn, &mut news);
+        if news {
+            self.announce();
         }
         taken
     }
 
-    /// Goes on with a ticket whose run was not there, or with a new one if the ring is not dry.
-    #[cold]
-    fn take_kept(&self, kept: &mut Option<Ticket>) -> Result<u64, TakeError> {
-        let tickets = self.tickets();
-        let mut ticket = match kept.take() {
-            Some(Ticket(ticket)) => ticket,
-            None => {
-                // Acquire: as in the fast path.
-                let dry = self.dry.load(Ordering::Acquire);
-                if dry != 0 {
-                    self.check_dry(dry)?;
-                }
-                match self.draw(tickets) {
-                    (_, Some(number)) => return Ok(number),
-                    (ticket, None) => ticket,
-                }
+    fn redeem_or_claim(&self, drawn: Option<u64>, news: &mut bool) -> Result<u64, TakeError> {
+        if let Some(number) = drawn {
+            RingState::after_draw();
+            if let Some(number) = self.redeem(number, news)? {
+                return Ok(number);
             }
+        }
+        loop {
+            let open = self.open_run()?;
+            let next = self.state.next();
+            if next >= open.end {
+                self.go_on(open, news)?;
+            } else if self.state.claim(next, 1) {
+                *news |= self.ends_with(open, next);
+                return Ok(next);
+            }
+        }
+    }
+
+    /// A number that was drawn, if it is one of a published run, and fresh.
+    fn redeem(&self, number: u64, news: &mut bool) -> Result<Option<u64>, TakeError> {
+        let drop = || {
+            self.counters.dropped.fetch_add(1, Ordering::Relaxed);
         };
         loop {
-            if self.is_forked() {
-                return Err(TakeError::Forked);
+            let open = self.open_run().inspect_err(|_| drop())?;
+            if number >= open.end {
+                self.go_on(open, news).inspect_err(|_| drop())?;
+                continue;
             }
-            let run = tickets.run(ticket);
-            // Before the tail: once the ring is closed its tail stands still, so that a run above
-            // it will never come.
-            let why = self.why_empty();
-            // Acquire: pairs with the Release store of the tail.
-            if self.tail.load(Ordering::Acquire) <= run {
-                *kept = Some(Ticket(ticket));
-                self.mark_dry(run);
-                return Err(why);
+            // Of the open run, or of one before it whose slot has it still: a taker that slept
+            // since its draw finds the others further.
+            let mut run = Some(open);
+            while let Some(Run { index, first, .. }) = run
+                && number < first
+            {
+                run = self.run(index - 1);
             }
-            // Published between the two looks? If the slot still holds another run, ours was
-            // skipped or overwritten, and this ticket is worth nothing.
-            if let Some(number) = tickets.redeem(ticket) {
-                if tickets.is_last(ticket) {
-                    self.announce(run + 1);
+            // Looked at last: it is what a child has not, nor a ring that was ended meanwhile.
+            return match run.filter(|run| number < run.end) {
+                Some(run) if self.freshness.covers(Age::of(number)) => {
+                    *news |= self.ends_with(run, number);
+                    Ok(Some(number))
                 }
-                if self.freshness().covers(Age::of(number)) {
-                    return Ok(number);
+                _ => {
+                    drop();
+                    Ok(None)
                 }
-                // Whoever kept the ticket came back too late for it.
-                self.counters.discarded.fetch_add(1, Ordering::Relaxed);
-            } else {
-                // Lapped: the producer has seen a cursor above this ticket, so that nobody misses
-                // its announcement.
-                self.counters.lapped.fetch_add(1, Ordering::Relaxed);
+            };
+        }
+    }
+
+    /// Draws up to `wanted` numbers of the open run at once; opens the next one if that is used
+    /// up. `None` after too many lost races. It draws nothing that it does not know to be
+    /// published.
+    pub(super) fn claim(
+        &self,
+        wanted: u64,
+        news: &mut bool,
+    ) -> Result<Option<Range<u64>>, TakeError> {
+        let mut attempts = ATTEMPTS;
+        loop {
+            let open = self.open_run()?;
+            let next = self.state.next();
+            if next >= open.end {
+                self.go_on(open, news)?;
+                continue;
             }
-            match self.draw(tickets) {
-                (_, Some(number)) => return Ok(number),
-                (drawn, None) => ticket = drawn,
+            let count = wanted.min(open.end - next);
+            if self.state.claim(next, count) {
+                *news |= self.ends_with(open, next + count - 1);
+                return Ok(Some(next..next + count));
+            }
+            attempts -= 1;
+            if attempts == 0 {
+                return Ok(None);
             }
         }
     }
 
-    /// Marks the ring as dry up to `run`, which was met unpublished, so that no further ticket is
-    /// drawn before it is published, and asks for more.
-    #[cold]
-    pub(super) fn mark_dry(&self, run: u64) {
-        // Relaxed: the mark says nothing of other memory; the maximum keeps a late writer from
-        // taking back the mark of a later run.
-        self.dry.fetch_max(run + 1, Ordering::Relaxed);
-        self.announce(run);
-    }
-
-    /// Looks whether this dry mark is out of date, and takes it down if so. The mark is the one
-    /// that was found: one that was read anew could be down already, which says nothing without
-    /// the Acquire of the first look.
-    #[cold]
-    pub(super) fn check_dry(&self, dry: u64) -> Result<(), TakeError> {
-        if self.is_forked() {
-            return Err(TakeError::Forked);
+    /// After a number of a run was drawn: if it is the run's last one, opens the next run. Returns
+    /// whether it was.
+    fn ends_with(&self, run: Run, number: u64) -> bool {
+        if number + 1 < run.end {
+            // Whoever opened the run may not have come to moving the limit yet.
+            if self.options.spaced {
+                self.state.reach_limit(Limit::open(run.end));
+            }
+            return false;
         }
-        let why = self.why_empty();
         // Acquire: pairs with the Release store of the tail.
-        if dry > self.tail.load(Ordering::Acquire) {
-            self.announce(dry - 1);
-            return Err(why);
+        if self.tail.load(Ordering::Acquire) > run.index + 1 {
+            if let Some(next) = self.run(run.index + 1) {
+                self.open(next);
+            }
+        } else {
+            // Nobody need draw behind the end.
+            self.state.set_limit(Limit::used_up(run.end));
         }
-        // Release: pairs with the Acquire load of the mark, and hands on what this thread has
-        // learned from the tail. It may fail: then another taker has met a later run unpublished.
-        let _ = self.dry.compare_exchange(dry, 0, Ordering::Release, Ordering::Relaxed);
-        Ok(())
+        true
     }
 
-    fn is_dry(&self) -> bool {
-        let dry = self.dry.load(Ordering::Relaxed);
-        dry > self.tail.load(Ordering::Acquire)
+    /// Opens the run after this one, which is used up. The error says that there is none.
+    fn go_on(&self, open: Run, news: &mut bool) -> Result<(), TakeError> {
+        // Before the tail: once the ring is closed its tail stands still, so that a run above it
+        // will never come.
+        let why = self.why_gone();
+        // Acquire: pairs with the Release store of the tail.
+        if self.tail.load(Ordering::Acquire) > open.index + 1 {
+            if let Some(next) = self.run(open.index + 1) {
+                *news |= self.open(next);
+            }
+            return Ok(());
+        }
+        if self.state.cursor_index() != open.index {
+            return Ok(());
+        }
+        self.state.set_limit(Limit::used_up(open.end));
+        if self.counters.last_dry.fetch_max(open.index, Ordering::Relaxed) < open.index {
+            self.counters.dried.fetch_add(1, Ordering::Relaxed);
+        }
+        self.announce();
+        Err(why.unwrap_or(TakeError::Empty))
     }
 
-    pub(super) fn why_empty(&self) -> TakeError {
-        self.why_gone().unwrap_or(TakeError::Empty)
+    /// Whether a take would find a number.
+    pub(crate) fn has_next(&self) -> bool {
+        // Acquire: pairs with the Release store of the tail.
+        let last = self.tail.load(Ordering::Acquire) - 1;
+        // Where the slot holds a later run by now, that was published meanwhile.
+        self.run(last).is_none_or(|run| self.state.next() < run.end)
+    }
+
+    /// Wakes the producer if the ring is low. Called after each change of the open run, and
+    /// whenever the ring is found dry.
+    // Not inlined: it runs once a run.
+    #[inline(never)]
+    pub(crate) fn announce(&self) {
+        // Pairs with the fence in `Event::wait`: either the producer that is about to sleep sees
+        // what the caller drew or opened, or the caller sees what the producer published before,
+        // and whether it is held. Without it, a processor could look at those before its draw is
+        // seen, and both would leave it to the other.
+        fence(Ordering::SeqCst);
+        if self.is_low() && !self.is_held() {
+            self.call_producer();
+        }
+    }
+
+    /// Whether the ring has room, and less is left than the padding factor asks for.
+    pub(crate) fn is_low(&self) -> bool {
+        let cursor = self.state.cursor_index();
+        // Relaxed: to takers an old tail is a smaller one, and at worst wakes the producer early.
+        let held = self.tail.load(Ordering::Relaxed).saturating_sub(cursor);
+        held <= self.threshold
+            && (held < self.runs
+                || held == self.runs
+                    && self.run(cursor).is_none_or(|run| run.end <= self.state.next()))
+    }
+
+    /// Whether the producer waits for something else than demand.
+    pub(crate) fn is_held(&self) -> bool {
+        // Relaxed: see the fence in `announce`.
+        self.held.load(Ordering::Relaxed)
     }
 }

@@ -8,12 +8,13 @@ use crossbeam_utils::CachePadded;
 use super::CachedUidGenerator;
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
+use crate::generator::SequenceStart;
 use crate::generator::start::{Start, StartRequest, start};
 use crate::generator::ticks::{Bounds, TickRuns};
 use crate::layout::Layout;
 use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
 use crate::policy::{PutPolicy, TakePolicy};
-use crate::ring::{MAX_CAPACITY_BITS, RingOptions};
+use crate::ring::{AfterGap, MAX_CAPACITY_BITS, RingOptions};
 use crate::sync::log;
 use crate::uid::Uid;
 use crate::worker::Worker;
@@ -25,6 +26,7 @@ pub struct CachedBuilder {
     worker: Option<Worker>,
     namespace: String,
     start_after: Option<Uid>,
+    sequence_start: SequenceStart,
     boost_power: u32,
     padding_factor: u32,
     padder: Option<Padder>,
@@ -43,6 +45,7 @@ impl Default for CachedBuilder {
             worker: None,
             namespace: String::new(),
             start_after: None,
+            sequence_start: SequenceStart::Spread,
             boost_power: 3,
             padding_factor: 50,
             padder: None,
@@ -112,7 +115,20 @@ impl CachedBuilder {
         self
     }
 
-    /// The ring's size: `(max sequence + 1) << boost_power` uids, for 0 to 16; 3 if not set.
+    /// Where the sequence starts in the first tick, and in a tick before which uids were discarded.
+    /// Uids of that tick below it are passed over. In all other ticks it starts at 0.
+    ///
+    /// [`SequenceStart::Spread`] if not set, so that the low bits of uids are even at low rates, too,
+    /// where each tick gives only a few; [`SequenceStart::Zero`] would give each of them the same
+    /// low bits. docs/time.md has the figures.
+    #[must_use]
+    pub fn sequence_start(mut self, start: SequenceStart) -> Self {
+        self.sequence_start = start;
+        self
+    }
+
+    /// The ring's size: `(max sequence + 1) << boost_power` uids, for 0 to 16; 3 if not set. That
+    /// is how many ticks the ring holds.
     #[must_use]
     pub fn boost_power(mut self, power: u32) -> Self {
         self.boost_power = power;
@@ -235,6 +251,8 @@ impl CachedBuilder {
             .padding_factor(self.padding_factor)
             .put_policy(self.put_policy);
         check_refresh(self.bounds.refresh)?;
+        let sequence_start = SequenceGap::new(&layout, self.sequence_start)?;
+        let options = options.after_gap(sequence_start.after_gap());
         let mut bounds = self.bounds;
         if let Some(Worker::Leased(_)) = self.worker {
             bounds.max_borrow.get_or_insert(LEASED_BORROW);
@@ -257,10 +275,12 @@ impl CachedBuilder {
         let (tenure, grant) = start.tenure(&layout, &*clock, max_ahead)?;
         // Dropped before the tenure if the rest fails: once the lease is given back, somebody else may
         // have it.
-        let Start { worker_id, position, claim, .. } = start;
+        let Start { worker_id, mut position, claim, .. } = start;
+        if position.sequence == 0 {
+            position.sequence = sequence_start.first();
+        }
         let theirs = Arc::clone(&clock);
-        let length = options.run_length();
-        let source = TickRuns::new(layout, worker_id, theirs, length, position, bounds, grant);
+        let source = TickRuns::new(layout, worker_id, theirs, position, bounds, grant);
         let front = Arc::clone(source.front());
         let padding = padder.serve(options, source, self.schedule)?;
         let ring = Arc::clone(padding.ring());
@@ -275,6 +295,7 @@ impl CachedBuilder {
         // After all that runs a caller's code, the log included.
         claim.check()?;
         Ok(CachedUidGenerator {
+            state: ring.state().clone(),
             freshness: ring.freshness().clone(),
             ring,
             take_policy: self.take_policy,
@@ -287,6 +308,34 @@ impl CachedBuilder {
             clock,
             front,
             counters: CachePadded::default(),
+        })
+    }
+}
+
+/// Where sequences start that do not follow the tick before.
+#[derive(Clone, Copy, Debug)]
+struct SequenceGap {
+    start: SequenceStart,
+    limit: u64,
+    max_sequence: u64,
+}
+
+impl SequenceGap {
+    fn new(layout: &Layout, start: SequenceStart) -> Result<Self, Error> {
+        let limit = start.check(layout)?;
+        Ok(Self { start, limit, max_sequence: layout.max_sequence() })
+    }
+
+    fn first(self) -> u64 {
+        fastrand::u64(..self.limit)
+    }
+
+    fn after_gap(self) -> AfterGap {
+        AfterGap::new(move |next| match self.start {
+            SequenceStart::Zero | SequenceStart::RandomBelow(_) => self.first(),
+            SequenceStart::Continue { .. } | SequenceStart::Spread => {
+                (next & self.max_sequence) % self.limit
+            }
         })
     }
 }
@@ -315,24 +364,25 @@ impl CachedUidGenerator {
 /// How far a leased worker id may be ahead of the clock: its next holder has to start above that.
 const LEASED_BORROW: Duration = Duration::from_mins(10);
 
-/// Runs of up to 256 uids; docs/ring-buffer.md says why. A run is never longer than a tick has uids,
-/// nor so long that a ring would have fewer than eight.
-const RUN_BITS: u32 = 8;
-const MIN_RUN_COUNT_BITS: u32 = 3;
-
 fn ring_options(layout: &Layout, boost_power: u32) -> Result<RingOptions, Error> {
     if boost_power > 16 {
         let value = boost_power.into();
         return Err(Error::OptionOutOfRange { option: "boost_power", value, min: 0, max: 16 });
     }
-    let sequence_bits = layout.bits().sequence;
-    let capacity_bits = u32::from(sequence_bits) + boost_power;
-    let run_bits =
-        RUN_BITS.min(sequence_bits.into()).min(capacity_bits.saturating_sub(MIN_RUN_COUNT_BITS));
+    let bits = layout.bits();
+    let run_bits = u32::from(bits.sequence);
+    let capacity_bits = run_bits + boost_power;
     if capacity_bits > MAX_CAPACITY_BITS {
-        let memory = 64_u128 << (capacity_bits - run_bits);
-        let max_bits = MAX_CAPACITY_BITS;
+        let memory = 64_u128 << boost_power.max(1);
+        let (sequence_bits, max_bits) = (bits.sequence, MAX_CAPACITY_BITS);
         return Err(Error::RingTooLarge { sequence_bits, boost_power, memory, max_bits });
     }
-    Ok(RingOptions::new(capacity_bits, run_bits))
+    let options = RingOptions::new(capacity_bits, run_bits);
+    // Between a worker's ticks lie the uids of all other workers. Takers in flight, of which each
+    // may draw one of those, are fewer than half of that.
+    let stride_bits = u32::from(bits.worker) + run_bits;
+    Ok(if stride_bits >= MIN_STRIDE_BITS { options.spaced() } else { options })
 }
+
+/// Fewer uids than this in a tick, all workers together, and takers could get into the next tick.
+const MIN_STRIDE_BITS: u32 = 16;

@@ -146,16 +146,7 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
     /// [`Error::LeaseThread`], and what its store says.
     pub fn build(self) -> Result<ClockedUidGenerator<R, C>, Error> {
         let Self { layout, clock, .. } = self;
-        let limit = self.sequence_start.limit(&layout);
-        let option = match self.sequence_start {
-            SequenceStart::RandomBelow(_) => "sequence_start (random below)",
-            SequenceStart::Continue { .. } => "sequence_start (modulo)",
-            SequenceStart::Zero | SequenceStart::Spread => "sequence_start",
-        };
-        let (min, max) = (1, layout.uids_per_tick());
-        if !(min..=max).contains(&limit) {
-            return Err(Error::OptionOutOfRange { option, value: limit, min, max });
-        }
+        let limit = self.sequence_start.check(&layout)?;
         let request = StartRequest {
             layout,
             worker: self.worker,

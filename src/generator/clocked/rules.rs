@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::error::Error;
 use crate::layout::Layout;
 
 /// Where a new tick's sequence starts.
@@ -41,6 +42,22 @@ impl SequenceStart {
             Self::Continue { modulo } => modulo,
             // An eighth of a Snowflake tick would be 512, and leave half of 1,024 shards empty.
             Self::Spread => (layout.uids_per_tick() / 4).clamp(1, 1_024),
+        }
+    }
+
+    /// [`limit`](Self::limit), if a tick has so many.
+    pub(in crate::generator) fn check(self, layout: &Layout) -> Result<u64, Error> {
+        let option = match self {
+            Self::RandomBelow(_) => "sequence_start (random below)",
+            Self::Continue { .. } => "sequence_start (modulo)",
+            Self::Zero | Self::Spread => "sequence_start",
+        };
+        let value = self.limit(layout);
+        let (min, max) = (1, layout.uids_per_tick());
+        if (min..=max).contains(&value) {
+            Ok(value)
+        } else {
+            Err(Error::OptionOutOfRange { option, value, min, max })
         }
     }
 }

@@ -6,8 +6,8 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
 
-use super::Line;
 use super::mapping::Mapping;
+use super::{Head, HotPair, Line};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Lines of zeroed memory, and a head before them with the mark of life.
@@ -20,7 +20,7 @@ use crate::sync::{AtomicU64, Ordering};
 #[derive(Clone, Debug)]
 pub(crate) struct Pages {
     /// The head; `count` lines follow it.
-    head: NonNull<Line>,
+    head: NonNull<Head>,
     count: usize,
     /// Keeps the memory.
     lent: Arc<Lent>,
@@ -47,14 +47,14 @@ impl Pages {
     }
 
     fn bytes(count: usize) -> Option<usize> {
-        count.checked_add(1)?.checked_mul(size_of::<Line>())
+        count.checked_mul(size_of::<Line>())?.checked_add(size_of::<Head>())
     }
 
     /// Pages in a zeroed mapping that is long enough.
     fn with(count: usize, mapping: Mapping) -> Self {
         let head = mapping.memory();
         let pages = Self { head, count, lent: Arc::new(Lent(Some(mapping))) };
-        pages.head().0.store(ALIVE, Ordering::Relaxed);
+        pages.head().life.0.store(ALIVE, Ordering::Relaxed);
         pages
     }
 
@@ -62,7 +62,7 @@ impl Pages {
     #[inline]
     pub(crate) fn are_wiped(&self) -> bool {
         // Relaxed: the wiping is over before the child's first instruction.
-        self.head().0.load(Ordering::Relaxed) == 0
+        self.head().life.0.load(Ordering::Relaxed) == 0
     }
 
     /// Their mark of life.
@@ -73,7 +73,13 @@ impl Pages {
     /// A word of the owner's, 0 at first and after a fork.
     #[inline]
     pub(crate) fn word(&self) -> &AtomicU64 {
-        &self.head().1
+        &self.head().life.1
+    }
+
+    /// Words of the owner's that many threads write, likewise.
+    #[inline]
+    pub(crate) fn hot(&self) -> &[HotPair; 2] {
+        &self.head().hot
     }
 
     /// The lines, all 0 at first and after a fork.
@@ -82,12 +88,13 @@ impl Pages {
         // SAFETY: the mapping holds `count` lines behind the head and `self` keeps it;
         // a mapping begins at a page, so they are aligned; zero bytes are a valid `Line`, and
         // its atomics allow for whatever others store meanwhile.
-        unsafe { slice::from_raw_parts(self.head.as_ptr().add(1), self.count) }
+        unsafe { slice::from_raw_parts(self.head.as_ptr().add(1).cast(), self.count) }
     }
 
     #[inline]
-    fn head(&self) -> &Line {
-        // SAFETY: as in `lines`.
+    fn head(&self) -> &Head {
+        // SAFETY: as in `lines`; the head is a multiple of a line long, and is made of atomics
+        // alone.
         unsafe { self.head.as_ref() }
     }
 }
@@ -100,9 +107,9 @@ impl Life {
 
     /// Whether this process is a forked child of the one that made the mark.
     pub(crate) fn is_forked(&self) -> bool {
-        let head = self.0.0.as_ref().map(Mapping::memory::<Line>);
+        let head = self.0.0.as_ref().map(Mapping::memory::<Head>);
         // SAFETY: the mapping holds a head and `self` keeps it; the rest is as in `Pages::lines`.
-        head.is_none_or(|head| unsafe { head.as_ref() }.0.load(Ordering::Relaxed) == 0)
+        head.is_none_or(|head| unsafe { head.as_ref() }.life.0.load(Ordering::Relaxed) == 0)
     }
 }
 
@@ -131,7 +138,9 @@ mod tests {
                 .lines()
                 .iter()
                 .map(|line| line.0.load(Ordering::Relaxed) + line.1.load(Ordering::Relaxed));
-            words.sum::<u64>() + pages.word().load(Ordering::Relaxed)
+            let hot = pages.hot().iter().flat_map(|HotPair(one, two)| [one, two]);
+            let hot = hot.map(|word| word.load(Ordering::Relaxed));
+            words.chain(hot).sum::<u64>() + pages.word().load(Ordering::Relaxed)
         };
         let mut pipe = [0; 2];
         // SAFETY: the child computes, writes to a pipe and ends without running destructors;

@@ -6,8 +6,8 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::Mutex;
 
-use super::Line;
 use super::wiping::{Entry, wiped_by_kernel};
+use super::{Head, Line};
 
 /// Memory that is lent to pages, and zeroed.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ unsafe impl Sync for Mapping {}
 static SPARE: Mutex<[Option<Mapping>; 8]> = Mutex::new([const { None }; 8]);
 
 /// Longer ones are not kept; 1,024 slots of a ring are. Half a mebibyte in all.
-const MAX_SPARE_BYTES: usize = (1_024 + 1) * size_of::<Line>();
+const MAX_SPARE_BYTES: usize = size_of::<Head>() + 1_024 * size_of::<Line>();
 
 impl Mapping {
     /// A spare one, or a new one.

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::Line;
+use super::{HotPair, Line};
 use crate::sync::AtomicU64;
 
 loom::thread_local!(static IS_CHILD: Cell<bool> = Cell::new(false));
@@ -30,6 +30,7 @@ pub(crate) struct Pages {
 #[derive(Clone, Debug)]
 struct Copy {
     word: Arc<AtomicU64>,
+    hot: Arc<[HotPair; 2]>,
     lines: Arc<[Line]>,
 }
 
@@ -41,7 +42,7 @@ impl Copy {
         let mut lines = Vec::new();
         lines.try_reserve_exact(count).ok()?;
         lines.resize_with(count, Line::default);
-        Some(Self { word: Arc::new(AtomicU64::new(0)), lines: lines.into() })
+        Some(Self { word: Arc::default(), hot: Arc::default(), lines: lines.into() })
     }
 }
 
@@ -64,6 +65,10 @@ impl Pages {
 
     pub(crate) fn word(&self) -> &AtomicU64 {
         &self.copy().word
+    }
+
+    pub(crate) fn hot(&self) -> &[HotPair; 2] {
+        &self.copy().hot
     }
 
     pub(crate) fn lines(&self) -> &[Line] {

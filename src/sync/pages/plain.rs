@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::Line;
+use super::{HotPair, Line};
 use crate::sync::AtomicU64;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Pages {
     word: Arc<AtomicU64>,
+    hot: Arc<[HotPair; 2]>,
     lines: Arc<[Line]>,
 }
 
@@ -19,7 +20,7 @@ impl Pages {
         let mut lines = Vec::new();
         lines.try_reserve_exact(count).ok()?;
         lines.resize_with(count, Line::default);
-        Some(Self { word: Arc::new(AtomicU64::new(0)), lines: lines.into() })
+        Some(Self { word: Arc::default(), hot: Arc::default(), lines: lines.into() })
     }
 
     #[inline]
@@ -34,6 +35,11 @@ impl Pages {
     #[inline]
     pub(crate) fn word(&self) -> &AtomicU64 {
         &self.word
+    }
+
+    #[inline]
+    pub(crate) fn hot(&self) -> &[HotPair; 2] {
+        &self.hot
     }
 
     #[inline]

@@ -1,0 +1,156 @@
+//! Models of the ring's inner steps: see tests/loom.rs. Run with `scripts/loom`.
+
+use loom::thread;
+
+use super::*;
+
+fn check(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    builder.check(model);
+}
+
+fn ring(options: RingOptions) -> (Producer, Arc<RingBuffer>) {
+    RingBuffer::new(options).expect("possible")
+}
+
+/// A ring is ended while others take and lease. Nothing is issued that is not below what the end
+/// tells, and nothing at all to takes that begin after it.
+fn ending(options: RingOptions, lease: bool) {
+    let (mut producer, ring) = ring(options);
+    producer.put(10).expect("room");
+    producer.put(100).expect("room");
+    let takers = [lease, false].map(|lease| {
+        let ring = Arc::clone(&ring);
+        thread::spawn(move || match lease {
+            true => ring.try_lease().map_or(Vec::new(), |lease| lease.collect()),
+            false => {
+                let taken: Vec<u64> = (0..2).filter_map(|_| ring.try_take().ok()).collect();
+                assert!(taken.is_sorted_by(|a, b| a < b), "{taken:?}");
+                taken
+            }
+        })
+    });
+    ring.close();
+    drop(producer);
+    ring.freshness().set_oldest(u64::MAX);
+    let below = ring.end().expect("something was published");
+    assert_eq!(ring.try_take(), Err(TakeError::Closed));
+    assert_eq!(ring.try_lease(), Err(TakeError::Closed));
+    let mut issued: Vec<u64> =
+        takers.into_iter().flat_map(|taker| taker.join().expect("no panic")).collect();
+    assert!(issued.iter().all(|number| *number < below), "{issued:?} below {below}");
+    let stats = ring.stats();
+    assert_eq!(stats.taken, issued.len() as u64, "{stats:?}");
+    assert_eq!(stats.available, 0);
+    let lost = stats.published - stats.taken - stats.discarded;
+    assert!(lost <= stats.dropped, "{stats:?}");
+    issued.sort_unstable();
+    assert!(issued.is_sorted_by(|a, b| a < b), "{issued:?}");
+    assert_eq!(ring.try_take(), Err(TakeError::Closed), "nobody has revived it");
+}
+
+#[test]
+fn models_the_end_against_takes() {
+    check(|| ending(RingOptions::new(2, 1), false));
+}
+
+#[test]
+fn models_the_end_against_takes_by_addition() {
+    check(|| ending(RingOptions::new(2, 1).spaced(), false));
+}
+
+#[test]
+fn models_the_end_against_leases() {
+    check(|| ending(RingOptions::new(2, 1).spaced(), true));
+}
+
+/// A padder that was held, and goes on, against the taker that uses up what it has put: either the
+/// taker wakes it, or it sees for itself that there is too little. Where the two only wrote a flag
+/// and a word, and read the other's, each could miss the other.
+#[test]
+fn models_a_held_producer_against_demand() {
+    check(|| {
+        let (mut producer, ring) = ring(RingOptions::new(0, 0));
+        ring.hold(true);
+        let taker = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || ring.try_take().ok())
+        };
+        producer.put(10).expect("room");
+        ring.hold(false);
+        let taken = taker.join();
+        assert!(taken.expect("no panic").is_none_or(|number| number == 10));
+        drop(producer);
+    });
+    check(|| {
+        let (mut producer, ring) = ring(RingOptions::new(0, 0));
+        producer.put(10).expect("room");
+        ring.hold(true);
+        let padder = thread::spawn(move || {
+            // The source has something again.
+            producer.ring().hold(false);
+            producer.wait_for_demand(None);
+            producer.put(11).expect("there was demand, so there is room");
+            producer
+        });
+        assert_eq!(ring.try_take(), Ok(10));
+        drop(padder.join().expect("no panic"));
+        assert_eq!(ring.try_take(), Ok(11));
+    });
+}
+
+/// A taker that counts for itself looks at the freshness of each number. Once it has seen that
+/// nothing is fresh it stays so; and whatever it leases later is above what was thrown away.
+#[test]
+fn models_freshness_against_a_local_taker() {
+    check(|| {
+        let (mut producer, ring) = ring(RingOptions::new(3, 1).spaced());
+        producer.put(10).expect("room");
+        producer.put(100).expect("room");
+        let local = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || {
+                let lease = ring.try_lease().expect("there");
+                let fresh = ring.freshness().covers(Age::of(lease.start));
+                if fresh {
+                    return (lease.collect::<Vec<u64>>(), Vec::new());
+                }
+                let next = ring.try_lease().expect("there");
+                assert!(next.start >= lease.end);
+                (Vec::new(), next.collect())
+            })
+        };
+        ring.freshness().set_oldest(100);
+        producer.discard_below(100);
+        assert_eq!(ring.peek().filter(|number| *number < 100), None);
+        let (_, later) = local.join().expect("no panic");
+        assert!(later.iter().all(|number| *number >= 10));
+        assert!(!ring.freshness().covers(Age::of(99)));
+        assert!(ring.freshness().covers(Age::of(100)));
+    });
+}
+
+/// A number that was drawn before its run was thrown away, and is looked at after: not handed out.
+#[test]
+fn models_a_stale_number_that_was_drawn_is_dropped() {
+    check(|| {
+        let (mut producer, ring) = ring(RingOptions::new(1, 0).spaced());
+        producer.put(10).expect("room");
+        producer.put(100).expect("room");
+        let taker = {
+            let ring = Arc::clone(&ring);
+            // Both are last numbers of their runs, which pass the slow path.
+            thread::spawn(move || [(); 2].map(|()| ring.try_take().ok()))
+        };
+        ring.freshness().set_oldest(100);
+        producer.discard_below(100);
+        let mine = ring.try_take().ok();
+        assert!(mine.is_none_or(|number| number == 100));
+        let theirs = taker.join().expect("no panic");
+        let issued = theirs.into_iter().chain([mine]).flatten().count() as u64;
+        let stats = ring.stats();
+        assert_eq!(stats.taken, issued, "{stats:?}");
+        assert!(stats.published - issued - stats.discarded - stats.available <= stats.dropped);
+    });
+}

@@ -1,0 +1,165 @@
+//! The shape of a ring.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::policy::PutPolicy;
+use crate::sync::{Event, Line};
+
+/// The shape of a ring, and what its producer does when it is full.
+#[derive(Clone, Debug)]
+pub struct RingOptions {
+    capacity_bits: u32,
+    run_bits: u32,
+    padding_factor: u32,
+    pub(super) spaced: bool,
+    pub(super) put_policy: PutPolicy,
+    pub(super) after_gap: Option<AfterGap>,
+    pub(super) demand: Option<Arc<Event>>,
+}
+
+pub(crate) const MAX_CAPACITY_BITS: u32 = 29;
+
+impl RingOptions {
+    /// A ring of `2^capacity_bits` numbers (0 to 29) in runs of up to `2^run_bits` consecutive ones,
+    /// each run in a slot of 64 bytes. `run_bits` may not be above `capacity_bits`.
+    pub fn new(capacity_bits: u32, run_bits: u32) -> Self {
+        Self {
+            capacity_bits,
+            run_bits,
+            padding_factor: 50,
+            spaced: false,
+            put_policy: PutPolicy::default(),
+            after_gap: None,
+            demand: None,
+        }
+    }
+
+    /// The percentage of the runs (1 to 99, 50 if not set) below which takers wake a producer that
+    /// waits in [`Producer::wait_for_demand`](super::Producer::wait_for_demand). The run that is
+    /// being taken from does not count.
+    #[must_use]
+    pub fn padding_factor(mut self, percent: u32) -> Self {
+        self.padding_factor = percent;
+        self
+    }
+
+    /// What [`Producer::put`](super::Producer::put) does when the ring is full.
+    #[must_use]
+    pub fn put_policy(mut self, policy: PutPolicy) -> Self {
+        self.put_policy = policy;
+        self
+    }
+
+    /// For runs that are far apart: more numbers lie between the end of one and the next than
+    /// there will ever be takers.
+    ///
+    /// A take is then one atomic addition, and a compare-and-swap if this is not set. At the end of
+    /// a run each taker may draw a number above it, which is issued to nobody. Where the next run
+    /// is put only after that, and has this number, a number is lost, and counted
+    /// ([`RingStats::dropped`](super::RingStats::dropped)).
+    #[must_use]
+    pub fn spaced(mut self) -> Self {
+        self.spaced = true;
+        self
+    }
+
+    /// Where to begin a run before which numbers were discarded, instead of at its first number.
+    pub(crate) fn after_gap(mut self, offset: AfterGap) -> Self {
+        self.after_gap = Some(offset);
+        self
+    }
+
+    /// Where the producer waits for demand, if it does so for several rings at once.
+    pub(crate) fn demand(mut self, demand: Arc<Event>) -> Self {
+        self.demand = Some(demand);
+        self
+    }
+
+    /// How many numbers a run has at the most.
+    pub fn run_length(&self) -> u64 {
+        1 << self.run_bits
+    }
+
+    /// How many runs the ring holds.
+    pub(super) fn runs(&self) -> u64 {
+        1 << (self.capacity_bits - self.run_bits)
+    }
+
+    /// The memory of the slots, in bytes.
+    pub fn memory(&self) -> u64 {
+        (size_of::<Line>() as u64) << self.capacity_bits.saturating_sub(self.run_bits).max(1)
+    }
+
+    /// So many runs, at least one, so that an empty ring always asks for more.
+    pub(super) fn threshold(&self) -> u64 {
+        match self.put_policy {
+            // Who waits for room wants to hear of every run that is gone.
+            PutPolicy::Wait => self.runs(),
+            _ => (self.runs() * u64::from(self.padding_factor)).div_ceil(100),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let within = |option, value: u32, min: u64, max: u32| {
+            let (value, max) = (u64::from(value), u64::from(max));
+            if (min..=max).contains(&value) {
+                Ok(())
+            } else {
+                Err(Error::OptionOutOfRange { option, value, min, max })
+            }
+        };
+        within("capacity_bits", self.capacity_bits, 0, MAX_CAPACITY_BITS)?;
+        within("run_bits", self.run_bits, 0, self.capacity_bits)?;
+        within("padding_factor", self.padding_factor, 1, 99)
+    }
+}
+
+/// How far after its first number a run begins that follows a gap, by what would have been the next
+/// number without the gap.
+#[derive(Clone)]
+pub(crate) struct AfterGap(Arc<dyn Fn(u64) -> u64 + Send + Sync>);
+
+impl AfterGap {
+    pub(crate) fn new(offset: impl Fn(u64) -> u64 + Send + Sync + 'static) -> Self {
+        Self(Arc::new(offset))
+    }
+
+    /// Where the numbers from `first` to `end` begin.
+    pub(super) fn begin(&self, next: u64, first: u64, end: u64) -> u64 {
+        let offset = (self.0)(next);
+        if offset < end - first { first + offset } else { first }
+    }
+}
+
+impl fmt::Debug for AfterGap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AfterGap(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_threshold_of_the_largest_ring_does_not_overflow() {
+        let threshold =
+            |bits, percent| RingOptions::new(bits, 0).padding_factor(percent).threshold();
+        assert_eq!(threshold(MAX_CAPACITY_BITS, 99), 531_502_203);
+        assert_eq!(threshold(26, 50), 1 << 25);
+        assert_eq!(threshold(0, 1), 1);
+    }
+
+    #[test]
+    fn impossible_shapes_are_refused() {
+        let refused =
+            |options: RingOptions| matches!(options.check(), Err(Error::OptionOutOfRange { .. }));
+        assert!(refused(RingOptions::new(30, 6)));
+        assert!(refused(RingOptions::new(3, 4)), "a run longer than the ring");
+        assert!(refused(RingOptions::new(10, 6).padding_factor(0)));
+        assert!(refused(RingOptions::new(10, 6).padding_factor(100)));
+        assert!(!refused(RingOptions::new(0, 0)));
+    }
+}

@@ -1,0 +1,91 @@
+//! What a ring counts, and what it tells.
+
+use super::RingBuffer;
+use crate::sync::{AtomicU64, Ordering};
+
+/// Counted where it happens rarely.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    /// Numbers that were left out: between runs, or discarded.
+    pub(super) raised: AtomicU64,
+    /// Numbers that were drawn, and issued to nobody.
+    pub(super) dropped: AtomicU64,
+    pub(super) discarded: AtomicU64,
+    pub(super) dried: AtomicU64,
+    /// The last run whose end was met with nothing published after it.
+    pub(super) last_dry: AtomicU64,
+}
+
+/// A look at a ring. The parts are read one after another while takers go on, so that they need
+/// not fit each other exactly; at rest they do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RingStats {
+    /// How many numbers the ring holds when full.
+    pub capacity: u64,
+    /// How many numbers a run has at the most.
+    pub run_length: u64,
+    /// How many numbers are ready to be taken.
+    pub available: u64,
+    /// How many numbers have been published.
+    pub published: u64,
+    /// How many runs have been published.
+    pub runs: u64,
+    /// How many numbers have been taken, by takes, fills and leases.
+    pub taken: u64,
+    /// Draws that gave nothing: from behind the end of a run, or of a number that had become
+    /// stale. At most one a taker for each run, and most of them of no run's numbers.
+    pub dropped: u64,
+    /// How often takers used up all that was published.
+    pub dried: u64,
+    /// Numbers that were published, and discarded before they were taken.
+    pub discarded: u64,
+}
+
+impl RingBuffer {
+    /// A look at the ring.
+    pub fn stats(&self) -> RingStats {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.counters;
+        // Acquire, and before the word: what is counted as raised is in the word.
+        let raised = counters.raised.load(Ordering::Acquire);
+        let (dropped, discarded) = (count(&counters.dropped), count(&counters.discarded));
+        let mut stats = RingStats {
+            capacity: self.capacity(),
+            run_length: self.run_length(),
+            dropped,
+            discarded,
+            dried: count(&counters.dried),
+            ..RingStats::default()
+        };
+        let Ok(open) = self.open_run() else { return stats };
+        let next = self.state.next();
+        // Acquire: pairs with the Release store of the tail.
+        stats.runs = self.tail.load(Ordering::Acquire) - 2;
+        let last = self.run(stats.runs + 1).unwrap_or(open);
+        let passed = open.published_below(next);
+        stats.published = last.before + (last.end - last.first);
+        stats.available = stats.published.saturating_sub(passed);
+        // A word that was raised just now may not be counted as raised yet. More than what was
+        // published below it was not taken.
+        let drawn = next.saturating_sub(raised.saturating_add(dropped));
+        stats.taken = drawn.min(passed.saturating_sub(discarded));
+        stats
+    }
+
+    /// The number that the next take would get, were there no others.
+    pub(crate) fn peek(&self) -> Option<u64> {
+        let open = self.open_run().ok()?;
+        let next = self.state.next();
+        if next < open.end {
+            return Some(next);
+        }
+        self.run(open.index + 1).map(|run| run.first.max(next))
+    }
+
+    /// The end of the last run that was published; 0 if none was.
+    pub(crate) fn last_end(&self) -> u64 {
+        let last = self.tail.load(Ordering::Acquire) - 1;
+        self.run(last).map_or(0, |run| run.end)
+    }
+}

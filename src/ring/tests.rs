@@ -1,0 +1,228 @@
+use super::*;
+use crate::policy::PutPolicy;
+
+fn ring(capacity_bits: u32, run_bits: u32) -> (Producer, Arc<RingBuffer>) {
+    RingBuffer::new(RingOptions::new(capacity_bits, run_bits)).expect("possible")
+}
+
+fn spaced(capacity_bits: u32, run_bits: u32) -> (Producer, Arc<RingBuffer>) {
+    RingBuffer::new(RingOptions::new(capacity_bits, run_bits).spaced()).expect("possible")
+}
+
+#[test]
+fn a_full_ring_refuses_until_a_whole_run_is_taken() {
+    for (mut producer, ring) in [ring(2, 1), spaced(2, 1)] {
+        producer.put(10).expect("room");
+        producer.put(12).expect("room");
+        let full = producer.put(14).expect_err("full");
+        assert_eq!((full.first, full.closed, full.misplaced), (14, false, false));
+        assert_eq!(ring.try_take(), Ok(10));
+        assert!(producer.put(14).is_err(), "half a run is no room");
+        assert_eq!(ring.try_take(), Ok(11));
+        producer.put(14).expect("room");
+        let rest: Result<Vec<_>, _> = (0..4).map(|_| ring.try_take()).collect();
+        assert_eq!(rest, Ok(vec![12, 13, 14, 15]));
+    }
+}
+
+#[test]
+fn one_publication_fills_the_ring() {
+    for (mut producer, ring) in [ring(3, 1), spaced(3, 1)] {
+        let mut first = 0;
+        for round in 1..5 {
+            let runs = producer.publish(|| {
+                first += 100;
+                Some(first..first + 2)
+            });
+            assert_eq!((runs, ring.stats().available), (Ok(4), 8), "round {round}");
+            (0..8).for_each(|_| assert!(ring.try_take().is_ok()));
+        }
+    }
+}
+
+#[test]
+fn a_ring_of_one_run_goes_on() {
+    for (mut producer, ring) in [ring(1, 1), spaced(1, 1)] {
+        for run in 1..20 {
+            producer.put(100 * run).expect("room");
+            assert!(producer.put(100 * run + 50).is_err(), "full");
+            assert_eq!((ring.try_take(), ring.try_take()), (Ok(100 * run), Ok(100 * run + 1)));
+            if run % 2 == 0 {
+                assert_eq!(ring.try_take(), Err(TakeError::Empty));
+            }
+        }
+    }
+}
+
+#[test]
+fn runs_of_any_length_are_taken_in_order() {
+    for (mut producer, ring) in [ring(6, 3), spaced(6, 3)] {
+        let mut expected = Vec::new();
+        for run in 1..=8 {
+            let numbers = 1_000 * run..1_000 * run + run;
+            expected.extend(numbers.clone());
+            producer.put_range(numbers).expect("room");
+        }
+        let stats = ring.stats();
+        assert_eq!((stats.available, stats.published, stats.runs), (36, 36, 8));
+        let mut filled = [0; 20];
+        assert_eq!(ring.try_fill(&mut filled), Ok(20));
+        let mut all = filled.to_vec();
+        all.extend(ring.try_lease().expect("the rest of a run"));
+        while let Ok(number) = ring.try_take() {
+            all.push(number);
+        }
+        assert_eq!(all, expected);
+        let stats = ring.stats();
+        assert_eq!((stats.available, stats.taken, stats.dried), (0, 36, 1));
+    }
+}
+
+#[test]
+fn a_run_that_is_not_above_the_last_or_too_high_is_refused() {
+    let top = 1 << 63;
+    for (mut producer, ring) in [ring(2, 0), spaced(2, 0)] {
+        producer.put(10).expect("room");
+        for wrong in [0..1, 9..10, 10..11, 10..20, 20..20, top..top + 1, top - 1..top + 1] {
+            let error = producer.put_range(wrong.clone()).expect_err("refused");
+            assert_eq!((error.first, error.misplaced), (wrong.start, true), "{wrong:?}");
+        }
+        assert!(producer.put(u64::MAX).is_err_and(|error| error.misplaced));
+        assert_eq!(ring.try_take(), Ok(10));
+        producer.put_range(top - 3..top).expect("the last three of all");
+        let rest: Result<Vec<_>, _> = (0..3).map(|_| ring.try_take()).collect();
+        assert_eq!(rest, Ok(vec![top - 3, top - 2, top - 1]));
+        assert_eq!(ring.try_take(), Err(TakeError::Empty));
+        assert_eq!(ring.try_take(), Err(TakeError::Empty));
+        assert_eq!(ring.stats().taken, 4);
+        assert!(producer.put(top).is_err_and(|error| error.misplaced));
+        drop(producer);
+        assert_eq!(ring.try_take(), Err(TakeError::Closed));
+        assert_eq!(ring.end(), Some(top));
+    }
+}
+
+#[test]
+fn what_is_discarded_is_not_taken() {
+    for (mut producer, ring) in [ring(3, 1), spaced(3, 1)] {
+        producer.put(10).expect("room");
+        producer.put(12).expect("room");
+        assert_eq!(ring.try_take(), Ok(10));
+        assert_eq!(producer.discard(), 3);
+        assert_eq!(producer.discard(), 0);
+        assert_eq!(ring.try_take(), Err(TakeError::Empty));
+        producer.put(20).expect("room");
+        producer.put(22).expect("room");
+        assert_eq!((ring.try_take(), ring.try_take()), (Ok(20), Ok(21)));
+        let stats = ring.stats();
+        assert_eq!((stats.taken, stats.discarded, stats.available), (3, 3, 2), "{stats:?}");
+    }
+}
+
+#[test]
+fn only_what_is_too_old_is_discarded() {
+    for (mut producer, ring) in [ring(4, 1), spaced(4, 1)] {
+        for run in 1..=8 {
+            producer.put(100 * run).expect("room");
+        }
+        assert_eq!(ring.try_take(), Ok(100));
+        assert_eq!(producer.discard_below(100), 0);
+        assert_eq!(producer.discard_below(301), 1 + 2 + 1, "in the middle of a run, too");
+        assert_eq!(producer.discard_below(300), 0);
+        assert_eq!(ring.peek(), Some(301));
+        assert_eq!(ring.try_take(), Ok(301));
+        assert_eq!(producer.discard_below(402), 2);
+        assert_eq!(ring.try_take(), Ok(500));
+        let stats = ring.stats();
+        assert_eq!((stats.taken, stats.discarded, stats.available), (3, 6, 7), "{stats:?}");
+    }
+}
+
+#[test]
+fn after_a_gap_numbers_go_on_where_the_option_says() {
+    let options = RingOptions::new(6, 4).spaced().after_gap(AfterGap::new(|next| next % 4));
+    let (mut producer, ring) = RingBuffer::new(options).expect("possible");
+    for run in 1..=4 {
+        producer.put(1_600 * run).expect("room");
+    }
+    assert_eq!([(); 3].map(|()| ring.try_take()), [Ok(1_600), Ok(1_601), Ok(1_602)]);
+    // 13 of the first run, 3 of the second.
+    assert_eq!(producer.discard_below(3_200), 16);
+    assert_eq!([(); 2].map(|()| ring.try_take()), [Ok(3_203), Ok(3_204)]);
+    assert_eq!(producer.discard_below(1_000_000), 11 + 32);
+    assert_eq!(producer.discard_below(1_000_000), 0);
+    producer.put(1_000_000).expect("room");
+    producer.put(1_001_600).expect("room");
+    assert_eq!(ring.try_take(), Ok(1_000_001), "on from 3,204");
+    let stats = ring.stats();
+    assert_eq!((stats.available, stats.published), (14 + 16, 64 + 15 + 16), "{stats:?}");
+    assert_eq!((stats.taken, stats.discarded), (6, 59), "{stats:?}");
+    // No gap here.
+    let rest: Result<Vec<_>, _> = (0..15).map(|_| ring.try_take()).collect();
+    assert_eq!(rest.expect("there")[13..], [1_000_015, 1_001_600]);
+}
+
+#[test]
+fn the_end_says_what_was_issued() {
+    for (mut producer, ring) in [ring(4, 1), spaced(4, 1)] {
+        let end = |producer: Producer, ring: &RingBuffer| {
+            drop(producer);
+            ring.freshness().set_oldest(u64::MAX);
+            let below = ring.end();
+            assert_eq!(ring.try_take(), Err(TakeError::Closed));
+            assert_eq!(ring.try_fill(&mut [0]), Err(TakeError::Closed));
+            assert_eq!((ring.stats().available, ring.peek()), (0, None));
+            below
+        };
+        producer.put(100).expect("room");
+        producer.put(200).expect("room");
+        producer.put(300).expect("room");
+        let taken = 3;
+        (0..taken).for_each(|_| assert!(ring.try_take().is_ok()));
+        assert_eq!(end(producer, &ring), Some(201));
+        let stats = ring.stats();
+        assert_eq!((stats.taken, stats.discarded, stats.published), (3, 3, 6));
+    }
+    for spacing in [RingOptions::new(4, 1), RingOptions::new(4, 1).spaced()] {
+        let made = || RingBuffer::new(spacing.clone()).expect("possible");
+        let (producer, ring) = made();
+        drop(producer);
+        assert_eq!(ring.end(), None, "nothing was ever there");
+        for (taken, below) in [(0, 100), (1, 101), (2, 102), (3, 201), (4, 202)] {
+            let (mut producer, ring) = made();
+            producer.put(100).expect("room");
+            producer.put(200).expect("room");
+            (0..taken).for_each(|_| assert!(ring.try_take().is_ok()));
+            if taken == 4 {
+                // Draws from behind the end of all.
+                assert_eq!(ring.try_take(), Err(TakeError::Empty));
+            }
+            drop(producer);
+            assert_eq!(ring.end(), Some(below), "after {taken}");
+            assert_eq!(ring.stats().taken, taken);
+        }
+    }
+}
+
+#[test]
+fn a_put_that_waits_gets_room_from_the_last_take_of_a_run() {
+    for options in [RingOptions::new(0, 0), RingOptions::new(3, 3).spaced()] {
+        let (mut producer, ring) =
+            RingBuffer::new(options.put_policy(PutPolicy::Wait)).expect("possible");
+        producer.put(100).expect("room");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                producer.put(200).expect("waits for room");
+                producer.put(300).expect("waits for room");
+            });
+            for first in [100, 200, 300] {
+                for place in 0..ring.run_length() {
+                    while !ring.has_next() {
+                        ring.wait(None);
+                    }
+                    assert_eq!(ring.try_take(), Ok(first + place));
+                }
+            }
+        });
+    }
+}
