@@ -4,6 +4,8 @@
 //! It takes 3 s for each store and file system, or as many as UIDRING_ATTACK_SECONDS says;
 //! `scripts/attack` runs it for longer.
 #![cfg(all(feature = "sqlite", feature = "mysql", feature = "zookeeper", target_os = "linux"))]
+// Both servers' files have the module of processes.
+#![allow(clippy::duplicate_mod)]
 
 #[path = "support/attack.rs"]
 mod attack;
@@ -12,6 +14,7 @@ mod mariadb;
 #[path = "support/zookeeper.rs"]
 mod zookeeper;
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -207,16 +210,30 @@ impl Server for MariaDb {
 /// are started again and again, all over the place, as leases.
 struct Leaf;
 
-struct Registry(Arc<ZooKeeper>);
+struct Registry(Arc<ZooKeeper>, TempDir);
+
+/// If it is set, instances have local files: each slot of processes, which stands for a host, has its own.
+const FILES: &str = "UIDRING_ATTACK_CACHE";
 
 /// So many processes use one name of a registry, in which every new instance leaves a node.
 const ROUNDS: usize = 30;
 
+/// Address and registry's name of a place, and its folder of local files.
+fn parts(place: &Place) -> [&str; 3] {
+    let parts: Vec<_> = place.address.splitn(3, ' ').collect();
+    parts.try_into().expect("three parts")
+}
+
 fn registry(place: &Place, name: &str, instance: &str) -> Result<LeafZooKeeper, Error> {
-    let (hosts, _) = place.address.split_once(' ').expect("two parts");
+    let [hosts, _, folder] = parts(place);
     let servers = ZooKeeperServers::new(hosts)?.session_timeout(Duration::from_secs(2));
-    // A slot's host is not the one of another slot, so that there is no file for an instance.
-    Ok(LeafZooKeeper::new(servers, name, Instance::new(instance)?)?.no_cache_file())
+    let registry = LeafZooKeeper::new(servers, name, Instance::new(instance)?)?;
+    let file = Path::new(folder).join(format!("{}-{name}-{instance}.json", place.slot));
+    Ok(if env::var_os(FILES).is_some() {
+        registry.cache_file(file)
+    } else {
+        registry.no_cache_file()
+    })
 }
 
 impl Target for Leaf {
@@ -229,11 +246,11 @@ impl Target for Leaf {
     }
 
     fn start(&self) -> Box<dyn Store> {
-        Box::new(Registry(ZooKeeper::start()))
+        Box::new(Registry(ZooKeeper::start(), tempfile::tempdir().expect("a folder")))
     }
 
     fn worker_id(&self, place: &Place) -> Result<u64, Error> {
-        let (_, name) = place.address.split_once(' ').expect("two parts");
+        let [_, name, _] = parts(place);
         let lease = registry(place, name, &place.unique)?.acquire(&Layout::UID_GENERATOR)?;
         Ok(lease.worker_id())
     }
@@ -258,7 +275,8 @@ impl Target for Leaf {
 
 impl Store for Registry {
     fn address(&self, round: usize) -> String {
-        format!("{} workers_{}", self.0.hosts(), round / ROUNDS)
+        let folder = self.1.path().display();
+        format!("{} workers_{} {folder}", self.0.hosts(), round / ROUNDS)
     }
 
     fn server(&self) -> Option<&dyn Server> {

@@ -7,7 +7,7 @@
 mod previous;
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -64,6 +64,7 @@ fn ids(output: &[u8]) -> Vec<u64> {
 /// there still.
 #[cfg(target_os = "linux")]
 fn keeps_locks(path: &Path, work: impl FnOnce()) -> bool {
+    use std::os::unix::fs::MetadataExt;
     let own = format!(" {} ", std::process::id());
     let file = format!(":{} ", fs::metadata(path).expect("there").ino());
     let locks = || {
@@ -109,7 +110,7 @@ fn no_lock_is_dropped_by_anything_that_is_done_with_a_file() {
         ("list tags", &|| drop(segments.list_tags().expect("listed"))),
         ("load", &|| {
             let wanted = [SegmentRequest { tag: "a".into(), step: 0 }];
-            segments.clone().load(&wanted, &mut |_, done| drop(done.expect("loaded")));
+            segments.clone().load(&wanted, &mut |_, done| _ = done.expect("loaded"));
         }),
     ];
     for (what, work) in all {

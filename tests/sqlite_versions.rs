@@ -92,7 +92,7 @@ fn a_file_of_the_previous_program_goes_on_as_it_stands_and_is_marked() {
 fn each_part_of_a_previous_file_is_enough_to_mark_it() {
     for first in [
         |path: &Path| assign(path).map(drop).expect("assigned"),
-        |path: &Path| drop(load(path, "a").expect("loaded")),
+        |path: &Path| _ = load(path, "a").expect("loaded"),
         |path: &Path| {
             let lease = SqliteLeases::new(path).acquire(&LAYOUT, &LeaseOptions::default());
             lease.expect("free").release().expect("released");

@@ -35,6 +35,9 @@ use crate::worker::{NodeIdentity, WorkerIdAssigner};
 /// to be kept: a copy of it on another host, or an older state of it put back, hands out worker
 /// ids that are in use. It must not stand on a network file system.
 ///
+/// Nothing but SQLite may open the file while it is in use: closing any descriptor of it drops the
+/// process's locks on it. Each start checks the file for damage, and refuses a damaged one.
+///
 /// ```
 /// use uidring::{CachedUidGenerator, Layout, SqliteWorkerNodes, UidGenerator, WorkerIdAssigner};
 ///
@@ -58,7 +61,8 @@ impl SqliteWorkerNodes {
     }
 
     /// The table in the user's own file: `uidring/workers.db` in the user's data directory
-    /// (`$XDG_DATA_HOME`, or `~/.local/share`, on Linux).
+    /// (`$XDG_DATA_HOME`, or `~/.local/share`, on Linux). Logs a warning in a container, which has a
+    /// data directory of its own.
     ///
     /// # Errors
     ///

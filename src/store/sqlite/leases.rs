@@ -57,8 +57,8 @@ mod rows;
 /// keeping it holds here. Leases end by this host's clock: where it is set, a lease may end early or
 /// late. Uids stay unique, since whoever comes next starts above the horizon.
 ///
-/// SQLite does not like forks: a child of a process that has leases leaves the file alone, or it calls
-/// `exec` first.
+/// A forked child is refused if its parent had a SQLite file open when it forked: SQLite cannot be carried
+/// across a fork. The child may call `exec`.
 ///
 /// ```
 /// use uidring::store::{LeaseOptions, LeaseTable};
@@ -84,7 +84,8 @@ impl SqliteLeases {
     }
 
     /// The table in the user's own file: `uidring/workers.db` in the user's data directory
-    /// (`$XDG_DATA_HOME`, or `~/.local/share`, on Linux).
+    /// (`$XDG_DATA_HOME`, or `~/.local/share`, on Linux). Logs a warning in a container, which has a
+    /// data directory of its own.
     ///
     /// # Errors
     ///

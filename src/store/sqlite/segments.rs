@@ -51,7 +51,8 @@ impl SqliteSegments {
     }
 
     /// The table in the user's own file: `uidring/segments.db` in the user's data directory
-    /// (`$XDG_DATA_HOME`, or `~/.local/share`, on Linux).
+    /// (`$XDG_DATA_HOME`, or `~/.local/share`, on Linux). Logs a warning in a container, which has a
+    /// data directory of its own.
     ///
     /// # Errors
     ///
