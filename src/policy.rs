@@ -14,7 +14,8 @@ use crate::sync::{log, unlocked};
 /// What a take does when nothing is ready ([`TakeError::Empty`]), or may be issued yet
 /// ([`TakeError::BorrowLimit`]).
 ///
-/// Every other error is returned at once, whatever the policy.
+/// Every other error is returned at once, whatever the policy. So is this one in a thread that would wait
+/// for itself: one that pads, loads segments or renews a lease, and calls code that takes.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum TakePolicy {

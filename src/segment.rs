@@ -67,7 +67,9 @@
 //! # Forks
 //!
 //! The view has the mark of life of wiped memory (`sync::Pages`), which each look reads: a child does
-//! not draw, and gets [`SegmentError::Forked`].
+//! not draw, and gets [`SegmentError::Forked`]. The clock is read with no lock held, where a segment ended;
+//! if it has forked, the child does not get the id that was drawn before. The locks look for the fork
+//! themselves.
 //!
 //! # Memory
 //!

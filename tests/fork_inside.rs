@@ -171,9 +171,11 @@ fn away() -> Padder {
     let (entered, mut calls) = (Arc::clone(&inside), 0);
     let source = move || {
         calls += 1;
-        while calls > 2 {
+        if calls > 2 {
             entered.store(true, Ordering::Relaxed);
-            thread::sleep(Duration::from_millis(1));
+            loop {
+                thread::sleep(Duration::from_secs(1));
+            }
         }
         Some(calls)
     };

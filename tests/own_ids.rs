@@ -362,10 +362,11 @@ fn a_clock_that_closes_its_generator() {
             let (weak, arm) = (Arc::downgrade(&generator), Arc::clone(&armed));
             let main = thread::current().id();
             clock.deed.is(move || {
-                if arm.load(Ordering::Relaxed) && (thread::current().id() == main) != by_padder {
-                    if let Some(generator) = weak.upgrade() {
-                        generator.close();
-                    }
+                let is_here = (thread::current().id() == main) != by_padder;
+                if let Some(generator) = weak.upgrade().filter(|_| is_here)
+                    && arm.load(Ordering::Relaxed)
+                {
+                    generator.close();
                 }
             });
             armed.store(true, Ordering::Relaxed);

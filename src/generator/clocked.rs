@@ -54,6 +54,8 @@ pub struct ClockedUidGenerator<R, C = SystemClock> {
     sequence_start: SequenceStart,
     /// Of the sequence start and the layout.
     start_limit: u64,
+    /// The first word, without the worker: nothing has been issued yet.
+    origin: u64,
     clock_policy: ClockPolicy,
     worker_id: u64,
     /// How far uids may be issued: asked at the beginning of each tick.
@@ -238,6 +240,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
         match self.sequence_start {
             SequenceStart::Zero => 0,
             SequenceStart::RandomBelow(_) => fastrand::u64(..self.start_limit),
+            SequenceStart::Spread if next == self.origin => fastrand::u64(..self.start_limit),
             SequenceStart::Continue { .. } | SequenceStart::Spread => {
                 (next & self.max_sequence) % self.start_limit
             }

@@ -154,7 +154,8 @@ impl Process {
 
 /// A worker id that is a generator's own in this process, until it is released or dropped.
 ///
-/// One that is forgotten stays claimed: its generator's threads and borrowers may go on.
+/// One that is forgotten stays claimed: its generator's threads and borrowers may go on. It is boxed to
+/// be one word beside those that takers read.
 pub(super) struct Claim(Option<Box<Held>>);
 
 struct Held {
@@ -190,7 +191,7 @@ impl Process {
         let mut lost = Vec::new();
         for space in spaces() {
             for entry in space.overlapping(uids) {
-                // Acquire: pairs with the Release in `Held::release`, so that what was issued is known.
+                // Acquire: pairs with the Release in `Entry::end`: what was issued is known.
                 match entry.holder.load(Ordering::Acquire) {
                     0 => {}
                     number if number < self.first => {

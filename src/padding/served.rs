@@ -163,6 +163,10 @@ impl Served {
         if self.ring.is_held() {
             return false;
         }
+        // Nobody is to keep the work from who closes the ring.
+        if self.ring.why_gone().is_some() {
+            return true;
+        }
         let done = self.at_work(false, |work, _| {
             let published = work.pad(&self.ring, &self.progress, 1).published;
             (published, work.held_for.is_some())

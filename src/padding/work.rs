@@ -162,21 +162,18 @@ impl Work {
         self.refresh_due = None;
         let Self { producer: Some(producer), source, .. } = self else { return };
         unlocked();
-        let asked = catch_unwind(AssertUnwindSafe(|| {
-            let interval = source.refresh();
-            (interval, interval.map(|_| source.begin()))
-        }));
+        let Some(interval) = source.refresh() else { return };
+        self.refresh_due = Some(Deadline::after(Some(interval)));
+        let oldest = catch_unwind(AssertUnwindSafe(|| source.begin()));
         // A child would take itself for fresh.
         if ring.is_forked() {
             return;
         }
-        let (interval, oldest) = match asked {
-            Ok((Some(interval), Some(Some(oldest)))) => (interval, oldest),
-            Ok((_, None) | (None, _)) => return,
-            Ok((_, Some(None))) => return self.lost(ring),
+        let oldest = match oldest {
+            Ok(Some(oldest)) => oldest,
+            Ok(None) => return self.lost(ring),
             Err(_) => return self.panicked(ring),
         };
-        self.refresh_due = Some(Deadline::after(Some(interval)));
         ring.freshness().set_oldest(oldest);
         let discarded = producer.discard_below(oldest);
         if discarded > 0 && self.seldom.stale.is_time() {

@@ -16,7 +16,9 @@ use super::AtomicU64;
 #[cfg(all(unix, not(uidring_loom)))]
 pub(crate) use self::mapped::{Life, Pages};
 #[cfg(uidring_loom)]
-pub(crate) use self::modelled::{Life, Pages, become_forked_child};
+pub use self::modelled::become_forked_child;
+#[cfg(uidring_loom)]
+pub(crate) use self::modelled::{Life, Pages};
 #[cfg(not(any(unix, uidring_loom)))]
 pub(crate) use self::plain::{Life, Pages};
 

@@ -161,11 +161,7 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
         let pages = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
         // After the pages: what a later fork is of, these tell.
         claim.check()?;
-        let sequence = match self.sequence_start {
-            SequenceStart::Spread if position.sequence == 0 => fastrand::u64(..limit),
-            _ => position.sequence,
-        };
-        let next = layout.pack(position.tick, worker_id, sequence).get();
+        let next = layout.pack(position.tick, worker_id, position.sequence).get();
         pages.word().store(next, Ordering::Relaxed);
         let closing = Event::new(pages.life());
         Ok(ClockedUidGenerator {
@@ -177,6 +173,7 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
             worker_part: worker_id << layout.bits().sequence,
             sequence_start: self.sequence_start,
             start_limit: limit,
+            origin: layout.pack(position.tick, 0, position.sequence).get(),
             clock_policy: self.clock_policy,
             worker_id,
             grant,

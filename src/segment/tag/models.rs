@@ -129,7 +129,10 @@ fn models_a_fork_in_the_clock() {
         shared.clock = Arc::new(Forking);
         let shared = Arc::new(shared);
         let tag = tag_of(&shared);
-        tag.chain.append(1..2).expect("a range");
+        for ids in [1..2, 3..4] {
+            tag.chain.append(ids).expect("they increase");
+        }
+        assert!(matches!(tag.try_next_id(&shared), Ok(1)), "without the clock");
         let other = {
             let tag = Arc::clone(&tag);
             thread::spawn(move || {
