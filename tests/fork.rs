@@ -113,7 +113,7 @@ fn a_child_gets_an_error_under_every_policy() {
     }
 }
 
-/// With the dry mark up, the padder held, and a taker asleep; and after the close.
+/// With the ring used up, the padder held, and a taker asleep; and after the close.
 #[test]
 fn a_child_gets_an_error_at_the_horizon_and_after_close() {
     let _alone = alone();

@@ -147,7 +147,7 @@ fn whoever_waits_gets_every_uid_once() {
     }
 }
 
-/// Through hundreds of laps of a small ring, which dries again and again.
+/// Many times through a small ring, which dries again and again.
 #[test]
 fn whoever_waits_loses_nothing_by_waiting() {
     for bits in [LAYOUT, WIDE] {

@@ -19,7 +19,7 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leaf::{Site, generator, now, wait_until};
+use leaf::{PATIENCE, Site, generator, now, wait_until};
 use line::Line;
 use namespace::fresh;
 use uidring::{
@@ -201,7 +201,10 @@ fn an_instance_that_is_cut_off_stops_before_another_takes_its_place() {
     let site = Site::new(ZooKeeper::start());
     let line = Line::to(&site.server);
     let with = |hosts: &str| {
-        let servers = site.servers_at(hosts).session_timeout(Duration::from_secs(5));
+        let servers = site
+            .servers_at(hosts)
+            .session_timeout(Duration::from_secs(5))
+            .connect_deadline(PATIENCE);
         let instance = Instance::new("web_0").expect("a name");
         LeafZooKeeper::new(servers, &site.name, instance).expect("a name")
     };
@@ -229,7 +232,7 @@ fn an_instance_that_is_cut_off_stops_before_another_takes_its_place() {
 fn an_instance_whose_place_was_taken_meanwhile_stops_when_it_hears_of_it() {
     let site = Site::new(ZooKeeper::start());
     let line = Line::to(&site.server);
-    let first = site.original_at(&line.hosts(), "web_0");
+    let first = site.patient_at(&line.hosts(), "web_0").risk_repeats_in_outages();
     let first = generator(&first);
     line.cut();
     let elsewhere = site.original("web_0").cache_file(site.folder.path().join("there.json"));

@@ -17,7 +17,7 @@ use std::collections::HashSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leaf::{Site, wait_until};
+use leaf::{PATIENCE, Site, wait_until};
 use line::Line;
 use uidring::{
     Bits, CachedUidGenerator, Clock, Instance, Layout, LeafZooKeeper, SnowflakeGenerator,
@@ -38,7 +38,8 @@ const TICK: Duration = Duration::from_millis(500);
 
 /// The registry of one instance, with the session and the budget of the documentation.
 fn registry(site: &Site, hosts: &str, host: &str) -> LeafZooKeeper {
-    let servers = site.servers_at(hosts).session_timeout(Duration::from_secs(10));
+    let servers =
+        site.servers_at(hosts).session_timeout(Duration::from_secs(10)).connect_deadline(PATIENCE);
     let instance = Instance::new("web_0").expect("a name");
     LeafZooKeeper::new(servers, &site.name, instance)
         .expect("a name")

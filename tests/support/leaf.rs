@@ -16,6 +16,9 @@ use uidring::{
 
 use crate::zookeeper::ZooKeeper;
 
+/// How long to wait for servers that are there.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
 pub struct Site {
     pub server: Arc<ZooKeeper>,
     pub name: String,
@@ -49,6 +52,14 @@ impl Site {
         LeafZooKeeper::new(self.servers_at(hosts), &self.name, instance)
             .expect("a name")
             .cache_file(file)
+    }
+
+    /// By a way that is there, and may take long on a busy machine.
+    pub fn patient_at(&self, hosts: &str, instance: &str) -> LeafZooKeeper {
+        let servers = self.servers_at(hosts).connect_deadline(PATIENCE);
+        let instance = Instance::new(instance).expect("a name");
+        let file = self.file(&instance);
+        LeafZooKeeper::new(servers, &self.name, instance).expect("a name").cache_file(file)
     }
 
     pub fn servers_at(&self, hosts: &str) -> ZooKeeperServers {

@@ -216,7 +216,7 @@ impl Sim {
         let lease = begin(&options, &layout, Some(file), |applicant| {
             Ok(ModelLink::new(self.clone(), process, applicant))
         });
-        let begun: Arc<Mutex<Option<_>>> = Arc::default();
+        let begun = Begun::default();
         let built = lease.and_then(|lease| {
             let (worker_id, before) = (lease.worker_id(), lease.after());
             let renewer = ByHand { time, seed: rng.u64(..), begun: Arc::clone(&begun) };
@@ -316,11 +316,14 @@ impl Sim {
     }
 }
 
+/// What a generator's lease begins with.
+type Begun = Arc<Mutex<Option<(Renewals, Box<dyn LeaseKeeper>)>>>;
+
 /// Has the lease of a generator renewed by the model.
 struct ByHand {
     time: ManualMonotonic,
     seed: u64,
-    begun: Arc<Mutex<Option<(Renewals, Box<dyn LeaseKeeper>)>>>,
+    begun: Begun,
 }
 
 impl Renewer for ByHand {
