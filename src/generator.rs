@@ -6,6 +6,7 @@ mod clocked;
 pub(crate) mod lease_model;
 mod life;
 mod local;
+mod per_thread;
 #[cfg(not(uidring_loom))]
 mod register;
 #[cfg(uidring_loom)]
@@ -25,6 +26,7 @@ pub use self::clocked::{
     SnowflakeParts, TwitterRules,
 };
 pub use self::local::{GeneratorRef, LocalGenerator};
+pub use self::per_thread::PerThreadGenerator;
 
 use std::time::Duration;
 

@@ -28,8 +28,8 @@ pub use crate::error::{Error, FillError, TakeError};
 pub use crate::generator::{
     BaiduRules, CachedBuilder, CachedStats, CachedUidGenerator, ClockPolicy, ClockRules,
     ClockedBuilder, ClockedUidGenerator, DefaultUidGenerator, GeneratorRef, LeafRules,
-    LeafSnowflakeGenerator, LocalGenerator, SequenceStart, SnowflakeGenerator, SnowflakeNode,
-    SnowflakeParts, TwitterRules, UidGenerator, Uids,
+    LeafSnowflakeGenerator, LocalGenerator, PerThreadGenerator, SequenceStart, SnowflakeGenerator,
+    SnowflakeNode, SnowflakeParts, TwitterRules, UidGenerator, Uids,
 };
 pub use crate::layout::{Bits, Decoded, Layout, Tick};
 pub use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions};

@@ -13,6 +13,7 @@ mod pages;
 #[cfg(not(uidring_loom))]
 mod push_list;
 mod serving;
+pub(crate) mod threads;
 
 pub(crate) use self::boot_time::boot_time;
 pub(crate) use self::event::Event;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::namespace::fresh;
 use uidring::{
     Bits, CachedBuilder, CachedUidGenerator, Layout, Padder, PadderCore, PadderIdle, PadderOptions,
-    Tick, Timestamp, Uid, UidGenerator,
+    PerThreadGenerator, Tick, Timestamp, Uid, UidGenerator,
 };
 
 use super::Comparison;
@@ -22,6 +22,13 @@ pub fn comparisons() -> impl Iterator<Item = Comparison> {
         all.push(Comparison::new(
             format!("next_uid / fetch_add, threads: {threads}"),
             move |ids| takes(pinned(), threads, ids),
+            move |ids| additions(threads, ids),
+        ));
+    }
+    for threads in [1, 2, 16] {
+        all.push(Comparison::new(
+            format!("per-thread next_uid / fetch_add, threads: {threads}"),
+            move |ids| per_thread_takes(threads, ids),
             move |ids| additions(threads, ids),
         ));
     }
@@ -141,6 +148,20 @@ fn local_takes(ids: u64) -> f64 {
     let last = local.next_uid().expect("waits");
     assert!(position(pinned(), last) - position(pinned(), first) > ids);
     per_id(time, ids)
+}
+
+fn per_thread_takes(threads: u64, ids: u64) -> f64 {
+    static HANDLE: OnceLock<PerThreadGenerator<&CachedUidGenerator>> = OnceLock::new();
+    let handle = HANDLE.get_or_init(|| pinned().per_thread());
+    let before = pinned().next_uid().expect("waits");
+    let cost = by_threads(threads, ids, |count| {
+        for _ in 0..count {
+            black_box(handle.next_uid().expect("waits"));
+        }
+    });
+    let after = pinned().next_uid().expect("waits");
+    assert!(position(pinned(), after) - position(pinned(), before) > ids / threads - 1_000);
+    cost
 }
 
 fn increments(ids: u64) -> f64 {

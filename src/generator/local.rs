@@ -128,7 +128,10 @@ impl<G: GeneratorRef> LocalGenerator<G> {
 /// numbers in registers, and does, where a caller counts in a loop.
 #[cold]
 #[inline(never)]
-fn next_lease(generator: &CachedUidGenerator, left: Range<u64>) -> Result<Range<u64>, TakeError> {
+pub(super) fn next_lease(
+    generator: &CachedUidGenerator,
+    left: Range<u64>,
+) -> Result<Range<u64>, TakeError> {
     let lease = generator.try_lease().or_else(|error| -> Result<_, TakeError> {
         let mut lease = 0..0;
         generator.follow_policy(error, &mut || {

@@ -1,0 +1,197 @@
+//! A handle that threads share, and in which each counts for itself.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use super::local::next_lease;
+use super::{CachedUidGenerator, GeneratorRef, UidGenerator};
+use crate::error::{FillError, TakeError};
+use crate::ring::Age;
+use crate::sync::{AtomicU64, Ordering, threads};
+use crate::uid::Uid;
+
+/// Hands out uids of a [`CachedUidGenerator`] to any number of threads through `&self`; each thread
+/// takes leases of up to 256 uids and counts through them by itself, so that threads share a
+/// cache line once in 256 takes.
+///
+/// Made by [`CachedUidGenerator::per_thread`], or by [`new`](Self::new) from an `Arc`. It is for
+/// callers that hold one handle and have many threads, and need no order between them: the uids that
+/// one thread gets increase, and another thread's later uid may be smaller. Where one order over
+/// all threads matters, take from the generator itself; where a thread can own its handle, a
+/// [`LocalGenerator`](super::LocalGenerator) costs less.
+///
+/// A thread that ends leaves the rest of its lease to the next thread that comes. A lease that has
+/// become older than the generator's [`max_lag`](crate::CachedBuilder::max_lag) is given up; so is
+/// all that is left when the handle is dropped or the generator is closed. A thread costs 64 to 128 bytes,
+/// by the greatest number of threads that have used a handle at the same time.
+/// With more than 32,768 of them the rest take from the generator one by one.
+///
+/// A signal handler that interrupts a take must not take from the same handle.
+///
+/// ```
+/// use std::thread;
+/// use uidring::CachedUidGenerator;
+///
+/// let generator = CachedUidGenerator::builder().worker_id(7).build()?;
+/// let handle = generator.per_thread();
+/// thread::scope(|scope| {
+///     for _ in 0..4 {
+///         scope.spawn(|| println!("{:?}", handle.next_uid()));
+///     }
+/// });
+/// # Ok::<(), uidring::Error>(())
+/// ```
+pub struct PerThreadGenerator<G> {
+    shards: Shards,
+    generator: G,
+}
+
+impl CachedUidGenerator {
+    /// A handle for many threads, in which each counts for itself.
+    pub fn per_thread(&self) -> PerThreadGenerator<&Self> {
+        PerThreadGenerator::new(self)
+    }
+}
+
+impl<G: GeneratorRef> PerThreadGenerator<G> {
+    /// A handle from a reference to a generator: `&`, or `Arc` for one that has to be stored.
+    pub fn new(generator: G) -> Self {
+        Self { shards: Shards::default(), generator }
+    }
+
+    /// Returns the next uid of this thread; when nothing is ready, the generator's take policy
+    /// decides.
+    ///
+    /// # Errors
+    ///
+    /// As [`UidGenerator::next_uid`].
+    #[inline]
+    pub fn next_uid(&self) -> Result<Uid, TakeError> {
+        match self.count_up() {
+            Some(uid) => Ok(uid),
+            None => self.next_slowly(),
+        }
+    }
+
+    /// Fills the whole of `out` with increasing uids: what is left of this thread's lease, and then
+    /// as [`UidGenerator::fill`].
+    ///
+    /// # Errors
+    ///
+    /// [`FillError`] says how many uids were filled in before the error: those are good.
+    pub fn fill(&self, out: &mut [Uid]) -> Result<(), FillError> {
+        // First of all, for what another thread left under this one's number is lower than all that
+        // is still in the ring.
+        threads::number_or_acquire();
+        let mut filled = 0;
+        while let Some(place) = out.get_mut(filled)
+            && let Some(uid) = self.count_up()
+        {
+            *place = uid;
+            filled += 1;
+        }
+        self.generator
+            .fill(&mut out[filled..])
+            .map_err(|FillError { filled: more, error }| FillError { filled: filled + more, error })
+    }
+
+    /// The generator that the uids come from.
+    pub fn generator(&self) -> &CachedUidGenerator {
+        &self.generator
+    }
+
+    /// The next number of this thread's lease, if that is there and fresh.
+    #[inline]
+    fn count_up(&self) -> Option<Uid> {
+        let shard = self.shards.get(threads::number()?)?;
+        // Relaxed, here and below: the shard is this thread's alone.
+        let next = shard.next.load(Ordering::Relaxed);
+        // In a forked child, and after a close, nothing is fresh.
+        if self.generator.freshness().covers(Age::of(next))
+            & (next < shard.end.load(Ordering::Relaxed))
+        {
+            shard.next.store(next + 1, Ordering::Relaxed);
+            Some(Uid::from_layout(next))
+        } else {
+            None
+        }
+    }
+
+    /// Begins a new run.
+    /// Goes on with what the last thread of this number left, or with a new lease.
+    #[cold]
+    #[inline(never)]
+    fn next_slowly(&self) -> Result<Uid, TakeError> {
+        let is_new = threads::number().is_none();
+        let Some(number) = threads::number_or_acquire() else {
+            return self.generator.next_uid();
+        };
+        if is_new && let Some(uid) = self.count_up() {
+            return Ok(uid);
+        }
+        let left = self.shards.get(number).map_or(0..0, Shard::left);
+        // Before a shard is made: in a forked child another thread may have been about to make some,
+        // and this says `Forked`.
+        let lease = next_lease(&self.generator, left)?;
+        let shard = self.shards.get_or_make(number);
+        // A clock, source or handler that took from this handle within that call may have got a
+        // later lease: then this thread goes on with it, or its uids would not increase.
+        if lease.start >= shard.end.load(Ordering::Relaxed) {
+            shard.next.store(lease.start + 1, Ordering::Relaxed);
+            shard.end.store(lease.end, Ordering::Relaxed);
+        }
+        Ok(Uid::from_layout(lease.start))
+    }
+}
+
+impl<G> fmt::Debug for PerThreadGenerator<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PerThreadGenerator").finish_non_exhaustive()
+    }
+}
+
+/// What is left of a thread's lease. One thread uses it at a time, the holder of its number; with
+/// the number it is handed on, and ordered. Atomics only so that no unsafe code is needed: they are
+/// loaded and stored like any other word.
+///
+/// A cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Shard {
+    next: AtomicU64,
+    end: AtomicU64,
+}
+
+impl Shard {
+    fn left(&self) -> Range<u64> {
+        self.next.load(Ordering::Relaxed)..self.end.load(Ordering::Relaxed)
+    }
+}
+
+/// Shards by the numbers of threads, in buckets of 1, 1, 2, 4, 8, …, each made when a thread first
+/// needs it, so that a shard never moves.
+#[derive(Debug, Default)]
+struct Shards([OnceLock<Box<[Shard]>>; 16]);
+
+impl Shards {
+    #[inline]
+    fn get(&self, number: usize) -> Option<&Shard> {
+        let (bucket, place) = Self::find(number);
+        self.0.get(bucket)?.get()?.get(place)
+    }
+
+    fn get_or_make(&self, number: usize) -> &Shard {
+        let (bucket, place) = Self::find(number);
+        let length = (1 << bucket >> 1).max(1);
+        let make = || (0..length).map(|_| Shard::default()).collect();
+        &self.0[bucket].get_or_init(make)[place]
+    }
+
+    /// The bucket of a number below 2^15, and the place in it.
+    #[inline]
+    fn find(number: usize) -> (usize, usize) {
+        let bucket = usize::BITS - number.leading_zeros();
+        (bucket as usize, number ^ (1 << bucket >> 1))
+    }
+}

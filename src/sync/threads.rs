@@ -1,0 +1,198 @@
+//! Numbers of threads: small, and each held by one live thread at a time.
+
+use super::{AtomicU64, Ordering};
+
+/// A set of numbers that threads hold and give back. It has no lock: a thread that is suspended, or
+/// gone in a forked child, keeps nobody else from a number.
+#[derive(Debug)]
+pub(crate) struct Numbers<const WORDS: usize> {
+    /// A bit for each number: whether it is held.
+    held: [AtomicU64; WORDS],
+}
+
+impl<const WORDS: usize> Numbers<WORDS> {
+    /// The lowest number that nobody holds; `None` if there is none.
+    pub(crate) fn acquire(&self) -> Option<usize> {
+        for (word, first) in self.held.iter().zip((0..).step_by(64)) {
+            // Relaxed: a guess, which the addition of the bit confirms.
+            let mut held = word.load(Ordering::Relaxed);
+            while held != u64::MAX {
+                let bit = held.trailing_ones();
+                // Acquire: pairs with the Release in `release`; the new holder sees all that the
+                // last one did with what goes by this number.
+                let before = word.fetch_or(1 << bit, Ordering::Acquire);
+                if before >> bit & 1 == 0 {
+                    return Some(first + bit as usize);
+                }
+                held = before;
+            }
+        }
+        None
+    }
+
+    /// Gives a number back, which the caller holds and does not use any more.
+    pub(crate) fn release(&self, number: usize) {
+        // Release: pairs with the Acquire in `acquire`.
+        self.held[number / 64].fetch_and(!(1 << (number % 64)), Ordering::Release);
+    }
+}
+
+#[cfg(not(uidring_loom))]
+mod current {
+    use std::cell::Cell;
+
+    use super::{AtomicU64, Numbers};
+
+    /// So many threads can have a number at once: 4 KiB.
+    const WORDS: usize = 512;
+
+    static NUMBERS: Numbers<WORDS> = Numbers { held: [const { AtomicU64::new(0) }; WORDS] };
+
+    /// No number yet.
+    const NONE: usize = usize::MAX;
+
+    /// No number, ever: the thread is about to end, or all numbers were held when it came. It does not
+    /// ask again, so that what goes by a number is never older than what a thread did without one.
+    const NEVER: usize = usize::MAX - 1;
+
+    thread_local! {
+        // A word of its own without a destructor, so that a look at it is one load.
+        static NUMBER: Cell<usize> = const { Cell::new(NONE) };
+        static HOLDER: Holder = const { Holder(Cell::new(NONE)) };
+    }
+
+    /// Gives the number back when its thread ends.
+    struct Holder(Cell<usize>);
+
+    impl Drop for Holder {
+        fn drop(&mut self) {
+            // First, so that destructors that run later do not use what is another thread's.
+            NUMBER.set(NEVER);
+            let number = self.0.get();
+            if number != NONE {
+                NUMBERS.release(number);
+            }
+        }
+    }
+
+    /// The number of the current thread, if it has one.
+    #[inline]
+    pub(crate) fn number() -> Option<usize> {
+        let number = NUMBER.get();
+        (number < NEVER).then_some(number)
+    }
+
+    /// The number of the current thread, which gets one if it has none. There is none for a thread that
+    /// is about to end, nor for one that finds all of 32,768 held.
+    pub(crate) fn number_or_acquire() -> Option<usize> {
+        if NUMBER.get() == NONE {
+            let acquire = |holder: &Holder| {
+                let number = NUMBERS.acquire()?;
+                holder.0.set(number);
+                Some(number)
+            };
+            // There is no holder any more while the thread ends.
+            NUMBER.set(HOLDER.try_with(acquire).ok().flatten().unwrap_or(NEVER));
+        }
+        number()
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use std::sync::{Arc, Barrier};
+        use std::thread;
+
+        use super::*;
+
+        #[test]
+        fn threads_that_live_at_the_same_time_have_different_numbers() {
+            let barrier = Arc::new(Barrier::new(100));
+            let threads: Vec<_> = (0..100)
+                .map(|_| {
+                    let barrier = Arc::clone(&barrier);
+                    thread::spawn(move || {
+                        let number = number_or_acquire().expect("few threads");
+                        barrier.wait();
+                        assert_eq!(super::number(), Some(number), "it stays");
+                        number
+                    })
+                })
+                .collect();
+            let mut numbers: Vec<_> =
+                threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            assert_eq!(numbers.len(), 100);
+        }
+
+        #[test]
+        fn numbers_of_threads_that_are_gone_are_used_again() {
+            for _ in 0..1_000 {
+                let number = thread::spawn(|| number_or_acquire().expect("few threads"));
+                // Other tests hold some.
+                assert!(number.join().expect("no panic") < 1_000);
+            }
+        }
+
+        #[test]
+        fn there_are_no_more_numbers_than_bits() {
+            let numbers: Numbers<2> = Numbers { held: [const { AtomicU64::new(0) }; 2] };
+            for expected in 0..128 {
+                assert_eq!(numbers.acquire(), Some(expected));
+            }
+            assert_eq!(numbers.acquire(), None);
+            numbers.release(77);
+            numbers.release(13);
+            assert_eq!((numbers.acquire(), numbers.acquire()), (Some(13), Some(77)));
+            assert_eq!(numbers.acquire(), None);
+        }
+    }
+}
+
+#[cfg(not(uidring_loom))]
+pub(crate) use self::current::{number, number_or_acquire};
+
+/// A model's threads are not the operating system's: none has a number.
+#[cfg(uidring_loom)]
+pub(crate) fn number() -> Option<usize> {
+    None
+}
+
+#[cfg(uidring_loom)]
+pub(crate) fn number_or_acquire() -> Option<usize> {
+    None
+}
+
+#[cfg(all(test, uidring_loom))]
+mod models {
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+
+    /// Three threads pass two numbers on: what goes by a number is one thread's at a time, and each
+    /// sees what the one before it did. The cell reports any access that is not ordered.
+    #[test]
+    fn models_a_number_is_one_threads_at_a_time() {
+        loom::model(|| {
+            let held = [AtomicU64::new(!0b11)];
+            let shared = Arc::new((Numbers { held }, [UnsafeCell::new(0), UnsafeCell::new(0)]));
+            let work = |shared: &(Numbers<1>, [UnsafeCell<i32>; 2])| {
+                let Some(number) = shared.0.acquire() else { return };
+                shared.1[number].with_mut(|count| drop(count));
+                shared.0.release(number);
+            };
+            let threads: Vec<_> = (0..2)
+                .map(|_| {
+                    let shared = Arc::clone(&shared);
+                    thread::spawn(move || work(&shared))
+                })
+                .collect();
+            work(&shared);
+            for thread in threads {
+                thread.join().expect("no panic");
+            }
+        });
+    }
+}
