@@ -21,9 +21,9 @@ use namespace::fresh;
 use uidring::segment::SegmentChain;
 use uidring::{
     Bits, CachedBuilder, CachedUidGenerator, DefaultUidGenerator, Layout, LocalGenerator,
-    ManualClock, MemorySegments, Padder, PadderOptions, Producer, RingBuffer, RingOptions,
-    SegmentError, SegmentGenerator, SegmentHandle, TakeDecision, TakeError, TakePolicy, Tick,
-    Timestamp, Uid, UidGenerator,
+    ManualClock, MemorySegments, Padder, PadderOptions, PerThreadGenerator, Producer, RingBuffer,
+    RingOptions, SegmentError, SegmentGenerator, SegmentHandle, TakeDecision, TakeError,
+    TakePolicy, Tick, Timestamp, Uid, UidGenerator,
 };
 
 use fork::{FAILED, FORKED, LIMIT, OTHER_ERROR, Report, alone, in_child};
@@ -56,18 +56,23 @@ fn policies() -> [TakePolicy; 4] {
 /// A generator, its only owner, and a handle that may have a lease.
 struct Owner {
     local: LocalGenerator<Arc<CachedUidGenerator>>,
+    per_thread: PerThreadGenerator<Arc<CachedUidGenerator>>,
     generator: Arc<CachedUidGenerator>,
 }
 
 impl Owner {
     fn new(builder: CachedBuilder) -> Self {
         let generator = Arc::new(builder.build().expect("builds"));
-        Self { local: LocalGenerator::new(Arc::clone(&generator)), generator }
+        Self {
+            local: LocalGenerator::new(Arc::clone(&generator)),
+            per_thread: PerThreadGenerator::new(Arc::clone(&generator)),
+            generator,
+        }
     }
 
     /// Everything that a generator can be asked, and then its end.
     fn use_up(self, to: &mut Report) {
-        let Self { mut local, generator } = self;
+        let Self { mut local, per_thread, generator } = self;
         // More than a ring and a lease hold.
         for _ in 0..600 {
             if local.next_uid() != Err(TakeError::Forked) {
@@ -77,6 +82,9 @@ impl Owner {
         to.take(generator.try_next_uid());
         to.take(generator.next_uid());
         to.take(local.next_uid());
+        to.take(per_thread.next_uid());
+        let mut uids = [Uid::default(); 3];
+        to.take(per_thread.fill(&mut uids).map(|()| uids[0]).map_err(|error| error.error));
         to.fill(&*generator);
         to.take(generator.local().next_uid());
         generator.wait(None);
@@ -85,14 +93,14 @@ impl Owner {
         generator.close();
         generator.close();
         to.take(generator.next_uid());
-        drop(local);
+        drop((local, per_thread));
         to.check(Arc::strong_count(&generator) == 1);
     }
 }
 
 fn check_child(owner: &mut Option<Owner>) {
     let words = in_child(|to| owner.take().expect("still there").use_up(to));
-    all_forked(&words, 6);
+    all_forked(&words, 8);
 }
 
 #[test]
@@ -100,13 +108,13 @@ fn a_child_gets_an_error_under_every_policy() {
     let _alone = alone();
     for policy in policies() {
         let mut owner = Some(Owner::new(builder(1).take_policy(policy)));
-        let mut last = Uid::default();
+        let mut last = [Uid::default(); 2];
         for _ in 0..5 {
             check_child(&mut owner);
-            let Owner { local, generator } = owner.as_mut().expect("the parent's");
-            let uid = local.next_uid().expect("goes on");
-            assert!(last < uid, "the lease is untouched");
-            last = uid;
+            let Owner { local, per_thread, generator } = owner.as_mut().expect("the parent's");
+            let uids = [local.next_uid(), per_thread.next_uid()].map(|uid| uid.expect("goes on"));
+            assert!(last[0] < uids[0] && last[1] < uids[1], "the leases are untouched");
+            last = uids;
             generator.next_uid().expect("goes on");
             assert_eq!(generator.stats().rejects, 0);
         }

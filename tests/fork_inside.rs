@@ -251,6 +251,28 @@ fn local_takers() {
 }
 
 #[test]
+fn takers_of_a_thread() {
+    let _alone = alone();
+    for hook in HOOKS {
+        let sides = on_both_sides(|fork| {
+            let padder = away();
+            let policy = hook.policy(fork);
+            let limit = (hook != Hook::Clock).then_some(Duration::ZERO);
+            let builder = CachedUidGenerator::builder().layout(layout(6)).worker_id(1);
+            let builder = builder.clock(hook.clock(fork)).take_policy(policy);
+            let generator = builder.max_borrow(limit).padder(&padder).build().expect("builds");
+            let handle = generator.per_thread();
+            fork.arm(1);
+            let mut got = until_forked(fork, || vec![word(handle.next_uid())]).expect("a fork");
+            got.push(word(handle.next_uid()));
+            std::mem::forget((padder, generator));
+            got
+        });
+        check(&format!("{hook:?}"), &sides.expect("a fork"));
+    }
+}
+
+#[test]
 fn generators_on_the_clock() {
     let _alone = alone();
     for hook in HOOKS {
