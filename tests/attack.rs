@@ -14,7 +14,6 @@ mod mariadb;
 #[path = "support/zookeeper.rs"]
 mod zookeeper;
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -212,9 +211,6 @@ struct Leaf;
 
 struct Registry(Arc<ZooKeeper>, TempDir);
 
-/// If it is set, instances have local files: each slot of processes, which stands for a host, has its own.
-const FILES: &str = "UIDRING_ATTACK_CACHE";
-
 /// So many processes use one name of a registry, in which every new instance leaves a node.
 const ROUNDS: usize = 30;
 
@@ -227,13 +223,9 @@ fn parts(place: &Place) -> [&str; 3] {
 fn registry(place: &Place, name: &str, instance: &str) -> Result<LeafZooKeeper, Error> {
     let [hosts, _, folder] = parts(place);
     let servers = ZooKeeperServers::new(hosts)?.session_timeout(Duration::from_secs(2));
-    let registry = LeafZooKeeper::new(servers, name, Instance::new(instance)?)?;
+    // Each slot of processes, which stands for a host, has local files of its own.
     let file = Path::new(folder).join(format!("{}-{name}-{instance}.json", place.slot));
-    Ok(if env::var_os(FILES).is_some() {
-        registry.cache_file(file)
-    } else {
-        registry.no_cache_file()
-    })
+    Ok(LeafZooKeeper::new(servers, name, Instance::new(instance)?)?.cache_file(file))
 }
 
 impl Target for Leaf {

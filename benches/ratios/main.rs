@@ -7,7 +7,6 @@ mod generators;
 mod leased;
 #[path = "../../tests/support/namespace.rs"]
 mod namespace;
-mod rings;
 mod segments;
 mod timing;
 
@@ -55,10 +54,8 @@ fn main() {
     let mut raw = String::from("comparison,round,contestant_ns,baseline_ns\n");
     println!("| comparison | ratio | contestant | baseline |\n|---|---|---|---|");
     let only = |name: &str| options.only.as_ref().is_none_or(|word| name.contains(word));
-    let comparisons = generators::comparisons()
-        .chain(leased::comparisons())
-        .chain(rings::comparisons())
-        .chain(segments::comparisons());
+    let comparisons =
+        generators::comparisons().chain(leased::comparisons()).chain(segments::comparisons());
     for comparison in comparisons {
         if only(&comparison.name) {
             run(&comparison, &options, &mut raw);

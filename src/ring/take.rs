@@ -52,13 +52,8 @@ impl RingBuffer {
             }
         }
         loop {
-            let open = self.open_run()?;
-            let next = self.state.next();
-            if next >= open.end {
-                self.go_on(open, news)?;
-            } else if self.state.claim(next, 1) {
-                *news |= self.ends_with(open, next);
-                return Ok(next);
+            if let Some(numbers) = self.claim(1, news)? {
+                return Ok(numbers.start);
             }
         }
     }
