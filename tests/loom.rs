@@ -291,12 +291,12 @@ fn waiting((mut producer, ring): (Producer, Arc<RingBuffer>)) {
 
 #[test]
 fn waiting_takers_are_woken_by_a_publication() {
-    check(|| waiting(exact(1, 0)));
+    check(|| waiting(exact(2, 0)));
 }
 
 #[test]
 fn waiting_takers_by_addition_are_woken_by_a_publication() {
-    check(|| waiting(spaced(1, 0)));
+    check(|| waiting(spaced(2, 0)));
 }
 
 /// A taker that comes to the end, waits, and tries again, while another takes.

@@ -333,11 +333,12 @@ fn an_assignment_inserts_once_and_reads_once() {
     assert_eq!(count(&format!("Connect\t{}", database.user())), 1, "{log}");
     assert_eq!(count("Execute\tINSERT INTO WORKER_NODE"), 1, "{log}");
     assert_eq!(count("Query\tSELECT MAX(ID) FROM WORKER_NODE"), 1, "{log}");
-    // Those two, and that the insert is prepared.
-    assert_eq!(count("WORKER_NODE"), 3, "{log}");
+    // Those two, that the insert is prepared, and the look at the table's engine and version.
+    assert_eq!(count("WORKER_NODE"), 4, "{log}");
     assert_eq!(
         count("Query\t"),
-        4,
-        "the transaction's level and begin, the SELECT, its end: {log}"
+        6,
+        "the server's settings and its table, the transaction's level and begin, the SELECT, its \
+         end: {log}"
     );
 }

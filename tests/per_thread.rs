@@ -175,7 +175,10 @@ fn a_close_ends_every_threads_run() {
 
 /// A clock whose readers take from a handle themselves, once it has one.
 #[derive(Clone, Debug, Default)]
-struct TakingClock(Arc<Mutex<Option<(Arc<Shared>, Vec<Uid>)>>>);
+struct TakingClock(Arc<Mutex<Option<Taken>>>);
+
+/// The handle, and what was taken from it.
+type Taken = (Arc<Shared>, Vec<Uid>);
 
 impl Clock for TakingClock {
     fn now(&self) -> Timestamp {

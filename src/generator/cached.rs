@@ -19,7 +19,7 @@ use crate::error::TakeError;
 use crate::layout::Layout;
 use crate::padding::Padding;
 use crate::policy::TakePolicy;
-use crate::ring::{Freshness, RingBuffer, RingState, RingStats};
+use crate::ring::{Drawn, Freshness, RingBuffer, RingState, RingStats};
 use crate::sync::{AtomicU64, Ordering, Serving};
 use crate::uid::Uid;
 use crate::worker::Tenure;
@@ -149,7 +149,7 @@ impl CachedUidGenerator {
 
     /// Goes on after the fast path, with what that drew, if anything.
     #[cold]
-    fn take_slowly(&self, drawn: Option<u64>) -> Result<Uid, TakeError> {
+    fn take_slowly(&self, drawn: Option<Drawn>) -> Result<Uid, TakeError> {
         let number = match self.ring.take_slowly(drawn) {
             Err(error) => self.help_and_try(error, RingBuffer::try_take),
             done => done,

@@ -14,6 +14,14 @@ use crate::sync::{AtomicU64, Life, Ordering, Pages, fence};
 #[derive(Clone, Debug)]
 pub(crate) struct RingState(Pages);
 
+/// A number that was drawn and is not below the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Drawn {
+    pub(super) number: u64,
+    /// The last number of the run that was open before: if it is this, it needs no further look.
+    pub(super) last: u64,
+}
+
 /// Numbers end below this.
 pub(super) const MAX_END: u64 = 1 << 63;
 
@@ -58,7 +66,7 @@ impl RingState {
     /// The fast path of a take: a number; or one that is not below the limit; or none, where the
     /// limit is shut.
     #[inline]
-    pub(crate) fn draw(&self) -> Result<u64, Option<u64>> {
+    pub(crate) fn draw(&self) -> Result<u64, Option<Drawn>> {
         // Acquire: pairs with the Release of the limit's changes in `open`. Who sees a limit sees
         // the word raised to the first number of its run, so that the addition gets no less.
         let limit = self.limit().load(Ordering::Acquire);
@@ -68,7 +76,7 @@ impl RingState {
         // Relaxed: each number comes out of this word once, and in order, by the order of the
         // word's own values.
         let number = !self.next_word().fetch_sub(1, Ordering::Relaxed);
-        if number < limit >> 1 { Ok(number) } else { Err(Some(number)) }
+        if number < limit >> 1 { Ok(number) } else { Err(Some(Drawn { number, last: limit >> 1 })) }
     }
 
     /// To be called after a draw that was not below the limit: who has drawn a number of a run
@@ -202,7 +210,7 @@ mod tests {
         let state = RingState::new(2).expect("memory");
         state.set_limit(Limit::open(MAX_END));
         state.next_word().store(0, Ordering::Relaxed);
-        assert_eq!(state.draw(), Err(Some(u64::MAX)));
+        assert_eq!(state.draw().map_err(|drawn| drawn.map(|d| d.number)), Err(Some(u64::MAX)));
         state.wipe();
         assert_eq!(state.draw(), Err(None));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::slot::Run;
 use super::state::Limit;
-use super::{Age, RingBuffer, RingState};
+use super::{Age, Drawn, RingBuffer, RingState};
 use crate::error::TakeError;
 use crate::sync::{Ordering, fence};
 
@@ -35,7 +35,7 @@ impl RingBuffer {
 
     /// Goes on after a draw that was not below the limit: with what it drew, if anything.
     #[cold]
-    pub(crate) fn take_slowly(&self, drawn: Option<u64>) -> Result<u64, TakeError> {
+    pub(crate) fn take_slowly(&self, drawn: Option<Drawn>) -> Result<u64, TakeError> {
         let mut news = false;
         let taken = self.redeem_or_claim(drawn, &mut news);
         if news {
@@ -44,10 +44,10 @@ impl RingBuffer {
         taken
     }
 
-    fn redeem_or_claim(&self, drawn: Option<u64>, news: &mut bool) -> Result<u64, TakeError> {
-        if let Some(number) = drawn {
+    fn redeem_or_claim(&self, drawn: Option<Drawn>, news: &mut bool) -> Result<u64, TakeError> {
+        if let Some(drawn) = drawn {
             RingState::after_draw();
-            if let Some(number) = self.redeem(number, news)? {
+            if let Some(number) = self.redeem(drawn, news)? {
                 return Ok(number);
             }
         }
@@ -59,13 +59,16 @@ impl RingBuffer {
     }
 
     /// A number that was drawn, if it is one of a published run, and fresh.
-    fn redeem(&self, number: u64, news: &mut bool) -> Result<Option<u64>, TakeError> {
+    fn redeem(&self, drawn: Drawn, news: &mut bool) -> Result<Option<u64>, TakeError> {
+        let number = drawn.number;
         let drop = || {
             self.counters.dropped.fetch_add(1, Ordering::Relaxed);
         };
         loop {
             let open = self.open_run().inspect_err(|_| drop())?;
-            if number >= open.end {
+            // By the limit, without a look at a slot that a later run may have by now.
+            let is_last = number == drawn.last;
+            if number >= open.end && !is_last {
                 self.go_on(open, news).inspect_err(|_| drop())?;
                 continue;
             }
@@ -78,16 +81,13 @@ impl RingBuffer {
                 run = self.run(index - 1);
             }
             // Looked at last: it is what a child has not, nor a ring that was ended meanwhile.
-            return match run.filter(|run| number < run.end) {
-                Some(run) if self.freshness.covers(Age::of(number)) => {
-                    *news |= self.ends_with(run, number);
-                    Ok(Some(number))
-                }
-                _ => {
-                    drop();
-                    Ok(None)
-                }
-            };
+            let run = run.filter(|run| number < run.end);
+            if !(is_last || run.is_some()) || !self.freshness.covers(Age::of(number)) {
+                drop();
+                return Ok(None);
+            }
+            *news |= run.is_some_and(|run| self.ends_with(run, number));
+            return Ok(Some(number));
         }
     }
 
