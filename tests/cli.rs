@@ -188,7 +188,8 @@ fn a_fixed_worker_id_goes_on_above_the_uid_it_is_told() {
         }
     }
     let next: Uid = only(&home.stdout(&format!("generate --worker-id 5 --start-after {ahead}")));
-    assert_eq!(Ok(next), layout.compose(tick + 1_001, 5, 0).map_err(|error| error.to_string()));
+    let fields = layout.decode(next).expect("of this layout");
+    assert_eq!((fields.tick, fields.worker_id), (tick + 1_001, 5));
     let foreign = home.run(&format!("generate --worker-id 6 --start-after {ahead}"));
     assert_eq!((foreign.status, &*foreign.stdout), (Some(1), ""));
     assert!(is_untouched(&home));

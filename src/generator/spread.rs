@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use super::register::ELSEWHERE;
 use super::{CachedUidGenerator, LocalGenerator, SequenceStart, UidGenerator};
 use crate::clock::ManualClock;
 use crate::padding::Padder;
@@ -25,7 +26,8 @@ const OTHERS: [u64; 6] = [3, 5, 6, 7, 10, 12];
 fn generator(clock: &ManualClock, start: Option<SequenceStart>) -> CachedUidGenerator {
     // Where it starts is random, and is to be the same in each run of the tests.
     fastrand::seed(14);
-    let builder = CachedUidGenerator::builder().worker_id(7).clock(clock.clone());
+    let builder =
+        CachedUidGenerator::builder().worker_id(7).namespace(ELSEWHERE).clock(clock.clone());
     let builder = match start {
         Some(start) => builder.sequence_start(start),
         None => builder,
@@ -182,7 +184,10 @@ fn generators_start_at_different_places() {
     let sequences: Vec<_> = (0..50)
         .map(|seed| {
             fastrand::seed(seed);
-            let builder = CachedUidGenerator::builder().worker_id(7).clock(clock.clone());
+            let builder = CachedUidGenerator::builder()
+                .worker_id(7)
+                .namespace(ELSEWHERE)
+                .clock(clock.clone());
             let generator = builder.padder(&Padder::by_hand()).build().expect("possible");
             let first = generator.try_next_uid().expect("ready");
             generator.decode(first).expect("its own").sequence

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction};
 
 use super::file::{Kind, StoreFile};
 use crate::error::Error;
@@ -73,8 +73,7 @@ impl SqliteSegments {
         request: &SegmentRequest,
     ) -> Result<LoadedSegment, LoadError> {
         let explain = |error: rusqlite::Error| self.load_error(&error);
-        let begun = connection.transaction_with_behavior(TransactionBehavior::Immediate);
-        let transaction = begun.map_err(explain)?;
+        let transaction = self.file.begin(connection).map_err(file_error)?;
         let row: Option<(i64, i64)> = transaction
             .query_row(
                 "SELECT max_id, step FROM leaf_alloc WHERE biz_tag = ?1",
@@ -142,7 +141,7 @@ impl SegmentStore for SqliteSegments {
                 Some(connection) => Ok(connection),
                 none => self.file.open("leaf_alloc").map(|opened| none.insert(opened)),
             };
-            let done = opened.map_err(open_error).and_then(|c| self.load_one(c, request));
+            let done = opened.map_err(file_error).and_then(|c| self.load_one(c, request));
             if let Err(LoadError::Store(Error::SegmentFile { problem, .. })) = &done {
                 busy = Some(problem.clone());
             }
@@ -184,7 +183,7 @@ impl SegmentTable for SqliteSegments {
 }
 
 /// Of an error without its code: whether it may pass.
-fn open_error(error: Error) -> LoadError {
+fn file_error(error: Error) -> LoadError {
     let passes = ["locked", "disk"];
     match &error {
         Error::SegmentFile { problem, .. } if passes.iter().any(|word| problem.contains(word)) => {
