@@ -6,6 +6,8 @@
 mod log;
 #[path = "support/mariadb.rs"]
 mod mariadb;
+#[path = "support/namespace.rs"]
+mod namespace;
 #[path = "support/proxy.rs"]
 mod proxy;
 #[path = "support/splitter.rs"]
@@ -46,7 +48,12 @@ fn at(url: &str) -> MySqlLeases {
 }
 
 fn cached(lease: Lease) -> CachedUidGenerator {
-    CachedUidGenerator::builder().layout(layout()).worker(lease).build().expect("possible")
+    CachedUidGenerator::builder()
+        .layout(layout())
+        .worker(lease)
+        .namespace(namespace::fresh())
+        .build()
+        .expect("possible")
 }
 
 fn rows(database: &Database) -> Vec<LeaseRow> {

@@ -6,6 +6,8 @@
 mod earlier;
 #[path = "support/mariadb.rs"]
 mod mariadb;
+#[path = "support/namespace.rs"]
+mod namespace;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -33,7 +35,12 @@ fn options() -> LeaseOptions {
 }
 
 fn cached(lease: Lease) -> CachedUidGenerator {
-    CachedUidGenerator::builder().layout(layout()).worker(lease).build().expect("possible")
+    CachedUidGenerator::builder()
+        .layout(layout())
+        .worker(lease)
+        .namespace(namespace::fresh())
+        .build()
+        .expect("possible")
 }
 
 /// A place with tables, and how else to get at it.

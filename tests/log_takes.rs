@@ -3,6 +3,9 @@
 #[path = "support/deadline.rs"]
 mod deadline;
 
+#[path = "support/namespace.rs"]
+mod namespace;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -114,6 +117,7 @@ fn every_record_is_numbered_or_told_at_once_that_it_cannot_be() {
         let generator = CachedUidGenerator::builder()
             .layout(layout())
             .worker_id(3)
+            .namespace(namespace::fresh())
             .max_borrow(Duration::ZERO)
             .refresh(Duration::from_millis(1))
             .clock(clock.clone())
@@ -178,7 +182,11 @@ fn every_record_is_numbered_or_told_at_once_that_it_cannot_be() {
         terms.renew_every = Duration::from_millis(20);
         let lease = Lease::new(layout(), 3, None, terms, FailingKeeper(false)).expect("in range");
         let clock = ManualClock::new(layout().time_of(1_000_000));
-        let generator = CachedUidGenerator::builder().layout(layout()).clock(clock).worker(lease);
+        let generator = CachedUidGenerator::builder()
+            .layout(layout())
+            .clock(clock)
+            .worker(lease)
+            .namespace(namespace::fresh());
         let generator = Arc::new(generator.build().expect("builds"));
         let before = RECORDS.load(Ordering::Relaxed);
         let weak = Arc::downgrade(&generator);
@@ -196,10 +204,16 @@ fn every_record_is_numbered_or_told_at_once_that_it_cannot_be() {
     ends("handlers that panic", || {
         let panics = || TakePolicy::handler(|_| panic!("a user's mistake"));
         let clock = ManualClock::new(layout().time_of(1_000_000));
-        let cached = CachedUidGenerator::builder().layout(layout()).worker_id(3);
+        let cached = CachedUidGenerator::builder()
+            .layout(layout())
+            .worker_id(3)
+            .namespace(namespace::fresh());
         let cached = cached.max_borrow(Duration::ZERO).clock(clock.clone()).take_policy(panics());
         let cached = cached.build().expect("builds");
-        let clocked = DefaultUidGenerator::builder().layout(layout()).worker_id(3);
+        let clocked = DefaultUidGenerator::builder()
+            .layout(layout())
+            .worker_id(3)
+            .namespace(namespace::fresh());
         let clocked = clocked.clock(clock).take_policy(panics()).build().expect("builds");
         let generators = Arc::new((cached, clocked));
         let theirs = Arc::downgrade(&generators);

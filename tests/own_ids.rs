@@ -4,6 +4,9 @@
 #[path = "support/deadline.rs"]
 mod deadline;
 
+#[path = "support/namespace.rs"]
+mod namespace;
+
 use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -78,7 +81,11 @@ fn layout() -> Layout {
 }
 
 fn builder() -> CachedBuilder {
-    CachedUidGenerator::builder().layout(layout()).worker_id(1).refresh(Duration::from_millis(1))
+    CachedUidGenerator::builder()
+        .layout(layout())
+        .worker_id(1)
+        .namespace(namespace::fresh())
+        .refresh(Duration::from_millis(1))
 }
 
 /// All uids that anybody got.
@@ -143,7 +150,10 @@ fn a_clock_that_takes() {
     });
     ends("by the clock", || {
         let (clock, taken) = (BusyClock::new(), Taken::default());
-        let generator = DefaultUidGenerator::builder().layout(layout()).worker_id(1);
+        let generator = DefaultUidGenerator::builder()
+            .layout(layout())
+            .worker_id(1)
+            .namespace(namespace::fresh());
         let generator = Arc::new(generator.clock(clock.clone()).build().expect("builds"));
         let (weak, theirs, time) = (Arc::downgrade(&generator), taken.clone(), clock.time.clone());
         clock.deed.is(move || {
@@ -317,7 +327,7 @@ fn lease(keeper: impl LeaseKeeper) -> Lease {
 fn a_keeper_that_takes() {
     ends("cached", || {
         let (deed, taken) = (Deed::default(), Taken::default());
-        let builder = CachedUidGenerator::builder().layout(layout());
+        let builder = CachedUidGenerator::builder().layout(layout()).namespace(namespace::fresh());
         let generator = builder.worker(lease(BusyKeeper(deed.clone()))).build().expect("builds");
         let generator = Arc::new(generator);
         let (weak, theirs) = (Arc::downgrade(&generator), taken.clone());
@@ -353,7 +363,10 @@ fn a_clock_that_closes_its_generator() {
         ends("close", move || {
             let told = Arc::default();
             let clock = BusyClock::new();
-            let builder = CachedUidGenerator::builder().layout(layout()).clock(clock.clone());
+            let builder = CachedUidGenerator::builder()
+                .layout(layout())
+                .clock(clock.clone())
+                .namespace(namespace::fresh());
             let builder = builder.refresh(Duration::from_millis(1));
             let generator = builder.worker(lease(Told(Arc::clone(&told)))).build().expect("builds");
             let generator = Arc::new(generator);

@@ -1,5 +1,8 @@
 //! The handle that threads share, and in which each counts for itself.
 
+#[path = "support/namespace.rs"]
+mod namespace;
+
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::mpsc;
@@ -20,7 +23,7 @@ type Shared = PerThreadGenerator<Arc<CachedUidGenerator>>;
 fn builder() -> CachedBuilder {
     let bits = Bits { time: 40, worker: 13, sequence: 10 };
     let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
-    CachedUidGenerator::builder().layout(layout).worker_id(1)
+    CachedUidGenerator::builder().layout(layout).worker_id(1).namespace(namespace::fresh())
 }
 
 fn shared(builder: CachedBuilder) -> Arc<Shared> {

@@ -109,6 +109,7 @@ fn a_borrower_that_is_cut_off_and_its_successor_share_no_uid() {
         CachedUidGenerator::builder()
             .layout(narrow())
             .worker(registry.acquire(&narrow()).expect("acquired"))
+            .namespace(namespace::fresh())
             .take_policy(TakePolicy::Reject)
             .build()
             .expect("built")
@@ -133,6 +134,7 @@ fn a_successor_whose_clock_is_behind_shares_no_uid_with_one_that_is_cut_off() {
     let first = SnowflakeGenerator::builder()
         .layout(LAYOUT)
         .worker(registry(&site, &line.hosts(), "here").acquire(&LAYOUT).expect("acquired"))
+        .namespace(namespace::fresh())
         .take_policy(TakePolicy::Reject)
         .build()
         .expect("built");
@@ -151,6 +153,7 @@ fn a_successor_whose_clock_is_behind_shares_no_uid_with_one_that_is_cut_off() {
             .layout(LAYOUT)
             .worker(registry.acquire(&LAYOUT).expect("acquired"))
             .clock(Behind(behind))
+            .namespace(namespace::fresh())
             .take_policy(TakePolicy::Reject)
             .build()
             .expect("built");
