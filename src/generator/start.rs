@@ -123,7 +123,8 @@ pub(super) fn start(request: StartRequest, clock: &dyn Clock) -> Result<Start, E
         }
         let lead = layout.time_of(next.tick).saturating_since(now);
         if lead >= LONG_LEAD && next > position {
-            tracing::warn!(
+            log!(
+                warn,
                 "the generator starts {lead:?} ahead of the clock, above what an earlier one in this \
                  process has issued"
             );
@@ -192,7 +193,8 @@ impl Start {
             }
             if !is_told && early > SHORT {
                 is_told = true;
-                tracing::warn!(
+                log!(
+                    warn,
                     "worker id {} may have been used up to {until}; the start waits {early:?} for the \
                      clock, which says {now}, to pass it",
                     self.worker_id

@@ -1,15 +1,18 @@
 //! Numbers of threads: small, and each held by one live thread at a time.
 
+#[cfg(any(test, not(uidring_loom)))]
 use super::{AtomicU64, Ordering};
 
 /// A set of numbers that threads hold and give back. It has no lock: a thread that is suspended, or
 /// gone in a forked child, keeps nobody else from a number.
+#[cfg(any(test, not(uidring_loom)))]
 #[derive(Debug)]
 pub(crate) struct Numbers<const WORDS: usize> {
     /// A bit for each number: whether it is held.
     held: [AtomicU64; WORDS],
 }
 
+#[cfg(any(test, not(uidring_loom)))]
 impl<const WORDS: usize> Numbers<WORDS> {
     /// The lowest number that nobody holds; `None` if there is none.
     pub(crate) fn acquire(&self) -> Option<usize> {
@@ -180,7 +183,7 @@ mod models {
             let shared = Arc::new((Numbers { held }, [UnsafeCell::new(0), UnsafeCell::new(0)]));
             let work = |shared: &(Numbers<1>, [UnsafeCell<i32>; 2])| {
                 let Some(number) = shared.0.acquire() else { return };
-                shared.1[number].with_mut(|count| drop(count));
+                shared.1[number].with_mut(|_| ());
                 shared.0.release(number);
             };
             let threads: Vec<_> = (0..2)

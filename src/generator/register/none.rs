@@ -7,11 +7,11 @@ use crate::layout::Layout;
 use crate::uid::Uid;
 use crate::worker::Grant;
 
-#[derive(Debug)]
 /// As in the register.
 #[cfg(any(test, feature = "simulation"))]
 pub(super) const ELSEWHERE: &str = "";
 
+#[derive(Debug)]
 pub(super) struct Claim;
 
 pub(super) fn claim(_: &str, _: &Layout, _: u64) -> Result<Claim, Error> {
