@@ -120,6 +120,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("padding/models.rs", "loom::"),
     // A simulation in one thread, for tests alone.
     ("generator/lease_model.rs", "Mutex"),
+    ("generator/lease_model/zookeeper.rs", "Mutex"),
     ("generator/simulation.rs", "clock.now()"),
     // Where those who measure wait for each other.
     ("cli/bench/threads.rs", "RwLock"),

@@ -62,18 +62,23 @@ pub trait HeldRow: Send + 'static {
     fn release(&mut self, held: &Held, last: Option<Place>) -> Result<Result<(), Loss>, Error>;
 }
 
+/// Stands for the last sequence number of a tick.
+const WHOLE_TICK: i64 = i64::MAX;
+
 impl Held {
     /// Reads the columns of a horizon. Without a sequence it is the whole tick, as after an
     /// operator has raised the tick of a row that was never used.
     pub fn place(tick: Option<i64>, sequence: Option<i64>) -> Option<Place> {
-        let [tick, sequence] = [tick?, sequence.unwrap_or(i64::MAX)].map(i64::cast_unsigned);
+        let [tick, sequence] = [tick?, sequence.unwrap_or(WHOLE_TICK)].map(i64::cast_unsigned);
         Some(Place { tick, sequence })
     }
 
     /// The greatest uid that earlier holders may have issued.
     pub fn after(&self) -> Result<Option<Uid>, Error> {
         let compose = |place: Place| {
-            let sequence = place.sequence.min(self.layout.max_sequence());
+            // Any other number that does not fit is damage, and refused.
+            let whole = place.sequence == WHOLE_TICK.cast_unsigned();
+            let sequence = if whole { self.layout.max_sequence() } else { place.sequence };
             self.layout.compose(place.tick, self.worker_id, sequence)
         };
         self.before.map(compose).transpose()
