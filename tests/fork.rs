@@ -467,9 +467,10 @@ impl Shared {
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 fn a_child_leaves_the_lease_alone(table: &dyn uidring::store::LeaseTable) {
     use uidring::store::{LeaseOptions, LeaseState};
+    const LASTS: Duration = Duration::from_secs(3);
     let _alone = alone();
     let layout = Layout::SNOWFLAKE;
-    let options = LeaseOptions::default().lasts(Duration::from_millis(1_200));
+    let options = LeaseOptions::default().lasts(LASTS);
     let acquire = || table.acquire(&layout, &options).expect("free");
     let build = |lease| {
         CachedUidGenerator::builder().layout(layout).worker(lease).namespace(fresh()).build()
@@ -499,7 +500,7 @@ fn a_child_leaves_the_lease_alone(table: &dyn uidring::store::LeaseTable) {
     }
     // Beyond the lease that was there: the parent's connection and thread are as they were.
     let begin = Instant::now();
-    while begin.elapsed() < Duration::from_millis(2_000) {
+    while begin.elapsed() < LASTS + Duration::from_millis(500) {
         let uid = owner.as_ref().map(|generator| generator.next_uid().expect("renewed"));
         assert!(first < uid);
         thread::sleep(Duration::from_millis(10));

@@ -176,7 +176,7 @@ fn a_locked_row_holds_up_its_own_tag_alone() {
                 thread::sleep(Duration::from_millis(1));
             }
             assert!(longest < Duration::from_secs(5), "{taken} ids, the longest took {longest:?}");
-            assert!(taken > 500, "{taken}");
+            assert!(taken > 100, "{taken}");
             assert!(waiters.iter().all(|waiter| !waiter.is_finished()), "they wait for their rows");
             let unlocked = Instant::now();
             on_another_runtime(async {
