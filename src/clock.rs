@@ -1,6 +1,12 @@
 //! The one place that reads the time: the wall clock for timestamps, the monotonic clock for
 //! deadlines.
 
+#[cfg(not(uidring_loom))]
+mod ticker;
+
+#[cfg(not(uidring_loom))]
+pub use self::ticker::TickerClock;
+
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};

@@ -23,6 +23,8 @@ mod timestamp;
 mod uid;
 mod worker;
 
+#[cfg(not(uidring_loom))]
+pub use crate::clock::TickerClock;
 pub use crate::clock::{Clock, ManualClock, SystemClock};
 pub use crate::error::{Error, FillError, TakeError};
 pub use crate::generator::{

@@ -20,7 +20,7 @@ pub(crate) use self::freshness::{Age, Freshness};
 pub use self::options::RingOptions;
 pub(crate) use self::options::{AfterGap, MAX_CAPACITY_BITS};
 pub use self::producer::{Producer, PutError};
-pub(crate) use self::state::{Drawn, RingState};
+pub(crate) use self::state::RingState;
 pub use self::stats::RingStats;
 
 use std::sync::Arc;
@@ -28,10 +28,9 @@ use std::sync::Arc;
 use crossbeam_utils::CachePadded;
 
 use self::slot::Run;
-use self::state::Limit;
 use self::stats::Counters;
 use crate::error::{Error, TakeError};
-use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Event, Life, Ordering};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Event, Life, Limit, Ordering};
 
 /// A ring of numbers: see the [module](self) for how it works.
 ///
@@ -102,7 +101,7 @@ impl RingBuffer {
         // Two slots at the least: while a run waits in one, the open run stays in another.
         let state = RingState::new(runs.max(2) as usize)
             .ok_or_else(|| Error::OutOfMemory { bytes: options.memory() })?;
-        let life = state.life();
+        let life = state.numbers.life();
         let ring = Arc::new(Self {
             freshness: Freshness::new(state.clone()),
             state,
@@ -166,12 +165,12 @@ impl RingBuffer {
     /// Whether this process is a forked child of the ring's own.
     #[inline]
     pub(crate) fn is_forked(&self) -> bool {
-        self.state.is_wiped()
+        self.state.numbers.is_wiped()
     }
 
     /// Its mark of life, for locks of those who pad it.
     pub(crate) fn life(&self) -> Life {
-        self.state.life()
+        self.state.numbers.life()
     }
 
     /// What a take needs in the common case.
@@ -194,7 +193,7 @@ impl RingBuffer {
         loop {
             if self.is_forked() {
                 // What this thread may have left there that forked in the middle of a take.
-                self.state.wipe();
+                self.state.numbers.wipe();
                 return Err(TakeError::Forked);
             }
             if let Some(run) = self.run(self.state.cursor_index()) {
@@ -218,17 +217,17 @@ impl RingBuffer {
         let next = self.raise(first);
         let opened = self.state.advance(run.index);
         if self.options.spaced {
-            self.state.set_limit(Limit::open(run.end));
+            self.state.numbers.set_limit(Limit::open(run.end));
         }
         if self.is_forked() {
-            self.state.wipe();
+            self.state.numbers.wipe();
         }
         (next, opened)
     }
 
     /// Leaves out the numbers below `to`; returns what was the next number.
     fn raise(&self, to: u64) -> u64 {
-        let next = self.state.raise(to);
+        let next = self.state.numbers.raise(to);
         // Release: pairs with the Acquire load in `stats`.
         self.counters.raised.fetch_add(to.saturating_sub(next), Ordering::Release);
         next

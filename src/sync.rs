@@ -8,6 +8,7 @@
 mod boot_time;
 mod event;
 mod guarded;
+mod numbers;
 mod outside;
 mod pages;
 #[cfg(not(uidring_loom))]
@@ -19,6 +20,7 @@ pub(crate) use self::boot_time::boot_time;
 pub(crate) use self::event::Event;
 pub(crate) use self::guarded::{ForkGuarded, Forked};
 pub(crate) use self::imp::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
+pub(crate) use self::numbers::{Drawn, Limit, MAX_END, Numbers};
 pub(crate) use self::outside::{log, record, unlocked};
 #[cfg(uidring_loom)]
 pub use self::pages::become_forked_child;

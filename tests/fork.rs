@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 use namespace::fresh;
 use uidring::segment::SegmentChain;
 use uidring::{
-    Bits, CachedBuilder, CachedUidGenerator, DefaultUidGenerator, Layout, LocalGenerator,
+    Bits, CachedBuilder, CachedUidGenerator, Clock, DefaultUidGenerator, Layout, LocalGenerator,
     ManualClock, MemorySegments, Padder, PadderOptions, PerThreadGenerator, Producer, RingBuffer,
     RingOptions, SegmentError, SegmentGenerator, SegmentHandle, TakeDecision, TakeError,
-    TakePolicy, Tick, Timestamp, Uid, UidGenerator,
+    TakePolicy, Tick, TickerClock, Timestamp, Uid, UidGenerator,
 };
 
 use fork::{FAILED, FORKED, LIMIT, OTHER_ERROR, Report, alone, in_child};
@@ -460,6 +460,24 @@ impl Shared {
     fn drop_it(self) {
         // SAFETY: as above; the caller is the last one.
         drop(unsafe { Box::from_raw(self.0) });
+    }
+}
+
+/// The clock's thread is the parent's alone.
+#[test]
+fn a_clock_goes_on_in_a_child() {
+    let _alone = alone();
+    let clock = TickerClock::start().expect("a thread");
+    let words = in_child(|to| {
+        let first = clock.now();
+        thread::sleep(Duration::from_millis(20));
+        to.check(clock.now().saturating_since(first) >= Duration::from_millis(10));
+    });
+    assert_eq!(words, [0; 0]);
+    let first = clock.now();
+    let begin = Instant::now();
+    while clock.now() == first {
+        assert!(begin.elapsed() < LIMIT, "the parent's goes on");
     }
 }
 

@@ -522,6 +522,57 @@ fn claims_by_the_clock() {
     });
 }
 
+/// Takers draw beyond the end of a tick while the clock goes on: what they have drawn is a uid of the
+/// one tick or the other, or left out.
+#[test]
+fn the_end_of_a_tick_by_the_clock() {
+    use uidring::{
+        Bits, Layout, ManualClock, SnowflakeGenerator, TakePolicy, Tick, Timestamp, Uid,
+        UidGenerator,
+    };
+    check(|| {
+        let bits = Bits { time: 4, worker: 2, sequence: 2 };
+        let layout = Layout::new(bits, Tick::Millisecond, Timestamp::default()).expect("possible");
+        let clock = ManualClock::new(Timestamp::from_millis(3));
+        let generator = SnowflakeGenerator::builder()
+            .layout(layout)
+            .worker_id(1)
+            .take_policy(TakePolicy::Reject)
+            .clock(clock.clone())
+            .build()
+            .expect("possible");
+        let mut two = [Uid::default(); 2];
+        generator.fill(&mut two).expect("ready");
+        let generator = Arc::new(generator);
+        let takers = [true, false].map(|moves_the_clock| {
+            let (generator, clock) = (Arc::clone(&generator), clock.clone());
+            thread::spawn(move || {
+                let mut taken: Vec<Uid> = generator.try_next_uid().into_iter().collect();
+                if moves_the_clock {
+                    clock.set(Timestamp::from_millis(4));
+                }
+                taken.extend(generator.try_next_uid());
+                taken
+            })
+        });
+        let mut all = two.to_vec();
+        for taker in takers {
+            let taken = taker.join().expect("no panic");
+            assert!(taken.is_sorted_by(|a, b| a < b), "{taken:?}");
+            assert!(taken.iter().all(|uid| *uid > two[1]), "{taken:?}");
+            all.extend(taken);
+        }
+        all.extend(generator.try_next_uid());
+        let of_this_worker =
+            |uid: &Uid| uid.get() >> 2 & 3 == 1 && (3..=4).contains(&(uid.get() >> 4));
+        assert!(all.iter().all(of_this_worker), "{all:?}");
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count, "a uid was issued twice");
+    });
+}
+
 /// Takes in the middle of a tick, while the clock goes on to the next one and the generator is
 /// closed: no uid twice, none of a tick that is not there yet, and none once it is closed.
 #[test]

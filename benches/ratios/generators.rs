@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::namespace::fresh;
 use uidring::{
     Bits, CachedBuilder, CachedUidGenerator, Layout, Padder, PadderCore, PadderIdle, PadderOptions,
-    PerThreadGenerator, Tick, Timestamp, Uid, UidGenerator,
+    PerThreadGenerator, SnowflakeGenerator, Tick, TickerClock, Timestamp, Uid, UidGenerator,
 };
 
 use super::Comparison;
@@ -33,6 +33,13 @@ pub fn comparisons() -> impl Iterator<Item = Comparison> {
         ));
     }
     all.push(Comparison::new("local next_uid / register increment", local_takes, increments));
+    for threads in [1, 2, 16] {
+        all.push(Comparison::new(
+            format!("next_uid by the ticker clock / fetch_add, threads: {threads}"),
+            move |ids| takes_by_the_clock(threads, ids),
+            move |ids| additions(threads, ids),
+        ));
+    }
     all.push(Comparison::new("fill(4096) of a ready ring / store loop", ready_fills, ready_stores));
     all.push(Comparison::new("fill(4096) sustained / store loop", fills, stores));
     all.push(Comparison::new(
@@ -161,6 +168,26 @@ fn per_thread_takes(threads: u64, ids: u64) -> f64 {
     });
     let after = pinned().next_uid().expect("waits");
     assert!(position(pinned(), after) - position(pinned(), before) > ids / threads - 1_000);
+    cost
+}
+
+/// So many uids in a millisecond that none is waited for.
+fn takes_by_the_clock(threads: u64, ids: u64) -> f64 {
+    static GENERATOR: OnceLock<SnowflakeGenerator<TickerClock>> = OnceLock::new();
+    let generator = GENERATOR.get_or_init(|| {
+        let bits = Bits { time: 41, worker: 1, sequence: 21 };
+        let layout = Layout::new(bits, Tick::Millisecond, Layout::SNOWFLAKE.epoch());
+        let builder = SnowflakeGenerator::builder().layout(layout.expect("possible"));
+        let clock = TickerClock::start().expect("a thread");
+        builder.worker_id(1).namespace(fresh()).clock(clock).build().expect("builds")
+    });
+    let before = generator.next_uid().expect("waits");
+    let cost = by_threads(threads, ids, |count| {
+        for _ in 0..count {
+            black_box(generator.next_uid().expect("waits"));
+        }
+    });
+    assert!(before < generator.next_uid().expect("waits"));
     cost
 }
 

@@ -19,8 +19,8 @@ use crate::error::TakeError;
 use crate::layout::Layout;
 use crate::padding::Padding;
 use crate::policy::TakePolicy;
-use crate::ring::{Drawn, Freshness, RingBuffer, RingState, RingStats};
-use crate::sync::{AtomicU64, Ordering, Serving};
+use crate::ring::{Freshness, RingBuffer, RingState, RingStats};
+use crate::sync::{AtomicU64, Drawn, Ordering, Serving};
 use crate::uid::Uid;
 use crate::worker::Tenure;
 
@@ -210,7 +210,7 @@ impl CachedUidGenerator {
 impl UidGenerator for CachedUidGenerator {
     #[inline]
     fn try_next_uid(&self) -> Result<Uid, TakeError> {
-        match self.state.draw() {
+        match self.state.numbers.draw() {
             Ok(number) => Ok(Uid::from_layout(number)),
             Err(drawn) => self.take_slowly(drawn),
         }

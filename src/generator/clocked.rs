@@ -25,7 +25,7 @@ use crate::clock::{Clock, Deadline, SystemClock, read};
 use crate::error::TakeError;
 use crate::layout::Layout;
 use crate::policy::TakePolicy;
-use crate::sync::{Event, Ordering, Pages, Serving};
+use crate::sync::{Drawn, Event, Limit, Numbers, Serving};
 use crate::uid::Uid;
 use crate::worker::{Grant, Tenure};
 
@@ -41,20 +41,23 @@ use crate::worker::{Grant, Tenure};
 /// [`start_after`](ClockedBuilder::start_after).
 #[derive(Debug)]
 pub struct ClockedUidGenerator<R, C = SystemClock> {
-    /// Their word is the next uid to be issued. One above the last uid of a tick, which is no uid of
-    /// this worker, says that the tick is used up. [`CLOSED`] is no uid at all.
-    pages: Pages,
+    /// The next uid to be issued. What is above the last uid of a tick, up to the next tick, is no
+    /// uid of this worker: the tick is used up. From [`CLOSED`] on, the generator is closed. The
+    /// limit's run is the uids of a tick.
+    numbers: Numbers,
+    /// Whether a tick is opened for draws by addition.
+    by_addition: bool,
     clock: C,
     layout: Layout,
     /// Of the layout, which would have to work them out.
     tick_shift: u32,
-    max_sequence: u64,
+    uids_per_tick: u64,
     /// The worker id in its place.
     worker_part: u64,
     sequence_start: SequenceStart,
     /// Of the sequence start and the layout.
     start_limit: u64,
-    /// The first word, without the worker: nothing has been issued yet.
+    /// The first uid, without the worker: nothing has been issued yet.
     origin: u64,
     clock_policy: ClockPolicy,
     worker_id: u64,
@@ -109,18 +112,8 @@ pub type SnowflakeGenerator<C = SystemClock> = ClockedUidGenerator<TwitterRules,
 /// ```
 pub type LeafSnowflakeGenerator<C = SystemClock> = ClockedUidGenerator<LeafRules, C>;
 
-/// The word of a closed generator: above all words of open ones. Its sequence is 0, of which the fast
-/// path of a take keeps off.
+/// What is left of a closed generator's numbers: all above those of open ones.
 const CLOSED: u64 = 3 << 62;
-
-/// Why the fast path of a take has no uid.
-#[derive(Clone, Copy, Debug)]
-enum Missed {
-    /// Its tick is new, or used up, or there is none.
-    Tick,
-    /// Another taker was faster.
-    Race,
-}
 
 /// What a taker does that has lost a race, for a tenth of a microsecond or a few: the winner keeps
 /// the word's cache line for some takes, instead of both tearing it from each other for every one.
@@ -140,54 +133,57 @@ impl<R: ClockRules> ClockedUidGenerator<R> {
 }
 
 impl<R, C: Clock> ClockedUidGenerator<R, C> {
-    /// The common case, in the middle of the present tick. It is inlined into its callers, whose
-    /// other ways are one call each.
-    ///
-    /// All is done before the compare-and-swap that can be: a processor that waits for a locked
-    /// instruction gets what comes before it for nothing, and what comes behind it, until the uid is
-    /// stored, is waited for by the next locked one. So the word is the uid as it is.
+    /// The common case, in the middle of the present tick, which the limit says is open: one addition.
+    /// It is inlined into its callers, whose other ways are one call each.
     #[inline]
-    fn take_at_once(&self) -> Result<Uid, Missed> {
-        // There is room, and the tick was granted when it began: what is taken here has a sequence
-        // above 0, which a closed, a wiped and a used-up word have not. A time before the epoch, or
-        // beyond the end, has a floor that is no tick's, or one that this word is in by the rarest
-        // of chances: the uid would be the word's all the same. Relaxed as in `claim`.
-        let word = self.pages.word();
-        let next = word.load(Ordering::Relaxed);
+    fn take_at_once(&self) -> Result<Uid, Option<Drawn>> {
+        // The clock before the limit: it may fork, and a child finds the limit shut. A time before the
+        // epoch, or beyond the end, has a number that is no tick's, or that of the open one by the
+        // rarest of chances: the uid would be of that tick all the same.
         let tick = self.layout.tick_unchecked(read(&self.clock));
         let floor = tick << self.tick_shift | self.worker_part;
-        if next.wrapping_sub(floor).wrapping_sub(1) >= self.max_sequence {
-            return Err(Missed::Tick);
-        }
-        match word.compare_exchange(next, next + 1, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => Ok(Uid::from_layout(next)),
-            Err(_) => Err(Missed::Race),
-        }
+        let limit = Limit::open_unchecked(floor.wrapping_add(self.uids_per_tick));
+        self.numbers.draw_from(limit).map(Uid::from_layout)
     }
 
     #[cold]
     #[inline(never)]
-    fn take_slowly(&self, missed: Missed) -> Result<Uid, TakeError> {
-        if let Missed::Race = missed {
-            give_way();
+    fn take_slowly(&self, drawn: Option<Drawn>) -> Result<Uid, TakeError> {
+        let number = match drawn.and_then(|drawn| self.redeem(drawn)) {
+            Some(number) => number,
+            None => self.claim(1)?.start,
+        };
+        Ok(Uid::from_layout(number))
+    }
+
+    /// A number that was drawn and is not below the limit, if it is a uid of a tick that was granted:
+    /// the last one of the tick that was open, or one of a tick that was opened meanwhile. Others are
+    /// above the last one of a tick, or of one whose opener has not come to saying so; those are left
+    /// out.
+    fn redeem(&self, Drawn { number, last }: Drawn) -> Option<u64> {
+        if self.numbers.is_wiped() {
+            return None;
         }
-        self.claim(1).map(|claimed| Uid::from_layout(claimed.start))
+        let limit = self.numbers.limit();
+        let end = limit.end();
+        let is_of_open_tick = limit < Limit::CLOSED
+            && (end.saturating_sub(self.uids_per_tick)..end).contains(&number);
+        (number == last || is_of_open_tick).then_some(number)
     }
 
     /// Claims up to `wanted` uids of the present tick.
-    #[inline]
     fn claim(&self, wanted: u64) -> Result<Range<u64>, TakeError> {
-        // Relaxed throughout: the word carries no other memory, and its own order is all that
-        // uniqueness needs.
-        let word = self.pages.word();
-        let mut found = word.load(Ordering::Relaxed);
+        let mut found = self.numbers.next();
         let mut has_lost = false;
-        while found != CLOSED {
+        loop {
+            if found >= CLOSED {
+                return Err(self.why_closed());
+            }
             // Read after the word, anew for every try: an older time would make a word that
             // another thread has just moved look like a clock that went back.
             let now = read(&self.clock);
             // After the clock, which is the caller's code, and may fork.
-            if self.pages.are_wiped() {
+            if self.numbers.is_wiped() {
                 return Err(TakeError::Forked);
             }
             let Some(present) = self.layout.try_tick_at(now) else {
@@ -196,7 +192,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
             if has_lost {
                 // A clock that takes uids of this generator itself moves the word whenever it is
                 // read. What it has done so is not ahead of it.
-                let moved = word.load(Ordering::Relaxed);
+                let moved = self.numbers.next();
                 if moved.wrapping_sub(self.worker_part) >> self.tick_shift <= present {
                     found = moved;
                 }
@@ -204,34 +200,36 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
             // Reckoned without the worker, which lies between the tick and the sequence.
             let next = found - self.worker_part;
             let floor = present << self.tick_shift;
-            let mut end = floor + self.layout.uids_per_tick();
+            let mut end = floor + self.uids_per_tick;
             let first = if next > floor { next } else { floor + self.first_sequence(next) };
             if first >= end {
+                // Nobody need draw behind the end.
+                self.numbers.reach_limit(Limit::used_up(end + self.worker_part));
                 end = self.standing_still(next, present)?;
             }
-            // Whoever is in the middle of a tick was granted that tick.
-            let tick = first >> self.tick_shift;
-            if next >> self.tick_shift != tick || next & self.max_sequence == 0 {
-                self.grant.check(tick)?;
+            let end = end + self.worker_part;
+            // A tick that was opened was granted.
+            if self.numbers.limit().end() < Limit::used_up(end).end() {
+                self.grant.check(first >> self.tick_shift)?;
             }
-            let count = wanted.min(end - first);
             let first = first + self.worker_part;
-            let claimed = first..first + count;
-            match word.compare_exchange_weak(
-                found,
-                claimed.end,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return Ok(claimed),
-                Err(_) => {
-                    give_way();
-                    has_lost = true;
-                    found = word.load(Ordering::Relaxed);
-                }
+            let claimed = first..end.min(first + wanted);
+            if self.numbers.claim(found, claimed.end) {
+                // After the word was moved into the tick.
+                let is_open = self.by_addition && claimed.end < end;
+                let limit = if is_open { Limit::open } else { Limit::used_up };
+                self.numbers.reach_limit(limit(end));
+                return Ok(claimed);
             }
+            give_way();
+            has_lost = true;
+            found = self.numbers.next();
         }
-        Err(TakeError::Closed)
+    }
+
+    #[cold]
+    fn why_closed(&self) -> TakeError {
+        if self.numbers.is_wiped() { TakeError::Forked } else { TakeError::Closed }
     }
 
     /// Where the sequence of a new tick starts.
@@ -242,7 +240,9 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
             SequenceStart::RandomBelow(_) => fastrand::u64(..self.start_limit),
             SequenceStart::Spread if next == self.origin => fastrand::u64(..self.start_limit),
             SequenceStart::Continue { .. } | SequenceStart::Spread => {
-                (next & self.max_sequence) % self.start_limit
+                // Of a tick that is used up, 0.
+                let sequence = next & ((1 << self.tick_shift) - 1);
+                if sequence < self.uids_per_tick { sequence % self.start_limit } else { 0 }
             }
         }
     }
@@ -253,8 +253,9 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
     fn standing_still(&self, next: u64, present: u64) -> Result<u64, TakeError> {
         // `next` is beyond the beginning of the present tick, so it is not 0.
         let last_issued = (next - 1) >> self.tick_shift;
-        let end = (last_issued << self.tick_shift) + self.layout.uids_per_tick();
-        if next == end && last_issued >= self.layout.max_tick() {
+        let end = (last_issued << self.tick_shift) + self.uids_per_tick;
+        // Draws by addition may have gone beyond the end.
+        if next >= end && last_issued >= self.layout.max_tick() {
             return Err(TakeError::TimeExhausted);
         }
         let by_millis = last_issued
@@ -297,26 +298,27 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
 
     /// Sleeps, unless the generator is closed.
     fn nap(&self, time: Duration) {
-        let is_closed = || self.pages.word().load(Ordering::Relaxed) == CLOSED;
+        let is_closed = || self.numbers.next() >= CLOSED;
         self.closing.wait(Some(time), is_closed);
     }
 }
 
 impl<R, C> ClockedUidGenerator<R, C> {
     fn end(&self) {
-        // The word of a forked child stays wiped, and its event is not to be touched.
-        if self.pages.are_wiped() {
+        // The words of a forked child stay wiped, and its event is not to be touched.
+        if self.numbers.is_wiped() {
             return;
         }
-        let found = self.pages.word().swap(CLOSED, Ordering::Relaxed);
+        let found = self.numbers.raise(CLOSED);
+        self.numbers.set_limit(Limit::CLOSED);
         self.closing.notify();
-        if found == CLOSED {
+        if found >= CLOSED {
             return;
         }
         let next = found - self.worker_part;
-        // Of a tick that is used up, the sequence is the one after the last.
         let tick = next >> self.tick_shift;
-        let sequence = next - (tick << self.tick_shift);
+        // Of a tick that is used up, the sequence is the one after the last.
+        let sequence = (next - (tick << self.tick_shift)).min(self.uids_per_tick);
         let last = Position { tick, sequence }.before(&self.layout, self.worker_id);
         // Before the lease is given back, with which another generator may start.
         self.claim.release(last);
@@ -336,8 +338,8 @@ impl<R, C> Drop for ClockedUidGenerator<R, C> {
 impl<R: ClockRules, C: Clock> ClockedUidGenerator<R, C> {
     #[cold]
     #[inline(never)]
-    fn take_by_policy(&self, missed: Missed) -> Result<Uid, TakeError> {
-        self.take_slowly(missed).or_else(|error| next_by_policy(self, error))
+    fn take_by_policy(&self, drawn: Option<Drawn>) -> Result<Uid, TakeError> {
+        self.take_slowly(drawn).or_else(|error| next_by_policy(self, error))
     }
 }
 
@@ -346,7 +348,7 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
     fn try_next_uid(&self) -> Result<Uid, TakeError> {
         match self.take_at_once() {
             Ok(uid) => Ok(uid),
-            Err(missed) => self.take_slowly(missed),
+            Err(drawn) => self.take_slowly(drawn),
         }
     }
 
@@ -354,7 +356,7 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
     fn next_uid(&self) -> Result<Uid, TakeError> {
         match self.take_at_once() {
             Ok(uid) => Ok(uid),
-            Err(missed) => self.take_by_policy(missed),
+            Err(drawn) => self.take_by_policy(drawn),
         }
     }
 
@@ -373,7 +375,7 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
     /// Sleeps until the next tick, in naps: the clock may be set meanwhile.
     fn wait(&self, timeout: Option<Duration>) {
         const NAP: Duration = Duration::from_millis(10);
-        if self.pages.are_wiped() {
+        if self.numbers.is_wiped() {
             return;
         }
         // The lease's thread would wait for itself.
@@ -382,7 +384,7 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
         }
         let now = read(&self.clock);
         // The clock may have forked.
-        if self.pages.are_wiped() {
+        if self.numbers.is_wiped() {
             return;
         }
         let next_tick = self.layout.tick_at(now).map(|tick| self.layout.time_of(tick + 1));
@@ -424,7 +426,7 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
         };
         let done = self.take_policy.after_empty(error, again, |timeout| self.wait(timeout));
         // A handler may have forked, and given up.
-        if self.pages.are_wiped() { Err(TakeError::Forked) } else { done }
+        if self.numbers.is_wiped() { Err(TakeError::Forked) } else { done }
     }
 
     fn take_policy(&self) -> &TakePolicy {

@@ -46,7 +46,7 @@ impl Freshness {
         if self.oldest() != number {
             self.0.freshness().store(!number, Ordering::Relaxed);
             // A thread that forked on its way here must not let the child have anything.
-            if self.0.is_wiped() {
+            if self.0.numbers.is_wiped() {
                 self.0.freshness().store(0, Ordering::Relaxed);
             }
         }

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::slot::Run;
-use super::state::{Limit, MAX_END};
 use super::{CloseReason, RingBuffer};
 use crate::error::TakeError;
-use crate::sync::Ordering;
+use crate::sync::{Limit, MAX_END, Ordering};
 
 /// So many runs are published before the tail is moved: takers that wait for a run in a large ring
 /// that dried are served long before it is full again.
@@ -155,7 +154,7 @@ impl Producer {
         let Self { ring, tail, .. } = self;
         loop {
             let Ok(open) = ring.open_run() else { return 0 };
-            let used_up = open.end <= ring.state.next();
+            let used_up = open.end <= ring.state.numbers.next();
             if used_up && *tail > open.index + 1 {
                 // Takers may be through with the next run without having opened it. The slot is
                 // there: nobody else writes slots.
@@ -195,7 +194,9 @@ impl Producer {
         let ring = &self.ring;
         let Ok(open) = ring.open_run() else { return 0 };
         let Some(fresh) = self.first_run(open.index, |run| run.end > oldest) else {
-            let (Some(last), next) = (ring.run(self.tail - 1), ring.state.next()) else { return 0 };
+            let (Some(last), next) = (ring.run(self.tail - 1), ring.state.numbers.next()) else {
+                return 0;
+            };
             if open.index == last.index && next >= last.end {
                 return 0;
             }
@@ -205,11 +206,11 @@ impl Producer {
         };
         let mut first = fresh.first.max(oldest);
         if fresh.index == open.index {
-            if ring.state.next() >= first {
+            if ring.state.numbers.next() >= first {
                 return 0;
             }
         } else if first == fresh.first {
-            first = ring.begin_after_gap(ring.state.next(), fresh.first..fresh.end);
+            first = ring.begin_after_gap(ring.state.numbers.next(), fresh.first..fresh.end);
         }
         let (next, _) = ring.open_from(fresh, first);
         self.count_discarded(open.index, next, fresh.published_below(first))
@@ -311,7 +312,7 @@ impl RingBuffer {
         let last = self.run(tail - 1)?;
         // Before the raise: takes that see the limit shut draw nothing, those that do not are
         // raised above it. Whoever opens a run now is late, and changes neither.
-        self.state.set_limit(Limit::CLOSED);
+        self.state.numbers.set_limit(Limit::CLOSED);
         let next = self.raise(MAX_END);
         self.state.advance(last.index);
         let Some(run) = self.first_run(open.index, tail, |run| run.end > next) else {
@@ -330,7 +331,7 @@ impl RingBuffer {
     fn discard_to(&self, last: Run, end: u64) -> u64 {
         let next = self.raise(end);
         self.state.advance(last.index);
-        self.state.set_limit(Limit::used_up(end));
+        self.state.numbers.set_limit(Limit::used_up(end));
         next
     }
 

@@ -59,7 +59,7 @@ impl RingBuffer {
             ..RingStats::default()
         };
         let Ok(open) = self.open_run() else { return stats };
-        let next = self.state.next();
+        let next = self.state.numbers.next();
         // Acquire: pairs with the Release store of the tail.
         stats.runs = self.tail.load(Ordering::Acquire) - 2;
         let last = self.run(stats.runs + 1).unwrap_or(open);
@@ -76,7 +76,7 @@ impl RingBuffer {
     /// The number that the next take would get, were there no others.
     pub(crate) fn peek(&self) -> Option<u64> {
         let open = self.open_run().ok()?;
-        let next = self.state.next();
+        let next = self.state.numbers.next();
         if next < open.end {
             return Some(next);
         }

@@ -4,10 +4,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::slot::Run;
-use super::state::Limit;
-use super::{Age, Drawn, RingBuffer, RingState};
+use super::{Age, RingBuffer};
 use crate::error::TakeError;
-use crate::sync::{Ordering, fence};
+use crate::sync::{Drawn, Limit, Numbers, Ordering, fence};
 
 /// After so many lost races for a claim of many numbers, a single take brings the taker forward.
 const ATTEMPTS: u32 = if cfg!(uidring_loom) { 1 } else { 4 };
@@ -22,7 +21,7 @@ impl RingBuffer {
     /// [`TakeError::TimeExhausted`] when nothing ever will be.
     #[inline]
     pub fn try_take(&self) -> Result<u64, TakeError> {
-        self.state.draw().or_else(|drawn| self.take_slowly(drawn))
+        self.state.numbers.draw().or_else(|drawn| self.take_slowly(drawn))
     }
 
     /// Sleeps until something may have been published, the ring is closed, or `timeout` is over.
@@ -46,7 +45,7 @@ impl RingBuffer {
 
     fn redeem_or_claim(&self, drawn: Option<Drawn>, news: &mut bool) -> Result<u64, TakeError> {
         if let Some(drawn) = drawn {
-            RingState::after_draw();
+            Numbers::after_draw();
             if let Some(number) = self.redeem(drawn, news)? {
                 return Ok(number);
             }
@@ -102,13 +101,13 @@ impl RingBuffer {
         let mut attempts = ATTEMPTS;
         loop {
             let open = self.open_run()?;
-            let next = self.state.next();
+            let next = self.state.numbers.next();
             if next >= open.end {
                 self.go_on(open, news)?;
                 continue;
             }
             let count = wanted.min(open.end - next);
-            if self.state.claim(next, count) {
+            if self.state.numbers.claim(next, next + count) {
                 *news |= self.ends_with(open, next + count - 1);
                 return Ok(Some(next..next + count));
             }
@@ -125,7 +124,7 @@ impl RingBuffer {
         if number + 1 < run.end {
             // Whoever opened the run may not have come to moving the limit yet.
             if self.options.spaced {
-                self.state.reach_limit(Limit::open(run.end));
+                self.state.numbers.reach_limit(Limit::open(run.end));
             }
             return false;
         }
@@ -136,7 +135,7 @@ impl RingBuffer {
             }
         } else {
             // Nobody need draw behind the end.
-            self.state.set_limit(Limit::used_up(run.end));
+            self.state.numbers.set_limit(Limit::used_up(run.end));
         }
         true
     }
@@ -156,7 +155,7 @@ impl RingBuffer {
         if self.state.cursor_index() != open.index {
             return Ok(());
         }
-        self.state.set_limit(Limit::used_up(open.end));
+        self.state.numbers.set_limit(Limit::used_up(open.end));
         if self.counters.last_dry.fetch_max(open.index, Ordering::Relaxed) < open.index {
             self.counters.dried.fetch_add(1, Ordering::Relaxed);
         }
@@ -169,7 +168,7 @@ impl RingBuffer {
         // Acquire: pairs with the Release store of the tail.
         let last = self.tail.load(Ordering::Acquire) - 1;
         // Where the slot holds a later run by now, that was published meanwhile.
-        self.run(last).is_none_or(|run| self.state.next() < run.end)
+        self.run(last).is_none_or(|run| self.state.numbers.next() < run.end)
     }
 
     /// Wakes the producer if the ring is low. Called after each change of the open run, and
@@ -195,7 +194,7 @@ impl RingBuffer {
         held <= self.threshold
             && (held < self.runs
                 || held == self.runs
-                    && self.run(cursor).is_none_or(|run| run.end <= self.state.next()))
+                    && self.run(cursor).is_none_or(|run| run.end <= self.state.numbers.next()))
     }
 
     /// Whether the producer waits for something else than demand.

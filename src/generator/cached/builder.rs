@@ -8,9 +8,9 @@ use crossbeam_utils::CachePadded;
 use super::CachedUidGenerator;
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
-use crate::generator::SequenceStart;
 use crate::generator::start::{Start, StartRequest, start};
 use crate::generator::ticks::{Bounds, TickRuns};
+use crate::generator::{SequenceStart, has_room_for_draws};
 use crate::layout::Layout;
 use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
 use crate::policy::{PutPolicy, TakePolicy};
@@ -378,11 +378,5 @@ fn ring_options(layout: &Layout, boost_power: u32) -> Result<RingOptions, Error>
         return Err(Error::RingTooLarge { sequence_bits, boost_power, memory, max_bits });
     }
     let options = RingOptions::new(capacity_bits, run_bits);
-    // Between a worker's ticks lie the uids of all other workers. Takers in flight, of which each
-    // may draw one of those, are fewer than half of that.
-    let stride_bits = u32::from(bits.worker) + run_bits;
-    Ok(if stride_bits >= MIN_STRIDE_BITS { options.spaced() } else { options })
+    Ok(if has_room_for_draws(layout) { options.spaced() } else { options })
 }
-
-/// Fewer uids than this in a tick, all workers together, and takers could get into the next tick.
-const MIN_STRIDE_BITS: u32 = 16;

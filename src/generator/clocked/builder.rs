@@ -6,10 +6,11 @@ use std::time::Duration;
 use super::{ClockPolicy, ClockRules, ClockedUidGenerator, SequenceStart};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
+use crate::generator::has_room_for_draws;
 use crate::generator::start::{Start, StartRequest, start};
 use crate::layout::Layout;
 use crate::policy::TakePolicy;
-use crate::sync::{Event, Ordering, Pages};
+use crate::sync::{Event, Numbers};
 use crate::uid::Uid;
 use crate::worker::Worker;
 
@@ -158,18 +159,18 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
         // Dropped before the tenure if the rest fails: once the lease is given back, somebody else may
         // have it.
         let Start { worker_id, position, claim, .. } = start;
-        let pages = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
-        // After the pages: what a later fork is of, these tell.
-        claim.check()?;
         let next = layout.pack(position.tick, worker_id, position.sequence).get();
-        pages.word().store(next, Ordering::Relaxed);
-        let closing = Event::new(pages.life());
+        let numbers = Numbers::new(next, 0).ok_or(Error::OutOfMemory { bytes: 64 })?;
+        // After the numbers: what a later fork is of, their memory tells.
+        claim.check()?;
+        let closing = Event::new(numbers.life());
         Ok(ClockedUidGenerator {
-            pages,
+            numbers,
+            by_addition: has_room_for_draws(&layout),
             clock,
             layout,
             tick_shift: u32::from(layout.bits().worker) + u32::from(layout.bits().sequence),
-            max_sequence: layout.max_sequence(),
+            uids_per_tick: layout.uids_per_tick(),
             worker_part: worker_id << layout.bits().sequence,
             sequence_start: self.sequence_start,
             start_limit: limit,

@@ -1,0 +1,107 @@
+//! A clock that is one atomic load.
+
+use std::io;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::Clock;
+use crate::sync::{Ordering, Pages};
+use crate::timestamp::Timestamp;
+
+/// The operating system's wall clock, read once a millisecond by a thread of its own. Reading it is
+/// one atomic load, where the operating system's takes 20 ns or more.
+///
+/// It is late by the time for which its thread has not run: less than a tenth of a millisecond on an
+/// idle machine, and as long as the system gives the thread no processor on a busy one. While it is
+/// late, a generator on the clock goes on in an earlier tick, or waits for the next one; nothing comes
+/// twice.
+///
+/// The thread wakes at the beginning of each millisecond, and ends when the last clone of the clock is
+/// dropped. In a forked child, which has no such thread, the clock reads the operating system's.
+///
+/// ```
+/// use uidring::{SnowflakeGenerator, TickerClock, UidGenerator};
+///
+/// let generator =
+///     SnowflakeGenerator::builder().worker_id(7).clock(TickerClock::start()?).build()?;
+/// assert!(generator.next_uid()? < generator.next_uid()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct TickerClock(Arc<Pages>);
+
+impl TickerClock {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// When the operating system has no memory, or no thread.
+    pub fn start() -> io::Result<Self> {
+        let pages = Pages::new(0).ok_or(io::ErrorKind::OutOfMemory)?;
+        let first = look(&pages);
+        let pages = Arc::new(pages);
+        let shared = Arc::downgrade(&pages);
+        thread::Builder::new().name("uidring-clock".into()).spawn(move || go(&shared, first))?;
+        Ok(Self(pages))
+    }
+}
+
+impl Clock for TickerClock {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        // Relaxed: the time publishes no other data. 0 is what a forked child finds.
+        match self.0.word().load(Ordering::Relaxed) {
+            0 => SystemTime::now().into(),
+            millis => Timestamp::from_millis(millis.cast_signed()),
+        }
+    }
+}
+
+/// Until the last clock is dropped. `left` is what is left of the present millisecond.
+fn go(shared: &Weak<Pages>, mut left: Duration) {
+    loop {
+        thread::sleep(left);
+        let Some(pages) = shared.upgrade() else { return };
+        left = look(&pages);
+    }
+}
+
+/// Notes the time. Returns what is left of its millisecond.
+fn look(pages: &Pages) -> Duration {
+    const MILLISECOND: u32 = 1_000_000;
+    let now = SystemTime::now();
+    let millis = Timestamp::from(now).as_millis();
+    pages.word().store(millis.cast_unsigned(), Ordering::Relaxed);
+    // Before 1970 it is not worth while to reckon backwards.
+    let nanos = now.duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
+    Duration::from_nanos(u64::from(MILLISECOND - nanos % MILLISECOND))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{Deadline, SystemClock};
+
+    #[test]
+    fn it_follows_the_systems_clock_until_it_is_dropped() {
+        let clock = TickerClock::start().expect("a thread");
+        let end = Deadline::after(Some(Duration::from_secs(20)));
+        // Not at once: both move on between the two readings.
+        while SystemClock.now().saturating_since(clock.now()) > Duration::from_millis(2) {
+            assert_ne!(end.remaining(), Some(Duration::ZERO), "it stands still");
+        }
+        let first = clock.now();
+        while clock.now() == first {
+            assert_ne!(end.remaining(), Some(Duration::ZERO), "it stands still");
+        }
+        assert!(clock.now() <= SystemClock.now());
+        let shared = Arc::downgrade(&clock.0);
+        drop(clock.clone());
+        assert!(shared.upgrade().is_some(), "a clone is left");
+        drop(clock);
+        while shared.upgrade().is_some() {
+            assert_ne!(end.remaining(), Some(Duration::ZERO), "its thread goes on");
+        }
+    }
+}
