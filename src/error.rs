@@ -2,6 +2,7 @@
 
 mod take;
 
+pub(crate) use self::take::rarely;
 pub use self::take::{FillError, TakeError};
 
 use std::path::PathBuf;

@@ -30,7 +30,7 @@ pub use self::per_thread::PerThreadGenerator;
 
 use std::time::Duration;
 
-use crate::error::{Error, FillError, TakeError};
+use crate::error::{Error, FillError, TakeError, rarely};
 use crate::layout::{Decoded, Layout};
 use crate::policy::TakePolicy;
 use crate::uid::Uid;
@@ -103,7 +103,7 @@ pub trait UidGenerator: Send + Sync {
     fn next_uid(&self) -> Result<Uid, TakeError> {
         match self.try_next_uid() {
             Ok(uid) => Ok(uid),
-            Err(error) => next_by_policy(self, error),
+            Err(error) => rarely(|| next_by_policy(self, error)),
         }
     }
 
@@ -170,8 +170,6 @@ fn has_room_for_draws(layout: &Layout) -> bool {
     bits.worker + bits.sequence >= MIN_STRIDE_BITS
 }
 
-/// Apart, so that the take around it is inlined.
-#[cold]
 fn next_by_policy<G: UidGenerator + ?Sized>(
     generator: &G,
     error: TakeError,

@@ -15,7 +15,7 @@ use super::register::Claim;
 use super::start::Position;
 use super::ticks::Front;
 use crate::clock::{Clock, read};
-use crate::error::TakeError;
+use crate::error::{TakeError, rarely};
 use crate::layout::Layout;
 use crate::padding::Padding;
 use crate::policy::TakePolicy;
@@ -148,13 +148,13 @@ impl CachedUidGenerator {
     }
 
     /// Goes on after the fast path, with what that drew, if anything.
-    #[cold]
     fn take_slowly(&self, drawn: Option<Drawn>) -> Result<Uid, TakeError> {
-        let number = match self.ring.take_slowly(drawn) {
+        let number = match self.ring.take_quietly(drawn) {
             Err(error) => self.help_and_try(error, RingBuffer::try_take),
             done => done,
-        };
-        number.map(Uid::from_layout)
+        }?;
+        self.keep_up()?;
+        Ok(Uid::from_layout(number))
     }
 
     /// Does what the padder does at a refresh, in this thread.
@@ -212,7 +212,7 @@ impl UidGenerator for CachedUidGenerator {
     fn try_next_uid(&self) -> Result<Uid, TakeError> {
         match self.state.numbers.draw() {
             Ok(number) => Ok(Uid::from_layout(number)),
-            Err(drawn) => self.take_slowly(drawn),
+            Err(drawn) => rarely(|| self.take_slowly(drawn)),
         }
     }
 

@@ -22,7 +22,7 @@ use super::register::Claim;
 use super::start::Position;
 use super::{UidGenerator, next_by_policy};
 use crate::clock::{Clock, Deadline, SystemClock, read};
-use crate::error::TakeError;
+use crate::error::{TakeError, rarely};
 use crate::layout::Layout;
 use crate::policy::TakePolicy;
 use crate::sync::{Drawn, Event, Limit, Numbers, Serving};
@@ -146,8 +146,6 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
         self.numbers.draw_from(limit).map(Uid::from_layout)
     }
 
-    #[cold]
-    #[inline(never)]
     fn take_slowly(&self, drawn: Option<Drawn>) -> Result<Uid, TakeError> {
         let number = match drawn.and_then(|drawn| self.redeem(drawn)) {
             Some(number) => number,
@@ -336,8 +334,6 @@ impl<R, C> Drop for ClockedUidGenerator<R, C> {
 }
 
 impl<R: ClockRules, C: Clock> ClockedUidGenerator<R, C> {
-    #[cold]
-    #[inline(never)]
     fn take_by_policy(&self, drawn: Option<Drawn>) -> Result<Uid, TakeError> {
         self.take_slowly(drawn).or_else(|error| next_by_policy(self, error))
     }
@@ -348,7 +344,7 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
     fn try_next_uid(&self) -> Result<Uid, TakeError> {
         match self.take_at_once() {
             Ok(uid) => Ok(uid),
-            Err(drawn) => self.take_slowly(drawn),
+            Err(drawn) => rarely(|| self.take_slowly(drawn)),
         }
     }
 
@@ -356,7 +352,7 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
     fn next_uid(&self) -> Result<Uid, TakeError> {
         match self.take_at_once() {
             Ok(uid) => Ok(uid),
-            Err(drawn) => self.take_by_policy(drawn),
+            Err(drawn) => rarely(|| self.take_by_policy(drawn)),
         }
     }
 

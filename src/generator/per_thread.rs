@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use super::local::next_lease;
 use super::{CachedUidGenerator, GeneratorRef, UidGenerator};
-use crate::error::{FillError, TakeError};
+use crate::error::{FillError, TakeError, rarely};
 use crate::ring::Age;
 use crate::sync::{AtomicU64, Ordering, threads};
 use crate::uid::Uid;
@@ -70,7 +70,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
     pub fn next_uid(&self) -> Result<Uid, TakeError> {
         match self.count_up() {
             Some(uid) => Ok(uid),
-            None => self.next_slowly(),
+            None => rarely(|| self.next_slowly()),
         }
     }
 
@@ -118,10 +118,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         }
     }
 
-    /// Begins a new run.
     /// Goes on with what the last thread of this number left, or with a new lease.
-    #[cold]
-    #[inline(never)]
     fn next_slowly(&self) -> Result<Uid, TakeError> {
         let is_new = threads::number().is_none();
         let Some(number) = threads::number_or_acquire() else {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::slot::Run;
 use super::{Age, RingBuffer};
-use crate::error::TakeError;
+use crate::error::{TakeError, rarely};
 use crate::sync::{Drawn, Limit, Numbers, Ordering, fence};
 
 /// After so many lost races for a claim of many numbers, a single take brings the taker forward.
@@ -21,7 +21,7 @@ impl RingBuffer {
     /// [`TakeError::TimeExhausted`] when nothing ever will be.
     #[inline]
     pub fn try_take(&self) -> Result<u64, TakeError> {
-        self.state.numbers.draw().or_else(|drawn| self.take_slowly(drawn))
+        self.state.numbers.draw().or_else(|drawn| rarely(|| self.take_slowly(drawn)))
     }
 
     /// Sleeps until something may have been published, the ring is closed, or `timeout` is over.
@@ -32,9 +32,13 @@ impl RingBuffer {
         }
     }
 
-    /// Goes on after a draw that was not below the limit: with what it drew, if anything.
-    #[cold]
-    pub(crate) fn take_slowly(&self, drawn: Option<Drawn>) -> Result<u64, TakeError> {
+    /// Goes on after a draw that was not below the limit: with what it drew, if anything. It does not
+    /// wake the producer of a ring that it leaves below its threshold: that is up to the caller.
+    pub(crate) fn take_quietly(&self, drawn: Option<Drawn>) -> Result<u64, TakeError> {
+        self.redeem_or_claim(drawn, &mut false)
+    }
+
+    fn take_slowly(&self, drawn: Option<Drawn>) -> Result<u64, TakeError> {
         let mut news = false;
         let taken = self.redeem_or_claim(drawn, &mut news);
         if news {
