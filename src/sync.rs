@@ -14,6 +14,7 @@ mod pages;
 #[cfg(not(uidring_loom))]
 mod push_list;
 mod serving;
+mod shards;
 pub(crate) mod threads;
 
 pub(crate) use self::boot_time::boot_time;
@@ -28,6 +29,7 @@ pub(crate) use self::pages::{Life, Line, Pages};
 #[cfg(not(uidring_loom))]
 pub(crate) use self::push_list::PushList;
 pub(crate) use self::serving::Serving;
+pub(crate) use self::shards::Shards;
 
 // For a simulation, which has no forks and no caller's code.
 #[cfg(any(test, feature = "simulation"))]

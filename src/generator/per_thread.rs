@@ -2,13 +2,12 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::OnceLock;
 
 use super::local::next_lease;
 use super::{CachedUidGenerator, GeneratorRef, UidGenerator};
 use crate::error::{FillError, TakeError, rarely};
 use crate::ring::Age;
-use crate::sync::{AtomicU64, Ordering, threads};
+use crate::sync::{AtomicU64, Ordering, Shards, threads};
 use crate::uid::Uid;
 
 /// Hands out uids of a [`CachedUidGenerator`] to any number of threads through `&self`; each thread
@@ -43,7 +42,7 @@ use crate::uid::Uid;
 /// # Ok::<(), uidring::Error>(())
 /// ```
 pub struct PerThreadGenerator<G> {
-    shards: Shards,
+    shards: Shards<Shard>,
     generator: G,
 }
 
@@ -57,7 +56,7 @@ impl CachedUidGenerator {
 impl<G: GeneratorRef> PerThreadGenerator<G> {
     /// A handle from a reference to a generator: `&`, or `Arc` for one that has to be stored.
     pub fn new(generator: G) -> Self {
-        Self { shards: Shards::default(), generator }
+        Self { shards: Shards::new(), generator }
     }
 
     /// Returns the next uid of this thread; when nothing is ready, the generator's take policy
@@ -83,7 +82,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
     pub fn fill(&self, out: &mut [Uid]) -> Result<(), FillError> {
         // First of all, for what another thread left under this one's number is lower than all that
         // is still in the ring.
-        threads::number_or_acquire();
+        self.shards.find();
         let mut filled = 0;
         while let Some(place) = out.get_mut(filled)
             && let Some(uid) = self.count_up()
@@ -104,7 +103,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
     /// The next number of this thread's lease, if that is there and fresh.
     #[inline]
     fn count_up(&self) -> Option<Uid> {
-        let shard = self.shards.get(threads::number()?)?;
+        let shard = self.shards.recent()?;
         // Relaxed, here and below: the shard is this thread's alone.
         let next = shard.next.load(Ordering::Relaxed);
         // In a forked child, and after a close, nothing is fresh.
@@ -120,18 +119,19 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
 
     /// Goes on with what the last thread of this number left, or with a new lease.
     fn next_slowly(&self) -> Result<Uid, TakeError> {
-        let is_new = threads::number().is_none();
-        let Some(number) = threads::number_or_acquire() else {
+        if threads::number_or_acquire().is_none() {
             return self.generator.next_uid();
-        };
-        if is_new && let Some(uid) = self.count_up() {
+        }
+        let own = self.shards.find();
+        if let Some(uid) = self.count_up() {
             return Ok(uid);
         }
-        let left = self.shards.get(number).map_or(0..0, Shard::left);
         // Before a shard is made: in a forked child another thread may have been about to make some,
         // and this says `Forked`.
-        let lease = next_lease(&self.generator, left)?;
-        let shard = self.shards.get_or_make(number);
+        let lease = next_lease(&self.generator, own.map_or(0..0, Shard::left))?;
+        let Some(shard) = self.shards.find_or_make() else {
+            return Ok(Uid::from_layout(lease.start));
+        };
         // A clock, source or handler that took from this handle within that call may have got a
         // later lease: then this thread goes on with it, or its uids would not increase.
         if lease.start >= shard.end.load(Ordering::Relaxed) {
@@ -163,32 +163,5 @@ struct Shard {
 impl Shard {
     fn left(&self) -> Range<u64> {
         self.next.load(Ordering::Relaxed)..self.end.load(Ordering::Relaxed)
-    }
-}
-
-/// Shards by the numbers of threads, in buckets of 1, 1, 2, 4, 8, …, each made when a thread first
-/// needs it, so that a shard never moves.
-#[derive(Debug, Default)]
-struct Shards([OnceLock<Box<[Shard]>>; 16]);
-
-impl Shards {
-    #[inline]
-    fn get(&self, number: usize) -> Option<&Shard> {
-        let (bucket, place) = Self::find(number);
-        self.0.get(bucket)?.get()?.get(place)
-    }
-
-    fn get_or_make(&self, number: usize) -> &Shard {
-        let (bucket, place) = Self::find(number);
-        let length = (1 << bucket >> 1).max(1);
-        let make = || (0..length).map(|_| Shard::default()).collect();
-        &self.0[bucket].get_or_init(make)[place]
-    }
-
-    /// The bucket of a number below 2^15, and the place in it.
-    #[inline]
-    fn find(number: usize) -> (usize, usize) {
-        let bucket = usize::BITS - number.leading_zeros();
-        (bucket as usize, number ^ (1 << bucket >> 1))
     }
 }

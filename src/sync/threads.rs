@@ -44,6 +44,7 @@ impl<const WORDS: usize> Numbers<WORDS> {
 mod current {
     use std::cell::Cell;
 
+    use super::super::shards;
     use super::{AtomicU64, Numbers};
 
     /// So many threads can have a number at once: 4 KiB.
@@ -71,18 +72,12 @@ mod current {
         fn drop(&mut self) {
             // First, so that destructors that run later do not use what is another thread's.
             NUMBER.set(NEVER);
+            shards::forget();
             let number = self.0.get();
             if number != NONE {
                 NUMBERS.release(number);
             }
         }
-    }
-
-    /// The number of the current thread, if it has one.
-    #[inline]
-    pub(crate) fn number() -> Option<usize> {
-        let number = NUMBER.get();
-        (number < NEVER).then_some(number)
     }
 
     /// The number of the current thread, which gets one if it has none. There is none for a thread that
@@ -97,7 +92,8 @@ mod current {
             // There is no holder any more while the thread ends.
             NUMBER.set(HOLDER.try_with(acquire).ok().flatten().unwrap_or(NEVER));
         }
-        number()
+        let number = NUMBER.get();
+        (number < NEVER).then_some(number)
     }
 
     #[cfg(test)]
@@ -116,7 +112,7 @@ mod current {
                     thread::spawn(move || {
                         let number = number_or_acquire().expect("few threads");
                         barrier.wait();
-                        assert_eq!(super::number(), Some(number), "it stays");
+                        assert_eq!(number_or_acquire(), Some(number), "it stays");
                         number
                     })
                 })
@@ -153,14 +149,9 @@ mod current {
 }
 
 #[cfg(not(uidring_loom))]
-pub(crate) use self::current::{number, number_or_acquire};
+pub(crate) use self::current::number_or_acquire;
 
 /// A model's threads are not the operating system's: none has a number.
-#[cfg(uidring_loom)]
-pub(crate) fn number() -> Option<usize> {
-    None
-}
-
 #[cfg(uidring_loom)]
 pub(crate) fn number_or_acquire() -> Option<usize> {
     None

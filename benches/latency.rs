@@ -1,0 +1,229 @@
+//! How long single takes last, by who calls and how often: percentiles, and the longest of all, beside
+//! those of a bare addition in the same run, interleaved.
+//!
+//! `cargo bench --bench latency -- --help` tells the flags.
+
+#[path = "../tests/support/namespace.rs"]
+mod namespace;
+
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use std::{env, process, thread};
+
+use crossbeam_utils::CachePadded;
+use hdrhistogram::Histogram;
+use namespace::fresh;
+use uidring::{
+    Bits, CachedUidGenerator, Layout, MemorySegments, PerThreadGenerator, SegmentGenerator,
+    SnowflakeGenerator, Tick, TickerClock, Timestamp, UidGenerator,
+};
+
+const HELP: &str = "\
+Options:
+  --rounds N   rounds of each form (default 9)
+  --quick      2 short rounds: to see that it runs";
+
+/// When a caller takes.
+#[derive(Clone, Copy)]
+enum Callers {
+    /// One take after another.
+    Steady,
+    /// 5,000 at once, and then none for 2 ms.
+    Bursty,
+    /// One, and then none for 100 us.
+    Idle,
+}
+
+impl Callers {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Steady => "steady",
+            Self::Bursty => "bursty",
+            Self::Idle => "idle",
+        }
+    }
+
+    /// How many takes a thread makes in a round, and between which of them it rests for how long.
+    fn plan(self, quick: bool) -> (u64, u64, Duration) {
+        let by = if quick { 10 } else { 1 };
+        match self {
+            Self::Steady => (400_000 / by, u64::MAX, Duration::ZERO),
+            Self::Bursty => (200_000 / by, 5_000, Duration::from_millis(2)),
+            Self::Idle => (3_000 / by, 1, Duration::from_micros(100)),
+        }
+    }
+}
+
+/// One way to take, and what its takes lasted.
+struct Form<'a> {
+    name: &'static str,
+    /// Makes the taker of a thread.
+    taker: Box<dyn Fn() -> Box<dyn FnMut() -> u64 + 'a> + Sync + 'a>,
+    times: Histogram<u64>,
+}
+
+impl<'a> Form<'a> {
+    fn new<T: FnMut() -> u64 + 'a>(name: &'static str, taker: impl Fn() -> T + Sync + 'a) -> Self {
+        Self { name, taker: Box::new(move || Box::new(taker())), times: histogram() }
+    }
+
+    fn round(&mut self, callers: Callers, threads: usize, quick: bool) {
+        let (takes, burst, rest) = callers.plan(quick);
+        let cores = core_affinity::get_core_ids().unwrap_or_default();
+        let barrier = Barrier::new(threads);
+        let (taker, barrier) = (&self.taker, &barrier);
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads)
+                .map(|index| {
+                    let core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
+                    scope.spawn(move || {
+                        core.map(core_affinity::set_for_current);
+                        let (mut take, mut times) = (taker(), histogram());
+                        take();
+                        barrier.wait();
+                        for count in 1..=takes {
+                            let start = Instant::now();
+                            black_box(take());
+                            let time = start.elapsed();
+                            times.saturating_record(time.as_nanos() as u64);
+                            if count % burst == 0 {
+                                thread::sleep(rest);
+                            }
+                        }
+                        times
+                    })
+                })
+                .collect();
+            for thread in threads {
+                self.times.add(thread.join().expect("no panic")).expect("alike");
+            }
+        });
+    }
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("possible")
+}
+
+fn main() {
+    let (rounds, quick) = options();
+    let counter = CachePadded::new(AtomicU64::new(0));
+    // So wide that no number of rounds brings it to its end.
+    let bits = Bits { time: 45, worker: 5, sequence: 13 };
+    let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
+    let builder = CachedUidGenerator::builder().layout(layout).worker_id(1).namespace(fresh());
+    let cached = builder.build().expect("builds");
+    let per_thread: PerThreadGenerator<&CachedUidGenerator> = cached.per_thread();
+    // So many in a millisecond that none is waited for.
+    let bits = Bits { time: 41, worker: 1, sequence: 21 };
+    let layout = Layout::new(bits, Tick::Millisecond, Layout::SNOWFLAKE.epoch());
+    let clocked = SnowflakeGenerator::builder()
+        .layout(layout.expect("possible"))
+        .worker_id(1)
+        .namespace(fresh())
+        .clock(TickerClock::start().expect("a thread"))
+        .build()
+        .expect("builds");
+    let segments = segments();
+    let handle = segments.tag("orders").expect("there");
+    let mut forms = [
+        Form::new("fetch_add", || || counter.fetch_add(1, Ordering::Relaxed)),
+        Form::new("next_uid", || || cached.next_uid().expect("waits").get()),
+        Form::new("per-thread next_uid", || || per_thread.next_uid().expect("waits").get()),
+        Form::new("local next_uid", || {
+            let mut local = cached.local();
+            move || local.next_uid().expect("waits").get()
+        }),
+        Form::new("next_uid by the ticker clock", || || clocked.next_uid().expect("waits").get()),
+        Form::new("segment's handle", || || handle.next_id().expect("waits")),
+    ];
+    println!(
+        "| callers | threads | form | p50 | p99 | p99.9 | p99.99 | longest | p99.9 ÷ | p99.99 ÷ |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|");
+    let cores = thread::available_parallelism().map_or(1, Into::into);
+    for threads in [1, cores, 8 * cores] {
+        for callers in [Callers::Steady, Callers::Bursty, Callers::Idle] {
+            forms.iter_mut().for_each(|form| form.times.reset());
+            for _ in 0..rounds {
+                forms.iter_mut().for_each(|form| form.round(callers, threads, quick));
+            }
+            print(callers, threads, &forms);
+        }
+    }
+    run_ends(&cached, quick);
+}
+
+/// As with a busy tag whose step has grown.
+fn segments() -> SegmentGenerator {
+    let table = MemorySegments::new();
+    table.create("orders", 1_000_000, 1).expect("positive");
+    SegmentGenerator::builder(table).build().expect("builds")
+}
+
+fn print(callers: Callers, threads: usize, forms: &[Form]) {
+    let baseline = &forms[0].times;
+    for Form { name, times, .. } in forms {
+        let at = |quantile| times.value_at_quantile(quantile);
+        let ratio =
+            |quantile| at(quantile) as f64 / baseline.value_at_quantile(quantile).max(1) as f64;
+        println!(
+            "| {} | {threads} | {name} | {} ns | {} ns | {} ns | {} ns | {:.1} us | {:.2} | {:.2} |",
+            callers.name(),
+            at(0.5),
+            at(0.99),
+            at(0.999),
+            at(0.9999),
+            times.max() as f64 / 1_000.0,
+            ratio(0.999),
+            ratio(0.9999),
+        );
+    }
+}
+
+/// What a take lasts that draws the last uid of a tick: it opens the next run, and may pad the ring.
+fn run_ends(generator: &CachedUidGenerator, quick: bool) {
+    let mut times = histogram();
+    let wanted = if quick { 50 } else { 5_000 };
+    while times.len() < wanted {
+        let start = Instant::now();
+        let uid = generator.next_uid().expect("waits");
+        let time = start.elapsed();
+        let sequence = generator.decode(uid).expect("decodes").sequence;
+        if sequence == generator.layout().max_sequence() {
+            times.saturating_record(time.as_nanos() as u64);
+        }
+    }
+    println!(
+        "\nA take of the last uid of a tick, by one thread: {} ns (median), {} ns (p99), {:.1} us (longest).",
+        times.value_at_quantile(0.5),
+        times.value_at_quantile(0.99),
+        times.max() as f64 / 1_000.0
+    );
+}
+
+fn options() -> (u32, bool) {
+    let (mut rounds, mut quick) = (9, false);
+    let mut args = env::args().skip(1).filter(|arg| arg != "--bench");
+    while let Some(arg) = args.next() {
+        match &*arg {
+            "--rounds" => {
+                rounds = args.next().and_then(|text| text.parse().ok()).unwrap_or_else(|| wrong());
+            }
+            "--quick" => (rounds, quick) = (2, true),
+            "--help" => {
+                println!("{HELP}");
+                process::exit(0);
+            }
+            _ => wrong(),
+        }
+    }
+    (rounds, quick)
+}
+
+fn wrong() -> ! {
+    eprintln!("{HELP}");
+    process::exit(2);
+}

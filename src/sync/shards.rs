@@ -1,0 +1,162 @@
+//! What each thread has of its own in something that threads share.
+// A thread finds it by a pointer that it has noted.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::fmt;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+
+use super::threads;
+
+/// A `T` for each [number](threads) of a thread: one thread's at a time, and with the number handed on to
+/// the next one.
+pub(crate) struct Shards<T> {
+    /// No others have it, nor had.
+    id: u64,
+    /// By number, in buckets of 1, 1, 2, 4, 8, …, each made when a thread first needs it, so that no
+    /// `T` ever moves.
+    buckets: [OnceLock<Box<[T]>>; 16],
+}
+
+impl<T: Default> Shards<T> {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        // Relaxed: each number comes out once.
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { id, buckets: Default::default() }
+    }
+
+    /// The current thread's own, if it was the last that this thread has found in any.
+    #[inline]
+    pub(crate) fn recent(&self) -> Option<&T> {
+        RECENT.with(|recent| {
+            // In this order, for a handler of a signal that comes between: it may note another one.
+            let place = recent.place.get();
+            compiler_fence(Ordering::SeqCst);
+            if recent.of.get() != self.id {
+                return None;
+            }
+            // SAFETY: this thread noted it together with this id, from a reference into these buckets.
+            // What is in them neither moves nor goes before `self` does, wherever that was moved.
+            Some(unsafe { &*place.cast::<T>() })
+        })
+    }
+
+    /// The current thread's own, if it was made.
+    pub(crate) fn find(&self) -> Option<&T> {
+        let (bucket, place) = find(threads::number_or_acquire()?);
+        let own = self.buckets[bucket].get()?.get(place)?;
+        RECENT.with(|recent| recent.note(self.id, ptr::from_ref(own).cast()));
+        Some(own)
+    }
+
+    /// The current thread's own; `None` where it has no number.
+    ///
+    /// Not in a forked child, where a thread of the parent may have been about to make some.
+    pub(crate) fn find_or_make(&self) -> Option<&T> {
+        let (bucket, _) = find(threads::number_or_acquire()?);
+        let length = (1 << bucket >> 1).max(1);
+        self.buckets[bucket].get_or_init(|| (0..length).map(|_| T::default()).collect());
+        self.find()
+    }
+}
+
+impl<T> fmt::Debug for Shards<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shards").finish_non_exhaustive()
+    }
+}
+
+/// The bucket of a number below 2^15, and the place in it.
+fn find(number: usize) -> (usize, usize) {
+    let bucket = usize::BITS - number.leading_zeros();
+    (bucket as usize, number ^ (1 << bucket >> 1))
+}
+
+/// What a thread has found last.
+struct Recent {
+    place: Cell<*const ()>,
+    /// The id of the shards that it is in; 0 is no one's.
+    of: Cell<u64>,
+}
+
+thread_local! {
+    // Without a destructor, so that a look at it is two loads.
+    static RECENT: Recent = const { Recent { place: Cell::new(ptr::null()), of: Cell::new(0) } };
+}
+
+impl Recent {
+    /// A handler of a signal may come at any point, and note another one.
+    fn note(&self, of: u64, place: *const ()) {
+        self.of.set(0);
+        compiler_fence(Ordering::SeqCst);
+        self.place.set(place);
+        compiler_fence(Ordering::SeqCst);
+        self.of.set(of);
+        compiler_fence(Ordering::SeqCst);
+        if self.place.get() != place {
+            self.of.set(0);
+        }
+    }
+}
+
+/// To be called when the current thread gives its number back.
+#[cfg(not(uidring_loom))]
+pub(super) fn forget() {
+    RECENT.with(|recent| recent.of.set(0));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn each_thread_finds_its_own() {
+        let shards: [Shards<Cell<u32>>; 2] = [Shards::new(), Shards::new()];
+        for (index, shards) in shards.iter().enumerate() {
+            assert!(shards.find().is_none() && shards.recent().is_none(), "none was made");
+            shards.find_or_make().expect("a number").set(index as u32 + 1);
+            assert_eq!(shards.recent().map(Cell::get), Some(index as u32 + 1));
+        }
+        assert!(shards[0].recent().is_none(), "the other one was the last");
+        assert_eq!(shards[0].find().map(Cell::get), Some(1));
+        // Wherever it is moved.
+        let moved = Box::new(shards);
+        assert_eq!(moved[0].recent().map(Cell::get), Some(1));
+        assert!(moved[1].recent().is_none());
+        drop(moved);
+        let later: Shards<Cell<u32>> = Shards::new();
+        assert!(later.recent().is_none(), "what was noted is another's");
+    }
+
+    #[test]
+    fn a_thread_that_ends_has_nothing() {
+        struct AtEnd(Shards<u32>);
+        impl Drop for AtEnd {
+            fn drop(&mut self) {
+                // Its number may be another thread's by now.
+                assert!(self.0.recent().is_none() && self.0.find_or_make().is_none());
+            }
+        }
+        thread_local!(static AT_END: AtEnd = AtEnd(Shards::new()));
+        let thread = thread::spawn(|| {
+            AT_END.with(|own| assert_eq!(own.0.find_or_make(), Some(&0)));
+        });
+        thread.join().expect("no panic");
+    }
+
+    #[test]
+    fn buckets_have_room_for_all_numbers() {
+        let mut places = [0; 16];
+        for number in 0..1 << 15 {
+            let (bucket, place) = find(number);
+            assert_eq!(place, places[bucket], "{number}");
+            places[bucket] += 1;
+        }
+        assert_eq!(places[..4], [1, 1, 2, 4]);
+    }
+}
