@@ -11,8 +11,8 @@ use crate::sync::{AtomicU64, Ordering, Shards, threads};
 use crate::uid::Uid;
 
 /// Hands out uids of a [`CachedUidGenerator`] to any number of threads through `&self`; each thread
-/// takes leases of up to 256 uids and counts through them by itself, so that threads share a
-/// cache line once in 256 takes.
+/// takes leases of up to 255 uids and counts through them by itself, so that threads share a
+/// cache line once in 255 takes.
 ///
 /// Made by [`CachedUidGenerator::per_thread`], or by [`new`](Self::new) from an `Arc`. It is for
 /// callers that hold one handle and have many threads, and need no order between them: the uids that
