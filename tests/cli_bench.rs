@@ -53,6 +53,7 @@ mod with_the_feature {
     fn every_form_has_its_baselines() {
         let forms = [
             ("shared", vec![], 1),
+            ("per-thread", vec!["increment"], 1),
             ("local", vec!["increment"], 1),
             ("fill", vec!["store_loop"], 4_096),
         ];

@@ -21,14 +21,14 @@ use std::thread;
 use core_affinity::CoreId;
 use crossbeam_utils::CachePadded;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use uidring::{CachedUidGenerator, Error, Layout, TakeError};
+use uidring::{CachedUidGenerator, Error, Layout, PerThreadGenerator, TakeError};
 
 use self::args::Form;
 use self::contestant::{Contestant, Trouble};
 use self::machine::Machine;
 use self::measure::{Plan, measure};
 use self::report::Report;
-use self::takers::{FetchAdd, FetchAdds, Fill, Increment, Local, Shared, Stores};
+use self::takers::{FetchAdd, FetchAdds, Fill, Increment, Local, PerThread, Shared, Stores};
 use self::threads::Crew;
 use super::Failure;
 use super::output;
@@ -47,7 +47,8 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     let machine = Machine::this();
     // From 1 on: the check that ids increase begins above 0.
     let counter = CachePadded::new(AtomicU64::new(1));
-    let contestants = contestants(args.form, &generator, &counter);
+    let per_thread = generator.per_thread();
+    let contestants = contestants(args.form, &per_thread, &generator, &counter);
     let scaling = match args.svg {
         Some(_) => doubling_up_to(crew.threads.max(2 * machine.cores)),
         None => Vec::new(),
@@ -88,6 +89,7 @@ fn generator(args: &BenchArgs, layout: Layout) -> Result<CachedUidGenerator, Fai
 /// of those for most ids, the same work without any.
 fn contestants<'a>(
     form: Form,
+    per_thread: &'a PerThreadGenerator<&CachedUidGenerator>,
     generator: &'a CachedUidGenerator,
     counter: &'a AtomicU64,
 ) -> Vec<Contestant<'a>> {
@@ -95,6 +97,11 @@ fn contestants<'a>(
         Form::Shared => vec![
             Contestant::new("uidring", move || Shared(generator)),
             Contestant::new("fetch_add", move || FetchAdd(counter)),
+        ],
+        Form::PerThread => vec![
+            Contestant::new("uidring", move || PerThread(per_thread)),
+            Contestant::new("fetch_add", move || FetchAdd(counter)),
+            Contestant::new("increment", Increment::default),
         ],
         Form::Local => vec![
             Contestant::new("uidring", move || Local(generator.local())),

@@ -44,8 +44,8 @@ impl<const WORDS: usize> Numbers<WORDS> {
 mod current {
     use std::cell::Cell;
 
-    use super::super::shards;
     use super::{AtomicU64, Numbers};
+    use crate::sync::shards;
 
     /// So many threads can have a number at once: 4 KiB.
     const WORDS: usize = 512;

@@ -100,7 +100,10 @@ impl BenchArgs {
 pub enum Form {
     /// One at a time from one generator that all threads share
     Shared,
-    /// One at a time from a LocalGenerator in each thread, which takes runs of 256
+    /// One at a time from one PerThreadGenerator that all threads share, and in which each counts
+    /// through leases of 255
+    PerThread,
+    /// One at a time from a LocalGenerator in each thread, which counts through leases of 255
     Local,
     /// 4096 at a time from one generator that all threads share
     Fill,

@@ -35,6 +35,7 @@ impl Report<'_> {
         let BenchArgs { threads, pin, policy, .. } = self.args;
         let what = match self.args.form {
             Form::Shared => "next_uid of one shared generator",
+            Form::PerThread => "next_uid of one shared PerThreadGenerator",
             Form::Local => "next_uid of a LocalGenerator per thread",
             Form::Fill => "fill of 4096 from one shared generator",
         };
@@ -104,7 +105,7 @@ impl Report<'_> {
         ];
         notes.extend(match self.args.form {
             Form::Shared => None,
-            Form::Local => Some(
+            Form::PerThread | Form::Local => Some(
                 "increment is c += 1 in a register: what ids of a thread's own cost at the least"
                     .into(),
             ),
@@ -148,6 +149,7 @@ impl Report<'_> {
     fn form(&self) -> &'static str {
         match self.args.form {
             Form::Shared => "shared",
+            Form::PerThread => "per-thread",
             Form::Local => "local",
             Form::Fill => "fill",
         }
@@ -155,7 +157,7 @@ impl Report<'_> {
 
     pub fn uids_per_call(&self) -> u64 {
         match self.args.form {
-            Form::Shared | Form::Local => 1,
+            Form::Shared | Form::PerThread | Form::Local => 1,
             Form::Fill => super::takers::BATCH as u64,
         }
     }

@@ -3,7 +3,10 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use uidring::{CachedUidGenerator, GeneratorRef, LocalGenerator, TakeError, Uid, UidGenerator};
+use uidring::{
+    CachedUidGenerator, GeneratorRef, LocalGenerator, PerThreadGenerator, TakeError, Uid,
+    UidGenerator,
+};
 
 /// Ids of a call that takes many.
 pub const BATCH: usize = 4_096;
@@ -39,6 +42,18 @@ impl From<TakeError> for Stopped {
 pub struct Shared<'a>(pub &'a CachedUidGenerator);
 
 impl Taker for Shared<'_> {
+    const IDS: u64 = 1;
+
+    #[inline(always)]
+    fn call(&mut self) -> Result<u64, Stopped> {
+        Ok(self.0.next_uid()?.get())
+    }
+}
+
+/// `next_uid` of a shared handle in which each thread counts for itself.
+pub struct PerThread<'a, G>(pub &'a PerThreadGenerator<G>);
+
+impl<G: GeneratorRef> Taker for PerThread<'_, G> {
     const IDS: u64 = 1;
 
     #[inline(always)]
