@@ -183,7 +183,7 @@ fn print(callers: Callers, threads: usize, forms: &[Form]) {
     }
 }
 
-/// What a take lasts that draws the last uid of a tick: it opens the next run, and may pad the ring.
+/// What a take lasts that draws the last uid of a tick: it opens the next run, and may wake the padder.
 fn run_ends(generator: &CachedUidGenerator, quick: bool) {
     let mut times = histogram();
     let wanted = if quick { 50 } else { 5_000 };

@@ -149,12 +149,11 @@ impl CachedUidGenerator {
 
     /// Goes on after the fast path, with what that drew, if anything.
     fn take_slowly(&self, drawn: Option<Drawn>) -> Result<Uid, TakeError> {
-        let number = match self.ring.take_quietly(drawn) {
+        let number = match self.ring.take_slowly(drawn) {
             Err(error) => self.help_and_try(error, RingBuffer::try_take),
             done => done,
-        }?;
-        self.keep_up()?;
-        Ok(Uid::from_layout(number))
+        };
+        number.map(Uid::from_layout)
     }
 
     /// Does what the padder does at a refresh, in this thread.

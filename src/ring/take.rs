@@ -32,13 +32,8 @@ impl RingBuffer {
         }
     }
 
-    /// Goes on after a draw that was not below the limit: with what it drew, if anything. It does not
-    /// wake the producer of a ring that it leaves below its threshold: that is up to the caller.
-    pub(crate) fn take_quietly(&self, drawn: Option<Drawn>) -> Result<u64, TakeError> {
-        self.redeem_or_claim(drawn, &mut false)
-    }
-
-    fn take_slowly(&self, drawn: Option<Drawn>) -> Result<u64, TakeError> {
+    /// Goes on after a draw that was not below the limit: with what it drew, if anything.
+    pub(crate) fn take_slowly(&self, drawn: Option<Drawn>) -> Result<u64, TakeError> {
         let mut news = false;
         let taken = self.redeem_or_claim(drawn, &mut news);
         if news {
