@@ -3,6 +3,7 @@
 use loom::thread;
 
 use super::*;
+use crate::sync::become_forked_child;
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -149,4 +150,34 @@ fn models_a_stale_number_that_was_drawn_is_dropped() {
         assert_eq!(stats.taken, issued, "{stats:?}");
         assert!(stats.published - issued - stats.discarded - stats.available <= stats.dropped);
     });
+}
+
+/// A child of a fork takes nothing, waits for nothing, and changes nothing of its parent's.
+#[test]
+fn models_a_child_takes_nothing() {
+    for options in [RingOptions::new(2, 1), RingOptions::new(2, 1).spaced()] {
+        check(move || {
+            let (mut producer, ring) = ring(options.clone());
+            producer.put(10).expect("room");
+            let child = {
+                let ring = Arc::clone(&ring);
+                thread::spawn(move || {
+                    let before = ring.try_take();
+                    become_forked_child();
+                    assert_eq!(ring.try_take(), Err(TakeError::Forked));
+                    assert_eq!(ring.try_fill(&mut [0]), Err(TakeError::Forked));
+                    assert_eq!(ring.try_lease(), Err(TakeError::Forked));
+                    ring.wait(None);
+                    before
+                })
+            };
+            producer.put(100).expect("room");
+            let mine = [(); 2].map(|()| ring.try_take().ok());
+            let theirs = child.join().expect("no panic").ok();
+            let mut issued: Vec<u64> = mine.into_iter().chain([theirs]).flatten().collect();
+            issued.extend([(); 4].map(|()| ring.try_take()).into_iter().flatten());
+            issued.sort_unstable();
+            assert_eq!(issued, [10, 11, 100, 101]);
+        });
+    }
 }
