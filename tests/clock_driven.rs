@@ -525,3 +525,71 @@ fn eight_threads_at_the_cap() {
         .build()
         .expect("possible"));
 }
+
+/// Few enough uids lie between two ticks that tries without end would get there.
+const NARROW: Bits = Bits { time: 47, worker: 1, sequence: 15 };
+
+#[test]
+fn tries_at_the_end_of_time_get_nobody_beyond_it() {
+    let layout = layout(NARROW, 0);
+    let last = Timestamp::from_millis((1 << 47) - 1);
+    let clock = ManualClock::new(last);
+    let generator = SnowflakeGenerator::builder()
+        .layout(layout)
+        .worker_id(0)
+        .namespace(fresh())
+        .clock_policy(ClockPolicy::StandStill(Duration::from_millis(10)))
+        .take_policy(TakePolicy::Reject)
+        .clock(clock.clone())
+        .build()
+        .expect("possible");
+    assert_eq!(generator.uids().take(1 << 15).filter(Result::is_ok).count(), 1 << 15);
+    // A time that the layout cannot express, with the low bits of the last one that it can.
+    clock.set(Timestamp::from_millis((1 << 48) - 1));
+    for _ in 0..100_000 {
+        assert_eq!(generator.try_next_uid(), Err(TakeError::TimeExhausted));
+    }
+    clock.set(last);
+    assert_eq!(generator.try_next_uid(), Err(TakeError::TimeExhausted));
+}
+
+/// Shows every second reader the millisecond before.
+#[derive(Debug)]
+struct TwoFaced {
+    clock: ManualClock,
+    readings: AtomicU64,
+}
+
+impl Clock for TwoFaced {
+    fn now(&self) -> Timestamp {
+        let back = self.readings.fetch_add(1, Ordering::Relaxed) % 2;
+        Timestamp::from_millis(self.clock.now().as_millis() - back as i64)
+    }
+}
+
+#[test]
+fn tries_of_a_used_up_tick_do_not_use_up_the_next_ones() {
+    let clock = clock();
+    let two_faced = TwoFaced { clock: clock.clone(), readings: AtomicU64::new(0) };
+    let two_faced = Arc::new(two_faced);
+    let generator = SnowflakeGenerator::builder()
+        .layout(layout(NARROW, 0))
+        .worker_id(0)
+        .namespace(fresh())
+        .take_policy(TakePolicy::Reject)
+        .clock(Arc::clone(&two_faced))
+        .build()
+        .expect("possible");
+    let mut taken = 0;
+    for _ in 0..300_000 {
+        taken += u32::from(generator.try_next_uid().is_ok());
+    }
+    assert_eq!(taken, 1 << 15, "the tick is used up, and most of the tries find it so");
+    clock.advance(Duration::from_millis(1));
+    // As the generator reads it.
+    let uid = (0..4).find_map(|_| generator.try_next_uid().ok()).expect("a new tick");
+    let fields = generator.decode(uid).expect("of this layout");
+    assert_eq!(fields.timestamp, clock.now());
+    assert_eq!(fields.sequence, 0, "it has just begun");
+    generator.close();
+}

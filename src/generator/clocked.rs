@@ -165,10 +165,15 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
         if self.numbers.is_wiped() {
             return None;
         }
+        // Before any of the caller's code runs, which may panic, or see another tick: nobody else is to
+        // draw behind the end, or the word would run on for as long as somebody tries.
+        self.numbers.reach_limit(Limit::used_up(last + 1));
         let limit = self.numbers.limit();
-        let end = limit.end();
+        let open_tick = limit.end().wrapping_sub(1) >> self.tick_shift;
+        let place = number.wrapping_sub(self.worker_part) & ((1 << self.tick_shift) - 1);
         let is_of_open_tick = limit < Limit::CLOSED
-            && (end.saturating_sub(self.uids_per_tick)..end).contains(&number);
+            && number >> self.tick_shift == open_tick
+            && place < self.uids_per_tick;
         (number == last || is_of_open_tick).then_some(number)
     }
 
@@ -193,7 +198,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
             let now = read(&self.clock);
             // After the clock, which is the caller's code, and may fork.
             if self.numbers.is_wiped() {
-                return Err(TakeError::Forked);
+                return Err(self.why_closed());
             }
             let Some(present) = self.layout.try_tick_at(now) else {
                 return Err(self.out_of_time(now));
@@ -228,7 +233,8 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
                 let is_open = self.by_addition && claimed.end < end;
                 let limit = if is_open { Limit::open } else { Limit::used_up };
                 self.numbers.reach_limit(limit(end));
-                return Ok(claimed);
+                // A handler of a signal may have forked in between: the child has no limit to set.
+                return if self.numbers.is_wiped() { Err(self.why_closed()) } else { Ok(claimed) };
             }
             give_way();
             lost_races += 1;
@@ -244,7 +250,13 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
 
     #[cold]
     fn why_closed(&self) -> TakeError {
-        if self.numbers.is_wiped() { TakeError::Forked } else { TakeError::Closed }
+        if self.numbers.is_wiped() {
+            // What this thread may have left there that forked in the middle of a take.
+            self.numbers.wipe();
+            TakeError::Forked
+        } else {
+            TakeError::Closed
+        }
     }
 
     /// Where the sequence of a new tick starts.
@@ -270,7 +282,8 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
         let last_issued = (next - 1) >> self.tick_shift;
         let end = (last_issued << self.tick_shift) + self.uids_per_tick;
         // Draws by addition may have gone beyond the end.
-        if next >= end && last_issued >= self.layout.max_tick() {
+        let max_tick = self.layout.max_tick();
+        if last_issued > max_tick || last_issued == max_tick && next >= end {
             return Err(TakeError::TimeExhausted);
         }
         let by_millis = last_issued
@@ -331,8 +344,8 @@ impl<R, C> ClockedUidGenerator<R, C> {
             return;
         }
         let next = found - self.worker_part;
-        let tick = next >> self.tick_shift;
-        // Of a tick that is used up, the sequence is the one after the last.
+        // What was drawn behind the end of a tick, or of the last one, is no uid.
+        let tick = (next >> self.tick_shift).min(self.layout.max_tick());
         let sequence = (next - (tick << self.tick_shift)).min(self.uids_per_tick);
         let last = Position { tick, sequence }.before(&self.layout, self.worker_id);
         // Before the lease is given back, with which another generator may start.

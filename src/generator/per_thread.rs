@@ -67,7 +67,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
     /// As [`UidGenerator::next_uid`].
     #[inline]
     pub fn next_uid(&self) -> Result<Uid, TakeError> {
-        match self.count_up() {
+        match self.shards.recent().and_then(|shard| self.count_up(shard)) {
             Some(uid) => Ok(uid),
             None => rarely(|| self.next_slowly()),
         }
@@ -82,10 +82,10 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
     pub fn fill(&self, out: &mut [Uid]) -> Result<(), FillError> {
         // First of all, for what another thread left under this one's number is lower than all that
         // is still in the ring.
-        self.shards.find();
+        let own = self.shards.find();
         let mut filled = 0;
         while let Some(place) = out.get_mut(filled)
-            && let Some(uid) = self.count_up()
+            && let Some(uid) = own.and_then(|shard| self.count_up(shard))
         {
             *place = uid;
             filled += 1;
@@ -100,10 +100,9 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         &self.generator
     }
 
-    /// The next number of this thread's lease, if that is there and fresh.
+    /// The next number of this thread's lease, if that is fresh.
     #[inline]
-    fn count_up(&self) -> Option<Uid> {
-        let shard = self.shards.recent()?;
+    fn count_up(&self, shard: &Shard) -> Option<Uid> {
         // Relaxed, here and below: the shard is this thread's alone.
         let next = shard.next.load(Ordering::Relaxed);
         // In a forked child, and after a close, nothing is fresh.
@@ -123,7 +122,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
             return self.generator.next_uid();
         }
         let own = self.shards.find();
-        if let Some(uid) = self.count_up() {
+        if let Some(uid) = own.and_then(|shard| self.count_up(shard)) {
             return Ok(uid);
         }
         // Before a shard is made: in a forked child another thread may have been about to make some,

@@ -32,10 +32,12 @@ impl<T: Default> Shards<T> {
     #[inline]
     pub(crate) fn recent(&self) -> Option<&T> {
         RECENT.with(|recent| {
-            // In this order, for a handler of a signal that comes between: it may note another one.
+            // Twice, for a handler of a signal that comes between: it may note another one.
+            let is_ours = recent.of.get() == self.id;
+            compiler_fence(Ordering::SeqCst);
             let place = recent.place.get();
             compiler_fence(Ordering::SeqCst);
-            if recent.of.get() != self.id {
+            if !is_ours || recent.of.get() != self.id {
                 return None;
             }
             // SAFETY: this thread noted it together with this id, from a reference into these buckets.
@@ -80,25 +82,31 @@ struct Recent {
     place: Cell<*const ()>,
     /// The id of the shards that it is in; 0 is no one's.
     of: Cell<u64>,
+    /// Whether it is just being changed.
+    is_changing: Cell<bool>,
 }
 
 thread_local! {
     // Without a destructor, so that a look at it is two loads.
-    static RECENT: Recent = const { Recent { place: Cell::new(ptr::null()), of: Cell::new(0) } };
+    static RECENT: Recent = const {
+        Recent { place: Cell::new(ptr::null()), of: Cell::new(0), is_changing: Cell::new(false) }
+    };
 }
 
 impl Recent {
-    /// A handler of a signal may come at any point, and note another one.
+    /// A handler of a signal that comes between notes nothing.
     fn note(&self, of: u64, place: *const ()) {
+        if self.is_changing.replace(true) {
+            return;
+        }
+        compiler_fence(Ordering::SeqCst);
         self.of.set(0);
         compiler_fence(Ordering::SeqCst);
         self.place.set(place);
         compiler_fence(Ordering::SeqCst);
         self.of.set(of);
         compiler_fence(Ordering::SeqCst);
-        if self.place.get() != place {
-            self.of.set(0);
-        }
+        self.is_changing.set(false);
     }
 }
 
