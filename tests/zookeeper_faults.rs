@@ -144,6 +144,27 @@ fn a_freeze_that_outlasts_the_session_ends_nothing() {
     }
 }
 
+/// Its thread may still be about to store something when it is closed. Done when the servers are back, that
+/// would take the name from whoever has followed.
+#[test]
+fn what_was_closed_in_an_outage_does_not_come_back() {
+    let site = Site::new(ZooKeeper::start());
+    let line = Line::to(&site.server);
+    let first = generator(&site.patient_at(&line.hosts(), "a:1").risk_repeats_in_outages());
+    line.cut();
+    wait_until("the session ends", || !site.is_live("a:1"));
+    // Renewals come every 3 s: one waits for the servers by then.
+    thread::sleep(Duration::from_secs(4));
+    let uploaded = site.timestamp("a:1");
+    drop(first);
+    line.mend();
+    for _ in 0..300 {
+        assert!(!site.is_live("a:1"), "nobody has the name");
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(site.timestamp("a:1"), uploaded, "nothing is stored");
+}
+
 #[test]
 fn a_server_that_dies_and_comes_back_finds_its_instances_at_work() {
     let site = Site::new(ZooKeeper::start());

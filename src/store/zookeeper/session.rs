@@ -127,12 +127,13 @@ impl<E: Ensemble> Session<E> {
         stored
     }
 
-    /// Stores the last mark, and frees the instance's name.
+    /// Stores the last mark, and frees the instance's name, if this session has it: otherwise the name
+    /// may be another's.
     pub async fn release(&mut self, mark: Mark) -> Result<(), Problem> {
         if let Some(lost) = &self.lost {
             return Err(lost.clone().into());
         }
-        if self.tree.as_ref().is_none_or(Tree::is_over) {
+        if self.held.is_none() || self.tree.as_ref().is_none_or(Tree::is_over) {
             return Err(Problem::Away("there is no session with it".into()));
         }
         self.try_in_time(mark, true).await

@@ -1,12 +1,16 @@
 //! The thread that a session lives on: it has to answer the servers now and then, whatever else
 //! the process does.
 
+use std::future::{self, Future};
+use std::pin::pin;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
 
 use super::ZooKeeperServers;
 use super::link::Link;
@@ -27,6 +31,9 @@ pub struct SessionThread {
     asks: UnboundedSender<Ask>,
     /// What is not answered yet.
     pending: Option<Answer>,
+    /// Whether the name is being given back. Nothing is stored any more: in an outage that would be
+    /// done when it is over, and the name taken from whoever has followed.
+    is_ending: watch::Sender<bool>,
 }
 
 impl SessionThread {
@@ -38,16 +45,17 @@ impl SessionThread {
         };
         let runtime = runtime().map_err(failed)?;
         let (asks, asked) = unbounded_channel();
+        let (is_ending, ending) = watch::channel(false);
         let session = Session::new(applicant.registry.servers.clone(), applicant);
         thread::Builder::new()
             .name("uidring-zookeeper".into())
             .spawn(move || {
-                runtime.block_on(serve(session, asked));
+                runtime.block_on(serve(session, asked, ending));
                 // A look-up of a host's name may still hang. It is left behind.
                 runtime.shutdown_background();
             })
             .map_err(failed)?;
-        Ok(Self { asks, pending: None })
+        Ok(Self { asks, pending: None, is_ending })
     }
 
     fn ask(&self, ask: Ask) -> Result<(), Problem> {
@@ -90,6 +98,7 @@ impl Link for SessionThread {
     }
 
     fn release(&mut self, mark: Mark, patience: Duration) -> Result<(), Problem> {
+        self.is_ending.send_replace(true);
         let (reply, answer) = sync_channel(1);
         self.ask(Ask::Release(mark, reply))?;
         Answer(answer).wait(patience).unwrap_or_else(|| Err(no_answer(patience)))
@@ -124,7 +133,11 @@ pub fn runtime() -> std::io::Result<Runtime> {
     Builder::new_current_thread().enable_time().build()
 }
 
-async fn serve(mut session: Session<ZooKeeperServers>, mut asked: UnboundedReceiver<Ask>) {
+async fn serve(
+    mut session: Session<ZooKeeperServers>,
+    mut asked: UnboundedReceiver<Ask>,
+    mut ending: watch::Receiver<bool>,
+) {
     while let Some(mut ask) = asked.recv().await {
         // Who is not waited for any more has asked again since.
         while matches!(ask, Ask::Store(..))
@@ -140,7 +153,10 @@ async fn serve(mut session: Session<ZooKeeperServers>, mut asked: UnboundedRecei
             }
             Ask::Recall(past) => session.set_past(past),
             Ask::Store(mark, reply) => {
-                let _ = reply.send(session.store(mark).await);
+                // An error says that the other end is gone.
+                let over = async { _ = ending.wait_for(|is_ending| *is_ending).await };
+                let stored = unless(over, session.store(mark)).await;
+                let _ = reply.send(stored.unwrap_or_else(|| Err(no_answer(Duration::ZERO))));
             }
             Ask::Release(mark, reply) => {
                 let released = session.release(mark).await;
@@ -150,6 +166,16 @@ async fn serve(mut session: Session<ZooKeeperServers>, mut asked: UnboundedRecei
         }
     }
     session.leave().await;
+}
+
+/// The work's result; `None` if the other thing comes first, and the work is left where it stands.
+async fn unless<T>(over: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
+    let (mut over, mut work) = (pin!(over), pin!(work));
+    future::poll_fn(|context| match over.as_mut().poll(context) {
+        Poll::Ready(()) => Poll::Ready(None),
+        Poll::Pending => work.as_mut().poll(context).map(Some),
+    })
+    .await
 }
 
 /// Its session has ended with it, and nobody looks after the name any more.

@@ -114,7 +114,7 @@ impl<E: Ensemble> Session<E> {
     }
 
     /// Takes the name over from the holder that this one follows, and that is known to be dead, or
-    /// to be this one in an earlier session. False where somebody else has it.
+    /// to be this one in an earlier session. True says to look again, false that somebody else has it.
     async fn inherit_name(&self, tree: &E::Tree) -> Result<bool, Problem> {
         let previous = match &self.past {
             Past::Start { previous } => previous.as_deref(),
@@ -142,8 +142,8 @@ impl<E: Ensemble> Session<E> {
             Write::Create { path: &temporary, data: &endpoint, kind: Kind::Temporary },
         ];
         match tree.write(&inherit).await {
-            Ok(_) => Ok(true),
-            Err(Failure::Changed | Failure::Missing) => Ok(false),
+            // Whoever came first may be the dead one's last message.
+            Ok(_) | Err(Failure::Changed | Failure::Missing) => Ok(true),
             Err(failure) => Err(failure.into()),
         }
     }
