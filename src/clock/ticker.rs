@@ -29,7 +29,12 @@ use crate::timestamp::Timestamp;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct TickerClock(Arc<Pages>);
+pub struct TickerClock {
+    /// Beside the mark below, so that a reading does not go by way of it.
+    time: Pages,
+    /// Held by the clones alone: the thread ends when none is left.
+    in_use: Arc<()>,
+}
 
 impl TickerClock {
     /// Starts the thread.
@@ -38,12 +43,13 @@ impl TickerClock {
     ///
     /// When the operating system has no memory, or no thread.
     pub fn start() -> io::Result<Self> {
-        let pages = Pages::new(0).ok_or(io::ErrorKind::OutOfMemory)?;
-        let first = look(&pages);
-        let pages = Arc::new(pages);
-        let shared = Arc::downgrade(&pages);
-        thread::Builder::new().name("uidring-clock".into()).spawn(move || go(&shared, first))?;
-        Ok(Self(pages))
+        let clock =
+            Self { time: Pages::new(0).ok_or(io::ErrorKind::OutOfMemory)?, in_use: Arc::default() };
+        let (time, in_use) = (clock.time.clone(), Arc::downgrade(&clock.in_use));
+        let left = look(&time);
+        let work = move || go(&time, &in_use, left);
+        thread::Builder::new().name("uidring-clock".into()).spawn(work)?;
+        Ok(clock)
     }
 }
 
@@ -51,7 +57,7 @@ impl Clock for TickerClock {
     #[inline]
     fn now(&self) -> Timestamp {
         // Relaxed: the time publishes no other data. 0 is what a forked child finds.
-        match self.0.word().load(Ordering::Relaxed) {
+        match self.time.word().load(Ordering::Relaxed) {
             0 => SystemTime::now().into(),
             millis => Timestamp::from_millis(millis.cast_signed()),
         }
@@ -59,20 +65,22 @@ impl Clock for TickerClock {
 }
 
 /// Until the last clock is dropped. `left` is what is left of the present millisecond.
-fn go(shared: &Weak<Pages>, mut left: Duration) {
+fn go(time: &Pages, in_use: &Weak<()>, mut left: Duration) {
     loop {
         thread::sleep(left);
-        let Some(pages) = shared.upgrade() else { return };
-        left = look(&pages);
+        if in_use.strong_count() == 0 {
+            return;
+        }
+        left = look(time);
     }
 }
 
 /// Notes the time. Returns what is left of its millisecond.
-fn look(pages: &Pages) -> Duration {
+fn look(time: &Pages) -> Duration {
     const MILLISECOND: u32 = 1_000_000;
     let now = SystemTime::now();
     let millis = Timestamp::from(now).as_millis();
-    pages.word().store(millis.cast_unsigned(), Ordering::Relaxed);
+    time.word().store(millis.cast_unsigned(), Ordering::Relaxed);
     // Before 1970 it is not worth while to reckon backwards.
     let nanos = now.duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
     Duration::from_nanos(u64::from(MILLISECOND - nanos % MILLISECOND))
@@ -96,11 +104,11 @@ mod tests {
             assert_ne!(end.remaining(), Some(Duration::ZERO), "it stands still");
         }
         assert!(clock.now() <= SystemClock.now());
-        let shared = Arc::downgrade(&clock.0);
+        let in_use = Arc::downgrade(&clock.in_use);
         drop(clock.clone());
-        assert!(shared.upgrade().is_some(), "a clone is left");
+        assert_eq!(in_use.strong_count(), 1, "a clone is left");
         drop(clock);
-        while shared.upgrade().is_some() {
+        while in_use.upgrade().is_some() {
             assert_ne!(end.remaining(), Some(Duration::ZERO), "its thread goes on");
         }
     }
