@@ -172,7 +172,7 @@ impl Monotonic for ManualMonotonic {
     }
 }
 
-/// Says now and then that it is time: at first, and then every ten seconds at the most.
+/// Says now and then that it is time: at first, and then every ten seconds at most.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seldom(Option<Stopwatch>);
 

@@ -57,7 +57,7 @@ pub trait UidGenerator: Send + Sync {
     /// As [`try_next_uid`](Self::try_next_uid), if there was not even one.
     fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError>;
 
-    /// Sleeps until a uid may be ready, or for `timeout` at the most. It may return early.
+    /// Sleeps until a uid may be ready, or for `timeout` at most. It may return early.
     fn wait(&self, timeout: Option<Duration>);
 
     /// What a take does when nothing is ready.

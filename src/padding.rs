@@ -43,7 +43,7 @@ pub trait RunSource: Send + 'static {
 /// What a source of runs has to offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextRun {
-    /// A run as long as the ring's runs are at the most, by its first number.
+    /// A run as long as the ring's runs are at most, by its first number.
     Run(u64),
     /// A run of any other length.
     Part {
@@ -59,7 +59,7 @@ pub enum NextRun {
 }
 
 /// A function that makes the first number of each run, all of which are as long as the ring's runs
-/// are at the most, and `None` when there will never be another one.
+/// are at most, and `None` when there will never be another one.
 impl<F: FnMut() -> Option<u64> + Send + 'static> RunSource for F {
     fn next_run(&mut self) -> NextRun {
         self().map_or(NextRun::End, NextRun::Run)

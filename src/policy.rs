@@ -23,7 +23,7 @@ pub enum TakePolicy {
     /// default.
     #[default]
     Wait,
-    /// Wait so long at the most, then [`TakeError::DeadlineExceeded`], or
+    /// Wait so long at most, then [`TakeError::DeadlineExceeded`], or
     /// [`TakeError::BorrowLimit`] if that is what was waited for.
     WaitFor(Duration),
     /// Return the error at once, as Baidu's UidGenerator does.

@@ -98,7 +98,7 @@ impl RingBuffer {
     pub fn new(options: RingOptions) -> Result<(Producer, Arc<Self>), Error> {
         options.check()?;
         let runs = options.runs();
-        // Two slots at the least: while a run waits in one, the open run stays in another.
+        // Two slots at least: while a run waits in one, the open run stays in another.
         let state = RingState::new(runs.max(2) as usize)
             .ok_or_else(|| Error::OutOfMemory { bytes: options.memory() })?;
         let life = state.numbers.life();
@@ -123,7 +123,7 @@ impl RingBuffer {
         self.runs * self.run_length()
     }
 
-    /// How many numbers a run has at the most.
+    /// How many numbers a run has at most.
     pub fn run_length(&self) -> u64 {
         self.options.run_length()
     }

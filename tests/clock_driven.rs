@@ -165,7 +165,7 @@ impl Clock for LateClock {
     }
 }
 
-/// As Leaf: up to 5 ms behind is waited for, for twice as long at the most.
+/// As Leaf: up to 5 ms behind is waited for, for twice as long at most.
 #[test]
 fn leaf_waits_for_a_clock_that_is_a_little_behind() {
     let clock = clock();

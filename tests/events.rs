@@ -82,7 +82,7 @@ fn events_are_told_once() {
     assert_eq!(log.lines("generator started"), 1);
     assert_eq!(log.lines("the layout ends on"), 1, "the builder says that it is not long");
 
-    // Told once in ten seconds at the most; a busy machine may take longer than that for all this.
+    // Told once in ten seconds at most; a busy machine may take longer than that for all this.
     let begin = Instant::now();
     let taken = generator.uids().take_while(Result::is_ok).count();
     assert_eq!(taken, 16, "a second's");

@@ -7,9 +7,13 @@ mod baidu_ring;
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use loom::thread::{self, JoinHandle};
-use uidring::{Producer, PutPolicy, RingBuffer, RingOptions, TakeError};
+use uidring::{
+    Bits, ClockPolicy, Layout, ManualClock, Producer, PutPolicy, RingBuffer, RingOptions,
+    SnowflakeGenerator, TakeError, TakePolicy, Tick, Timestamp, Uid, UidGenerator,
+};
 
 /// A ring of `2^capacity_bits` numbers in runs of `2^run_bits`, whose takers draw what they know to
 /// be published.
@@ -477,28 +481,27 @@ fn an_end_comes_after_the_last_number() {
     });
 }
 
+/// A generator on the clock, which begins in tick 3 and stands still where the clock goes back.
+fn by_the_clock(bits: Bits) -> (Arc<SnowflakeGenerator<ManualClock>>, ManualClock) {
+    let clock = ManualClock::new(Timestamp::from_millis(3));
+    let layout = Layout::new(bits, Tick::Millisecond, Timestamp::default()).expect("possible");
+    let generator = SnowflakeGenerator::builder()
+        .layout(layout)
+        .worker_id(1)
+        .clock_policy(ClockPolicy::StandStill(Duration::from_millis(1)))
+        .take_policy(TakePolicy::Reject)
+        .clock(clock.clone())
+        .build()
+        .expect("possible");
+    (Arc::new(generator), clock)
+}
+
 /// The generators on the clock share a word: claims of two threads, while the clock goes on and
 /// back, never overlap.
 #[test]
 fn claims_by_the_clock() {
-    use std::time::Duration;
-    use uidring::{
-        Bits, ClockPolicy, Layout, ManualClock, SnowflakeGenerator, TakePolicy, Tick, Timestamp,
-        Uid, UidGenerator,
-    };
     check(|| {
-        let bits = Bits { time: 4, worker: 1, sequence: 1 };
-        let layout = Layout::new(bits, Tick::Millisecond, Timestamp::default()).expect("possible");
-        let clock = ManualClock::new(Timestamp::from_millis(3));
-        let generator = SnowflakeGenerator::builder()
-            .layout(layout)
-            .worker_id(1)
-            .clock_policy(ClockPolicy::StandStill(Duration::from_millis(1)))
-            .take_policy(TakePolicy::Reject)
-            .clock(clock.clone())
-            .build()
-            .expect("possible");
-        let generator = Arc::new(generator);
+        let (generator, clock) = by_the_clock(Bits { time: 4, worker: 1, sequence: 1 });
         let other = Arc::clone(&generator);
         let taker = thread::spawn(move || {
             let mut two = [Uid::default(); 2];
@@ -526,24 +529,10 @@ fn claims_by_the_clock() {
 /// one tick or the other, or left out.
 #[test]
 fn the_end_of_a_tick_by_the_clock() {
-    use uidring::{
-        Bits, Layout, ManualClock, SnowflakeGenerator, TakePolicy, Tick, Timestamp, Uid,
-        UidGenerator,
-    };
     check(|| {
-        let bits = Bits { time: 4, worker: 2, sequence: 2 };
-        let layout = Layout::new(bits, Tick::Millisecond, Timestamp::default()).expect("possible");
-        let clock = ManualClock::new(Timestamp::from_millis(3));
-        let generator = SnowflakeGenerator::builder()
-            .layout(layout)
-            .worker_id(1)
-            .take_policy(TakePolicy::Reject)
-            .clock(clock.clone())
-            .build()
-            .expect("possible");
+        let (generator, clock) = by_the_clock(Bits { time: 4, worker: 2, sequence: 2 });
         let mut two = [Uid::default(); 2];
         generator.fill(&mut two).expect("ready");
-        let generator = Arc::new(generator);
         let takers = [true, false].map(|moves_the_clock| {
             let (generator, clock) = (Arc::clone(&generator), clock.clone());
             thread::spawn(move || {
@@ -577,23 +566,9 @@ fn the_end_of_a_tick_by_the_clock() {
 /// closed: no uid twice, none of a tick that is not there yet, and none once it is closed.
 #[test]
 fn the_middle_of_a_tick_by_the_clock() {
-    use uidring::{
-        Bits, Layout, ManualClock, SnowflakeGenerator, TakePolicy, Tick, Timestamp, Uid,
-        UidGenerator,
-    };
     check(|| {
-        let bits = Bits { time: 4, worker: 1, sequence: 3 };
-        let layout = Layout::new(bits, Tick::Millisecond, Timestamp::default()).expect("possible");
-        let clock = ManualClock::new(Timestamp::from_millis(3));
-        let generator = SnowflakeGenerator::builder()
-            .layout(layout)
-            .worker_id(1)
-            .take_policy(TakePolicy::Reject)
-            .clock(clock.clone())
-            .build()
-            .expect("possible");
+        let (generator, clock) = by_the_clock(Bits { time: 4, worker: 1, sequence: 3 });
         let first = generator.try_next_uid().expect("ready");
-        let generator = Arc::new(generator);
         let (other, theirs) = (Arc::clone(&generator), clock.clone());
         let taker = thread::spawn(move || {
             let mut taken: Vec<Uid> = other.try_next_uid().into_iter().collect();

@@ -280,7 +280,7 @@ fn pruning_keeps_the_newest_row_and_the_counter() {
     server.stop();
     server.start_again();
     assert_eq!(nodes.assign_blocking(&LAYOUT).expect("assigned"), 6);
-    let ever = nodes.prune(Duration::MAX).expect("100 years at the most");
+    let ever = nodes.prune(Duration::MAX).expect("100 years at most");
     assert_eq!((ever.removed, ever.newest), (0, Some(6)));
     database.execute("DELETE FROM WORKER_NODE");
     let empty = nodes.prune(day).expect("nothing to do");

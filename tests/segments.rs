@@ -491,7 +491,7 @@ fn a_store_that_is_down_gives_its_cause_at_the_deadline_and_comes_back() {
     let error = generator.refresh().expect_err("down");
     assert!(matches!(error, SegmentError::StoreDown(_)), "{error:?}");
     table.set_down(false);
-    // The pause between tries is a second at the most, and longer than the deadline by now.
+    // The pause between tries is a second at most, and longer than the deadline by now.
     let start = Instant::now();
     ids.push(loop {
         match generator.next_id("orders") {

@@ -257,7 +257,7 @@ fn wait_for_full_ring() {
         if ring.available + generator.layout().uids_per_tick() > ring.capacity {
             return;
         }
-        // A run at the least: its last take is the one that wakes.
+        // A run at least: its last take is the one that wakes.
         for _ in 0..ring.available.saturating_sub(ring.capacity / 4).max(256) {
             generator.next_uid().expect("waits");
         }

@@ -19,7 +19,7 @@ pub enum TakeError {
     /// The next tick is further ahead of the clock than the generator may borrow. Once the clock
     /// has caught up, uids flow again.
     BorrowLimit {
-        /// How far the next tick is ahead of the clock, in milliseconds; 49 days at the most.
+        /// How far the next tick is ahead of the clock, in milliseconds; 49 days at most.
         lead_millis: u32,
         /// How far it may be; likewise.
         limit_millis: u32,

@@ -81,7 +81,7 @@ impl Work {
         }
     }
 
-    /// Lets the producer publish runs from the source, so many batches at the most. A source that ends
+    /// Lets the producer publish runs from the source, so many batches at most. A source that ends
     /// finishes the ring; one that panics closes it, which is what its takers then get to know.
     pub(super) fn pad(&mut self, ring: &RingBuffer, progress: &Progress, batches: u64) -> Padded {
         self.held_for = None;

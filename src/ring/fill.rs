@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::RingBuffer;
 use crate::error::TakeError;
 
-/// How long a lease is at the most. Odd, so that the leases of many short-lived takers, each of
+/// How long a lease is at most. Odd, so that the leases of many short-lived takers, each of
 /// which takes one number, begin at any remainder by a power of two equally often.
 const MAX_LEASE: u64 = if cfg!(uidring_loom) { 3 } else { 255 };
 

@@ -77,7 +77,7 @@ impl RingOptions {
         self
     }
 
-    /// How many numbers a run has at the most.
+    /// How many numbers a run has at most.
     pub fn run_length(&self) -> u64 {
         1 << self.run_bits
     }

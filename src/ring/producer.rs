@@ -68,7 +68,7 @@ impl Producer {
         &self.ring
     }
 
-    /// Puts one run: the numbers from `first` on, as many as the ring's runs have at the most. When
+    /// Puts one run: the numbers from `first` on, as many as the ring's runs have at most. When
     /// the ring is full the put policy decides.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl Producer {
         }
     }
 
-    /// [`publish`](Self::publish) for a few runs at the most.
+    /// [`publish`](Self::publish) for a few runs at most.
     pub(crate) fn publish_batch(
         &mut self,
         mut source: impl FnMut() -> Option<Range<u64>>,
@@ -149,7 +149,7 @@ impl Producer {
         Ok(batch.count)
     }
 
-    /// How many runs may be put now, a batch at the most.
+    /// How many runs may be put now, a batch at most.
     fn room(&self) -> u64 {
         let Self { ring, tail, .. } = self;
         loop {

@@ -16,7 +16,7 @@ pub(crate) struct RingState {
 }
 
 impl RingState {
-    /// One slot at the least. The open run is number 1, which is empty.
+    /// One slot at least. The open run is number 1, which is empty.
     pub(super) fn new(slots: usize) -> Option<Self> {
         let state = Self { numbers: Numbers::new(0, slots)? };
         state.slot(1).publish(Run { index: 1, first: 0, end: 0, before: 0 });

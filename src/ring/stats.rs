@@ -23,7 +23,7 @@ pub(super) struct Counters {
 pub struct RingStats {
     /// How many numbers the ring holds when full.
     pub capacity: u64,
-    /// How many numbers a run has at the most.
+    /// How many numbers a run has at most.
     pub run_length: u64,
     /// How many numbers are ready to be taken.
     pub available: u64,

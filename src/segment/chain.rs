@@ -90,7 +90,7 @@ pub struct ChainStats {
 pub enum PushError {
     /// The range is empty, or does not fit 63 bits.
     #[error(
-        "the range {start} to {end} is none: it must end above its start, and at 2^63 - 1 at the most"
+        "the range {start} to {end} is none: it must end above its start, and at 2^63 - 1 at most"
     )]
     NoRange {
         /// Where it begins.

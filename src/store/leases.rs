@@ -131,7 +131,7 @@ impl LeaseOptions {
         self
     }
 
-    /// How much earlier than the store the holder takes the lease for over, half of it at the most;
+    /// How much earlier than the store the holder takes the lease for over, half of it at most;
     /// a tenth of it if not set. It makes up for a holder's clock that runs slower than the store's;
     /// uniqueness does not hang on it.
     #[must_use]

@@ -71,7 +71,7 @@ impl MySqlWorkerNodes {
     /// assignment that finds more is refused before it costs a worker id.
     ///
     /// When they start, the clocks of hosts that all compare theirs with the server's differ by twice
-    /// this at the most, and what the network takes. Worker ids are distinct in any case: this is for
+    /// this at most, and what the network takes. Worker ids are distinct in any case: this is for
     /// those who want uids of several hosts to be roughly in the order of time.
     #[must_use]
     pub fn max_clock_difference(mut self, limit: Duration) -> Self {

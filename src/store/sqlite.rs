@@ -238,7 +238,7 @@ mod tests {
         let left: Vec<_> = nodes.list().expect("lists").iter().map(|row| row.id).collect();
         assert_eq!(left, [2, 4]);
         assert_eq!(nodes.assign(&Layout::UID_GENERATOR).expect("assigned"), 5);
-        let ever = nodes.prune(Duration::MAX).expect("100 years at the most");
+        let ever = nodes.prune(Duration::MAX).expect("100 years at most");
         assert_eq!(ever, Pruned { removed: 0, newest: Some(5) });
     }
 

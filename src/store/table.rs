@@ -31,7 +31,7 @@ pub trait WorkerTable: WorkerIdAssigner {
     /// As for [`create`](Self::create).
     fn usage(&self) -> Result<WorkerUsage, Error>;
 
-    /// Removes the rows of starts longer ago than this, 100 years at the most, by the store's clock.
+    /// Removes the rows of starts longer ago than this, 100 years at most, by the store's clock.
     /// The newest row stays whatever its age, so that no server can take up counting below it; a
     /// worker id is not handed out again because its row is gone.
     ///

@@ -67,7 +67,7 @@ impl NewSegmentTag {
         Ok(Self { tag, step, start: 1, description: None })
     }
 
-    /// The first id, from 1; so great at the most that one load fits below 2^63 - 1.
+    /// The first id, from 1; so great at most that one load fits below 2^63 - 1.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl NewSegmentTag {
         Ok(self)
     }
 
-    /// What the tag is for, in 256 characters at the most.
+    /// What the tag is for, in 256 characters at most.
     ///
     /// # Errors
     ///

@@ -36,7 +36,7 @@ impl Event {
         Self { life, waiting, mutex, signal: Condvar::new() }
     }
 
-    /// Waits until `ready` says true, or for `timeout` at the most; returns the last answer.
+    /// Waits until `ready` says true, or for `timeout` at most; returns the last answer.
     ///
     /// A signal does not restart the timeout anew: after a wake-up without the condition the
     /// caller gets `false` and decides for itself whether there is time left.

@@ -7,13 +7,13 @@ use super::{AtomicU64, Ordering};
 /// gone in a forked child, keeps nobody else from a number.
 #[cfg(any(test, not(uidring_loom)))]
 #[derive(Debug)]
-pub(crate) struct Numbers<const WORDS: usize> {
+pub(crate) struct NumberSet<const WORDS: usize> {
     /// A bit for each number: whether it is held.
     held: [AtomicU64; WORDS],
 }
 
 #[cfg(any(test, not(uidring_loom)))]
-impl<const WORDS: usize> Numbers<WORDS> {
+impl<const WORDS: usize> NumberSet<WORDS> {
     /// The lowest number that nobody holds; `None` if there is none.
     pub(crate) fn acquire(&self) -> Option<usize> {
         for (word, first) in self.held.iter().zip((0..).step_by(64)) {
@@ -44,13 +44,13 @@ impl<const WORDS: usize> Numbers<WORDS> {
 mod current {
     use std::cell::Cell;
 
-    use super::{AtomicU64, Numbers};
+    use super::{AtomicU64, NumberSet};
     use crate::sync::shards;
 
     /// So many threads can have a number at once: 4 KiB.
     const WORDS: usize = 512;
 
-    static NUMBERS: Numbers<WORDS> = Numbers { held: [const { AtomicU64::new(0) }; WORDS] };
+    static NUMBERS: NumberSet<WORDS> = NumberSet { held: [const { AtomicU64::new(0) }; WORDS] };
 
     /// No number yet.
     const NONE: usize = usize::MAX;
@@ -135,7 +135,7 @@ mod current {
 
         #[test]
         fn there_are_no_more_numbers_than_bits() {
-            let numbers: Numbers<2> = Numbers { held: [const { AtomicU64::new(0) }; 2] };
+            let numbers: NumberSet<2> = NumberSet { held: [const { AtomicU64::new(0) }; 2] };
             for expected in 0..128 {
                 assert_eq!(numbers.acquire(), Some(expected));
             }
@@ -171,8 +171,8 @@ mod models {
     fn models_a_number_is_one_threads_at_a_time() {
         loom::model(|| {
             let held = [AtomicU64::new(!0b11)];
-            let shared = Arc::new((Numbers { held }, [UnsafeCell::new(0), UnsafeCell::new(0)]));
-            let work = |shared: &(Numbers<1>, [UnsafeCell<i32>; 2])| {
+            let shared = Arc::new((NumberSet { held }, [UnsafeCell::new(0), UnsafeCell::new(0)]));
+            let work = |shared: &(NumberSet<1>, [UnsafeCell<i32>; 2])| {
                 let Some(number) = shared.0.acquire() else { return };
                 shared.1[number].with_mut(|_| ());
                 shared.0.release(number);

@@ -84,7 +84,7 @@ pub struct LeaseTerms {
     pub max_start_wait: Duration,
 }
 
-/// Held without end, renewed every 3 s; a start waits for 10 s at the most.
+/// Held without end, renewed every 3 s; a start waits for 10 s at most.
 impl Default for LeaseTerms {
     fn default() -> Self {
         Self {

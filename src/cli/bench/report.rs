@@ -106,12 +106,12 @@ impl Report<'_> {
         notes.extend(match self.args.form {
             Form::Shared => None,
             Form::PerThread | Form::Local => Some(
-                "increment is c += 1 in a register: what ids of a thread's own cost at the least"
+                "increment is c += 1 in a register: what ids of a thread's own cost at least"
                     .into(),
             ),
             Form::Fill => Some(
                 "fetch_add makes and stores 4096 numbers a call; store_loop stores 4096 without \
-                 any atomic: what filling costs at the least"
+                 any atomic: what filling costs at least"
                     .into(),
             ),
         });

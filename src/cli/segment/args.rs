@@ -26,7 +26,7 @@ Examples:
   uidring segment create invoices --step 100 --start 50000 --description 'numbers of invoices'
   uidring segment create orders --step 10000 --mysql-url-file /run/secrets/mysql-url")]
     Create {
-        /// Its name, of 128 characters at the most
+        /// Its name, of 128 characters at most
         tag: String,
 
         /// How many ids a load reserves at least, from 1 to 2147483647. What is reserved and not
@@ -38,7 +38,7 @@ Examples:
         #[arg(long, value_name = "N", default_value_t = 1)]
         start: u64,
 
-        /// What it is for, in 256 characters at the most
+        /// What it is for, in 256 characters at most
         #[arg(long, value_name = "TEXT")]
         description: Option<String>,
 

@@ -20,7 +20,7 @@ use crate::worker::Lease;
 /// The table `UIDRING_LEASE` of a MySQL or MariaDB server, which all hosts share.
 ///
 /// A lease has a connection of its own, which is kept, and opened anew when it broke. A renewal takes
-/// a third of the lease at the most, whatever the server's [deadline](MySqlServer::deadline).
+/// a third of the lease at most, whatever the server's [deadline](MySqlServer::deadline).
 ///
 /// ```no_run
 /// use uidring::store::{LeaseOptions, LeaseTable};

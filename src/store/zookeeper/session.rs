@@ -54,7 +54,7 @@ pub struct Mark {
 pub struct Claim {
     pub worker_id: u64,
     pub mark: Mark,
-    /// How long an outage may last at the most, if it is bounded.
+    /// How long an outage may last at most, if it is bounded.
     pub max_outage: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! What an id costs at the least: counters, which know neither time nor worker.
+//! What an id costs at least: counters, which know neither time nor worker.
 
 use std::sync::Arc;
 use std::sync::Mutex as StdMutex;

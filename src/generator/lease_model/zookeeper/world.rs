@@ -380,7 +380,7 @@ impl World {
         let node = self.node("reserved", role);
         let held = self.servers.read(&node).and_then(|(data, _)| Reserved::from_json(&data));
         let held = held.map_or(0, |reserved| reserved.until);
-        // Clocks were wrong by so much at the most.
+        // Clocks were wrong by so much at most.
         let wall = self.millis().max(held) + 1_000 * HOUR;
         self.hosts[0] = Place::new(Host::new(Timestamp::from_millis(wall), 1_000));
         self.start(0, role);
