@@ -26,9 +26,9 @@ use uidring::{CachedUidGenerator, Error, Layout, PerThreadGenerator, TakeError};
 use self::args::Form;
 use self::contestant::{Contestant, Trouble};
 use self::machine::Machine;
-use self::measure::{Plan, measure};
+use self::measure::{Lineup, Plan, measure};
 use self::report::Report;
-use self::takers::{FetchAdd, FetchAdds, Fill, Increment, Local, PerThread, Shared, Stores};
+use self::takers::{FetchAdd, Fill, Increment, Local, PerThread, Shared, Stores};
 use self::threads::Crew;
 use super::Failure;
 use super::output;
@@ -48,14 +48,14 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     // From 1 on: the check that ids increase begins above 0.
     let counter = CachePadded::new(AtomicU64::new(1));
     let per_thread = generator.per_thread();
-    let contestants = contestants(args.form, &per_thread, &generator, &counter);
+    let lineup = lineup(args, &per_thread, &generator, &counter);
     let scaling = match args.svg {
         Some(_) => doubling_up_to(crew.threads.max(2 * machine.cores)),
         None => Vec::new(),
     };
-    let plan = Plan::new(args.seconds, contestants.len(), scaling);
+    let plan = Plan::new(args.seconds, &lineup, scaling);
     let bar = progress(plan.steps());
-    let measured = measure(&contestants, &crew, &plan, |phase| {
+    let measured = measure(&lineup, &crew, &plan, |phase| {
         bar.set_message(phase);
         bar.inc(1);
     })?;
@@ -85,35 +85,30 @@ fn generator(args: &BenchArgs, layout: Layout) -> Result<CachedUidGenerator, Fai
     })
 }
 
-/// Ours, and what it is compared with: always the atomic addition, and for forms that need none
-/// of those for most ids, the same work without any.
-fn contestants<'a>(
-    form: Form,
+/// The forms, the atomic addition, and for forms that need none of those for most ids the same work
+/// without any.
+fn lineup<'a>(
+    args: &BenchArgs,
     per_thread: &'a PerThreadGenerator<&CachedUidGenerator>,
     generator: &'a CachedUidGenerator,
     counter: &'a AtomicU64,
-) -> Vec<Contestant<'a>> {
-    match form {
-        Form::Shared => vec![
-            Contestant::new("uidring", move || Shared(generator)),
-            Contestant::new("fetch_add", move || FetchAdd(counter)),
-        ],
-        Form::PerThread => vec![
-            Contestant::new("uidring", move || PerThread(per_thread)),
-            Contestant::new("fetch_add", move || FetchAdd(counter)),
-            Contestant::new("increment", Increment::default),
-        ],
-        Form::Local => vec![
-            Contestant::new("uidring", move || Local(generator.local())),
-            Contestant::new("fetch_add", move || FetchAdd(counter)),
-            Contestant::new("increment", Increment::default),
-        ],
-        Form::Fill => vec![
-            Contestant::new("uidring", move || Fill::new(generator)),
-            Contestant::new("fetch_add", move || FetchAdds::new(counter)),
-            Contestant::new("store_loop", Stores::default),
-        ],
+) -> Lineup<'a> {
+    let ours = args.forms().map(|form| match form {
+        Form::Shared => Contestant::new(form.name(), move || Shared(generator)),
+        Form::PerThread => Contestant::new(form.name(), move || PerThread(per_thread)),
+        Form::Local => Contestant::new(form.name(), move || Local(generator.local())),
+        Form::Fill => Contestant::new(form.name(), move || Fill::new(generator)),
+    });
+    let mut contestants: Vec<_> = ours.collect();
+    let baseline = contestants.len();
+    contestants.push(Contestant::new("fetch_add", move || FetchAdd(counter)));
+    if args.forms().any(|form| matches!(form, Form::PerThread | Form::Local)) {
+        contestants.push(Contestant::new("increment", Increment::default));
     }
+    if args.forms().any(|form| form == Form::Fill) {
+        contestants.push(Contestant::new("store_loop", Stores::default));
+    }
+    Lineup { contestants, baseline }
 }
 
 /// The cores to pin takers to. Where pinning is not possible, figures must not claim it.

@@ -16,9 +16,9 @@ const WIDE: &str = "45/5/13";
 
 /// Measure what ids cost on this machine
 ///
-/// Takes uids and throws them away, interleaved with a bare atomic addition (fetch_add) that the
-/// same threads do in the same loop: what else runs on the machine hits both alike, and the ratio
-/// tells more than either figure. The worker id is always 1: none is spent, and the uids are not
+/// Takes uids in every form there is and throws them away, interleaved with a bare atomic addition
+/// (fetch_add) that the same threads do in the same loop: what else runs on the machine hits all
+/// alike, and the ratio tells more than either figure. The worker id is always 1: none is spent, and the uids are not
 /// to be used.
 ///
 /// Faster than the clock, a bench borrows the future. So its own layout is 45/5/13, in seconds from
@@ -40,8 +40,8 @@ const WIDE: &str = "45/5/13";
 Examples:
   uidring bench
   uidring bench --threads 4 --pin --seconds 10
-  uidring bench --form local --json
-  uidring bench --threads 2 --svg latency.svg"
+  uidring bench --form local,per-thread --json
+  uidring bench --threads 2 --svg cost.svg"
 )]
 pub struct BenchArgs {
     /// Threads that take; hundreds of them take longer than --seconds
@@ -50,12 +50,13 @@ pub struct BenchArgs {
     pub threads: u16,
 
     /// How long to measure, about, altogether: above 0, at most 3600
-    #[arg(long, value_name = "S", default_value = "3", value_parser = parse_seconds)]
+    #[arg(long, value_name = "S", default_value = "5", value_parser = parse_seconds)]
     pub seconds: Duration,
 
-    /// How the uids are taken
-    #[arg(long, value_enum, default_value = "shared")]
-    pub form: Form,
+    /// How the uids are taken: one form or several, with commas
+    #[arg(long, value_enum, value_name = "FORM", value_delimiter = ',', hide_default_value = true,
+          default_values_t = Form::ALL)]
+    pub form: Vec<Form>,
 
     /// What a take does when nothing is ready
     #[arg(long, value_enum, default_value = "wait")]
@@ -85,12 +86,17 @@ pub struct BenchArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// Draw the latencies, and the throughput of 1, 2, 4 and more threads, into this file
+    /// Draw the latencies, and the throughput by 1, 2, 4 and more threads, into this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }
 
 impl BenchArgs {
+    /// The forms to be measured, each once, in their own order.
+    pub fn forms(&self) -> impl Iterator<Item = Form> {
+        Form::ALL.into_iter().filter(|form| self.form.contains(form))
+    }
+
     pub fn padder_idle(&self) -> PadderIdle {
         if self.busy_poll { PadderIdle::BusyPoll } else { PadderIdle::Sleep }
     }
@@ -107,6 +113,20 @@ pub enum Form {
     Local,
     /// 4096 at a time from one generator that all threads share
     Fill,
+}
+
+impl Form {
+    pub const ALL: [Self; 4] = [Self::Shared, Self::PerThread, Self::Local, Self::Fill];
+
+    /// As on the command line, in tables and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Shared => "shared",
+            Self::PerThread => "per-thread",
+            Self::Local => "local",
+            Self::Fill => "fill",
+        }
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]

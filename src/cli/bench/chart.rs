@@ -8,6 +8,7 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use super::measure::{Figures, Measured};
 use super::report::Report;
 
 /// The whole picture as SVG.
@@ -32,7 +33,13 @@ type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBacke
 /// Pixels for the title and the legend, which both panels share: beside the curves, never on them.
 const HEAD: i32 = 112;
 
-const OURS: RGBColor = RGBColor(0x1f, 0x5f, 0xbf);
+/// Of our forms; told apart by those who see no red or green, too.
+const OURS: [RGBColor; 4] = [
+    RGBColor(0x1f, 0x5f, 0xbf),
+    RGBColor(0x2a, 0x9d, 0x8f),
+    RGBColor(0x8e, 0x44, 0xad),
+    RGBColor(0x55, 0x55, 0x55),
+];
 const FETCH_ADD: RGBColor = RGBColor(0xd9, 0x5f, 0x02);
 const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 
@@ -41,47 +48,39 @@ const LAST_NINE: usize = 5;
 
 fn draw_head<'a>(head: &Area<'a>, report: &Report<'_>) -> Drawn<'a> {
     let font = |size: i32| ("sans-serif", size).into_font();
-    let title = format!("What an id costs: {}", report.title());
+    let title = format!("What an id costs, {}", report.title());
     head.draw_text(&title, &font(23).into(), (24, 18))?;
     let grey = font(16).color(&RGBColor(0x55, 0x55, 0x55));
     let machine = format!("uidring {} on {}", env!("CARGO_PKG_VERSION"), report.machine());
     head.draw_text(&machine, &grey, (24, 50))?;
     let middle = Pos::new(HPos::Left, VPos::Center);
-    let fetch_add = match report.uids_per_call() {
-        1 => "fetch_add: a bare atomic addition".to_owned(),
-        many => format!("fetch_add: {many} bare atomic additions a call"),
-    };
-    for (x, color, name) in [(24, OURS, "uidring"), (144, FETCH_ADD, &*fetch_add)] {
+    for (place, (figures, color)) in with_colors(report).enumerate() {
+        let x = 24 + 240 * place as i32;
+        let name = match figures.ids_per_call {
+            1 if color == FETCH_ADD => "fetch_add, a bare addition".to_owned(),
+            1 => figures.name.to_owned(),
+            many => format!("{}, {many} a call", figures.name),
+        };
         let style = color.stroke_width(4);
         head.draw(&PathElement::new([(x, 92), (x + 28, 92)], style))?;
         let text = TextStyle::from(font(17)).pos(middle);
-        head.draw_text(name, &text, (x + 36, 92))?;
+        head.draw_text(&name, &text, (x + 36, 92))?;
     }
     Ok(())
 }
 
 fn draw_latencies<'a>(area: &Area<'a>, report: &Report<'_>) -> Drawn<'a> {
-    let figures = &report.measured.figures;
-    let curves = [curve(&figures[0].latency), curve(&figures[1].latency)];
-    let heights = curves.iter().flatten().map(|(_, height)| *height);
-    let (low, high) =
-        heights.fold((f64::MAX, f64::MIN), |(low, high), y| (low.min(y), high.max(y)));
-    // Whole decades, lest a difference of two nanoseconds looks like a cliff.
-    let (low, high) = (low.floor(), (high + 0.02).ceil().max(low.floor() + 1.0));
-    let decades: Vec<f64> = (low as i32..=high as i32).map(f64::from).collect();
+    let curves: Vec<_> =
+        with_colors(report).map(|(figures, color)| (curve(&figures.latency), color)).collect();
     let nines = (0..=LAST_NINE).map(|nines| nines as f64).collect();
-    let y_title = match report.uids_per_call() {
-        1 => "latency of a call (log scale)".to_owned(),
-        many => format!("latency of a call of {many} (log scale)"),
-    };
     let x = Axis {
         title: "percentile (%, log scale)",
         scale: Scale { range: 0.0..LAST_NINE as f64, marks: nines },
         label: &percentile,
     };
     let y = Axis {
-        title: &y_title,
-        scale: Scale { range: low..high, marks: decades },
+        title: "latency of a call (log scale)",
+        scale: Scale::decades(&curves),
         label: &duration,
     };
     draw_panel(area, "Latency of single calls", x, y, &curves, false)
@@ -89,26 +88,35 @@ fn draw_latencies<'a>(area: &Area<'a>, report: &Report<'_>) -> Drawn<'a> {
 
 fn draw_scaling<'a>(area: &Area<'a>, report: &Report<'_>) -> Drawn<'a> {
     let scaling = &report.measured.scaling;
-    let curve = |rate: &dyn Fn(usize) -> f64| {
-        (0..scaling.len()).map(|place| (place as f64, rate(place))).collect::<Curve>()
-    };
-    let curves = [curve(&|place| scaling[place].ours), curve(&|place| scaling[place].fetch_add)];
-    let highest = curves.iter().flatten().fold(0.0_f64, |highest, (_, y)| highest.max(*y));
-    let step = round_step(highest / 5.0);
-    let steps = (highest / step).ceil().max(1.0) as usize;
-    let marks = (0..=steps).map(|mark| mark as f64 * step).collect();
+    let curves: Vec<_> = with_colors(report)
+        .enumerate()
+        .map(|(which, (_, color))| {
+            let rates = scaling.iter().map(|at| at.rates[which].log10());
+            ((0..).map(f64::from).zip(rates).collect(), color)
+        })
+        .collect();
     // One place for each number of threads, with some room beside the first and the last.
     let places = (0..scaling.len()).map(|place| place as f64).collect();
     let last = scaling.len() as f64 - 1.0;
     let threads = |place: &f64| {
         scaling.get(place.round() as usize).map_or_else(String::new, |at| at.threads.to_string())
     };
-    let rate = |rate: &f64| if step < 1.0 { format!("{rate:.2}") } else { format!("{rate:.0}") };
+    let rate = |decade: &f64| format!("{}", 10_f64.powf(decade.round()));
     let scale = Scale { range: -0.15..last + 0.15, marks: places };
     let x = Axis { title: "threads", scale, label: &threads };
-    let scale = Scale { range: 0.0..steps as f64 * step, marks };
-    let y = Axis { title: "million uids per second", scale, label: &rate };
+    let y = Axis {
+        title: "million uids per second (log scale)",
+        scale: Scale::decades(&curves),
+        label: &rate,
+    };
     draw_panel(area, "Throughput by threads", x, y, &curves, true)
+}
+
+/// Our forms and the baseline, each with its color.
+fn with_colors<'r>(report: &'r Report<'_>) -> impl Iterator<Item = (&'r Figures, RGBColor)> {
+    let Measured { figures, baseline, .. } = &report.measured;
+    let ours = figures[..*baseline].iter().zip(OURS);
+    ours.chain([(&figures[*baseline], FETCH_ADD)])
 }
 
 struct Axis<'l> {
@@ -120,13 +128,12 @@ struct Axis<'l> {
 /// Points of a line.
 type Curve = Vec<(f64, f64)>;
 
-/// The curves of ours and of the atomic addition.
 fn draw_panel<'a>(
     area: &Area<'a>,
     title: &str,
     x: Axis<'_>,
     y: Axis<'_>,
-    curves: &[Curve; 2],
+    curves: &[(Curve, RGBColor)],
     dots: bool,
 ) -> Drawn<'a> {
     let mut chart = ChartBuilder::on(area)
@@ -147,8 +154,8 @@ fn draw_panel<'a>(
         .x_label_formatter(x.label)
         .y_label_formatter(y.label)
         .draw()?;
-    // Ours last: on top where both are the same.
-    for (points, color) in curves.iter().zip([OURS, FETCH_ADD]).rev() {
+    // Ours last: on top where two are the same.
+    for (points, color) in curves.iter().rev() {
         chart.draw_series(LineSeries::new(points.iter().copied(), color.stroke_width(3)))?;
         if dots {
             let dot = |point: &(f64, f64)| Circle::new(*point, 5, color.filled());
@@ -163,6 +170,17 @@ struct Scale {
     range: Range<f64>,
     /// Where lines of the grid and labels stand.
     marks: Vec<f64>,
+}
+
+impl Scale {
+    /// Whole decades that hold all curves, lest a small difference looks like a cliff.
+    fn decades(curves: &[(Curve, RGBColor)]) -> Self {
+        let heights = curves.iter().flat_map(|(points, _)| points).map(|(_, height)| *height);
+        let (low, high) =
+            heights.fold((f64::MAX, f64::MIN), |(low, high), y| (low.min(y), high.max(y)));
+        let (low, high) = (low.floor(), (high + 0.02).ceil().max(low.floor() + 1.0));
+        Self { range: low..high, marks: (low as i32..=high as i32).map(f64::from).collect() }
+    }
 }
 
 impl Ranged for Scale {
@@ -214,11 +232,4 @@ fn duration(decade: &f64) -> String {
     let decade = decade.round().max(0.0) as usize;
     let unit = (decade / 3).min(UNITS.len() - 1);
     format!("{} {}", 10_u64.pow((decade - 3 * unit) as u32), UNITS[unit])
-}
-
-/// 1, 2 or 5 with zeros, at least as much as wanted.
-fn round_step(wanted: f64) -> f64 {
-    let decade = 10_f64.powf(wanted.max(1e-9).log10().floor());
-    let step = [1.0, 2.0, 5.0].into_iter().find(|step| step * decade >= wanted).unwrap_or(10.0);
-    step * decade
 }

@@ -56,6 +56,7 @@ impl Tally {
 /// A way to take ids.
 pub struct Contestant<'a> {
     pub name: &'static str,
+    pub ids_per_call: u64,
     race: Box<Work<'a, Race>>,
     sample: Box<Work<'a, Samples>>,
 }
@@ -68,6 +69,7 @@ impl<'a> Contestant<'a> {
     pub fn new<T: Taker>(name: &'static str, taker: impl Fn() -> T + Copy + Sync + 'a) -> Self {
         Self {
             name,
+            ids_per_call: T::IDS,
             race: Box::new(move |until| race(taker(), until)),
             sample: Box::new(move |until| sample(taker(), until)),
         }

@@ -8,17 +8,24 @@ use hdrhistogram::Histogram;
 use super::contestant::{Contestant, Tally, Trouble, histogram, timer_cost};
 use super::threads::Crew;
 
-/// Takes the contestants, of which the first is ours, through all rounds. `progress` hears of
-/// each one before it begins.
+/// Who is measured.
+pub struct Lineup<'a> {
+    /// Our forms, then the baseline, then others.
+    pub contestants: Vec<Contestant<'a>>,
+    /// The place of the baseline.
+    pub baseline: usize,
+}
+
+/// Takes all contestants through all rounds. `progress` hears of each one before it begins.
 pub fn measure(
-    contestants: &[Contestant<'_>],
+    lineup: &Lineup<'_>,
     crew: &Crew,
     plan: &Plan,
     mut progress: impl FnMut(&'static str),
 ) -> Result<Measured, Trouble> {
     let timer_ns = timer_cost();
-    let mut figures: Vec<Figures> =
-        contestants.iter().map(|contestant| Figures::new(contestant.name)).collect();
+    let Lineup { contestants, baseline } = lineup;
+    let mut figures: Vec<Figures> = contestants.iter().map(Figures::new).collect();
     // The first round of all is not counted: caches, branch predictors and clock rates settle.
     for round in 0..=plan.rounds {
         progress("throughput");
@@ -30,7 +37,8 @@ pub fn measure(
             }
         }
     }
-    let raced = figures[0].tally.ids / plan.rounds as u64;
+    let ours = figures[..*baseline].iter();
+    let fewest = ours.map(|figures| figures.tally.ids / plan.rounds as u64).min().unwrap_or(0);
     for slice in 0..SLICES {
         progress("latency");
         for (which, contestant) in in_turn(contestants, slice) {
@@ -44,20 +52,20 @@ pub fn measure(
     let mut scaling = Vec::new();
     for threads in &plan.scaling {
         let crew = Crew { threads: *threads, ..crew.clone() };
-        let mut rounds = [const { Vec::new() }; 2];
+        let mut rounds = vec![Vec::new(); baseline + 1];
         for round in 0..SCALING_ROUNDS {
             progress("scaling");
-            for (which, contestant) in in_turn(&contestants[..2], round) {
+            for (which, contestant) in in_turn(&contestants[..=*baseline], round) {
                 rounds[which].push(race(contestant, &crew, plan.scaling_race)?.0);
             }
         }
-        let [ours, fetch_add] = rounds.map(|rounds| millions_a_second(median(rounds)));
-        scaling.push(Scaling { threads: *threads, ours, fetch_add });
+        let rates = rounds.into_iter().map(|rounds| millions_a_second(median(rounds))).collect();
+        scaling.push(Scaling { threads: *threads, rates });
     }
     if figures.iter().any(|figures| figures.latency.is_empty()) {
         return Err(Trouble::NothingTaken);
     }
-    Ok(Measured { timer_ns, figures, uids_per_round: raced, scaling })
+    Ok(Measured { timer_ns, figures, baseline: *baseline, uids_per_round: fewest, scaling })
 }
 
 /// How the time is shared out.
@@ -71,7 +79,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn new(time: Duration, contestants: usize, scaling: Vec<usize>) -> Self {
+    pub fn new(time: Duration, lineup: &Lineup<'_>, scaling: Vec<usize>) -> Self {
+        let contestants = lineup.contestants.len();
         // Shares of ten: the throughput, the latency, the scaling.
         let shares = if scaling.is_empty() { [5, 5, 0] } else { [4, 4, 2] };
         let [throughput, latency, scaled] = shares.map(|share| time * share / 10);
@@ -83,7 +92,7 @@ impl Plan {
             rounds,
             race: part(throughput, (rounds + 1) * contestants),
             slice: part(latency, SLICES * contestants),
-            scaling_race: part(scaled, scaling.len() * SCALING_ROUNDS * 2),
+            scaling_race: part(scaled, scaling.len() * SCALING_ROUNDS * (lineup.baseline + 1)),
             scaling,
         }
     }
@@ -114,31 +123,39 @@ const SCALING_ROUNDS: usize = 3;
 /// What came of it.
 pub struct Measured {
     pub timer_ns: u64,
-    /// Ours first.
+    /// Of our forms, then of the baseline, then of others.
     pub figures: Vec<Figures>,
-    /// What all threads took of ours in a round, on average.
+    /// The place of the baseline.
+    pub baseline: usize,
+    /// What all threads took in a round, on average, of the form that gave the fewest.
     pub uids_per_round: u64,
     pub scaling: Vec<Scaling>,
 }
 
 impl Measured {
-    /// Ours divided by another's, round by round: the median of the time for an id.
-    pub fn ratio(&self, other: &Figures) -> f64 {
-        let ours = &self.figures[0].rounds;
-        median(ours.iter().zip(&other.rounds).map(|(ours, other)| ours / other))
+    /// Our forms and the baseline.
+    pub fn main(&self) -> &[Figures] {
+        &self.figures[..=self.baseline]
     }
 
-    /// Ours divided by another's: the latency at a quantile.
-    pub fn latency_ratio(&self, other: &Figures, quantile: f64) -> f64 {
+    /// The time for an id, divided by the baseline's, round by round: the median.
+    pub fn ratio(&self, figures: &Figures) -> f64 {
+        let baseline = &self.figures[self.baseline].rounds;
+        median(figures.rounds.iter().zip(baseline).map(|(one, baseline)| one / baseline))
+    }
+
+    /// The latency at a quantile, divided by the baseline's; none where a call gives many ids.
+    pub fn latency_ratio(&self, figures: &Figures, quantile: f64) -> Option<f64> {
         // A clock too coarse to see a call says 0.
         let at = |figures: &Figures| figures.latency.value_at_quantile(quantile).max(1) as f64;
-        at(&self.figures[0]) / at(other)
+        (figures.ids_per_call == 1).then(|| at(figures) / at(&self.figures[self.baseline]))
     }
 }
 
 /// What came of one contestant.
 pub struct Figures {
     pub name: &'static str,
+    pub ids_per_call: u64,
     /// Nanoseconds for an id in each round: by the wall clock, over all threads together.
     rounds: Vec<f64>,
     /// Nanoseconds of the single calls.
@@ -147,8 +164,10 @@ pub struct Figures {
 }
 
 impl Figures {
-    fn new(name: &'static str) -> Self {
-        Self { name, rounds: Vec::new(), latency: histogram(), tally: Tally::default() }
+    fn new(contestant: &Contestant<'_>) -> Self {
+        let Contestant { name, ids_per_call, .. } = *contestant;
+        let (rounds, latency, tally) = (Vec::new(), histogram(), Tally::default());
+        Self { name, ids_per_call, rounds, latency, tally }
     }
 
     /// The median over the rounds.
@@ -164,8 +183,8 @@ impl Figures {
 /// Millions of ids a second, by the number of threads.
 pub struct Scaling {
     pub threads: usize,
-    pub ours: f64,
-    pub fetch_add: f64,
+    /// Of our forms and of the baseline.
+    pub rates: Vec<f64>,
 }
 
 /// The contestants with their numbers. Who comes first changes, lest the first one's heat or rest

@@ -5,7 +5,8 @@ use uidring::Layout;
 
 use super::args::{BenchArgs, Form};
 use super::machine::Machine;
-use super::measure::{Figures, Measured};
+use super::measure::{Figures, Measured, Scaling};
+use super::takers::BATCH;
 
 /// Quantiles, with their names in tables and in JSON.
 pub const QUANTILES: [(f64, &str, &str); 4] = [
@@ -33,15 +34,9 @@ impl Report<'_> {
     /// What was measured, in a line.
     pub fn title(&self) -> String {
         let BenchArgs { threads, pin, policy, .. } = self.args;
-        let what = match self.args.form {
-            Form::Shared => "next_uid of one shared generator",
-            Form::PerThread => "next_uid of one shared PerThreadGenerator",
-            Form::Local => "next_uid of a LocalGenerator per thread",
-            Form::Fill => "fill of 4096 from one shared generator",
-        };
         let (plural, pinned) =
             (if *threads == 1 { "" } else { "s" }, if *pin { ", pinned" } else { "" });
-        format!("{what}, {threads} thread{plural}{pinned}, policy {}", policy.name())
+        format!("{threads} thread{plural}{pinned}, policy {}", policy.name())
     }
 
     /// On what it was measured, in a line.
@@ -55,19 +50,14 @@ impl Report<'_> {
         let BenchArgs { threads, seconds, policy, boost_power, pin, .. } = self.args;
         let Machine { cpu, cores, os } = &self.machine;
         let Measured { timer_ns, figures, scaling, .. } = &self.measured;
-        let others = &figures[1..];
-        let results: Map<_, _> = figures.iter().map(|one| (one.name.into(), result(one))).collect();
-        let ratios: Map<_, _> =
-            others.iter().map(|other| (other.name.into(), self.ratios(other))).collect();
-        let scaling: Vec<Value> = scaling
-            .iter()
-            .map(|at| json!({"threads": at.threads, "uidring": at.ours, "fetch_add": at.fetch_add}))
-            .collect();
+        let results: Map<_, _> =
+            figures.iter().map(|one| (one.name.into(), self.result(one))).collect();
+        let scaling: Vec<Value> = scaling.iter().map(|at| self.scaling(at)).collect();
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "machine": { "cpu": cpu, "cores": cores, "os": os },
             "settings": {
-                "form": self.form(),
+                "forms": self.args.forms().map(Form::name).collect::<Vec<_>>(),
                 "threads": threads,
                 "seconds": seconds.as_secs_f64(),
                 "policy": policy.name(),
@@ -82,9 +72,7 @@ impl Report<'_> {
             },
             "timer_ns": timer_ns,
             "rounds": self.rounds,
-            "uids_per_call": self.uids_per_call(),
             "results": results,
-            "ratios": ratios,
             "scaling_million_uids_per_second": scaling,
             "notes": self.notes(),
         })
@@ -103,18 +91,19 @@ impl Report<'_> {
                  a few tens of ns may be the clock's own steps"
             ),
         ];
-        notes.extend(match self.args.form {
-            Form::Shared => None,
-            Form::PerThread | Form::Local => Some(
+        let has = |name| self.measured.figures.iter().any(|figures| figures.name == name);
+        if has("increment") {
+            notes.push(
                 "increment is c += 1 in a register: what ids of a thread's own cost at least"
                     .into(),
-            ),
-            Form::Fill => Some(
-                "fetch_add makes and stores 4096 numbers a call; store_loop stores 4096 without \
-                 any atomic: what filling costs at least"
-                    .into(),
-            ),
-        });
+            );
+        }
+        if has("store_loop") {
+            notes.push(format!(
+                "a call of fill gives {BATCH} uids; store_loop stores as many numbers without any \
+                 atomic: what filling costs at least"
+            ));
+        }
         let many = self.args.threads > 1 || !self.measured.scaling.is_empty();
         if many && !self.args.pin {
             notes.push(
@@ -141,42 +130,32 @@ impl Report<'_> {
         notes
     }
 
-    fn ratios(&self, other: &Figures) -> Value {
-        let tail = self.measured.latency_ratio(other, TAIL);
-        json!({ "ns_per_uid": self.measured.ratio(other), "p99_99": tail })
+    /// One contestant's figures.
+    fn result(&self, figures: &Figures) -> Value {
+        let times = &figures.latency;
+        let mut latency: Map<_, _> = QUANTILES
+            .iter()
+            .map(|(quantile, _, key)| ((*key).into(), times.value_at_quantile(*quantile).into()))
+            .collect();
+        latency.insert("max".into(), times.max().into());
+        latency.insert("calls".into(), times.len().into());
+        let tail = self.measured.latency_ratio(figures, TAIL);
+        json!({
+            "ns_per_uid": figures.ns_per_id(),
+            "million_uids_per_second": figures.millions_a_second(),
+            "ratios_to_fetch_add": { "ns_per_uid": self.measured.ratio(figures), "p99_99": tail },
+            "uids_per_call": figures.ids_per_call,
+            "latency_ns": latency,
+            "calls": figures.tally.calls,
+            "rejects": figures.tally.rejects,
+        })
     }
 
-    fn form(&self) -> &'static str {
-        match self.args.form {
-            Form::Shared => "shared",
-            Form::PerThread => "per-thread",
-            Form::Local => "local",
-            Form::Fill => "fill",
-        }
+    /// The rates by one number of threads.
+    fn scaling(&self, at: &Scaling) -> Value {
+        let rates = self.measured.main().iter().zip(&at.rates);
+        let rates = rates.map(|(figures, rate)| (figures.name.into(), (*rate).into()));
+        let threads = ("threads".into(), at.threads.into());
+        Value::Object([threads].into_iter().chain(rates).collect())
     }
-
-    pub fn uids_per_call(&self) -> u64 {
-        match self.args.form {
-            Form::Shared | Form::PerThread | Form::Local => 1,
-            Form::Fill => super::takers::BATCH as u64,
-        }
-    }
-}
-
-/// One contestant's figures.
-fn result(figures: &Figures) -> Value {
-    let times = &figures.latency;
-    let mut latency: Map<_, _> = QUANTILES
-        .iter()
-        .map(|(quantile, _, key)| ((*key).into(), times.value_at_quantile(*quantile).into()))
-        .collect();
-    latency.insert("max".into(), times.max().into());
-    latency.insert("calls".into(), times.len().into());
-    json!({
-        "ns_per_uid": figures.ns_per_id(),
-        "million_uids_per_second": figures.millions_a_second(),
-        "latency_ns": latency,
-        "calls": figures.tally.calls,
-        "rejects": figures.tally.rejects,
-    })
 }

@@ -1,13 +1,15 @@
 //! A report as a table.
 
+use std::fmt::Display;
+
 use super::args::Policy;
 use super::contestant::Tally;
-use super::measure::Figures;
+use super::measure::Measured;
 use super::report::{QUANTILES, Report};
 
 pub fn table(report: &Report<'_>) -> String {
     let mut lines = vec![
-        format!("uidring {}: {}", env!("CARGO_PKG_VERSION"), report.title()),
+        format!("uidring {}: what an id costs, {}", env!("CARGO_PKG_VERSION"), report.title()),
         report.machine(),
         settings(report),
         String::new(),
@@ -42,82 +44,55 @@ fn settings(report: &Report<'_>) -> String {
 }
 
 fn throughput(report: &Report<'_>) -> Vec<String> {
-    let figures = &report.measured.figures;
-    let (ours, others) = (&figures[0], &figures[1..]);
-    let heading = format!("throughput, median of {} rounds", report.rounds);
-    let mut lines = vec![row(&heading, names(report))];
-    let ratios = others.iter().map(|other| ratio(report.measured.ratio(other)));
-    let costs = others.iter().map(|other| rounded(other.ns_per_id()));
-    lines.push(row("ns/uid", cells(rounded(ours.ns_per_id()), costs, ratios)));
-    let rates = others.iter().map(|other| rounded(other.millions_a_second()));
-    let blanks = others.iter().map(|_| String::new());
-    lines.push(row("M uids/s", cells(rounded(ours.millions_a_second()), rates, blanks)));
-    if matches!(report.args.policy, Policy::Reject) {
-        let Tally { calls, rejects, .. } = ours.tally;
-        let share = 100.0 * rejects as f64 / calls as f64;
-        let line = row("rejects", vec![rejects.to_string()]);
-        lines.push(format!("{line} of {calls} calls ({share:.3} %), those for latency included"));
-    }
+    let rejects = matches!(report.args.policy, Policy::Reject);
+    let mut heading = vec!["ns/uid", "÷ fetch_add", "M uids/s"];
+    heading.extend(rejects.then_some("rejected"));
+    let mut lines = vec![row(&format!("median of {} rounds", report.rounds), heading)];
+    lines.extend(report.measured.figures.iter().map(|figures| {
+        let ratio = ratio(report.measured.ratio(figures));
+        let mut cells =
+            vec![rounded(figures.ns_per_id()), ratio, rounded(figures.millions_a_second())];
+        // The calls for latency included.
+        let Tally { calls, rejects: rejected, .. } = figures.tally;
+        cells.extend(rejects.then(|| format!("{:.3} %", 100.0 * rejected as f64 / calls as f64)));
+        row(figures.name, cells)
+    }));
     lines
 }
 
 fn latency(report: &Report<'_>) -> Vec<String> {
-    let figures = &report.measured.figures;
-    let (ours, others) = (&figures[0], &figures[1..]);
-    let heading = match report.uids_per_call() {
-        1 => "latency of a call, ns".to_owned(),
-        many => format!("latency of a call ({many} uids), ns"),
-    };
-    let mut lines = vec![row(&heading, names(report))];
-    for (quantile, name, _) in QUANTILES {
-        let at = |figures: &Figures| figures.latency.value_at_quantile(quantile).to_string();
-        let ratios =
-            others.iter().map(|other| ratio(report.measured.latency_ratio(other, quantile)));
-        lines.push(row(name, cells(at(ours), others.iter().map(at), ratios)));
-    }
-    let blanks = || others.iter().map(|_| String::new());
-    let max = |figures: &Figures| figures.latency.max().to_string();
-    lines.push(row("max", cells(max(ours), others.iter().map(max), blanks())));
-    let calls = |figures: &Figures| figures.latency.len().to_string();
-    lines.push(row("calls timed", cells(calls(ours), others.iter().map(calls), blanks())));
+    let names = QUANTILES.iter().map(|(_, name, _)| *name);
+    let heading = names.chain(["max", "÷ at p99.99", "calls timed"]).collect();
+    let mut lines = vec![row("latency of a call, ns", heading)];
+    let (tail, ..) = QUANTILES[QUANTILES.len() - 1];
+    lines.extend(report.measured.figures.iter().map(|figures| {
+        let times = &figures.latency;
+        let quantiles = QUANTILES.iter().map(|(quantile, ..)| times.value_at_quantile(*quantile));
+        let mut cells: Vec<_> = quantiles.chain([times.max()]).map(|ns| ns.to_string()).collect();
+        cells.push(report.measured.latency_ratio(figures, tail).map_or("-".into(), ratio));
+        cells.push(times.len().to_string());
+        row(figures.name, cells)
+    }));
     lines
 }
 
 fn scaling(report: &Report<'_>) -> Vec<String> {
-    let heading = vec!["uidring".into(), "fetch_add".into()];
-    let mut lines = vec![row("M uids/s by threads", heading)];
-    lines.extend(
-        report
-            .measured
-            .scaling
-            .iter()
-            .map(|at| row(&at.threads.to_string(), vec![rounded(at.ours), rounded(at.fetch_add)])),
-    );
+    let Measured { scaling, .. } = &report.measured;
+    let threads = scaling.iter().map(|at| at.threads.to_string()).collect();
+    let mut lines = vec![row("M uids/s by threads", threads)];
+    lines.extend(report.measured.main().iter().enumerate().map(|(which, figures)| {
+        row(figures.name, scaling.iter().map(|at| rounded(at.rates[which])).collect())
+    }));
     lines
 }
 
-fn names(report: &Report<'_>) -> Vec<String> {
-    let figures = &report.measured.figures;
-    let names = figures[1..].iter().map(|other| other.name.into());
-    cells(figures[0].name.into(), names, figures[1..].iter().map(|_| "ratio".into()))
-}
-
 /// Widths of a table's columns.
-const NAME: usize = 34;
-const CELL: usize = 12;
+const NAME: usize = 22;
+const CELL: usize = 13;
 
-fn row(name: &str, cells: Vec<String>) -> String {
+fn row(name: &str, cells: Vec<impl Display>) -> String {
     let cells: String = cells.iter().map(|cell| format!("{cell:>CELL$}")).collect();
     format!("{name:<NAME$}{cells}").trim_end().to_owned()
-}
-
-/// Ours, then each of the others with the ratio to it.
-fn cells(
-    ours: String,
-    others: impl Iterator<Item = String>,
-    ratios: impl Iterator<Item = String>,
-) -> Vec<String> {
-    [ours].into_iter().chain(others.zip(ratios).flat_map(|(other, ratio)| [other, ratio])).collect()
 }
 
 fn ratio(ratio: f64) -> String {

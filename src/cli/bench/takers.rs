@@ -114,31 +114,6 @@ impl Taker for FetchAdd<'_> {
     }
 }
 
-/// As many atomic additions as `fill` gives uids, stored as those are.
-pub struct FetchAdds<'a> {
-    counter: &'a AtomicU64,
-    numbers: Box<[u64]>,
-}
-
-impl<'a> FetchAdds<'a> {
-    pub fn new(counter: &'a AtomicU64) -> Self {
-        Self { counter, numbers: vec![0; BATCH].into() }
-    }
-}
-
-impl Taker for FetchAdds<'_> {
-    const IDS: u64 = BATCH as u64;
-
-    #[inline(always)]
-    fn call(&mut self) -> Result<u64, Stopped> {
-        for number in &mut self.numbers {
-            *number = self.counter.fetch_add(1, Ordering::Relaxed);
-        }
-        black_box(&mut self.numbers);
-        Ok(self.numbers[BATCH - 1])
-    }
-}
-
 /// Counting in a register: the least that ids of a thread's own can cost.
 #[derive(Default)]
 pub struct Increment(u64);
