@@ -11,7 +11,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::sync::{AtomicI64, Ordering, boot_time, unlocked};
+use crate::sync::{AtomicI64, AtomicU64, Ordering, boot_time, unlocked};
 use crate::timestamp::Timestamp;
 
 /// A wall clock, which may be set: it can jump forwards and backwards.
@@ -183,5 +183,22 @@ impl Seldom {
             self.0 = Some(Stopwatch::start());
         }
         is_time
+    }
+}
+
+/// [`Seldom`] for several threads.
+#[derive(Debug, Default)]
+pub(crate) struct SharedSeldom {
+    /// When it will be time, in seconds of the monotonic clock.
+    next: AtomicU64,
+}
+
+impl SharedSeldom {
+    pub(crate) fn is_time(&self) -> bool {
+        let now = SystemMonotonic.moment().0.as_secs();
+        // Relaxed: it stands for itself. Of those who meet here one is told.
+        let next = self.next.load(Ordering::Relaxed);
+        let relaxed = Ordering::Relaxed;
+        now >= next && self.next.compare_exchange(next, now + 11, relaxed, relaxed).is_ok()
     }
 }

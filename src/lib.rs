@@ -13,6 +13,10 @@ pub mod segment;
 #[cfg(any(feature = "mysql", feature = "sqlite", feature = "zookeeper"))]
 pub mod store;
 
+#[cfg(doctest)]
+#[doc = include_str!("../docs/segments.md")]
+mod docs_segments {}
+
 mod clock;
 mod error;
 mod generator;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crossbeam_utils::Backoff;
 
-use crate::clock::{Deadline, Stopwatch};
+use crate::clock::{Deadline, SharedSeldom, Stopwatch};
 use crate::error::TakeError;
 use crate::sync::{log, unlocked};
 
@@ -55,7 +55,7 @@ pub enum TakeDecision {
 
 /// A user's function that decides what a take does when nothing is ready.
 #[derive(Clone)]
-pub struct TakeHandler(Arc<dyn Fn(RejectedTake) -> TakeDecision + Send + Sync>);
+pub struct TakeHandler(Arc<Handler<dyn Fn(RejectedTake) -> TakeDecision + Send + Sync>>);
 
 impl TakePolicy {
     /// Asks `handler` each time a take finds nothing. It runs in the taker's thread. A handler
@@ -71,7 +71,7 @@ impl TakePolicy {
     /// # drop(thrice);
     /// ```
     pub fn handler(handler: impl Fn(RejectedTake) -> TakeDecision + Send + Sync + 'static) -> Self {
-        Self::Handler(TakeHandler(Arc::new(handler)))
+        Self::Handler(TakeHandler(Handler::new(handler)))
     }
 
     /// Goes on after a first try that failed: after an error that may pass, tries again under the
@@ -128,8 +128,8 @@ impl TakeHandler {
         let mut error = first;
         loop {
             let rejected = RejectedTake { attempts, waited: since.elapsed(), error };
-            if guarded("take", TakeDecision::GiveUp, || (self.0)(rejected)) == TakeDecision::GiveUp
-            {
+            let decision = self.0.ask("take", TakeDecision::GiveUp, |decide| decide(rejected));
+            if decision == TakeDecision::GiveUp {
                 return Err(error);
             }
             match try_take() {
@@ -179,13 +179,13 @@ pub enum PutDecision {
 
 /// A user's function that decides what a put does when the ring is full.
 #[derive(Clone)]
-pub struct PutHandler(Arc<dyn Fn(RejectedPut) -> PutDecision + Send + Sync>);
+pub struct PutHandler(Arc<Handler<dyn Fn(RejectedPut) -> PutDecision + Send + Sync>>);
 
 impl PutPolicy {
     /// Asks `handler` each time a put finds the ring full. It runs in the producer's thread. A
     /// handler that panics discards, and the panic goes no further: padding goes on.
     pub fn handler(handler: impl Fn(RejectedPut) -> PutDecision + Send + Sync + 'static) -> Self {
-        Self::Handler(PutHandler(Arc::new(handler)))
+        Self::Handler(PutHandler(Handler::new(handler)))
     }
 
     /// Goes on after the ring was found full, until `has_room` says true: that is tried once after
@@ -234,18 +234,35 @@ const RETRY_AFTER: Duration = Duration::from_millis(1);
 
 impl PutHandler {
     fn decide(&self, attempts: u32, waited: Duration) -> PutDecision {
-        guarded("put", PutDecision::Discard, || (self.0)(RejectedPut { attempts, waited }))
+        let rejected = RejectedPut { attempts, waited };
+        self.0.ask("put", PutDecision::Discard, |decide| decide(rejected))
     }
 }
 
-/// The handler's decision, or `fallback` where it panics: a user's mistake must not end the
-/// padder, nor poison a taker.
-fn guarded<D>(kind: &'static str, fallback: D, handler: impl FnOnce() -> D) -> D {
-    unlocked();
-    catch_unwind(AssertUnwindSafe(handler)).unwrap_or_else(|_| {
-        log!(error, kind, "a policy's handler panicked; going on without its decision");
-        fallback
-    })
+/// A user's function.
+struct Handler<F: ?Sized> {
+    told: SharedSeldom,
+    decide: F,
+}
+
+impl<F> Handler<F> {
+    fn new(decide: F) -> Arc<Self> {
+        Arc::new(Self { told: SharedSeldom::default(), decide })
+    }
+}
+
+impl<F: ?Sized> Handler<F> {
+    /// The handler's decision, or `fallback` where it panics: a user's mistake must not end the
+    /// padder, nor poison a taker.
+    fn ask<D>(&self, kind: &'static str, fallback: D, ask: impl FnOnce(&F) -> D) -> D {
+        unlocked();
+        catch_unwind(AssertUnwindSafe(|| ask(&self.decide))).unwrap_or_else(|_| {
+            if self.told.is_time() {
+                log!(error, kind, "a policy's handler panicked; going on without its decision");
+            }
+            fallback
+        })
+    }
 }
 
 impl fmt::Debug for TakePolicy {

@@ -83,6 +83,20 @@ fn instances_keep_their_numbers() {
     assert_eq!((run.status, &*run.stdout), (Some(1), ""));
     assert!(run.stderr.contains("there is no cache file"), "{}", run.stderr);
 
+    // The first line of a file, or a variable; the node of one user is not another's to write.
+    fs::write(home.folder.path().join("auth"), "user:one\n").expect("writes");
+    let by_file = home.run(&format!("{generate} --instance auth-0 --zookeeper-auth-file auth"));
+    assert_eq!(by_file.status, Some(0), "{by_file:?}");
+    let mut empty = home.command(&format!("{generate} --instance auth-1"));
+    let run = Run::of(empty.env("UIDRING_ZOOKEEPER_AUTH", ""));
+    assert!(run.status == Some(1) && run.stderr.contains("UIDRING_ZOOKEEPER_AUTH"), "{run:?}");
+    for (auth, status) in [("user:two", Some(1)), ("user:one", Some(0))] {
+        let mut command = home.command(&format!("{generate} --instance auth-0"));
+        let run = Run::of(command.env("UIDRING_ZOOKEEPER_AUTH", auth));
+        assert_eq!(run.status, status, "{run:?}");
+        assert!(!run.stderr.contains("user:"), "{}", run.stderr);
+    }
+
     // The servers of the test grant 5 s.
     let run = home.run(&format!("{generate} --instance web-0 --max-outage 9"));
     assert_eq!((run.status, &*run.stdout), (Some(1), ""));

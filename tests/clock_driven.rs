@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use namespace::fresh;
 use uidring::{
     Bits, Clock, ClockPolicy, DefaultUidGenerator, Error, Layout, LeafSnowflakeGenerator,
-    ManualClock, SequenceStart, SnowflakeGenerator, SnowflakeNode, TakeError, TakePolicy, Tick,
-    Timestamp, Uid, UidGenerator,
+    ManualClock, SequenceStart, SnowflakeGenerator, SnowflakeNode, SystemClock, TakeError,
+    TakePolicy, Tick, TickerClock, Timestamp, Uid, UidGenerator,
 };
 
 /// The epoch of the known id, 2020-07-31T16:00:00Z.
@@ -592,4 +592,34 @@ fn tries_of_a_used_up_tick_do_not_use_up_the_next_ones() {
     assert_eq!(fields.timestamp, clock.now());
     assert_eq!(fields.sequence, 0, "it has just begun");
     generator.close();
+}
+
+/// The ticker's time, which is late now and then, in eight threads at once.
+#[test]
+fn nothing_comes_twice_by_the_ticker_clock() {
+    const TAKES: usize = 40_000;
+    let generator = SnowflakeGenerator::builder()
+        .worker_id(9)
+        .namespace(fresh())
+        .clock(TickerClock::start().expect("a thread"))
+        .build()
+        .expect("made");
+    let mut all: Vec<Uid> = thread::scope(|scope| {
+        let takers: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    let uids = generator.uids().take(TAKES);
+                    let uids: Vec<Uid> = uids.map(|uid| uid.expect("waits")).collect();
+                    assert!(uids.is_sorted_by(|a, b| a < b));
+                    uids
+                })
+            })
+            .collect();
+        takers.into_iter().flat_map(|taker| taker.join().expect("no panic")).collect()
+    });
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 8 * TAKES);
+    let last = generator.decode(all[all.len() - 1]).expect("ours").timestamp;
+    assert!(last <= SystemClock.now(), "it is never early");
 }

@@ -5,15 +5,19 @@
 mod namespace;
 
 use std::io::{self, Write};
+use std::panic;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use namespace::fresh;
 use tracing_subscriber::fmt::MakeWriter;
+use uidring::padding::{NextRun, RunSource};
 use uidring::{
-    Bits, CachedUidGenerator, Layout, ManualClock, SequenceStart, TakeError, TakePolicy, Tick,
-    Timestamp, UidGenerator,
+    Bits, CachedUidGenerator, Error, Layout, Lease, LeaseKeeper, LeaseTerms, LoadError,
+    LoadedSegment, ManualClock, MemorySegments, Padder, PadderOptions, RenewError, RingOptions,
+    SegmentGenerator, SegmentRequest, SegmentStore, SegmentTag, SequenceStart, TakeError,
+    TakePolicy, Tick, Timestamp, Uid, UidGenerator,
 };
 
 /// Keeps what is logged by any thread.
@@ -24,6 +28,15 @@ impl Log {
     fn lines(&self, word: &str) -> usize {
         let text = self.0.lock().expect("no panic");
         String::from_utf8_lossy(&text).lines().filter(|line| line.contains(word)).count()
+    }
+
+    /// Waits until this was told, at this level.
+    fn wait_for_level(&self, level: &str, word: &str) {
+        self.wait_for(word);
+        let text = self.0.lock().expect("no panic");
+        let text = String::from_utf8_lossy(&text);
+        let mut lines = text.lines().filter(|line| line.contains(word));
+        assert!(lines.all(|line| line.contains(&format!(" {level} "))), "{level}, {word}: {text}");
     }
 
     fn wait_for(&self, word: &str) {
@@ -52,6 +65,122 @@ impl<'a> MakeWriter<'a> for Log {
     fn make_writer(&'a self) -> Self {
         self.clone()
     }
+}
+
+/// A source, a keeper and a store that are at fault, each in a way.
+struct Faulty(Fault, u64);
+
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    Panics,
+    Fails,
+    /// Whoever else has the worker id; a run that comes again; a load that is not answered.
+    Lies,
+}
+
+impl Faulty {
+    fn new(fault: Fault) -> Self {
+        Self(fault, 0)
+    }
+
+    /// Whether this is the first call, which goes well.
+    fn is_first(&mut self) -> bool {
+        self.1 += 1;
+        assert!(self.1 == 1 || self.0 != Fault::Panics, "a user's mistake");
+        self.1 == 1
+    }
+}
+
+impl RunSource for Faulty {
+    fn next_run(&mut self) -> NextRun {
+        self.is_first();
+        NextRun::Run(0)
+    }
+}
+
+impl LeaseKeeper for Faulty {
+    fn renew(&mut self, _: u64) -> Result<(), RenewError> {
+        match (self.is_first(), self.0) {
+            (true, _) => Ok(()),
+            (_, Fault::Lies) => Err(RenewError::Lost(Error::NoWorkerId)),
+            _ => Err(RenewError::Failed(Error::NoWorkerId)),
+        }
+    }
+
+    fn release(&mut self, _: Option<Uid>) -> Result<(), Error> {
+        Err(Error::NoWorkerId)
+    }
+}
+
+impl SegmentStore for Faulty {
+    fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
+        self.is_first();
+        let tags = MemorySegments::new();
+        tags.create("orders", 10, 1)?;
+        { tags }.tags()
+    }
+
+    fn load(
+        &mut self,
+        wanted: &[SegmentRequest],
+        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
+    ) {
+        match self.0 {
+            Fault::Panics => panic!("a user's mistake"),
+            Fault::Fails => (0..wanted.len())
+                .for_each(|place| loaded(place, Err(LoadError::Store(Error::NoWorkerId)))),
+            // Asked for one, it answers for another.
+            Fault::Lies => loaded(wanted.len(), Err(LoadError::Store(Error::NoWorkerId))),
+        }
+    }
+}
+
+/// What operators are to be woken by.
+fn alarms(log: &Log) {
+    panic::set_hook(Box::new(|_| {}));
+
+    let clock = ManualClock::new("2026-06-01".parse().expect("a time"));
+    let builder = || CachedUidGenerator::builder().namespace(fresh()).clock(clock.clone());
+    let panics = || TakePolicy::handler(|_| panic!("a user's mistake"));
+    let generator = builder().worker_id(3).max_borrow(Duration::ZERO).take_policy(panics());
+    let generator = generator.build().expect("builds");
+    let begin = Instant::now();
+    let refused = (0..20_000).filter(|_| generator.next_uid().is_err()).count();
+    assert!(refused > 10_000, "more than a tick's");
+    log.wait_for_level("ERROR", "a policy's handler panicked");
+    let times = log.lines("a policy's handler panicked") as u64;
+    assert!(times <= 1 + begin.elapsed().as_secs() / 10, "{times} times");
+
+    let padder = Padder::start(PadderOptions::default()).expect("starts");
+    let _rings = [Fault::Panics, Fault::Lies].map(|fault| {
+        padder.serve(RingOptions::new(4, 2), Faulty::new(fault), None).expect("builds")
+    });
+    log.wait_for_level("ERROR", "the source of a ring's runs panicked; the ring is closed");
+    log.wait_for_level("ERROR", "a ring is closed, for its source is at fault");
+
+    let _leased = [Fault::Panics, Fault::Fails, Fault::Lies].map(|fault| {
+        let mut terms = LeaseTerms::default();
+        terms.renew_every = Duration::from_millis(20);
+        let lease = Lease::new(Layout::default(), 3, None, terms, Faulty::new(fault));
+        builder().worker(lease.expect("in range")).build().expect("builds")
+    });
+    log.wait_for_level(
+        "ERROR",
+        "the keeper of the lease of the worker id panicked; the lease is lost",
+    );
+    log.wait_for_level("WARN", "the lease of the worker id was not renewed");
+    log.wait_for_level("ERROR", "the lease of the worker id is lost");
+    drop(_leased);
+    log.wait_for_level("WARN", "the worker id could not be given back");
+
+    let _segments = [Fault::Panics, Fault::Fails, Fault::Lies].map(|fault| {
+        let generator = SegmentGenerator::builder(Faulty::new(fault)).build().expect("builds");
+        let _ = generator.tag("orders").expect("there").try_next_id();
+        generator
+    });
+    log.wait_for_level("ERROR", "the store of segments panicked; its generator is closed");
+    log.wait_for_level("WARN", "a segment could not be loaded");
+    log.wait_for_level("ERROR", "a store of segments answered what it was not asked");
 }
 
 /// One test, since the log is the process's.
@@ -125,4 +254,6 @@ fn events_are_told_once() {
     clock.set("2026-05-31T23:00:00Z".parse().expect("a time"));
     build().next_uid().expect("ready");
     assert_eq!(log.lines("the generator starts 3600s ahead of the clock"), 1);
+
+    alarms(&log);
 }

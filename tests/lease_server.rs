@@ -21,8 +21,8 @@ use namespace::fresh;
 use proxy::{Chunk, Proxy, Verdict};
 use uidring::store::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
 use uidring::{
-    Bits, CachedUidGenerator, Error, Layout, Lease, MySqlLeases, MySqlServer, MySqlWorkerNodes,
-    TakeError, Tick, UidGenerator,
+    Bits, CachedUidGenerator, Clock, Error, Layout, Lease, MySqlLeases, MySqlServer,
+    MySqlWorkerNodes, SystemClock, TakeError, Tick, UidGenerator,
 };
 
 /// Longer than anything here takes, on however busy a machine.
@@ -248,6 +248,55 @@ fn a_frozen_server_ends_the_lease_in_time() {
     let after = lease.after().expect("used before");
     let after = layout().decode(after).expect("of the layout");
     assert!((after.tick, after.sequence) >= (last.tick, last.sequence));
+}
+
+#[test]
+fn the_rights_of_the_docs_are_enough() {
+    let docs = include_str!("../docs/worker-ids.md");
+    let database = database(&MariaDb::shared());
+    let server = database.server();
+    let (name, grantee) = (database.name(), format!("{}@'%'", database.user()));
+    server.execute(&format!("REVOKE ALL ON {name}.* FROM {grantee}"));
+    let at_grants = docs.find("GRANT SELECT, INSERT, UPDATE ON ids.UIDRING_LEASE").expect("there");
+    let begin = docs[..at_grants].rfind("```sql\n").expect("a block") + "```sql\n".len();
+    let block = docs[begin..].split_once("```").expect("it ends").0;
+    for grant in block.split_terminator(";\n") {
+        let grant = grant.replace("ids.", &format!("{name}."));
+        server.execute(&grant.replace("'uidring'@'%'", &grantee));
+    }
+    let leases = at(&database.url());
+    let generator = cached(acquire(&database));
+    let first = generator.next_uid().expect("ready");
+    drop(generator);
+    // The same row again, above what it was used for.
+    let again = cached(acquire(&database));
+    assert!(again.next_uid().expect("ready") > first);
+    let worker_id = leases.list().expect("listed")[0].worker_id;
+    leases.fence(worker_id).expect("fenced");
+    leases.release(worker_id).expect("freed");
+    let nodes = MySqlWorkerNodes::new(MySqlServer::from_url(&database.url()).expect("a URL"));
+    let ended = nodes.assign_blocking(&layout()).expect("assigned");
+    leases.reuse(ended..=ended, &layout(), SystemClock.now()).expect("reused");
+    let begin = Instant::now();
+    while again.next_uid() != Err(TakeError::LeaseLost) {
+        assert!(begin.elapsed() < LIMIT, "it was fenced");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The statement of the docs that lets the counter begin above another table's.
+#[test]
+fn leases_begin_above_a_row_that_was_put_there() {
+    let docs = include_str!("../docs/worker-ids.md");
+    let begin = docs.find("INSERT INTO WORKER_NODE (ID,").expect("the docs have it");
+    let statement = docs[begin..].split_once(';').expect("it ends").0;
+    let database = database(&MariaDb::shared());
+    let begin = format!("INSERT INTO {}.", database.name());
+    database.server().execute(&statement.replacen("INSERT INTO ", &begin, 1));
+    let bits = Bits { time: 38, worker: 13, sequence: 12 };
+    let layout = Layout::new(bits, Tick::Millisecond, layout().epoch()).expect("possible");
+    let lease = at(&database.url()).acquire(&layout, &options(5_000)).expect("free");
+    assert_eq!(lease.worker_id(), 5_001);
 }
 
 /// What a paused start has read is old when it goes on, and its row another's: it takes another one.

@@ -89,6 +89,8 @@ impl LeaseKeeper for Keeper {
     }
 
     fn release(&mut self, last: Option<Uid>) -> Result<(), Error> {
+        let delay = self.store.row().delay;
+        thread::sleep(delay);
         let mut row = self.store.row();
         if row.fails || row.token != self.token {
             return Err(problem());
@@ -231,6 +233,38 @@ fn what_a_local_taker_holds_counts_as_issued() {
 }
 
 #[test]
+fn what_a_thread_has_of_a_shared_handle_counts_as_issued() {
+    let store = Store::default();
+    let generator = cached(store.lease(layout(), terms()));
+    let handle = generator.per_thread();
+    let firsts: Vec<Uid> = thread::scope(|scope| {
+        let takes: Vec<_> = (0..3).map(|_| scope.spawn(|| handle.next_uid())).collect();
+        let takes = takes.into_iter().map(|take| take.join().expect("no panic").expect("ready"));
+        takes.chain([handle.next_uid().expect("ready")]).collect()
+    });
+    generator.close();
+    assert_eq!(handle.next_uid(), Err(TakeError::Closed));
+    let last = store.row().last.expect("given back");
+    assert!(firsts.iter().all(|first| *first <= last), "{firsts:?} and {last}");
+    assert!(cached(store.lease(layout(), terms())).next_uid().expect("ready") > last);
+}
+
+#[test]
+fn a_close_does_not_wait_for_a_store_that_hangs() {
+    for start in BOTH {
+        let store = Store::default();
+        let generator = start(store.lease(layout(), terms()));
+        generator.next_uid().expect("ready");
+        // Far longer than a close waits, which is 2 s.
+        store.row().delay = Duration::from_hours(1);
+        let begin = Instant::now();
+        generator.close();
+        assert!(begin.elapsed() < LIMIT, "{:?}", begin.elapsed());
+        assert_eq!(generator.next_uid(), Err(TakeError::Closed));
+    }
+}
+
+#[test]
 fn a_close_while_others_take_knows_the_last_of_them() {
     for round in 0..30 {
         for start in BOTH {
@@ -358,12 +392,13 @@ fn a_store_that_is_away_for_less_than_the_lease_is_not_noticed() {
 fn local_takers_lose_the_lease_too() {
     let store = Store::default();
     let generator = cached(store.lease(layout(), busy_terms()));
-    let mut local = generator.local();
-    local.next_uid().expect("ready");
+    let (mut local, per_thread) = (generator.local(), generator.per_thread());
+    local.next_uid().and_then(|_| per_thread.next_uid()).expect("ready");
     // Somebody else takes it.
     store.row().token += 1;
     until("the end", || generator.try_next_uid() == Err(TakeError::LeaseLost));
     assert_eq!(local.next_uid(), Err(TakeError::LeaseLost));
+    assert_eq!(per_thread.next_uid(), Err(TakeError::LeaseLost));
     let mut batch = [Uid::default(); 8];
     assert_eq!(generator.try_fill(&mut batch), Err(TakeError::LeaseLost));
 }

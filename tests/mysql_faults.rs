@@ -262,6 +262,18 @@ fn each_failure_has_a_message_of_its_own() {
     server.execute(&format!("GRANT INSERT ON {name}.WORKER_NODE TO {grantee}"));
     let least = Run::of(&mut command(&home, "generate", &good.url()));
     assert_eq!(least.status, Some(0), "the least rights are enough: {least:?}");
+    check("worker prune", &good.url(), &["1142", "DELETE"]);
+    check("worker init", &good.url(), &["1142", "CREATE"]);
+    for (words, right) in [
+        ("worker list", "SELECT"),
+        ("plan", "SELECT"),
+        ("worker prune", "DELETE"),
+        ("worker init", "CREATE"),
+    ] {
+        server.execute(&format!("GRANT {right} ON {name}.WORKER_NODE TO {grantee}"));
+        let run = Run::of(&mut command(&home, words, &good.url()));
+        assert_eq!(run.status, Some(0), "{words} with {right}: {run:?}");
+    }
     server.execute(&format!("GRANT ALL ON {name}.* TO {grantee}"));
 
     server.execute(&format!("ALTER USER {grantee} ACCOUNT LOCK"));

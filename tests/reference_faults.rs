@@ -247,7 +247,9 @@ fn the_schedule_is_obeyed() {
 #[test]
 fn the_default_ring_is_small() {
     let memory = CachedUidGenerator::ring_memory(&Layout::UID_GENERATOR, 3).expect("possible");
-    assert!(memory <= 80 << 10, "{memory}");
+    assert_eq!(memory, 512, "as docs/ring-buffer.md has it");
+    let largest = CachedUidGenerator::ring_memory(&Layout::UID_GENERATOR, 16);
+    assert_eq!(largest.expect("possible"), 4 << 20);
     let refused = CachedUidGenerator::ring_memory(&Layout::UID_GENERATOR, 17);
     assert!(refused.is_err(), "{refused:?}");
     let bits = Bits { time: 20, worker: 10, sequence: 20 };

@@ -135,11 +135,14 @@ fn write(
         match output.write(&text[done..]) {
             Ok(0) => return Err(io::Error::from(ErrorKind::WriteZero).into()),
             Ok(written) => {
-                let lines =
-                    text[done..done + written].iter().filter(|byte| **byte == b'\n').count();
-                printed.add(&uids[whole..whole + lines]);
                 done += written;
-                whole += lines;
+                // Mostly all of it, which need not be counted.
+                let lines = match text.len() - done {
+                    0 => uids.len(),
+                    _ => text[..done].iter().filter(|byte| **byte == b'\n').count(),
+                };
+                printed.add(&uids[whole..lines]);
+                whole = lines;
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error.into()),

@@ -30,6 +30,7 @@ pub(super) fn start(
         queue: VecDeque::new(),
         later: Vec::new(),
         failing: Seldom::default(),
+        faulty: Seldom::default(),
         shared: Arc::clone(&shared),
     };
     let run = move || {
@@ -67,6 +68,8 @@ struct Loader {
     /// Tags whose load has failed, and when to try again.
     later: Vec<(Deadline, Arc<Tag>)>,
     failing: Seldom,
+    /// The store does not keep to its trait.
+    faulty: Seldom,
 }
 
 impl Loader {
@@ -134,11 +137,13 @@ impl Loader {
         let asked = self.queue.drain(..count).filter_map(|tag| Some((tag.request()?, tag)));
         let (requests, tags): (Vec<_>, Vec<_>) = asked.unzip();
         let mut nexts = vec![None; tags.len()];
-        let (shared, failing) = (&*self.shared, &mut self.failing);
+        let (shared, failing, faulty) = (&*self.shared, &mut self.failing, &mut self.faulty);
         unlocked();
         self.store.load(&requests, &mut |place, result| {
             let (Some(tag), Some(next @ None)) = (tags.get(place), nexts.get_mut(place)) else {
-                log!(error, place, "a store of segments answered what it was not asked");
+                if faulty.is_time() {
+                    log!(error, place, "a store of segments answered what it was not asked");
+                }
                 return;
             };
             if let Err(error) = &result
@@ -157,7 +162,9 @@ impl Loader {
                 Some(Next::Again) => self.queue.push_back(tag),
                 Some(Next::Later(pause)) => self.put_off(tag, pause),
                 None => {
-                    log!(error, tag = tag.name(), "a store of segments gave no answer");
+                    if self.faulty.is_time() {
+                        log!(error, tag = tag.name(), "a store of segments gave no answer");
+                    }
                     self.put_off(tag, self.shared.settings.retry.longest);
                 }
             }

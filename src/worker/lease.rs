@@ -97,7 +97,7 @@ impl Default for LeaseTerms {
     }
 }
 
-/// The store's side of a [`Lease`]. Its methods block; one thread calls them.
+/// The store's side of a [`Lease`]. Its methods block; one thread at a time calls them.
 pub trait LeaseKeeper: Send + 'static {
     /// Holds on to the worker id, and has the store remember that ticks up to `horizon`, that one
     /// included, may be issued: it must be durable when this returns `Ok`.
@@ -129,8 +129,8 @@ pub enum RenewError {
 }
 
 impl Lease {
-    /// A lease on a worker id with `layout`. `after` is the greatest uid that the store's horizon allows for: the new holder issues
-    /// nothing below it.
+    /// A lease on a worker id with `layout`. `after` is the greatest uid that the store's horizon
+    /// allows for: the new holder issues none that is not above it.
     ///
     /// # Errors
     ///

@@ -10,6 +10,7 @@ use mysql_async::{Conn, Error as Failure, Row};
 use super::MySqlServer;
 use super::explain::Table;
 use super::session::{Problem, column};
+use crate::sync::log;
 
 /// The version of the tables' form. A table says its own in its comment, which neither Baidu's nor
 /// Leaf's programs read; one without is of the first version, as are those of their scripts.
@@ -143,7 +144,7 @@ impl MySqlServer {
             return Err(Problem::Refused(explain()));
         }
         if self.reported().is_news(risk) {
-            tracing::warn!("{self}: {}", explain());
+            log!(warn, "{self}: {}", explain());
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use super::session::{ISOLATION, LOCK_WAIT};
 use crate::error::Error;
 use crate::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
 use crate::store::{NewSegmentTag, SegmentTable};
+use crate::sync::log;
 
 /// The table `leaf_alloc` of a MySQL or MariaDB server, from which segments are loaded.
 ///
@@ -119,7 +120,8 @@ impl MySqlSegments {
     fn note(&mut self, server: u64) {
         let before = self.server.replace(server);
         if before.is_some_and(|before| before != server) && !self.server().is_cluster() {
-            tracing::error!(
+            log!(
+                error,
                 "{}: another server answers than before: that may be a failover which has lost \
                  commits, and ids may come twice; see that every max_id is above all ids in use",
                 self.server()

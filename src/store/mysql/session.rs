@@ -12,6 +12,7 @@ use super::explain::{Table, explain, is_final, is_transient};
 use super::inspection::Session;
 use crate::clock::{Deadline, Stopwatch};
 use crate::error::Error;
+use crate::sync::log;
 use crate::timestamp::Timestamp;
 
 /// The first pause between two attempts; each further one is twice as long, up to the last.
@@ -175,7 +176,7 @@ impl MySqlServer {
                 return Err(Failed { error, is_final: false });
             }
             if attempt == 1 {
-                tracing::warn!("{}; trying again for up to {limit:?}", explain(&problem));
+                log!(warn, "{}; trying again for up to {limit:?}", explain(&problem));
             }
             sleep(next).await;
             pause = (pause * 2).min(LAST_PAUSE);

@@ -14,6 +14,7 @@ use super::format::{self, Problem};
 use crate::clock::Deadline;
 use crate::error::Error;
 use crate::store::check_path;
+use crate::sync::log;
 
 /// How long a process waits for others that are at the file.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -70,7 +71,8 @@ impl StoreFile {
         };
         let file = Self::new(kind, folder.join("uidring").join(name));
         if let Some(sign) = container::sign() {
-            tracing::warn!(
+            log!(
+                warn,
                 "{ids} come from the default file {}, and this process runs in a container ({sign}): \
                  other containers have files of their own, which hand out the same ids; name a file \
                  on a volume that all of them share, or use a server",

@@ -19,6 +19,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::leases;
 use super::segments;
+use crate::sync::log;
 
 /// The version that this program reads and writes.
 pub const VERSION: i64 = 1;
@@ -189,7 +190,8 @@ fn adopt(transaction: &Transaction<'_>, version: Option<i64>) -> Result<(), Prob
         let newest: Option<i64> =
             transaction.query_row("SELECT MAX(ID) FROM WORKER_NODE", [], |row| row.get(0))?;
         if newest.unwrap_or(0) < last {
-            tracing::warn!(
+            log!(
+                warn,
                 "worker ids of a file from an earlier uidring go on after its counter, {last}; its \
                  newest row is that of {}, so that rows were removed by hand, or the counter is wrong",
                 newest.unwrap_or(0)

@@ -7,7 +7,7 @@ use super::Registry;
 use super::link::Link;
 use super::problem::{Problem, Refusal};
 use super::session::Mark;
-use crate::clock::Clock;
+use crate::clock::{Clock, read};
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::uid::Uid;
@@ -71,7 +71,7 @@ impl<L: Link, F: Send + 'static> LeaseKeeper for Keeper<L, F> {
             return Err(RenewError::Lost(lost.clone().explain(&self.registry)));
         }
         self.top = self.top.max(end_of(&self.layout, horizon));
-        let mark = Mark { until: self.top, timestamp: self.clock.now().as_millis() };
+        let mark = Mark { until: self.top, timestamp: read(&self.clock).as_millis() };
         self.link.store(mark, self.patience).map_err(|problem| match problem {
             Problem::Refused(refusal) => {
                 self.lost = Some(refusal.clone());
@@ -96,7 +96,7 @@ impl<L: Link, F> Keeper<L, F> {
         }
         let last = last.map(|uid| self.layout.decode(uid)).transpose()?;
         let until = last.map_or(self.base, |last| end_of(&self.layout, last.tick).max(self.base));
-        let mark = Mark { until, timestamp: self.clock.now().as_millis() };
+        let mark = Mark { until, timestamp: read(&self.clock).as_millis() };
         let released = self.link.release(mark, LAST_PATIENCE);
         released.map_err(|problem| problem.explain(&self.registry))
     }

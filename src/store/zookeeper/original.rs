@@ -10,9 +10,10 @@ use super::keeper::{LAST_PATIENCE, end_of};
 use super::link::Link;
 use super::problem::{Problem, Refusal};
 use super::session::Mark;
-use crate::clock::{Clock, Seldom, Stopwatch};
+use crate::clock::{Clock, Seldom, Stopwatch, read};
 use crate::error::Error;
 use crate::layout::Layout;
+use crate::sync::log;
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
 use crate::worker::{LeaseKeeper, RenewError};
@@ -76,7 +77,7 @@ impl<L: Link, F: LocalFile> LeaseKeeper for OriginalKeeper<L, F> {
         }
         let mark = Mark {
             until: end_of(&self.layout, horizon).max(self.cached.until),
-            timestamp: self.clock.now().as_millis().max(self.cached.timestamp),
+            timestamp: read(&self.clock).as_millis().max(self.cached.timestamp),
         };
         let in_file = self.write(mark);
         let stored = self.store(mark, matches!(in_file, Ok(true)));
@@ -108,7 +109,7 @@ impl<L: Link, F: LocalFile> OriginalKeeper<L, F> {
         let last = last.map(|uid| self.layout.decode(uid)).transpose()?;
         let mark = Mark {
             until: last.map_or(self.base, |last| end_of(&self.layout, last.tick).max(self.base)),
-            timestamp: self.clock.now().as_millis().max(self.cached.timestamp),
+            timestamp: read(&self.clock).as_millis().max(self.cached.timestamp),
         };
         let in_file = self.write(mark);
         let is_hopeless = self.outage.is_away && matches!(in_file, Ok(true));
@@ -140,7 +141,7 @@ impl<L: Link, F: LocalFile> OriginalKeeper<L, F> {
         };
         self.link.store(mark, patience)?;
         if outage.is_away {
-            tracing::info!("registry {} is back", self.registry);
+            log!(info, "registry {} is back", self.registry);
         }
         (outage.last_word, outage.silent_before, outage.is_away) = (asked, Duration::ZERO, false);
         self.cached.word = mark.timestamp;
@@ -153,7 +154,8 @@ impl<L: Link, F: LocalFile> OriginalKeeper<L, F> {
         let outage = &mut self.outage;
         outage.is_away = true;
         if outage.seldom.is_time() {
-            tracing::warn!(
+            log!(
+                warn,
                 "{}; no word from it for {:?}; going on with the cache file, so that an instance of \
                  this name that starts elsewhere may repeat uids",
                 problem.explain(&self.registry),
@@ -168,7 +170,7 @@ impl<L: Link, F: LocalFile> OriginalKeeper<L, F> {
             file.remove()?;
         }
         if self.file_fails.is_time() {
-            tracing::warn!("{error}; going on with the registry alone, without a cache file");
+            log!(warn, "{error}; going on with the registry alone, without a cache file");
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use super::nodes::{Endpoint, Reserved, VERSION};
 use super::problem::{Problem, Refusal};
 use super::tree::{Ensemble, Failure, Kind, Stat, Tree, Write, Written};
 use crate::clock::{Clock, Seldom};
+use crate::sync::log;
 
 /// How often a write is tried that others interfere with.
 const ATTEMPTS: u32 = 8;
@@ -160,7 +161,7 @@ impl<E: Ensemble> Session<E> {
             self.held = None;
             if self.expired.is_time() {
                 let registry = &self.applicant.registry;
-                tracing::warn!("registry {registry}: the session is lost; a new one is begun");
+                log!(warn, "registry {registry}: the session is lost; a new one is begun");
             }
         }
         for attempt in 0..ATTEMPTS {

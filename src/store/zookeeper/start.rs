@@ -11,9 +11,10 @@ use super::problem::Problem;
 use super::session::{Applicant, Claim, Mark, Past};
 use super::thread::SessionThread;
 use super::{CachePlace, LeafZooKeeper, Outages};
-use crate::clock::{Seldom, Stopwatch};
+use crate::clock::{Seldom, Stopwatch, read};
 use crate::error::Error;
 use crate::layout::Layout;
+use crate::sync::log;
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
 use crate::worker::{Lease, LeaseTerms};
@@ -21,7 +22,7 @@ use crate::worker::{Lease, LeaseTerms};
 pub fn acquire(options: &LeafZooKeeper, layout: &Layout) -> Result<Lease, Error> {
     check_options(options)?;
     // A layout that cannot express the present time must not cost a number.
-    layout.tick_at(options.clock.now())?;
+    layout.tick_at(read(&options.clock))?;
     let file = match cache_path(options)? {
         Some(path) => Some(CacheFile::lock(&path, &options.registry)?),
         None => None,
@@ -129,7 +130,7 @@ impl<F: LocalFile> Start<'_, F> {
                     timestamp: mark.timestamp,
                     until: mark.until.max(in_file),
                     holder: holder.clone(),
-                    word: options.clock.now().as_millis(),
+                    word: read(&options.clock).as_millis(),
                 };
                 (Some(mark.until), before)
             }
@@ -149,7 +150,7 @@ impl<F: LocalFile> Start<'_, F> {
             Some(_) => Outage::since(since),
             None => {
                 let word = Timestamp::from_millis(before.word);
-                Outage::before(since, word, options.clock.now())
+                Outage::before(since, word, read(&options.clock))
             }
         };
         let mut keeper = OriginalKeeper {
@@ -200,13 +201,14 @@ fn without_registry(
              here before"
         )));
     };
-    tracing::warn!(
+    log!(
+        warn,
         "{}; worker id {} is taken from the cache file, so that an instance of this name that starts \
          elsewhere may repeat uids",
         registry.error(problem.into()),
         cached.worker_id
     );
-    let now = options.clock.now();
+    let now = read(&options.clock);
     // Nothing below the present tick will be issued, so that whatever the registry turns out to
     // know of earlier times does not matter.
     let present = layout.time_of(layout.tick_at(now)?).as_millis();
@@ -236,7 +238,7 @@ fn check_clock(
     file: Option<&impl LocalFile>,
     cached: &Cached,
 ) -> Result<(), Error> {
-    let (now, stored) = (options.clock.now(), Timestamp::from_millis(cached.timestamp));
+    let (now, stored) = (read(&options.clock), Timestamp::from_millis(cached.timestamp));
     if now >= stored {
         return Ok(());
     }

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use super::{ATTEMPTS, Held, Mark, NONE, Past, Session, interference};
+use crate::clock::read;
 use crate::store::zookeeper::nodes::{
     Endpoint, Reserved, UPLOAD_GAP_MILLIS, VERSION, instance_and_number,
 };
 use crate::store::zookeeper::problem::{Problem, Refusal};
 use crate::store::zookeeper::tree::{Ensemble, Failure, Kind, Stat, Tree, Write};
 use crate::store::zookeeper::{Registry, peers};
+use crate::sync::log;
 use crate::timestamp::Timestamp;
 
 /// How much longer than its session's timeout a node that lives with it may be there: the servers
@@ -58,7 +60,7 @@ impl<E: Ensemble> Session<E> {
         let mut deadline = None;
         let mut attempt = 0;
         loop {
-            let data = self.endpoint(self.applicant.clock.now().as_millis()).to_own_json();
+            let data = self.endpoint(read(&self.applicant.clock).as_millis()).to_own_json();
             let create = Write::Create { path: &node, data: &data, kind: Kind::Temporary };
             let found = self.answer(async {
                 match tree.write(&[create]).await {
@@ -97,7 +99,8 @@ impl<E: Ensemble> Session<E> {
             // The one before may have died just now.
             let now = self.ensemble.moment();
             let deadline = *deadline.get_or_insert_with(|| {
-                tracing::warn!(
+                log!(
+                    warn,
                     "instance {} is in use: {holder}; waiting up to {patience:?}, in case that it \
                      has just died",
                     self.applicant.registry.instance
@@ -135,7 +138,7 @@ impl<E: Ensemble> Session<E> {
         let registry = &self.applicant.registry;
         let (path, temporary) = (registry.reserved_node(), registry.temporary_node());
         let entry = Reserved { holder: self.applicant.holder.clone(), ..reserved }.to_json();
-        let endpoint = self.endpoint(self.applicant.clock.now().as_millis()).to_own_json();
+        let endpoint = self.endpoint(read(&self.applicant.clock).as_millis()).to_own_json();
         let inherit = [
             Write::Set { path: &path, data: &entry, version: stat.version },
             Write::Delete { path: &temporary },
@@ -221,7 +224,7 @@ impl<E: Ensemble> Session<E> {
                 reserved.as_ref().map_or(0, |(reserved, _)| reserved.until).max(at_least)
             }
         };
-        let now = self.applicant.clock.now();
+        let now = read(&self.applicant.clock);
         match &self.past {
             Past::Start { .. } => {
                 if !is_new && stored.timestamp > now.as_millis() {
@@ -265,7 +268,7 @@ impl<E: Ensemble> Session<E> {
     async fn make_number(&self, tree: &E::Tree, instead: Option<&str>) -> Result<bool, Problem> {
         let registry = &self.applicant.registry;
         let (prefix, path) = (registry.number_prefix(), registry.reserved_node());
-        let data = self.endpoint(self.applicant.clock.now().as_millis()).to_json();
+        let data = self.endpoint(read(&self.applicant.clock).as_millis()).to_json();
         let mut writes = vec![Write::Create { path: &prefix, data: &data, kind: Kind::Numbered }];
         writes.extend(instead.map(|path| Write::Delete { path }));
         let reserved;
