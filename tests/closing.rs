@@ -244,6 +244,7 @@ enum Fault {
     Begin,
     NextRun,
     Refresh,
+    Drop,
 }
 
 /// Gives eight runs, then nothing for the time being, until it is told to fail.
@@ -280,6 +281,13 @@ impl RunSource for Faulty {
     }
 }
 
+impl Drop for Faulty {
+    fn drop(&mut self) {
+        let now = self.now.swap(false, Ordering::Relaxed);
+        assert!(!(self.fault == Fault::Drop && now), "a fault at the end");
+    }
+}
+
 fn serve(padder: &Padder, fault: Fault, now: &Arc<AtomicBool>) -> Padding {
     let source = Faulty { fault, now: Arc::clone(now), given: 0 };
     padder.serve(RingOptions::new(2, 0), source, None).expect("possible")
@@ -298,7 +306,7 @@ fn take_to_the_end(padding: &Padding) {
 
 #[test]
 fn a_source_that_panics_closes_its_own_ring() {
-    for fault in [Fault::Begin, Fault::NextRun] {
+    for fault in [Fault::Begin, Fault::NextRun, Fault::Refresh] {
         let padder = Padder::start(PadderOptions::default()).expect("starts");
         let now = Arc::default();
         let (faulty, other) = (serve(&padder, fault, &now), serve(&padder, Fault::None, &now));
@@ -319,6 +327,25 @@ fn a_source_that_panics_closes_its_own_ring() {
         neighbours.for_each(|uid| assert!(uid.is_ok(), "{fault:?}: {uid:?}"));
         released(&[&|| take_to_the_end(&other)], || other.close());
     }
+}
+
+/// It goes with whoever had its ring last, the padder among them.
+#[test]
+fn a_source_whose_end_panics_ends_nothing_else() {
+    let padder = Padder::start(PadderOptions::default()).expect("starts");
+    let other = serve(&padder, Fault::None, &Arc::default());
+    for _ in 0..50 {
+        let now = Arc::new(AtomicBool::new(true));
+        let faulty = serve(&padder, Fault::Drop, &now);
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(faulty)));
+        while now.load(Ordering::Relaxed) {
+            thread::yield_now();
+        }
+    }
+    let late = CachedUidGenerator::builder().layout(layout(4)).worker_id(1).namespace(fresh());
+    let late = late.padder(&padder).build().expect("builds");
+    late.uids().take(1_000).for_each(|uid| assert!(uid.is_ok(), "{uid:?}"));
+    released(&[&|| take_to_the_end(&other)], || other.close());
 }
 
 /// The panic hits the thread of the taker that helps; it must not get further.
@@ -342,39 +369,6 @@ fn a_source_that_panics_in_a_helper_closes_its_ring() {
     padding.help();
     // Also what had been published: nobody would see to it that it does not grow stale.
     assert_eq!(padding.ring().try_take(), Err(TakeError::Closed));
-}
-
-/// The padder's thread ends with all of its rings.
-#[test]
-fn a_padder_that_dies_closes_all_rings_now_and_later() {
-    let padder = Padder::start(PadderOptions::default()).expect("starts");
-    let now = Arc::default();
-    let before = serve(&padder, Fault::None, &now);
-    let faulty = serve(&padder, Fault::Refresh, &now);
-    let after = serve(&padder, Fault::None, &now);
-    let builder = || CachedUidGenerator::builder().layout(layout(4)).padder(&padder);
-    let generator = builder().worker_id(1).namespace(fresh()).build().expect("builds");
-    let until_closed = || {
-        let error = generator.uids().find_map(Result::err);
-        assert_eq!(error, Some(TakeError::Closed));
-    };
-    released(
-        &[
-            &|| take_to_the_end(&faulty),
-            &|| take_to_the_end(&before),
-            &|| take_to_the_end(&after),
-            &until_closed,
-        ],
-        || now.store(true, Ordering::Relaxed),
-    );
-    assert_eq!(generator.local().next_uid(), Err(TakeError::Closed));
-    // Whoever comes later must hear of it too, be it a generator or a plain ring.
-    now.store(false, Ordering::Relaxed);
-    let later = serve(&padder, Fault::None, &now);
-    released(&[&|| take_to_the_end(&later)], || ());
-    let late = builder().worker_id(2).namespace(fresh()).build().expect("builds");
-    released(&[&|| assert_eq!(late.uids().find_map(Result::err), Some(TakeError::Closed))], || ());
-    drop((generator, late, before, faulty, after, later, padder));
 }
 
 #[test]

@@ -271,9 +271,9 @@ fn the_rights_of_the_docs_are_enough() {
     // The same row again, above what it was used for.
     let again = cached(acquire(&database));
     assert!(again.next_uid().expect("ready") > first);
-    let worker_id = leases.list().expect("listed")[0].worker_id;
-    leases.fence(worker_id).expect("fenced");
-    leases.release(worker_id).expect("freed");
+    assert_eq!(leases.list().expect("listed")[0].worker_id, 1);
+    leases.fence(1).expect("fenced");
+    leases.release(1).expect("freed");
     let nodes = MySqlWorkerNodes::new(MySqlServer::from_url(&database.url()).expect("a URL"));
     let ended = nodes.assign_blocking(&layout()).expect("assigned");
     leases.reuse(ended..=ended, &layout(), SystemClock.now()).expect("reused");
@@ -288,8 +288,10 @@ fn the_rights_of_the_docs_are_enough() {
 #[test]
 fn leases_begin_above_a_row_that_was_put_there() {
     let docs = include_str!("../docs/worker-ids.md");
-    let begin = docs.find("INSERT INTO WORKER_NODE (ID,").expect("the docs have it");
-    let statement = docs[begin..].split_once(';').expect("it ends").0;
+    let (before, after) = docs.split_once("UTC_TIMESTAMP());").expect("the docs have it");
+    let begin = before.rfind("INSERT INTO WORKER_NODE (ID,").expect("it begins");
+    assert!(!after.contains("UTC_TIMESTAMP());"), "which one?");
+    let statement = format!("{}UTC_TIMESTAMP())", &before[begin..]);
     let database = database(&MariaDb::shared());
     let begin = format!("INSERT INTO {}.", database.name());
     database.server().execute(&statement.replacen("INSERT INTO ", &begin, 1));

@@ -68,7 +68,7 @@ impl Padder {
             .name("uidring-padder".into())
             .spawn(move || {
                 core::pin(core);
-                theirs.run_guarded(options.idle);
+                theirs.guarded(|rings| theirs.run(options.idle, rings));
             })
             .map_err(Error::PadderThread)?;
         Ok(Self(Arc::new(Handle { shared, thread: Some(thread) })))
@@ -142,12 +142,12 @@ impl Shared {
         }
     }
 
-    /// What can panic while a ring is padded is caught there. For the rest: without the thread no
-    /// ring would ever be filled again, which its takers should know.
-    fn run_guarded(&self, idle: PadderIdle) {
+    /// What of a caller's can panic is caught where it is called. For the rest: without the thread
+    /// no ring would ever be filled again, which its takers should know.
+    fn guarded(&self, run: impl FnOnce(&mut Vec<Arc<Served>>)) {
         let _serving = Serving::begin();
         let mut rings = Vec::new();
-        let done = catch_unwind(AssertUnwindSafe(|| self.run(idle, &mut rings)));
+        let done = catch_unwind(AssertUnwindSafe(|| run(&mut rings)));
         if self.life.is_forked() {
             // A child that is made of this thread. Its rings' ends are the parent's to bring about.
             mem::forget(rings);
@@ -171,13 +171,17 @@ impl Shared {
                 self.take_arrivals(rings);
             }
             let mut pause: Option<Duration> = None;
-            rings.retain(|ring| match ring.attend() {
+            let over = rings.extract_if(.., |ring| match ring.attend() {
                 Ok(due) => {
                     pause = pause.into_iter().chain(due).min();
-                    true
+                    false
                 }
-                Err(_) => false,
+                Err(_) => true,
             });
+            for ring in over {
+                // The source may go with it, whose end is a caller's code.
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(ring)));
+            }
             match idle {
                 // A turn of a ring was over before it was full.
                 _ if pause == Some(Duration::ZERO) => {}
@@ -224,5 +228,26 @@ impl Drop for Handle {
             // It does not panic: sources and handlers that do are caught.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::TakeError;
+
+    /// By a fault of the library itself: no caller's code brings that about.
+    #[test]
+    fn a_padder_that_dies_closes_all_rings_now_and_later() {
+        let padder = Padder::by_hand();
+        let serve = || padder.serve(RingOptions::new(2, 1), || Some(0), None).expect("builds");
+        let before = serve();
+        let shared = &padder.0.shared;
+        shared.guarded(|rings| {
+            shared.take_arrivals(rings);
+            panic!("a fault");
+        });
+        assert_eq!(before.ring().try_take(), Err(TakeError::Closed));
+        assert_eq!(serve().ring().try_take(), Err(TakeError::Closed));
     }
 }

@@ -162,18 +162,20 @@ impl Work {
         self.refresh_due = None;
         let Self { producer: Some(producer), source, .. } = self else { return };
         unlocked();
-        let Some(interval) = source.refresh() else { return };
-        self.refresh_due = Some(Deadline::after(Some(interval)));
-        let oldest = catch_unwind(AssertUnwindSafe(|| source.begin()));
+        let asked = catch_unwind(AssertUnwindSafe(|| {
+            source.refresh().map(|interval| (interval, source.begin()))
+        }));
         // A child would take itself for fresh.
         if ring.is_forked() {
             return;
         }
-        let oldest = match oldest {
-            Ok(Some(oldest)) => oldest,
-            Ok(None) => return self.lost(ring),
+        let (interval, oldest) = match asked {
+            Ok(None) => return,
+            Ok(Some((interval, Some(oldest)))) => (interval, oldest),
+            Ok(Some((_, None))) => return self.lost(ring),
             Err(_) => return self.panicked(ring),
         };
+        self.refresh_due = Some(Deadline::after(Some(interval)));
         ring.freshness().set_oldest(oldest);
         let discarded = producer.discard_below(oldest);
         if discarded > 0 && self.seldom.stale.is_time() {
@@ -236,34 +238,29 @@ impl Work {
 }
 
 impl Notes {
-    /// To be called when others can do the work again. A subscriber that panics, panics alone.
+    /// To be called when others can do the work again.
     pub(super) fn tell(self) {
         let Self { held, lost, panicked, misplaced, stale, dried } = self;
-        if !(held || lost || panicked || misplaced.is_some() || stale > 0 || dried > 0) {
-            return;
+        if lost {
+            log!(error, "nothing of a ring may be issued any more; the ring is closed");
         }
-        let _ = catch_unwind(|| {
-            if lost {
-                log!(error, "nothing of a ring may be issued any more; the ring is closed");
-            }
-            if panicked {
-                log!(error, "the source of a ring's runs panicked; the ring is closed");
-            }
-            if let Some(error) = misplaced {
-                log!(error, %error, "a ring is closed, for its source is at fault");
-            }
-            if held {
-                log!(
-                    warn,
-                    "padding waits: the limit of borrowing is reached, or a lease to be renewed"
-                );
-            }
-            if stale > 0 {
-                log!(debug, discarded = stale, "stale uids discarded");
-            }
-            if dried > 0 {
-                log!(debug, dryings = dried, "takers found the ring dry");
-            }
-        });
+        if panicked {
+            log!(error, "the source of a ring's runs panicked; the ring is closed");
+        }
+        if let Some(error) = misplaced {
+            log!(error, %error, "a ring is closed, for its source is at fault");
+        }
+        if held {
+            log!(
+                warn,
+                "padding waits: the limit of borrowing is reached, or a lease to be renewed"
+            );
+        }
+        if stale > 0 {
+            log!(debug, discarded = stale, "stale uids discarded");
+        }
+        if dried > 0 {
+            log!(debug, dryings = dried, "takers found the ring dry");
+        }
     }
 }

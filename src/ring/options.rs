@@ -79,7 +79,7 @@ impl RingOptions {
 
     /// How many numbers a run has at most.
     pub fn run_length(&self) -> u64 {
-        1 << self.run_bits
+        1_u64.checked_shl(self.run_bits).unwrap_or(u64::MAX)
     }
 
     /// How many runs the ring holds.
@@ -89,7 +89,8 @@ impl RingOptions {
 
     /// The memory of the slots, in bytes.
     pub fn memory(&self) -> u64 {
-        (size_of::<Line>() as u64) << self.capacity_bits.saturating_sub(self.run_bits).max(1)
+        let slots = 1_u64.checked_shl(self.capacity_bits.saturating_sub(self.run_bits).max(1));
+        slots.unwrap_or(u64::MAX).saturating_mul(size_of::<Line>() as u64)
     }
 
     /// So many runs, at least one, so that an empty ring always asks for more.
@@ -161,5 +162,7 @@ mod tests {
         assert!(refused(RingOptions::new(10, 6).padding_factor(0)));
         assert!(refused(RingOptions::new(10, 6).padding_factor(100)));
         assert!(!refused(RingOptions::new(0, 0)));
+        let huge = RingOptions::new(u32::MAX, 64);
+        assert!(huge.run_length() == u64::MAX && huge.memory() == u64::MAX && refused(huge));
     }
 }

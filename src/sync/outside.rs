@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use self::counted::{Held, unlocked};
 
@@ -67,6 +68,13 @@ thread_local!(static IN_A_RECORD: Cell<bool> = const { Cell::new(false) });
 #[derive(Debug)]
 pub(crate) struct Record(PhantomData<*const ()>);
 
+impl Record {
+    /// A subscriber that panics, panics alone.
+    pub(crate) fn write(self, write: impl FnOnce()) {
+        let _ = catch_unwind(AssertUnwindSafe(write));
+    }
+}
+
 /// Begins a record. `None` within another one: a subscriber whose takes are worth a record would
 /// otherwise never come to an end.
 #[track_caller]
@@ -84,9 +92,9 @@ impl Drop for Record {
 /// Writes to the log: `log!(warn, ...)` is `tracing::warn!(...)` with no lock held, and not within
 /// another record of the same thread.
 macro_rules! log {
-    ($level:ident, $($record:tt)*) => {
-        if let Some(_record) = $crate::sync::record() {
-            tracing::$level!($($record)*);
+    ($level:ident, $($text:tt)*) => {
+        if let Some(record) = $crate::sync::record() {
+            record.write(|| tracing::$level!($($text)*));
         }
     };
 }
@@ -94,8 +102,6 @@ pub(crate) use log;
 
 #[cfg(all(test, debug_assertions, not(uidring_loom)))]
 mod tests {
-    use std::panic::catch_unwind;
-
     use super::*;
     use crate::sync::{ForkGuarded, Life};
 

@@ -45,6 +45,7 @@ impl Home {
         for variable in IDENTITY {
             command.env_remove(variable);
         }
+        end_when_told(&mut command);
         command
     }
 
@@ -60,6 +61,23 @@ impl Home {
         run.stdout
     }
 }
+
+/// What a shell runs in its background ignores SIGINT, and so would the program.
+#[cfg(unix)]
+#[allow(unsafe_code)]
+fn end_when_told(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: `signal` may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
+}
+
+#[cfg(not(unix))]
+fn end_when_told(_: &mut Command) {}
 
 /// What became of a run of the program.
 #[derive(Debug)]

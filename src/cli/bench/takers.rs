@@ -78,11 +78,13 @@ impl<G: GeneratorRef> Taker for Local<G> {
 pub struct Fill<'a> {
     generator: &'a CachedUidGenerator,
     uids: Box<[Uid]>,
+    /// How many of them the last call gave.
+    filled: usize,
 }
 
 impl<'a> Fill<'a> {
     pub fn new(generator: &'a CachedUidGenerator) -> Self {
-        Self { generator, uids: vec![Uid::default(); BATCH].into() }
+        Self { generator, uids: vec![Uid::default(); BATCH].into(), filled: 0 }
     }
 }
 
@@ -92,13 +94,14 @@ impl Taker for Fill<'_> {
     #[inline(always)]
     fn call(&mut self) -> Result<u64, Stopped> {
         let filled = self.generator.fill(&mut self.uids);
+        self.filled = filled.as_ref().map_or_else(|error| error.filled, |()| BATCH);
         filled.map_err(|error| Stopped { given: error.filled as u64, error: error.error })?;
         black_box(&mut self.uids);
         Ok(self.uids[BATCH - 1].get())
     }
 
     fn in_order(&self) -> bool {
-        self.uids.is_sorted_by(|a, b| a < b)
+        self.uids[..self.filled].is_sorted_by(|a, b| a < b)
     }
 }
 
