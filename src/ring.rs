@@ -30,7 +30,7 @@ use crossbeam_utils::CachePadded;
 use self::slot::Run;
 use self::stats::Counters;
 use crate::error::{Error, TakeError};
-use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Event, Life, Limit, Ordering};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Event, ForkGuarded, Life, Limit, Ordering};
 
 /// A ring of numbers: see the [module](self) for how it works.
 ///
@@ -73,6 +73,8 @@ pub struct RingBuffer {
     /// wake it.
     held: AtomicBool,
     closed: AtomicU8,
+    /// What the [`end`](Self::end) said.
+    ended: ForkGuarded<Option<u64>>,
     counters: CachePadded<Counters>,
 }
 
@@ -109,6 +111,7 @@ impl RingBuffer {
             threshold: options.threshold(),
             tail: CachePadded::new(AtomicU64::new(2)),
             published: Event::new(life.clone()),
+            ended: ForkGuarded::new(life.clone(), None),
             demand: options.demand.clone().unwrap_or_else(|| Arc::new(Event::new(life))),
             held: AtomicBool::new(false),
             closed: AtomicU8::new(0),

@@ -7,7 +7,7 @@ use super::*;
 use crate::error::TakeError;
 use crate::padding::NextRun;
 use crate::ring::RingOptions;
-use crate::sync::become_forked_child;
+use crate::sync::{Event, become_forked_child};
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -93,7 +93,7 @@ fn models_a_padder_that_came_in_vain_is_called() {
     });
 }
 
-/// Who closes the ring waits for a helper's work, and is told a bound of what was taken.
+/// Who closes the ring does not wait for a helper's work, and is told a bound of what was taken.
 #[test]
 fn models_a_close_against_a_helper() {
     check(|| {

@@ -10,13 +10,13 @@ use super::RunSource;
 use super::work::{End, Notes, Work};
 use crate::clock::Deadline;
 use crate::ring::{Producer, RingBuffer};
-use crate::sync::{AtomicBool, AtomicU64, Event, ForkGuarded, Forked, Ordering, Serving};
+use crate::sync::{AtomicBool, AtomicU64, ForkGuarded, Forked, Ordering, Serving};
 
 /// A ring that is padded.
 ///
 /// Padding calls a caller's code, so no lock is held meanwhile: a thread that pads takes the work away
-/// and brings it back. Nobody waits for it to come back but who closes the ring: takers try again, and
-/// a padder that found it gone is called when it is there.
+/// and brings it back. Nobody waits for it to come back: takers try again, a padder that found it gone
+/// is called when it is there, and who closes the ring does so beside it.
 #[derive(Debug)]
 pub(super) struct Served {
     ring: Arc<RingBuffer>,
@@ -25,10 +25,9 @@ pub(super) struct Served {
     called: AtomicBool,
     /// The padder has come while the work was away. Written under the lock of `place`.
     came: AtomicBool,
-    progress: Progress,
+    /// The source has ended, and what is left in the ring still has to be kept fresh.
+    is_draining: AtomicBool,
     place: ForkGuarded<Place>,
-    /// Where the one waits who closes the ring.
-    returned: Event,
     schedule: Option<Duration>,
 }
 
@@ -36,28 +35,15 @@ pub(super) struct Served {
 #[path = "models.rs"]
 mod models;
 
-/// What others see while the work is away.
-#[derive(Debug, Default)]
-pub(super) struct Progress {
-    /// The source has ended, and what is left in the ring still has to be kept fresh.
-    pub(super) draining: AtomicBool,
-    /// The end of the last run that was put; 0 if there was none.
-    pub(super) last_end: AtomicU64,
-}
-
 /// Where the work lies, and what must be known of it while it is away.
 struct Place {
     work: Option<Box<Work>>,
-    /// The thread that has it.
-    holder: usize,
     /// When to pad, however full the ring is.
     due: Option<Deadline>,
     /// When to ask the source again what is fresh.
     refresh_due: Option<Deadline>,
     /// How long the source has no run to give.
     held_for: Option<Duration>,
-    /// Who has the work has closed the ring.
-    closed_within: bool,
 }
 
 /// So many batches of runs are put in a turn: more than the usual ring holds. Then other rings of the
@@ -77,20 +63,17 @@ impl Served {
         let life = ring.life();
         let place = Place {
             work: Some(Box::new(Work::new(producer, source))),
-            holder: 0,
             due: None,
             refresh_due: None,
             held_for: None,
-            closed_within: false,
         };
         Self {
             ring,
             paddings: AtomicU64::new(0),
             called: AtomicBool::new(false),
             came: AtomicBool::new(false),
-            progress: Progress::default(),
-            place: ForkGuarded::new(life.clone(), place),
-            returned: Event::new(life),
+            is_draining: AtomicBool::new(false),
+            place: ForkGuarded::new(life, place),
             schedule,
         }
     }
@@ -111,7 +94,7 @@ impl Served {
     }
 
     fn wants_runs(&self) -> bool {
-        self.ring.wants_runs() && !self.progress.draining.load(Ordering::Relaxed)
+        self.ring.wants_runs() && !self.is_draining.load(Ordering::Relaxed)
     }
 
     /// Discards stale runs if a refresh is due, then pads the ring if it is low or its time has come.
@@ -119,7 +102,7 @@ impl Served {
     /// padder any more.
     pub(super) fn attend(&self) -> Result<Option<Duration>, Closed> {
         self.called.store(false, Ordering::Relaxed);
-        let (ring, progress) = (&*self.ring, &self.progress);
+        let ring = &*self.ring;
         let done = self.at_work(true, |work, due| {
             if work.refresh_due.is_none_or(is_over) {
                 work.refresh(ring);
@@ -127,10 +110,10 @@ impl Served {
             let mut padded = None;
             if self.wants_runs() || due.is_some_and(is_over) {
                 work.note_drying(ring);
-                padded = Some(work.pad(ring, progress, BATCHES).end);
+                padded = Some(work.pad(ring, BATCHES).end);
                 self.paddings.fetch_add(1, Ordering::Relaxed);
             }
-            (padded, work.is_over(ring, progress))
+            (padded, work.is_over(ring, &self.is_draining))
         });
         let Some(((padded, is_over), notes)) = done.map_err(|Forked| Closed)? else {
             return Ok(None);
@@ -151,7 +134,7 @@ impl Served {
     /// Fills the ring for the first time.
     pub(super) fn begin(&self) {
         let runs = self.ring.capacity() / self.ring.run_length();
-        let done = self.at_work(false, |work, _| work.pad(&self.ring, &self.progress, runs + 1));
+        let done = self.at_work(false, |work, _| work.pad(&self.ring, runs + 1));
         let Ok(Some((_, notes))) = done else { return };
         self.paddings.fetch_add(1, Ordering::Relaxed);
         self.plan(None);
@@ -163,12 +146,11 @@ impl Served {
         if self.ring.is_held() {
             return false;
         }
-        // Nobody is to keep the work from who closes the ring.
         if self.ring.why_gone().is_some() {
             return true;
         }
         let done = self.at_work(false, |work, _| {
-            let published = work.pad(&self.ring, &self.progress, 1).published;
+            let published = work.pad(&self.ring, 1).published;
             (published, work.held_for.is_some())
         });
         let Ok(Some(((published, is_held), notes))) = done else { return false };
@@ -183,37 +165,11 @@ impl Served {
         published > 0 || self.ring.why_gone().is_some()
     }
 
-    /// Closes the ring, and throws away what is in it; says what was taken before.
-    ///
-    /// It waits for a thread that pads, but not for its own: closed by the code that pads, the ring
-    /// is thrown away when that returns, and what is said is what was put, which is more.
+    /// Closes the ring, and throws away what is in it; says what was taken before. It waits for
+    /// nobody: what a thread that pads still puts is thrown away.
     pub(super) fn close(&self) -> Option<u64> {
-        // First, so that a padding under way ends, and nobody waits for us.
         self.ring.close();
-        loop {
-            let done = self.at_work(false, |work, _| {
-                work.end(&self.ring);
-                work.issued
-            });
-            match done {
-                // A child has nobody to tell.
-                Err(Forked) => return None,
-                Ok(Some((issued, notes))) => {
-                    notes.tell();
-                    return issued;
-                }
-                Ok(None) => {}
-            }
-            {
-                let Ok(mut place) = self.place.lock() else { return None };
-                if place.work.is_none() && place.holder == Serving::thread() {
-                    place.closed_within = true;
-                    return self.progress.issued();
-                }
-            }
-            let is_back = || self.place.lock().map_or(true, |place| place.work.is_some());
-            self.returned.wait(None, is_back);
-        }
+        self.ring.end()
     }
 
     /// Has the next attendance refresh, whatever the time.
@@ -252,7 +208,6 @@ impl Served {
                 self.came.store(work.is_none(), Ordering::Relaxed);
             }
             let Some(work) = work else { return Ok(None) };
-            place.holder = Serving::thread();
             (work, place.due)
         };
         let serving = Serving::begin();
@@ -264,42 +219,27 @@ impl Served {
         done.map_or_else(|panic| resume_unwind(panic), |done| Ok(Some((done, notes))))
     }
 
-    fn bring_back(&self, mut work: Box<Work>) -> Result<(), Forked> {
-        let closed_within = match self.place.lock() {
-            Ok(place) => place.closed_within,
+    fn bring_back(&self, work: Box<Work>) -> Result<(), Forked> {
+        let mut place = match self.place.lock() {
+            Ok(place) => place,
             Err(Forked) => {
                 // Whatever its end would do is the parent's to do.
                 mem::forget(work);
                 return Err(Forked);
             }
         };
-        if closed_within {
-            work.end(&self.ring);
-        }
-        let mut place = self.place.lock()?;
-        place.closed_within = false;
         (place.refresh_due, place.held_for) = (work.refresh_due, work.held_for);
         place.work = Some(work);
-        place.holder = 0;
         let came = self.came.load(Ordering::Relaxed);
         if came {
             self.came.store(false, Ordering::Relaxed);
             self.called.store(true, Ordering::Relaxed);
         }
         drop(place);
-        self.returned.notify();
         if came {
             self.ring.call_producer();
         }
         Ok(())
-    }
-}
-
-impl Progress {
-    /// All that was taken lies below, as far as this thread knows.
-    pub(super) fn issued(&self) -> Option<u64> {
-        // Relaxed: whoever asks has put the last run, or has the work from who did.
-        Some(self.last_end.load(Ordering::Relaxed)).filter(|end| *end > 0)
     }
 }
 

@@ -3,11 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use super::served::Progress;
 use super::{NextRun, RunSource};
 use crate::clock::{Deadline, Seldom};
 use crate::ring::{CloseReason, Producer, PutError, RingBuffer};
-use crate::sync::{Ordering, log, unlocked};
+use crate::sync::{AtomicBool, Ordering, log, unlocked};
 
 /// The producer of a ring and its source, and what is known of them.
 ///
@@ -21,8 +20,6 @@ pub(super) struct Work {
     pub(super) refresh_due: Option<Deadline>,
     /// How long the source has no run to give.
     pub(super) held_for: Option<Duration>,
-    /// All that was taken lies below, once the ring is at its end.
-    pub(super) issued: Option<u64>,
     seldom: SeldomTold,
     notes: Notes,
 }
@@ -75,7 +72,6 @@ impl Work {
             source: Box::new(source),
             refresh_due: None,
             held_for: None,
-            issued: None,
             seldom: SeldomTold::default(),
             notes: Notes::default(),
         }
@@ -83,7 +79,7 @@ impl Work {
 
     /// Lets the producer publish runs from the source, so many batches at most. A source that ends
     /// finishes the ring; one that panics closes it, which is what its takers then get to know.
-    pub(super) fn pad(&mut self, ring: &RingBuffer, progress: &Progress, batches: u64) -> Padded {
+    pub(super) fn pad(&mut self, ring: &RingBuffer, batches: u64) -> Padded {
         self.held_for = None;
         let source = &mut self.source;
         let Some(producer) = self.producer.as_mut().filter(|producer| !producer.is_closed()) else {
@@ -91,12 +87,8 @@ impl Work {
         };
         let (mut ended, mut held_for) = (false, None);
         let (mut published, mut end) = (0, End::Open);
-        let run = |first: u64, length| {
-            // One that ends nowhere is empty, and refused.
-            let end = first.checked_add(length).unwrap_or(first);
-            progress.last_end.fetch_max(end, Ordering::Relaxed);
-            Some(first..end)
-        };
+        // One that ends nowhere is empty, and refused.
+        let run = |first: u64, length| Some(first..first.checked_add(length).unwrap_or(first));
         unlocked();
         let padded = catch_unwind(AssertUnwindSafe(|| {
             source.begin()?;
@@ -195,19 +187,14 @@ impl Work {
     }
 
     /// Nothing of the ring is issued any more: nobody would see to it that it is not stale.
-    pub(super) fn end(&mut self, ring: &RingBuffer) {
-        if ring.is_forked() {
-            return;
-        }
+    fn end(&mut self, ring: &RingBuffer) {
         self.producer = None;
-        ring.freshness().set_oldest(u64::MAX);
-        // Now that nobody publishes: also what a producer left that was gone before.
-        let issued = ring.end();
-        self.issued = self.issued.or(issued);
+        ring.end();
     }
 
     /// Whether the ring needs no padder any more.
-    pub(super) fn is_over(&mut self, ring: &RingBuffer, progress: &Progress) -> bool {
+    /// [`draining`](super::served::Served) says whether what is left still has to be kept fresh.
+    pub(super) fn is_over(&mut self, ring: &RingBuffer, is_draining: &AtomicBool) -> bool {
         let Some(producer) = &self.producer else { return true };
         if !producer.is_closed() {
             return false;
@@ -216,7 +203,7 @@ impl Work {
         // same, if its source knows about age.
         let fresh = ring.freshness().oldest() < ring.last_end();
         let draining = producer.is_finished() && self.refresh_due.is_some() && fresh;
-        progress.draining.store(draining, Ordering::Relaxed);
+        is_draining.store(draining, Ordering::Relaxed);
         if !draining {
             self.producer = None;
         }

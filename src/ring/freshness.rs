@@ -24,9 +24,8 @@ impl Age {
 impl Freshness {
     /// All numbers are fresh.
     pub(super) fn new(state: RingState) -> Self {
-        let freshness = Self(state);
-        freshness.set_oldest(0);
-        freshness
+        state.freshness().store(u64::MAX, Ordering::Relaxed);
+        Self(state)
     }
 
     #[inline]
@@ -40,15 +39,20 @@ impl Freshness {
         !self.0.freshness().load(Ordering::Relaxed)
     }
 
-    /// Numbers below this one are not to be handed out any more.
+    /// Numbers below this one are not to be handed out any more. Nothing becomes fresh again by
+    /// it once nothing is, be it that the ring has ended or that this is a forked child.
     pub(crate) fn set_oldest(&self, number: u64) {
+        let (word, limit) = (self.0.freshness(), (!number).max(1));
+        let found = word.load(Ordering::Relaxed);
         // Written only when it changes: it lies in the caches of all who read it.
-        if self.oldest() != number {
-            self.0.freshness().store(!number, Ordering::Relaxed);
-            // A thread that forked on its way here must not let the child have anything.
-            if self.0.numbers.is_wiped() {
-                self.0.freshness().store(0, Ordering::Relaxed);
-            }
+        if found != 0 && found != limit {
+            // Nobody else sets it to anything but 0.
+            let _ = word.compare_exchange(found, limit, Ordering::Relaxed, Ordering::Relaxed);
         }
+    }
+
+    /// Nothing is to be handed out any more, for good.
+    pub(super) fn expire(&self) {
+        self.0.freshness().store(0, Ordering::Relaxed);
     }
 }

@@ -30,7 +30,6 @@ fn ending(options: RingOptions, lease: bool) {
     });
     ring.close();
     drop(producer);
-    ring.freshness().set_oldest(u64::MAX);
     let below = ring.end().expect("something was published");
     assert_eq!(ring.try_take(), Err(TakeError::Closed));
     assert_eq!(ring.try_lease(), Err(TakeError::Closed));
@@ -60,6 +59,39 @@ fn models_the_end_against_takes_by_addition() {
 #[test]
 fn models_the_end_against_leases() {
     check(|| ending(RingOptions::new(2, 1).spaced(), true));
+}
+
+/// A ring is ended while its producer puts a further run, which goes on where the last one ends, and
+/// a taker draws there: what it gets is below what the end tells, and the run does not revive the ring.
+#[test]
+fn models_the_end_against_a_producer() {
+    check(|| {
+        let (mut producer, ring) = ring(RingOptions::new(1, 0).spaced());
+        producer.put(10).expect("room");
+        let producer = thread::spawn(move || {
+            let mut run = Some(11..12);
+            let _ = producer.publish_batch(|| run.take());
+            producer
+        });
+        let taker = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || ring.try_take().ok())
+        };
+        let mine = ring.try_take().ok();
+        ring.close();
+        let below = ring.end().expect("something was published");
+        let producer = producer.join().expect("no panic");
+        let taken = taker.join().expect("no panic");
+        let issued: Vec<u64> = taken.into_iter().chain(mine).collect();
+        assert!(issued.iter().all(|number| *number < below), "{issued:?} below {below}");
+        assert_eq!(ring.try_take(), Err(TakeError::Closed), "nobody has revived it");
+        assert_eq!(ring.end(), Some(below));
+        let stats = ring.stats();
+        assert_eq!((stats.taken, stats.available), (issued.len() as u64, 0), "{stats:?}");
+        let lost = stats.published - stats.taken - stats.discarded;
+        assert!(lost <= stats.dropped, "{stats:?}");
+        drop(producer);
+    });
 }
 
 /// A padder that was held, and goes on, against the taker that uses up what it has put: either the

@@ -303,28 +303,42 @@ impl Drop for Producer {
 }
 
 impl RingBuffer {
-    /// Ends a ring to which nothing comes any more: throws away what is left, and whatever takes
-    /// draw from now on. Returns a number below which all lie that were issued, `None` if none was
-    /// ever published.
+    /// Ends a ring that was closed: throws away what is left, whatever takes draw from now on, and
+    /// what its producer, which may be at it, still publishes. Returns a number below which all lie
+    /// that were issued, `None` if none was ever published; the same each time.
     pub(crate) fn end(&self) -> Option<u64> {
+        let mut ended = self.ended.lock().ok()?;
+        if ended.is_none() {
+            *ended = self.end_once();
+        }
+        *ended
+    }
+
+    fn end_once(&self) -> Option<u64> {
         let open = self.open_run().ok()?;
-        let tail = self.tail.load(Ordering::Acquire);
-        let last = self.run(tail - 1)?;
-        // Before the raise: takes that see the limit shut draw nothing, those that do not are
+        // Before the raise: whoever opens a run after that sees it, and so does who finds in such
+        // a run a number that was drawn before.
+        self.freshness.expire();
+        // Before the raise, too: takes that see the limit shut draw nothing, those that do not are
         // raised above it. Whoever opens a run now is late, and changes neither.
         self.state.numbers.set_limit(Limit::CLOSED);
         let next = self.raise(MAX_END);
-        self.state.advance(last.index);
-        let Some(run) = self.first_run(open.index, tail, |run| run.end > next) else {
-            return (last.end > 0).then_some(last.end);
-        };
-        let left = last.before + last.end - last.first - run.published_below(next);
+        // After the raise, which has seen the raises of all who opened runs: these are below the tail.
+        let tail = self.tail.load(Ordering::Acquire);
+        let last = self.run(tail - 1)?;
+        let published = last.published_below(u64::MAX);
+        self.counters.ended.store(published, Ordering::Relaxed);
+        let run = self.first_run(open.index, tail, |run| run.end > next);
+        let left = run.map_or(0, |run| published - run.published_below(next));
         self.counters.discarded.fetch_add(left, Ordering::Relaxed);
-        // A word that stands between two runs is nobody's number.
-        Some(match self.run(run.index - 1) {
-            Some(before) if next <= run.first && before.end > 0 => before.end,
-            _ => next.max(run.first),
-        })
+        let before = run.and_then(|run| Some((run, self.run(run.index - 1)?)));
+        self.state.advance(last.index);
+        match (run, before) {
+            // A word that stands between two runs is nobody's number.
+            (_, Some((run, before))) if next <= run.first && before.end > 0 => Some(before.end),
+            (Some(run), _) => Some(next.max(run.first)),
+            (None, _) => (last.end > 0).then_some(last.end),
+        }
     }
 
     /// Throws away what is left below the end of this run and of all before it.
@@ -343,7 +357,7 @@ impl RingBuffer {
     }
 
     /// The first run from `index` to `tail` of which `found` is true, and with it of all after it.
-    /// For the producer alone: nobody else writes the slots meanwhile.
+    /// For the producer, or for an end: where another run has a slot by now, its own was passed.
     fn first_run(&self, index: u64, tail: u64, found: impl Fn(&Run) -> bool) -> Option<Run> {
         let (mut start, mut end) = (index, tail);
         while start < end {

@@ -4,7 +4,7 @@ use super::RingBuffer;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Counted where it happens rarely.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Counters {
     /// Numbers that were left out: between runs, or discarded.
     pub(super) raised: AtomicU64,
@@ -14,6 +14,17 @@ pub(super) struct Counters {
     pub(super) dried: AtomicU64,
     /// The last run whose end was met with nothing published after it.
     pub(super) last_dry: AtomicU64,
+    /// How many numbers had been published when the ring was ended. What its producer put after
+    /// that does not count.
+    pub(super) ended: AtomicU64,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        let [raised, dropped, discarded, dried, last_dry] = [0; 5].map(AtomicU64::new);
+        let ended = AtomicU64::new(u64::MAX);
+        Self { raised, dropped, discarded, dried, last_dry, ended }
+    }
 }
 
 /// A look at a ring. The parts are read one after another while takers go on, so that they need
@@ -27,7 +38,7 @@ pub struct RingStats {
     pub run_length: u64,
     /// How many numbers are ready to be taken.
     pub available: u64,
-    /// How many numbers have been published.
+    /// How many numbers have been published, until the ring was ended.
     pub published: u64,
     /// How many runs have been published.
     pub runs: u64,
@@ -64,7 +75,7 @@ impl RingBuffer {
         stats.runs = self.tail.load(Ordering::Acquire) - 2;
         let last = self.run(stats.runs + 1).unwrap_or(open);
         let passed = open.published_below(next);
-        stats.published = last.before + (last.end - last.first);
+        stats.published = last.published_below(u64::MAX).min(count(&counters.ended));
         stats.available = stats.published.saturating_sub(passed);
         // A word that was raised just now may not be counted as raised yet. More than what was
         // published below it was not taken.

@@ -25,11 +25,6 @@ impl Serving {
     pub(crate) fn is_here() -> bool {
         DEPTH.with(|depth| depth.get() > 0)
     }
-
-    /// Tells this thread from all others that live.
-    pub(crate) fn thread() -> usize {
-        DEPTH.with(|depth| std::ptr::from_ref(depth).addr())
-    }
 }
 
 impl Drop for Serving {
