@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -326,6 +327,42 @@ fn a_source_that_panics_closes_its_own_ring() {
         let neighbours = generator.uids().take(20_000);
         neighbours.for_each(|uid| assert!(uid.is_ok(), "{fault:?}: {uid:?}"));
         released(&[&|| take_to_the_end(&other)], || other.close());
+    }
+}
+
+/// The padder, or a helper, is in the source meanwhile, for as long as we like.
+#[test]
+fn a_close_does_not_wait_for_a_source() {
+    for helps in [false, true] {
+        let padder = Padder::start(PadderOptions::default()).expect("starts");
+        let (is_in, came) = mpsc::channel();
+        let (go_on, may_go_on) = mpsc::channel::<()>();
+        let mut given = 0;
+        let source = move || {
+            given += 1;
+            if given == 9 {
+                is_in.send(()).expect("we listen");
+                let _ = may_go_on.recv();
+            }
+            Some(given)
+        };
+        let options = RingOptions::new(3, 0).padding_factor(if helps { 1 } else { 99 });
+        let padding = padder.serve(options, source, None).expect("possible");
+        thread::scope(|scope| {
+            let first = padding.ring().try_take();
+            if helps {
+                scope.spawn(|| padding.help());
+            }
+            came.recv().expect("it is asked");
+            padding.close();
+            assert_eq!(first, Ok(1));
+            assert_eq!(padding.ring().try_take(), Err(TakeError::Closed));
+            go_on.send(()).expect("it is there");
+        });
+        // What it gave then is nobody's.
+        drop(padder);
+        assert_eq!(padding.ring().try_take(), Err(TakeError::Closed));
+        assert_eq!((padding.ring().stats().taken, padding.ring().stats().available), (1, 0));
     }
 }
 

@@ -171,6 +171,10 @@ fn the_end_says_what_was_issued() {
             assert_eq!(ring.try_take(), Err(TakeError::Closed));
             assert_eq!(ring.try_fill(&mut [0]), Err(TakeError::Closed));
             assert_eq!((ring.stats().available, ring.peek()), (0, None));
+            // A padder that is late with its answer.
+            ring.freshness().set_oldest(0);
+            assert!(!ring.freshness().covers(Age::of(101)));
+            assert_eq!(ring.end(), below);
             below
         };
         producer.put(100).expect("room");
