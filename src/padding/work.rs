@@ -153,6 +153,10 @@ impl Work {
     pub(super) fn refresh(&mut self, ring: &RingBuffer) {
         self.refresh_due = None;
         let Self { producer: Some(producer), source, .. } = self else { return };
+        // A source of a ring that was ended is not asked.
+        if ring.freshness().is_expired() {
+            return;
+        }
         unlocked();
         let asked = catch_unwind(AssertUnwindSafe(|| {
             source.refresh().map(|interval| (interval, source.begin()))

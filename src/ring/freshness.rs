@@ -34,6 +34,11 @@ impl Freshness {
         age.0 <= self.0.freshness().load(Ordering::Relaxed)
     }
 
+    /// Whether nothing is to be handed out any more, for good.
+    pub(crate) fn is_expired(&self) -> bool {
+        self.0.freshness().load(Ordering::Relaxed) == 0
+    }
+
     /// The oldest number that may be handed out; `u64::MAX` allows for none.
     pub(crate) fn oldest(&self) -> u64 {
         !self.0.freshness().load(Ordering::Relaxed)
