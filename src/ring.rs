@@ -74,7 +74,7 @@ pub struct RingBuffer {
     held: AtomicBool,
     closed: AtomicU8,
     /// What the [`end`](Self::end) said.
-    ended: ForkGuarded<Option<u64>>,
+    ended: ForkGuarded<Option<Option<u64>>>,
     counters: CachePadded<Counters>,
 }
 

@@ -197,7 +197,7 @@ impl Work {
     }
 
     /// Whether the ring needs no padder any more.
-    /// [`draining`](super::served::Served) says whether what is left still has to be kept fresh.
+    /// `is_draining` is to say whether what is left still has to be kept fresh.
     pub(super) fn is_over(&mut self, ring: &RingBuffer, is_draining: &AtomicBool) -> bool {
         let Some(producer) = &self.producer else { return true };
         if !producer.is_closed() {

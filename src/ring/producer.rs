@@ -307,11 +307,7 @@ impl RingBuffer {
     /// what its producer, which may be at it, still publishes. Returns a number below which all lie
     /// that were issued, `None` if none was ever published; the same each time.
     pub(crate) fn end(&self) -> Option<u64> {
-        let mut ended = self.ended.lock().ok()?;
-        if ended.is_none() {
-            *ended = self.end_once();
-        }
-        *ended
+        *self.ended.lock().ok()?.get_or_insert_with(|| self.end_once())
     }
 
     fn end_once(&self) -> Option<u64> {
