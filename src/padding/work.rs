@@ -196,8 +196,8 @@ impl Work {
         ring.end();
     }
 
-    /// Whether the ring needs no padder any more.
-    /// `is_draining` is to say whether what is left still has to be kept fresh.
+    /// Whether the ring needs no padder any more. `is_draining` is set to whether what is left still has
+    /// to be kept fresh.
     pub(super) fn is_over(&mut self, ring: &RingBuffer, is_draining: &AtomicBool) -> bool {
         let Some(producer) = &self.producer else { return true };
         if !producer.is_closed() {

@@ -67,7 +67,7 @@ impl NewSegmentTag {
         Ok(Self { tag, step, start: 1, description: None })
     }
 
-    /// The first id, from 1; so great at most that one load fits below 2^63 - 1.
+    /// The first id, from 1; one load from it must fit below 2^63 - 1.
     ///
     /// # Errors
     ///

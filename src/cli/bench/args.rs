@@ -18,8 +18,8 @@ const WIDE: &str = "45/5/13";
 ///
 /// Takes uids in every form there is and throws them away, interleaved with a bare atomic addition
 /// (fetch_add) that the same threads do in the same loop: what else runs on the machine hits all
-/// alike, and the ratio tells more than either figure. The worker id is always 1: none is spent, and the uids are not
-/// to be used.
+/// alike, and the ratio tells more than either figure. The worker id is always 1: none is spent, and
+/// the uids are not to be used.
 ///
 /// Faster than the clock, a bench borrows the future. So its own layout is 45/5/13, in seconds from
 /// 1970-01-01, whose time does not run out; --layout takes another one, whose time may.

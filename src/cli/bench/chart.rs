@@ -173,7 +173,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// Whole decades that hold all curves, lest a small difference looks like a cliff.
+    /// Whole decades that hold all curves: a small difference must not look like a cliff.
     fn decades(curves: &[(Curve, RGBColor)]) -> Self {
         let heights = curves.iter().flat_map(|(points, _)| points).map(|(_, height)| *height);
         let (low, high) =
