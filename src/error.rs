@@ -5,6 +5,7 @@ mod take;
 pub(crate) use self::take::rarely;
 pub use self::take::{FillError, TakeError};
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -620,6 +621,29 @@ pub enum Error {
         /// What went wrong, and what to do.
         problem: String,
     },
+}
+
+/// Whether a number that was given for an option is in its range.
+pub(crate) fn check_option<N: Copy + Into<u64>>(
+    option: &'static str,
+    value: N,
+    range: RangeInclusive<N>,
+) -> Result<(), Error> {
+    let [value, min, max] = [value, *range.start(), *range.end()].map(Into::into);
+    if (min..=max).contains(&value) {
+        Ok(())
+    } else {
+        Err(Error::OptionOutOfRange { option, value, min, max })
+    }
+}
+
+/// [`check_option`] for a time, in milliseconds.
+pub(crate) fn check_millis(
+    option: &'static str,
+    time: Duration,
+    range: RangeInclusive<u64>,
+) -> Result<(), Error> {
+    check_option(option, u64::try_from(time.as_millis()).unwrap_or(u64::MAX), range)
 }
 
 fn in_namespace(namespace: &str) -> String {

@@ -138,7 +138,7 @@ impl Padding {
     /// take from now on gets [`TakeError::Closed`](crate::TakeError::Closed). A second close
     /// changes nothing.
     pub fn close(&self) {
-        self.served.close();
+        self.end();
     }
 
     /// [`close`](Self::close); returns a number below which all lie that were taken before, `None`

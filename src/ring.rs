@@ -4,7 +4,6 @@
 //! It knows numbers, not uids or clocks. `docs/ring-buffer.md` has the protocol.
 
 mod fill;
-mod freshness;
 #[cfg(all(test, uidring_loom))]
 mod models;
 mod options;
@@ -16,11 +15,10 @@ mod take;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::freshness::{Age, Freshness};
 pub use self::options::RingOptions;
 pub(crate) use self::options::{AfterGap, MAX_CAPACITY_BITS};
 pub use self::producer::{Producer, PutError};
-pub(crate) use self::state::RingState;
+pub(crate) use self::state::{Age, RingState};
 pub use self::stats::RingStats;
 
 use std::sync::Arc;
@@ -56,14 +54,13 @@ use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Event, ForkGuarded, Life, Lim
 #[derive(Debug)]
 pub struct RingBuffer {
     state: RingState,
-    freshness: Freshness,
     options: RingOptions,
     /// How many runs the ring holds.
     runs: u64,
     /// Runs in the ring below which takers wake the producer.
     threshold: u64,
-    /// The next run to be published; all below it are. Written by the producer once a batch, read
-    /// by takers once a run.
+    /// The next run to be published; all below it are. Written by the producer and read by takers, once
+    /// a run.
     tail: CachePadded<AtomicU64>,
     /// Where takers wait for runs.
     published: Event,
@@ -105,7 +102,6 @@ impl RingBuffer {
             .ok_or_else(|| Error::OutOfMemory { bytes: options.memory() })?;
         let life = state.numbers.life();
         let ring = Arc::new(Self {
-            freshness: Freshness::new(state.clone()),
             state,
             runs,
             threshold: options.threshold(),
@@ -141,15 +137,8 @@ impl RingBuffer {
         // Release: pairs with the Acquire load in `why_gone`, so that who sees the ring closed
         // sees everything that was published before. Relaxed on failure: the first reason stays.
         let _ = self.closed.compare_exchange(0, reason as u8, Ordering::Release, Ordering::Relaxed);
-        self.notify(&self.published);
-        self.notify(&self.demand);
-    }
-
-    /// A child has nobody to tell, and the event's lock may be held for ever.
-    fn notify(&self, event: &Event) {
-        if !self.is_forked() {
-            event.notify();
-        }
+        self.published.notify();
+        self.demand.notify();
     }
 
     /// Why nothing will ever be published any more.
@@ -181,11 +170,6 @@ impl RingBuffer {
         &self.state
     }
 
-    /// How old a number may be that was drawn earlier.
-    pub(crate) fn freshness(&self) -> &Freshness {
-        &self.freshness
-    }
-
     /// A run, while its slot holds it: at least until the cursor has passed it.
     fn run(&self, index: u64) -> Option<Run> {
         self.state.slot(index).read(index)
@@ -205,27 +189,34 @@ impl RingBuffer {
         }
     }
 
-    /// Opens a run for those who take by addition. Any thread may do so once the run before it is
-    /// used up, or discarded, and any number of them; one that comes late does no harm. Returns
-    /// whether this call was the one that opened it.
-    fn open(&self, run: Run) -> bool {
-        self.open_from(run, run.first).1
-    }
-
-    /// [`open`](Self::open) from a number in the middle; returns also what was the next number
-    /// before.
-    fn open_from(&self, run: Run, first: u64) -> (u64, bool) {
+    /// Opens a run at this number of it, for those who take by addition; at its end, where it is left out
+    /// as well. Any thread may do so once what is below is used up or to be discarded, and any number of
+    /// them; one that comes late does no harm. Returns what was the next number before.
+    fn open(&self, run: Run, number: u64) -> u64 {
         // In this order: whoever sees the cursor or the limit sees the word raised, and draws no
-        // number below the run.
-        let next = self.raise(first);
-        let opened = self.state.advance(run.index);
-        if self.options.spaced {
+        // number below.
+        let next = self.raise(number);
+        self.state.advance(run.index);
+        if number == run.end {
+            self.state.numbers.set_limit(Limit::used_up(run.end));
+        } else if self.options.spaced {
             self.state.numbers.set_limit(Limit::open(run.end));
         }
         if self.is_forked() {
             self.state.numbers.wipe();
         }
-        (next, opened)
+        next
+    }
+
+    /// Opens the run after this one, which is used up; returns whether there is one.
+    fn open_after(&self, run: Run) -> bool {
+        // Acquire: pairs with the Release store of the tail.
+        let is_there = self.tail.load(Ordering::Acquire) > run.index + 1;
+        // The slot of a run that others have opened, and used up, may hold a later one.
+        if is_there && let Some(next) = self.run(run.index + 1) {
+            self.open(next, next.first);
+        }
+        is_there
     }
 
     /// Leaves out the numbers below `to`; returns what was the next number.
@@ -234,5 +225,28 @@ impl RingBuffer {
         // Release: pairs with the Acquire load in `stats`.
         self.counters.raised.fetch_add(to.saturating_sub(next), Ordering::Release);
         next
+    }
+
+    /// The run that was published last.
+    fn last_run(&self) -> Option<Run> {
+        // Acquire: pairs with the Release store of the tail.
+        self.run(self.tail.load(Ordering::Acquire) - 1)
+    }
+
+    /// The first run from this index on that ends above the number. For the producer, or for an end:
+    /// where another run has a slot by now, its own was passed.
+    fn run_above(&self, index: u64, number: u64) -> Option<Run> {
+        // Acquire: as above.
+        let runs = index..self.tail.load(Ordering::Acquire);
+        runs.filter_map(|index| self.run(index)).find(|run| run.end > number)
+    }
+
+    /// Counts as discarded what was published from a number on, which lies in a run from this index on,
+    /// up to where so many numbers had been published; returns how many that is.
+    fn count_discarded(&self, index: u64, number: u64, published: u64) -> u64 {
+        let run = self.run_above(index, number);
+        let discarded = run.map_or(0, |run| published.saturating_sub(run.published_below(number)));
+        self.counters.discarded.fetch_add(discarded, Ordering::Relaxed);
+        discarded
     }
 }

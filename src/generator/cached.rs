@@ -19,7 +19,7 @@ use crate::error::{TakeError, rarely};
 use crate::layout::Layout;
 use crate::padding::Padding;
 use crate::policy::TakePolicy;
-use crate::ring::{Freshness, RingBuffer, RingState, RingStats};
+use crate::ring::{Age, RingBuffer, RingState, RingStats};
 use crate::sync::{AtomicU64, Drawn, Ordering, Serving};
 use crate::uid::Uid;
 use crate::worker::Tenure;
@@ -51,8 +51,6 @@ use crate::worker::Tenure;
 pub struct CachedUidGenerator {
     /// The ring's, close at hand: it is what a take needs.
     state: RingState,
-    /// Likewise, for takers that count for themselves.
-    freshness: Freshness,
     ring: Arc<RingBuffer>,
     take_policy: TakePolicy,
     layout: Layout,
@@ -125,10 +123,10 @@ impl CachedUidGenerator {
         Ok(lease)
     }
 
-    /// How old a uid may be that was leased.
+    /// Whether a uid of this age, which was leased, may still be handed out.
     #[inline]
-    pub(super) fn freshness(&self) -> &Freshness {
-        &self.freshness
+    pub(super) fn is_fresh(&self, age: Age) -> bool {
+        self.state.is_fresh(age)
     }
 
     /// After many uids were taken at once. Who takes so fast is served soonest by padding a little

@@ -104,7 +104,7 @@ impl<G: GeneratorRef> LocalGenerator<G> {
     pub fn next_uid(&mut self) -> Result<Uid, TakeError> {
         // The look at the ring's freshness is a load of a word that seldom changes. It does not
         // wait for the look at the run: so both are over sooner.
-        if self.generator.freshness().covers(self.age) & (self.run.start < self.run.end) {
+        if self.generator.is_fresh(self.age) & (self.run.start < self.run.end) {
             let number = self.run.start;
             self.run.start += 1;
             return Ok(Uid::from_layout(number));

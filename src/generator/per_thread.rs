@@ -106,9 +106,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         // Relaxed, here and below: the shard is this thread's alone.
         let next = shard.next.load(Ordering::Relaxed);
         // In a forked child, and after a close, nothing is fresh.
-        if self.generator.freshness().covers(Age::of(next))
-            & (next < shard.end.load(Ordering::Relaxed))
-        {
+        if self.generator.is_fresh(Age::of(next)) & (next < shard.end.load(Ordering::Relaxed)) {
             shard.next.store(next + 1, Ordering::Relaxed);
             Some(Uid::from_layout(next))
         } else {

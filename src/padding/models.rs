@@ -142,7 +142,7 @@ fn models_a_fork_in_the_source() {
             let other = {
                 let served = Arc::clone(&served);
                 thread::spawn(move || {
-                    if served.at_work(false, |_, _| ()).is_ok() {
+                    if served.at_work(false, |_| ()).is_ok() {
                         let _ = served.wants_attention();
                     }
                 })

@@ -41,12 +41,10 @@ struct Handle {
 struct Shared {
     /// Tells a forked child, which has no such thread.
     life: Life,
-    /// Rings that the thread does not know of yet.
-    arrivals: ForkGuarded<Vec<Arc<Served>>>,
+    /// Rings that the thread does not know of yet; `None` when it is gone.
+    arrivals: ForkGuarded<Option<Vec<Arc<Served>>>>,
     arrived: AtomicBool,
     stopped: AtomicBool,
-    /// The thread has panicked.
-    dead: AtomicBool,
     /// Where the thread sleeps, and where the takers of all its rings wake it.
     demand: Arc<Event>,
 }
@@ -68,7 +66,7 @@ impl Padder {
             .name("uidring-padder".into())
             .spawn(move || {
                 core::pin(core);
-                theirs.guarded(|rings| theirs.run(options.idle, rings));
+                Rings::of(&theirs).pad(options.idle);
             })
             .map_err(Error::PadderThread)?;
         Ok(Self(Arc::new(Handle { shared, thread: Some(thread) })))
@@ -119,13 +117,14 @@ impl Padder {
         let served = Arc::new(Served::new(producer, source, schedule));
         served.begin();
         let forked = |_| Error::Forked { what: "padder" };
-        shared.arrivals.lock().map_err(forked)?.push(Arc::clone(&served));
+        let theirs = Arc::clone(&served);
+        let known = shared.arrivals.lock().map_err(forked)?.as_mut().map(|all| all.push(theirs));
+        if known.is_none() {
+            served.close();
+        }
         // Relaxed: the event's fences order it, the lock guards the list.
         shared.arrived.store(true, Ordering::Relaxed);
         shared.demand.notify();
-        if shared.dead.load(Ordering::Acquire) {
-            served.close();
-        }
         Ok(Padding { served, _padder: self.clone() })
     }
 }
@@ -133,45 +132,37 @@ impl Padder {
 impl Shared {
     fn new(life: Life) -> Self {
         Self {
-            arrivals: ForkGuarded::new(life.clone(), Vec::new()),
+            arrivals: ForkGuarded::new(life.clone(), Some(Vec::new())),
             arrived: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
-            dead: AtomicBool::new(false),
             demand: Arc::new(Event::new(life.clone())),
             life,
         }
     }
+}
 
-    /// What of a caller's can panic is caught where it is called. For the rest: without the thread
-    /// no ring would ever be filled again, which its takers should know.
-    fn guarded(&self, run: impl FnOnce(&mut Vec<Arc<Served>>)) {
-        let _serving = Serving::begin();
-        let mut rings = Vec::new();
-        let done = catch_unwind(AssertUnwindSafe(|| run(&mut rings)));
-        if self.life.is_forked() {
-            // A child that is made of this thread. Its rings' ends are the parent's to bring about.
-            mem::forget(rings);
-            return;
-        }
-        if done.is_ok() {
-            return;
-        }
-        // Release, and before the arrivals are looked at: a ring that arrives later closes itself.
-        self.dead.store(true, Ordering::Release);
-        self.take_arrivals(&mut rings);
-        for ring in rings {
-            let _ = ring.close();
-        }
-        log!(error, "the padder panicked; the rings that it served are closed");
+/// The rings that the thread knows of.
+struct Rings<'a> {
+    shared: &'a Shared,
+    known: Vec<Arc<Served>>,
+    _serving: Serving,
+}
+
+impl<'a> Rings<'a> {
+    fn of(shared: &'a Shared) -> Self {
+        Self { shared, known: Vec::new(), _serving: Serving::begin() }
     }
 
-    fn run(&self, idle: PadderIdle, rings: &mut Vec<Arc<Served>>) {
-        while !self.stopped.load(Ordering::Relaxed) && !self.life.is_forked() {
-            if self.arrived.swap(false, Ordering::Relaxed) {
-                self.take_arrivals(rings);
+    fn pad(&mut self, idle: PadderIdle) {
+        let Self { shared, known, .. } = self;
+        while !shared.stopped.load(Ordering::Relaxed) && !shared.life.is_forked() {
+            if shared.arrived.swap(false, Ordering::Relaxed)
+                && let Ok(mut arrivals) = shared.arrivals.lock()
+            {
+                known.extend(arrivals.iter_mut().flat_map(mem::take));
             }
             let mut pause: Option<Duration> = None;
-            let over = rings.extract_if(.., |ring| match ring.attend() {
+            let over = known.extract_if(.., |ring| match ring.attend() {
                 Ok(due) => {
                     pause = pause.into_iter().chain(due).min();
                     false
@@ -185,28 +176,35 @@ impl Shared {
             match idle {
                 // A turn of a ring was over before it was full.
                 _ if pause == Some(Duration::ZERO) => {}
-                PadderIdle::BusyPoll => Self::spin(),
+                // Each look at a cursor takes its cache line from the takers: not too often, then.
+                PadderIdle::BusyPoll => (0..64).for_each(|_| hint::spin_loop()),
                 PadderIdle::Sleep => {
-                    self.demand.wait(pause, || {
-                        self.stopped.load(Ordering::Relaxed)
-                            || self.arrived.load(Ordering::Relaxed)
-                            || rings.iter().any(|ring| ring.wants_attention())
+                    shared.demand.wait(pause, || {
+                        shared.stopped.load(Ordering::Relaxed)
+                            || shared.arrived.load(Ordering::Relaxed)
+                            || known.iter().any(|ring| ring.wants_attention())
                     });
                 }
             }
         }
     }
+}
 
-    fn take_arrivals(&self, rings: &mut Vec<Arc<Served>>) {
-        if let Ok(mut arrivals) = self.arrivals.lock() {
-            rings.append(&mut arrivals);
+/// What of a caller's can panic is caught where it is called. Should the thread end for another reason
+/// while there are rings, these would never be filled again, which their takers should know.
+impl Drop for Rings<'_> {
+    fn drop(&mut self) {
+        let Ok(arrivals) = self.shared.arrivals.lock().map(|mut arrivals| arrivals.take()) else {
+            // A child that is made of this thread. Its rings' ends are the parent's to bring about.
+            mem::forget(mem::take(&mut self.known));
+            return;
+        };
+        self.known.extend(arrivals.into_iter().flatten());
+        for ring in &self.known {
+            let _ = ring.close();
         }
-    }
-
-    /// Each look at a cursor takes its cache line from the takers: not too often, then.
-    fn spin() {
-        for _ in 0..64 {
-            hint::spin_loop();
+        if thread::panicking() {
+            log!(error, "the padder panicked; the rings that it served are closed");
         }
     }
 }
@@ -243,10 +241,11 @@ mod tests {
         let serve = || padder.serve(RingOptions::new(2, 1), || Some(0), None).expect("builds");
         let before = serve();
         let shared = &padder.0.shared;
-        shared.guarded(|rings| {
-            shared.take_arrivals(rings);
+        let died = catch_unwind(AssertUnwindSafe(|| {
+            let _rings = Rings::of(shared);
             panic!("a fault");
-        });
+        }));
+        assert!(died.is_err());
         assert_eq!(before.ring().try_take(), Err(TakeError::Closed));
         assert_eq!(serve().ring().try_take(), Err(TakeError::Closed));
     }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::RingBuffer;
+use super::take::Wake;
 use crate::error::TakeError;
 
 /// How long a lease is at most. Odd, so that the leases of many short-lived takers, each of
@@ -17,10 +18,7 @@ impl RingBuffer {
     ///
     /// As [`try_take`](Self::try_take), if there was not even one.
     pub fn try_fill(&self, out: &mut [u64]) -> Result<usize, TakeError> {
-        let mut news = false;
-        let filled = self.fill(out, |number| number, &mut news);
-        self.tell(news);
-        filled
+        self.fill(out, |number| number, Wake::Producer)
     }
 
     /// [`try_fill`](Self::try_fill) for any type that is made from a number. It does not wake the
@@ -30,19 +28,19 @@ impl RingBuffer {
         out: &mut [T],
         make: impl Fn(u64) -> T,
     ) -> Result<usize, TakeError> {
-        self.fill(out, make, &mut false)
+        self.fill(out, make, Wake::Nobody)
     }
 
     fn fill<T>(
         &self,
         out: &mut [T],
         make: impl Fn(u64) -> T,
-        news: &mut bool,
+        wake: Wake,
     ) -> Result<usize, TakeError> {
         let mut filled = 0;
         while filled < out.len() {
             let rest = &mut out[filled..];
-            match self.take_up_to(rest.len() as u64, news) {
+            match self.take_up_to(rest.len() as u64, wake) {
                 Ok(numbers) => {
                     let count = (numbers.end - numbers.start) as usize;
                     count_up(&mut rest[..count], numbers.start, &make);
@@ -62,28 +60,19 @@ impl RingBuffer {
     ///
     /// As [`try_take`](Self::try_take).
     pub fn try_lease(&self) -> Result<Range<u64>, TakeError> {
-        let mut news = false;
-        let lease = self.take_up_to(MAX_LEASE, &mut news);
-        self.tell(news);
-        lease
+        self.take_up_to(MAX_LEASE, Wake::Producer)
     }
 
     /// [`try_lease`](Self::try_lease) without waking the producer, as
     /// [`fill_quietly`](Self::fill_quietly).
     pub(crate) fn lease_quietly(&self) -> Result<Range<u64>, TakeError> {
-        self.take_up_to(MAX_LEASE, &mut false)
+        self.take_up_to(MAX_LEASE, Wake::Nobody)
     }
 
-    fn take_up_to(&self, wanted: u64, news: &mut bool) -> Result<Range<u64>, TakeError> {
-        match self.claim(wanted, news)? {
+    fn take_up_to(&self, wanted: u64, wake: Wake) -> Result<Range<u64>, TakeError> {
+        match self.claim(wanted, wake)? {
             Some(numbers) => Ok(numbers),
             None => self.try_take().map(|number| number..number + 1),
-        }
-    }
-
-    fn tell(&self, news: bool) {
-        if news {
-            self.announce();
         }
     }
 }

@@ -15,6 +15,23 @@ fn ring(options: RingOptions) -> (Producer, Arc<RingBuffer>) {
     RingBuffer::new(options).expect("possible")
 }
 
+/// Whoever reads a slot gets a run whole, or nothing, whatever else it knows of the ring.
+#[test]
+fn models_a_slot_against_its_reader() {
+    check(|| {
+        let state = RingState::new(1).expect("memory");
+        let run = |index| Run { index, first: 10 * index, end: 10 * index + 1, before: index };
+        let reader = {
+            let state = state.clone();
+            thread::spawn(move || [2, 3].map(|index| (index, state.slot(index).read(index))))
+        };
+        [2, 3].map(|index| state.slot(index).publish(run(index)));
+        for (index, found) in reader.join().expect("no panic") {
+            assert!(found.is_none_or(|found| found == run(index)), "{index}: {found:?}");
+        }
+    });
+}
+
 /// A ring is ended while others take and lease. Nothing is issued that is not below what the end
 /// tells, and nothing at all to takes that begin after it.
 fn ending(options: RingOptions, lease: bool) {
@@ -70,7 +87,7 @@ fn models_the_end_against_a_producer() {
         producer.put(10).expect("room");
         let producer = thread::spawn(move || {
             let mut run = Some(11..12);
-            let _ = producer.publish_batch(|| run.take());
+            let _ = producer.publish(|| run.take());
             producer
         });
         let taker = {
@@ -141,7 +158,7 @@ fn models_freshness_against_a_local_taker() {
             let ring = Arc::clone(&ring);
             thread::spawn(move || {
                 let lease = ring.try_lease().expect("there");
-                let fresh = ring.freshness().covers(Age::of(lease.start));
+                let fresh = ring.state().is_fresh(Age::of(lease.start));
                 if fresh {
                     return (lease.collect::<Vec<u64>>(), Vec::new());
                 }
@@ -150,13 +167,13 @@ fn models_freshness_against_a_local_taker() {
                 (Vec::new(), next.collect())
             })
         };
-        ring.freshness().set_oldest(100);
+        ring.state().set_oldest(100);
         producer.discard_below(100);
         assert_eq!(ring.peek().filter(|number| *number < 100), None);
         let (_, later) = local.join().expect("no panic");
         assert!(later.iter().all(|number| *number >= 10));
-        assert!(!ring.freshness().covers(Age::of(99)));
-        assert!(ring.freshness().covers(Age::of(100)));
+        assert!(!ring.state().is_fresh(Age::of(99)));
+        assert!(ring.state().is_fresh(Age::of(100)));
     });
 }
 
@@ -172,7 +189,7 @@ fn models_a_stale_number_that_was_drawn_is_dropped() {
             // Both are last numbers of their runs, which pass the slow path.
             thread::spawn(move || [(); 2].map(|()| ring.try_take().ok()))
         };
-        ring.freshness().set_oldest(100);
+        ring.state().set_oldest(100);
         producer.discard_below(100);
         let mine = ring.try_take().ok();
         assert!(mine.is_none_or(|number| number == 100));

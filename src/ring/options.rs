@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::Error;
+use crate::error::{Error, check_option};
 use crate::policy::PutPolicy;
 use crate::sync::{Event, Line};
 
@@ -103,17 +103,9 @@ impl RingOptions {
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {
-        let within = |option, value: u32, min: u64, max: u32| {
-            let (value, max) = (u64::from(value), u64::from(max));
-            if (min..=max).contains(&value) {
-                Ok(())
-            } else {
-                Err(Error::OptionOutOfRange { option, value, min, max })
-            }
-        };
-        within("capacity_bits", self.capacity_bits, 0, MAX_CAPACITY_BITS)?;
-        within("run_bits", self.run_bits, 0, self.capacity_bits)?;
-        within("padding_factor", self.padding_factor, 1, 99)
+        check_option("capacity_bits", self.capacity_bits, 0..=MAX_CAPACITY_BITS)?;
+        check_option("run_bits", self.run_bits, 0..=self.capacity_bits)?;
+        check_option("padding_factor", self.padding_factor, 1..=99)
     }
 }
 

@@ -6,24 +6,13 @@ use std::time::Duration;
 
 use super::slot::Run;
 use super::{CloseReason, RingBuffer};
-use crate::error::TakeError;
 use crate::sync::{Limit, MAX_END, Ordering};
-
-/// So many runs are published before the tail is moved: takers that wait for a run in a large ring
-/// that dried are served long before it is full again.
-const BATCH: u64 = 64;
 
 /// The only one who puts runs into its ring. It cannot be cloned, and putting takes `&mut self`:
 /// the types see to it that there is one producer. Dropping it closes the ring.
 #[derive(Debug)]
 pub struct Producer {
     ring: Arc<RingBuffer>,
-    /// The ring's tail, which nobody else writes.
-    tail: u64,
-    /// The end of the last run.
-    end: u64,
-    /// How many numbers all runs had.
-    published: u64,
     /// All that was published is discarded, and this was the next number then.
     gap: Option<u64>,
 }
@@ -59,8 +48,7 @@ impl PutError {
 
 impl Producer {
     pub(super) fn new(ring: Arc<RingBuffer>) -> Self {
-        let tail = ring.tail.load(Ordering::Relaxed);
-        Self { ring, tail, end: 0, published: 0, gap: None }
+        Self { ring, gap: None }
     }
 
     /// The ring.
@@ -107,66 +95,71 @@ impl Producer {
     ///
     /// [`PutError`] for a run that is not above the one before it, or does not end below 2^63.
     /// What the source gave before is put.
-    pub fn publish(
+    pub fn publish(&mut self, source: impl FnMut() -> Option<Range<u64>>) -> Result<u64, PutError> {
+        self.publish_up_to(u64::MAX, source)
+    }
+
+    /// [`publish`](Self::publish) for so many runs at most.
+    pub(crate) fn publish_up_to(
         &mut self,
+        most: u64,
         mut source: impl FnMut() -> Option<Range<u64>>,
     ) -> Result<u64, PutError> {
-        let (mut published, mut more) = (0, true);
-        loop {
+        let (mut published, mut room) = (0, 0);
+        while published < most {
             // Again, even if that was little: where the open run is used up, its slot becomes free
             // when the next one is there.
-            let batch = self.publish_batch(|| {
-                let run = source();
-                more = run.is_some();
-                run
-            })?;
-            published += batch;
-            if batch == 0 || !more {
-                return Ok(published);
+            if room == 0 {
+                room = self.room();
             }
-        }
-    }
-
-    /// [`publish`](Self::publish) for a few runs at most.
-    pub(crate) fn publish_batch(
-        &mut self,
-        mut source: impl FnMut() -> Option<Range<u64>>,
-    ) -> Result<u64, PutError> {
-        // A forked child that published would revive wiped slots.
-        if self.ring.why_gone().is_some() {
-            return Ok(0);
-        }
-        let room = self.room();
-        let mut batch = Batch { producer: self, count: 0 };
-        while batch.count < room {
-            let Some(numbers) = source() else { break };
-            // The source may have forked, and a wiped slot must stay so.
-            if batch.producer.ring.is_forked() {
+            let Some(numbers) = (room > 0).then(&mut source).flatten() else { break };
+            if !self.append(numbers)? {
                 break;
             }
-            batch.put(numbers)?;
+            published += 1;
+            room -= 1;
         }
-        Ok(batch.count)
+        Ok(published)
     }
 
-    /// How many runs may be put now, a batch at most.
+    /// Publishes a run, for which there is room; not in a forked child, which would revive wiped slots.
+    fn append(&mut self, Range { start, end }: Range<u64>) -> Result<bool, PutError> {
+        let ring = &*self.ring;
+        // Not there in a child, be it one that the source has forked.
+        let Some(last) = ring.last_run() else { return Ok(false) };
+        if start < last.end || start >= end || end > MAX_END {
+            return Err(PutError::misplaced(start));
+        }
+        let first = match self.gap.take() {
+            Some(next) => ring.begin_after_gap(next, start..end),
+            None => start,
+        };
+        let (index, before) = (last.index + 1, last.published_below(u64::MAX));
+        ring.state.slot(index).publish(Run { index, first, end, before });
+        // Release: pairs with the Acquire loads of the tail: who sees it sees the flags of all runs
+        // below it, or later ones.
+        ring.tail.store(index + 1, Ordering::Release);
+        ring.published.notify();
+        Ok(true)
+    }
+
+    /// How many runs may be put now.
     fn room(&self) -> u64 {
-        let Self { ring, tail, .. } = self;
+        let ring = &self.ring;
         loop {
             let Ok(open) = ring.open_run() else { return 0 };
             let used_up = open.end <= ring.state.numbers.next();
-            if used_up && *tail > open.index + 1 {
-                // Takers may be through with the next run without having opened it. The slot is
-                // there: nobody else writes slots.
-                if let Some(next) = ring.run(open.index + 1) {
-                    ring.open(next);
-                }
+            // Takers may be through with the next run without having opened it.
+            if used_up && ring.open_after(open) {
                 continue;
+            }
+            if ring.why_gone().is_some() {
+                return 0;
             }
             // The open run's slot stays until the next run is opened.
             let end =
                 (open.index + u64::from(used_up) + ring.runs).min(open.index + ring.state.slots());
-            return end.saturating_sub(*tail).min(BATCH);
+            return end.saturating_sub(ring.tail.load(Ordering::Relaxed));
         }
     }
 
@@ -176,10 +169,7 @@ impl Producer {
         let ready = || ring.why_gone().is_some() || self.room() > 0;
         let policy = &ring.options.put_policy;
         policy.after_full(ready, |timeout| {
-            // A forked child must not touch the event's lock.
-            if !ring.is_forked() {
-                ring.demand.wait(timeout, ready);
-            }
+            ring.demand.wait(timeout, ready);
         }) && ring.why_gone().is_none()
     }
 
@@ -191,51 +181,28 @@ impl Producer {
     /// [`discard`](Self::discard) for the numbers below `oldest`. Once it returns no take gets any
     /// of them that did not begin before.
     pub fn discard_below(&mut self, oldest: u64) -> u64 {
-        let ring = &self.ring;
-        let Ok(open) = ring.open_run() else { return 0 };
-        let Some(fresh) = self.first_run(open.index, |run| run.end > oldest) else {
-            let (Some(last), next) = (ring.run(self.tail - 1), ring.state.numbers.next()) else {
-                return 0;
-            };
-            if open.index == last.index && next >= last.end {
-                return 0;
-            }
-            let next = ring.discard_to(last, last.end);
-            self.gap = Some(next);
-            return self.count_discarded(open.index, next, last.before + last.end - last.first);
-        };
-        let mut first = fresh.first.max(oldest);
-        if fresh.index == open.index {
-            if ring.state.numbers.next() >= first {
-                return 0;
-            }
-        } else if first == fresh.first {
-            first = ring.begin_after_gap(ring.state.numbers.next(), fresh.first..fresh.end);
+        let ring = &*self.ring;
+        let (Ok(open), Some(last)) = (ring.open_run(), ring.last_run()) else { return 0 };
+        let run = ring.run_above(open.index, oldest).unwrap_or(last);
+        let mut first = oldest.clamp(run.first, run.end);
+        let next = ring.state.numbers.next();
+        if next >= first {
+            return 0;
         }
-        let (next, _) = ring.open_from(fresh, first);
-        self.count_discarded(open.index, next, fresh.published_below(first))
-    }
-
-    /// The first run from this index on of which `found` is true, and with it of all after it.
-    fn first_run(&self, index: u64, found: impl Fn(&Run) -> bool) -> Option<Run> {
-        self.ring.first_run(index, self.tail, found)
-    }
-
-    /// Counts what was discarded of the runs from this index on, when `next` was the next number;
-    /// so many numbers had been published below what follows.
-    fn count_discarded(&self, index: u64, next: u64, published: u64) -> u64 {
-        let first = self.first_run(index, |run| run.end > next);
-        let discarded = first.map_or(0, |run| published.saturating_sub(run.published_below(next)));
-        self.ring.counters.discarded.fetch_add(discarded, Ordering::Relaxed);
-        discarded
+        if run.index > open.index && first == run.first {
+            first = ring.begin_after_gap(next, run.first..run.end);
+        }
+        let next = ring.open(run, first);
+        if first == run.end {
+            self.gap = Some(next);
+        }
+        ring.count_discarded(open.index, next, run.published_below(first))
     }
 
     /// Sleeps until less is left in the ring than the padding factor asks for, the ring is closed,
     /// or `timeout` is over. Takers wake the producer; it does not spin.
     pub fn wait_for_demand(&mut self, timeout: Option<Duration>) {
-        if !self.ring.is_forked() {
-            self.ring.demand.wait(timeout, || self.ring.wants_runs());
-        }
+        self.ring.demand.wait(timeout, || self.ring.wants_runs());
     }
 
     /// Whether the ring has been closed, by its owner or by this producer.
@@ -243,56 +210,10 @@ impl Producer {
         self.ring.why_gone().is_some()
     }
 
-    /// Whether it has [finished](Self::finish).
-    pub(crate) fn is_finished(&self) -> bool {
-        self.ring.why_gone() == Some(TakeError::TimeExhausted)
-    }
-
     /// Closes the ring for good because there will never be another run: takers get what is
     /// published, then [`TakeError::TimeExhausted`](crate::TakeError::TimeExhausted).
     pub fn finish(&mut self) {
         self.ring.close_for(CloseReason::Exhausted);
-    }
-}
-
-/// Runs that have been written down and are not yet below the tail. Dropped, also by a source that
-/// panics, they are.
-struct Batch<'a> {
-    producer: &'a mut Producer,
-    count: u64,
-}
-
-impl Batch<'_> {
-    fn put(&mut self, numbers: Range<u64>) -> Result<(), PutError> {
-        let producer = &mut *self.producer;
-        let Range { start, end } = numbers;
-        if start < producer.end || start >= end || end > MAX_END {
-            return Err(PutError::misplaced(start));
-        }
-        let first = match producer.gap.take() {
-            Some(next) => producer.ring.begin_after_gap(next, start..end),
-            None => start,
-        };
-        let index = producer.tail + self.count;
-        let run = Run { index, first, end, before: producer.published };
-        producer.ring.state.slot(index).publish(run);
-        producer.end = end;
-        producer.published += end - first;
-        self.count += 1;
-        Ok(())
-    }
-}
-
-impl Drop for Batch<'_> {
-    fn drop(&mut self) {
-        let Self { producer, count } = self;
-        if *count > 0 {
-            producer.tail += *count;
-            // Release: pairs with the Acquire loads of the tail: who sees it sees the flags of
-            // all runs below it, or later ones.
-            producer.ring.tail.store(producer.tail, Ordering::Release);
-            producer.ring.notify(&producer.ring.published);
-        }
     }
 }
 
@@ -314,35 +235,22 @@ impl RingBuffer {
         let open = self.open_run().ok()?;
         // Before the raise: whoever opens a run after that sees it, and so does who finds in such
         // a run a number that was drawn before.
-        self.freshness.expire();
+        self.state.expire();
         // Before the raise, too: takes that see the limit shut draw nothing, those that do not are
         // raised above it. Whoever opens a run now is late, and changes neither.
         self.state.numbers.set_limit(Limit::CLOSED);
         let next = self.raise(MAX_END);
         // After the raise, which has seen the raises of all who opened runs: these are below the tail.
-        let tail = self.tail.load(Ordering::Acquire);
-        let last = self.run(tail - 1)?;
+        let last = self.last_run()?;
         let published = last.published_below(u64::MAX);
         self.counters.ended.store(published, Ordering::Relaxed);
-        let run = self.first_run(open.index, tail, |run| run.end > next);
-        let left = run.map_or(0, |run| published - run.published_below(next));
-        self.counters.discarded.fetch_add(left, Ordering::Relaxed);
-        let before = run.and_then(|run| Some((run, self.run(run.index - 1)?)));
+        self.count_discarded(open.index, next, published);
+        let left = self.run_above(open.index, next);
         self.state.advance(last.index);
-        match (run, before) {
-            // A word that stands between two runs is nobody's number.
-            (_, Some((run, before))) if next <= run.first && before.end > 0 => Some(before.end),
-            (Some(run), _) => Some(next.max(run.first)),
-            (None, _) => (last.end > 0).then_some(last.end),
+        match left {
+            Some(run) => Some(next.max(run.first)),
+            None => (last.end > 0).then_some(last.end),
         }
-    }
-
-    /// Throws away what is left below the end of this run and of all before it.
-    fn discard_to(&self, last: Run, end: u64) -> u64 {
-        let next = self.raise(end);
-        self.state.advance(last.index);
-        self.state.numbers.set_limit(Limit::used_up(end));
-        next
     }
 
     fn begin_after_gap(&self, next: u64, numbers: Range<u64>) -> u64 {
@@ -350,21 +258,6 @@ impl RingBuffer {
             Some(offset) => offset.begin(next, numbers.start, numbers.end),
             None => numbers.start,
         }
-    }
-
-    /// The first run from `index` to `tail` of which `found` is true, and with it of all after it.
-    /// For the producer, or for an end: where another run has a slot by now, its own was passed.
-    fn first_run(&self, index: u64, tail: u64, found: impl Fn(&Run) -> bool) -> Option<Run> {
-        let (mut start, mut end) = (index, tail);
-        while start < end {
-            let middle = start + (end - start) / 2;
-            if self.run(middle).is_some_and(|run| found(&run)) {
-                end = middle;
-            } else {
-                start = middle + 1;
-            }
-        }
-        if start < tail { self.run(start) } else { None }
     }
 
     /// Whether the producer has something to do: less is left than the padding factor asks for, or
@@ -383,7 +276,7 @@ impl RingBuffer {
 
     /// Wakes the producer, whatever the ring holds.
     pub(crate) fn call_producer(&self) {
-        self.notify(&self.demand);
+        self.demand.notify();
     }
 
     /// For a padder that has filled the ring: asks the put policy's handler, if there is one, and

@@ -20,32 +20,15 @@ impl Run {
     }
 }
 
-/// Which run a slot holds, so that a thread that was away for a whole lap of the ring knows a newer
-/// run from its own.
-///
-/// | flag | the slot |
-/// |---|---|
-/// | 0 | has held no run yet; or this process is a forked child |
-/// | `CAN_PUT(r) = 2r` | is being written |
-/// | `CAN_TAKE(r) = 2r + 1` | holds run `r` |
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Flag(u64);
-
-impl Flag {
-    const fn can_put(index: u64) -> Self {
-        Self(index << 1)
-    }
-
-    const fn can_take(index: u64) -> Self {
-        Self(index << 1 | 1)
-    }
-}
+/// The flag of a slot that has held no run yet, or is being written; or in a forked child.
+const CAN_PUT: u64 = 0;
 
 /// Where a run is written down.
 ///
-/// The producer writes, any number of takers read; nobody waits for a reader. It is a sequence
-/// lock with the flag as its sequence: what a reader gets is the run if the flag was the same
-/// before and after.
+/// The producer writes, any number of takers read; nobody waits for a reader. The flag of a slot that
+/// can be taken from is the run's number, so that a thread that was away for a whole lap of the ring
+/// knows a newer run from its own. It is a sequence lock with the flag as its sequence: what a reader
+/// gets is the run if the flag was the same before and after.
 #[derive(Clone, Copy)]
 pub(super) struct Slot<'a> {
     flag: &'a AtomicU64,
@@ -61,29 +44,28 @@ impl<'a> Slot<'a> {
     pub(super) fn publish(self, Run { index, first, end, before }: Run) {
         // Release: who sees the slot taken from a run sees that the cursor has passed that run, for
         // which the producer looked, and does not look here in vain again.
-        self.flag.store(Flag::can_put(index).0, Ordering::Release);
+        self.flag.store(CAN_PUT, Ordering::Release);
         // Pairs with the Acquire loads of the fields in `read`: a reader that sees a new one sees
         // this CAN_PUT, or a later flag, when it looks at the flag again.
         fence(Ordering::Release);
         for (field, value) in self.fields.into_iter().zip([first, end, before]) {
             field.store(value, Ordering::Relaxed);
         }
-        // Release: pairs with the Acquire load of the flag in `read`; who sees CAN_TAKE sees the
+        // Release: pairs with the Acquire load of the flag in `read`; who sees the number sees the
         // fields.
-        self.flag.store(Flag::can_take(index).0, Ordering::Release);
+        self.flag.store(index, Ordering::Release);
     }
 
     /// The run of this number, if that is what the slot holds.
     pub(super) fn read(self, index: u64) -> Option<Run> {
-        let flag = Flag::can_take(index).0;
-        // Acquire: pairs with the Release store of CAN_TAKE in `publish`.
-        if self.flag.load(Ordering::Acquire) != flag {
+        // Acquire: pairs with the Release store of the number in `publish`.
+        if self.flag.load(Ordering::Acquire) != index {
             return None;
         }
         // Acquire: pairs with the Release fence in `publish`, and keeps the second look at the
         // flag after these loads.
         let [first, end, before] = self.fields.map(|field| field.load(Ordering::Acquire));
         // Relaxed: ordered by the loads above.
-        (self.flag.load(Ordering::Relaxed) == flag).then_some(Run { index, first, end, before })
+        (self.flag.load(Ordering::Relaxed) == index).then_some(Run { index, first, end, before })
     }
 }

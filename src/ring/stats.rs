@@ -71,9 +71,8 @@ impl RingBuffer {
         };
         let Ok(open) = self.open_run() else { return stats };
         let next = self.state.numbers.next();
-        // Acquire: pairs with the Release store of the tail.
-        stats.runs = self.tail.load(Ordering::Acquire) - 2;
-        let last = self.run(stats.runs + 1).unwrap_or(open);
+        let last = self.last_run().unwrap_or(open);
+        stats.runs = last.index - 1;
         let passed = open.published_below(next);
         stats.published = last.published_below(u64::MAX).min(count(&counters.ended));
         stats.available = stats.published.saturating_sub(passed);
@@ -96,7 +95,6 @@ impl RingBuffer {
 
     /// The end of the last run that was published; 0 if none was.
     pub(crate) fn last_end(&self) -> u64 {
-        let last = self.tail.load(Ordering::Acquire) - 1;
-        self.run(last).map_or(0, |run| run.end)
+        self.last_run().map_or(0, |run| run.end)
     }
 }

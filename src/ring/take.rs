@@ -11,6 +11,14 @@ use crate::sync::{Drawn, Limit, Numbers, Ordering, fence};
 /// After so many lost races for a claim of many numbers, a single take brings the taker forward.
 const ATTEMPTS: u32 = if cfg!(uidring_loom) { 1 } else { 4 };
 
+/// Whom a taker wakes that leaves the ring low.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wake {
+    Producer,
+    /// That is up to the caller.
+    Nobody,
+}
+
 impl RingBuffer {
     /// Takes the next number, or says at once why there is none. Never waits: in the common case
     /// it is one atomic addition.
@@ -26,38 +34,26 @@ impl RingBuffer {
 
     /// Sleeps until something may have been published, the ring is closed, or `timeout` is over.
     pub fn wait(&self, timeout: Option<Duration>) {
-        // A child must not touch the event: at the fork another thread may have held its lock.
-        if !self.is_forked() {
-            self.published.wait(timeout, || self.why_gone().is_some() || self.has_next());
-        }
+        self.published.wait(timeout, || self.why_gone().is_some() || self.has_next());
     }
 
     /// Goes on after a draw that was not below the limit: with what it drew, if anything.
     pub(crate) fn take_slowly(&self, drawn: Option<Drawn>) -> Result<u64, TakeError> {
-        let mut news = false;
-        let taken = self.redeem_or_claim(drawn, &mut news);
-        if news {
-            self.announce();
-        }
-        taken
-    }
-
-    fn redeem_or_claim(&self, drawn: Option<Drawn>, news: &mut bool) -> Result<u64, TakeError> {
         if let Some(drawn) = drawn {
             Numbers::after_draw();
-            if let Some(number) = self.redeem(drawn, news)? {
+            if let Some(number) = self.redeem(drawn)? {
                 return Ok(number);
             }
         }
         loop {
-            if let Some(numbers) = self.claim(1, news)? {
+            if let Some(numbers) = self.claim(1, Wake::Producer)? {
                 return Ok(numbers.start);
             }
         }
     }
 
     /// A number that was drawn, if it is one of a published run, and fresh.
-    fn redeem(&self, drawn: Drawn, news: &mut bool) -> Result<Option<u64>, TakeError> {
+    fn redeem(&self, drawn: Drawn) -> Result<Option<u64>, TakeError> {
         let number = drawn.number;
         let drop = || {
             self.counters.dropped.fetch_add(1, Ordering::Relaxed);
@@ -67,7 +63,7 @@ impl RingBuffer {
             // By the limit, without a look at a slot that a later run may have by now.
             let is_last = number == drawn.last;
             if number >= open.end && !is_last {
-                self.go_on(open, news).inspect_err(|_| drop())?;
+                self.go_on(open, Wake::Producer).inspect_err(|_| drop())?;
                 continue;
             }
             // Of the open run, or of one before it whose slot has it still: a taker that slept
@@ -80,11 +76,13 @@ impl RingBuffer {
             }
             // Looked at last: it is what a child has not, nor a ring that was ended meanwhile.
             let run = run.filter(|run| number < run.end);
-            if !(is_last || run.is_some()) || !self.freshness.covers(Age::of(number)) {
+            if !(is_last || run.is_some()) || !self.state.is_fresh(Age::of(number)) {
                 drop();
                 return Ok(None);
             }
-            *news |= run.is_some_and(|run| self.ends_with(run, number));
+            if let Some(run) = run {
+                self.drawn_to(run, number + 1, Wake::Producer);
+            }
             return Ok(Some(number));
         }
     }
@@ -92,23 +90,19 @@ impl RingBuffer {
     /// Draws up to `wanted` numbers of the open run at once; opens the next one if that is used
     /// up. `None` after too many lost races. It draws nothing that it does not know to be
     /// published.
-    pub(super) fn claim(
-        &self,
-        wanted: u64,
-        news: &mut bool,
-    ) -> Result<Option<Range<u64>>, TakeError> {
+    pub(super) fn claim(&self, wanted: u64, wake: Wake) -> Result<Option<Range<u64>>, TakeError> {
         let mut attempts = ATTEMPTS;
         loop {
             let open = self.open_run()?;
             let next = self.state.numbers.next();
             if next >= open.end {
-                self.go_on(open, news)?;
+                self.go_on(open, wake)?;
                 continue;
             }
-            let count = wanted.min(open.end - next);
-            if self.state.numbers.claim(next, next + count) {
-                *news |= self.ends_with(open, next + count - 1);
-                return Ok(Some(next..next + count));
+            let end = next + wanted.min(open.end - next);
+            if self.state.numbers.claim(next, end) {
+                self.drawn_to(open, end, wake);
+                return Ok(Some(next..end));
             }
             attempts -= 1;
             if attempts == 0 {
@@ -117,41 +111,29 @@ impl RingBuffer {
         }
     }
 
-    /// After a number of a run was drawn: if it is the run's last one, opens the next run. Returns
-    /// whether it was.
-    fn ends_with(&self, run: Run, number: u64) -> bool {
-        if number + 1 < run.end {
+    /// After the numbers of a run below this one were drawn: if that is all, opens the next run.
+    fn drawn_to(&self, run: Run, next: u64, wake: Wake) {
+        if next < run.end {
             // Whoever opened the run may not have come to moving the limit yet.
             if self.options.spaced {
                 self.state.numbers.reach_limit(Limit::open(run.end));
             }
-            return false;
+            return;
         }
-        // Acquire: pairs with the Release store of the tail.
-        if self.tail.load(Ordering::Acquire) > run.index + 1 {
-            if let Some(next) = self.run(run.index + 1) {
-                self.open(next);
-            }
-        } else {
+        if !self.open_after(run) {
             // Nobody need draw behind the end.
             self.state.numbers.set_limit(Limit::used_up(run.end));
         }
-        true
+        self.announce_if(wake);
     }
 
     /// Opens the run after this one, which is used up. The error says that there is none.
-    fn go_on(&self, open: Run, news: &mut bool) -> Result<(), TakeError> {
+    fn go_on(&self, open: Run, wake: Wake) -> Result<(), TakeError> {
         // Before the tail: once the ring is closed its tail stands still, so that a run above it
         // will never come.
         let why = self.why_gone();
-        // Acquire: pairs with the Release store of the tail.
-        if self.tail.load(Ordering::Acquire) > open.index + 1 {
-            if let Some(next) = self.run(open.index + 1) {
-                *news |= self.open(next);
-            }
-            return Ok(());
-        }
-        if self.state.cursor_index() != open.index {
+        if self.open_after(open) {
+            self.announce_if(wake);
             return Ok(());
         }
         self.state.numbers.set_limit(Limit::used_up(open.end));
@@ -162,12 +144,16 @@ impl RingBuffer {
         Err(why.unwrap_or(TakeError::Empty))
     }
 
+    fn announce_if(&self, wake: Wake) {
+        if wake == Wake::Producer {
+            self.announce();
+        }
+    }
+
     /// Whether a take would find a number.
     pub(crate) fn has_next(&self) -> bool {
-        // Acquire: pairs with the Release store of the tail.
-        let last = self.tail.load(Ordering::Acquire) - 1;
         // Where the slot holds a later run by now, that was published meanwhile.
-        self.run(last).is_none_or(|run| self.state.numbers.next() < run.end)
+        self.last_run().is_none_or(|run| self.state.numbers.next() < run.end)
     }
 
     /// Wakes the producer if the ring is low. Called after each change of the open run, and

@@ -9,7 +9,7 @@ use super::loader;
 use super::shared::{Retry, Settings, Shared};
 use super::store::SegmentStore;
 use crate::clock::{Clock, SystemClock};
-use crate::error::Error;
+use crate::error::{Error, check_millis, check_option};
 use crate::policy::TakePolicy;
 use crate::sync::{Pages, log, unlocked};
 
@@ -23,8 +23,9 @@ pub struct SegmentBuilder {
 /// More segments than this in memory are a longer step's work.
 const MAX_DEPTH: u64 = 64;
 
-const HOUR: Duration = Duration::from_secs(3_600);
-const DAY: Duration = Duration::from_secs(86_400);
+/// In milliseconds.
+const HOUR: u64 = 3_600_000;
+const DAY: u64 = 24 * HOUR;
 
 impl SegmentBuilder {
     pub(super) fn new(store: Box<dyn SegmentStore>) -> Self {
@@ -133,24 +134,16 @@ impl SegmentBuilder {
 }
 
 fn check(settings: &Settings) -> Result<(), Error> {
-    let within = |option, value: u64, min: u64, max: u64| {
-        if (min..=max).contains(&value) {
-            Ok(())
-        } else {
-            Err(Error::OptionOutOfRange { option, value, min, max })
-        }
-    };
-    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let Settings { step_rule, retry, .. } = settings;
-    within("prefetch", settings.prefetch.into(), 1, 99)?;
-    within("depth", settings.depth, 1, MAX_DEPTH)?;
-    within("max_depth", settings.max_depth, 1, MAX_DEPTH)?;
-    within("segment_duration (ms)", millis(step_rule.duration), 1, millis(DAY))?;
-    within("step_factor", step_rule.factor, 1, 1_000)?;
-    within("max_step", step_rule.max, 1, i64::MAX.unsigned_abs())?;
-    within("refresh (ms)", millis(settings.refresh), 1, millis(DAY))?;
-    within("retry (ms)", millis(retry.first), 1, millis(HOUR))?;
-    within("longest retry (ms)", millis(retry.longest), 1, millis(HOUR))
+    check_option("prefetch", settings.prefetch, 1..=99)?;
+    check_option("depth", settings.depth, 1..=MAX_DEPTH)?;
+    check_option("max_depth", settings.max_depth, 1..=MAX_DEPTH)?;
+    check_millis("segment_duration (ms)", step_rule.duration, 1..=DAY)?;
+    check_option("step_factor", step_rule.factor, 1..=1_000)?;
+    check_option("max_step", step_rule.max, 1..=i64::MAX.unsigned_abs())?;
+    check_millis("refresh (ms)", settings.refresh, 1..=DAY)?;
+    check_millis("retry (ms)", retry.first, 1..=HOUR)?;
+    check_millis("longest retry (ms)", retry.longest, 1..=HOUR)
 }
 
 impl fmt::Debug for SegmentBuilder {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::words::{Drawn, Span, Words};
-use crate::error::{Error, TakeError};
+use crate::error::{Error, TakeError, check_option};
 use crate::sync::{Event, ForkGuarded, Forked, Pages};
 
 /// Ranges of ids, one after another, that any number of takers use up: each take is one atomic
@@ -161,10 +161,7 @@ impl SegmentChain {
     ///
     /// [`Error::OptionOutOfRange`] for another percentage, [`Error::OutOfMemory`].
     pub fn new(prefetch: u32) -> Result<Self, Error> {
-        if !(1..=99).contains(&prefetch) {
-            let value = prefetch.into();
-            return Err(Error::OptionOutOfRange { option: "prefetch", value, min: 1, max: 99 });
-        }
+        check_option("prefetch", prefetch, 1..=99)?;
         let life = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
         Ok(Self::with_life(life, prefetch))
     }

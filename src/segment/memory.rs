@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::store::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
 use crate::clock::{Clock, SystemClock};
-use crate::error::Error;
+use crate::error::{Error, check_option};
 use crate::sync::{ForkGuarded, Forked, Life};
 
 /// Segments out of memory, for tests, and for ids that need not outlive the process. It forgets:
@@ -84,11 +84,8 @@ impl MemorySegments {
 }
 
 fn positive(option: &'static str, value: u64) -> Result<i64, Error> {
-    let max = i64::MAX.unsigned_abs();
-    match i64::try_from(value) {
-        Ok(number) if number > 0 => Ok(number),
-        _ => Err(Error::OptionOutOfRange { option, value, min: 1, max }),
-    }
+    check_option(option, value, 1..=i64::MAX.unsigned_abs())?;
+    Ok(value.cast_signed())
 }
 
 fn now() -> String {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 pub(super) use self::asking::{Answer, Ask, Asker, Denial, Shortage, Unusable, acquire};
 pub(super) use self::keeping::{Held, HeldRow, Loss, Place};
-use crate::error::Error;
+use crate::error::{Error, check_millis};
 use crate::layout::{Layout, Tick};
 use crate::timestamp::Timestamp;
 use crate::worker::{Lease, LeaseTerms};
@@ -166,17 +166,9 @@ impl LeaseOptions {
     }
 
     fn terms(&self) -> Result<LeaseTerms, Error> {
-        let check = |option, value: Duration, min: Duration, max: Duration| {
-            let [value, min, max] =
-                [value, min, max].map(|d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
-            if (min..=max).contains(&value) {
-                return Ok(());
-            }
-            Err(Error::OptionOutOfRange { option, value, min, max })
-        };
         let margin = self.margin.unwrap_or(self.lasts / 10);
-        check("lasts (ms)", self.lasts, Duration::from_secs(1), Duration::from_hours(1))?;
-        check("margin (ms)", margin, Duration::ZERO, self.lasts / 2)?;
+        check_millis("lasts (ms)", self.lasts, 1_000..=3_600_000)?;
+        check_millis("margin (ms)", margin, 0..=self.lasts.as_millis() as u64 / 2)?;
         Ok(LeaseTerms {
             lasts: Some(self.lasts),
             margin,

@@ -1,6 +1,6 @@
 //! What people do with a table of tags.
 
-use crate::error::Error;
+use crate::error::{Error, check_option};
 use crate::segment::SegmentTag;
 
 /// A table `leaf_alloc`: what can be done with it besides loading segments from it.
@@ -104,10 +104,8 @@ fn check_length(what: &'static str, text: &str, min: usize, max: usize) -> Resul
 }
 
 fn in_range(option: &'static str, value: u64, max: i64) -> Result<i64, Error> {
-    i64::try_from(value)
-        .ok()
-        .filter(|value| (1..=max).contains(value))
-        .ok_or_else(|| Error::OptionOutOfRange { option, value, min: 1, max: max.unsigned_abs() })
+    check_option(option, value, 1..=max.unsigned_abs())?;
+    Ok(value.cast_signed())
 }
 
 #[cfg(test)]

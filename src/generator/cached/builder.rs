@@ -7,7 +7,7 @@ use crossbeam_utils::CachePadded;
 
 use super::CachedUidGenerator;
 use crate::clock::{Clock, SystemClock};
-use crate::error::Error;
+use crate::error::{Error, check_millis, check_option};
 use crate::generator::start::{Start, StartRequest, start};
 use crate::generator::ticks::{Bounds, TickRuns};
 use crate::generator::{SequenceStart, has_room_for_draws};
@@ -250,7 +250,7 @@ impl CachedBuilder {
         let options = ring_options(&layout, self.boost_power)?
             .padding_factor(self.padding_factor)
             .put_policy(self.put_policy);
-        check_refresh(self.bounds.refresh)?;
+        check_millis("refresh (ms)", self.bounds.refresh, 1..=3_600_000)?;
         let sequence_start = SequenceGap::new(&layout, self.sequence_start)?;
         let options = options.after_gap(sequence_start.after_gap());
         let mut bounds = self.bounds;
@@ -296,7 +296,6 @@ impl CachedBuilder {
         claim.check()?;
         Ok(CachedUidGenerator {
             state: ring.state().clone(),
-            freshness: ring.freshness().clone(),
             ring,
             take_policy: self.take_policy,
             layout,
@@ -340,16 +339,6 @@ impl SequenceGap {
     }
 }
 
-fn check_refresh(refresh: Duration) -> Result<(), Error> {
-    let value = u64::try_from(refresh.as_millis()).unwrap_or(u64::MAX);
-    let (option, min, max) = ("refresh (ms)", 1, 3_600_000);
-    if (min..=max).contains(&value) {
-        Ok(())
-    } else {
-        Err(Error::OptionOutOfRange { option, value, min, max })
-    }
-}
-
 impl CachedUidGenerator {
     /// The memory of the ring's slots, in bytes, that a layout and a boost power ask for.
     ///
@@ -365,10 +354,7 @@ impl CachedUidGenerator {
 const LEASED_BORROW: Duration = Duration::from_mins(10);
 
 fn ring_options(layout: &Layout, boost_power: u32) -> Result<RingOptions, Error> {
-    if boost_power > 16 {
-        let value = boost_power.into();
-        return Err(Error::OptionOutOfRange { option: "boost_power", value, min: 0, max: 16 });
-    }
+    check_option("boost_power", boost_power, 0..=16)?;
     let bits = layout.bits();
     let run_bits = u32::from(bits.sequence);
     let capacity_bits = run_bits + boost_power;

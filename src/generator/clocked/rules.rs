@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::error::Error;
+use crate::error::{Error, check_option};
 use crate::layout::Layout;
 
 /// Where a new tick's sequence starts.
@@ -53,12 +53,8 @@ impl SequenceStart {
             Self::Zero | Self::Spread => "sequence_start",
         };
         let value = self.limit(layout);
-        let (min, max) = (1, layout.uids_per_tick());
-        if (min..=max).contains(&value) {
-            Ok(value)
-        } else {
-            Err(Error::OptionOutOfRange { option, value, min, max })
-        }
+        check_option(option, value, 1..=layout.uids_per_tick())?;
+        Ok(value)
     }
 }
 

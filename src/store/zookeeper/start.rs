@@ -12,7 +12,7 @@ use super::session::{Applicant, Claim, Mark, Past};
 use super::thread::SessionThread;
 use super::{CachePlace, LeafZooKeeper, Outages};
 use crate::clock::{Seldom, Stopwatch, read};
-use crate::error::Error;
+use crate::error::{Error, check_millis};
 use crate::layout::Layout;
 use crate::sync::log;
 use crate::timestamp::Timestamp;
@@ -221,14 +221,8 @@ fn without_registry(
 
 fn check_options(options: &LeafZooKeeper) -> Result<(), Error> {
     // A third of it is between two renewals.
-    let least = Duration::from_secs(1);
     match options.registry.outages {
-        Outages::Bounded(Some(limit)) if limit < least => Err(Error::OptionOutOfRange {
-            option: "max_outage (ms)",
-            value: limit.as_millis().try_into().unwrap_or(u64::MAX),
-            min: least.as_millis().try_into().unwrap_or(u64::MAX),
-            max: u64::MAX,
-        }),
+        Outages::Bounded(Some(limit)) => check_millis("max_outage (ms)", limit, 1_000..=u64::MAX),
         _ => Ok(()),
     }
 }
