@@ -1,5 +1,5 @@
-//! How long single takes last, by who calls and how often: percentiles, and the longest of all, beside
-//! those of a bare addition in the same run, interleaved.
+//! How long single takes last, by who calls and how often: percentiles, and the longest of all, and the
+//! ratio to those of a bare addition, the median of rounds in which the two are neighbours.
 //!
 //! `cargo bench --bench latency -- --help` tells the flags.
 
@@ -56,17 +56,17 @@ impl Callers {
     }
 }
 
-/// One way to take, and what its takes lasted.
+/// One way to take, and what its takes lasted, by rounds.
 struct Form<'a> {
     name: &'static str,
     /// Makes the taker of a thread.
     taker: Box<dyn Fn() -> Box<dyn FnMut() -> u64 + 'a> + Sync + 'a>,
-    times: Histogram<u64>,
+    rounds: Vec<Histogram<u64>>,
 }
 
 impl<'a> Form<'a> {
     fn new<T: FnMut() -> u64 + 'a>(name: &'static str, taker: impl Fn() -> T + Sync + 'a) -> Self {
-        Self { name, taker: Box::new(move || Box::new(taker())), times: histogram() }
+        Self { name, taker: Box::new(move || Box::new(taker())), rounds: Vec::new() }
     }
 
     fn round(&mut self, callers: Callers, threads: usize, quick: bool) {
@@ -74,6 +74,7 @@ impl<'a> Form<'a> {
         let cores = core_affinity::get_core_ids().unwrap_or_default();
         let barrier = Barrier::new(threads);
         let (taker, barrier) = (&self.taker, &barrier);
+        let mut times = histogram();
         thread::scope(|scope| {
             let threads: Vec<_> = (0..threads)
                 .map(|index| {
@@ -97,9 +98,10 @@ impl<'a> Form<'a> {
                 })
                 .collect();
             for thread in threads {
-                self.times.add(thread.join().expect("no panic")).expect("alike");
+                times.add(thread.join().expect("no panic")).expect("alike");
             }
         });
+        self.rounds.push(times);
     }
 }
 
@@ -146,7 +148,7 @@ fn main() {
     let cores = thread::available_parallelism().map_or(1, Into::into);
     for threads in [1, cores, 8 * cores] {
         for callers in [Callers::Steady, Callers::Bursty, Callers::Idle] {
-            forms.iter_mut().for_each(|form| form.times.reset());
+            forms.iter_mut().for_each(|form| form.rounds.clear());
             for _ in 0..rounds {
                 forms.iter_mut().for_each(|form| form.round(callers, threads, quick));
             }
@@ -164,11 +166,20 @@ fn segments() -> SegmentGenerator {
 }
 
 fn print(callers: Callers, threads: usize, forms: &[Form]) {
-    let baseline = &forms[0].times;
-    for Form { name, times, .. } in forms {
+    for Form { name, rounds, .. } in forms {
+        let mut times = histogram();
+        rounds.iter().for_each(|round| times.add(round).expect("alike"));
         let at = |quantile| times.value_at_quantile(quantile);
-        let ratio =
-            |quantile| at(quantile) as f64 / baseline.value_at_quantile(quantile).max(1) as f64;
+        let ratio = |quantile| {
+            let at = |round: &Histogram<u64>| round.value_at_quantile(quantile).max(1) as f64;
+            let mut ratios: Vec<_> = rounds
+                .iter()
+                .zip(&forms[0].rounds)
+                .map(|(form, base)| at(form) / at(base))
+                .collect();
+            ratios.sort_by(f64::total_cmp);
+            ratios[ratios.len() / 2]
+        };
         println!(
             "| {} | {threads} | {name} | {} ns | {} ns | {} ns | {} ns | {:.1} us | {:.2} | {:.2} |",
             callers.name(),

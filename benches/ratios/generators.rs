@@ -229,7 +229,15 @@ fn ready_fills(ids: u64) -> f64 {
 
 fn ready_stores(ids: u64) -> f64 {
     let (mut numbers, mut next) = ([0_u64; BATCH], 0);
-    timed_portions(ids, wait_for_full_ring, || {
+    // Else nothing would be waited for, and all be warm.
+    let prepare = || {
+        let mut uids = [Uid::default(); BATCH];
+        for _ in 0..READY_FILLS {
+            pinned().fill(&mut uids).expect("ready");
+        }
+        wait_for_full_ring();
+    };
+    timed_portions(ids, prepare, || {
         for _ in 0..READY_FILLS {
             store(&mut numbers, &mut next);
         }
@@ -258,7 +266,7 @@ fn wait_for_full_ring() {
             return;
         }
         // A run at least: its last take is the one that wakes.
-        for _ in 0..ring.available.saturating_sub(ring.capacity / 4).max(256) {
+        for _ in 0..ring.available.saturating_sub(ring.capacity / 2).max(256) {
             generator.next_uid().expect("waits");
         }
         thread::sleep(Duration::from_micros(50));

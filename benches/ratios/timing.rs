@@ -80,7 +80,8 @@ pub fn stores(ids: u64) -> f64 {
     per_id(start.elapsed(), batches * BATCH as u64)
 }
 
-#[inline(always)]
+// Not inlined: so its code is the same wherever it is called from.
+#[inline(never)]
 pub fn store(numbers: &mut [u64; BATCH], next: &mut u64) {
     for number in numbers.iter_mut() {
         *number = *next;

@@ -1,6 +1,7 @@
 //! The shape of a ring.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, check_option};
@@ -15,7 +16,7 @@ pub struct RingOptions {
     padding_factor: u32,
     pub(super) spaced: bool,
     pub(super) put_policy: PutPolicy,
-    pub(super) after_gap: Option<AfterGap>,
+    pub(super) after_gap: AfterGap,
     pub(super) demand: Option<Arc<Event>>,
 }
 
@@ -31,7 +32,7 @@ impl RingOptions {
             padding_factor: 50,
             spaced: false,
             put_policy: PutPolicy::default(),
-            after_gap: None,
+            after_gap: AfterGap::new(|_| 0),
             demand: None,
         }
     }
@@ -67,7 +68,7 @@ impl RingOptions {
 
     /// Where to begin a run before which numbers were discarded, instead of at its first number.
     pub(crate) fn after_gap(mut self, offset: AfterGap) -> Self {
-        self.after_gap = Some(offset);
+        self.after_gap = offset;
         self
     }
 
@@ -119,10 +120,10 @@ impl AfterGap {
         Self(Arc::new(offset))
     }
 
-    /// Where the numbers from `first` to `end` begin.
-    pub(super) fn begin(&self, next: u64, first: u64, end: u64) -> u64 {
-        let offset = (self.0)(next);
-        if offset < end - first { first + offset } else { first }
+    /// Where these numbers begin.
+    pub(super) fn begin(&self, next: u64, numbers: Range<u64>) -> u64 {
+        let first = numbers.start + (self.0)(next);
+        if first < numbers.end { first } else { numbers.start }
     }
 }
 

@@ -131,7 +131,7 @@ impl Producer {
             return Err(PutError::misplaced(start));
         }
         let first = match self.gap.take() {
-            Some(next) => ring.begin_after_gap(next, start..end),
+            Some(next) => ring.options.after_gap.begin(next, start..end),
             None => start,
         };
         let (index, before) = (last.index + 1, last.published_below(u64::MAX));
@@ -190,7 +190,7 @@ impl Producer {
             return 0;
         }
         if run.index > open.index && first == run.first {
-            first = ring.begin_after_gap(next, run.first..run.end);
+            first = ring.options.after_gap.begin(next, run.first..run.end);
         }
         let next = ring.open(run, first);
         if first == run.end {
@@ -250,13 +250,6 @@ impl RingBuffer {
         match left {
             Some(run) => Some(next.max(run.first)),
             None => (last.end > 0).then_some(last.end),
-        }
-    }
-
-    fn begin_after_gap(&self, next: u64, numbers: Range<u64>) -> u64 {
-        match &self.options.after_gap {
-            Some(offset) => offset.begin(next, numbers.start, numbers.end),
-            None => numbers.start,
         }
     }
 
