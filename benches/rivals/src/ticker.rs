@@ -29,9 +29,3 @@ impl Ticker {
         TimeSource::<u64>::current_millis(&self.0)
     }
 }
-
-impl uidring::Clock for Ticker {
-    fn now(&self) -> uidring::Timestamp {
-        uidring::Timestamp::from_millis(self.millis().cast_signed())
-    }
-}

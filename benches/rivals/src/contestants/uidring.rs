@@ -1,14 +1,16 @@
 //! uidring itself, with the settings it has when nothing is set.
 
+use std::sync::Arc;
+
 use uidring::{
-    Bits, CachedUidGenerator, Clock, Layout, SnowflakeGenerator, SystemClock, Tick, Timestamp, Uid,
-    UidGenerator,
+    Bits, CachedUidGenerator, Clock, Layout, PerThreadGenerator, SnowflakeGenerator, SystemClock,
+    Tick, TickerClock, Timestamp, Uid, UidGenerator,
 };
 
 use super::{Field, Shape};
 use crate::namespace::fresh;
 use crate::promise::Promise::Increasing;
-use crate::ticker::{EPOCH_MILLIS, Ticker};
+use crate::ticker::EPOCH_MILLIS;
 use crate::work::{FILL, Work, bulk, pair, single};
 
 pub const CACHED: &str = "uidring CachedUidGenerator";
@@ -17,14 +19,20 @@ pub const LOCAL: &str = "uidring local";
 
 const DEFAULTS: &str = "default layout and ring; no cap: it borrows ticks of the future";
 const CLOCKED: &str = "38/1/24 in ms: at most 16,777,216 ids per ms; its clock, read per call";
-const TICKED: &str = "as before, with the ticker clock";
+const TICKED: &str = "as before, with uidring's ticker clock";
+const PER_THREAD: &str = "each thread takes 255 at a time from the same generator, which is in order \
+    within a thread";
 
 /// A waiting take fails only when the layout's time is over.
 const IN_TIME: &str = "the layout's time is not over";
 
 fn cached() -> CachedUidGenerator {
     // Each generator lives alone, and its uids are compared with no other's.
-    CachedUidGenerator::builder().worker_id(1).namespace(fresh()).build().expect("the defaults are possible")
+    CachedUidGenerator::builder()
+        .worker_id(1)
+        .namespace(fresh())
+        .build()
+        .expect("the defaults are possible")
 }
 
 fn clocked<C: Clock>(clock: C) -> SnowflakeGenerator<C> {
@@ -38,6 +46,14 @@ fn clocked<C: Clock>(clock: C) -> SnowflakeGenerator<C> {
         .clock(clock)
         .build()
         .expect("the present is within the layout")
+}
+
+fn ticker() -> TickerClock {
+    TickerClock::start().expect("a thread")
+}
+
+fn per_thread() -> PerThreadGenerator<Arc<CachedUidGenerator>> {
+    PerThreadGenerator::new(Arc::new(cached()))
 }
 
 #[inline]
@@ -61,31 +77,36 @@ fn local() -> Work {
 }
 
 pub fn enter(shape: Shape, field: &mut Field) {
+    const PER_THREAD_NAME: &str = "uidring PerThreadGenerator";
     const CLOCKED_NAME: &str = "uidring SnowflakeGenerator";
     const TICKED_NAME: &str = "uidring SnowflakeGenerator; ticker clock";
     match shape {
         Shape::Single => {
             field.add(CACHED, DEFAULTS, || single(cached(), Increasing, |shared| next(shared)));
+            field.add(PER_THREAD_NAME, PER_THREAD, || {
+                single(per_thread(), Increasing, |shared| shared.next_uid().expect(IN_TIME))
+            });
             field.add(CLOCKED_NAME, CLOCKED, || {
                 single(clocked(SystemClock), Increasing, |shared| next(shared))
             });
             field.add(TICKED_NAME, TICKED, || {
-                single(clocked(Ticker::start()), Increasing, |shared| next(shared))
+                single(clocked(ticker()), Increasing, |shared| next(shared))
             });
         }
         Shape::Pair => {
             field.add(CACHED, DEFAULTS, || pair(cached(), Increasing, next));
-            field.add(CLOCKED_NAME, CLOCKED, || pair(clocked(SystemClock), Increasing, next));
-            field.add(TICKED_NAME, TICKED, || {
-                pair(clocked(Ticker::start()), Increasing, next)
+            field.add(PER_THREAD_NAME, PER_THREAD, || {
+                pair(per_thread(), Increasing, |shared| shared.next_uid().expect(IN_TIME))
             });
+            field.add(CLOCKED_NAME, CLOCKED, || pair(clocked(SystemClock), Increasing, next));
+            field.add(TICKED_NAME, TICKED, || pair(clocked(ticker()), Increasing, next));
         }
         Shape::Bulk => {
             field.add(CACHED_FILL, DEFAULTS, || fill(cached()));
             field.add("uidring SnowflakeGenerator fill", CLOCKED, || fill(clocked(SystemClock)));
         }
         Shape::Local => {
-            field.add(LOCAL, "LocalGenerator: a run of 256 at a time", local);
+            field.add(LOCAL, "LocalGenerator: 255 at a time", local);
         }
     }
 }
