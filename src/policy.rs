@@ -1,7 +1,6 @@
 //! What happens when a take finds nothing, or a put finds no room.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use crossbeam_utils::Backoff;
 
 use crate::clock::{Deadline, SharedSeldom, Stopwatch};
 use crate::error::TakeError;
-use crate::sync::{log, unlocked};
+use crate::sync::{contained, log};
 
 /// What a take does when nothing is ready ([`TakeError::Empty`]), or may be issued yet
 /// ([`TakeError::BorrowLimit`]).
@@ -255,8 +254,7 @@ impl<F: ?Sized> Handler<F> {
     /// The handler's decision, or `fallback` where it panics: a user's mistake must not end the
     /// padder, nor poison a taker.
     fn ask<D>(&self, kind: &'static str, fallback: D, ask: impl FnOnce(&F) -> D) -> D {
-        unlocked();
-        catch_unwind(AssertUnwindSafe(|| ask(&self.decide))).unwrap_or_else(|_| {
+        contained(|| ask(&self.decide)).unwrap_or_else(|| {
             if self.told.is_time() {
                 log!(error, kind, "a policy's handler panicked; going on without its decision");
             }

@@ -22,7 +22,7 @@ pub(crate) use self::event::Event;
 pub(crate) use self::guarded::{ForkGuarded, Forked};
 pub(crate) use self::imp::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
 pub(crate) use self::numbers::{Drawn, Limit, MAX_END, Numbers};
-pub(crate) use self::outside::{log, record, unlocked};
+pub(crate) use self::outside::{contained, log, record, unlocked};
 #[cfg(uidring_loom)]
 pub use self::pages::become_forked_child;
 pub(crate) use self::pages::{Life, Line, Pages};

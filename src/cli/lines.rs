@@ -90,7 +90,7 @@ fn decimal(text: &mut Vec<u8>, uids: &[Uid]) {
         let place = &mut text[end..end + DECIMAL_LINE];
         place.copy_from_slice(&line);
         if length > 2 {
-            place[length - 2..length].copy_from_slice(&PAIRS[number as usize % 100]);
+            place[length - 2..length].copy_from_slice(&PAIRS[(number % 100) as usize]);
         }
         end += length + 1;
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::RunSource;
-use super::work::{Note, Work};
+use super::work::{Note, Work, is_over};
+use crate::clock::Deadline;
 use crate::ring::{Producer, RingBuffer};
 use crate::sync::{AtomicBool, AtomicU64, ForkGuarded, Forked, Ordering, Serving};
 
@@ -26,6 +27,8 @@ pub(super) struct Served {
     is_draining: AtomicBool,
     /// `None` while it is away.
     work: ForkGuarded<Option<Box<Work>>>,
+    /// When to pad because the put policy's handler wants that.
+    retry: ForkGuarded<Option<Deadline>>,
 }
 
 #[cfg(all(test, uidring_loom))]
@@ -42,6 +45,12 @@ const HELP: u64 = 64;
 /// The ring of a `Served` needs no padder any more.
 pub(super) struct Closed;
 
+impl From<Forked> for Closed {
+    fn from(Forked: Forked) -> Self {
+        Self
+    }
+}
+
 impl Served {
     pub(super) fn new(
         producer: Producer,
@@ -52,6 +61,7 @@ impl Served {
         let work = Box::new(Work::new(producer, source, schedule));
         Self {
             work: ForkGuarded::new(ring.life(), Some(work)),
+            retry: ForkGuarded::new(ring.life(), None),
             ring,
             paddings: AtomicU64::new(0),
             called: AtomicBool::new(false),
@@ -85,24 +95,29 @@ impl Served {
     pub(super) fn attend(&self) -> Result<Option<Duration>, Closed> {
         self.called.store(false, Ordering::Relaxed);
         let ring = &*self.ring;
+        let mut retry = *self.retry.lock()?;
         let done = self.at_work(true, |work| {
             work.refresh_if_due(ring);
-            if self.wants_runs() || work.is_due() {
+            let mut is_full = false;
+            if self.wants_runs() || work.is_due() || retry.is_some_and(is_over) {
                 work.note_drying(ring);
-                let soon = match work.pad(ring, TURN) {
-                    TURN => Some(Duration::ZERO),
-                    _ => ring.full_again(),
-                };
-                work.plan(soon);
+                is_full = work.pad(ring, TURN) < TURN;
+                work.plan((!is_full).then_some(Duration::ZERO));
                 self.paddings.fetch_add(1, Ordering::Relaxed);
             }
-            if work.is_over(ring, &self.is_draining) { Err(Closed) } else { Ok(work.next_time()) }
+            if work.is_over(ring, &self.is_draining) {
+                return Err(Closed);
+            }
+            Ok((is_full, work.next_time()))
         });
-        match done {
-            Ok(Some(next_time)) => next_time,
-            Ok(None) => Ok(None),
-            Err(Forked) => Err(Closed),
+        let Some(done) = done? else { return Ok(None) };
+        let (is_full, next_time) = done?;
+        if is_full && ring.why_gone().is_none() {
+            // With the work back: a handler may be slow, and takers help meanwhile.
+            retry = ring.full_again().map(|time| Deadline::after(Some(time)));
+            *self.retry.lock()? = retry;
         }
+        Ok(next_time.into_iter().chain(retry.and_then(Deadline::remaining)).min())
     }
 
     /// Fills the ring for the first time.
@@ -157,7 +172,7 @@ impl Served {
 
     /// Takes the work away, does the job, brings the work back and tells what came of it; `None` where
     /// another thread has it, which then calls the padder, if that is who came. A job does not panic,
-    /// for sources and handlers that do are caught; if it did, the work would go, and its ring close.
+    /// for sources that do are caught; if it did, the work would go, and its ring close.
     fn at_work<R>(
         &self,
         is_padder: bool,

@@ -2,7 +2,6 @@
 
 use std::hint;
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -11,7 +10,7 @@ use super::served::Served;
 use super::{PadderIdle, PadderOptions, Padding, RunSource, core};
 use crate::error::Error;
 use crate::ring::{RingBuffer, RingOptions};
-use crate::sync::{AtomicBool, Event, ForkGuarded, Life, Ordering, Serving, log};
+use crate::sync::{AtomicBool, Event, ForkGuarded, Life, Ordering, Serving, contained, log};
 
 /// A thread that keeps rings filled: one ring, or all of a process's. Clones are handles to the
 /// same thread, which ends when the last handle, and the last ring that it serves, is dropped.
@@ -171,7 +170,7 @@ impl<'a> Rings<'a> {
             });
             for ring in over {
                 // The source may go with it, whose end is a caller's code.
-                let _ = catch_unwind(AssertUnwindSafe(|| drop(ring)));
+                contained(|| drop(ring));
             }
             match idle {
                 // A turn of a ring was over before it was full.
@@ -231,6 +230,8 @@ impl Drop for Handle {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
     use super::*;
     use crate::error::TakeError;
 

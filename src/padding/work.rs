@@ -2,14 +2,13 @@
 
 use std::fmt;
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::{NextRun, RunSource};
 use crate::clock::{Deadline, Seldom};
 use crate::error::TakeError;
 use crate::ring::{CloseReason, Producer, PutError, RingBuffer};
-use crate::sync::{AtomicBool, Ordering, log, unlocked};
+use crate::sync::{AtomicBool, Ordering, contained, log};
 
 /// The producer of a ring and its source, and what is known of them.
 pub(super) struct Work {
@@ -131,8 +130,7 @@ impl Work {
         ask: impl FnOnce(&mut Producer, &mut dyn RunSource) -> Result<R, Note>,
     ) -> Option<R> {
         let producer = self.producer.as_mut()?;
-        unlocked();
-        let asked = catch_unwind(AssertUnwindSafe(|| ask(producer, &mut *self.source)));
+        let asked = contained(|| ask(producer, &mut *self.source));
         if ring.is_forked() {
             return None;
         }
@@ -211,7 +209,7 @@ impl fmt::Debug for Work {
     }
 }
 
-fn is_over(deadline: Deadline) -> bool {
+pub(super) fn is_over(deadline: Deadline) -> bool {
     deadline.remaining() == Some(Duration::ZERO)
 }
 

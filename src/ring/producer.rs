@@ -106,7 +106,7 @@ impl Producer {
         mut source: impl FnMut() -> Option<Range<u64>>,
     ) -> Result<u64, PutError> {
         let (mut published, mut room) = (0, 0);
-        while published < most {
+        while published < most && self.ring.why_gone().is_none() {
             // Again, even if that was little: where the open run is used up, its slot becomes free
             // when the next one is there.
             if room == 0 {
@@ -152,9 +152,6 @@ impl Producer {
             // Takers may be through with the next run without having opened it.
             if used_up && ring.open_after(open) {
                 continue;
-            }
-            if ring.why_gone().is_some() {
-                return 0;
             }
             // The open run's slot stays until the next run is opened.
             let end =

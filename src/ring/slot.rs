@@ -58,8 +58,9 @@ impl<'a> Slot<'a> {
 
     /// The run of this number, if that is what the slot holds.
     pub(super) fn read(self, index: u64) -> Option<Run> {
-        // Acquire: pairs with the Release store of the number in `publish`.
-        if self.flag.load(Ordering::Acquire) != index {
+        // Acquire: pairs with the Release store of the number in `publish`. No run has the number 0,
+        // which a child finds.
+        if index == CAN_PUT || self.flag.load(Ordering::Acquire) != index {
             return None;
         }
         // Acquire: pairs with the Release fence in `publish`, and keeps the second look at the

@@ -129,8 +129,8 @@ impl RingBuffer {
 
     /// Opens the run after this one, which is used up. The error says that there is none.
     fn go_on(&self, open: Run, wake: Wake) -> Result<(), TakeError> {
-        // Before the tail: once the ring is closed its tail stands still, so that a run above it
-        // will never come.
+        // Before the tail: once the ring is closed its tail stands still, but for a run that its
+        // producer has in hand.
         let why = self.why_gone();
         if self.open_after(open) {
             self.announce_if(wake);

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -12,7 +11,7 @@ use super::store::{LoadError, SegmentStore};
 use super::tag::{Next, Tag};
 use crate::clock::{Deadline, Seldom};
 use crate::error::Error;
-use crate::sync::{Serving, log, unlocked};
+use crate::sync::{Serving, contained, log, unlocked};
 
 /// So many tags are loaded before the thread looks for news.
 const BATCH: usize = 256;
@@ -36,21 +35,21 @@ pub(super) fn start(
     let run = move || {
         let _serving = Serving::begin();
         // The store goes with the loader, whose end may panic as well.
-        let done = catch_unwind(AssertUnwindSafe(move || {
+        let done = contained(move || {
             loader.run();
             // A child that is made of this thread ends here; the store is its parent's.
             if loader.shared.life.are_wiped() {
                 mem::forget(loader);
             }
-        }));
+        });
         if shared.life.are_wiped() {
             return;
         }
-        if done.is_err() {
+        if done.is_none() {
             shared.close();
         }
         shared.end();
-        if done.is_err() {
+        if done.is_none() {
             log!(error, "the store of segments panicked; its generator is closed");
         }
     };

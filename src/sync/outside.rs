@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use self::counted::{Held, unlocked};
@@ -64,6 +65,21 @@ mod counted {
 
 thread_local!(static IN_A_RECORD: Cell<bool> = const { Cell::new(false) });
 
+/// Runs a caller's code, with no lock held; `None` where it panics. What it panicked with is the caller's
+/// as well, and its end may panic, too.
+#[track_caller]
+pub(crate) fn contained<R>(code: impl FnOnce() -> R) -> Option<R> {
+    unlocked();
+    match catch_unwind(AssertUnwindSafe(code)) {
+        Ok(done) => Some(done),
+        Err(panic) => {
+            let dropped = catch_unwind(AssertUnwindSafe(|| drop(panic)));
+            dropped.unwrap_or_else(mem::forget);
+            None
+        }
+    }
+}
+
 /// A record is being written in this thread.
 #[derive(Debug)]
 pub(crate) struct Record(PhantomData<*const ()>);
@@ -71,7 +87,7 @@ pub(crate) struct Record(PhantomData<*const ()>);
 impl Record {
     /// A subscriber that panics, panics alone.
     pub(crate) fn write(self, write: impl FnOnce()) {
-        let _ = catch_unwind(AssertUnwindSafe(write));
+        contained(write);
     }
 }
 
@@ -115,6 +131,19 @@ mod tests {
         assert!(text.contains(file!()), "{text}");
         drop(guard);
         log!(info, "under none");
+    }
+
+    #[test]
+    fn a_panic_is_contained_whatever_it_is_with() {
+        struct Panics;
+        impl Drop for Panics {
+            fn drop(&mut self) {
+                std::panic::panic_any(Panics);
+            }
+        }
+        assert_eq!(contained(|| 1), Some(1));
+        assert_eq!(contained(|| panic!("once")), None::<()>);
+        assert_eq!(contained(|| std::panic::panic_any(Panics)), None::<()>);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! A lease from its first renewal to its end, and the thread that renews it.
 
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use super::lease::{Lease, LeaseKeeper, RenewError};
 use super::renewals::{Beginning, Renewals, Renewer, Task};
 use crate::clock::{Deadline, Monotonic, SystemMonotonic};
 use crate::error::Error;
-use crate::sync::{Life, Ordering, Serving, log, unlocked};
+use crate::sync::{Life, Ordering, Serving, contained, log, unlocked};
 use crate::uid::Uid;
 
 /// A lease in use. It is renewed until it is ended.
@@ -39,19 +38,18 @@ impl Tenure {
         let (time, seed) = (renewer.time(), renewer.seed());
         let mut renewals = Renewals::new(&layout, terms, beginning, time, seed, life.clone());
         let request = renewals.request();
-        unlocked();
-        let answer = catch_unwind(AssertUnwindSafe(|| keeper.renew(request.horizon())));
+        let answer = contained(|| keeper.renew(request.horizon()));
         if life.is_forked() {
             // The lease is the parent's, and is not to be given back here.
             mem::forget(keeper);
             return Err(forked());
         }
         match answer {
-            Ok(Ok(())) => renewals.granted(request),
-            Ok(Err(RenewError::Lost(error) | RenewError::Failed(error))) => return Err(error),
-            Err(_) => {
+            Some(Ok(())) => renewals.granted(request),
+            Some(Err(RenewError::Lost(error) | RenewError::Failed(error))) => return Err(error),
+            None => {
                 // Its end may panic as well.
-                let _ = catch_unwind(AssertUnwindSafe(|| drop(keeper)));
+                contained(|| drop(keeper));
                 let (place, why) = ("the store".into(), "its keeper panicked".into());
                 return Err(Error::LeaseLost { worker_id, place, why });
             }
@@ -132,19 +130,19 @@ impl Renewer for RenewalThread {
 /// panics the lease is lost, takers are told, and whoever ends the lease does not wait for it.
 fn run(mut renewals: Renewals, mut keeper: Box<dyn LeaseKeeper>) {
     let _serving = Serving::begin();
-    let done = catch_unwind(AssertUnwindSafe(|| renew(&mut renewals, &mut *keeper)));
+    let done = contained(|| renew(&mut renewals, &mut *keeper));
     // Whatever was called, the log included, may have forked: a child that is made of this thread
     // would renew its parent's lease. The keeper is the parent's as well.
     if renewals.is_forked() {
         return mem::forget(keeper);
     }
-    if done.is_err() {
+    if done.is_none() {
         renewals.panicked();
     }
     // Its end may panic as well; and so may a log's, which comes last therefore.
-    let dropped = catch_unwind(AssertUnwindSafe(|| drop(keeper)));
+    let dropped = contained(|| drop(keeper));
     renewals.ended();
-    if done.is_err() || dropped.is_err() {
+    if done.is_none() || dropped.is_none() {
         log!(error, "the keeper of the lease of the worker id panicked; the lease is lost");
     }
 }
