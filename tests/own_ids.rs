@@ -233,6 +233,65 @@ fn handlers_that_take() {
     });
 }
 
+/// While the padder is with its handler, takers pad for themselves.
+#[test]
+fn a_put_handler_that_waits_for_takers() {
+    ends("put", || {
+        let [asked, is_enough] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let (theirs, until) = (Arc::clone(&asked), Arc::clone(&is_enough));
+        let policy = PutPolicy::handler(move |_| {
+            theirs.store(true, Ordering::Relaxed);
+            while !until.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+            PutDecision::Discard
+        });
+        let generator = builder().put_policy(policy).build().expect("builds");
+        let taken = Taken::default();
+        let take = || taken.add([generator.next_uid().expect("somebody pads").get()]);
+        while !asked.load(Ordering::Relaxed) {
+            take();
+        }
+        // More than a ring holds.
+        (0..1_000).for_each(|_| take());
+        is_enough.store(true, Ordering::Relaxed);
+        taken.are_distinct();
+    });
+}
+
+/// Who closes a generator may hold what its handler needs.
+#[test]
+fn a_put_handler_is_not_asked_of_a_closed_ring() {
+    ends("put", || {
+        let (asked, closed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let late = Arc::new(AtomicBool::new(false));
+        let theirs = (Arc::clone(&asked), Arc::clone(&closed), Arc::clone(&late));
+        let policy = PutPolicy::handler(move |_| {
+            theirs.2.fetch_or(theirs.1.load(Ordering::Relaxed), Ordering::Relaxed);
+            theirs.0.fetch_add(1, Ordering::Relaxed);
+            PutDecision::Discard
+        });
+        let generator = builder().put_policy(policy).build().expect("builds");
+        while asked.load(Ordering::Relaxed) == 0 {
+            generator.next_uid().expect("waits");
+        }
+        // The first padding is that of the build.
+        let is_at_rest = || {
+            generator.stats().ring.available >= 112
+                && generator.stats().paddings == 1 + asked.load(Ordering::Relaxed)
+        };
+        while !is_at_rest() {
+            generator.next_uid().expect("waits");
+            thread::sleep(Duration::from_millis(1));
+        }
+        generator.close();
+        closed.store(true, Ordering::Relaxed);
+        // The padder's thread is joined.
+        drop(generator);
+        assert!(!late.load(Ordering::Relaxed));
+    });
+}
+
 /// In the padder's own thread nobody else can pad: not one's own ring, nor another one's that the same
 /// padder serves.
 #[test]
