@@ -270,6 +270,46 @@ fn a_core_that_does_not_exist_is_an_error() {
     }
 }
 
+/// By what the operating system says of the thread.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_padder_runs_on_its_core() {
+    let allowed = || {
+        let status = std::fs::read_to_string("/proc/thread-self/status").expect("Linux");
+        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        line.expect("a list of cores").trim().to_owned()
+    };
+    let cores = core_affinity::get_core_ids().expect("cores");
+    let [first, .., last] = [cores[0].id, cores[cores.len() - 1].id];
+    for (core, expected) in [
+        (PadderCore::Id(first), first.to_string()),
+        (PadderCore::Last, last.to_string()),
+        (PadderCore::Unpinned, allowed()),
+    ] {
+        let padder = Padder::start(PadderOptions::default().core(core)).expect("starts");
+        let (tell, told) = std::sync::mpsc::channel();
+        let mut next = 0;
+        let source = move || {
+            // The first filling is its caller's, and takers help.
+            if thread::current().name() == Some("uidring-padder") {
+                let _ = tell.send(allowed());
+            }
+            next += 1;
+            Some(next)
+        };
+        let padding = padder.serve(RingOptions::new(2, 0), source, None).expect("possible");
+        let start = Instant::now();
+        let found = loop {
+            let _ = padding.ring().try_take();
+            if let Ok(found) = told.try_recv() {
+                break found;
+            }
+            assert!(start.elapsed() < Duration::from_secs(30), "it does not pad");
+        };
+        assert_eq!(found, expected, "{core:?}");
+    }
+}
+
 #[test]
 fn local_takers_are_distinct_ordered_and_waste_at_most_a_lease() {
     let generator = Arc::new(
