@@ -3,9 +3,6 @@
 //!
 //! `cargo bench --bench latency -- --help` tells the flags.
 
-#[path = "../tests/support/namespace.rs"]
-mod namespace;
-
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,11 +11,11 @@ use std::{env, process, thread};
 
 use crossbeam_utils::CachePadded;
 use hdrhistogram::Histogram;
-use namespace::fresh;
 use uidring::{
     Bits, CachedUidGenerator, Layout, MemorySegments, PerThreadGenerator, SegmentGenerator,
-    SnowflakeGenerator, Tick, TickerClock, Timestamp, UidGenerator,
+    SnowflakeGenerator, Tick, TickerClock, Timestamp,
 };
+use uidring_testkit::namespace::fresh;
 
 const HELP: &str = "\
 Options:
@@ -115,7 +112,7 @@ fn main() {
     // So wide that no number of rounds brings it to its end.
     let bits = Bits { time: 45, worker: 5, sequence: 13 };
     let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
-    let builder = CachedUidGenerator::builder().layout(layout).worker_id(1).namespace(fresh());
+    let builder = CachedUidGenerator::builder().layout(layout).worker_id(0).namespace(fresh());
     let cached = builder.build().expect("builds");
     let per_thread: PerThreadGenerator<&CachedUidGenerator> = cached.per_thread();
     // So many in a millisecond that none is waited for.

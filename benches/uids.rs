@@ -3,20 +3,16 @@
 //!
 //! Under load from elsewhere on the machine, `ratios` tells more.
 
-#[path = "../tests/support/namespace.rs"]
-mod namespace;
-
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
-use namespace::fresh;
 use uidring::{
     Bits, CachedUidGenerator, DefaultUidGenerator, Layout, ManualClock, Tick, Timestamp, Uid,
-    UidGenerator,
 };
+use uidring_testkit::namespace::fresh;
 
 /// So wide that the benchmarks do not come to its end.
 fn wide(sequence: u8) -> Layout {

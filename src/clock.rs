@@ -4,13 +4,12 @@
 #[cfg(not(uidring_loom))]
 mod ticker;
 
-#[cfg(not(uidring_loom))]
-pub use self::ticker::TickerClock;
-
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
+#[cfg(not(uidring_loom))]
+pub use self::ticker::TickerClock;
 use crate::sync::{AtomicI64, AtomicU64, Ordering, boot_time, unlocked};
 use crate::timestamp::Timestamp;
 
@@ -28,7 +27,7 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 
 /// Reads a clock, which is a caller's code: no lock is held, and it may have forked the process.
 #[inline]
-pub(crate) fn read(clock: &(impl Clock + ?Sized)) -> Timestamp {
+pub fn read(clock: &(impl Clock + ?Sized)) -> Timestamp {
     unlocked();
     clock.now()
 }
@@ -86,52 +85,54 @@ impl Clock for ManualClock {
 
 /// A point of the monotonic clock at which waiting ends; none means that it never does.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Deadline(Option<Instant>);
+pub struct Deadline(Option<Instant>);
 
 impl Deadline {
     /// So far from now. A time beyond what the monotonic clock can express is never reached.
-    pub(crate) fn after(timeout: Option<Duration>) -> Self {
+    pub fn after(timeout: Option<Duration>) -> Self {
         Self(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
     }
 
     /// What is left: `None` without a deadline, zero once it has passed.
-    pub(crate) fn remaining(self) -> Option<Duration> {
+    pub fn remaining(self) -> Option<Duration> {
         self.0.map(|end| end.saturating_duration_since(Instant::now()))
     }
 }
 
 /// A stopwatch on the monotonic clock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stopwatch(Instant);
+pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    pub(crate) fn start() -> Self {
+    /// Starts it.
+    pub fn start() -> Self {
         Self(Instant::now())
     }
 
-    pub(crate) fn elapsed(self) -> Duration {
+    /// The time since the start.
+    pub fn elapsed(self) -> Duration {
         self.0.elapsed()
     }
 }
 
 /// A point of a monotonic clock: the time since its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment(Duration);
+pub struct Moment(Duration);
 
 impl Moment {
     /// `None` beyond what can be expressed, which never comes.
-    pub(crate) fn after(self, time: Duration) -> Option<Self> {
+    pub fn after(self, time: Duration) -> Option<Self> {
         self.0.checked_add(time).map(Self)
     }
 
     /// Zero if the other one is not earlier.
-    pub(crate) fn since(self, earlier: Self) -> Duration {
+    pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 }
 
 /// A monotonic clock, which nobody sets: the operating system's, or one that tests move.
-pub(crate) trait Monotonic: Debug + Send + Sync {
+pub trait Monotonic: Debug + Send + Sync {
     /// The present moment.
     fn moment(&self) -> Moment;
 }
@@ -140,7 +141,7 @@ pub(crate) trait Monotonic: Debug + Send + Sync {
 /// where the system has such a clock: whatever lasts by the clock of another machine goes on lasting
 /// there. `Instant` does not count it, not on Linux and macOS.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SystemMonotonic;
+pub struct SystemMonotonic;
 
 impl Monotonic for SystemMonotonic {
     fn moment(&self) -> Moment {
@@ -152,15 +153,18 @@ impl Monotonic for SystemMonotonic {
 /// A monotonic clock that stands still until it is moved. Clones share one time.
 #[cfg(any(test, feature = "simulation"))]
 #[derive(Clone, Debug)]
-pub(crate) struct ManualMonotonic(Arc<AtomicI64>);
+pub struct ManualMonotonic(Arc<AtomicI64>);
 
 #[cfg(any(test, feature = "simulation"))]
 impl ManualMonotonic {
-    pub(crate) fn new() -> Self {
+    /// A clock that stands at its beginning.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
         Self(Arc::default())
     }
 
-    pub(crate) fn advance(&self, nanos: u64) {
+    /// Moves the clock on.
+    pub fn advance(&self, nanos: u64) {
         self.0.fetch_add(nanos as i64, Ordering::Relaxed);
     }
 }
@@ -174,10 +178,11 @@ impl Monotonic for ManualMonotonic {
 
 /// Says now and then that it is time: at first, and then every ten seconds at most.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seldom(Option<Stopwatch>);
+pub struct Seldom(Option<Stopwatch>);
 
 impl Seldom {
-    pub(crate) fn is_time(&mut self) -> bool {
+    /// Whether it is time.
+    pub fn is_time(&mut self) -> bool {
         let is_time = self.0.is_none_or(|last| last.elapsed() >= Duration::from_secs(10));
         if is_time {
             self.0 = Some(Stopwatch::start());

@@ -1,14 +1,14 @@
 //! The two errors: [`Error`] for everything that is set up, [`TakeError`] for the hot path.
 
+mod store;
 mod take;
 
-pub(crate) use self::take::rarely;
-pub use self::take::{FillError, TakeError};
-
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use std::time::Duration;
 
+pub use self::store::{StoreError, StoreErrorKind};
+pub(crate) use self::take::rarely;
+pub use self::take::{FillError, TakeError};
 use crate::timestamp::{ParseTimeError, Timestamp};
 
 /// Why something could not be set up, composed or read.
@@ -33,7 +33,23 @@ pub enum Error {
 
     /// The text is not `TIME/WORKER/SEQUENCE`.
     #[error("`{text}` is not a layout: write TIME/WORKER/SEQUENCE in bits, as in 28/22/13")]
+    InvalidBits {
+        /// What was read.
+        text: String,
+    },
+
+    /// The text is not a layout with tick and epoch.
+    #[error(
+        "`{text}` is not a layout: write widths, tick and epoch, as in 28/22/13 in s since 2026-01-01"
+    )]
     InvalidLayout {
+        /// What was read.
+        text: String,
+    },
+
+    /// The text is no tick.
+    #[error("`{text}` is not a tick: write s for seconds or ms for milliseconds")]
+    InvalidTick {
         /// What was read.
         text: String,
     },
@@ -149,7 +165,7 @@ pub enum Error {
     },
 
     /// A generator was built without a worker id.
-    #[error("no worker id was given: pass one, or let an assigner hand one out")]
+    #[error("no worker id was given: pass one, or a source that hands one out")]
     NoWorkerId,
 
     /// The uid to start after belongs to another worker.
@@ -251,37 +267,6 @@ pub enum Error {
         layout: String,
     },
 
-    /// All worker ids that the layout has are held by others, or were used up by starts.
-    #[error(
-        "{place}: no worker id is free: {held} are held{}, and the layout has no new one; wait, release \
-         what nobody uses, or use a layout with more worker bits",
-        ends_in.map_or_else(String::new, |time| format!(", the first for {time:?} more"))
-    )]
-    LeasesHeld {
-        /// The file, or host, port and name of the database.
-        place: String,
-        /// How many are held.
-        held: u64,
-        /// When the first of the leases ends, unless it is renewed.
-        ends_in: Option<Duration>,
-    },
-
-    /// The table of leases is for another layout.
-    #[error(
-        "{place}: its leases are for layout {found} (that of worker id {worker_id}), this is {layout}: \
-         use the same layout, or another database"
-    )]
-    LeaseTableLayout {
-        /// The file, or host, port and name of the database.
-        place: String,
-        /// A row with another layout.
-        worker_id: i64,
-        /// Its layout.
-        found: String,
-        /// The layout that a worker id was asked for.
-        layout: String,
-    },
-
     /// The lease of a worker id is lost.
     #[error("{place}: the lease of worker id {worker_id} is lost: {why}")]
     LeaseLost {
@@ -291,42 +276,6 @@ pub enum Error {
         place: String,
         /// What became of it.
         why: String,
-    },
-
-    /// A worker id to be freed is held.
-    #[error(
-        "{place}: worker id {worker_id} is held by {owner} until {until}: if that is dead, fence it, \
-         or wait until then"
-    )]
-    LeaseHeld {
-        /// The file, or host, port and name of the database.
-        place: String,
-        /// The worker id.
-        worker_id: u64,
-        /// Who holds it.
-        owner: String,
-        /// When the lease ends, by the store's clock.
-        until: Timestamp,
-    },
-
-    /// There is no lease of this worker id.
-    #[error("{place}: worker id {worker_id} was never leased")]
-    NoSuchLease {
-        /// The file, or host, port and name of the database.
-        place: String,
-        /// The worker id.
-        worker_id: u64,
-    },
-
-    /// A worker id cannot be leased that was used by one start.
-    #[error("{place}: worker id {worker_id} is not to be reused: {why}")]
-    NotReusable {
-        /// The file, or host, port and name of the database.
-        place: String,
-        /// The worker id.
-        worker_id: u64,
-        /// Why not.
-        why: &'static str,
     },
 
     /// Earlier holders of the worker id may have issued uids of the future.
@@ -344,6 +293,7 @@ pub enum Error {
         /// How far ahead that may be.
         limit: Duration,
     },
+
     /// The thread that loads segments could not be started.
     #[error(
         "the thread that loads segments did not start: {0}; is the process at its limit of threads?"
@@ -361,270 +311,36 @@ pub enum Error {
         problem: String,
     },
 
-    /// Of the two variables that name a container's node, only one is set.
-    #[error(
-        "the environment names a node by half: {set} is set, {missing} is not; set both or none"
-    )]
-    NodeIdentity {
-        /// The variable that is set.
-        set: &'static str,
-        /// The variable that is not.
-        missing: &'static str,
-    },
+    /// A store of worker ids or segments did not do what it was asked for.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
 
-    /// The user's data directory, where the embedded stores' files stand by default, is not known.
-    #[error("no data directory is known for this user (is HOME set?): name the file")]
-    NoDataDirectory,
+impl Error {
+    /// The error of a store's crate, if this is one of that type.
+    pub fn store<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        match self {
+            Self::Store(error) => error.downcast_ref(),
+            _ => None,
+        }
+    }
 
-    /// The file of worker ids could not be used.
-    #[error("the worker file {} could not be {action}: {problem}", path.display())]
-    WorkerFile {
-        /// The file.
-        path: PathBuf,
-        /// What was being done: `created`, `opened`, `read`, `written`.
-        action: &'static str,
-        /// What went wrong, and what to do.
-        problem: String,
-    },
-
-    /// The file of segments could not be used.
-    #[error("the segment file {} could not be {action}: {problem}", path.display())]
-    SegmentFile {
-        /// The file.
-        path: PathBuf,
-        /// What was being done: `created`, `opened`, `read`, `written`.
-        action: &'static str,
-        /// What went wrong, and what to do.
-        problem: String,
-    },
-
-    /// What a new tag was to be called, or described as, does not fit its column.
-    #[error("the {what} of a segment is {length} characters long: {min} to {max} are allowed")]
-    TagText {
-        /// `tag` or `description`.
-        what: &'static str,
-        /// How long it is.
-        length: usize,
-        /// The least length allowed.
-        min: usize,
-        /// The greatest length allowed.
-        max: usize,
-    },
-
-    /// A URL was given where a tag belongs. It is not repeated here: it may hold a password.
-    #[error("a URL was given for a tag, which is a name of your choice, such as `orders`")]
-    UrlForTag,
-
-    /// The tag to be created is there.
-    #[error(
-        "there is a tag `{tag}` already, at max_id {max_id} with step {step}; \
-         it was left as it is: choose another tag, or use this one"
-    )]
-    TagExists {
-        /// The tag as it stands in the table, whose collation may take another case for the same.
-        tag: String,
-        /// Its position.
-        max_id: i64,
-        /// Its step.
-        step: i64,
-    },
-
-    /// The URL of a database is not one. It is not repeated here: it may hold a password.
-    #[error(
-        "the URL of the database, {place}, is wrong: {problem}; \
-         write mysql://USER:PASSWORD@HOST:PORT/DATABASE"
-    )]
-    DatabaseUrl {
-        /// Where it was found.
-        place: &'static str,
-        /// What is wrong with it.
-        problem: &'static str,
-    },
-
-    /// A URL was given where a path belongs. It is not repeated here: it may hold a password.
-    #[error(
-        "{what} was to be named by its path, and that is a URL, not a path; \
-         name a file, or give the URL where one belongs"
-    )]
-    UrlForPath {
-        /// What the file should hold.
-        what: &'static str,
-    },
-
-    /// A file that a database is reached by could not be used.
-    #[error("{what} could not be read from {}: {problem}", path.display())]
-    DatabaseFile {
-        /// What the file should hold.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What went wrong.
-        problem: String,
-    },
-
-    /// A database could not be reached, refused, or gave what must not be used.
-    #[error("database {server}: {problem}")]
-    Database {
-        /// Its host, port and name.
-        server: String,
-        /// What went wrong, and what to do.
-        problem: String,
-    },
-
-    /// A database's clock and this host's are further apart than is allowed.
-    #[error(
-        "database {server}: its clock says {theirs}, this host's says {ours}: {:?} apart, where \
-         {limit:?} is allowed; set the wrong one right, or allow more",
-        theirs.saturating_since(*ours).max(ours.saturating_since(*theirs))
-    )]
-    ClockDiffers {
-        /// Host, port and name of the database.
-        server: String,
-        /// What this host's clock said.
-        ours: Timestamp,
-        /// What the server's clock said meanwhile.
-        theirs: Timestamp,
-        /// How far they may be apart.
-        limit: Duration,
-    },
-
-    /// The table of worker ids has gone over what the layout can hold.
-    #[error(
-        "database {server}: row {row} of WORKER_NODE is over the layout's greatest worker id, \
-         {max}: use a layout with more worker bits, or a fresh table with an earlier epoch"
-    )]
-    WorkerIdsUsedUp {
-        /// Host, port and name of the database.
-        server: String,
-        /// The key that was generated.
-        row: u64,
-        /// The greatest worker id of the layout.
-        max: u64,
-    },
-
-    /// What names a registry, or an instance in it, cannot be a name there.
-    #[error("`{name}` cannot be the name of a {what}: {problem}")]
-    LeafName {
-        /// What it was to name: `registry` or `instance`.
-        what: &'static str,
-        /// The name.
-        name: String,
-        /// What is wrong with it.
-        problem: &'static str,
-    },
-
-    /// The text that names a registry's servers is wrong. It is not repeated here: it may hold a
-    /// password.
-    #[error(
-        "the servers of the registry are wrong: {problem}; write HOST:PORT,HOST:PORT, or with a \
-         path behind them HOST:PORT/PATH"
-    )]
-    RegistryServers {
-        /// What is wrong with it.
-        problem: &'static str,
-    },
-
-    /// What should be user and password of a registry is not.
-    #[error("user and password of the registry, {place}, are wrong; write USER:PASSWORD")]
-    RegistryAuth {
-        /// Where it was found.
-        place: &'static str,
-    },
-
-    /// A registry could not be reached, refused, or holds what must not be used.
-    #[error("registry {registry}: {problem}")]
-    Registry {
-        /// Its servers, and the path in it.
-        registry: String,
-        /// What went wrong, and what to do.
-        problem: String,
-    },
-
-    /// All worker ids of the layout are in the registry already.
-    #[error(
-        "registry {registry}: number {number} is over the layout's greatest worker id, {max}: \
-         use a layout with more worker bits, or a new name with an earlier epoch"
-    )]
-    RegistryFull {
-        /// Its servers, and the path in it.
-        registry: String,
-        /// The number of the instance.
-        number: u64,
-        /// The greatest worker id of the layout.
-        max: u64,
-    },
-
-    /// Another process has, or had meanwhile, the name of this instance.
-    #[error(
-        "instance {instance} is in use: {holder}; stop the other process, or give each an instance \
-         name of its own"
-    )]
-    InstanceInUse {
-        /// The instance.
-        instance: String,
-        /// What is known of the other one.
-        holder: String,
-    },
-
-    /// The clock stands before a time that was reached already.
-    #[error(
-        "the clock says {now}, {:?} before the time in {place}, {stored}, up to which ids may have \
-         been issued: set the clock right, or wait until it has passed",
-        stored.saturating_since(*now)
-    )]
-    ClockBehindStored {
-        /// The node or file.
-        place: String,
-        /// The time in it.
-        stored: Timestamp,
-        /// What the clock said.
-        now: Timestamp,
-    },
-
-    /// This host's clock and those of the other instances are further apart than is allowed.
-    #[error(
-        "this host's clock is {:?} {} the median of {peers} live instances', where {limit:?} is \
-         allowed; set the wrong one right, or allow more",
-        Duration::from_millis(by_millis.unsigned_abs()),
-        if *by_millis < 0 { "behind" } else { "ahead of" }
-    )]
-    PeerClocksDiffer {
-        /// How many instances there were to compare with.
-        peers: usize,
-        /// How far this clock is ahead of theirs, in milliseconds.
-        by_millis: i64,
-        /// How far it may be.
-        limit: Duration,
-    },
-
-    /// The servers of a registry end sessions too soon for the outage that an instance is to
-    /// survive: another could have its name before it has stopped.
-    #[error(
-        "registry {registry}: the servers grant sessions of {granted:?}, of which an outage may take \
-         nine tenths, less than {max_outage:?}; allow a shorter one, or ask for longer sessions \
-         within the servers' maxSessionTimeout"
-    )]
-    SessionTooShort {
-        /// Its servers, and the path in it.
-        registry: String,
-        /// The session timeout that the servers grant.
-        granted: Duration,
-        /// The outage that was to be survived.
-        max_outage: Duration,
-    },
-
-    /// The local file that stands in for a registry could not be used.
-    #[error("the cache file {} {problem}", path.display())]
-    CacheFile {
-        /// The file.
-        path: PathBuf,
-        /// What went wrong, and what to do.
-        problem: String,
-    },
+    /// Whether the same call may succeed later without anybody doing anything.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Store(error) => error.may_pass(),
+            Self::UsedAhead { .. } => true,
+            _ => false,
+        }
+    }
 }
 
 /// Whether a number that was given for an option is in its range.
-pub(crate) fn check_option<N: Copy + Into<u64>>(
+///
+/// # Errors
+///
+/// [`Error::OptionOutOfRange`].
+pub fn check_option<N: Copy + Into<u64>>(
     option: &'static str,
     value: N,
     range: RangeInclusive<N>,
@@ -638,7 +354,11 @@ pub(crate) fn check_option<N: Copy + Into<u64>>(
 }
 
 /// [`check_option`] for a time, in milliseconds.
-pub(crate) fn check_millis(
+///
+/// # Errors
+///
+/// [`Error::OptionOutOfRange`].
+pub fn check_millis(
     option: &'static str,
     time: Duration,
     range: RangeInclusive<u64>,

@@ -2,6 +2,7 @@
 
 mod cached;
 mod clocked;
+mod forward;
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) mod lease_model;
 mod life;
@@ -38,9 +39,12 @@ use crate::uid::Uid;
 /// What every generator does: it hands out uids that no generator with the same layout and another
 /// worker id hands out, nor this one a second time.
 ///
-/// All methods take `&self` and may be called from any number of threads at once. Order: if one
+/// All methods take `&self`, and those of the generators themselves may be called from any number of
+/// threads at once. Order: if one
 /// take returns before another begins, its uid is the smaller.
-pub trait UidGenerator: Send + Sync {
+///
+/// Generators have these methods of their own, too: the trait is for code that takes any of them.
+pub trait UidGenerator {
     /// The next uid, or at once the reason why there is none now. It never waits.
     ///
     /// # Errors
@@ -139,7 +143,8 @@ pub trait UidGenerator: Send + Sync {
     /// use uidring::{CachedUidGenerator, UidGenerator};
     ///
     /// let generator = CachedUidGenerator::builder().worker_id(7).build()?;
-    /// let uids = generator.uids().take(100).collect::<Result<Vec<_>, _>>()?;
+    /// let generator: &dyn UidGenerator = &generator;
+    /// let uids = (&generator).uids().take(100).collect::<Result<Vec<_>, _>>()?;
     /// assert!(uids.is_sorted());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -182,7 +187,8 @@ fn next_by_policy<G: UidGenerator + ?Sized>(
     Ok(uid)
 }
 
-/// The iterator of [`UidGenerator::uids`].
+/// An endless iterator over the uids of a generator, such as [`CachedUidGenerator::uids`]; after an error
+/// it tries anew.
 #[derive(Clone, Copy, Debug)]
 pub struct Uids<'a, G> {
     generator: &'a G,

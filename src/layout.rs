@@ -1,8 +1,8 @@
 //! How the 64 bits of a uid are divided, and what follows from it.
 
-use std::fmt;
+mod text;
+
 use std::ops::RangeInclusive;
-use std::str::FromStr;
 use std::time::Duration;
 
 use crate::error::Error;
@@ -28,15 +28,6 @@ impl Tick {
     }
 }
 
-impl fmt::Display for Tick {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Second => "s",
-            Self::Millisecond => "ms",
-        })
-    }
-}
-
 /// The widths of the three fields; prints and reads as `28/22/13`.
 ///
 /// Reading checks the form only; [`Layout::new`] checks the widths.
@@ -48,30 +39,6 @@ pub struct Bits {
     pub worker: u8,
     /// Bits of the sequence field.
     pub sequence: u8,
-}
-
-impl fmt::Display for Bits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.time, self.worker, self.sequence)
-    }
-}
-
-impl FromStr for Bits {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        // Digits only: `parse` by itself would take a plus sign too.
-        let digits = |field: &str| {
-            field.bytes().all(|byte| byte.is_ascii_digit()).then(|| field.parse().ok()).flatten()
-        };
-        let mut fields = text.split('/').map(digits);
-        match (fields.next(), fields.next(), fields.next(), fields.next()) {
-            (Some(Some(time)), Some(Some(worker)), Some(Some(sequence)), None) => {
-                Ok(Self { time, worker, sequence })
-            }
-            _ => Err(Error::InvalidLayout { text: text.into() }),
-        }
-    }
 }
 
 /// The fields of a uid, read back by [`Layout::decode`].
@@ -121,13 +88,6 @@ pub struct Layout {
 /// 2026-01-01T00:00:00Z.
 const EPOCH_2026: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
-/// As in `28/22/13 in s since 2026-01-01T00:00:00Z`.
-impl fmt::Display for Layout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} in {} since {}", self.bits, self.tick, self.epoch)
-    }
-}
-
 impl Layout {
     /// UidGenerator's default widths, 28/22/13 in seconds: 8.5 years, 4.2 million starts,
     /// 8,192 uids a second and worker. Its epoch is 2026-01-01, not Baidu's 2016-05-20, which
@@ -172,6 +132,20 @@ impl Layout {
             let Bits { time, worker, sequence } = bits;
             Err(Error::LayoutBits { time, worker, sequence })
         }
+    }
+
+    /// [`new`](Self::new) for constants; `None` where the widths are not possible.
+    ///
+    /// ```
+    /// use uidring::{Bits, Layout, Tick, Timestamp};
+    ///
+    /// const BITS: Bits = Bits { time: 41, worker: 8, sequence: 14 };
+    /// const EPOCH: Timestamp = Timestamp::from_millis(1_767_225_600_000);
+    /// const LAYOUT: Layout = Layout::constant(BITS, Tick::Millisecond, EPOCH).unwrap();
+    /// assert_eq!(LAYOUT.to_string(), "41/8/14 in ms since 2026-01-01T00:00:00Z");
+    /// ```
+    pub const fn constant(bits: Bits, tick: Tick, epoch: Timestamp) -> Option<Self> {
+        if Self::fits(bits) { Some(Self { bits, tick, epoch }) } else { None }
     }
 
     /// The widths of the fields.

@@ -1,7 +1,20 @@
-// The README's example needs a store of worker ids.
-#![cfg_attr(feature = "sqlite", doc = include_str!("../README.md"))]
-#![cfg_attr(not(feature = "sqlite"), doc = "Unique, roughly time-ordered 64-bit ids.")]
+//! Unique, roughly time-ordered 64-bit ids for callers in the same process, at the cost of one atomic
+//! addition each.
+//!
+//! ```
+//! use uidring::CachedUidGenerator;
+//!
+//! let generator = CachedUidGenerator::builder().worker_id(7).build()?;
+//! let uid = generator.next_uid()?; // from any thread, through & or Arc
+//! println!("{uid} {} {}", uid.base62(), generator.decode(uid)?.timestamp);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A worker id of your choice has no memory of what was issued with it. The crates `uidring-sqlite`,
+//! `uidring-mysql` and `uidring-zookeeper` hand out worker ids that no two starts share.
 
+#[doc(hidden)]
+pub mod adapter;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(any(test, feature = "simulation"))]
@@ -10,8 +23,6 @@ pub mod model;
 pub mod padding;
 pub mod ring;
 pub mod segment;
-#[cfg(any(feature = "mysql", feature = "sqlite", feature = "zookeeper"))]
-pub mod store;
 
 #[cfg(doctest)]
 #[doc = include_str!("../docs/segments.md")]
@@ -30,7 +41,7 @@ mod worker;
 #[cfg(not(uidring_loom))]
 pub use crate::clock::TickerClock;
 pub use crate::clock::{Clock, ManualClock, SystemClock};
-pub use crate::error::{Error, FillError, TakeError};
+pub use crate::error::{Error, FillError, StoreError, StoreErrorKind, TakeError};
 pub use crate::generator::{
     BaiduRules, CachedBuilder, CachedStats, CachedUidGenerator, ClockPolicy, ClockRules,
     ClockedBuilder, ClockedUidGenerator, DefaultUidGenerator, GeneratorRef, LeafRules,
@@ -48,12 +59,6 @@ pub use crate::segment::{
     LoadError, LoadedSegment, MemorySegments, SegmentBuilder, SegmentError, SegmentGenerator,
     SegmentHandle, SegmentRequest, SegmentStats, SegmentStore, SegmentTag,
 };
-#[cfg(feature = "mysql")]
-pub use crate::store::mysql::{MySqlLeases, MySqlSegments, MySqlServer, MySqlWorkerNodes};
-#[cfg(feature = "sqlite")]
-pub use crate::store::sqlite::{SqliteLeases, SqliteSegments, SqliteWorkerNodes};
-#[cfg(feature = "zookeeper")]
-pub use crate::store::zookeeper::{Instance, LeafNode, LeafZooKeeper, ZooKeeperServers};
 #[cfg(uidring_loom)]
 #[doc(hidden)]
 pub use crate::sync::become_forked_child;
@@ -62,6 +67,6 @@ pub use crate::timestamp::{ParseTimeError, Timestamp};
 pub use crate::uid::as_string;
 pub use crate::uid::{ParseUidError, Uid, UidRangeError, UidText};
 pub use crate::worker::{
-    EnvWorkerId, FixedWorkerId, Lease, LeaseKeeper, LeaseTerms, NodeIdentity, NodeKind, RenewError,
-    Worker, WorkerIdAssigner,
+    EnvWorkerId, FixedWorkerId, Lease, LeaseKeeper, LeaseTerms, RenewError, Worker, WorkerRequest,
+    WorkerSource,
 };

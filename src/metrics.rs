@@ -141,7 +141,7 @@ pub fn describe() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generator::{CachedUidGenerator, UidGenerator};
+    use crate::generator::CachedUidGenerator;
     use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
     #[test]

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::served::Served;
+use crate::error::Error;
 use crate::ring::RingBuffer;
 
 /// Where runs come from.
@@ -94,6 +95,11 @@ impl PadderOptions {
     pub fn core(mut self, core: PadderCore) -> Self {
         self.core = core;
         self
+    }
+
+    /// Whether a padder can run so.
+    pub(crate) fn check(self) -> Result<(), Error> {
+        core::find(self.core, None).map(drop)
     }
 
     /// Sets what the padder does when there is nothing to do.

@@ -22,7 +22,8 @@ pub(crate) use self::event::Event;
 pub(crate) use self::guarded::{ForkGuarded, Forked};
 pub(crate) use self::imp::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
 pub(crate) use self::numbers::{Drawn, Limit, MAX_END, Numbers};
-pub(crate) use self::outside::{contained, log, record, unlocked};
+pub use self::outside::record;
+pub(crate) use self::outside::{contained, log, unlocked};
 #[cfg(uidring_loom)]
 pub use self::pages::become_forked_child;
 pub(crate) use self::pages::{Life, Line, Pages};
@@ -33,14 +34,14 @@ pub(crate) use self::shards::Shards;
 
 // For a simulation, which has no forks and no caller's code.
 #[cfg(any(test, feature = "simulation"))]
-pub(crate) use self::{guarded::lock, imp::Mutex};
+pub use self::{guarded::lock, imp::Mutex};
 
 #[cfg(not(uidring_loom))]
 mod imp {
     pub(crate) use std::sync::atomic::{
         AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering, fence,
     };
-    pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+    pub use std::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use std::thread_local;
 }
 
@@ -49,6 +50,6 @@ mod imp {
     pub(crate) use loom::sync::atomic::{
         AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering, fence,
     };
-    pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
+    pub use loom::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use loom::thread_local;
 }

@@ -1,8 +1,4 @@
 //! What a generator tells through `tracing`: once, not at every turn.
-#![cfg(feature = "cli")]
-
-#[path = "support/namespace.rs"]
-mod namespace;
 
 use std::io::{self, Write};
 use std::panic;
@@ -10,15 +6,15 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use namespace::fresh;
 use tracing_subscriber::fmt::MakeWriter;
 use uidring::padding::{NextRun, RunSource};
 use uidring::{
     Bits, CachedUidGenerator, Error, Layout, Lease, LeaseKeeper, LeaseTerms, LoadError,
     LoadedSegment, ManualClock, MemorySegments, Padder, PadderOptions, RenewError, RingOptions,
     SegmentGenerator, SegmentRequest, SegmentStore, SegmentTag, SequenceStart, TakeError,
-    TakePolicy, Tick, Timestamp, Uid, UidGenerator,
+    TakePolicy, Tick, Timestamp, Uid,
 };
+use uidring_testkit::namespace::fresh;
 
 /// Keeps what is logged by any thread.
 #[derive(Clone, Default)]

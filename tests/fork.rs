@@ -4,20 +4,11 @@
 // fork, pipes and waiting for children are the operating system's; std has none of it.
 #![allow(unsafe_code)]
 
-#[path = "support/fork.rs"]
-mod fork;
-#[cfg(feature = "mysql")]
-#[path = "support/mariadb.rs"]
-mod mariadb;
-#[path = "support/namespace.rs"]
-mod namespace;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use namespace::fresh;
 use uidring::segment::SegmentChain;
 use uidring::{
     Bits, CachedBuilder, CachedUidGenerator, Clock, DefaultUidGenerator, Layout, LocalGenerator,
@@ -25,8 +16,8 @@ use uidring::{
     RingOptions, SegmentError, SegmentGenerator, SegmentHandle, TakeDecision, TakeError,
     TakePolicy, Tick, TickerClock, Timestamp, Uid, UidGenerator,
 };
-
-use fork::{FAILED, FORKED, LIMIT, OTHER_ERROR, Report, alone, in_child};
+use uidring_testkit::fork::{FAILED, FORKED, LIMIT, OTHER_ERROR, Report, alone, in_child};
+use uidring_testkit::namespace::fresh;
 
 /// Sets a mark when it goes, also by a panic: threads that go on until then would never end.
 struct Ends<'a>(&'a AtomicBool);
@@ -479,70 +470,6 @@ fn a_clock_goes_on_in_a_child() {
     while clock.now() == first {
         assert!(begin.elapsed() < LIMIT, "the parent's goes on");
     }
-}
-
-/// A child has its parent's lease in its memory, used or not, and leaves it alone.
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
-fn a_child_leaves_the_lease_alone(table: &dyn uidring::store::LeaseTable) {
-    use uidring::store::{LeaseOptions, LeaseState};
-    const LASTS: Duration = Duration::from_secs(3);
-    let _alone = alone();
-    let layout = Layout::SNOWFLAKE;
-    let options = LeaseOptions::default().lasts(LASTS);
-    let acquire = || table.acquire(&layout, &options).expect("free");
-    let build = |lease| {
-        CachedUidGenerator::builder().layout(layout).worker(lease).namespace(fresh()).build()
-    };
-    let mut owner = Some(Arc::new(build(acquire()).expect("builds")));
-    let mut unused = Some((acquire(), acquire()));
-    let first = owner.as_ref().map(|generator| generator.next_uid().expect("ready"));
-    for _ in 0..3 {
-        let before = table.list().expect("listed");
-        let words = in_child(|to| {
-            let generator = owner.take().expect("still there");
-            to.take(generator.next_uid());
-            generator.close();
-            drop(generator);
-            let (one, two) = unused.take().expect("still there");
-            drop(one);
-            // It would be another holder of the same token.
-            let refused = build(two).expect_err("not the child's").to_string();
-            to.check(refused.contains("was forked from"));
-        });
-        all_forked(&words, 1);
-        // The parent alone renews meanwhile.
-        for (now, before) in table.list().expect("listed").iter().zip(before) {
-            assert_eq!((now.token, &now.owner), (before.token, &before.owner));
-            assert!(matches!(now.state, LeaseState::Held(_)), "{now:?}");
-        }
-    }
-    // Beyond the lease that was there: the parent's connection and thread are as they were.
-    let begin = Instant::now();
-    while begin.elapsed() < LASTS + Duration::from_millis(500) {
-        let uid = owner.as_ref().map(|generator| generator.next_uid().expect("renewed"));
-        assert!(first < uid);
-        thread::sleep(Duration::from_millis(10));
-    }
-    drop(owner);
-    assert_eq!(table.list().expect("listed")[0].state, LeaseState::Free);
-}
-
-#[cfg(feature = "sqlite")]
-#[test]
-fn a_child_leaves_a_lease_in_a_file_alone() {
-    let folder = tempfile::tempdir().expect("a folder");
-    a_child_leaves_the_lease_alone(&uidring::SqliteLeases::new(folder.path().join("workers.db")));
-}
-
-#[cfg(feature = "mysql")]
-#[test]
-fn a_child_leaves_a_lease_on_a_server_alone() {
-    use uidring::store::LeaseTable;
-    let database = mariadb::MariaDb::start().database();
-    let server = uidring::MySqlServer::from_url(&database.url()).expect("a URL");
-    let leases = uidring::MySqlLeases::new(server);
-    leases.create().expect("made");
-    a_child_leaves_the_lease_alone(&leases);
 }
 
 /// Forks at any moment of other threads' takes, paddings and wake-ups.

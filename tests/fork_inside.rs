@@ -2,9 +2,6 @@
 //! The child goes on in the middle of a call, as its parent does; what the parent gets, it must not.
 #![cfg(unix)]
 
-#[path = "support/fork.rs"]
-mod fork;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -16,10 +13,9 @@ use uidring::{
     LoadError, LoadedSegment, LocalGenerator, MemorySegments, Padder, PadderOptions, PutDecision,
     PutPolicy, RenewError, RingBuffer, RingOptions, SegmentError, SegmentGenerator, SegmentRequest,
     SegmentStore, SegmentTag, SnowflakeGenerator, TakeDecision, TakeError, TakePolicy, Tick,
-    Timestamp, Uid, UidGenerator,
+    Timestamp, Uid, UidGenerator, Worker, WorkerRequest, WorkerSource,
 };
-
-use fork::{
+use uidring_testkit::fork::{
     FAILED, FORKED, Fork, ForkingClock, LIMIT, OTHER_ERROR, Sides, alone, in_child, on_both_sides,
 };
 
@@ -537,6 +533,76 @@ fn building() {
         }
     });
     check("a lease", &sides.expect("a fork"));
+}
+
+/// Whatever forks while a source of worker ids is asked: both sides would go on with the same one.
+#[test]
+fn building_from_a_source() {
+    let _alone = alone();
+    type Build = fn(&Fork, ForkingClock) -> Vec<u64>;
+    let cached: Build = |fork, clock| {
+        let source = ForkingSource(fork.clone(), std::process::id());
+        match CachedUidGenerator::builder().worker_from(source).clock(clock).build() {
+            Ok(generator) => vec![word(generator.next_uid())],
+            Err(error) => vec![refused(&error)],
+        }
+    };
+    let clocked: Build = |fork, clock| {
+        let source = ForkingSource(fork.clone(), std::process::id());
+        match SnowflakeGenerator::builder().worker_from(source).clock(clock).build() {
+            Ok(generator) => vec![word(generator.next_uid())],
+            Err(error) => vec![refused(&error)],
+        }
+    };
+    for (name, build) in [("cached", cached), ("by the clock", clocked)] {
+        // The clock, the source, its end, and what comes after.
+        for nth in 1..=10 {
+            let sides = on_both_sides(|fork| {
+                let clock = ForkingClock::new(fork);
+                clock.time.set("2026-01-01".parse().expect("a time"));
+                fork.arm(nth);
+                build(fork, clock)
+            });
+            match sides {
+                Some(sides) => check(&format!("{name}, from a source, {nth}"), &sides),
+                None => assert!(nth > 4),
+            }
+        }
+    }
+}
+
+/// Hands out the same worker id again and again, as one that counts does in a child. It is its owner's
+/// to end: a child ends neither it nor the lease.
+struct ForkingSource(Fork, u32);
+
+impl WorkerSource for ForkingSource {
+    fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
+        self.0.here();
+        struct Owned(u32);
+        impl LeaseKeeper for Owned {
+            fn renew(&mut self, _: u64) -> Result<(), RenewError> {
+                Ok(())
+            }
+
+            fn release(&mut self, _: Option<Uid>) -> Result<(), Error> {
+                assert_eq!(self.0, std::process::id(), "the lease is the parent's");
+                Ok(())
+            }
+        }
+        impl Drop for Owned {
+            fn drop(&mut self) {
+                assert_eq!(self.0, std::process::id(), "the keeper is the parent's");
+            }
+        }
+        let owned = Owned(self.1);
+        Ok(Lease::new(request.layout, 7, None, LeaseTerms::default(), owned)?.into())
+    }
+}
+
+impl Drop for ForkingSource {
+    fn drop(&mut self) {
+        self.0.here();
+    }
 }
 
 struct ForkingStore {

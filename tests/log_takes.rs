@@ -1,11 +1,5 @@
 //! A subscriber to the log that takes an id for each record, as one that numbers its records does.
 
-#[path = "support/deadline.rs"]
-mod deadline;
-
-#[path = "support/namespace.rs"]
-mod namespace;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -17,8 +11,8 @@ use uidring::{
     LoadError, LoadedSegment, ManualClock, MemorySegments, RenewError, SegmentGenerator,
     SegmentRequest, SegmentStore, SegmentTag, TakePolicy, Tick, Timestamp, Uid, UidGenerator,
 };
-
-use deadline::ends;
+use uidring_testkit::deadline::ends;
+use uidring_testkit::namespace;
 
 type Number = Box<dyn Fn() -> bool + Send + Sync>;
 

@@ -1,20 +1,17 @@
 //! One padder for many rings, takers that help it, and takers of their own.
 
-#[path = "support/namespace.rs"]
-mod namespace;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use namespace::fresh;
 use uidring::padding::{NextRun, RunSource};
 use uidring::{
     Bits, CachedUidGenerator, Layout, LocalGenerator, ManualClock, Padder, PadderCore, PadderIdle,
     PadderOptions, RingBuffer, RingOptions, SequenceStart, TakeError, TakePolicy, Tick, Timestamp,
-    Uid, UidGenerator,
+    Uid,
 };
+use uidring_testkit::namespace::fresh;
 
 fn layout(time: u8, sequence: u8) -> Layout {
     let bits = Bits { time, worker: 10, sequence };
@@ -265,24 +262,69 @@ fn a_core_that_does_not_exist_is_an_error() {
     let options = PadderOptions::default().core(PadderCore::Id(1 << 20));
     let error = Padder::start(options).expect_err("no such core").to_string();
     assert!(error.contains("1048576"), "{error}");
-    for core in [PadderCore::Last, PadderCore::Unpinned] {
+    for core in [PadderCore::ByWorker, PadderCore::Last, PadderCore::Unpinned] {
         assert!(Padder::start(PadderOptions::default().core(core)).is_ok());
     }
 }
 
-/// By what the operating system says of the thread.
+/// The cores that this thread may run on, as the operating system says.
+#[cfg(target_os = "linux")]
+fn allowed() -> String {
+    let status = std::fs::read_to_string("/proc/thread-self/status").expect("Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    line.expect("a list of cores").trim().to_owned()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn padders_of_other_workers_run_on_other_cores() {
+    /// Notes where the padder's thread runs.
+    #[derive(Clone, Debug, Default)]
+    struct Noting(Arc<std::sync::Mutex<Option<String>>>);
+
+    impl uidring::Clock for Noting {
+        fn now(&self) -> Timestamp {
+            if thread::current().name() == Some("uidring-padder") {
+                *self.0.lock().expect("no panic") = Some(allowed());
+            }
+            uidring::SystemClock.now()
+        }
+    }
+
+    let cores = core_affinity::get_core_ids().expect("cores");
+    for worker_id in 0..cores.len() as u64 + 1 {
+        let clock = Noting::default();
+        let generator = CachedUidGenerator::builder()
+            .worker_id(worker_id)
+            .namespace(fresh())
+            .clock(clock.clone())
+            .build()
+            .expect("possible");
+        let start = Instant::now();
+        let found = loop {
+            let _ = generator.try_next_uid();
+            if let Some(found) = clock.0.lock().expect("no panic").take() {
+                break found;
+            }
+            assert!(start.elapsed() < Duration::from_secs(30), "the padder never looks");
+            thread::sleep(Duration::from_millis(1));
+        };
+        let expected = match cores.len() {
+            1 => allowed(),
+            count => cores[count - 1 - worker_id as usize % count].id.to_string(),
+        };
+        assert_eq!(found, expected, "of worker {worker_id}");
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_padder_runs_on_its_core() {
-    let allowed = || {
-        let status = std::fs::read_to_string("/proc/thread-self/status").expect("Linux");
-        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-        line.expect("a list of cores").trim().to_owned()
-    };
     let cores = core_affinity::get_core_ids().expect("cores");
     let [first, .., last] = [cores[0].id, cores[cores.len() - 1].id];
     for (core, expected) in [
         (PadderCore::Id(first), first.to_string()),
+        (PadderCore::ByWorker, last.to_string()),
         (PadderCore::Last, last.to_string()),
         (PadderCore::Unpinned, allowed()),
     ] {

@@ -1,9 +1,6 @@
 //! Two generators of one process: what could repeat uids is refused, and who comes later starts above
 //! who was there before.
 
-#[path = "support/namespace.rs"]
-mod namespace;
-
 use std::collections::HashSet;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,14 +9,14 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use namespace::fresh;
 use uidring::{
     Bits, CachedUidGenerator, Clock, DefaultUidGenerator, Error, Layout, LeafSnowflakeGenerator,
     Lease, LeaseKeeper, LeaseTerms, LocalGenerator, ManualClock, RenewError, SnowflakeGenerator,
-    TakeError, TakePolicy, Tick, Timestamp, Uid, UidGenerator,
+    StoreError, StoreErrorKind, TakeError, TakePolicy, Tick, Timestamp, Uid, UidGenerator,
 };
+use uidring_testkit::namespace::fresh;
 
-type Generator = Box<dyn UidGenerator>;
+type Generator = Box<dyn UidGenerator + Send + Sync>;
 
 /// What a generator is built from.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -471,7 +468,9 @@ impl LeaseKeeper for Keeper {
     fn renew(&mut self, horizon: u64) -> Result<(), RenewError> {
         let mut row = self.0.0.lock().expect("whole");
         if row.0 != self.1 {
-            return Err(RenewError::Lost(Error::NoDataDirectory));
+            return Err(RenewError::Lost(
+                StoreError::new(StoreErrorKind::Unreachable, "the store is away").into(),
+            ));
         }
         row.1 = row.1.max(Some(horizon));
         Ok(())

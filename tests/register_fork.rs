@@ -4,20 +4,17 @@
 // fork and waiting for children are the operating system's; std has none of it.
 #![allow(unsafe_code)]
 
-#[path = "support/namespace.rs"]
-mod namespace;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use namespace::fresh;
 use uidring::{
     CachedUidGenerator, Clock, DefaultUidGenerator, Error, Layout, Lease, LeaseKeeper, LeaseTerms,
-    ManualClock, RenewError, SnowflakeGenerator, TakeError, Timestamp, Uid, UidGenerator,
+    ManualClock, RenewError, SnowflakeGenerator, TakeError, Timestamp, Uid,
 };
+use uidring_testkit::namespace::fresh;
 
 /// How long a child may take before it counts as hanging.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -4,9 +4,6 @@
 //! A program of its own, without the test harness, so that it also runs under ThreadSanitizer
 //! (`scripts/tsan`) and for as long as one likes (`scripts/stress`): `stress [SECONDS [SEED]]`.
 
-#[path = "support/namespace.rs"]
-mod namespace;
-
 use std::num::NonZero;
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,12 +12,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, process};
 
-use namespace::fresh;
 use uidring::{
     Bits, CachedUidGenerator, Layout, LocalGenerator, MemorySegments, Padder, PadderOptions,
     Producer, PutPolicy, RingBuffer, RingOptions, SegmentError, SegmentGenerator, TakeDecision,
     TakeError, TakePolicy, Tick, Timestamp, Uid, UidGenerator,
 };
+use uidring_testkit::namespace::fresh;
 
 /// How many numbers a taker takes in one round.
 const SHARE: usize = 2_000;

@@ -5,16 +5,16 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::namespace::fresh;
 use uidring::{
     Bits, CachedBuilder, CachedUidGenerator, Layout, Padder, PadderCore, PadderIdle, PadderOptions,
-    PerThreadGenerator, SnowflakeGenerator, Tick, TickerClock, Timestamp, Uid, UidGenerator,
+    PerThreadGenerator, SnowflakeGenerator, Tick, TickerClock, Timestamp, Uid,
 };
 
 use super::Comparison;
 use super::timing::{
     BATCH, add, additions, batches, by_threads, median, per_id, store, stores, tail_latency,
 };
+use uidring_testkit::namespace::fresh;
 
 pub fn comparisons() -> impl Iterator<Item = Comparison> {
     let mut all = Vec::new();
@@ -84,7 +84,12 @@ fn builder() -> CachedBuilder {
     // So wide a layout that no number of rounds brings it to its end.
     let bits = Bits { time: 45, worker: 5, sequence: 13 };
     let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
-    CachedUidGenerator::builder().layout(layout).worker_id(1).namespace(fresh())
+    // Takers are pinned from the first core on.
+    CachedUidGenerator::builder()
+        .layout(layout)
+        .worker_id(1)
+        .namespace(fresh())
+        .padder_core(PadderCore::Last)
 }
 
 fn build(builder: CachedBuilder) -> CachedUidGenerator {

@@ -5,14 +5,14 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::namespace::fresh;
 use uidring::{
     Bits, CachedBuilder, CachedUidGenerator, Error, Layout, Lease, LeaseKeeper, LeaseTerms,
-    RenewError, SnowflakeGenerator, Tick, Timestamp, Uid, UidGenerator, Worker,
+    PadderCore, RenewError, SnowflakeGenerator, Tick, Timestamp, Uid, UidGenerator, Worker,
 };
 
 use super::Comparison;
 use super::timing::by_threads;
+use uidring_testkit::namespace::fresh;
 
 pub fn comparisons() -> impl Iterator<Item = Comparison> {
     let cached = [1, 2].map(|threads| {
@@ -56,7 +56,13 @@ fn lease(layout: Layout) -> Worker {
 fn builder() -> (Layout, CachedBuilder) {
     let layout = layout(Bits { time: 45, worker: 5, sequence: 13 }, Tick::Second);
     let decades = Duration::from_hours(24 * 365 * 100);
-    (layout, CachedUidGenerator::builder().layout(layout).max_borrow(decades))
+    (
+        layout,
+        CachedUidGenerator::builder()
+            .layout(layout)
+            .max_borrow(decades)
+            .padder_core(PadderCore::Last),
+    )
 }
 
 fn plain() -> &'static CachedUidGenerator {
@@ -90,7 +96,7 @@ fn by_the_clock(worker: Worker) -> SnowflakeGenerator {
     builder.worker(worker).namespace(fresh()).build().expect("builds")
 }
 
-fn takes(generator: &impl UidGenerator, threads: u64, ids: u64) -> f64 {
+fn takes(generator: &(impl UidGenerator + Sync), threads: u64, ids: u64) -> f64 {
     by_threads(threads, ids, |count| {
         for _ in 0..count {
             black_box(generator.next_uid().expect("waits"));

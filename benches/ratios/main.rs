@@ -5,8 +5,6 @@
 
 mod generators;
 mod leased;
-#[path = "../../tests/support/namespace.rs"]
-mod namespace;
 mod segments;
 mod timing;
 

@@ -33,7 +33,7 @@ use crate::worker::Tenure;
 /// [`max_lag`](CachedBuilder::max_lag) is discarded.
 ///
 /// ```
-/// use uidring::{CachedUidGenerator, UidGenerator};
+/// use uidring::CachedUidGenerator;
 ///
 /// let generator = CachedUidGenerator::builder().worker_id(7).build()?;
 /// let first = generator.next_uid()?;
@@ -74,7 +74,7 @@ struct Counters {
 impl CachedUidGenerator {
     /// A builder with the defaults: layout [`Layout::UID_GENERATOR`], boost power 3, padding
     /// factor 50, no schedule, unbounded borrowing, a lag of at most a second, sequences that go on
-    /// after a gap, the padder on the last core, waiting takes.
+    /// after a gap, the padder on a core by the worker id, waiting takes.
     pub fn builder() -> CachedBuilder {
         CachedBuilder::default()
     }

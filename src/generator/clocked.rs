@@ -76,7 +76,7 @@ pub struct ClockedUidGenerator<R, C = SystemClock> {
 /// caught up.
 ///
 /// ```
-/// use uidring::{DefaultUidGenerator, UidGenerator};
+/// use uidring::DefaultUidGenerator;
 ///
 /// let generator = DefaultUidGenerator::builder().worker_id(7).build()?;
 /// assert!(generator.next_uid()? < generator.next_uid()?);
@@ -89,7 +89,7 @@ pub type DefaultUidGenerator<C = SystemClock> = ClockedUidGenerator<BaiduRules, 
 /// back, it refuses with [`TakeError::ClockBackwards`] until the clock has caught up.
 ///
 /// ```
-/// use uidring::{SnowflakeGenerator, SnowflakeNode, UidGenerator};
+/// use uidring::{SnowflakeGenerator, SnowflakeNode};
 ///
 /// let node = SnowflakeNode::new(3, 17)?;
 /// let generator = SnowflakeGenerator::builder().node(node).build()?;
@@ -104,7 +104,7 @@ pub type SnowflakeGenerator<C = SystemClock> = ClockedUidGenerator<TwitterRules,
 /// is behind by 5 ms or less is waited for.
 ///
 /// ```
-/// use uidring::{LeafSnowflakeGenerator, UidGenerator};
+/// use uidring::LeafSnowflakeGenerator;
 ///
 /// let generator = LeafSnowflakeGenerator::builder().worker_id(7).build()?;
 /// assert!(generator.decode(generator.next_uid()?)?.sequence < 100);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use super::local::next_lease;
-use super::{CachedUidGenerator, GeneratorRef, UidGenerator};
+use super::{CachedUidGenerator, GeneratorRef};
 use crate::error::{FillError, TakeError, rarely};
 use crate::ring::Age;
 use crate::sync::{AtomicU64, Ordering, Shards, threads};
@@ -64,7 +64,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
     ///
     /// # Errors
     ///
-    /// As [`UidGenerator::next_uid`].
+    /// As [`UidGenerator::next_uid`](crate::UidGenerator::next_uid).
     #[inline]
     pub fn next_uid(&self) -> Result<Uid, TakeError> {
         match self.shards.recent().and_then(|shard| self.count_up(shard)) {
@@ -74,7 +74,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
     }
 
     /// Fills the whole of `out` with increasing uids: what is left of this thread's lease, and then
-    /// as [`UidGenerator::fill`].
+    /// as [`UidGenerator::fill`](crate::UidGenerator::fill).
     ///
     /// # Errors
     ///

@@ -167,7 +167,7 @@ struct Held {
 }
 
 /// Claims a worker id for a generator that is about to be built. It comes before everything that
-/// runs the caller's code, such as a clock.
+/// runs the caller's code, such as a clock, but for the source that the id comes from.
 pub(super) fn claim(namespace: &str, layout: &Layout, worker_id: u64) -> Result<Claim, Error> {
     #[cfg(any(test, feature = "simulation"))]
     if namespace == ELSEWHERE {

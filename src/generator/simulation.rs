@@ -9,7 +9,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use proptest::prelude::*;
 
-use super::{CachedUidGenerator, LocalGenerator, UidGenerator, register};
+use super::{CachedUidGenerator, LocalGenerator, register};
 use crate::clock::{Clock, ManualClock};
 use crate::error::{Error, TakeError};
 use crate::layout::{Bits, Layout, Tick};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::register::ELSEWHERE;
-use super::{CachedUidGenerator, LocalGenerator, SequenceStart, UidGenerator};
+use super::{CachedUidGenerator, LocalGenerator, SequenceStart};
 use crate::clock::ManualClock;
 use crate::padding::Padder;
 use crate::timestamp::Timestamp;

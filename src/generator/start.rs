@@ -9,10 +9,10 @@ use super::register::{self, Claim};
 use crate::clock::{Clock, Deadline, read};
 use crate::error::Error;
 use crate::layout::Layout;
-use crate::sync::log;
+use crate::sync::{Life, log};
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
-use crate::worker::{Beginning, Grant, Lease, Tenure, Worker};
+use crate::worker::{Beginning, Grant, Lease, Tenure, Worker, WorkerChoice, WorkerRequest, source};
 
 /// The place of a uid among those of its worker: tick and sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,7 +69,9 @@ pub(super) struct Start {
 #[derive(Debug)]
 pub(super) struct StartRequest {
     pub(super) layout: Layout,
-    pub(super) worker: Option<Worker>,
+    pub(super) worker: Option<WorkerChoice>,
+    /// How far ahead of the clock it may issue.
+    pub(super) max_ahead: Duration,
     pub(super) namespace: String,
     pub(super) after: Option<Uid>,
 }
@@ -77,13 +79,47 @@ pub(super) struct StartRequest {
 /// Checks what is to be one worker's generator, claims its worker id in this process, and says where
 /// it starts: at the present tick, or above what was issued before if that is later.
 pub(super) fn start(request: StartRequest, clock: &dyn Clock) -> Result<Start, Error> {
-    let StartRequest { ref layout, worker, namespace, after } = request;
-    let worker = worker.ok_or(Error::NoWorkerId)?;
+    let StartRequest { ref layout, worker, max_ahead, namespace, after } = request;
+    let choice = worker.ok_or(Error::NoWorkerId)?;
+    let after = after.map(|uid| next_after(layout, uid)).transpose()?;
+    let (worker, life) = match choice {
+        WorkerChoice::Given(worker) => (worker, None),
+        WorkerChoice::From(source) => {
+            // Before the clock, which may fork: both sides would be given the same worker id.
+            let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;
+            // A layout that cannot express the present time must not cost a worker id.
+            layout.tick_at(read(clock))?;
+            let request = WorkerRequest::new(*layout).with_max_ahead(max_ahead);
+            (source::acquire(source, &request, &life)?, Some(life))
+        }
+    };
     let worker_id = worker.id();
     layout.check_worker_id(worker_id)?;
     let claim = register::claim(&namespace, layout, worker_id)?;
+    let position = Position { tick: 0, sequence: 0 };
+    let (lease, issued) = match worker {
+        Worker::Plain(_) => (None, None),
+        Worker::Leased(lease) => {
+            let issued = lease.after;
+            (Some(lease), issued)
+        }
+    };
+    // From now on the claim goes before the lease if anything fails: who gets the lease next may
+    // claim it, too.
+    let mut start = Start { worker_id, position, claim, lease };
+    if life.is_some_and(|life| life.is_forked()) {
+        // What came before the claim it does not know of.
+        mem::forget(start.lease);
+        return Err(Error::Forked { what: "worker id" });
+    }
+    if let Some(lease) = &start.lease
+        && lease.layout != *layout
+    {
+        let [leased, layout] = [lease.layout, *layout].map(|layout| layout.to_string());
+        return Err(Error::LeaseLayout { worker_id, leased, layout });
+    }
     let now = read(clock);
-    let present = Position { tick: layout.tick_at(now)?, sequence: 0 };
+    start.position.tick = layout.tick_at(now)?;
     let left = layout.remaining_life(now);
     if left < SHORT_LIFE {
         let last_day = layout.last_instant().date();
@@ -94,50 +130,48 @@ pub(super) fn start(request: StartRequest, clock: &dyn Clock) -> Result<Start, E
             left.as_secs() / 86_400
         );
     }
-    let (lease, issued) = match worker {
-        Worker::Plain(_) => (None, None),
-        Worker::Leased(lease) if lease.layout != *layout => {
-            let [leased, layout] = [lease.layout, *layout].map(|layout| layout.to_string());
-            return Err(Error::LeaseLayout { worker_id, leased, layout });
-        }
-        Worker::Leased(lease) => {
-            let after = lease.after;
-            (Some(lease), after)
-        }
-    };
-    let mut position = present;
-    for uid in [after, issued].into_iter().flatten() {
-        let found = layout.decode(uid)?.worker_id;
+    let issued = issued.map(|uid| next_after(layout, uid)).transpose()?;
+    for (uid, found, next) in [after, issued].into_iter().flatten() {
         if found != worker_id {
             return Err(Error::ForeignStart { uid: uid.get(), found, worker_id });
         }
-        let next = Position::after(layout, uid)?;
-        if next.tick > layout.max_tick() {
-            return Err(Error::NothingAfter { uid: uid.get(), ended: layout.last_instant() });
-        }
-        position = position.max(next);
+        start.position = start.position.max(next);
     }
-    if let Some((next, last)) = claim.start(layout) {
+    if let Some((next, last)) = start.claim.start(layout) {
         if next.tick > layout.max_tick() {
             return Err(Error::NothingAfter { uid: last, ended: layout.last_instant() });
         }
         let lead = layout.time_of(next.tick).saturating_since(now);
-        if lead >= LONG_LEAD && next > position {
+        if lead >= LONG_LEAD && next > start.position {
             log!(
                 warn,
                 "the generator starts {lead:?} ahead of the clock, above what an earlier one in this \
                  process has issued"
             );
         }
-        position = position.max(next);
+        start.position = start.position.max(next);
     }
-    Ok(Start { worker_id, position, claim, lease })
+    Ok(start)
+}
+
+/// A uid that was issued, its worker id, and the place after it.
+fn next_after(layout: &Layout, uid: Uid) -> Result<(Uid, u64, Position), Error> {
+    let found = layout.decode(uid)?.worker_id;
+    let next = Position::after(layout, uid)?;
+    if next.tick > layout.max_tick() {
+        return Err(Error::NothingAfter { uid: uid.get(), ended: layout.last_instant() });
+    }
+    Ok((uid, found, next))
 }
 
 /// A start further ahead of the clock, for the sake of an earlier generator, is warned about.
 const LONG_LEAD: Duration = Duration::from_mins(1);
 
 impl Start {
+    pub(super) fn is_leased(&self) -> bool {
+        self.lease.is_some()
+    }
+
     /// Begins the lease, if there is one. Earlier holders may have left the worker id ahead of the
     /// clock: by more than `max_ahead`, that is waited for as long as the lease says, then refused.
     pub(super) fn tenure(
@@ -153,8 +187,14 @@ impl Start {
             mem::forget(lease);
             return Err(error);
         }
-        let now = now?;
-        let present = layout.tick_at(now)?;
+        let present = match now.and_then(|now| layout.tick_at(now)) {
+            Ok(present) => present,
+            Err(error) => {
+                // It goes after the claim.
+                self.lease = Some(lease);
+                return Err(error);
+            }
+        };
         self.position = self.position.max(Position { tick: present, sequence: 0 });
         let max_ahead = max_ahead.as_millis() / u128::from(layout.tick().millis().unsigned_abs());
         let beginning = Beginning {

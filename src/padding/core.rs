@@ -7,9 +7,14 @@ use crate::sync::log;
 
 /// The core on which a padder runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PadderCore {
-    /// The last core that this process may use, if it may use more than one.
+    /// One of the cores that this process may use, if it may use more than one: the worker id decides
+    /// which, so that the padders of a machine's processes do not all run on the same one. For a
+    /// padder that no generator has started for itself, it is the last one.
     #[default]
+    ByWorker,
+    /// The last core that this process may use, if it may use more than one.
     Last,
     /// This core, by its number in the operating system.
     Id(usize),
@@ -18,14 +23,19 @@ pub enum PadderCore {
 }
 
 /// The core to pin to, if any.
-pub(super) fn find(wanted: PadderCore) -> Result<Option<CoreId>, Error> {
+pub(super) fn find(wanted: PadderCore, worker_id: Option<u64>) -> Result<Option<CoreId>, Error> {
     // None where the platform does not tell; then only `Id` is an error.
     let cores = || core_affinity::get_core_ids().unwrap_or_default();
     match wanted {
         PadderCore::Unpinned => Ok(None),
-        PadderCore::Last => Ok(match cores().as_slice() {
-            [_, .., last] => Some(*last),
-            _ => None,
+        PadderCore::ByWorker | PadderCore::Last => Ok(match (cores().as_slice(), worker_id) {
+            ([] | [_], _) => None,
+            (cores, Some(worker_id)) if wanted == PadderCore::ByWorker => {
+                // From the end: what a program pins by itself mostly starts at the first.
+                let back = (worker_id % cores.len() as u64) as usize;
+                cores.get(cores.len() - 1 - back).copied()
+            }
+            ([.., last], _) => Some(*last),
         }),
         PadderCore::Id(id) => {
             let cores = cores();

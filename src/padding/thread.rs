@@ -16,7 +16,7 @@ use crate::sync::{AtomicBool, Event, ForkGuarded, Life, Ordering, Serving, conta
 /// same thread, which ends when the last handle, and the last ring that it serves, is dropped.
 ///
 /// ```
-/// use uidring::{CachedUidGenerator, UidGenerator};
+/// use uidring::CachedUidGenerator;
 /// use uidring::padding::{Padder, PadderOptions};
 ///
 /// let padder = Padder::start(PadderOptions::default())?;
@@ -57,7 +57,12 @@ impl Padder {
     /// where the operating system starts no thread. That a core which exists refuses the thread
     /// is no error: it is logged, and the padder runs unpinned.
     pub fn start(options: PadderOptions) -> Result<Self, Error> {
-        let core = core::find(options.core)?;
+        Self::start_for(options, None)
+    }
+
+    /// Starts the thread for the generator of a worker.
+    pub(crate) fn start_for(options: PadderOptions, worker_id: Option<u64>) -> Result<Self, Error> {
+        let core = core::find(options.core, worker_id)?;
         let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;
         let shared = Arc::new(Shared::new(life));
         let theirs = Arc::clone(&shared);

@@ -103,7 +103,7 @@ impl RingOptions {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         check_option("capacity_bits", self.capacity_bits, 0..=MAX_CAPACITY_BITS)?;
         check_option("run_bits", self.run_bits, 0..=self.capacity_bits)?;
         check_option("padding_factor", self.padding_factor, 1..=99)

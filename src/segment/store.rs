@@ -39,9 +39,8 @@ impl<S: SegmentStore + ?Sized> SegmentStore for Box<S> {
     }
 }
 
-/// A row of `leaf_alloc`.
+/// A row of `leaf_alloc`, whose columns are those of the original.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct SegmentTag {
     /// Column `biz_tag`.
     pub tag: String,

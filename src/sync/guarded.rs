@@ -69,7 +69,7 @@ impl<T> DerefMut for Guard<'_, T> {
 }
 
 /// Locks, whether another holder has panicked or not.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // ThreadSanitizer does not see what std does when it has to wait, which is not instrumented,
     // and would take what follows for a race. The first try it sees.
     #[cfg(uidring_tsan)]

@@ -82,11 +82,11 @@ pub(crate) fn contained<R>(code: impl FnOnce() -> R) -> Option<R> {
 
 /// A record is being written in this thread.
 #[derive(Debug)]
-pub(crate) struct Record(PhantomData<*const ()>);
+pub struct Record(PhantomData<*const ()>);
 
 impl Record {
-    /// A subscriber that panics, panics alone.
-    pub(crate) fn write(self, write: impl FnOnce()) {
+    /// Writes it. A subscriber that panics, panics alone.
+    pub fn write(self, write: impl FnOnce()) {
         contained(write);
     }
 }
@@ -94,7 +94,7 @@ impl Record {
 /// Begins a record. `None` within another one: a subscriber whose takes are worth a record would
 /// otherwise never come to an end.
 #[track_caller]
-pub(crate) fn record() -> Option<Record> {
+pub fn record() -> Option<Record> {
     unlocked();
     (!IN_A_RECORD.replace(true)).then_some(Record(PhantomData))
 }

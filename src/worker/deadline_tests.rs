@@ -1,12 +1,13 @@
 //! To the nanosecond, in virtual time: how long a lease lasts by its holder's account.
 
+use crate::error::StoreError;
+use crate::error::StoreErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::lease::{LeaseTerms, RenewError};
 use super::renewals::{Beginning, Renewals, Request, Task};
 use crate::clock::ManualMonotonic;
-use crate::error::Error;
 use crate::layout::Layout;
 use crate::sync::Life;
 
@@ -28,11 +29,13 @@ fn begin(time: &ManualMonotonic) -> Renewals {
 }
 
 fn failed() -> Result<(), RenewError> {
-    Err(RenewError::Failed(Error::NoDataDirectory))
+    Err(RenewError::Failed(
+        StoreError::new(StoreErrorKind::Unreachable, "the store is away").into(),
+    ))
 }
 
 fn renew(renewals: &mut Renewals) -> Request {
-    match renewals.next() {
+    match renewals.next_task() {
         Task::Renew(request) => request,
         other => panic!("{other:?}"),
     }
@@ -61,7 +64,7 @@ fn a_store_that_is_away_for_less_than_the_lease_is_not_noticed() {
     for _ in 0..3 {
         let request = renew(&mut renewals);
         renewals.answered(request, failed());
-        let Task::Wait(Some(pause)) = renewals.next() else { panic!("not at once") };
+        let Task::Wait(Some(pause)) = renewals.next_task() else { panic!("not at once") };
         time.advance(pause.as_nanos() as u64);
     }
     let request = renew(&mut renewals);
@@ -81,5 +84,5 @@ fn a_lease_that_is_over_is_over_whatever_the_store_says() {
     assert!(renewals.shared().is_lost());
     renewals.answered(request, Ok(()));
     assert!(!renewals.is_live());
-    assert!(matches!(renewals.next(), Task::Wait(None)), "nothing is left to do");
+    assert!(matches!(renewals.next_task(), Task::Wait(None)), "nothing is left to do");
 }

@@ -151,7 +151,7 @@ impl Lease {
 
     /// Has the lease renewed by somebody else than a thread of its own.
     #[cfg(any(test, feature = "simulation"))]
-    pub(crate) fn renewed_by(self, renewer: impl Renewer) -> Self {
+    pub fn renewed_by(self, renewer: impl Renewer) -> Self {
         Self { renewer: Box::new(renewer), ..self }
     }
 

@@ -15,14 +15,14 @@ use crate::sync::{Life, Ordering, log};
 use crate::uid::Uid;
 
 /// Who has the tasks of a lease in use done.
-pub(crate) trait Renewer: Send + 'static {
+pub trait Renewer: Send + 'static {
     /// The clock by which the lease lasts.
     fn time(&self) -> Arc<dyn Monotonic>;
 
     /// What the random parts of its schedule follow from.
     fn seed(&self) -> u64;
 
-    /// Does one [task](Renewals::next) after another, until the lease has been given back.
+    /// Does one [task](Renewals::next_task) after another, until the lease has been given back.
     ///
     /// # Errors
     ///
@@ -43,7 +43,7 @@ pub(crate) struct Beginning {
 
 /// What a lease needs next.
 #[derive(Debug)]
-pub(crate) enum Task {
+pub enum Task {
     /// Nothing, for so long, or until something is demanded.
     Wait(Option<Duration>),
     /// That the store is asked, and its answer told.
@@ -54,7 +54,7 @@ pub(crate) enum Task {
 
 /// What the store is asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
+pub struct Request {
     horizon: Horizon,
     /// Before it was asked.
     started: Moment,
@@ -62,14 +62,14 @@ pub(crate) struct Request {
 
 impl Request {
     /// The last tick that is to be issued.
-    pub(crate) fn horizon(self) -> u64 {
+    pub fn horizon(self) -> u64 {
         self.horizon.last
     }
 }
 
 /// The state of a lease in use.
 #[derive(Debug)]
-pub(crate) struct Renewals {
+pub struct Renewals {
     shared: Arc<Shared>,
     terms: LeaseTerms,
     pace: Pace,
@@ -113,7 +113,7 @@ impl Renewals {
     }
 
     /// What is to be done now.
-    pub(crate) fn next(&mut self) -> Task {
+    pub fn next_task(&mut self) -> Task {
         let shared = &self.shared;
         // Acquire: who stopped it has said before what was issued last.
         if shared.stop.load(Ordering::Acquire) {
@@ -153,7 +153,7 @@ impl Renewals {
     }
 
     /// The store has answered.
-    pub(crate) fn answered(&mut self, request: Request, answer: Result<(), RenewError>) {
+    pub fn answered(&mut self, request: Request, answer: Result<(), RenewError>) {
         match answer {
             Ok(()) => self.granted(request),
             Err(RenewError::Failed(error)) => {
@@ -208,19 +208,19 @@ impl Renewals {
 
     /// Whether the lease lasts, by the owner's own account.
     #[cfg(any(test, feature = "simulation"))]
-    pub(crate) fn is_live(&self) -> bool {
+    pub fn is_live(&self) -> bool {
         !self.shared.lost.load(Ordering::Relaxed) && !self.shared.is_over()
     }
 
     /// Whoever ends the lease goes on at once.
     #[cfg(any(test, feature = "simulation"))]
-    pub(crate) fn unattended(self) -> Self {
+    pub fn unattended(self) -> Self {
         self.shared.released.store(true, Ordering::Release);
         self
     }
 
     /// The worker id was given back, or that failed.
-    pub(crate) fn released(&self, answer: Result<(), Error>) {
+    pub fn released(&self, answer: Result<(), Error>) {
         self.ended();
         if let Err(error) = answer {
             log!(warn, "the worker id could not be given back: {error}");
@@ -309,6 +309,7 @@ mod tests {
 
     use super::*;
     use crate::clock::ManualMonotonic;
+    use crate::error::{StoreError, StoreErrorKind};
 
     /// Renewals of a lease of half a minute, after the first one.
     fn renewals(seed: u64, time: &ManualMonotonic) -> Renewals {
@@ -329,10 +330,12 @@ mod tests {
 
     /// How long until the store is asked next, which then does as it is told.
     fn pause(renewals: &mut Renewals, time: &ManualMonotonic, fails: bool) -> Duration {
-        let Task::Wait(Some(pause)) = renewals.next() else { panic!("it is not time") };
+        let Task::Wait(Some(pause)) = renewals.next_task() else { panic!("it is not time") };
         time.advance(pause.as_nanos() as u64);
-        let Task::Renew(request) = renewals.next() else { panic!("it is time") };
-        let failed = RenewError::Failed(Error::NoDataDirectory);
+        let Task::Renew(request) = renewals.next_task() else { panic!("it is time") };
+        let failed = RenewError::Failed(
+            StoreError::new(StoreErrorKind::Unreachable, "the store is away").into(),
+        );
         renewals.answered(request, if fails { Err(failed) } else { Ok(()) });
         pause
     }

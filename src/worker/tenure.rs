@@ -150,7 +150,7 @@ fn run(mut renewals: Renewals, mut keeper: Box<dyn LeaseKeeper>) {
 /// Ends when the lease has been given back, and in a forked child.
 fn renew(renewals: &mut Renewals, keeper: &mut dyn LeaseKeeper) {
     while !renewals.is_forked() {
-        match renewals.next() {
+        match renewals.next_task() {
             Task::Wait(pause) => renewals.wait(pause),
             Task::Renew(request) => {
                 unlocked();

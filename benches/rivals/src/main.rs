@@ -3,7 +3,7 @@
 mod args;
 mod contestants;
 mod measure;
-#[path = "../../../tests/support/namespace.rs"]
+#[path = "../../../crates/testkit/src/namespace.rs"]
 mod namespace;
 mod promise;
 mod report;

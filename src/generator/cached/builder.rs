@@ -17,13 +17,13 @@ use crate::policy::{PutPolicy, TakePolicy};
 use crate::ring::{AfterGap, MAX_CAPACITY_BITS, RingOptions};
 use crate::sync::log;
 use crate::uid::Uid;
-use crate::worker::Worker;
+use crate::worker::{Worker, WorkerChoice, WorkerSource};
 
 /// Settings of a [`CachedUidGenerator`]; [`build`](Self::build) checks all of them.
 #[derive(Debug)]
 pub struct CachedBuilder {
     layout: Layout,
-    worker: Option<Worker>,
+    worker: Option<WorkerChoice>,
     namespace: String,
     start_after: Option<Uid>,
     sequence_start: SequenceStart,
@@ -72,7 +72,7 @@ impl CachedBuilder {
     }
 
     /// The worker id in all of the uids, which nobody else may use with this layout, ever. It has
-    /// to be set. A [`WorkerIdAssigner`](crate::WorkerIdAssigner) hands out fresh ones.
+    /// to be set, or [`worker_from`](Self::worker_from) a source that hands out worker ids.
     #[must_use]
     pub fn worker_id(self, worker_id: u64) -> Self {
         self.worker(worker_id)
@@ -86,7 +86,17 @@ impl CachedBuilder {
     /// seen that the lease is lost.
     #[must_use]
     pub fn worker(mut self, worker: impl Into<Worker>) -> Self {
-        self.worker = Some(worker.into());
+        self.worker = Some(WorkerChoice::Given(worker.into()));
+        self
+    }
+
+    /// The source of the worker id, such as a table. [`build`](Self::build) asks it when everything
+    /// else has been checked, and blocks meanwhile.
+    ///
+    /// From a lease the generator goes on as [`worker`](Self::worker) says.
+    #[must_use]
+    pub fn worker_from(mut self, source: impl WorkerSource + Send + 'static) -> Self {
+        self.worker = Some(WorkerChoice::From(Box::new(source)));
         self
     }
 
@@ -181,7 +191,7 @@ impl CachedBuilder {
         self
     }
 
-    /// The core that the padder is pinned to; the last one if not set. docs/benchmarks.md says
+    /// The core that the padder is pinned to; one by the worker id if not set. docs/benchmarks.md says
     /// when pinning helps and when it harms.
     #[must_use]
     pub fn padder_core(mut self, core: PadderCore) -> Self {
@@ -244,33 +254,36 @@ impl CachedBuilder {
     /// process, or of its parent, may issue the same uids; [`Error::PadderThread`]; [`Error::Forked`] with
     /// a padder of the process that this one was forked from, and in a child that the clock or a lease's
     /// store forked. With a lease also [`Error::LeaseLayout`], [`Error::UsedAhead`],
-    /// [`Error::LeaseThread`], and what its store says.
+    /// [`Error::LeaseThread`], and what its store says; with a source what that says.
     pub fn build(self) -> Result<CachedUidGenerator, Error> {
         let Self { layout, clock, .. } = self;
         let options = ring_options(&layout, self.boost_power)?
             .padding_factor(self.padding_factor)
             .put_policy(self.put_policy);
+        options.check()?;
         check_millis("refresh (ms)", self.bounds.refresh, 1..=3_600_000)?;
         let sequence_start = SequenceGap::new(&layout, self.sequence_start)?;
         let options = options.after_gap(sequence_start.after_gap());
         let mut bounds = self.bounds;
-        if let Some(Worker::Leased(_)) = self.worker {
-            bounds.max_borrow.get_or_insert(LEASED_BORROW);
-        }
-        if let Some(padder) = &self.padder {
-            padder.check()?;
+        match &self.padder {
+            Some(padder) => padder.check()?,
+            None => self.padder_options.check()?,
         }
         let request = StartRequest {
             layout,
             worker: self.worker,
+            max_ahead: bounds.max_borrow.unwrap_or(LEASED_BORROW),
             namespace: self.namespace,
             after: self.start_after,
         };
         let mut start = start(request, &*clock)?;
         let padder = match self.padder {
             Some(padder) => padder,
-            None => Padder::start(self.padder_options)?,
+            None => Padder::start_for(self.padder_options, Some(start.worker_id))?,
         };
+        if start.is_leased() {
+            bounds.max_borrow.get_or_insert(LEASED_BORROW);
+        }
         let max_ahead = bounds.max_borrow.unwrap_or_default();
         let (tenure, grant) = start.tenure(&layout, &*clock, max_ahead)?;
         // Dropped before the tenure if the rest fails: once the lease is given back, somebody else may

@@ -12,13 +12,13 @@ use crate::layout::Layout;
 use crate::policy::TakePolicy;
 use crate::sync::{Event, Numbers};
 use crate::uid::Uid;
-use crate::worker::Worker;
+use crate::worker::{Worker, WorkerChoice, WorkerSource};
 
 /// Settings of a [`ClockedUidGenerator`]; [`build`](Self::build) checks all of them.
 #[derive(Debug)]
 pub struct ClockedBuilder<R, C = SystemClock> {
     layout: Layout,
-    worker: Option<Worker>,
+    worker: Option<WorkerChoice>,
     namespace: String,
     start_after: Option<Uid>,
     sequence_start: SequenceStart,
@@ -67,7 +67,17 @@ impl<R, C> ClockedBuilder<R, C> {
     /// is lost.
     #[must_use]
     pub fn worker(mut self, worker: impl Into<Worker>) -> Self {
-        self.worker = Some(worker.into());
+        self.worker = Some(WorkerChoice::Given(worker.into()));
+        self
+    }
+
+    /// The source of the worker id, such as a table. [`build`](Self::build) asks it when everything
+    /// else has been checked, and blocks meanwhile.
+    ///
+    /// From a lease the generator goes on as [`worker`](Self::worker) says.
+    #[must_use]
+    pub fn worker_from(mut self, source: impl WorkerSource + Send + 'static) -> Self {
+        self.worker = Some(WorkerChoice::From(Box::new(source)));
         self
     }
 
@@ -144,13 +154,14 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
     /// process, or of its parent, may issue the same uids; [`Error::Forked`] in a child that the clock
     /// or a lease's store forked; [`Error::OptionOutOfRange`] for a sequence start above what a tick
     /// has; [`Error::OutOfMemory`]. With a lease also [`Error::LeaseLayout`], [`Error::UsedAhead`],
-    /// [`Error::LeaseThread`], and what its store says.
+    /// [`Error::LeaseThread`], and what its store says; with a source what that says.
     pub fn build(self) -> Result<ClockedUidGenerator<R, C>, Error> {
         let Self { layout, clock, .. } = self;
         let limit = self.sequence_start.check(&layout)?;
         let request = StartRequest {
             layout,
             worker: self.worker,
+            max_ahead: Duration::ZERO,
             namespace: self.namespace,
             after: self.start_after,
         };

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::SnowflakeGenerator;
 use crate::clock::Deadline;
-use crate::generator::UidGenerator;
 
 #[test]
 fn a_close_ends_a_nap_however_long() {

@@ -6,8 +6,9 @@ use std::sync::OnceLock;
 /// The only properties to look at, by their names; all if not set.
 const ONLY: &str = "UIDRING_LEASES_ONLY";
 
+/// What must hold, whatever happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Property {
+pub enum Property {
     /// No uid is issued twice, by whomever.
     Once,
     /// A taker's uids increase.
@@ -26,7 +27,8 @@ pub(super) enum Property {
 }
 
 impl Property {
-    pub(super) fn check(self, holds: bool, what: impl FnOnce() -> String) {
+    /// Panics if it does not hold, unless others are looked at.
+    pub fn check(self, holds: bool, what: impl FnOnce() -> String) {
         static CHOSEN: OnceLock<Option<String>> = OnceLock::new();
         if holds {
             return;

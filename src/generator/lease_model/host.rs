@@ -20,23 +20,28 @@ use crate::timestamp::Timestamp;
 use crate::uid::Uid;
 use crate::worker::{Lease, Renewals};
 
-pub(super) struct Host {
-    pub(super) wall: ManualClock,
+/// A host, whose clocks may be wrong.
+pub struct Host {
+    /// Its wall clock.
+    pub wall: ManualClock,
     /// What the wall clock's milliseconds leave, in nanoseconds.
     rest: u64,
-    pub(super) time: ManualMonotonic,
+    /// Its monotonic clock.
+    pub time: ManualMonotonic,
     /// Of the monotonic clock, in thousandths of the true rate.
     rate: u64,
     /// Nothing runs until then.
-    pub(super) paused_until: u64,
+    pub paused_until: u64,
     /// The monotonic clock stands still meanwhile, and it may be the wall clock too.
-    pub(super) suspended: Option<Suspended>,
+    pub suspended: Option<Suspended>,
     pub(super) state: State,
 }
 
+/// How a host is suspended.
 #[derive(Clone, Copy)]
-pub(super) struct Suspended {
-    pub(super) with_wall: bool,
+pub struct Suspended {
+    /// The wall clock stands still, too.
+    pub with_wall: bool,
 }
 
 pub(super) enum State {
@@ -49,7 +54,8 @@ pub(super) enum State {
 }
 
 impl Host {
-    pub(super) fn new(now: Timestamp, rate: u64) -> Self {
+    /// A host at this time, whose monotonic clock goes at this rate in thousandths.
+    pub fn new(now: Timestamp, rate: u64) -> Self {
         Self {
             wall: ManualClock::new(now),
             rest: 0,
@@ -62,7 +68,7 @@ impl Host {
     }
 
     /// True time goes on from `now`.
-    pub(super) fn pass(&mut self, now: u64, nanos: u64) {
+    pub fn pass(&mut self, now: u64, nanos: u64) {
         if now >= self.paused_until {
             self.suspended = None;
         }
@@ -76,7 +82,8 @@ impl Host {
         }
     }
 
-    pub(super) fn step_wall(&self, millis: i64) {
+    /// Sets the wall clock by so many milliseconds.
+    pub fn step_wall(&self, millis: i64) {
         let now = self.wall.now().as_millis() + millis;
         self.wall.set(Timestamp::from_millis(now));
     }
@@ -111,13 +118,26 @@ pub(super) struct Owner {
     pub(super) last_local: Option<Uid>,
 }
 
-pub(super) enum Generator {
-    Cached { generator: Arc<CachedUidGenerator>, local: LocalGenerator<Arc<CachedUidGenerator>> },
+/// A generator with a lease, of one kind or the other, with random options.
+pub enum Generator {
+    /// With a ring, and a local taker beside.
+    Cached {
+        /// The generator.
+        generator: Arc<CachedUidGenerator>,
+        /// The taker.
+        local: LocalGenerator<Arc<CachedUidGenerator>>,
+    },
+    /// On the clock.
     Clocked(SnowflakeGenerator<ManualClock>),
 }
 
 impl Generator {
-    pub(super) fn build(
+    /// Builds one.
+    ///
+    /// # Errors
+    ///
+    /// As its builder's.
+    pub fn build(
         rng: &mut Rng,
         layout: Layout,
         lease: Lease,
@@ -165,14 +185,24 @@ impl Generator {
         builder.build().map(Self::Clocked)
     }
 
-    pub(super) fn try_next_uid(&self) -> Result<Uid, TakeError> {
+    /// A uid, if one is ready.
+    ///
+    /// # Errors
+    ///
+    /// As the generator's.
+    pub fn try_next_uid(&self) -> Result<Uid, TakeError> {
         match self {
             Self::Cached { generator, .. } => generator.try_next_uid(),
             Self::Clocked(generator) => generator.try_next_uid(),
         }
     }
 
-    pub(super) fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError> {
+    /// Several.
+    ///
+    /// # Errors
+    ///
+    /// As the generator's.
+    pub fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError> {
         match self {
             Self::Cached { generator, .. } => generator.try_fill(out),
             Self::Clocked(generator) => generator.try_fill(out),
@@ -180,14 +210,15 @@ impl Generator {
     }
 
     /// By the local taker, if there is one.
-    pub(super) fn take_locally(&mut self) -> Option<Result<Uid, TakeError>> {
+    pub fn take_locally(&mut self) -> Option<Result<Uid, TakeError>> {
         match self {
             Self::Cached { local, .. } => Some(local.next_uid()),
             Self::Clocked(_) => None,
         }
     }
 
-    pub(super) fn close(&self) {
+    /// Closes it.
+    pub fn close(&self) {
         match self {
             Self::Cached { generator, .. } => generator.close(),
             Self::Clocked(generator) => generator.close(),
@@ -195,7 +226,7 @@ impl Generator {
     }
 
     /// The padder looks, if there is one.
-    pub(super) fn attend(&self) -> bool {
+    pub fn attend(&self) -> bool {
         match self {
             Self::Cached { generator, .. } => {
                 generator.attend();

@@ -5,6 +5,8 @@ use super::host::{Owner, State};
 use super::store::{Fenced, Holding};
 use super::world::World;
 use crate::error::Error;
+use crate::error::StoreError;
+use crate::error::StoreErrorKind;
 use crate::uid::Uid;
 use crate::worker::{RenewError, Request, Task};
 
@@ -61,7 +63,7 @@ impl World {
             return;
         };
         let (session, holding) = (owner.session, owner.holding);
-        match owner.renewals.next() {
+        match owner.renewals.next_task() {
             Task::Wait(_) => {}
             Task::Renew(request) => {
                 owner.is_waiting = true;
@@ -193,5 +195,5 @@ impl World {
 
 /// A problem of the store's; any error will do.
 pub(super) fn problem() -> Error {
-    Error::NoDataDirectory
+    StoreError::new(StoreErrorKind::Unreachable, "the store is away").into()
 }

@@ -1,0 +1,188 @@
+//! The words of `uidring bench`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::builder::ArgPredicate;
+use clap::{Args, ValueEnum};
+use uidring::{PadderCore, PadderIdle, TakePolicy};
+
+use crate::args::LayoutArgs;
+
+/// So wide that no bench brings it to its end.
+const WIDE: &str = "45/5/13";
+
+/// Measure what ids cost on this machine
+///
+/// Takes uids in every form there is and throws them away, interleaved with a bare atomic addition
+/// (fetch_add) that the same threads do in the same loop: what else runs on the machine hits all
+/// alike, and the ratio tells more than either figure. The worker id is always 1: none is spent, and
+/// the uids are not to be used.
+///
+/// Faster than the clock, a bench borrows the future. So its own layout is 45/5/13, in seconds from
+/// 1970-01-01, whose time does not run out; --layout takes another one, whose time may.
+#[derive(Args)]
+#[command(
+    mut_arg("layout", |layout| layout.default_value(WIDE)),
+    mut_arg("epoch", |epoch| {
+        // Counted from 1970, the common widths would be over.
+        epoch
+            .help(
+                "The first instant of the time field: a date, or RFC 3339; UTC without an offset \
+                 [default: 1970-01-01; with another --layout 2026-01-01]",
+            )
+            .default_value_if("layout", ArgPredicate::Equals(WIDE.into()), "1970-01-01")
+            .hide_default_value(true)
+    }),
+    after_help = "\
+Examples:
+  uidring bench
+  uidring bench --threads 4 --pin --seconds 10
+  uidring bench --form local,per-thread --json
+  uidring bench --threads 2 --svg cost.svg"
+)]
+pub struct BenchArgs {
+    /// Threads that take; hundreds of them take longer than --seconds
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: u16,
+
+    /// How long to measure, about, altogether: above 0, at most 3600
+    #[arg(long, value_name = "S", default_value = "5", value_parser = parse_seconds)]
+    pub seconds: Duration,
+
+    /// How the uids are taken: one form or several, with commas
+    #[arg(long, value_enum, value_name = "FORM", value_delimiter = ',', hide_default_value = true,
+          default_values_t = Form::ALL)]
+    pub form: Vec<Form>,
+
+    /// What a take does when nothing is ready
+    #[arg(long, value_enum, default_value = "wait")]
+    pub policy: Policy,
+
+    #[command(flatten)]
+    pub layout: LayoutArgs,
+
+    /// The ring's size: (max sequence + 1) << P uids, P from 0 to 16
+    #[arg(long, value_name = "P", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(0..=16))]
+    pub boost_power: u32,
+
+    /// Pin the takers to cores in turn
+    #[arg(long)]
+    pub pin: bool,
+
+    /// Let the padder poll the ring without end instead of sleeping: it takes a core
+    #[arg(long)]
+    pub busy_poll: bool,
+
+    /// The core that the padder is pinned to: the last one, none, or a number
+    #[arg(long, value_name = "last|none|N", default_value = "last")]
+    pub padder_core: Core,
+
+    /// A JSON object instead of a table
+    #[arg(long)]
+    pub json: bool,
+
+    /// Draw the latencies, and the throughput by 1, 2, 4 and more threads, into this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+impl BenchArgs {
+    /// The forms to be measured, each once, in their own order.
+    pub fn forms(&self) -> impl Iterator<Item = Form> {
+        Form::ALL.into_iter().filter(|form| self.form.contains(form))
+    }
+
+    pub fn padder_idle(&self) -> PadderIdle {
+        if self.busy_poll { PadderIdle::BusyPoll } else { PadderIdle::Sleep }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// One at a time from one generator that all threads share
+    Shared,
+    /// One at a time from one PerThreadGenerator that all threads share, and in which each counts
+    /// through leases of 255
+    PerThread,
+    /// One at a time from a LocalGenerator in each thread, which counts through leases of 255
+    Local,
+    /// 4096 at a time from one generator that all threads share
+    Fill,
+}
+
+impl Form {
+    pub const ALL: [Self; 4] = [Self::Shared, Self::PerThread, Self::Local, Self::Fill];
+
+    /// As on the command line, in tables and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Shared => "shared",
+            Self::PerThread => "per-thread",
+            Self::Local => "local",
+            Self::Fill => "fill",
+        }
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Policy {
+    /// Wait until something is ready
+    Wait,
+    /// Give up at once; such calls are counted
+    Reject,
+}
+
+impl Policy {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wait => "wait",
+            Self::Reject => "reject",
+        }
+    }
+
+    pub fn take_policy(self) -> TakePolicy {
+        match self {
+            Self::Wait => TakePolicy::Wait,
+            Self::Reject => TakePolicy::Reject,
+        }
+    }
+}
+
+/// The padder's core, as it is written.
+#[derive(Clone, Copy)]
+pub struct Core(pub PadderCore);
+
+impl FromStr for Core {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(match text {
+            "last" => PadderCore::Last,
+            "none" => PadderCore::Unpinned,
+            number => PadderCore::Id(number.parse().map_err(|_| "write last, none or a number")?),
+        }))
+    }
+}
+
+impl fmt::Display for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            PadderCore::Last => f.write_str("last"),
+            PadderCore::Unpinned => f.write_str("none"),
+            PadderCore::Id(id) => write!(f, "{id}"),
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds <= 3_600.0);
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "write seconds above 0 and at most 3600".into())
+}

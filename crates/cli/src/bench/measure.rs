@@ -1,0 +1,284 @@
+//! The order of the measurement: rounds in which the contestants take turns, and what they say
+//! together.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use super::contestant::{Contestant, Tally, Trouble, histogram, timer_cost};
+use super::threads::Crew;
+
+/// Who is measured.
+pub struct Lineup<'a> {
+    /// Our forms, then the baseline, then others.
+    pub contestants: Vec<Contestant<'a>>,
+    /// The place of the baseline.
+    pub baseline: usize,
+}
+
+/// Takes all contestants through all rounds. `progress` hears of each one before it begins.
+pub fn measure(
+    lineup: &Lineup<'_>,
+    crew: &Crew,
+    plan: &Plan,
+    mut progress: impl FnMut(&'static str),
+) -> Result<Measured, Trouble> {
+    let timer_ns = timer_cost();
+    let Lineup { contestants, baseline } = lineup;
+    let mut figures: Vec<Figures> = contestants.iter().map(Figures::new).collect();
+    // The first round of all is not counted: caches, branch predictors and clock rates settle.
+    for round in 0..=plan.rounds {
+        progress("throughput");
+        for (which, contestant) in in_turn(contestants, round) {
+            let (ns, tally) = race(contestant, crew, plan.race)?;
+            if round > 0 {
+                figures[which].rounds.push(ns);
+                figures[which].tally.add(tally);
+            }
+        }
+    }
+    let ours = figures[..*baseline].iter();
+    let fewest = ours.map(|figures| figures.tally.ids / plan.rounds as u64).min().unwrap_or(0);
+    for slice in 0..SLICES {
+        progress("latency");
+        for (which, contestant) in in_turn(contestants, slice) {
+            for samples in crew.work(plan.slice, |until| contestant.sample(until))? {
+                let samples = samples?;
+                figures[which].tally.add(samples.tally);
+                figures[which].latency += &samples.times;
+            }
+        }
+    }
+    let mut scaling = Vec::new();
+    for threads in &plan.scaling {
+        let crew = Crew { threads: *threads, ..crew.clone() };
+        let mut rounds = vec![Vec::new(); baseline + 1];
+        for round in 0..SCALING_ROUNDS {
+            progress("scaling");
+            for (which, contestant) in in_turn(&contestants[..=*baseline], round) {
+                rounds[which].push(race(contestant, &crew, plan.scaling_race)?.0);
+            }
+        }
+        let rates = rounds.into_iter().map(|rounds| millions_a_second(median(rounds))).collect();
+        scaling.push(Scaling { threads: *threads, rates });
+    }
+    if figures.iter().any(|figures| figures.latency.is_empty()) {
+        return Err(Trouble::NothingTaken);
+    }
+    Ok(Measured { timer_ns, figures, baseline: *baseline, uids_per_round: fewest, scaling })
+}
+
+/// How the time is shared out.
+pub struct Plan {
+    rounds: usize,
+    race: Duration,
+    slice: Duration,
+    /// Numbers of threads, of which each is measured for the chart.
+    scaling: Vec<usize>,
+    scaling_race: Duration,
+}
+
+impl Plan {
+    pub fn new(time: Duration, lineup: &Lineup<'_>, scaling: Vec<usize>) -> Self {
+        let contestants = lineup.contestants.len();
+        // Shares of ten: the throughput, the latency, the scaling.
+        let shares = if scaling.is_empty() { [5, 5, 0] } else { [4, 4, 2] };
+        let [throughput, latency, scaled] = shares.map(|share| time * share / 10);
+        // An odd number of rounds has a median of its own.
+        let races = throughput.div_duration_f64(ROUND) as usize / contestants;
+        let rounds = races.clamp(FEWEST_ROUNDS, MOST_ROUNDS) | 1;
+        let part = |time: Duration, parts: usize| time.div_f64(parts.max(1) as f64);
+        Self {
+            rounds,
+            race: part(throughput, (rounds + 1) * contestants),
+            slice: part(latency, SLICES * contestants),
+            scaling_race: part(scaled, scaling.len() * SCALING_ROUNDS * (lineup.baseline + 1)),
+            scaling,
+        }
+    }
+
+    /// How often the progress will be heard of.
+    pub fn steps(&self) -> usize {
+        self.rounds + 1 + SLICES + self.scaling.len() * SCALING_ROUNDS
+    }
+
+    pub fn rounds(&self) -> usize {
+        self.rounds
+    }
+}
+
+/// A round is long enough that starting its threads is nothing beside it, and short enough that
+/// what else the machine does seldom hits one contestant alone.
+const ROUND: Duration = Duration::from_millis(40);
+/// Without an id in so long, there will be none.
+const LONGEST_ROUND: Duration = Duration::from_secs(10);
+const FEWEST_ROUNDS: usize = 15;
+const MOST_ROUNDS: usize = 201;
+
+/// Slices in which each contestant's latencies are sampled.
+const SLICES: usize = 8;
+
+const SCALING_ROUNDS: usize = 3;
+
+/// What came of it.
+pub struct Measured {
+    pub timer_ns: u64,
+    /// Of our forms, then of the baseline, then of others.
+    pub figures: Vec<Figures>,
+    /// The place of the baseline.
+    pub baseline: usize,
+    /// What all threads took in a round, on average, of the form that gave the fewest.
+    pub uids_per_round: u64,
+    pub scaling: Vec<Scaling>,
+}
+
+impl Measured {
+    /// Our forms and the baseline.
+    pub fn main(&self) -> &[Figures] {
+        &self.figures[..=self.baseline]
+    }
+
+    /// The time for an id, divided by the baseline's, round by round: the median.
+    pub fn ratio(&self, figures: &Figures) -> f64 {
+        let baseline = &self.figures[self.baseline].rounds;
+        median(figures.rounds.iter().zip(baseline).map(|(one, baseline)| one / baseline))
+    }
+
+    /// The latency at a quantile, divided by the baseline's; none where a call gives many ids.
+    pub fn latency_ratio(&self, figures: &Figures, quantile: f64) -> Option<f64> {
+        // A clock too coarse to see a call says 0.
+        let at = |figures: &Figures| figures.latency.value_at_quantile(quantile).max(1) as f64;
+        (figures.ids_per_call == 1).then(|| at(figures) / at(&self.figures[self.baseline]))
+    }
+}
+
+/// What came of one contestant.
+pub struct Figures {
+    pub name: &'static str,
+    pub ids_per_call: u64,
+    /// Nanoseconds for an id in each round: by the wall clock, over all threads together.
+    rounds: Vec<f64>,
+    /// Nanoseconds of the single calls.
+    pub latency: Histogram<u64>,
+    pub tally: Tally,
+}
+
+impl Figures {
+    fn new(contestant: &Contestant<'_>) -> Self {
+        let Contestant { name, ids_per_call, .. } = *contestant;
+        let (rounds, latency, tally) = (Vec::new(), histogram(), Tally::default());
+        Self { name, ids_per_call, rounds, latency, tally }
+    }
+
+    /// The median over the rounds.
+    pub fn ns_per_id(&self) -> f64 {
+        median(self.rounds.iter().copied())
+    }
+
+    pub fn millions_a_second(&self) -> f64 {
+        millions_a_second(self.ns_per_id())
+    }
+}
+
+/// Millions of ids a second, by the number of threads.
+pub struct Scaling {
+    pub threads: usize,
+    /// Of our forms and of the baseline.
+    pub rates: Vec<f64>,
+}
+
+/// The contestants with their numbers. Who comes first changes, lest the first one's heat or rest
+/// favour the second.
+fn in_turn<'c, 'a>(
+    contestants: &'c [Contestant<'a>],
+    round: usize,
+) -> impl Iterator<Item = (usize, &'c Contestant<'a>)> {
+    let count = contestants.len();
+    (0..count).map(move |turn| {
+        let which = if round.is_multiple_of(2) { turn } else { count - 1 - turn };
+        (which, &contestants[which])
+    })
+}
+
+/// One round of one contestant: the nanoseconds for an id, and the counts.
+///
+/// A short round may have only rejects, where the padder waits for a core: it then goes on for longer.
+fn race(contestant: &Contestant<'_>, crew: &Crew, time: Duration) -> Result<(f64, Tally), Trouble> {
+    let mut tally = Tally::default();
+    let (mut time, mut raced) = (time, Duration::ZERO);
+    while raced < LONGEST_ROUND {
+        let mut span = None;
+        for race in crew.work(time, |until| contestant.race(until))? {
+            let race = race?;
+            tally.add(race.tally);
+            let (start, end) = span.unwrap_or((race.start, race.end));
+            span = Some((race.start.min(start), race.end.max(end)));
+        }
+        let Some((start, end)) = span else { break };
+        raced += end - start;
+        if tally.ids > 0 {
+            return Ok((raced.as_nanos() as f64 / tally.ids as f64, tally));
+        }
+        time *= 2;
+    }
+    Err(Trouble::NothingTaken)
+}
+
+fn millions_a_second(ns_per_id: f64) -> f64 {
+    1_000.0 / ns_per_id
+}
+
+fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+impl From<std::io::Error> for Trouble {
+    fn from(error: std::io::Error) -> Self {
+        Self::Thread(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use uidring::TakeError;
+
+    use super::*;
+    use crate::bench::takers::{Stopped, Taker};
+
+    /// Is rejected until the padder has had its turn.
+    struct Late {
+        from: Instant,
+        last: u64,
+    }
+
+    impl Taker for Late {
+        const IDS: u64 = 1;
+
+        fn call(&mut self) -> Result<u64, Stopped> {
+            if Instant::now() < self.from {
+                return Err(TakeError::Empty.into());
+            }
+            self.last += 1;
+            Ok(self.last)
+        }
+    }
+
+    fn race_from(from: Instant) -> Result<(f64, Tally), Trouble> {
+        let contestant = Contestant::new("late", || Late { from, last: 0 });
+        let crew = Crew { threads: 2, cores: Vec::new() };
+        race(&contestant, &crew, Duration::from_micros(100))
+    }
+
+    #[test]
+    fn a_round_with_only_rejects_goes_on_and_counts_them() {
+        let late = Duration::from_millis(50);
+        let (ns, tally) = race_from(Instant::now() + late).ok().expect("ids in the end");
+        assert!(tally.ids > 0 && tally.rejects > 0, "{} and {}", tally.ids, tally.rejects);
+        assert_eq!(tally.calls, tally.ids + tally.rejects);
+        assert!(ns > 0.0);
+    }
+}

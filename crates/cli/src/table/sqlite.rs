@@ -1,0 +1,42 @@
+//! Tables in a SQLite file.
+
+use std::path::Path;
+use std::time::Duration;
+
+use uidring::{SegmentStore, WorkerSource};
+use uidring_sqlite::SqliteStore;
+use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable};
+
+use super::Database;
+use crate::Failure;
+
+/// A file by its path, or the user's own ones in the data directory.
+pub fn file(path: Option<&Path>) -> Result<SqliteStore, Failure> {
+    Ok(match path {
+        Some(path) => SqliteStore::new(path),
+        None => SqliteStore::in_data_directory()?,
+    })
+}
+
+impl Database for SqliteStore {
+    /// The file's clock is this host's.
+    fn worker_table(&self, _: Option<Duration>) -> Box<dyn WorkerTable + Send> {
+        Box::new(self.worker_nodes())
+    }
+
+    fn lease_table(&self) -> Box<dyn LeaseTable> {
+        Box::new(self.leases())
+    }
+
+    fn leases(&self, options: LeaseOptions) -> Box<dyn WorkerSource + Send> {
+        Box::new(self.leases().options(options))
+    }
+
+    fn segment_table(&self) -> Box<dyn SegmentTable> {
+        Box::new(self.segments())
+    }
+
+    fn segment_store(&self) -> Box<dyn SegmentStore> {
+        Box::new(self.segments())
+    }
+}

@@ -1,0 +1,274 @@
+//! `uidring bench`: what it measures is sane, and what it cannot do it says. The figures themselves
+//! are the machine's business.
+
+use std::fs;
+use std::io;
+
+use serde_json::Value;
+use uidring::{Clock, SystemClock};
+
+use crate::support::{Home, Run};
+
+/// Short runs see that it works; they measure nothing.
+const SHORT: &str = "bench --seconds 0.05";
+
+#[test]
+fn the_table_has_its_rows() {
+    let home = Home::new();
+    let table = home.stdout(SHORT);
+    let names = ["shared", "per-thread", "local", "fill", "fetch_add", "increment", "store_loop"];
+    for name in names {
+        let [ns, ratio, rate] = cells(&table, "ns/uid", name)[..] else { panic!("{table}") };
+        assert!(ns > 0.0 && ratio > 0.0 && rate > 0.0, "{name}: {table}");
+        let latency = cells(&table, "calls timed", name);
+        assert!(latency.len() >= 5 && latency[..5].is_sorted(), "{name}: {table}");
+    }
+    assert_eq!(cells(&table, "ns/uid", "fetch_add")[1], 1.0, "{table}");
+    assert!(table.contains("pair of clock readings"), "{table}");
+    assert!(table.contains("layout 45/5/13 in s from 1970-01-01"), "{table}");
+    assert!(!table.contains("rejected"), "who waits is not rejected: {table}");
+    assert!(is_untouched(&home), "a bench spends no worker id");
+}
+
+#[test]
+fn the_json_is_sane() {
+    let report = json("");
+    assert_eq!(report["version"], env!("CARGO_PKG_VERSION"));
+    assert!(report["machine"]["cores"].as_u64() >= Some(1), "{report}");
+    assert!(report["machine"]["os"].is_string(), "{report}");
+    assert!(report["timer_ns"].is_u64() && report["rounds"].as_u64() >= Some(15), "{report}");
+    let settings = &report["settings"];
+    assert_eq!(
+        settings["forms"],
+        Value::from(["shared", "per-thread", "local", "fill"].as_slice())
+    );
+    assert_eq!(settings["policy"], "wait");
+    assert_eq!((&settings["threads"], &settings["padder_core"]), (&1.into(), &"last".into()));
+    assert_eq!(settings["ring_uids"], 8_192 << 3);
+    assert_eq!(report["scaling_million_uids_per_second"], Value::Array(Vec::new()));
+    assert_eq!(report["results"]["shared"]["rejects"], 0);
+}
+
+#[test]
+fn every_form_has_its_baselines() {
+    let forms = [
+        ("shared", vec!["shared", "fetch_add"]),
+        ("per-thread", vec!["per-thread", "fetch_add", "increment"]),
+        // Each once, in the order of all.
+        ("local,shared,local", vec!["shared", "local", "fetch_add", "increment"]),
+        ("fill", vec!["fill", "fetch_add", "store_loop"]),
+    ];
+    for (form, names) in forms {
+        let report = json(&format!("--form {form} --threads 2"));
+        let results = report["results"].as_object().expect("an object");
+        assert_eq!(results.keys().collect::<Vec<_>>(), names);
+        for (name, figures) in results {
+            check_figures(figures);
+            let is_many = ["fill", "store_loop"].contains(&&**name);
+            assert_eq!(figures["uids_per_call"], if is_many { 4_096 } else { 1 }, "{name}");
+            let ratios = &figures["ratios_to_fetch_add"];
+            assert!(ratios["ns_per_uid"].as_f64() > Some(0.0), "{ratios}");
+            let tail = ratios["p99_99"].as_f64();
+            assert!(if is_many { tail.is_none() } else { tail > Some(0.0) }, "{ratios}");
+        }
+    }
+}
+
+#[test]
+fn every_flag_is_taken() {
+    let words = "--seconds 1e-1 --threads 3 --policy reject --layout 40/10/10 --tick ms \
+                 --epoch 2020-01-01 --boost-power 1 --busy-poll --padder-core none";
+    let report = json(words);
+    let settings = &report["settings"];
+    for (key, value) in [
+        ("threads", Value::from(3)),
+        ("seconds", 0.1.into()),
+        ("policy", "reject".into()),
+        ("layout", "40/10/10".into()),
+        ("tick", "ms".into()),
+        ("epoch", "2020-01-01T00:00:00Z".into()),
+        ("boost_power", 1.into()),
+        ("ring_uids", (1_024 << 1).into()),
+        ("busy_poll", true.into()),
+        ("padder_core", "none".into()),
+    ] {
+        assert_eq!(settings[key], value, "{key}");
+    }
+    check_figures(&report["results"]["shared"]);
+    if cfg!(target_os = "linux") {
+        assert_eq!(json("--pin")["settings"]["pin"], true);
+    }
+    let table = Home::new().stdout(&format!("{SHORT} --policy reject --threads 2"));
+    assert_eq!(cells(&table, "ns/uid", "shared").len(), 4, "{table}");
+    assert!(table.contains(" rejected\n"), "{table}");
+}
+
+/// Takers of a ring of two that give up are rejected now and then, or not, as it happens; on some
+/// machines a whole round has nothing else, and goes on.
+#[test]
+fn rejects_are_counted_among_the_calls() {
+    let report = json("--form shared --policy reject --threads 4 --layout 40/10/1 --boost-power 0");
+    let figures = &report["results"]["shared"];
+    let (calls, rejects) = (figures["calls"].as_u64(), figures["rejects"].as_u64());
+    assert!(rejects.is_some() && rejects < calls, "{report}");
+    assert!(report["results"]["fetch_add"]["rejects"] == 0, "{report}");
+}
+
+#[test]
+fn a_layout_of_ones_own_counts_from_this_year_on() {
+    for (words, epoch) in [
+        ("", "1970-01-01T00:00:00Z"),
+        ("--layout 28/22/13", "2026-01-01T00:00:00Z"),
+        ("--layout 28/22/13 --epoch 2025-01-01", "2025-01-01T00:00:00Z"),
+        ("--epoch 2025-01-01", "2025-01-01T00:00:00Z"),
+    ] {
+        assert_eq!(json(words)["settings"]["epoch"], epoch, "{words}");
+    }
+}
+
+#[test]
+fn a_layout_that_runs_out_is_an_error_and_no_panic() {
+    let home = Home::new();
+    let today = SystemClock.now().date();
+    // 2^20 s from today on, of two uids each: used up at once.
+    let words = format!("bench --seconds 2 --layout 20/1/1 --epoch {today}");
+    let run = home.run(&words);
+    assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{}", run.stderr);
+    let error = run.stderr.lines().last().unwrap_or_default();
+    assert!(error.starts_with("error: the layout's time ran out"), "{}", run.stderr);
+}
+
+#[test]
+fn the_chart_is_drawn() {
+    let home = Home::new();
+    let report: Value =
+        serde_json::from_str(&home.stdout(&format!("{SHORT} --json --svg chart.svg")))
+            .expect("JSON");
+    let svg = fs::read_to_string(home.folder.path().join("chart.svg")).expect("is there");
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
+    for text in ["Latency of single calls", "Throughput by threads", "99.999", "fetch_add"] {
+        assert!(svg.contains(text), "{text}");
+    }
+    assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    let scaling = report["scaling_million_uids_per_second"].as_array().expect("an array");
+    assert_eq!(scaling[0]["threads"], 1);
+    assert_eq!(scaling[1]["threads"], 2);
+    for point in scaling {
+        for name in ["shared", "per-thread", "local", "fill", "fetch_add"] {
+            assert!(point[name].as_f64() > Some(0.0), "{name}: {point}");
+        }
+    }
+    // An old, longer file is replaced whole.
+    fs::write(home.folder.path().join("chart.svg"), "x".repeat(1 << 20)).expect("writes");
+    home.stdout(&format!("{SHORT} --svg chart.svg"));
+    let svg = fs::read_to_string(home.folder.path().join("chart.svg")).expect("is there");
+    assert!(svg.trim_end().ends_with("</svg>"));
+}
+
+#[test]
+fn a_chart_that_cannot_be_kept_is_found_before_the_run() {
+    let home = Home::new();
+    // It would take an hour, were it found later.
+    for file in ["missing/chart.svg", "."] {
+        let run = home.run(&format!("bench --seconds 3600 --svg {file}"));
+        assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{file}");
+        assert!(run.stderr.starts_with(&format!("error: writing {file}: ")), "{}", run.stderr);
+        assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+    }
+    assert!(is_untouched(&home));
+}
+
+#[test]
+fn wrong_flags_are_wrong_usage() {
+    let home = Home::new();
+    for words in [
+        "--threads 0",
+        "--threads 1025",
+        "--threads many",
+        "--seconds 0",
+        "--seconds -1",
+        "--seconds 3601",
+        "--seconds nan",
+        "--seconds inf",
+        "--form other",
+        "--policy other",
+        "--boost-power 17",
+        "--padder-core first",
+        "--padder-core 1000000",
+        "--padder-core -1",
+        "--layout 1/2",
+        "--layout 60/5/13",
+        "--layout 30/1/32 --boost-power 16",
+        "--tick h",
+        "--epoch today",
+        "--worker-id 1",
+        "--svg",
+        "words",
+    ] {
+        let run = home.run(&format!("bench --svg chart.svg {words}"));
+        assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{words}: {}", run.stderr);
+        assert!(run.stderr.starts_with("error: "), "{words}: {}", run.stderr);
+    }
+    assert!(is_untouched(&home), "no file is made for words that are wrong");
+}
+
+#[test]
+fn who_stops_reading_is_no_failure_and_a_full_disk_is_one() {
+    let home = Home::new();
+    let (reader, writer) = io::pipe().expect("a pipe");
+    drop(reader);
+    let run = Run::of(home.command(SHORT).stdout(writer));
+    assert_eq!((run.status, &*run.stderr), (Some(0), ""));
+    if cfg!(target_os = "linux") {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("is there");
+        let run = Run::of(home.command(SHORT).stdout(full));
+        assert_eq!(run.status, Some(1));
+        assert!(run.stderr.starts_with("error: "), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn help_says_what_becomes_of_the_uids() {
+    let home = Home::new();
+    let help = home.stdout("bench --help");
+    for text in ["Examples:\n  uidring ", "45/5/13", "1970-01-01", "none is spent"] {
+        assert!(help.contains(text), "{text}: {help}");
+    }
+    assert!(home.stdout("--help").contains("bench"));
+}
+
+fn json(words: &str) -> Value {
+    let seconds = if words.contains("--seconds") { "" } else { "--seconds 0.05" };
+    let text = Home::new().stdout(&format!("bench --json {seconds} {words}"));
+    assert_eq!(text.lines().count(), 1, "one object: {text}");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+fn check_figures(figures: &Value) {
+    let above = |key: &str| figures[key].as_f64().filter(|number| *number > 0.0);
+    let (ns, rate) = (above("ns_per_uid"), above("million_uids_per_second"));
+    let product = ns.zip(rate).map(|(ns, rate)| ns * rate);
+    assert!(product.is_some_and(|product| (product - 1_000.0).abs() < 1.0), "{figures}");
+    let latency = &figures["latency_ns"];
+    let times = ["p50", "p99", "p99_9", "p99_99", "max"].map(|key| latency[key].as_u64());
+    assert!(times.iter().all(Option::is_some) && times.is_sorted(), "{figures}");
+    assert!(times[4] > Some(0) && latency["calls"].as_u64() > Some(0), "{figures}");
+}
+
+/// The numbers of the row with this name, in the part of the table whose heading has this word.
+fn cells(table: &str, heading: &str, row: &str) -> Vec<f64> {
+    let part = table
+        .split("\n\n")
+        .find(|part| part.lines().next().is_some_and(|line| line.contains(heading)));
+    let line =
+        part.and_then(|part| part.lines().find_map(|line| line.strip_prefix(&format!("{row} "))));
+    let line = line.unwrap_or_else(|| panic!("{heading}, {row}: {table}"));
+    line.split_whitespace()
+        .filter(|cell| *cell != "%")
+        .map_while(|cell| cell.parse().ok())
+        .collect()
+}
+
+fn is_untouched(home: &Home) -> bool {
+    fs::read_dir(home.folder.path()).expect("is there").next().is_none()
+}

@@ -1,0 +1,267 @@
+//! How `uidring generate` ends before it has printed all: it tells what is out, keeps nothing to
+//! itself that it has taken, and fails where nobody can read its ids.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use uidring::{Clock, SystemClock, Timestamp};
+
+use crate::support::{Home, Run};
+
+/// How long anything may take on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The program under a shell, which sets up what it starts with.
+fn under_sh(home: &Home, script: &str) -> Command {
+    let program = home.command("");
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).arg(program.get_program());
+    command.current_dir(home.folder.path()).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command
+}
+
+/// What stderr says of these lines.
+fn told(lines: &[&str]) -> String {
+    match lines {
+        [] => "no id was printed".into(),
+        [only] => format!("one id was printed, {only}"),
+        [.., last] => format!("{} ids were printed, the last is {last}", lines.len()),
+    }
+}
+
+fn kill(child: &Child, signal: &str) {
+    let sent = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
+    assert!(sent.is_ok_and(|status| status.success()));
+}
+
+/// Waits for a child that must end by itself.
+fn wait(child: &mut Child) -> std::process::ExitStatus {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("it is our child") {
+            return status;
+        }
+        if start.elapsed() > LIMIT {
+            child.kill().expect("killed");
+            panic!("it does not end");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn stderr(child: &mut Child) -> String {
+    let mut text = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut text).expect("UTF-8");
+    text
+}
+
+#[test]
+fn a_closed_stdout_is_a_failure_and_spends_nothing() {
+    for words in [
+        "generate",
+        "generate -n 5 --generator snowflake",
+        "generate --generator segment --tag orders",
+        "parse 5",
+        "plan",
+        "plan --json",
+        "worker assign --sqlite workers.db",
+        "completions bash",
+    ] {
+        let home = Home::new();
+        let run = Run::of(&mut under_sh(&home, &format!(r#"exec "$1" {words} >&-"#)));
+        assert_eq!(run.status, Some(1), "{words}: {run:?}");
+        assert!(run.stderr.starts_with("error: stdout is closed"), "{words}: {run:?}");
+        let left: Vec<_> = fs::read_dir(home.folder.path()).expect("is there").collect();
+        assert!(left.is_empty(), "{words}: {left:?}");
+    }
+    let home = Home::new();
+    for words in ["worker list", "worker leases", "segment list"] {
+        home.run("segment create orders --step 10");
+        home.run("generate --worker lease");
+        let run = Run::of(&mut under_sh(&home, &format!(r#"exec "$1" {words} >&-"#)));
+        assert_eq!(run.status, Some(1), "{words}: {run:?}");
+    }
+}
+
+#[test]
+fn what_is_thrown_away_was_printed() {
+    for redirection in [">/dev/null", "1<>/dev/null", "<&- >/dev/null", "2>&- >/dev/null"] {
+        let home = Home::new();
+        let script = format!(r#"exec "$1" generate -n 5000 {redirection}"#);
+        let run = Run::of(&mut under_sh(&home, &script));
+        assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{redirection}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_takes_nothing() {
+    let home = Home::new();
+    for words in ["generate", "generate -n 100000", "generate --generator leaf-snowflake -n 3"] {
+        let run = Run::of(&mut under_sh(&home, &format!(r#"exec "$1" {words} >/dev/full"#)));
+        assert_eq!(run.status, Some(1), "{run:?}");
+        assert!(run.stderr.starts_with("error: writing the output: "), "{run:?}");
+        assert!(run.stderr.ends_with("; no id was printed\n"), "{run:?}");
+    }
+}
+
+/// A file may not become larger than some blocks: what is in it by then was printed.
+#[test]
+fn a_disk_that_becomes_full_has_what_is_told() {
+    for (blocks, format) in [(1, "dec"), (3, "base62"), (100, "dec"), (7, "json")] {
+        let home = Home::new();
+        let script = format!(
+            r#"trap '' XFSZ; ulimit -f {blocks}; exec "$1" generate --worker-id 5 -n 100000 --format {format} >ids"#
+        );
+        let run = Run::of(&mut under_sh(&home, &script));
+        assert_eq!(run.status, Some(1), "{run:?}");
+        let text = fs::read_to_string(home.folder.path().join("ids")).expect("written");
+        let whole = text.rfind('\n').expect("a line") + 1;
+        let count = text[..whole].lines().count();
+        let expected = format!("; {count} ids were printed, the last is ");
+        assert!(run.stderr.contains(&expected), "{count} ids: {}", run.stderr);
+        if format == "dec" {
+            let lines: Vec<_> = text[..whole].lines().collect();
+            assert!(run.stderr.ends_with(&format!("; {}\n", told(&lines))), "{}", run.stderr);
+        }
+    }
+}
+
+/// The layout ends after some ticks, whatever was asked for.
+#[test]
+fn ids_that_run_out_are_counted() {
+    let now = SystemClock.now();
+    let epoch = Timestamp::from_millis(now.as_millis() / 1_000 * 1_000 - 200_000);
+    for sequence in [3, 10, 13] {
+        let home = Home::new();
+        let words = format!("generate -n 100000000 --layout 8/10/{sequence} --epoch {epoch}");
+        let run = home.run(&words);
+        assert_eq!(run.status, Some(1), "{}", run.stderr);
+        let lines: Vec<_> = run.stdout.lines().collect();
+        assert!(run.stdout.ends_with('\n') && lines.len() > 50, "{}", lines.len());
+        assert!(run.stderr.contains("time field is used up"), "{}", run.stderr);
+        assert!(run.stderr.ends_with(&format!("; {}\n", told(&lines))), "{}", run.stderr);
+    }
+}
+
+/// Four ids a second: they come at once, not when so many are there that writing is worth while.
+#[test]
+fn slow_ids_are_printed_when_they_are_there() {
+    for generator in ["cached --max-borrow 0", "clock"] {
+        for (name, number) in [("INT", 2), ("TERM", 15)] {
+            let home = Home::new();
+            let words = format!("generate -n 100000 --layout 40/10/2 --generator {generator}");
+            let mut child = home.command(&words).spawn().expect("starts");
+            let mut output = BufReader::new(child.stdout.take().expect("piped"));
+            let mut text = String::new();
+            let start = Instant::now();
+            // From a thread, so that ids that do not come are a failure, and no hanging.
+            let text = thread::scope(|scope| {
+                let reader = scope.spawn(|| {
+                    for _ in 0..6 {
+                        assert!(output.read_line(&mut text).expect("reads") > 0, "an end");
+                    }
+                    kill(&child, name);
+                    output.read_to_string(&mut text).expect("reads");
+                    text
+                });
+                while !reader.is_finished() {
+                    if start.elapsed() > LIMIT {
+                        kill(&child, "KILL");
+                        panic!("no ids have come");
+                    }
+                    thread::sleep(Duration::from_millis(5));
+                }
+                reader.join().expect("no panic")
+            });
+            let status = wait(&mut child);
+            assert_eq!(status.signal(), Some(number), "as if it had not been caught");
+            let lines: Vec<_> = text.lines().collect();
+            assert!(text.ends_with('\n') && lines.len() < 1_000, "{generator}: {}", lines.len());
+            // The padder may have warned before that it waits.
+            let message = stderr(&mut child);
+            assert!(message.ends_with(&format!("interrupted: {}\n", told(&lines))), "{message}");
+        }
+    }
+}
+
+/// Also of fast ones everything that was taken is printed, and told of.
+#[test]
+fn who_is_told_to_end_prints_what_was_taken() {
+    for words in [
+        "generate -n 1000000000000",
+        "generate -n 1000000000000 --generator snowflake",
+        "generate -n 1000000000000 --worker lease",
+        "generate -n 1000000000 --generator segment --tag orders",
+    ] {
+        let home = Home::new();
+        home.run("segment create orders --step 1000");
+        let mut child = home.command(words).spawn().expect("starts");
+        let mut output = BufReader::new(child.stdout.take().expect("piped"));
+        let mut text = String::new();
+        for _ in 0..5_000 {
+            output.read_line(&mut text).expect("reads");
+        }
+        kill(&child, "TERM");
+        output.read_to_string(&mut text).expect("reads");
+        assert_eq!(wait(&mut child).signal(), Some(15), "{words}");
+        let lines: Vec<_> = text.lines().collect();
+        assert!(text.ends_with('\n'), "{words}");
+        assert_eq!(stderr(&mut child), format!("interrupted: {}\n", told(&lines)), "{words}");
+    }
+}
+
+#[test]
+fn a_reader_that_does_not_read_holds_up_no_end() {
+    let home = Home::new();
+    for name in ["TERM", "INT"] {
+        let mut child = home.command("generate -n 1000000000").spawn().expect("starts");
+        let mut output = BufReader::new(child.stdout.take().expect("piped"));
+        let mut text = String::new();
+        output.read_line(&mut text).expect("reads");
+        // Time to fill the pipe; if it is not full yet, nothing is wrong either.
+        thread::sleep(Duration::from_millis(200));
+        kill(&child, name);
+        assert!(wait(&mut child).signal().is_some());
+        output.read_to_string(&mut text).expect("reads");
+        let message = stderr(&mut child);
+        let count: usize = message
+            .strip_prefix("interrupted: ")
+            .and_then(|rest| rest.split(' ').next())
+            .and_then(|count| count.parse().ok())
+            .unwrap_or_else(|| panic!("{message}"));
+        let whole = text.matches('\n').count();
+        assert!(count > 0 && count <= whole, "{count} told, {whole} there");
+    }
+}
+
+/// As of what a shell starts in the background.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_ignored_signal_stays_ignored() {
+    let home = Home::new();
+    let script = r#"trap '' INT; exec "$1" generate -n 1000000000000"#;
+    let mut child = under_sh(&home, script).spawn().expect("starts");
+    let mut output = BufReader::new(child.stdout.take().expect("piped"));
+    let mut line = String::new();
+    output.read_line(&mut line).expect("reads");
+    kill(&child, "INT");
+    let mut chunk = vec![0; 1 << 20];
+    for _ in 0..5 {
+        output.read_exact(&mut chunk).expect("it goes on");
+    }
+    kill(&child, "TERM");
+    output.read_to_end(&mut chunk).expect("reads");
+    assert_eq!(wait(&mut child).signal(), Some(15));
+}

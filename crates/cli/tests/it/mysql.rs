@@ -1,0 +1,248 @@
+//! The program and a real MySQL-compatible server: where the server's URL comes from and is not
+//! shown, and what people do with the table.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use uidring_testkit::mariadb::MariaDb;
+
+use crate::support::program::{command, database, failure, ids, worker_of};
+use crate::support::{Home, Run};
+
+#[test]
+fn urls_come_from_flag_file_or_environment_and_are_not_shown() {
+    let database = database(&MariaDb::shared());
+    let home = Home::new();
+    let file = home.folder.path().join("url");
+    fs::write(&file, format!("{}\n", database.url())).expect("writes");
+    let generate = |words: &str| {
+        let run = Run::of(home.command(words).args(["--layout", "28/22/13"]));
+        assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{words}");
+        worker_of(run.stdout.trim().parse().expect("a uid"))
+    };
+    assert_eq!(generate(&format!("generate --mysql {}", database.url())), 1);
+    assert_eq!(generate("generate --mysql-url-file url"), 2);
+
+    // A flag goes before the environment, a worker id before a server, a server before the file.
+    let elsewhere = "mysql://u:s3cret@127.0.0.1:1/d";
+    let flag = Run::of(&mut command(&home, "worker assign --mysql-url-file url", elsewhere));
+    assert_eq!((flag.status, &*flag.stdout), (Some(0), "3\n"));
+    let fixed = Run::of(command(&home, "generate", elsewhere).env("UIDRING_WORKER_ID", "77"));
+    assert_eq!(fixed.status, Some(0));
+    assert_eq!(worker_of(fixed.stdout.trim().parse().expect("a uid")), 77);
+    let server = Run::of(&mut command(&home, "worker assign", &database.url()));
+    assert_eq!((server.status, &*server.stdout), (Some(0), "4\n"));
+    assert!(!home.folder.path().join("uidring").exists(), "the default file was not made");
+
+    for url in ["s3cret", "mysql://u:s3cret@h", "mysql://u:s3@s3cret@h/d", "mysql://u:s3cret@h:x/d"]
+    {
+        let text = failure(&mut command(&home, "generate", url));
+        assert!(text.contains("in UIDRING_MYSQL_URL, is wrong"), "{text}");
+        failure(home.command("generate").args(["--mysql", url]));
+        failure(home.command("worker list").args(["--mysql", url]));
+        fs::write(&file, url).expect("writes");
+        let text = failure(&mut home.command("plan --mysql-url-file url"));
+        assert!(text.contains("in the file, is wrong"), "{text}");
+    }
+    let text = failure(&mut command(&home, "generate", ""));
+    assert!(text.contains("in UIDRING_MYSQL_URL, is wrong: it is empty"), "{text}");
+    fs::write(&file, "\n").expect("writes");
+    let text = failure(&mut home.command("plan --mysql-url-file url"));
+    assert!(text.contains("the file is empty"), "{text}");
+    let none = failure(&mut home.command("generate --mysql-url-file nowhere"));
+    assert!(none.contains("nowhere"), "{none}");
+    for words in ["generate --help", "worker init --help", "plan --help", "generate --mysql"] {
+        let run = Run::of(&mut command(&home, words, elsewhere));
+        assert!(!format!("{run:?}").contains("s3cret"), "{run:?}");
+    }
+    for words in [
+        "generate --mysql mysql://u:s3cret@h/d --sqlite f",
+        "generate --mysql mysql://u:s3cret@h/d --mysql-url-file f",
+        "generate --mysql mysql://u:s3cret@h/d --worker-id 1",
+        "generate --mysql mysql://u:s3cret@h/d --start-after 5",
+        "generate --sqlite f --mysql-ca ca.pem",
+        "generate --worker-id 1 --mysql-ca ca.pem",
+        "plan --mysql-ca ca.pem",
+        "generate --sqlite f --mysql-require-durability",
+        "generate --worker-id 1 --mysql-cluster",
+        "worker list --mysql-cluster",
+        "generate --mysql-deadline 0",
+        "generate --sqlite f --max-clock-difference 1",
+        "generate --worker-id 1 --max-clock-difference 1",
+        "worker list --max-clock-difference 1",
+        "generate --mysql mysql://u:s3cret@h/d --max-clock-difference -1",
+    ] {
+        let run = home.run(words);
+        assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{words}");
+        assert!(!run.stderr.contains("s3cret"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn people_look_after_the_table() {
+    let database = MariaDb::shared().database();
+    let home = Home::new();
+    let run = |words: &str| Run::of(&mut command(&home, words, &database.url()));
+    let plan = format!("plan --mysql {}", database.url());
+    assert_eq!(run("worker init").status, Some(0));
+    assert!(run(&plan).stdout.contains("none: the table is empty"));
+    assert_eq!(run("worker assign").stdout, "1\n");
+    assert_eq!(run("generate -n 3").stdout.lines().count(), 3);
+    assert!(run(&plan).stdout.contains("too early to tell"));
+
+    database.execute("UPDATE WORKER_NODE SET CREATED = NOW() - INTERVAL 100 HOUR WHERE ID = 1");
+    database.execute("ALTER TABLE WORKER_NODE AUTO_INCREMENT = 401");
+    assert_eq!(run("worker assign").stdout, "401\n");
+    let small = format!("{plan} --layout 41/10/12 --tick ms --json");
+    let forecast: serde_json::Value = serde_json::from_str(&run(&small).stdout).expect("JSON");
+    let table = &forecast["worker_table"];
+    assert_eq!((&table["starts"], &table["newest_worker_id"]), (&3.into(), &401.into()));
+    assert_eq!(table["worker_ids_left"], 622);
+    let rate = table["worker_ids_per_day"].as_f64().expect("a rate");
+    assert!((95.0..=96.1).contains(&rate), "{rate}");
+    assert!(table["runs_out"].as_str().is_some_and(|day| day.ends_with('Z')), "{table}");
+    let text = run(&format!("{plan} --layout 41/10/12 --tick ms")).stdout;
+    assert!(text.contains("a day") && text.contains("622 worker ids are left"), "{text}");
+    let over = run("worker assign --epoch 2016-05-20");
+    assert_eq!((over.status, &*over.stdout), (Some(1), ""));
+    assert!(over.stderr.contains("ended on 2024-11-20"), "{}", over.stderr);
+    assert!(!ids(&database).contains(&402), "it cost no worker id");
+    let full = run(&format!("{plan} --layout 45/5/12 --tick ms")).stdout;
+    assert!(full.contains("now: use a layout with more worker bits"), "{full}");
+
+    let pruned = run("worker prune --keep-days 1");
+    assert_eq!((pruned.status, &*pruned.stdout), (Some(0), ""));
+    assert!(pruned.stderr.contains(": 1; the newest row, of worker id 401"), "{}", pruned.stderr);
+    assert_eq!(ids(&database), BTreeSet::from([2, 401]));
+    let rows: serde_json::Value =
+        serde_json::from_str(&run("worker list --json").stdout).expect("JSON");
+    assert_eq!(rows[1]["id"], 401);
+    assert_eq!(run("worker list").stdout.lines().count(), 3);
+    database.execute("DELETE FROM WORKER_NODE");
+    assert!(run("worker prune").stderr.contains("empty"));
+    assert_eq!(run("worker assign").stdout, "402\n");
+
+    let long = "x".repeat(200);
+    let named = Run::of(
+        command(&home, "worker assign", &database.url())
+            .env("UIDRING_HOST", &long)
+            .env("UIDRING_PORT", "é".repeat(70)),
+    );
+    assert_eq!((named.status, &*named.stdout), (Some(0), "403\n"), "{named:?}");
+    let names: Vec<(u64, u64)> = database
+        .query("SELECT CHAR_LENGTH(HOST_NAME), CHAR_LENGTH(PORT) FROM WORKER_NODE WHERE ID = 403");
+    assert_eq!(names, [(64, 64)]);
+}
+
+/// A name must not cost the start, whatever letters its column holds.
+#[test]
+fn names_fit_a_column_of_plain_letters() {
+    let database = database(&MariaDb::shared());
+    database.execute("ALTER TABLE WORKER_NODE CONVERT TO CHARACTER SET ascii");
+    let home = Home::new();
+    let mut start = command(&home, "worker assign", &database.url());
+    let run = Run::of(start.env("UIDRING_HOST", "h\u{f6}st\u{7}").env("UIDRING_PORT", "8\u{661}"));
+    assert_eq!((run.status, &*run.stdout), (Some(0), "1\n"), "{run:?}");
+    let names: Vec<(String, String)> = database.query("SELECT HOST_NAME, PORT FROM WORKER_NODE");
+    assert_eq!(names, [("h?st?".to_owned(), "8?".to_owned())]);
+}
+
+/// The names in the table may come from anybody; a column of them is somebody's terminal.
+#[test]
+fn names_do_not_steer_the_terminal() {
+    let database = database(&MariaDb::shared());
+    let home = Home::new();
+    database.execute(
+        "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE)
+         VALUES (CONCAT('a', CHAR(27), '[2J', CHAR(10), '\"b'), '80', 1, UTC_DATE())",
+    );
+    let list = Run::of(&mut command(&home, "worker list", &database.url()));
+    assert_eq!((list.status, list.stdout.lines().count()), (Some(0), 2), "{list:?}");
+    assert!(list.stdout.ends_with("  a\\u{1b}[2J\\n\"b:80\n"), "{list:?}");
+}
+
+/// A URL in the place of something else is refused without its password, and nothing is made.
+#[test]
+fn a_url_in_the_wrong_place_is_not_shown() {
+    const URL: &str = "mysql://root:s3cret@db/ids";
+    for (words, status) in [
+        ("generate --sqlite URL", 1),
+        ("worker init --sqlite URL", 1),
+        ("worker list --sqlite URL", 1),
+        ("plan --sqlite URL", 1),
+        ("generate --mysql-url-file URL", 1),
+        ("generate --mysql mysql://u@h/d --mysql-ca URL", 1),
+        ("generate URL", 2),
+        ("URL", 2),
+        ("--URL", 2),
+        ("generate --worker-id URL", 2),
+        ("generate --layout URL", 2),
+        ("generate --epoch URL", 2),
+        ("generate --max-lag URL", 2),
+        ("worker URL", 2),
+        ("plan --mysql-deadline=URL", 2),
+        ("parse URL", 1),
+    ] {
+        let home = Home::new();
+        let run = home.run(&words.replace("URL", URL));
+        assert_eq!((run.status, &*run.stdout), (Some(status), ""), "{words}: {run:?}");
+        assert!(run.stderr.starts_with("error: "), "{words}: {}", run.stderr);
+        assert!(!run.stderr.contains("s3cret"), "{words}: {}", run.stderr);
+        let made = fs::read_dir(home.folder.path()).expect("is there").count();
+        assert_eq!(made, 0, "{words}: nothing was made");
+    }
+    let home = Home::new();
+    let run = Run::of(home.command("generate").env("UIDRING_WORKER_ID", URL));
+    assert_eq!((run.status, &*run.stdout), (Some(2), ""));
+    assert!(run.stderr.contains("UIDRING_WORKER_ID holds a URL"), "{}", run.stderr);
+    assert!(!run.stderr.contains("s3cret"), "{}", run.stderr);
+}
+
+/// What has no URL in it is clap's to say; help is no error, though it shows what a URL is like.
+#[test]
+fn other_slips_are_told_as_ever() {
+    let home = Home::new();
+    let help = home.stdout("generate --help");
+    assert!(help.contains("mysql://USER:PASSWORD@HOST:PORT/DATABASE"), "{help}");
+    let wrong = home.run("generate --layout 1/2");
+    assert_eq!(wrong.status, Some(2));
+    assert!(wrong.stderr.contains("1/2") && wrong.stderr.contains("--layout"), "{}", wrong.stderr);
+    let none = home.run("worker");
+    assert_eq!(none.status, Some(2));
+    assert!(none.stderr.contains("Usage: uidring worker"), "{}", none.stderr);
+}
+
+#[test]
+fn clocks_that_differ_are_refused_before_a_worker_id_is_spent() {
+    let server = MariaDb::start();
+    let database = database(&server);
+    let home = Home::new();
+    let assign = |seconds: &str| {
+        let words = format!("worker assign --max-clock-difference {seconds}");
+        command(&home, &words, &database.url())
+    };
+    assert_eq!(Run::of(&mut assign("30")).stdout, "1\n");
+    server.execute("SET GLOBAL init_connect = 'SET timestamp = UNIX_TIMESTAMP() + 3600'");
+    let text = failure(&mut assign("30"));
+    assert!(text.contains("apart, where 30s is allowed"), "{text}");
+    assert_eq!(Run::of(&mut assign("7200.5")).stdout, "2\n", "the refusal cost no key");
+}
+
+#[test]
+fn settings_that_may_lose_commits_warn_or_are_refused() {
+    let server = MariaDb::start_with(&["--innodb-flush-log-at-trx-commit=2"]);
+    let database = server.database();
+    let home = Home::new();
+    let url = database.url();
+    let run = |words: &str| home.run(&format!("{words} --mysql {url}"));
+    let made = run("worker init");
+    assert_eq!(made.status, Some(0), "{made:?}");
+    let warned = run("generate -n 1");
+    assert_eq!(warned.status, Some(0), "{warned:?}");
+    let warnings = warned.stderr.matches("set innodb_flush_log_at_trx_commit = 1").count();
+    assert_eq!(warnings, 1, "{warned:?}");
+    let refused = run("generate -n 1 --mysql-require-durability");
+    assert_eq!((refused.status, &*refused.stdout), (Some(1), ""), "{refused:?}");
+    assert!(refused.stderr.contains("set innodb_flush_log_at_trx_commit = 1"), "{refused:?}");
+    assert!(!refused.stderr.contains("p@ss"), "{refused:?}");
+}

@@ -1,0 +1,344 @@
+//! The program with a real MySQL-compatible server: many starts at once, starts that are killed,
+//! servers that fail in every way.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Read;
+use std::net::TcpListener;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use uidring::Uid;
+use uidring_testkit::certificates::Authority;
+use uidring_testkit::mariadb::MariaDb;
+use uidring_testkit::proxy::{Proxy, Verdict};
+
+use crate::support::program::{command, database, failure, ids, worker_of};
+use crate::support::{Home, Run};
+
+/// What the statement that takes a worker id begins with.
+const INSERT: &str = "INSERT INTO WORKER_NODE";
+
+/// The uids of the whole lines; of a line that the process could not finish nobody knows.
+fn whole_lines(output: &str) -> Vec<Uid> {
+    let end = output.rfind('\n').map_or(0, |end| end + 1);
+    output[..end].lines().map(|line| line.parse().expect("a uid")).collect()
+}
+
+fn assert_distinct(mut uids: Vec<Uid>) {
+    let count = uids.len();
+    uids.sort_unstable();
+    uids.dedup();
+    assert_eq!(uids.len(), count, "no uid comes twice");
+}
+
+#[test]
+fn sixty_four_starts_at_once() {
+    let database = database(&MariaDb::start());
+    let home = Home::new();
+    let children: Vec<Child> = (0..64)
+        .map(|_| {
+            let words = "generate -n 100000 --mysql-deadline 60";
+            command(&home, words, &database.url()).spawn().expect("starts")
+        })
+        .collect();
+    let outputs: Vec<_> = thread::scope(|scope| {
+        let wait = |child: Child| scope.spawn(|| child.wait_with_output().expect("ends"));
+        let waiting: Vec<_> = children.into_iter().map(wait).collect();
+        waiting.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    let (mut all, mut workers) = (Vec::new(), BTreeSet::new());
+    for output in outputs {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let uids = whole_lines(&String::from_utf8(output.stdout).expect("text"));
+        assert_eq!(uids.len(), 100_000);
+        let ids: BTreeSet<u64> = uids.iter().copied().map(worker_of).collect();
+        assert_eq!(ids.len(), 1, "a process is one worker");
+        workers.extend(ids);
+        all.extend(uids);
+    }
+    assert_eq!(all.len(), 6_400_000);
+    assert_distinct(all);
+    assert_eq!(workers, ids(&database), "each uid decodes to its row");
+    assert_eq!(workers.len(), 64);
+}
+
+/// Kills by number of its own process: the same thread waits for the child, so it is not yet gone.
+fn kill(id: u32) {
+    let status = Command::new("kill").args(["-KILL", &id.to_string()]).status();
+    assert!(status.expect("kill is there").success());
+}
+
+#[test]
+fn two_hundred_starts_that_are_killed() {
+    let database = database(&MariaDb::start());
+    let home = Home::new();
+    let mut all = Vec::new();
+    let mut unspoken = 0;
+    for round in 0..200_u64 {
+        let victim = Arc::new(Mutex::new(0));
+        let shot = {
+            let victim = Arc::clone(&victim);
+            move || kill(*victim.lock().expect("no panic"))
+        };
+        let port = database.server().port();
+        let proxy = match round % 10 {
+            // Before the server gets the INSERT; after it, before the program knows; the same
+            // with the COMMIT. The rest at any moment.
+            0 => Some(Proxy::before(port, INSERT, shot)),
+            1 => Some(Proxy::after(port, INSERT, move || {
+                shot();
+                Verdict::Forward
+            })),
+            2 => Some(Proxy::before(port, "COMMIT", shot)),
+            3 => Some(Proxy::after(port, "COMMIT", move || {
+                shot();
+                Verdict::Forward
+            })),
+            _ => None,
+        };
+        let url = match &proxy {
+            Some(proxy) => database.url_at(&format!("127.0.0.1:{}", proxy.port())),
+            None => database.url(),
+        };
+        let mut child = {
+            // The hook waits until it knows whom it kills.
+            let mut victim = victim.lock().expect("no panic");
+            let child = command(&home, "generate -n 1000000", &url).spawn().expect("starts");
+            *victim = child.id();
+            child
+        };
+        let mut stdout = child.stdout.take().expect("piped");
+        let reader = thread::spawn(move || {
+            let mut output = String::new();
+            stdout.read_to_string(&mut output).map(|_| output).expect("reads")
+        });
+        if proxy.is_none() {
+            thread::sleep(Duration::from_micros(fastrand::u64(0..40_000)));
+            child.kill().expect("killed");
+        }
+        child.wait().expect("ends");
+        let uids = whole_lines(&reader.join().expect("no panic"));
+        unspoken += u64::from(uids.is_empty());
+        all.extend(uids);
+    }
+    let spoken: BTreeSet<u64> = all.iter().copied().map(worker_of).collect();
+    assert!(spoken.is_subset(&ids(&database)), "every worker id that spoke has its row");
+    assert!(unspoken >= 80 && spoken.len() >= 20, "both kinds of death: {unspoken} of 200");
+    assert!(!all.is_empty());
+    assert_distinct(all);
+}
+
+#[test]
+fn a_server_that_is_away_is_an_error_within_the_deadline() {
+    let server = MariaDb::start();
+    let database = database(&server);
+    let home = Home::new();
+    let first = Run::of(&mut command(&home, "generate", &database.url()));
+    assert_eq!((first.status, &*first.stderr), (Some(0), ""));
+    let first = worker_of(first.stdout.trim().parse().expect("a uid"));
+
+    server.stop();
+    let start = Instant::now();
+    let run = Run::of(&mut command(&home, "generate --mysql-deadline 2", &database.url()));
+    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    assert_eq!((run.status, &*run.stdout), (Some(1), ""));
+    assert!(run.stderr.contains("WARN database 127.0.0.1:"), "{}", run.stderr);
+    assert!(run.stderr.contains("is the server running?"), "{}", run.stderr);
+    assert!(run.stderr.contains("attempts within 2s"), "{}", run.stderr);
+
+    server.start_again();
+    let again = Run::of(&mut command(&home, "generate", &database.url()));
+    let again = worker_of(again.stdout.trim().parse().expect("a uid"));
+    assert!(again > first, "{again} after {first}");
+}
+
+/// The server dies at each step of the assignment and comes back. The start succeeds in a new
+/// connection, with a row that is there for good.
+#[test]
+fn a_server_killed_in_the_middle_costs_a_key_at_the_most() {
+    let server = MariaDb::start();
+    let database = database(&server);
+    let home = Home::new();
+    let mut last = 0;
+    for (text, after) in [(INSERT, false), (INSERT, true), ("COMMIT", false), ("COMMIT", true)] {
+        let struck = Arc::new(AtomicBool::new(false));
+        let strike = {
+            let (server, struck) = (Arc::clone(&server), Arc::clone(&struck));
+            move || {
+                server.kill();
+                struck.store(true, Ordering::Release);
+            }
+        };
+        let proxy = match after {
+            false => Proxy::before(server.port(), text, strike),
+            true => Proxy::after(server.port(), text, move || {
+                strike();
+                Verdict::Cut
+            }),
+        };
+        let url = database.url_at(&format!("127.0.0.1:{}", proxy.port()));
+        let child = command(&home, "generate -n 1000", &url).spawn().expect("starts");
+        while !struck.load(Ordering::Acquire) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        server.start_again();
+        let output = child.wait_with_output().expect("ends");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{text} {after}: {stderr}");
+        assert!(stderr.contains("trying again"), "{text} {after}: {stderr}");
+        let uids = whole_lines(&String::from_utf8(output.stdout).expect("text"));
+        assert_eq!(uids.len(), 1_000);
+        let workers: BTreeSet<u64> = uids.into_iter().map(worker_of).collect();
+        let worker = *workers.first().expect("one");
+        assert!(workers.len() == 1 && worker > last, "{text} {after}: {workers:?} after {last}");
+        assert!(ids(&database).contains(&worker), "{text} {after}: {worker} has its row");
+        last = worker;
+    }
+}
+
+#[test]
+fn a_server_that_dies_later_is_not_missed() {
+    let server = MariaDb::start();
+    let database = database(&server);
+    let home = Home::new();
+    let mut child =
+        command(&home, "generate -n 20000000", &database.url()).spawn().expect("starts");
+    let mut stdout = child.stdout.take().expect("piped");
+    let mut some = [0; 4_096];
+    stdout.read_exact(&mut some).expect("it has begun");
+    server.kill();
+    let mut rest = Vec::new();
+    stdout.read_to_end(&mut rest).expect("reads");
+    assert!(child.wait().expect("ends").success());
+    let lines = some.iter().chain(&rest).filter(|&&byte| byte == b'\n').count();
+    assert_eq!(lines, 20_000_000);
+}
+
+#[test]
+fn each_failure_has_a_message_of_its_own() {
+    let server = MariaDb::shared();
+    let good = database(&server);
+    let none = server.database();
+    let home = Home::new();
+    let at_once = "generate --mysql-deadline 5";
+    let mut texts = BTreeSet::new();
+    let mut check = |words: &str, url: &str, expected: &[&str]| {
+        let start = Instant::now();
+        let text = failure(&mut command(&home, words, url));
+        assert!(start.elapsed() < Duration::from_secs(15), "{:?}: {text}", start.elapsed());
+        for word in expected {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+        assert!(texts.insert(text.clone()), "twice: {text}");
+    };
+    let wrong = good.url().replacen("%23", "%24", 1);
+    check(at_once, &wrong, &["Access denied", "1045", "check user and password"]);
+    let unknown = good.url().replace(&good.name(), "nowhere");
+    server.execute(&format!("GRANT ALL ON nowhere.* TO {}@'%'", good.user()));
+    check(at_once, &unknown, &["Unknown database", "1049", "create it"]);
+    let foreign = good.url().replace(&good.name(), "mysql");
+    check(at_once, &foreign, &["1044", "grant the account"]);
+    check(at_once, &none.url(), &["1146", "worker init"]);
+
+    let name = good.name();
+    let grantee = format!("{}@'%'", good.user());
+    server.execute(&format!("REVOKE ALL ON {name}.* FROM {grantee}"));
+    server.execute(&format!("GRANT SELECT ON {name}.WORKER_NODE TO {grantee}"));
+    check(at_once, &good.url(), &["INSERT command denied", "1142", "SELECT and INSERT"]);
+    server.execute(&format!("GRANT INSERT ON {name}.WORKER_NODE TO {grantee}"));
+    let least = Run::of(&mut command(&home, "generate", &good.url()));
+    assert_eq!(least.status, Some(0), "the least rights are enough: {least:?}");
+    check("worker prune", &good.url(), &["1142", "DELETE"]);
+    check("worker init", &good.url(), &["1142", "CREATE"]);
+    for (words, right) in [
+        ("worker list", "SELECT"),
+        ("plan", "SELECT"),
+        ("worker prune", "DELETE"),
+        ("worker init", "CREATE"),
+    ] {
+        server.execute(&format!("GRANT {right} ON {name}.WORKER_NODE TO {grantee}"));
+        let run = Run::of(&mut command(&home, words, &good.url()));
+        assert_eq!(run.status, Some(0), "{words} with {right}: {run:?}");
+    }
+    server.execute(&format!("GRANT ALL ON {name}.* TO {grantee}"));
+
+    server.execute(&format!("ALTER USER {grantee} ACCOUNT LOCK"));
+    check(at_once, &good.url(), &["4151", "ACCOUNT UNLOCK"]);
+    server.execute(&format!("ALTER USER {grantee} ACCOUNT UNLOCK"));
+    server.execute(&format!("ALTER USER {grantee} WITH MAX_CONNECTIONS_PER_HOUR 1"));
+    assert_eq!(Run::of(&mut command(&home, "generate", &good.url())).status, Some(0));
+    check(at_once, &good.url(), &["max_connections_per_hour", "1226", "limit of this hour"]);
+    server.execute(&format!("ALTER USER {grantee} WITH MAX_CONNECTIONS_PER_HOUR 0"));
+
+    let tls = format!("{}?require_ssl=true", good.url());
+    check(at_once, &tls, &["TLS was asked for", "offers none"]);
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("bound").to_string();
+    check(
+        "generate --mysql-deadline 1",
+        &good.url_at(&address),
+        &["no answer within 1s while connecting"],
+    );
+    drop(silent);
+    check("generate --mysql-deadline 1", &good.url_at(&address), &["is the server running?"]);
+
+    // Read-only, as after a failover.
+    server.execute("SET GLOBAL read_only = 1");
+    let text = failure(&mut command(&home, at_once, &good.url()));
+    server.execute("SET GLOBAL read_only = 0");
+    assert!(text.contains("1290") && text.contains("name the primary"), "{text}");
+}
+
+#[test]
+fn tls_is_checked() {
+    let home = Home::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let other = tempfile::tempdir().expect("a folder");
+    let authority = Authority::new(folder.path());
+    let stranger = Authority::new(other.path());
+    let with = |file: &std::path::Path| format!("generate --mysql-ca {}", file.display());
+
+    let start = |certificate| {
+        let arguments = authority.arguments(&certificate);
+        MariaDb::start_with(&arguments.each_ref().map(String::as_str))
+    };
+    let server = start(authority.server());
+    let good = database(&server);
+    server.execute(&format!("ALTER USER {}@'%' REQUIRE SSL", good.user()));
+    let run = Run::of(&mut command(&home, &with(&authority.certificate()), &good.url()));
+    assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{run:?}");
+    let text = failure(&mut command(&home, "generate", &good.url()));
+    assert!(text.contains("may also demand TLS"), "{text}");
+    let text = failure(&mut command(&home, &with(&stranger.certificate()), &good.url()));
+    assert!(text.contains("TLS failed") && text.contains("name the authority"), "{text}");
+    // Who turns the check off in the URL gets it back with an authority.
+    let unchecked = format!("{}?require_ssl=true&verify_ca=false", good.url());
+    let run = Run::of(&mut command(&home, "generate", &unchecked));
+    assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{run:?}");
+    let text = failure(&mut command(&home, &with(&stranger.certificate()), &unchecked));
+    assert!(text.contains("TLS failed") && text.contains("name the authority"), "{text}");
+    let all_the_world = format!("{}?require_ssl=true", good.url());
+    let text = failure(&mut command(&home, "generate", &all_the_world));
+    assert!(text.contains("name the authority"), "{text}");
+
+    for (certificate, word) in [
+        (authority.expired(), "needs a new certificate"),
+        (authority.stranger(), "the host name that is in the certificate"),
+    ] {
+        let server = start(certificate);
+        let database = server.database();
+        let run = command(&home, &with(&authority.certificate()), &database.url());
+        let text = failure(&mut { run });
+        assert!(text.contains("TLS failed") && text.contains(word), "{text}");
+    }
+
+    let missing = failure(&mut command(&home, "generate --mysql-ca nowhere.pem", &good.url()));
+    assert!(missing.contains("nowhere.pem"), "{missing}");
+    fs::write(home.folder.path().join("empty.pem"), "").expect("writes");
+    let empty = failure(&mut command(&home, "generate --mysql-ca empty.pem", &good.url()));
+    assert!(empty.contains("no certificate"), "{empty}");
+}

@@ -1,0 +1,279 @@
+//! `uidring parse`: it reads what `uidring generate` prints, and survives what it does not.
+
+use std::fs::File;
+
+use serde_json::Value;
+use uidring::Uid;
+
+use crate::support::{Home, Run};
+
+#[test]
+fn every_format_of_generate_is_read_back() {
+    let home = Home::new();
+    for generator in ["cached", "clock"] {
+        for (format, length) in [("dec", None), ("hex", Some(18)), ("base62", Some(11))]
+            .into_iter()
+            .chain([("base32", Some(13))])
+        {
+            let words = format!("generate -n 50 --generator {generator} --format {format}");
+            let texts = home.stdout(&words);
+            assert!(texts.lines().all(|text| length.is_none_or(|n| text.len() == n)), "{texts}");
+            let uids = parse(&home, &format!("--format {format}"), texts.as_bytes());
+            let again: Vec<String> = uids
+                .iter()
+                .map(|fields| {
+                    let uid: Uid = text(fields, "uid_str").parse().expect("decimal");
+                    match format {
+                        "hex" => uid.hex().to_string(),
+                        "base62" => uid.base62().to_string(),
+                        "base32" => uid.base32().to_string(),
+                        _ => uid.to_string(),
+                    }
+                })
+                .collect();
+            assert_eq!(again, texts.lines().collect::<Vec<_>>());
+            assert!(again.is_sorted_by(|a, b| a < b), "texts of one length sort like numbers");
+        }
+    }
+}
+
+#[test]
+fn generate_prints_json_as_parse_does() {
+    let home = Home::new();
+    let layouts =
+        ["", " --layout 31/10/12", " --layout 41/10/12 --tick ms --epoch 2020-01-01T00:00:00.5Z"];
+    for layout in layouts {
+        let words = format!("generate -n 10000 --format json --sqlite {}.db", layout.len());
+        let printed = home.stdout(&(words + layout));
+        let uids: String = printed
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
+            .map(|fields| format!("{}\n", text(&fields, "uid_str")))
+            .collect();
+        let run = Run::with_input(&mut home.command(&format!("parse{layout}")), uids.as_bytes());
+        assert_eq!((run.status, &*run.stderr), (Some(0), ""));
+        assert!(run.stdout == printed, "layout{layout}");
+        assert_eq!(printed.lines().count(), 10_000);
+    }
+}
+
+#[test]
+fn known_uids() {
+    let home = Home::new();
+    // 7 s after the epoch, worker 3, sequence 2: 7 × 2^35 + 3 × 2^13 + 2.
+    assert_eq!(
+        home.stdout("parse 240518193154"),
+        concat!(
+            r#"{"uid":240518193154,"uid_str":"240518193154","timestamp":"2026-01-01T00:00:07Z","#,
+            r#""worker_id":3,"sequence":2}"#,
+            "\n"
+        )
+    );
+    // An hour after Twitter's epoch, worker 5, sequence 7:
+    // 3,600,000 × 2^22 + 5 × 2^12 + 7 = 15,099,494,400,000 + 20,480 + 7.
+    let twitter = "--layout 41/10/12 --tick ms --epoch 2010-11-04T01:42:54.657Z";
+    // The example of UidGenerator's own documentation, whose sample layout begins on 2016-09-20 in
+    // Beijing; it tells 12:15:46 there, worker 4 and sequence 9.
+    let baidu = "--layout 29/21/13 --epoch 2016-09-20T00:00:00+08:00";
+    for (layout, uid, fields) in [
+        (twitter, "15099494420487", ("2010-11-04T02:42:54.657Z", 5, 7)),
+        (baidu, "180363646902239241", ("2017-01-19T04:15:46Z", 4, 9)),
+    ] {
+        let parsed = parse(&home, &format!("{layout} {uid}"), b"");
+        let [found] = parsed.as_slice() else { panic!("one: {parsed:?}") };
+        let (time, worker_id, sequence) = fields;
+        assert_eq!((text(found, "uid_str"), text(found, "timestamp")), (uid, time));
+        assert_eq!(
+            (&found["worker_id"], &found["sequence"]),
+            (&worker_id.into(), &sequence.into())
+        );
+    }
+    // The first one again, in base32 7 × 32^7 + 24 × 32^2 + 2, where R is 24 and o a zero.
+    for words in ["0x3800006002", "--format hex 3800006002", "--format base32 7oooor02"] {
+        assert_eq!(uids(&parse(&home, words, b"")), ["240518193154"], "{words}");
+    }
+}
+
+/// JavaScript's numbers hold every whole number up to 2^53 = 9,007,199,254,740,992.
+#[test]
+fn numbers_that_javascript_would_round_are_null() {
+    let home = Home::new();
+    let parsed = parse(&home, "9007199254740991 9007199254740992 9007199254740993", b"");
+    let numbers: Vec<&Value> = parsed.iter().map(|fields| &fields["uid"]).collect();
+    let expected = [(1_u64 << 53) - 1, 1 << 53].map(Value::from);
+    assert_eq!(numbers, [&expected[0], &expected[1], &Value::Null]);
+    assert_eq!(uids(&parsed), ["9007199254740991", "9007199254740992", "9007199254740993"]);
+    let greatest = parse(&home, "9223372036854775807", b"");
+    assert_eq!(greatest[0]["uid"], Value::Null);
+    assert_eq!(greatest[0]["timestamp"], "2034-07-04T21:24:15Z");
+}
+
+#[test]
+fn what_is_no_uid_is_reported_and_the_rest_still_comes() {
+    let home = Home::new();
+    let lines = ["1", "x", "2", "", "3", "-4", "9223372036854775808", " 5", "+6", "0x", "7"];
+    let run = Run::with_input(&mut home.command("parse"), lines.join("\n").as_bytes());
+    assert_eq!(good(&run), ["1", "2", "3", "7"], "the last line needs no line feed");
+    assert_eq!(reported(&run, "line"), [2, 4, 6, 7, 8, 9, 10]);
+
+    let run = home.run("parse 1 x 2 0x1g -5 9223372036854775808 3");
+    assert_eq!(good(&run), ["1", "2", "3"]);
+    assert_eq!(reported(&run, "argument"), [2, 4, 5, 6]);
+}
+
+#[test]
+fn an_empty_or_negative_argument_is_no_uid() {
+    let home = Home::new();
+    let run = Run::of(home.command("parse 1").arg("").arg("2"));
+    assert_eq!((good(&run), reported(&run, "argument")), (vec!["1".into(), "2".into()], vec![2]));
+    let run = home.run("parse -5");
+    assert_eq!((good(&run), reported(&run, "argument")), (vec![], vec![1]));
+}
+
+#[test]
+fn uids_of_another_layout_are_reported() {
+    let home = Home::new();
+    let run = home.run("parse --layout 1/1/1 7 8 0");
+    assert_eq!(good(&run), ["7", "0"]);
+    assert_eq!(reported(&run, "argument"), [2]);
+    assert!(run.stderr.contains("not of this layout"), "{}", run.stderr);
+}
+
+#[test]
+fn line_ends_of_both_kinds_are_read() {
+    let home = Home::new();
+    assert_eq!(uids(&parse(&home, "", b"1\r\n2\n3\r\n")), ["1", "2", "3"]);
+    assert_eq!(uids(&parse(&home, "-", b"1\n2")), ["1", "2"], "a dash is stdin");
+    assert_eq!(uids(&parse(&home, "", b"")), [""; 0]);
+    // An empty line is no uid, whichever way it ends; a carriage return elsewhere is no line end.
+    let run = Run::with_input(&mut home.command("parse"), b"\r\n\n1\r2\n3\n");
+    assert_eq!(good(&run), ["3"]);
+    assert_eq!(reported(&run, "line"), [1, 2, 3]);
+}
+
+#[test]
+fn input_that_is_not_utf_8_is_reported() {
+    let home = Home::new();
+    let run = Run::with_input(&mut home.command("parse"), b"1\n\xff\xfe2\n\x00\n3\xc3\n4\n");
+    assert_eq!(good(&run), ["1", "4"]);
+    assert_eq!(reported(&run, "line"), [2, 3, 4]);
+}
+
+#[test]
+fn an_over_long_line_is_reported_and_the_rest_still_comes() {
+    let home = Home::new();
+    let long = "7".repeat(1 << 20);
+    let input = format!("1\n{long}\n2\n{long}\r\n\n{long}");
+    let run = Run::with_input(&mut home.command("parse"), input.as_bytes());
+    assert_eq!(good(&run), ["1", "2"]);
+    assert_eq!(reported(&run, "line"), [2, 4, 5, 6]);
+    assert!(run.stderr.len() < 1_000, "the line itself is not repeated");
+
+    // Zeros at the front change nothing, up to the greatest length of a line.
+    let zeros = |length: usize| format!("{:0>length$}\n", 5);
+    let input = [zeros(256), zeros(257), zeros(256)].concat();
+    let run = Run::with_input(&mut home.command("parse"), input.as_bytes());
+    assert_eq!(good(&run), ["5", "5"]);
+    assert_eq!(reported(&run, "line"), [2]);
+}
+
+#[test]
+fn input_that_cannot_be_read_is_a_failure() {
+    let home = Home::new();
+    let folder = File::open(home.folder.path()).expect("opens");
+    let output = home.command("parse").stdin(folder).output().expect("runs");
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.starts_with("error: reading stdin: "), "{stderr}");
+}
+
+/// What `uidring parse` prints when all of its input is good.
+fn parse(home: &Home, words: &str, input: &[u8]) -> Vec<Value> {
+    let run = Run::with_input(&mut home.command(&format!("parse {words}")), input);
+    assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{words}");
+    objects(&run)
+}
+
+fn objects(run: &Run) -> Vec<Value> {
+    run.stdout.lines().map(|line| serde_json::from_str(line).expect("a JSON object")).collect()
+}
+
+fn text<'a>(fields: &'a Value, key: &str) -> &'a str {
+    fields[key].as_str().unwrap_or_else(|| panic!("{key} of {fields} is a text"))
+}
+
+fn uids(parsed: &[Value]) -> Vec<&str> {
+    parsed.iter().map(|fields| text(fields, "uid_str")).collect()
+}
+
+/// The uids that were read, where others were not.
+fn good(run: &Run) -> Vec<String> {
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    uids(&objects(run)).into_iter().map(ToOwned::to_owned).collect()
+}
+
+/// The numbers of the lines or arguments that were reported, each with a reason.
+fn reported(run: &Run, what: &str) -> Vec<usize> {
+    let number = |line: &str| {
+        let rest = line.strip_prefix("error: ")?.strip_prefix(what)?.strip_prefix(' ')?;
+        let (number, why) = rest.split_once(": ")?;
+        number.parse().ok().filter(|_| !why.is_empty())
+    };
+    let lines = run.stderr.lines();
+    lines.map(|line| number(line).unwrap_or_else(|| panic!("a report: {line}"))).collect()
+}
+
+#[test]
+fn presets_name_layouts_and_flags_change_them() {
+    let home = Home::new();
+    let line =
+        home.stdout("parse --preset snowflake --epoch 2020-07-31T16:00:00Z 3125927076831231");
+    let fields: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!((&fields["datacenter_id"], &fields["worker_id"]), (&1.into(), &1.into()));
+    assert_eq!(
+        (&fields["sequence"], &fields["uid_str"]),
+        (&4_095.into(), &"3125927076831231".into())
+    );
+    assert_eq!(fields["timestamp"], "2020-08-09T07:01:19.092Z");
+    let line = home.stdout("parse --preset leaf --epoch 2020-07-31T16:00:00Z 3125927076831231");
+    let fields: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!(
+        (&fields["datacenter_id"], &fields["worker_id"]),
+        (&serde_json::Value::Null, &33.into())
+    );
+    let by_name = home.stdout("parse --preset uid 240518193154");
+    assert_eq!(by_name, home.stdout("parse --layout 28/22/13 240518193154"));
+    assert_eq!(home.run("parse --preset nothing 1").status, Some(2));
+}
+
+#[test]
+fn snowflakes_are_generated_with_their_two_fields() {
+    let home = Home::new();
+    let words =
+        "generate --generator snowflake --datacenter-id 31 --worker-id 30 -n 5000 --format json";
+    let run = home.run(words);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let mut last = String::new();
+    for line in run.stdout.lines() {
+        let fields: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!((&fields["datacenter_id"], &fields["worker_id"]), (&31.into(), &30.into()));
+        let uid = fields["uid_str"].as_str().expect("text").to_owned();
+        assert!(last < uid, "{last} {uid}");
+        last = uid;
+    }
+    let leaf = home.run("generate --generator leaf-snowflake --worker-id 1023 --format json");
+    let fields: serde_json::Value = serde_json::from_str(&leaf.stdout).expect("JSON");
+    assert_eq!(fields["worker_id"], 1_023);
+    assert!(fields["sequence"].as_u64().is_some_and(|sequence| sequence < 100));
+    for words in [
+        "generate --generator snowflake --datacenter-id 32 --worker-id 1",
+        "generate --generator snowflake --datacenter-id 1 --worker-id 32",
+        "generate --generator snowflake --datacenter-id 1",
+        "generate --generator leaf-snowflake --worker-id 1024",
+        "generate --datacenter-id 1 --worker-id 1",
+        "generate --generator snowflake --worker-id 1 --max-borrow 1",
+    ] {
+        let run = home.run(words);
+        assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{words}");
+    }
+}

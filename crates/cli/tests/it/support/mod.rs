@@ -1,0 +1,115 @@
+//! Runs the program in a home of its own.
+
+#[cfg(target_os = "linux")]
+pub mod elsewhen;
+#[cfg(feature = "mysql")]
+pub mod program;
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use tempfile::TempDir;
+
+/// Variables that would tell the program who it is.
+const IDENTITY: &[&str] = &[
+    "UIDRING_WORKER_ID",
+    "UIDRING_MYSQL_URL",
+    "UIDRING_INSTANCE",
+    "UIDRING_ZOOKEEPER_AUTH",
+    "UIDRING_HOST",
+    "UIDRING_PORT",
+    "JPAAS_HOST",
+    "JPAAS_HTTP_PORT",
+    "JPAAS_HOST_PORT_8080",
+];
+
+/// A folder that is the user's home, data directory and current directory at once; it goes when
+/// the test is over.
+pub struct Home {
+    pub folder: TempDir,
+}
+
+impl Home {
+    pub fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("a temporary folder") }
+    }
+
+    /// The program with these words, which are parted by spaces.
+    pub fn command(&self, words: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_uidring"));
+        command
+            .args(words.split_whitespace())
+            .current_dir(self.folder.path())
+            .env("HOME", self.folder.path())
+            .env("XDG_DATA_HOME", self.folder.path())
+            .env("UIDRING_CONTAINER", "0")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        for variable in IDENTITY {
+            command.env_remove(variable);
+        }
+        end_when_told(&mut command);
+        command
+    }
+
+    pub fn run(&self, words: &str) -> Run {
+        Run::of(&mut self.command(words))
+    }
+
+    /// What the program prints when all goes well, so that it has nothing to say on stderr.
+    pub fn stdout(&self, words: &str) -> String {
+        let run = self.run(words);
+        assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{words}");
+        run.stdout
+    }
+}
+
+/// What a shell runs in its background ignores SIGINT, and so would the program.
+#[cfg(unix)]
+#[allow(unsafe_code)]
+fn end_when_told(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: `signal` may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
+}
+
+#[cfg(not(unix))]
+fn end_when_told(_: &mut Command) {}
+
+/// What became of a run of the program.
+#[derive(Debug)]
+pub struct Run {
+    /// `None` where a signal ended it.
+    pub status: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Run {
+    pub fn of(command: &mut Command) -> Self {
+        Self::with_input(command, b"")
+    }
+
+    pub fn with_input(command: &mut Command, input: &[u8]) -> Self {
+        let mut child = command.stdin(Stdio::piped()).spawn().expect("the program starts");
+        let mut stdin = child.stdin.take().expect("it is piped");
+        // From a thread: a pipe holds only so much while nobody reads the answers. A program that
+        // does not read its input is fine, too.
+        let output = thread::scope(|scope| {
+            scope.spawn(move || stdin.write_all(input).ok());
+            child.wait_with_output().expect("the program ends")
+        });
+        Self {
+            status: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("stdout is UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("stderr is UTF-8"),
+        }
+    }
+}

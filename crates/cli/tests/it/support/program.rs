@@ -1,0 +1,44 @@
+//! The program on a database of a real server.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::sync::Arc;
+
+use uidring::{Layout, Uid};
+use uidring_testkit::mariadb::{Database, MariaDb};
+
+use crate::support::{Home, Run};
+
+/// A database with a table.
+pub fn database(server: &Arc<MariaDb>) -> Database {
+    let database = server.database();
+    let run = Run::of(Home::new().command("worker init").env("UIDRING_MYSQL_URL", database.url()));
+    assert_eq!(run.status, Some(0), "{run:?}");
+    database
+}
+
+/// `uidring` with these words, on the database at this URL.
+pub fn command(home: &Home, words: &str, url: &str) -> Command {
+    let mut command = home.command(words);
+    command.env("UIDRING_MYSQL_URL", url);
+    command
+}
+
+/// The worker ids that have a row.
+pub fn ids(database: &Database) -> BTreeSet<u64> {
+    database.query("SELECT ID FROM WORKER_NODE").into_iter().collect()
+}
+
+pub fn worker_of(uid: Uid) -> u64 {
+    Layout::UID_GENERATOR.decode(uid).expect("of this layout").worker_id
+}
+
+/// A run that must fail with status 1, no uid, and nothing of the password anywhere.
+pub fn failure(command: &mut Command) -> String {
+    let run = Run::of(command);
+    assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
+    for secret in ["p@ss", "%40", "w:rd", "mysql://u", "s3cret"] {
+        assert!(!run.stderr.contains(secret), "{secret}: {}", run.stderr);
+    }
+    run.stderr
+}

@@ -1,0 +1,83 @@
+//! `uidring generate` and the clock: how far uids may be ahead of it, and behind.
+
+use std::io::{BufRead, BufReader};
+
+use uidring::{Clock, Layout, SystemClock, Timestamp, Uid};
+
+use crate::support::Home;
+
+/// The greatest lead of the uids that the program prints, against the time when they are read.
+fn greatest_lead(words: &str, count: usize) -> std::time::Duration {
+    let home = Home::new();
+    let mut child = home.command(&format!("{words} -n {count}")).spawn().expect("starts");
+    let output = BufReader::new(child.stdout.take().expect("piped"));
+    let mut seen = 0;
+    let lead = |line: String| {
+        seen += 1;
+        let uid: Uid = line.parse().expect("a uid");
+        let time: Timestamp = Layout::UID_GENERATOR.decode(uid).expect("its layout").timestamp;
+        time.saturating_since(SystemClock.now())
+    };
+    let greatest = output.lines().map(|line| line.expect("text")).map(lead).max();
+    assert!(child.wait().expect("ends").success());
+    assert_eq!(seen, count);
+    greatest.expect("some")
+}
+
+/// 8,192 uids a second: this many take two seconds, or borrow some.
+#[test]
+fn who_may_borrow_nothing_waits_for_the_clock() {
+    let words = "generate --layout 28/22/13";
+    assert!(greatest_lead(&format!("{words} --max-borrow 0 --max-lag 0.5"), 20_000).is_zero());
+    let bounded = greatest_lead(&format!("{words} --max-borrow 1.5"), 40_000);
+    assert!(!bounded.is_zero() && bounded.as_millis() <= 1_500, "{bounded:?}");
+    assert!(greatest_lead(words, 1_000_000).as_secs() > 3, "without a bound it borrows");
+}
+
+#[test]
+fn bounds_are_seconds_of_a_generator_that_has_a_ring() {
+    let home = Home::new();
+    for words in ["--max-borrow 0 --max-lag 0", "--max-lag 1e3", "--max-borrow 0.001"] {
+        let run = home.run(&format!("generate -n 3 {words}"));
+        assert_eq!((run.status, run.stdout.lines().count()), (Some(0), 3), "{words}: {run:?}");
+    }
+    for words in [
+        "--max-borrow -1",
+        "--max-borrow x",
+        "--max-borrow nan",
+        "--max-lag inf",
+        "--max-lag none",
+        "--max-lag 1e30",
+        "--generator clock --max-borrow 1",
+        "--generator clock --max-lag 1",
+    ] {
+        let run = home.run(&format!("generate {words}"));
+        assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{words}");
+        assert!(run.stderr.starts_with("error: "), "{words}: {}", run.stderr);
+    }
+}
+
+/// The table of docs/time.md: what a million a second borrow, and how long the field lasts.
+#[test]
+fn a_plan_does_the_sums_of_the_table_of_borrowing() {
+    let home = Home::new();
+    for (layout, per_second, borrowed, days) in [
+        ("28/22/13", 8_192, 121.1, 25.0),
+        ("29/21/13", 8_192, 121.1, 51.0),
+        ("31/10/12", 4_096, 243.1, 102.0),
+        ("31/10/22", 4_194_304, 0.0, 0.0),
+        ("41/10/12 --tick ms", 4_096_000, 0.0, 0.0),
+    ] {
+        let text = home.stdout(&format!("plan --json --rate 1000000 --layout {layout}"));
+        let plan: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(plan["uids_per_second"].as_f64(), Some(f64::from(per_second)), "{layout}");
+        let lead = plan["burst_lead_per_second"].as_f64().expect("a number");
+        assert!((lead - borrowed).abs() < 0.05, "{layout}: {lead}");
+        // Of the whole field, as if it began today.
+        let time = |key: &str| plan[key].as_str().expect(key).parse::<Timestamp>().expect("a time");
+        let whole = time("last_instant").saturating_since(time("epoch")).as_secs_f64();
+        let lasts = whole / (lead + 1.0) / 86_400.0;
+        assert!(days == 0.0 || (lasts - days).abs() < 1.0, "{layout}: {lasts} days");
+        assert_eq!(plan["burst_seconds"].is_null(), borrowed == 0.0, "{layout}");
+    }
+}

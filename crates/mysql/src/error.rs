@@ -1,0 +1,83 @@
+//! What goes wrong, with the values and what to do.
+
+use std::time::Duration;
+
+use uidring::{Error, StoreError, StoreErrorKind, Timestamp};
+
+/// Why a MySQL or MariaDB server could not be used.
+///
+/// It is the cause of a [`StoreError`]; [`Error::store`] gets it back.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MySqlError {
+    /// The URL of a database is not one. It is not repeated here: it may hold a password.
+    #[error(
+        "the URL of the database, {place}, is wrong: {problem}; \
+         write mysql://USER:PASSWORD@HOST:PORT/DATABASE"
+    )]
+    DatabaseUrl {
+        /// Where it was found.
+        place: &'static str,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+
+    /// A database could not be reached, refused, or gave what must not be used.
+    #[error("database {server}: {problem}")]
+    Database {
+        /// Its host, port and name.
+        server: String,
+        /// What went wrong, and what to do.
+        problem: String,
+        /// What kind of thing went wrong.
+        kind: StoreErrorKind,
+    },
+
+    /// A database's clock and this host's are further apart than is allowed.
+    #[error(
+        "database {server}: its clock says {theirs}, this host's says {ours}: {:?} apart, where \
+         {limit:?} is allowed; set the wrong one right, or allow more",
+        theirs.saturating_since(*ours).max(ours.saturating_since(*theirs))
+    )]
+    ClockDiffers {
+        /// Host, port and name of the database.
+        server: String,
+        /// What this host's clock said.
+        ours: Timestamp,
+        /// What the server's clock said meanwhile.
+        theirs: Timestamp,
+        /// How far they may be apart.
+        limit: Duration,
+    },
+
+    /// The table of worker ids has gone over what the layout can hold.
+    #[error(
+        "database {server}: row {row} of WORKER_NODE is over the layout's greatest worker id, \
+         {max}: use a layout with more worker bits, or a fresh table with an earlier epoch"
+    )]
+    WorkerIdsUsedUp {
+        /// Host, port and name of the database.
+        server: String,
+        /// The key that was generated.
+        row: u64,
+        /// The greatest worker id of the layout.
+        max: u64,
+    },
+}
+
+impl MySqlError {
+    fn kind(&self) -> StoreErrorKind {
+        match self {
+            Self::DatabaseUrl { .. } => StoreErrorKind::Invalid,
+            Self::Database { kind, .. } => *kind,
+            Self::ClockDiffers { .. } => StoreErrorKind::Clock,
+            Self::WorkerIdsUsedUp { .. } => StoreErrorKind::Exhausted,
+        }
+    }
+}
+
+impl From<MySqlError> for Error {
+    fn from(error: MySqlError) -> Self {
+        StoreError::new(error.kind(), error).into()
+    }
+}

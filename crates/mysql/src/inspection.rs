@@ -1,0 +1,224 @@
+//! What is looked at when a connection is made: whether the server keeps what it commits, which
+//! server it is, and whether its tables are of a version that is known.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, OnceLock};
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Error as Failure, Row};
+use uidring::adapter::log;
+
+use super::MySqlStore;
+use super::explain::Table;
+use super::session::{Problem, column};
+
+/// The version of the tables' form. A table says its own in its comment, which neither Baidu's nor
+/// Leaf's programs read; one without is of the first version, as are those of their scripts.
+pub const VERSION: u64 = 1;
+
+/// What the comment of a table begins with, before its version.
+const VERSION_MARK: &str = "uidring version ";
+
+/// A connection, with what is known of its server.
+pub struct Session {
+    conn: Conn,
+    /// The variable that tells this server from others.
+    identity: Option<&'static str>,
+}
+
+impl Session {
+    /// A connection to a server that was looked at.
+    ///
+    /// What is read here may come from a replica, if a proxy splits reads from writes: its settings
+    /// are as good a hint as the primary's. The server's identity is read where it counts: in the
+    /// statement that writes.
+    pub async fn inspect(
+        mut conn: Conn,
+        server: &MySqlStore,
+        table: &Table,
+    ) -> Result<Self, Problem> {
+        let variables: Vec<(String, String)> = conn
+            .query(
+                "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', 'sync_binlog',
+                 'innodb_flush_log_at_trx_commit', 'server_uuid', 'server_uid')",
+            )
+            .await?;
+        let value = |name: &str| {
+            let found = variables.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+            found.map(|(_, value)| &**value)
+        };
+        for (risk, is_there) in [
+            (
+                Risk::Binlog,
+                value("log_bin") == Some("ON") && is_other(value("sync_binlog"), &["1"]),
+            ),
+            // MariaDB's 3 syncs as 1 does.
+            (Risk::Log, is_other(value("innodb_flush_log_at_trx_commit"), &["1", "3"])),
+        ] {
+            if is_there {
+                let found = value(risk.variable()).unwrap_or_default();
+                server.found(risk, || risk.explain(found))?;
+            }
+        }
+        check_tables(&mut conn, server, table).await?;
+        let names = ["server_uuid", "server_uid"];
+        let identity = names.into_iter().find(|name| is_other(value(name), &[""]));
+        Ok(Self { conn, identity })
+    }
+
+    /// An expression for a number above 0 that tells the server that evaluates it from others; 0
+    /// where the server does not say.
+    pub fn identity(&self) -> String {
+        self.identity.map_or_else(
+            || "0".into(),
+            |name| format!("CAST(CONV(LEFT(SHA1(@@global.{name}), 15), 16, 10) AS UNSIGNED)"),
+        )
+    }
+
+    /// Whether the server says which it is.
+    pub fn has_identity(&self) -> bool {
+        self.identity.is_some()
+    }
+
+    pub fn into_conn(self) -> Conn {
+        self.conn
+    }
+}
+
+impl Deref for Session {
+    type Target = Conn;
+
+    fn deref(&self) -> &Conn {
+        &self.conn
+    }
+}
+
+impl DerefMut for Session {
+    fn deref_mut(&mut self) -> &mut Conn {
+        &mut self.conn
+    }
+}
+
+/// What may make a server forget what it has confirmed.
+#[derive(Clone, Copy, Debug)]
+pub enum Risk {
+    Binlog,
+    Log,
+    Engine,
+}
+
+impl Risk {
+    fn variable(self) -> &'static str {
+        match self {
+            Self::Binlog => "sync_binlog",
+            Self::Log => "innodb_flush_log_at_trx_commit",
+            Self::Engine => "",
+        }
+    }
+
+    fn explain(self, value: &str) -> String {
+        let name = self.variable();
+        let with = if matches!(self, Self::Binlog) { " with the binary log on" } else { "" };
+        format!(
+            "{name} is {value}{with}: after a crash of its machine the server may have lost what it \
+             confirmed, and ids come twice; set {name} = 1"
+        )
+    }
+}
+
+/// The risks of a server that were reported.
+#[derive(Clone, Debug, Default)]
+pub struct Reported(Arc<[OnceLock<()>; 3]>);
+
+impl Reported {
+    /// Whether this one was not reported before.
+    fn is_news(&self, risk: Risk) -> bool {
+        self.0[risk as usize].set(()).is_ok()
+    }
+}
+
+impl MySqlStore {
+    /// Warns of a risk once, or refuses it, as the server's options say.
+    fn found(&self, risk: Risk, explain: impl Fn() -> String) -> Result<(), Problem> {
+        if self.requires_durability() {
+            return Err(Problem::Refused(explain()));
+        }
+        if self.reported().is_news(risk) {
+            log!(warn, "{self}: {}", explain());
+        }
+        Ok(())
+    }
+}
+
+async fn check_tables(conn: &mut Conn, server: &MySqlStore, table: &Table) -> Result<(), Problem> {
+    let names = table.all.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    let tables: Result<Vec<Row>, Failure> = conn
+        .query(format!(
+            "SELECT TABLE_NAME, ENGINE, TABLE_COMMENT FROM information_schema.TABLES
+             WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN ({names})"
+        ))
+        .await;
+    for mut row in tables? {
+        let mut text = |index| {
+            column::<Option<Vec<u8>>>(&mut row, index)
+                .map(|bytes| String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
+        };
+        let (name, engine, comment) = (text(0)?, text(1)?, text(2)?);
+        check_version(&name, &comment)?;
+        // A view has none.
+        if !engine.is_empty() && !["InnoDB", "ROCKSDB"].contains(&&*engine) {
+            server.found(Risk::Engine, || {
+                format!(
+                    "{name} has the engine {engine}, which may forget what it confirmed, and ids \
+                     come twice; ALTER TABLE {name} ENGINE = InnoDB"
+                )
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn check_version(table: &str, comment: &str) -> Result<(), Problem> {
+    let Some(rest) = comment.strip_prefix(VERSION_MARK) else { return Ok(()) };
+    let digits = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+    match rest[..digits].parse::<u64>() {
+        Ok(1..=VERSION) => Ok(()),
+        _ => Err(Problem::Refused(format!(
+            "{table} is of a later version (its comment is `{comment}`) than this program knows, \
+             which is {VERSION}: use the program that made it, or a later one"
+        ))),
+    }
+}
+
+fn is_other(value: Option<&str>, good: &[&str]) -> bool {
+    value.is_some_and(|value| !good.contains(&value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comment_of_a_later_version_is_refused_and_others_are_not() {
+        for comment in [
+            "",
+            "DB WorkerID Assigner for UID Generator",
+            "uidring version 1",
+            "uidring version 1: worker ids",
+        ] {
+            assert!(check_version("T", comment).is_ok(), "{comment}");
+        }
+        for comment in [
+            "uidring version 2",
+            "uidring version 0",
+            "uidring version 12: worker ids",
+            "uidring version x",
+            "uidring version 99999999999999999999999",
+        ] {
+            let Err(Problem::Refused(text)) = check_version("T", comment) else {
+                panic!("{comment}")
+            };
+            assert!(text.contains(comment) && text.contains("which is 1"), "{text}");
+        }
+    }
+}

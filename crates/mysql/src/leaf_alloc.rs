@@ -1,0 +1,255 @@
+//! What is done with the table `leaf_alloc`, in SQL.
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Error as Failure, Row};
+use uidring::Error;
+use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
+use uidring_store::NewSegmentTag;
+
+use super::explain::{LEAF_ALLOC, Table, is_locked};
+use super::inspection::Session;
+use super::session::{Problem, Work, column};
+use super::table::{begin, is_no_table};
+
+/// The columns of Leaf. Tags that differ by case alone are two, which is up to the server's default
+/// where Leaf's own script made the table.
+const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
+    biz_tag VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '',
+    max_id BIGINT NOT NULL DEFAULT 1 COMMENT 'the first id that is not reserved',
+    step INT NOT NULL COMMENT 'ids that a load reserves at least',
+    description VARCHAR(256) CHARACTER SET utf8mb4 DEFAULT NULL,
+    update_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+    PRIMARY KEY (biz_tag)
+) ENGINE = InnoDB COMMENT 'uidring version 1: segments'";
+
+/// What a server calls a key that is there.
+const DUPLICATE_KEY: u16 = 1062;
+
+/// What a server says that does not know the word `NOWAIT`.
+const SYNTAX_ERROR: u16 = 1064;
+
+/// Reserves a range.
+///
+/// What is wrong with the row is no problem of the connection's, and is not tried again.
+pub struct Load<'a> {
+    pub request: &'a SegmentRequest,
+    /// How long a row is waited for that somebody else has locked.
+    pub waits: Waits,
+    /// The only server that is a good one, where that matters.
+    pub only_server: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waits {
+    /// As long as a session does.
+    Briefly,
+    /// Not at all.
+    Not,
+}
+
+/// A range that is reserved.
+pub struct Loaded {
+    pub range: LoadedSegment,
+    /// A number of the server that has reserved it; 0 where it does not say.
+    pub server: u64,
+}
+
+/// Why none is.
+pub enum NotLoaded {
+    Row(LoadError),
+    /// Somebody else has the row locked.
+    Locked(Problem),
+    /// The server cannot but wait.
+    MustWait,
+}
+
+impl Work for Load<'_> {
+    const TABLE: Table = LEAF_ALLOC;
+
+    type Done = Result<Loaded, NotLoaded>;
+
+    /// If the answer to the COMMIT is lost, nobody can tell whether the range is reserved: it is
+    /// given up, and another attempt reserves another one.
+    async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
+        conn.query_drop("START TRANSACTION").await?;
+        let done = match self.reserve(conn).await {
+            Ok(done) => done,
+            Err(problem) if is_locked(&problem) => Err(NotLoaded::Locked(problem)),
+            Err(Problem::Driver(Failure::Server(error)))
+                if error.code == SYNTAX_ERROR && self.waits == Waits::Not =>
+            {
+                Err(NotLoaded::MustWait)
+            }
+            Err(problem) => return Err(problem),
+        };
+        conn.query_drop(if done.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
+        Ok(done)
+    }
+}
+
+impl Load<'_> {
+    /// The SELECT reads what is committed now, whatever the isolation, and locks the row until the
+    /// transaction's end: between it and the UPDATE neither another load nor a person with a new step
+    /// can come. The UPDATE relies on nothing of it: it names what was read, so that even a table
+    /// without transactions cannot have one range reserved twice. What then stands in the row is
+    /// read once more: a column of a smaller type, or a trigger, may have made something else of it.
+    async fn reserve(&self, conn: &mut Session) -> Result<Result<Loaded, NotLoaded>, Problem> {
+        let tag = &self.request.tag;
+        let no_such_tag = || Ok(Err(NotLoaded::Row(LoadError::NoSuchTag { tag: tag.clone() })));
+        let nowait = if self.waits == Waits::Not { " NOWAIT" } else { "" };
+        let select = format!(
+            "SELECT biz_tag, max_id, step, {} FROM leaf_alloc WHERE biz_tag = ? FOR UPDATE{nowait}",
+            conn.identity()
+        );
+        let row: Option<Row> = conn.exec_first(select, (tag,)).await?;
+        let Some(mut row) = row else { return no_such_tag() };
+        // By the column's collation `Orders` and `orders` may be one. They are not two tags of one
+        // row here.
+        if column::<Vec<u8>>(&mut row, 0)? != tag.as_bytes() {
+            return no_such_tag();
+        }
+        let server: u64 = column(&mut row, 3)?;
+        if self.only_server.is_some_and(|only| only != server) {
+            return Err(Problem::Refused(
+                "another server answers than at the start of this process: that may be a failover \
+                 which has lost commits, and ids may come twice; see that every max_id is above all \
+                 ids in use, and start anew"
+                    .into(),
+            ));
+        }
+        let (max_id, step): (i64, i64) = (column(&mut row, 1)?, column(&mut row, 2)?);
+        let range = match self.request.range(max_id, step) {
+            Ok(range) => range,
+            Err(refusal) => return Ok(Err(NotLoaded::Row(refusal))),
+        };
+        conn.exec_drop(
+            "UPDATE leaf_alloc SET max_id = ? WHERE biz_tag = ? AND max_id = ? AND step = ?",
+            (range.end, tag, max_id, step),
+        )
+        .await?;
+        let rows = conn.affected_rows();
+        if rows != 1 {
+            return Err(Problem::Conflict(format!(
+                "a load of tag `{tag}` changed {rows} rows and not 1: leaf_alloc needs the engine \
+                 InnoDB, and biz_tag for its primary key"
+            )));
+        }
+        let row: Option<Row> =
+            conn.exec_first("SELECT max_id FROM leaf_alloc WHERE biz_tag = ?", (tag,)).await?;
+        let now: Option<u64> = row.map(|mut row| column(&mut row, 0)).transpose()?;
+        if now != Some(range.end) {
+            return Err(Problem::Refused(format!(
+                "max_id of tag `{tag}` was set to {} and reads {now:?}: the column has to be a \
+                 BIGINT, without triggers, in a table with the engine InnoDB",
+                range.end
+            )));
+        }
+        Ok(Ok(Loaded { range, server }))
+    }
+}
+
+/// All rows.
+pub struct Tags {
+    pub create_table: bool,
+}
+
+impl Work for Tags {
+    const TABLE: Table = LEAF_ALLOC;
+
+    type Done = Vec<SegmentTag>;
+
+    async fn run(&self, conn: &mut Session) -> Result<Vec<SegmentTag>, Problem> {
+        match list(conn).await {
+            Err(problem) if self.create_table && is_no_table(&problem) => {
+                conn.query_drop(CREATE_TABLE).await?;
+                list(conn).await
+            }
+            done => done,
+        }
+    }
+}
+
+/// In a transaction of its own: a server that does not commit by itself, or begins the next
+/// transaction by itself, would show a kept connection the same old rows for ever.
+async fn list(conn: &mut Conn) -> Result<Vec<SegmentTag>, Problem> {
+    conn.query_drop("SET time_zone = '+00:00'").await?;
+    conn.query_drop("START TRANSACTION").await?;
+    let rows: Vec<Row> = conn
+        .query(
+            "SELECT biz_tag, max_id, step, description, CAST(update_time AS CHAR)
+             FROM leaf_alloc ORDER BY biz_tag",
+        )
+        .await?;
+    conn.query_drop("COMMIT").await?;
+    rows.into_iter().map(tag).collect()
+}
+
+fn tag(mut row: Row) -> Result<SegmentTag, Problem> {
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Ok(SegmentTag {
+        tag: text(column(&mut row, 0)?),
+        max_id: column(&mut row, 1)?,
+        step: column(&mut row, 2)?,
+        description: column::<Option<Vec<u8>>>(&mut row, 3)?.map(text),
+        update_time: column::<Option<Vec<u8>>>(&mut row, 4)?.map(text).unwrap_or_default(),
+    })
+}
+
+/// Adds a row.
+pub struct CreateTag<'a> {
+    pub tag: &'a NewSegmentTag,
+    pub create_table: bool,
+}
+
+impl Work for CreateTag<'_> {
+    const TABLE: Table = LEAF_ALLOC;
+
+    type Done = Result<(), Error>;
+
+    async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
+        match self.insert(conn).await {
+            Err(problem) if self.create_table && is_no_table(&problem) => {
+                conn.query_drop(CREATE_TABLE).await?;
+                self.insert(conn).await
+            }
+            done => done,
+        }
+    }
+}
+
+impl CreateTag<'_> {
+    async fn insert(&self, conn: &mut Conn) -> Result<Result<(), Error>, Problem> {
+        let (tag, start, step, description) = self.tag.columns();
+        begin(conn).await?;
+        let inserted = conn
+            .exec_drop(
+                "INSERT INTO leaf_alloc (biz_tag, max_id, step, description) VALUES (?, ?, ?, ?)",
+                (tag, start, step, description),
+            )
+            .await;
+        let is_there = matches!(
+            &inserted, Err(Failure::Server(error)) if error.code == DUPLICATE_KEY
+        );
+        if !is_there {
+            inserted?;
+        }
+        // Also a row of ours is looked at: a lenient server would have cut what does not fit.
+        let row: Option<Row> = conn
+            .exec_first(
+                "SELECT biz_tag, max_id, step, description, NULL FROM leaf_alloc WHERE biz_tag = ?",
+                (tag,),
+            )
+            .await?;
+        match row.map(self::tag).transpose()? {
+            Some(found) if is_there => Ok(Err(NewSegmentTag::exists(found))),
+            Some(ours) if (&*ours.tag, ours.max_id, ours.step) == (tag, start, step) => {
+                conn.query_drop("COMMIT").await?;
+                Ok(Ok(()))
+            }
+            _ => Err(Problem::Refused(format!(
+                "tag `{tag}` is not found again as it was added: leaf_alloc is not as Leaf's script \
+                 makes it"
+            ))),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! How a row of `UIDRING_LEASE` that is held is renewed and given back, in SQL.
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Row};
+use uidring_store::leases::{Held, Loss, Place};
+
+use super::explain::{Table, UIDRING_LEASE};
+use super::inspection::Session;
+use super::lease_rows::{END, identified, text};
+use super::session::{Problem, Work, column};
+
+/// Renews a lease.
+pub struct Renew<'a> {
+    pub held: &'a Held,
+    pub horizon: Place,
+    pub lasts_micros: u64,
+    /// Whatever server answers is a good one.
+    pub is_cluster: bool,
+}
+
+impl Work for Renew<'_> {
+    const TABLE: Table = UIDRING_LEASE;
+
+    type Done = Result<(), Loss>;
+
+    /// The statement meets the row only if it is ours and still has what the store has confirmed.
+    /// It always changes a row that it meets, and the connection asks for the count of those that
+    /// are met: either does.
+    async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
+        let Held { worker_id, owner, token, confirmed, server, .. } = self.held;
+        let Place { tick, sequence } = self.horizon;
+        // From left to right: where the tick is compared it is still the old one.
+        let update = format!(
+            "UPDATE UIDRING_LEASE SET LEASE_END = {END}, RENEWED = UTC_TIMESTAMP(3),
+             HORIZON_SEQUENCE = IF(HORIZON_TICK > ?, HORIZON_SEQUENCE, ?),
+             HORIZON_TICK = GREATEST(COALESCE(HORIZON_TICK, 0), ?), TOKEN = TOKEN + {SERVER}
+             WHERE WORKER_ID = ? AND TOKEN = ? AND OWNER = ? AND COALESCE(HORIZON_TICK, 0) >= ?",
+            SERVER = identified(conn)
+        );
+        let known = confirmed.unwrap_or(0);
+        let values = (self.lasts_micros, tick, sequence, tick, worker_id, token, owner, known);
+        conn.exec_drop(update, values).await?;
+        let (rows, now) = (conn.affected_rows(), conn.last_insert_id());
+        if rows != 1 {
+            return Ok(Err(self.loss(conn).await?));
+        }
+        // A trigger on the table keeps the server's number from us, which is none of another's then.
+        let is_other = now != *server && (now.is_some() || !conn.has_identity());
+        if !self.is_cluster && server.is_some() && is_other {
+            return Ok(Err(Loss::OtherServer));
+        }
+        // Each renewal finds that the one before has stayed. The first one, before which nothing was
+        // issued, makes sure of itself: by a statement that writes, since only the primary gets that.
+        if confirmed.is_none() && !self.has_stayed(conn).await? {
+            return Err(Problem::Refused(format!(
+                "the horizon of worker id {worker_id} was to be tick {tick}, and reads {:?}: \
+                 UIDRING_LEASE has to be as `uidring worker init --leases` makes it, without \
+                 triggers",
+                read(conn, *worker_id).await?.and_then(|row| row.horizon).map(|place| place.tick)
+            )));
+        }
+        Ok(Ok(()))
+    }
+}
+
+impl Renew<'_> {
+    /// A column of a smaller type, or a trigger, may have made something else of the horizon.
+    async fn has_stayed(&self, conn: &mut Conn) -> Result<bool, Problem> {
+        let Held { worker_id, owner, token, .. } = self.held;
+        let Place { tick, sequence } = self.horizon;
+        conn.exec_drop(
+            "UPDATE UIDRING_LEASE SET RENEWED = RENEWED + INTERVAL 1000 MICROSECOND
+             WHERE WORKER_ID = ? AND TOKEN = ? AND OWNER = ?
+             AND (HORIZON_TICK > ? OR HORIZON_TICK = ? AND HORIZON_SEQUENCE = ?)",
+            (worker_id, token, owner, tick, tick, sequence),
+        )
+        .await?;
+        Ok(conn.affected_rows() == 1)
+    }
+
+    /// Why the row is not ours any more. That it is not, is certain; this is for people.
+    async fn loss(&self, conn: &mut Conn) -> Result<Loss, Problem> {
+        let Held { worker_id, owner, token, confirmed, .. } = self.held;
+        Ok(match read(conn, *worker_id).await? {
+            Some(row) if (row.token, &row.owner) == (*token, owner) => {
+                let found = row.horizon.map(|place| place.tick);
+                Loss::Forgotten { confirmed: confirmed.unwrap_or(0), found }
+            }
+            other => Loss::of(other.map(|row| (row.owner, row.token))),
+        })
+    }
+}
+
+/// Gives a worker id back.
+pub struct GiveBack<'a> {
+    pub held: &'a Held,
+    pub last: Option<Place>,
+}
+
+impl Work for GiveBack<'_> {
+    const TABLE: Table = UIDRING_LEASE;
+
+    type Done = Result<(), Loss>;
+
+    /// It also meets a row that an attempt of ours has freed, whose answer was lost, and leaves it as
+    /// it is.
+    async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
+        let Held { worker_id, owner, token, .. } = self.held;
+        let (tick, sequence) = (self.last.map(|p| p.tick), self.last.map(|p| p.sequence));
+        conn.exec_drop(
+            "UPDATE UIDRING_LEASE SET LEASE_END = NULL, TOKEN = ?, HORIZON_TICK = ?,
+             HORIZON_SEQUENCE = ?, RENEWED = UTC_TIMESTAMP(3)
+             WHERE WORKER_ID = ? AND OWNER = ? AND (TOKEN = ? OR TOKEN = ? AND LEASE_END IS NULL
+             AND HORIZON_TICK <=> ? AND HORIZON_SEQUENCE <=> ?)",
+            (token + 1, tick, sequence, worker_id, owner, token, token + 1, tick, sequence),
+        )
+        .await?;
+        if conn.affected_rows() == 1 {
+            return Ok(Ok(()));
+        }
+        let row = read(conn, *worker_id).await?;
+        Ok(Err(Loss::of(row.map(|row| (row.owner, row.token)))))
+    }
+}
+
+/// Who has a row now.
+struct Standing {
+    owner: String,
+    token: i64,
+    horizon: Option<Place>,
+}
+
+/// For people: nothing hangs on it.
+async fn read(conn: &mut Conn, worker_id: u64) -> Result<Option<Standing>, Problem> {
+    conn.query_drop("START TRANSACTION").await?;
+    let row: Result<Option<Row>, _> = conn
+        .exec_first(
+            "SELECT OWNER, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE
+             FROM UIDRING_LEASE WHERE WORKER_ID = ?",
+            (worker_id,),
+        )
+        .await;
+    conn.query_drop("ROLLBACK").await?;
+    row?.map(|mut row| {
+        Ok(Standing {
+            owner: text(&mut row, 0)?,
+            token: column(&mut row, 1)?,
+            horizon: Held::place(column(&mut row, 2)?, column(&mut row, 3)?),
+        })
+    })
+    .transpose()
+}

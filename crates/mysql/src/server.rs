@@ -1,0 +1,396 @@
+//! Where a MySQL server is and how to get in.
+
+mod url;
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use mysql_async::{Opts, OptsBuilder, SslOpts};
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use uidring::{Error, StoreErrorKind};
+use uidring_store::{TableError, check_path, read_text};
+
+use super::inspection::Reported;
+use super::{MySqlLeases, MySqlSegments, MySqlWorkerNodes};
+use crate::MySqlError;
+
+/// The environment variable with a server's URL.
+const VARIABLE: &str = "UIDRING_MYSQL_URL";
+
+/// A MySQL or MariaDB server and a database in it, by URL:
+///
+/// ```text
+/// mysql://USER:PASSWORD@HOST:PORT/DATABASE
+/// ```
+///
+/// The port may be left out (3306). Characters like `@ : / ? # %` in user, password and database
+/// are percent-encoded. After a `?` may follow, among others of the driver, `socket=PATH` (a Unix
+/// socket instead of host and port) and `require_ssl=true` (TLS). With `verify_ca=false` any
+/// certificate will do, which leaves nothing of TLS's protection: a server in the middle reads
+/// along. [`tls_authority`](Self::tls_authority) overrides it.
+///
+/// Neither URL nor password appear in any text of this type or of its errors.
+#[derive(Clone)]
+pub struct MySqlStore {
+    opts: Opts,
+    connect_timeout: Duration,
+    deadline: Duration,
+    requires_durability: bool,
+    is_cluster: bool,
+    reported: Reported,
+}
+
+impl MySqlStore {
+    /// The server at this URL.
+    ///
+    /// # Errors
+    ///
+    /// [`MySqlError::DatabaseUrl`](crate::MySqlError::DatabaseUrl), which does not repeat the URL.
+    pub fn from_url(url: &str) -> Result<Self, Error> {
+        let opts = url::read(url)
+            .map_err(|problem| MySqlError::DatabaseUrl { place: "as given", problem })?;
+        Ok(Self {
+            opts,
+            connect_timeout: Duration::from_secs(5),
+            deadline: Duration::from_secs(10),
+            requires_durability: false,
+            is_cluster: false,
+            reported: Reported::default(),
+        })
+    }
+
+    /// The server whose URL is the first line of this file, which keeps it out of the list of
+    /// processes.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) where the file cannot
+    /// be read; [`MySqlError::DatabaseUrl`](crate::MySqlError::DatabaseUrl);
+    /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath) where the path is the URL
+    /// itself.
+    pub fn from_url_file(path: impl AsRef<Path>) -> Result<Self, Error> {
+        const WHAT: &str = "the URL of the database";
+        let text = read_text(WHAT, path.as_ref())?;
+        if text.trim().is_empty() {
+            let problem = "the file is empty";
+            return Err(Error::from(MySqlError::DatabaseUrl { place: "in the file", problem }));
+        }
+        Self::from_url(text.lines().next().unwrap_or_default().trim())
+            .map_err(|error| found(error, "in the file"))
+    }
+
+    /// The server whose URL is in the environment variable `UIDRING_MYSQL_URL`; `None` where the
+    /// variable is not set.
+    ///
+    /// # Errors
+    ///
+    /// [`MySqlError::DatabaseUrl`](crate::MySqlError::DatabaseUrl), for an empty variable too: who
+    /// sets it means a server, and worker ids from elsewhere may be in use there.
+    pub fn from_env() -> Result<Option<Self>, Error> {
+        let Some(url) = std::env::var_os(VARIABLE) else {
+            return Ok(None);
+        };
+        Self::from_url(url.to_string_lossy().trim())
+            .map(Some)
+            .map_err(|error| found(error, "in UIDRING_MYSQL_URL"))
+    }
+
+    /// Demands TLS with a certificate that an authority of this PEM file has signed, and none of
+    /// those that are known all over the world; whatever the URL says of it.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) where the file cannot
+    /// be read, holds no certificate, or a broken one;
+    /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
+    pub fn tls_authority(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
+        const WHAT: &str = "the certificate authority of the database";
+        let path = path.as_ref();
+        check_path(WHAT, path)?;
+        let wrong = |problem: String| TableError::DatabaseFile {
+            what: WHAT,
+            path: path.to_owned(),
+            problem,
+        };
+        let pem = fs::read(path).map_err(|error| wrong(error.to_string()))?;
+        check_certificates(&pem).map_err(wrong)?;
+        let ssl = self.opts.ssl_opts().cloned().unwrap_or_default();
+        let ssl = ssl
+            .with_root_certs(vec![pem.into()])
+            .with_disable_built_in_roots(true)
+            .with_danger_accept_invalid_certs(false);
+        self.opts = OptsBuilder::from_opts(self.opts).ssl_opts(ssl).into();
+        Ok(self)
+    }
+
+    /// Demands TLS, with a certificate of an authority that is known all over the world unless
+    /// [`tls_authority`](Self::tls_authority) names another.
+    #[must_use]
+    pub fn require_tls(mut self) -> Self {
+        let ssl: SslOpts = self.opts.ssl_opts().cloned().unwrap_or_default();
+        self.opts = OptsBuilder::from_opts(self.opts).ssl_opts(ssl).into();
+        self
+    }
+
+    /// How long one attempt to connect, name look-up and login included, may take; 5 s by default.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long an operation may take with all its attempts; 10 s by default.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Refuses a server that may forget, in a crash of its machine, what it has confirmed; by default
+    /// there is a warning, once. A start, a renewal and a load each look when they connect: at
+    /// `sync_binlog`, where the binary log is on, at `innodb_flush_log_at_trx_commit`, and at the
+    /// engine of the tables.
+    ///
+    /// Segments are then also refused from another server than the one that the generator began
+    /// with, unless this is a [`synchronous_cluster`](Self::synchronous_cluster).
+    #[must_use]
+    pub fn require_durability(mut self) -> Self {
+        self.requires_durability = true;
+        self
+    }
+
+    /// Says that several servers stand behind the address, none of which confirms a commit that the
+    /// others may not have: a Galera cluster, for one. By default a lease is lost, and a load of a
+    /// segment warns, when another server (`server_uuid`, MariaDB's `server_uid`) answers than
+    /// before: it may be a replica that lags behind.
+    #[must_use]
+    pub fn synchronous_cluster(mut self) -> Self {
+        self.is_cluster = true;
+        self
+    }
+
+    /// The table `WORKER_NODE`: a fresh worker id for each start.
+    pub fn worker_nodes(&self) -> MySqlWorkerNodes {
+        MySqlWorkerNodes::new(self.clone())
+    }
+
+    /// The table `UIDRING_LEASE`: worker ids that are held, renewed and given back.
+    pub fn leases(&self) -> MySqlLeases {
+        MySqlLeases::new(self.clone())
+    }
+
+    /// The table `leaf_alloc`: segments of dense numbers.
+    pub fn segments(&self) -> MySqlSegments {
+        MySqlSegments::new(self.clone())
+    }
+
+    pub(super) fn requires_durability(&self) -> bool {
+        self.requires_durability
+    }
+
+    pub(super) fn is_cluster(&self) -> bool {
+        self.is_cluster
+    }
+
+    pub(super) fn reported(&self) -> &Reported {
+        &self.reported
+    }
+
+    pub(super) fn opts(&self) -> &Opts {
+        &self.opts
+    }
+
+    pub(super) fn timeouts(&self) -> (Duration, Duration) {
+        (self.connect_timeout, self.deadline)
+    }
+
+    pub(super) fn is_socket(&self) -> bool {
+        self.opts.socket().is_some()
+    }
+
+    pub(super) fn demands_tls(&self) -> bool {
+        self.opts.ssl_opts().is_some()
+    }
+
+    pub(super) fn error(&self, kind: StoreErrorKind, problem: String) -> Error {
+        Error::from(MySqlError::Database { server: self.to_string(), problem, kind })
+    }
+}
+
+/// Host, port and database.
+impl fmt::Display for MySqlStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.opts.socket() {
+            Some(socket) => write!(f, "{socket}")?,
+            None => match self.opts.ip_or_hostname() {
+                host if host.contains(':') => write!(f, "[{host}]:{}", self.opts.tcp_port())?,
+                host => write!(f, "{host}:{}", self.opts.tcp_port())?,
+            },
+        }
+        write!(f, "/{}", self.opts.db_name().unwrap_or_default())
+    }
+}
+
+/// The driver's options would print the password.
+impl fmt::Debug for MySqlStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MySqlStore")
+            .field("server", &format_args!("{self}"))
+            .field("tls", &self.demands_tls())
+            .field("connect_timeout", &self.connect_timeout)
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Says where a wrong URL was found.
+fn found(error: Error, place: &'static str) -> Error {
+    match error.store() {
+        Some(MySqlError::DatabaseUrl { problem, .. }) => {
+            MySqlError::DatabaseUrl { place, problem }.into()
+        }
+        _ => error,
+    }
+}
+
+/// What is wrong with a PEM file of certificates, if anything is: the driver would look into it only
+/// when it connects.
+fn check_certificates(pem: &[u8]) -> Result<(), String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        certificate
+            .map_err(|error| error.to_string())
+            .and_then(|certificate| roots.add(certificate).map_err(|error| error.to_string()))
+            .map_err(|error| format!("it holds a certificate that is broken: {error}"))?;
+    }
+    if roots.is_empty() {
+        return Err("it holds no certificate in PEM form".into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_wrong_url_is_repeated() {
+        for url in [
+            "",
+            "s3cret",
+            "mysql://",
+            "mysql://u:s3cret@",
+            "mysql://u:s3cret@h",
+            "mysql://u:s3cret@h/",
+            "mysql://u:s3cret@:3306/d",
+            "mysql://u:s3cret@h:port/d",
+            "mysql://u:s3cret@h:99999/d",
+            "mysql://u:s3cret@h/d/e",
+            "mysql://u:s3cret@h/d?s3cret=1",
+            "mysql://u:s3cret@h/d?require_ssl=s3cret",
+            "mysql://u:s3cret@h/d#s3cret",
+            "mysql://u:12/s3cret@h/d",
+            "mysql://u:12?s3cret@h/d",
+            "mysql://u:12#s3cret@h/d",
+            "mysql://u:s3@s3cret@h/d",
+            "mysql://u:s3cret@h/d?verify_identity=s3cret",
+            "postgres://u:s3cret@h/d",
+        ] {
+            let error = MySqlStore::from_url(url).expect_err(url);
+            assert!(error.to_string().contains("mysql://USER:PASSWORD@HOST:PORT/DATABASE"));
+            for text in [error.to_string(), format!("{error:?}")] {
+                assert!(!text.contains("s3cret"), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_password_is_not_shown() {
+        let server = MySqlStore::from_url("mysql://root:s3cret%40%2F@db.example:3307/ids")
+            .expect("a URL")
+            .require_tls();
+        assert_eq!(server.opts().pass(), Some("s3cret@/"));
+        assert_eq!(server.to_string(), "db.example:3307/ids");
+        for text in [format!("{server:?}"), format!("{:?}", MySqlWorkerNodes::new(server.clone()))]
+        {
+            assert!(text.contains("db.example:3307/ids") && text.contains("tls: true"), "{text}");
+            assert!(!text.contains("s3cret"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_socket_stands_for_host_and_port() {
+        let url = "mysql://root@localhost/ids?socket=%2Frun%2Fdb.sock";
+        assert_eq!(MySqlStore::from_url(url).expect("a URL").to_string(), "/run/db.sock/ids");
+    }
+
+    #[test]
+    fn an_address_of_version_6_is_shown_in_brackets() {
+        let server = MySqlStore::from_url("mysql://root@[::1]:3307/ids").expect("a URL");
+        assert_eq!(server.to_string(), "[::1]:3307/ids");
+    }
+
+    #[test]
+    fn a_url_is_no_path_and_is_not_repeated() {
+        let url = "mysql://root:s3cret@h/d";
+        let server = MySqlStore::from_url("mysql://root@h/d").expect("a URL");
+        for error in [
+            MySqlStore::from_url_file(url).expect_err("no path"),
+            server.tls_authority(url).expect_err("no path"),
+        ] {
+            assert!(matches!(error.store(), Some(TableError::UrlForPath { .. })), "{error:?}");
+            let text = format!("{error} {error:?}");
+            assert!(text.contains("not a path") && !text.contains("s3cret"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_holds_the_url_in_its_first_line() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("url");
+        let read = |text: &str| {
+            fs::write(&path, text).expect("writes");
+            MySqlStore::from_url_file(&path).map(|server| server.to_string())
+        };
+        for text in ["mysql://u:p@h/d", " mysql://u:p@h/d \r\nmore", "\u{feff}mysql://u:p@h/d\n"] {
+            assert_eq!(read(text).expect("a URL"), "h:3306/d");
+        }
+        for text in ["", "\n \n", "\u{feff}"] {
+            let error = read(text).expect_err("empty").to_string();
+            assert!(error.contains("the file is empty"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_broken_certificate_is_found_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ca.pem");
+        let server = MySqlStore::from_url("mysql://root@h/d").expect("a URL");
+        let none = "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n";
+        let open = "-----BEGIN CERTIFICATE-----\nAAAA\n";
+        let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        for (pem, word) in [("", "no"), (none, "no"), (open, "broken"), (broken, "broken")] {
+            fs::write(&path, pem).expect("writes");
+            let error = server.clone().tls_authority(&path).expect_err(pem).to_string();
+            assert!(error.contains(word) && error.contains("ca.pem"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_authority_overrides_that_any_certificate_will_do() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ca.pem");
+        let signed = rcgen::generate_simple_self_signed(["h".to_owned()]).expect("a certificate");
+        fs::write(&path, signed.cert.pem()).expect("writes");
+        let url = "mysql://root@h/d?require_ssl=true&verify_ca=false";
+        let server = MySqlStore::from_url(url).expect("a URL");
+        assert!(server.opts().ssl_opts().expect("TLS").accept_invalid_certs());
+        let server = server.tls_authority(&path).expect("a certificate");
+        let ssl = server.opts().ssl_opts().expect("TLS");
+        assert!(!ssl.accept_invalid_certs() && ssl.disable_built_in_roots());
+    }
+}

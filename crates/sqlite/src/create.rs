@@ -1,0 +1,94 @@
+//! Creates a file without ever closing a descriptor of a database that may be in use.
+//!
+//! SQLite guards a file with POSIX locks (`fcntl`). These belong to the process: when it closes *any*
+//! descriptor of the file, it loses *all* its locks on the file, including those of connections in other
+//! threads, which do not notice. Another process then believes that nobody else has the file open and
+//! deletes the write-ahead log. The first process continues to commit to the deleted log: its commits are
+//! lost, and the numbers in them are handed out again.
+//!
+//! So nothing in this crate opens the file except SQLite. Paths are looked at with `stat` alone. A new
+//! file gets a temporary name that no other process knows, SQLite fills it there, and it is linked to
+//! its own name when it is complete. A link, not a rename: it fails if another process was faster, whose
+//! file may already be in use.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::process;
+
+use uidring_store::create_folder;
+
+/// What a path leads to.
+pub enum Found {
+    Nothing,
+    /// A file of length 0, which is never one that was created here.
+    Empty,
+    Something,
+}
+
+pub fn look(path: &Path) -> Found {
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() && found.len() == 0 => Found::Empty,
+        Ok(_) => Found::Something,
+        // SQLite reports any other problem.
+        Err(error) if error.kind() != ErrorKind::NotFound => Found::Something,
+        // A symbolic link to nothing: no link can replace it.
+        Err(_) if fs::symlink_metadata(path).is_ok() => Found::Something,
+        Err(_) => Found::Nothing,
+    }
+}
+
+/// Returns the path of the write-ahead log.
+pub fn log_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    name.into()
+}
+
+/// A new file under a temporary name, which is removed on drop.
+pub struct NewFile(PathBuf);
+
+impl NewFile {
+    /// Creates an empty file for its owner only, in the folder of `path`, and the folder if needed.
+    pub fn for_path(path: &Path) -> io::Result<Self> {
+        if let Some(folder) = path.parent() {
+            create_folder(folder)?;
+        }
+        let new = Self(temporary_name(path));
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(&new.0)?;
+        Ok(new)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Links the file to `path`, unless another file is there by now. SQLite makes the name durable:
+    /// with the first commit to a new log it syncs the folder.
+    pub fn link(self, path: &Path) -> io::Result<()> {
+        match fs::hard_link(&self.0, path) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        // If that fails, or the process is killed before, the name is left over and does no harm.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Returns a name in the same folder, so that a link is possible.
+fn temporary_name(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}-{:08x}.new", process::id(), fastrand::u32(..)));
+    path.with_file_name(name)
+}

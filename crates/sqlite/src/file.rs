@@ -1,0 +1,374 @@
+//! The file of a SQLite store: made for its owner only, opened so that what is committed lasts.
+
+use std::ops::{Deref, DerefMut};
+use std::path::{self, Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi};
+use uidring::adapter::{Deadline, log};
+use uidring::{Error, StoreErrorKind};
+use uidring_store::check_path;
+
+use super::SqliteError;
+use super::container;
+use super::create::{Found, NewFile, log_of, look};
+use super::forked::Entry;
+use super::format::{self, Problem};
+
+/// How long a process waits for others that are at the file.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A SQLite file, and what errors say of it.
+#[derive(Clone, Debug)]
+pub struct StoreFile {
+    kind: Kind,
+    path: PathBuf,
+    patience: Duration,
+    /// What SQL takes for the present time, if not the system's clock.
+    #[cfg(feature = "simulation")]
+    clock: Option<std::sync::Arc<dyn uidring::Clock>>,
+}
+
+/// What a file is for.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    Workers,
+    Segments,
+}
+
+impl StoreFile {
+    pub fn new(kind: Kind, path: PathBuf) -> Self {
+        Self {
+            kind,
+            path,
+            patience: PATIENCE,
+            #[cfg(feature = "simulation")]
+            clock: None,
+        }
+    }
+
+    /// The same, but with a clock of the caller's.
+    #[cfg(feature = "simulation")]
+    pub fn with_clock(mut self, clock: impl uidring::Clock + 'static) -> Self {
+        self.clock = Some(std::sync::Arc::new(clock));
+        self
+    }
+
+    /// The same, but nothing waits for others at the file for longer than this.
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience.min(PATIENCE);
+        self
+    }
+
+    /// The default file in a folder of the user's. Warns in a container, where that folder is usually the
+    /// container's own.
+    pub fn in_folder(kind: Kind, folder: &Path) -> Self {
+        let (name, ids) = match kind {
+            Kind::Workers => ("workers.db", "worker ids"),
+            Kind::Segments => ("segments.db", "segments"),
+        };
+        let file = Self::new(kind, folder.join(name));
+        if let Some(sign) = container::sign() {
+            log!(
+                warn,
+                "{ids} come from the default file {}, and this process runs in a container ({sign}): \
+                 other containers have files of their own, which hand out the same ids; name a file \
+                 on a volume that all of them share, or use a server",
+                file.path.display()
+            );
+        }
+        file
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens the file, after creating it if there is none, and checks all of it.
+    pub fn open_or_create(&self) -> Result<Opened, Error> {
+        let path = self.absolute_path()?;
+        self.create(&path)?;
+        self.checked(&path, "opened", None)
+    }
+
+    /// Opens a file that exists and has this table, and checks the table.
+    pub fn open(&self, table: &'static str) -> Result<Opened, Error> {
+        self.checked(&self.existing_path()?, "opened", Some(table))
+    }
+
+    /// Begins a transaction that writes. All tables exist in it, and the gates are open.
+    pub fn begin<'a>(&self, connection: &'a mut Connection) -> Result<Writing<'a>, Error> {
+        let explain = |problem| self.problem("written", problem);
+        let transaction = connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(|error| explain(error.into()))?;
+        format::prepare(&transaction).map_err(explain)?;
+        Ok(Writing(transaction))
+    }
+
+    /// Reads a file that exists. A file of an earlier version stays one.
+    pub fn read<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
+        let connection = self.checked(&self.existing_path()?, "read", None)?;
+        self.patiently(|| Ok(work(&connection)?)).map_err(|problem| self.problem("read", problem))
+    }
+
+    fn checked(
+        &self,
+        path: &Path,
+        action: &'static str,
+        table: Option<&'static str>,
+    ) -> Result<Opened, Error> {
+        let entry = Entry::new().ok_or_else(|| {
+            let problem = "this process was forked from one that had a SQLite file open, and does not \
+                           have its locks; start a new process (exec)";
+            self.error(action, StoreErrorKind::Denied, problem.into())
+        })?;
+        let connect = || {
+            let connection = self.connect(path)?;
+            format::check_version(&connection)?;
+            match table {
+                Some(table) if !format::has(&connection, table)? => {
+                    let code = ffi::Error::new(ffi::SQLITE_ERROR);
+                    let problem = Some(format!("no such table: {table}"));
+                    return Err(rusqlite::Error::SqliteFailure(code, problem).into());
+                }
+                _ => format::check_integrity(&connection, table)?,
+            }
+            Ok(connection)
+        };
+        let done = self.patiently(connect).map_err(|problem| self.problem(action, problem));
+        done.map(|connection| Opened { connection, _entry: entry })
+    }
+
+    fn problem(&self, action: &'static str, problem: Problem) -> Error {
+        match problem {
+            Problem::Sqlite(error) => self.sqlite_error(action, &error),
+            Problem::Unusable(problem) => self.error("used", StoreErrorKind::Corrupt, problem),
+        }
+    }
+
+    /// The error for a file that cannot be used.
+    pub fn unusable(&self, problem: Problem) -> Error {
+        self.problem("used", problem)
+    }
+
+    pub fn error(&self, action: &'static str, kind: StoreErrorKind, problem: String) -> Error {
+        let path = self.path.clone();
+        Error::from(match self.kind {
+            Kind::Workers => SqliteError::WorkerFile { path, action, problem, kind },
+            Kind::Segments => SqliteError::SegmentFile { path, action, problem, kind },
+        })
+    }
+
+    pub fn sqlite_error(&self, action: &'static str, error: &rusqlite::Error) -> Error {
+        let remedy = match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => "; free some space",
+            Some(ErrorCode::DatabaseCorrupt) => format::DAMAGED,
+            Some(ErrorCode::NotADatabase) => {
+                "; name a file that is one. If ids were handed out from this file, it is damaged: see \
+                 docs/worker-ids.md, the SQLite file"
+            }
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                "; another process keeps it locked"
+            }
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+                "; file and folder must be writable for this user"
+            }
+            _ if error.to_string().contains("no such table: UIDRING_LEASE") => {
+                "; name the file that worker ids are leased from, or make the table (`uidring worker \
+                 init --leases`)"
+            }
+            _ if error.to_string().contains("no such table") => match self.kind {
+                Kind::Workers => {
+                    "; name the file that worker ids come from, or make the table (`uidring worker \
+                     init`)"
+                }
+                Kind::Segments => {
+                    "; name the file that segments come from, or make the table with its first tag \
+                     (`uidring segment create`)"
+                }
+            },
+            _ => "",
+        };
+        self.error(action, kind_of(error), format!("{error}{remedy}"))
+    }
+
+    /// Absolute, so that SQLite takes no name (`:memory:`, an empty one) for something that is
+    /// not a file: two starts from two such databases would get the same numbers.
+    fn absolute_path(&self) -> Result<PathBuf, Error> {
+        let what = match self.kind {
+            Kind::Workers => "the worker file",
+            Kind::Segments => "the segment file",
+        };
+        check_path(what, &self.path)?;
+        path::absolute(&self.path)
+            .map_err(|error| self.error("opened", StoreErrorKind::Invalid, error.to_string()))
+    }
+
+    fn existing_path(&self) -> Result<PathBuf, Error> {
+        let path = self.absolute_path()?;
+        let problem = match (look(&path), self.kind) {
+            (Found::Something, _) => return Ok(path),
+            (Found::Empty, _) => EMPTY,
+            (Found::Nothing, Kind::Workers) => {
+                "there is no such file: no worker id has been assigned from it"
+            }
+            (Found::Nothing, Kind::Segments) => {
+                "there is no such file; make it with its first tag (`uidring segment create`)"
+            }
+        };
+        Err(self.error("read", StoreErrorKind::NotFound, problem.into()))
+    }
+
+    /// Creates the file, unless it exists.
+    fn create(&self, path: &Path) -> Result<(), Error> {
+        // In this order: if another process creates the file meanwhile, its log is not seen without it.
+        let log = log_of(path);
+        let has_log = log.exists();
+        match look(path) {
+            Found::Something => return Ok(()),
+            Found::Empty => return Err(self.error("used", StoreErrorKind::Corrupt, EMPTY.into())),
+            Found::Nothing if has_log => {
+                let log = log.display();
+                let problem = format!(
+                    "its log {log} exists, but the file is gone: a new file would repeat ids. Find the \
+                     file, or see docs/worker-ids.md, the SQLite file"
+                );
+                return Err(self.error("used", StoreErrorKind::Corrupt, problem));
+            }
+            Found::Nothing => {}
+        }
+        let explain = |error: std::io::Error| {
+            self.error("created", StoreErrorKind::Denied, error.to_string())
+        };
+        let new = NewFile::for_path(path).map_err(explain)?;
+        let mut connection = self.checked(new.path(), "created", None)?;
+        let written = self.begin(&mut connection)?.commit();
+        written.map_err(|error| self.sqlite_error("created", &error))?;
+        drop(connection);
+        new.link(path).map_err(explain)
+    }
+
+    fn connect(&self, path: &Path) -> rusqlite::Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(self.patience)?;
+        #[cfg(feature = "simulation")]
+        if let Some(clock) = &self.clock {
+            super::virtual_time::install(&connection, clock)?;
+        }
+        // Finds more kinds of damage when a page is read.
+        connection.pragma_update(None, "cell_size_check", "ON")?;
+        // Write-ahead logging: starts that insert and people who list do not wait for each other.
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        // The row must be on the disk before its id is used: one that a power failure takes back
+        // would be handed out again.
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        // On macOS an ordinary sync may leave the row in the disk's cache. No effect elsewhere.
+        connection.pragma_update(None, "fullfsync", "ON")?;
+        Ok(connection)
+    }
+
+    /// Tries again while the file is busy. SQLite's own busy timeout does not cover the change of a new
+    /// file to write-ahead logging, where many processes that start at once meet.
+    fn patiently<T>(&self, mut attempt: impl FnMut() -> Result<T, Problem>) -> Result<T, Problem> {
+        let deadline = Deadline::after(Some(self.patience));
+        loop {
+            match attempt() {
+                Err(Problem::Sqlite(error))
+                    if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                        && deadline.remaining() > Some(Duration::ZERO) =>
+                {
+                    thread::sleep(Duration::from_millis(fastrand::u64(1..=10)));
+                }
+                done => return done,
+            }
+        }
+    }
+}
+
+/// Files that are created here are never empty.
+const EMPTY: &str = "the file is empty: it was cut off, or another program created it. If no id was \
+                     ever handed out from it, remove it; else see docs/worker-ids.md, the SQLite file";
+
+/// A connection, which is dropped before the entry that counts it.
+pub struct Opened {
+    connection: Connection,
+    _entry: Entry,
+}
+
+impl Deref for Opened {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+impl DerefMut for Opened {
+    fn deref_mut(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+}
+
+/// A transaction that writes. It rolls back unless it is committed.
+pub struct Writing<'a>(Transaction<'a>);
+
+impl Writing<'_> {
+    pub fn commit(self) -> rusqlite::Result<()> {
+        format::finish(&self.0)?;
+        self.0.commit()
+    }
+}
+
+impl<'a> Deref for Writing<'a> {
+    type Target = Transaction<'a>;
+
+    fn deref(&self) -> &Transaction<'a> {
+        &self.0
+    }
+}
+
+/// What kind of thing went wrong, by SQLite's code.
+fn kind_of(error: &rusqlite::Error) -> StoreErrorKind {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreErrorKind::TimedOut,
+        Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure) => StoreErrorKind::Unreachable,
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreErrorKind::Corrupt,
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            StoreErrorKind::Denied
+        }
+        _ if error.to_string().contains("no such table") => StoreErrorKind::NotFound,
+        _ => StoreErrorKind::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sqlites_special_names_are_files_here() {
+        let file = StoreFile::new(Kind::Workers, ":memory:".into());
+        assert!(file.absolute_path().expect("a path").is_absolute());
+        assert!(StoreFile::new(Kind::Segments, PathBuf::new()).open_or_create().is_err());
+    }
+
+    #[test]
+    fn a_commit_reaches_the_disk_before_it_returns() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = StoreFile::new(Kind::Workers, folder.path().join("a.db"));
+        let connection = file.open_or_create().expect("made");
+        let pragma = |name: &str| -> String {
+            let value = connection.query_row(&format!("PRAGMA {name}"), [], |row| {
+                row.get::<_, rusqlite::types::Value>(0)
+            });
+            format!("{:?}", value.expect(name))
+        };
+        assert_eq!(pragma("synchronous"), "Integer(2)");
+        assert_eq!(pragma("fullfsync"), "Integer(1)");
+        assert_eq!(pragma("journal_mode"), "Text(\"wal\")");
+        assert_eq!(pragma("cell_size_check"), "Integer(1)");
+    }
+}

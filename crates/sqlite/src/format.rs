@@ -1,0 +1,256 @@
+//! The tables of a file, their version, and what keeps earlier programs out.
+//!
+//! | version | contents |
+//! |---|---|
+//! | 0 | those of the tables `WORKER_NODE`, `UIDRING_LEASE` and `leaf_alloc` that were used |
+//! | 1 | all three; a second copy of each number that must not go back; `UIDRING_FILE`; gates |
+//!
+//! The version is in the table `UIDRING_FILE`. `PRAGMA user_version` is not used: it belongs to a user who
+//! keeps tables of an application in the same file.
+//!
+//! The first transaction that writes to a file of version 0 adopts it and keeps its contents. From then
+//! on a program of version 0 must not write: it drops its locks on the file (see
+//! [`create`](super::create)) and may commit to a log that was deleted. It does not read the version, so
+//! triggers refuse its statements. These are the *gates*. A transaction opens them by setting `WRITER`,
+//! which programs of version 0 do not know. Statements by hand pass, as long as they do not look like
+//! that program's: it leaves `ID` out, and sets `RENEWED` and `update_time`.
+
+use rusqlite::{Connection, OptionalExtension, Transaction};
+use uidring::adapter::log;
+
+use super::leases;
+use super::segments;
+
+/// The version that this program reads and writes.
+pub const VERSION: i64 = 1;
+
+/// The columns of Baidu's UidGenerator. AUTOINCREMENT, not just a primary key: without it SQLite
+/// would hand out the greatest id again after its row was deleted.
+const WORKER_NODE: &str = "CREATE TABLE IF NOT EXISTS WORKER_NODE (
+    ID INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
+    HOST_NAME VARCHAR(64) NOT NULL,
+    PORT VARCHAR(64) NOT NULL,
+    TYPE INT NOT NULL,
+    LAUNCH_DATE DATE NOT NULL,
+    MODIFIED TIMESTAMP NOT NULL,
+    CREATED TIMESTAMP NOT NULL
+)";
+
+/// `LAST_WORKER_ID` is a copy of the counter of `WORKER_NODE`, which `integrity_check` compares with
+/// nothing.
+const UIDRING_FILE: &str = "CREATE TABLE UIDRING_FILE (
+    ONE INTEGER PRIMARY KEY NOT NULL CHECK (ONE = 1),
+    VERSION INTEGER NOT NULL,
+    WRITER INTEGER NOT NULL,
+    LAST_WORKER_ID INTEGER NOT NULL
+)";
+
+macro_rules! gate {
+    ($name:literal, $event:literal, $more:literal) => {
+        concat!(
+            "CREATE TRIGGER IF NOT EXISTS ",
+            $name,
+            " BEFORE ",
+            $event,
+            " WHEN (SELECT WRITER FROM UIDRING_FILE) IS NOT 1",
+            $more,
+            " BEGIN SELECT RAISE(ABORT, 'the file belongs to a later uidring, beside which an earlier \
+             one must not write; see docs/worker-ids.md, the SQLite file'); END"
+        )
+    };
+}
+
+/// Triggers and indexes, by name. An index is a copy of its columns, and `integrity_check` compares it
+/// with the table.
+const GUARDS: [(&str, &str); 7] = [
+    (
+        "UIDRING_NODE_GATE",
+        // For a row without an ID, `NEW.ID` is -1 in a BEFORE trigger.
+        gate!("UIDRING_NODE_GATE", "INSERT ON WORKER_NODE", " AND IFNULL(NEW.ID, 0) < 1"),
+    ),
+    (
+        "UIDRING_NODE_LAST",
+        "CREATE TRIGGER IF NOT EXISTS UIDRING_NODE_LAST AFTER INSERT ON WORKER_NODE BEGIN
+         UPDATE UIDRING_FILE SET LAST_WORKER_ID = MAX(LAST_WORKER_ID, NEW.ID); END",
+    ),
+    ("UIDRING_LEASE_NEW_GATE", gate!("UIDRING_LEASE_NEW_GATE", "INSERT ON UIDRING_LEASE", "")),
+    ("UIDRING_LEASE_GATE", gate!("UIDRING_LEASE_GATE", "UPDATE OF RENEWED ON UIDRING_LEASE", "")),
+    (
+        "UIDRING_LEASE_COPY",
+        "CREATE INDEX IF NOT EXISTS UIDRING_LEASE_COPY
+         ON UIDRING_LEASE (WORKER_ID, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE)",
+    ),
+    (
+        "UIDRING_SEGMENT_GATE",
+        gate!("UIDRING_SEGMENT_GATE", "UPDATE OF update_time ON leaf_alloc", ""),
+    ),
+    (
+        "UIDRING_SEGMENT_COPY",
+        "CREATE INDEX IF NOT EXISTS UIDRING_SEGMENT_COPY ON leaf_alloc (biz_tag, max_id)",
+    ),
+];
+
+/// Why a file cannot be used.
+pub enum Problem {
+    Sqlite(rusqlite::Error),
+    /// The file is of another version, of another program, or damaged.
+    Unusable(String),
+}
+
+impl From<rusqlite::Error> for Problem {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+fn unusable<T>(problem: impl Into<String>) -> Result<T, Problem> {
+    Err(Problem::Unusable(problem.into()))
+}
+
+/// Refuses a later version.
+pub fn check_version(connection: &Connection) -> Result<(), Problem> {
+    version(connection).map(drop)
+}
+
+/// Returns `None` for a file of version 0, and for a file without any of our tables.
+fn version(connection: &Connection) -> Result<Option<i64>, Problem> {
+    if !has(connection, "UIDRING_FILE")? {
+        return Ok(None);
+    }
+    let mut rows = connection.prepare("SELECT VERSION FROM UIDRING_FILE")?;
+    let versions: Vec<Option<i64>> =
+        rows.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    match versions[..] {
+        [Some(VERSION)] => Ok(Some(VERSION)),
+        [Some(later)] if later > VERSION => unusable(format!(
+            "it has version {later}, and this uidring knows versions up to {VERSION}: use the uidring \
+             that has written it, or a later one"
+        )),
+        _ => unusable(format!(
+            "it is damaged: UIDRING_FILE holds the versions {versions:?}{DAMAGED}"
+        )),
+    }
+}
+
+pub fn has(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
+    let sql =
+        "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?1 COLLATE NOCASE";
+    connection.query_row(sql, [table], |row| Ok(row.get::<_, i64>(0)? > 0))
+}
+
+/// The remedy in every error about damage.
+pub const DAMAGED: &str = "; nothing is handed out from it. Do not put an older copy in its place: see \
+                           docs/worker-ids.md, the SQLite file";
+
+/// Checks the structure of the file, or of one table with its indexes, and compares indexes with tables.
+pub fn check_integrity(connection: &Connection, table: Option<&str>) -> Result<(), Problem> {
+    let sql = match table {
+        Some(table) => format!("PRAGMA integrity_check({table})"),
+        None => "PRAGMA integrity_check(1)".into(),
+    };
+    let found: String = connection.query_row(&sql, [], |row| row.get(0))?;
+    if found == "ok" {
+        return Ok(());
+    }
+    unusable(format!("it is damaged: {}{DAMAGED}", found.trim()))
+}
+
+/// Opens the gates in a transaction, after adopting the file if it is of version 0.
+pub fn prepare(transaction: &Transaction<'_>) -> Result<(), Problem> {
+    let version = version(transaction)?;
+    let names = GUARDS.map(|(name, _)| format!("'{name}'")).join(", ");
+    let sql = format!("SELECT COUNT(*) FROM sqlite_master WHERE name IN ({names})");
+    let guards: i64 = transaction.query_row(&sql, [], |row| row.get(0))?;
+    if version.is_none() || guards != GUARDS.len() as i64 {
+        adopt(transaction, version)?;
+    }
+    transaction.execute("UPDATE UIDRING_FILE SET WRITER = ?1", [VERSION])?;
+    Ok(())
+}
+
+/// Creates the tables and guards that are missing.
+fn adopt(transaction: &Transaction<'_>, version: Option<i64>) -> Result<(), Problem> {
+    for table in [WORKER_NODE, leases::CREATE_TABLE, segments::CREATE_TABLE] {
+        transaction.execute_batch(table)?;
+    }
+    let counts_up: bool = transaction.query_row(
+        "SELECT sql LIKE '%AUTOINCREMENT%' FROM sqlite_master
+         WHERE type = 'table' AND name = 'WORKER_NODE' COLLATE NOCASE",
+        [],
+        |row| row.get(0),
+    )?;
+    if !counts_up {
+        return unusable(
+            "its table WORKER_NODE has no AUTOINCREMENT, so that a worker id could come twice; name \
+             another file",
+        );
+    }
+    if version.is_none() {
+        let last = counter(transaction)?;
+        let newest: Option<i64> =
+            transaction.query_row("SELECT MAX(ID) FROM WORKER_NODE", [], |row| row.get(0))?;
+        if newest.unwrap_or(0) < last {
+            log!(
+                warn,
+                "worker ids of a file from an earlier uidring go on after its counter, {last}; its \
+                 newest row is that of {}, so that rows were removed by hand, or the counter is wrong",
+                newest.unwrap_or(0)
+            );
+        }
+        transaction.execute_batch(UIDRING_FILE)?;
+        let row = "INSERT INTO UIDRING_FILE VALUES (1, ?1, 0, ?2)";
+        transaction.execute(row, (VERSION, last))?;
+    }
+    for (_, guard) in GUARDS {
+        transaction.execute_batch(guard)?;
+    }
+    Ok(())
+}
+
+/// Closes the gates, before a commit.
+pub fn finish(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    transaction.execute("UPDATE UIDRING_FILE SET WRITER = 0", []).map(drop)
+}
+
+/// Returns the greatest worker id that was ever handed out, or 0, if the counter and its copy agree.
+pub fn last_worker_id(transaction: &Transaction<'_>) -> Result<i64, Problem> {
+    let counter = counter(transaction)?;
+    let last: i64 =
+        transaction.query_row("SELECT LAST_WORKER_ID FROM UIDRING_FILE", [], |row| row.get(0))?;
+    if counter == last {
+        return Ok(last);
+    }
+    unusable(format!(
+        "it is damaged, or was changed by hand: the counter of WORKER_NODE is {counter}, and the last \
+         worker id was {last}{DAMAGED}"
+    ))
+}
+
+/// Returns SQLite's counter of `WORKER_NODE`, if no row is above it.
+fn counter(transaction: &Transaction<'_>) -> Result<i64, Problem> {
+    let mut rows = transaction.prepare(
+        "SELECT IIF(TYPEOF(seq) = 'integer', seq, NULL) FROM sqlite_sequence
+         WHERE name = 'WORKER_NODE' COLLATE NOCASE",
+    )?;
+    let counters: Vec<Option<i64>> =
+        rows.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let counter = match counters[..] {
+        [] => 0,
+        [Some(counter)] if counter >= 0 => counter,
+        _ => {
+            let found = format!("the counters {counters:?} of WORKER_NODE");
+            return unusable(format!("it is damaged: it holds {found}{DAMAGED}"));
+        }
+    };
+    let ends = "SELECT MIN(ID), MAX(ID) FROM WORKER_NODE";
+    let ends = transaction.query_row(ends, [], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let (first, last): (Option<i64>, Option<i64>) = ends.unwrap_or_default();
+    if first.unwrap_or(0) < 0 || last.unwrap_or(0) > counter {
+        let (first, last) = (first.unwrap_or(0), last.unwrap_or(0));
+        return unusable(format!(
+            "it is damaged, or was changed by hand: the counter of WORKER_NODE is {counter}, and its \
+             rows go from {first} to {last}{DAMAGED}"
+        ));
+    }
+    Ok(counter)
+}

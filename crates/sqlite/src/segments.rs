@@ -1,0 +1,395 @@
+//! Segments from a SQLite file.
+
+use std::path::Path;
+
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction};
+use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
+use uidring::{Error, StoreErrorKind};
+use uidring_store::{NewSegmentTag, SegmentTable};
+
+use super::file::StoreFile;
+use crate::SqliteError;
+
+/// The columns of Leaf.
+pub const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
+    biz_tag VARCHAR(128) PRIMARY KEY NOT NULL,
+    max_id BIGINT NOT NULL DEFAULT 1,
+    step INT NOT NULL,
+    description VARCHAR(256),
+    update_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP
+)";
+
+/// A table `leaf_alloc` in a SQLite file, from which segments are loaded.
+///
+/// Any number of processes of one host may use the file at once; it may be the file of worker ids.
+/// It is unique to that host and has to be kept: a copy of it on another host, or an older state of
+/// it put back, hands out ids that were issued already. It must not stand on a network file system.
+///
+/// Each load opens the file, which costs a millisecond or so: it is the file that stands there now,
+/// and one that was removed is an error.
+///
+/// ```
+/// use uidring_store::{NewSegmentTag, SegmentTable};
+/// use uidring::SegmentGenerator;
+/// use uidring_sqlite::SqliteStore;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("segments.db");
+/// let table = SqliteStore::new(path).segments();
+/// table.create_tag(&NewSegmentTag::new("orders", 1_000)?)?;
+/// let generator = SegmentGenerator::builder(table).build()?;
+/// assert_eq!(generator.next_id("orders")?, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SqliteSegments {
+    file: StoreFile,
+}
+
+impl SqliteSegments {
+    pub(crate) fn of(file: StoreFile) -> Self {
+        Self { file }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Reserves a range and commits it to the disk.
+    fn load_one(
+        &self,
+        connection: &mut Connection,
+        request: &SegmentRequest,
+    ) -> Result<LoadedSegment, LoadError> {
+        let explain = |error: rusqlite::Error| self.load_error(&error);
+        let transaction = self.file.begin(connection).map_err(file_error)?;
+        let row: Option<(i64, i64)> = transaction
+            .query_row(
+                "SELECT max_id, step FROM leaf_alloc WHERE biz_tag = ?1",
+                [&request.tag],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .optional()
+            .map_err(explain)?;
+        let (max_id, step) =
+            row.ok_or_else(|| LoadError::NoSuchTag { tag: request.tag.clone() })?;
+        let range = request.range(max_id, step)?;
+        let rows = transaction
+            .execute(
+                "UPDATE leaf_alloc SET max_id = ?1, update_time = CURRENT_TIMESTAMP
+                 WHERE biz_tag = ?2 AND max_id = ?3",
+                (range.end.cast_signed(), &request.tag, max_id),
+            )
+            .map_err(explain)?;
+        if rows != 1 {
+            let problem = format!(
+                "a load of tag `{}` changed {rows} rows and not 1: biz_tag has to be the primary key",
+                request.tag
+            );
+            return Err(LoadError::Refused(self.file.error(
+                "used",
+                StoreErrorKind::Corrupt,
+                problem,
+            )));
+        }
+        transaction.commit().map_err(explain)?;
+        Ok(range)
+    }
+
+    /// Whether it may pass: others at the file, and a disk that is full, do.
+    fn load_error(&self, error: &rusqlite::Error) -> LoadError {
+        let explained = self.file.sqlite_error("written", error);
+        match error.sqlite_error_code() {
+            Some(
+                ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::OutOfMemory,
+            ) => LoadError::Store(explained),
+            _ => LoadError::Refused(explained),
+        }
+    }
+}
+
+impl SegmentStore for SqliteSegments {
+    fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
+        self.list_tags()
+    }
+
+    fn load(
+        &mut self,
+        wanted: &[SegmentRequest],
+        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
+    ) {
+        let (mut connection, mut busy) = (None, None);
+        for (index, request) in wanted.iter().enumerate() {
+            // Who has the file locked has it locked for all tags: nobody waits for that many times.
+            if let Some((kind, problem)) = &busy {
+                let error = self.file.error("written", *kind, String::clone(problem));
+                loaded(index, Err(LoadError::Store(error)));
+                continue;
+            }
+            let opened = match &mut connection {
+                Some(connection) => Ok(connection),
+                none => self.file.open("leaf_alloc").map(|opened| none.insert(opened)),
+            };
+            let done = opened.map_err(file_error).and_then(|c| self.load_one(c, request));
+            if let Err(LoadError::Store(error)) = &done
+                && let Some(SqliteError::SegmentFile { kind, problem, .. }) = error.store()
+            {
+                busy = Some((*kind, problem.clone()));
+            }
+            loaded(index, done);
+        }
+    }
+}
+
+impl SegmentTable for SqliteSegments {
+    /// Makes the file and the table, unless they are there.
+    fn create_tag(&self, new: &NewSegmentTag) -> Result<(), Error> {
+        let explain = |error: rusqlite::Error| self.file.sqlite_error("written", &error);
+        let (tag, start, step, description) = new.columns();
+        let mut connection = self.file.open_or_create()?;
+        let transaction = self.file.begin(&mut connection)?;
+        if let Some(found) = find(&transaction, tag).map_err(explain)? {
+            return Err(NewSegmentTag::exists(found));
+        }
+        transaction
+            .execute(
+                "INSERT INTO leaf_alloc (biz_tag, max_id, step, description, update_time)
+                 VALUES (?1, ?2, ?3, ?4, CURRENT_TIMESTAMP)",
+                (tag, start, step, description),
+            )
+            .map_err(explain)?;
+        transaction.commit().map_err(explain)
+    }
+
+    fn list_tags(&self) -> Result<Vec<SegmentTag>, Error> {
+        self.file.read(|connection| {
+            connection
+                .prepare(
+                    "SELECT biz_tag, max_id, step, description, update_time FROM leaf_alloc
+                     ORDER BY biz_tag",
+                )?
+                .query_map([], tag)?
+                .collect()
+        })
+    }
+}
+
+/// Whether it is tried again.
+fn file_error(error: Error) -> LoadError {
+    if error.may_pass() { LoadError::Store(error) } else { LoadError::Refused(error) }
+}
+
+fn find(transaction: &Transaction<'_>, name: &str) -> rusqlite::Result<Option<SegmentTag>> {
+    transaction
+        .query_row(
+            "SELECT biz_tag, max_id, step, description, update_time FROM leaf_alloc
+             WHERE biz_tag = ?1",
+            [name],
+            tag,
+        )
+        .optional()
+}
+
+fn tag(row: &Row<'_>) -> rusqlite::Result<SegmentTag> {
+    Ok(SegmentTag {
+        tag: row.get(0)?,
+        max_id: row.get(1)?,
+        step: row.get(2)?,
+        description: row.get(3)?,
+        update_time: row.get(4)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::{SqliteStore, TableError};
+
+    fn new_file() -> (tempfile::TempDir, SqliteSegments) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let segments = SqliteStore::new(folder.path().join("a/b/segments.db")).segments();
+        (folder, segments)
+    }
+
+    fn new_tag(tag: &str, step: u64) -> NewSegmentTag {
+        NewSegmentTag::new(tag, step).expect("allowed")
+    }
+
+    fn load(store: &mut SqliteSegments, tag: &str, step: u64) -> Result<(u64, u64), LoadError> {
+        let mut done = None;
+        let wanted = [SegmentRequest { tag: tag.into(), step }];
+        store.load(&wanted, &mut |index, result| {
+            assert!(index == 0 && done.replace(result).is_none(), "handed over once");
+        });
+        done.expect("handed over").map(|range| (range.start, range.end))
+    }
+
+    #[test]
+    fn ranges_follow_each_other() {
+        let (_folder, mut store) = new_file();
+        store.create_tag(&new_tag("a", 10).start(100).expect("allowed")).expect("created");
+        store.create_tag(&new_tag("b", 1).description("b's").expect("short")).expect("created");
+        assert_eq!(load(&mut store, "a", 0).expect("loaded"), (100, 110));
+        assert_eq!(load(&mut store, "a", 25).expect("loaded"), (110, 135));
+        assert_eq!(load(&mut store, "b", 1).expect("loaded"), (1, 2));
+        let tags = store.tags().expect("listed");
+        let rows: Vec<_> = tags.iter().map(|t| (&*t.tag, t.max_id, t.step)).collect();
+        assert_eq!(rows, [("a", 135, 10), ("b", 2, 1)]);
+        assert_eq!(tags[1].description.as_deref(), Some("b's"));
+        assert_eq!(tags[0].update_time.len(), "2026-01-01 00:00:00".len());
+    }
+
+    #[test]
+    fn several_loads_in_one_call_are_handed_over_each_by_its_place() {
+        let (_folder, mut store) = new_file();
+        store.create_tag(&new_tag("a", 10)).expect("created");
+        let wanted = ["a", "none", "a"].map(|tag| SegmentRequest { tag: tag.into(), step: 0 });
+        let mut ends = Vec::new();
+        store.load(&wanted, &mut |index, done| ends.push((index, done.ok().map(|r| r.end))));
+        assert_eq!(ends, [(0, Some(11)), (1, None), (2, Some(21))]);
+    }
+
+    #[test]
+    fn what_cannot_be_served_leaves_the_row_as_it_is() {
+        let (_folder, mut store) = new_file();
+        store.create_tag(&new_tag("a", 10)).expect("created");
+        let set = |columns: &str| {
+            let connection = Connection::open(store.path()).expect("opens");
+            connection.execute(&format!("UPDATE leaf_alloc SET {columns}"), []).expect("updates");
+        };
+        for (columns, row) in [
+            ("step = 0", (1, 0)),
+            ("step = -1", (1, -1)),
+            ("step = 5, max_id = -7", (-7, 5)),
+            ("max_id = 9223372036854775803", (i64::MAX - 4, 5)),
+        ] {
+            set(columns);
+            let error = load(&mut store.clone(), "a", 0).expect_err("refused");
+            assert!(!matches!(error, LoadError::Store(_)), "{error}");
+            let tags = store.list_tags().expect("listed");
+            assert_eq!((tags[0].max_id, tags[0].step), row, "{columns}");
+        }
+        assert!(matches!(load(&mut store, "A", 0), Err(LoadError::NoSuchTag { .. })));
+    }
+
+    /// SQLite's one lock is waited for once in a call, and not once for each tag.
+    #[test]
+    fn a_file_that_is_locked_passes_and_costs_a_call_one_patience() {
+        let (_folder, store) = new_file();
+        store.create_tag(&new_tag("a", 10)).expect("created");
+        let patience = std::time::Duration::from_millis(300);
+        let mut store = SqliteSegments { file: store.file.with_patience(patience) };
+        let other = Connection::open(store.path()).expect("opens");
+        other.execute_batch("BEGIN IMMEDIATE").expect("locks");
+        let wanted = [(); 20].map(|()| SegmentRequest { tag: "a".into(), step: 0 });
+        let limit = uidring::adapter::Deadline::after(Some(10 * patience));
+        let mut told = 0;
+        store.load(&wanted, &mut |_, done| {
+            let error = done.expect_err("locked");
+            assert!(matches!(error, LoadError::Store(_)), "{error:?}");
+            assert!(error.to_string().contains("locked"), "{error}");
+            told += 1;
+        });
+        assert_eq!(told, 20);
+        assert_ne!(limit.remaining(), Some(std::time::Duration::ZERO), "it waited again");
+        other.execute_batch("ROLLBACK").expect("unlocks");
+        assert_eq!(load(&mut store, "a", 0).expect("loaded"), (1, 11));
+    }
+
+    #[test]
+    fn a_file_or_table_that_is_gone_is_refused() {
+        let (_folder, mut store) = new_file();
+        assert!(matches!(load(&mut store, "a", 0), Err(LoadError::Refused(_))), "no file");
+        store.create_tag(&new_tag("a", 10)).expect("created");
+        let change = |sql: &str| {
+            Connection::open(store.path()).and_then(|c| c.execute_batch(sql)).expect("changed");
+        };
+        change("ALTER TABLE leaf_alloc RENAME TO gone");
+        assert!(matches!(load(&mut store.clone(), "a", 0), Err(LoadError::Refused(_))), "no table");
+        change("ALTER TABLE gone RENAME TO leaf_alloc");
+        assert_eq!(load(&mut store.clone(), "a", 0).expect("loaded"), (1, 11));
+        fs::write(
+            store.path(),
+            "no database, though a text that is longer than its head, which has \
+            a hundred bytes, so that it is told from an empty file",
+        )
+        .expect("writes");
+        let error = load(&mut store, "a", 0).expect_err("no database");
+        assert!(matches!(error, LoadError::Refused(_)), "{error:?}");
+    }
+
+    #[test]
+    fn a_tag_that_is_there_is_refused_and_left() {
+        let (_folder, mut store) = new_file();
+        store.create_tag(&new_tag("a", 10)).expect("created");
+        load(&mut store, "a", 0).expect("loaded");
+        let error = store.create_tag(&new_tag("a", 99)).expect_err("refused");
+        assert!(
+            matches!(error.store(), Some(TableError::TagExists { max_id: 11, step: 10, .. })),
+            "{error}"
+        );
+        assert_eq!(store.tags().expect("listed").len(), 1);
+    }
+
+    #[test]
+    fn a_missing_file_or_table_names_the_command_and_is_not_made() {
+        let (_folder, mut store) = new_file();
+        let file = load(&mut store, "a", 0).expect_err("no file").to_string();
+        assert!(file.contains("no such file") && file.contains("uidring segment create"), "{file}");
+        assert!(store.tags().is_err() && !store.path().exists(), "nothing was made");
+        fs::create_dir_all(store.path().parent().expect("has one")).expect("made");
+        Connection::open(store.path())
+            .and_then(|c| c.execute_batch("CREATE TABLE T (ID INTEGER PRIMARY KEY)"))
+            .expect("creates");
+        let table = load(&mut store, "a", 0).expect_err("no table").to_string();
+        assert!(table.contains("no such table") && table.contains("segment create"), "{table}");
+        let foreign = "CREATE TABLE leaf_alloc (biz_tag, max_id, step, update_time);
+                       INSERT INTO leaf_alloc VALUES ('a', 1, 5, ''), ('a', 1, 5, '')";
+        Connection::open(store.path()).and_then(|c| c.execute_batch(foreign)).expect("creates");
+        let twice = load(&mut store, "a", 0).expect_err("two rows").to_string();
+        assert!(twice.contains("2 rows") && twice.contains("primary key"), "{twice}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn file_and_folder_are_for_their_owner_only() {
+        use std::os::unix::fs::PermissionsExt;
+        let (_folder, store) = new_file();
+        store.create_tag(&new_tag("a", 10)).expect("created");
+        let mode = |path: &Path| fs::metadata(path).expect("exists").permissions().mode() & 0o777;
+        assert_eq!(mode(store.path()), 0o600);
+        assert_eq!(mode(store.path().parent().expect("has one")), 0o700);
+    }
+
+    #[test]
+    fn worker_ids_may_come_from_the_same_file() {
+        use uidring::Layout;
+        use uidring_store::WorkerTable;
+
+        let (_folder, mut store) = new_file();
+        let nodes = SqliteStore::new(store.path()).worker_nodes();
+        assert_eq!(nodes.assign(&Layout::UID_GENERATOR).expect("assigned"), 1);
+        store.create_tag(&new_tag("a", 10)).expect("created");
+        assert_eq!(load(&mut store, "a", 0).expect("loaded"), (1, 11));
+        assert_eq!(nodes.assign(&Layout::UID_GENERATOR).expect("assigned"), 2);
+    }
+
+    #[test]
+    fn a_url_is_no_file_and_is_not_repeated() {
+        let mut store = SqliteStore::new("mysql://u:s3cret@h/d").segments();
+        for error in [
+            store.create_tag(&new_tag("a", 1)).expect_err("no path"),
+            store.tags().expect_err("no path"),
+        ] {
+            assert!(matches!(error.store(), Some(TableError::UrlForPath { .. })), "{error:?}");
+            assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+        }
+    }
+}

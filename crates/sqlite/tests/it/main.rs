@@ -1,0 +1,10 @@
+//! Tables in a SQLite file.
+#![cfg(unix)]
+
+#[path = "../previous/mod.rs"]
+mod previous;
+
+mod damage;
+#[cfg(feature = "simulation")]
+mod lease_histories;
+mod versions;

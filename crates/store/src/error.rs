@@ -1,0 +1,171 @@
+//! What goes wrong, with the values and what to do.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use uidring::{Error, StoreError, StoreErrorKind, Timestamp};
+
+/// Why something about tables of worker ids, leases or segments was not done, whatever the store.
+///
+/// It is the cause of a [`StoreError`]; [`Error::store`] gets it back.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TableError {
+    /// All worker ids that the layout has are held by others, or were used up by starts.
+    #[error(
+        "{place}: no worker id is free: {held} are held{}, and the layout has no new one; wait, release \
+         what nobody uses, or use a layout with more worker bits",
+        ends_in.map_or_else(String::new, |time| format!(", the first for {time:?} more"))
+    )]
+    LeasesHeld {
+        /// The file, or host, port and name of the database.
+        place: String,
+        /// How many are held.
+        held: u64,
+        /// When the first of the leases ends, unless it is renewed.
+        ends_in: Option<Duration>,
+    },
+
+    /// The table of leases is for another layout.
+    #[error(
+        "{place}: its leases are for layout {found} (that of worker id {worker_id}), this is {layout}: \
+         use the same layout, or another database"
+    )]
+    LeaseTableLayout {
+        /// The file, or host, port and name of the database.
+        place: String,
+        /// A row with another layout.
+        worker_id: i64,
+        /// Its layout.
+        found: String,
+        /// The layout that a worker id was asked for.
+        layout: String,
+    },
+
+    /// A worker id to be freed is held.
+    #[error(
+        "{place}: worker id {worker_id} is held by {owner} until {until}: if that is dead, fence it, \
+         or wait until then"
+    )]
+    LeaseHeld {
+        /// The file, or host, port and name of the database.
+        place: String,
+        /// The worker id.
+        worker_id: u64,
+        /// Who holds it.
+        owner: String,
+        /// When the lease ends, by the store's clock.
+        until: Timestamp,
+    },
+
+    /// There is no lease of this worker id.
+    #[error("{place}: worker id {worker_id} was never leased")]
+    NoSuchLease {
+        /// The file, or host, port and name of the database.
+        place: String,
+        /// The worker id.
+        worker_id: u64,
+    },
+
+    /// A worker id cannot be leased that was used by one start.
+    #[error("{place}: worker id {worker_id} is not to be reused: {why}")]
+    NotReusable {
+        /// The file, or host, port and name of the database.
+        place: String,
+        /// The worker id.
+        worker_id: u64,
+        /// Why not.
+        why: &'static str,
+    },
+
+    /// Of the two variables that name a container's node, only one is set.
+    #[error(
+        "the environment names a node by half: {set} is set, {missing} is not; set both or none"
+    )]
+    NodeIdentity {
+        /// The variable that is set.
+        set: &'static str,
+        /// The variable that is not.
+        missing: &'static str,
+    },
+
+    /// The user's data directory, where the embedded stores' files stand by default, is not known.
+    #[error("no data directory is known for this user (is HOME set?): name the file")]
+    NoDataDirectory,
+
+    /// What a new tag was to be called, or described as, does not fit its column.
+    #[error("the {what} of a segment is {length} characters long: {min} to {max} are allowed")]
+    TagText {
+        /// `tag` or `description`.
+        what: &'static str,
+        /// How long it is.
+        length: usize,
+        /// The least length allowed.
+        min: usize,
+        /// The greatest length allowed.
+        max: usize,
+    },
+
+    /// A URL was given where a tag belongs. It is not repeated here: it may hold a password.
+    #[error("a URL was given for a tag, which is a name of your choice, such as `orders`")]
+    UrlForTag,
+
+    /// The tag to be created is there.
+    #[error(
+        "there is a tag `{tag}` already, at max_id {max_id} with step {step}; \
+         it was left as it is: choose another tag, or use this one"
+    )]
+    TagExists {
+        /// The tag as it stands in the table, whose collation may take another case for the same.
+        tag: String,
+        /// Its position.
+        max_id: i64,
+        /// Its step.
+        step: i64,
+    },
+
+    /// A URL was given where a path belongs. It is not repeated here: it may hold a password.
+    #[error(
+        "{what} was to be named by its path, and that is a URL, not a path; \
+         name a file, or give the URL where one belongs"
+    )]
+    UrlForPath {
+        /// What the file should hold.
+        what: &'static str,
+    },
+
+    /// A file that a database is reached by could not be used.
+    #[error("{what} could not be read from {}: {problem}", path.display())]
+    DatabaseFile {
+        /// What the file should hold.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        problem: String,
+    },
+}
+
+impl TableError {
+    fn kind(&self) -> StoreErrorKind {
+        match self {
+            Self::LeasesHeld { held: 0, .. } => StoreErrorKind::Exhausted,
+            Self::LeasesHeld { .. } | Self::LeaseHeld { .. } => StoreErrorKind::Held,
+            Self::LeaseTableLayout { .. } => StoreErrorKind::Corrupt,
+            Self::NoSuchLease { .. } => StoreErrorKind::NotFound,
+            Self::NotReusable { .. } | Self::TagExists { .. } => StoreErrorKind::Conflict,
+            Self::NodeIdentity { .. }
+            | Self::NoDataDirectory
+            | Self::TagText { .. }
+            | Self::UrlForTag
+            | Self::UrlForPath { .. }
+            | Self::DatabaseFile { .. } => StoreErrorKind::Invalid,
+        }
+    }
+}
+
+impl From<TableError> for Error {
+    fn from(error: TableError) -> Self {
+        StoreError::new(error.kind(), error).into()
+    }
+}

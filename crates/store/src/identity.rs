@@ -1,0 +1,130 @@
+//! How a node calls itself in the table of worker ids.
+
+use std::env;
+
+use uidring::{Clock, Error, SystemClock};
+
+use crate::TableError;
+
+/// What kind of machine a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NodeKind {
+    /// A container, named by its environment; 1 in the table.
+    Container = 1,
+    /// A machine, named by its address; 2 in the table.
+    Actual = 2,
+}
+
+/// A node's name in `WORKER_NODE`, after the rules of Baidu's UidGenerator. It tells people who
+/// has a worker id; the id's uniqueness does not hang on it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct NodeIdentity {
+    /// Column `HOST_NAME`.
+    pub host: String,
+    /// Column `PORT`.
+    pub port: String,
+    /// Column `TYPE`.
+    pub kind: NodeKind,
+}
+
+impl NodeIdentity {
+    /// A container by `UIDRING_HOST` and `UIDRING_PORT`; else by `JPAAS_HOST` and
+    /// `JPAAS_HTTP_PORT`, or `JPAAS_HOST_PORT_8080`; else this machine, by its address and, as
+    /// the port, the time in milliseconds and a random number. Blank variables do not count.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::NodeIdentity`](crate::TableError::NodeIdentity) where of a host and a port
+    /// only one is set.
+    pub fn from_env() -> Result<Self, Error> {
+        Self::from_variables(|name| Some(env::var_os(name)?.to_string_lossy().into_owned()))
+    }
+
+    fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
+        let first = |names: &[&'static str]| {
+            names.iter().find_map(|&name| {
+                let value = variable(name)?.trim().to_owned();
+                (!value.is_empty()).then_some((name, value))
+            })
+        };
+        for (host_name, port_names) in [
+            ("UIDRING_HOST", ["UIDRING_PORT"].as_slice()),
+            ("JPAAS_HOST", &["JPAAS_HTTP_PORT", "JPAAS_HOST_PORT_8080"]),
+        ] {
+            match (first(&[host_name]), first(port_names)) {
+                (Some((_, host)), Some((_, port))) => {
+                    return Ok(Self { host, port, kind: NodeKind::Container });
+                }
+                (Some((set, _)), None) => {
+                    return Err(Error::from(TableError::NodeIdentity {
+                        set,
+                        missing: port_names[0],
+                    }));
+                }
+                (None, Some((set, _))) => {
+                    return Err(Error::from(TableError::NodeIdentity { set, missing: host_name }));
+                }
+                (None, None) => {}
+            }
+        }
+        let millis = SystemClock.now().as_millis();
+        let port = format!("{millis}-{}", fastrand::u32(0..100_000));
+        Ok(Self { host: local_address(), port, kind: NodeKind::Actual })
+    }
+}
+
+/// The first address of this machine that others could know it by, version 4 before version 6.
+fn local_address() -> String {
+    let mut addresses: Vec<_> = if_addrs::get_if_addrs()
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|interface| !interface.is_loopback())
+        .map(|interface| interface.ip())
+        .collect();
+    addresses.sort_by_key(|address| address.is_ipv6());
+    addresses.first().map_or_else(|| "127.0.0.1".into(), ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(variables: &[(&str, &str)]) -> Result<NodeIdentity, Error> {
+        NodeIdentity::from_variables(|name| {
+            variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn a_container_is_named_by_its_own_variables_first() {
+        let jpaas =
+            [("JPAAS_HOST", "h"), ("JPAAS_HOST_PORT_8080", "80"), ("JPAAS_HTTP_PORT", " 81 ")];
+        let node = identity(&jpaas).expect("named");
+        assert_eq!((&*node.host, &*node.port, node.kind), ("h", "81", NodeKind::Container));
+        let node = identity(&jpaas[..2]).expect("named");
+        assert_eq!(&*node.port, "80");
+
+        let own = [("UIDRING_HOST", "mine"), ("UIDRING_PORT", "1")];
+        let node = identity(&[&own[..], &jpaas].concat()).expect("named");
+        assert_eq!((&*node.host, &*node.port), ("mine", "1"));
+    }
+
+    #[test]
+    fn half_a_name_is_an_error() {
+        for half in ["UIDRING_HOST", "UIDRING_PORT", "JPAAS_HOST", "JPAAS_HTTP_PORT"] {
+            let error = identity(&[(half, "1")]).expect_err(half);
+            assert!(error.to_string().contains(half), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_machine_is_named_by_its_address_and_the_time() {
+        let node = identity(&[("JPAAS_HOST", "  ")]).expect("blank does not count");
+        assert_eq!(node.kind, NodeKind::Actual);
+        assert!(node.host.parse::<std::net::IpAddr>().is_ok(), "{}", node.host);
+        let (millis, random) = node.port.split_once('-').expect("two parts");
+        assert!(millis.parse::<u64>().is_ok_and(|m| m > 1_767_225_600_000), "{}", node.port);
+        assert!(random.parse::<u32>().is_ok_and(|r| r < 100_000), "{}", node.port);
+    }
+}

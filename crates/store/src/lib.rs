@@ -1,0 +1,52 @@
+//! What the stores of uidring share: tables `WORKER_NODE`, where every start inserts a row and has its
+//! worker id; tables `UIDRING_LEASE`, from which worker ids are leased; tables `leaf_alloc`, from which
+//! segments are loaded; and how a node is named in them.
+//!
+//! Programs use the crate of a store, which re-exports what they need of this one.
+
+mod error;
+mod identity;
+pub mod leases;
+mod table;
+mod tags;
+mod usage;
+
+use std::path::Path;
+
+use uidring::Error;
+
+pub use self::error::TableError;
+pub use self::identity::{NodeIdentity, NodeKind};
+pub use self::leases::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
+pub use self::table::{Pruned, WorkerNode, WorkerTable, age};
+pub use self::tags::{NewSegmentTag, SegmentTable};
+pub use self::usage::{Counts, WorkerUsage};
+
+/// Refuses a path that is a URL: its password would be in every text about the file.
+pub fn check_path(what: &'static str, path: &Path) -> Result<(), Error> {
+    if path.to_string_lossy().contains("://") {
+        return Err(Error::from(TableError::UrlForPath { what }));
+    }
+    Ok(())
+}
+
+/// Reads a file of secrets, of which no error repeats anything.
+pub fn read_text(what: &'static str, path: &Path) -> Result<String, Error> {
+    check_path(what, path)?;
+    let text = std::fs::read_to_string(path).map_err(|error| TableError::DatabaseFile {
+        what,
+        path: path.to_owned(),
+        problem: error.to_string(),
+    })?;
+    // Some editors begin a text with a byte order mark.
+    Ok(text.trim_start_matches('\u{feff}').to_owned())
+}
+
+/// Makes the folder, with those that it is in, for its owner only, unless it is there.
+pub fn create_folder(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}

@@ -1,0 +1,86 @@
+//! Tables `WORKER_NODE`: what they can do, whichever database they are in.
+
+use std::time::Duration;
+
+use uidring::{Error, Layout, WorkerSource};
+
+use super::WorkerUsage;
+
+/// A table `WORKER_NODE`, from which each start gets a worker id of its own, for good.
+///
+/// Its methods block, and work within an async runtime too.
+pub trait WorkerTable: WorkerSource {
+    /// Inserts a row, commits it, and returns its key: a worker id that no other start gets.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WorkerIdOutOfRange`], `MySqlError::WorkerIdsUsedUp`,
+    /// [`TableError::NodeIdentity`](crate::TableError::NodeIdentity), and what the store says.
+    fn assign(&self, layout: &Layout) -> Result<u64, Error>;
+
+    /// Makes the table, unless it is there.
+    ///
+    /// # Errors
+    ///
+    /// What the store says: `SqliteError::WorkerFile`, `MySqlError::Database`.
+    fn create(&self) -> Result<(), Error>;
+
+    /// All rows, by id.
+    ///
+    /// # Errors
+    ///
+    /// As for [`create`](Self::create).
+    fn list(&self) -> Result<Vec<WorkerNode>, Error>;
+
+    /// How many worker ids have been used, and how fast.
+    ///
+    /// # Errors
+    ///
+    /// As for [`create`](Self::create).
+    fn usage(&self) -> Result<WorkerUsage, Error>;
+
+    /// Removes the rows of starts longer ago than this, 100 years at most, by the store's clock.
+    /// The newest row stays whatever its age, so that no server can take up counting below it; a
+    /// worker id is not handed out again because its row is gone.
+    ///
+    /// A server removes many rows a part at a time, of which each gets the server's whole deadline.
+    ///
+    /// # Errors
+    ///
+    /// As for [`create`](Self::create). A server's text says how many rows were removed before.
+    fn prune(&self, older_than: Duration) -> Result<Pruned, Error>;
+}
+
+/// A row of `WORKER_NODE`, whose columns are those of the original.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerNode {
+    /// The worker id.
+    pub id: i64,
+    /// Host name or address of the node.
+    pub host_name: String,
+    /// Its port, or what made it unique.
+    pub port: String,
+    /// 1 for a container, 2 for a machine.
+    pub kind: i64,
+    /// The day of the start, in UTC.
+    pub launch_date: String,
+    /// Last change of the row, in UTC.
+    pub modified: String,
+    /// Time of the start, in UTC.
+    pub created: String,
+}
+
+/// What [`WorkerTable::prune`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pruned {
+    /// Rows that were removed.
+    pub removed: u64,
+    /// The newest row's id; `None` in an empty table.
+    pub newest: Option<i64>,
+}
+
+/// The age for [`WorkerTable::prune`], in seconds: no database can subtract any time from its clock.
+pub fn age(older_than: Duration) -> u64 {
+    const CENTURY: u64 = 36_525 * 86_400;
+    older_than.as_secs().min(CENTURY)
+}

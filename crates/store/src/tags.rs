@@ -1,0 +1,150 @@
+//! What people do with a table of tags.
+
+use uidring::Error;
+use uidring::adapter::check_option;
+use uidring::segment::SegmentTag;
+
+use crate::TableError;
+
+/// A table `leaf_alloc`: what can be done with it besides loading segments from it.
+///
+/// Its methods block; they are for the people who look after the table.
+pub trait SegmentTable {
+    /// Adds a tag.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::TagExists`](crate::TableError::TagExists); what the store says:
+    /// `SqliteError::SegmentFile`, `MySqlError::Database`.
+    fn create_tag(&self, tag: &NewSegmentTag) -> Result<(), Error>;
+
+    /// All tags, by name.
+    ///
+    /// # Errors
+    ///
+    /// What the store says.
+    fn list_tags(&self) -> Result<Vec<SegmentTag>, Error>;
+}
+
+/// A tag that is to be created.
+///
+/// ```
+/// # fn main() -> Result<(), uidring::Error> {
+/// use uidring_store::NewSegmentTag;
+///
+/// let tag = NewSegmentTag::new("orders", 1_000)?.start(50_000)?.description("order numbers")?;
+/// assert!(NewSegmentTag::new("orders", 0).is_err());
+/// # drop(tag);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewSegmentTag {
+    tag: String,
+    step: i64,
+    start: i64,
+    description: Option<String>,
+}
+
+/// Characters that columns `biz_tag` and `description` hold.
+const TAG_CHARS: usize = 128;
+const DESCRIPTION_CHARS: usize = 256;
+
+/// What column `step`, an INT, holds.
+const MAX_STEP: i64 = i32::MAX as i64;
+
+impl NewSegmentTag {
+    /// A tag of 1 to 128 characters, of which a load reserves `step` ids, 1 to 2^31 - 1. Its first id
+    /// is 1.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::TagText`](crate::TableError::TagText), [`Error::OptionOutOfRange`], and
+    /// [`TableError::UrlForTag`](crate::TableError::UrlForTag) for a tag with `://` in it.
+    pub fn new(tag: impl Into<String>, step: u64) -> Result<Self, Error> {
+        let tag = tag.into();
+        if tag.contains("://") {
+            return Err(Error::from(TableError::UrlForTag));
+        }
+        check_length("tag", &tag, 1, TAG_CHARS)?;
+        let step = in_range("step", step, MAX_STEP)?;
+        Ok(Self { tag, step, start: 1, description: None })
+    }
+
+    /// The first id, from 1; one load from it must fit below 2^63 - 1.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OptionOutOfRange`].
+    pub fn start(mut self, start: u64) -> Result<Self, Error> {
+        self.start = in_range("start", start, i64::MAX - self.step)?;
+        Ok(self)
+    }
+
+    /// What the tag is for, in 256 characters at most.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::TagText`](crate::TableError::TagText).
+    pub fn description(mut self, description: impl Into<String>) -> Result<Self, Error> {
+        let description = description.into();
+        check_length("description", &description, 0, DESCRIPTION_CHARS)?;
+        self.description = Some(description);
+        Ok(self)
+    }
+
+    /// Columns `biz_tag`, `max_id`, `step` and `description` of its row.
+    pub fn columns(&self) -> (&str, i64, i64, Option<&str>) {
+        (&self.tag, self.start, self.step, self.description.as_deref())
+    }
+
+    /// The refusal for a row that is there.
+    pub fn exists(found: SegmentTag) -> Error {
+        Error::from(TableError::TagExists {
+            tag: found.tag,
+            max_id: found.max_id,
+            step: found.step,
+        })
+    }
+}
+
+fn check_length(what: &'static str, text: &str, min: usize, max: usize) -> Result<(), Error> {
+    let length = text.chars().count();
+    if (min..=max).contains(&length) {
+        return Ok(());
+    }
+    Err(Error::from(TableError::TagText { what, length, min, max }))
+}
+
+fn in_range(option: &'static str, value: u64, max: i64) -> Result<i64, Error> {
+    check_option(option, value, 1..=max.unsigned_abs())?;
+    Ok(value.cast_signed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_tags_fit_their_columns() {
+        let long = "\u{e9}".repeat(128);
+        assert!(NewSegmentTag::new(long.clone(), 1).is_ok(), "characters, not bytes");
+        for tag in [String::new(), format!("{long}x")] {
+            let error = NewSegmentTag::new(tag, 1).expect_err("refused").to_string();
+            assert!(error.contains("1 to 128"), "{error}");
+        }
+        for step in [0, 1 << 31, u64::MAX] {
+            assert!(NewSegmentTag::new("t", step).is_err(), "{step}");
+        }
+        let tag = NewSegmentTag::new("t", (1 << 31) - 1).expect("the greatest step");
+        assert!(tag.clone().description("x".repeat(256)).is_ok());
+        assert!(tag.clone().description("x".repeat(257)).is_err());
+        let last = (1 << 63) - (1 << 31);
+        assert!(tag.clone().start(last).is_ok());
+        for start in [0, last + 1, u64::MAX] {
+            assert!(tag.clone().start(start).is_err(), "{start}");
+        }
+        let error = NewSegmentTag::new("mysql://u:s3cret@h/d", 1).expect_err("a URL");
+        assert!(!format!("{error} {error:?}").contains("s3cret"));
+    }
+}

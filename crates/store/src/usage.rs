@@ -1,0 +1,144 @@
+//! How many worker ids are used up, and when they end.
+
+use std::time::Duration;
+
+use uidring::{Layout, Timestamp};
+
+const DAY_MILLIS: f64 = 86_400_000.0;
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// How far a table has come: the greatest worker id, and how many a day the starts of late use up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct WorkerUsage {
+    /// Rows in the table: starts, less those that were pruned.
+    pub rows: u64,
+    /// The greatest worker id so far; `None` in an empty table.
+    pub newest: Option<i64>,
+    /// Worker ids that a day uses up, over the last 30 days, or since the table's first row if
+    /// that is younger. `None` where nothing can be told: from a single row of the last 30 days, or
+    /// from less than an hour.
+    pub per_day: Option<f64>,
+    /// The store's clock.
+    pub now: Timestamp,
+}
+
+/// What a table says about itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Counts {
+    /// Rows in the table.
+    pub rows: u64,
+    /// The greatest id.
+    pub newest: Option<i64>,
+    /// The greatest id of the rows before the window.
+    pub before: Option<i64>,
+    /// Id and time of the first row in the window.
+    pub first: Option<(i64, Timestamp)>,
+    /// The store's clock.
+    pub now: Timestamp,
+}
+
+impl WorkerUsage {
+    /// The window: the days over which starts are counted.
+    pub const WINDOW_DAYS: u32 = 30;
+
+    /// What follows from the counts.
+    pub fn new(counts: Counts) -> Self {
+        let Counts { rows, newest, before, first, now } = counts;
+        let per_day = newest.and_then(|newest| match (before, first) {
+            // Where the window begins, the counter stood here.
+            (Some(before), _) => {
+                Some(newest.saturating_sub(before) as f64 / f64::from(Self::WINDOW_DAYS))
+            }
+            (None, Some((first, since))) if newest > first => {
+                let time = now.saturating_since(since);
+                let days = time.as_millis() as f64 / DAY_MILLIS;
+                (time >= HOUR).then(|| newest.saturating_sub(first) as f64 / days)
+            }
+            (None, _) => None,
+        });
+        Self { rows, newest, per_day, now }
+    }
+
+    /// Worker ids that the layout still has above the greatest so far.
+    pub fn left(&self, layout: &Layout) -> u64 {
+        let used = u64::try_from(self.newest.unwrap_or(0)).unwrap_or(0);
+        layout.max_worker_id().saturating_sub(used)
+    }
+
+    /// When the worker ids run out if starts go on at this rate, which is now where none are left;
+    /// `None` where there is no rate.
+    pub fn runs_out(&self, layout: &Layout) -> Option<Timestamp> {
+        let left = self.left(layout);
+        if left == 0 {
+            return Some(self.now);
+        }
+        let days = left as f64 / self.per_day.filter(|&rate| rate > 0.0)?;
+        Some(self.now.saturating_add(Duration::try_from_secs_f64(days * 86_400.0).ok()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYOUT: Layout = Layout::SNOWFLAKE;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().expect("a time")
+    }
+
+    fn usage(newest: i64, before: Option<i64>, first: Option<(i64, &str)>) -> WorkerUsage {
+        let first = first.map(|(id, time)| (id, at(time)));
+        let (rows, now) = (5, at("2026-06-11"));
+        WorkerUsage::new(Counts { rows, newest: Some(newest), before, first, now })
+    }
+
+    #[test]
+    fn the_forecast_goes_by_the_starts_of_late() {
+        let young = usage(123, None, Some((23, "2026-06-01")));
+        assert_eq!(young.per_day, Some(10.0));
+        assert_eq!(young.left(&LAYOUT), 900);
+        assert_eq!(young.runs_out(&LAYOUT), Some(at("2026-09-09")));
+        // Old rows, then nothing for most of a year, then a hundred starts two hours ago.
+        let burst = usage(120, Some(20), Some((21, "2026-06-10T22:00:00Z")));
+        assert_eq!(burst.per_day, Some(100.0 / 30.0));
+        // Two old rows, and one of just now.
+        let rare = usage(3, Some(2), Some((3, "2026-06-11")));
+        assert_eq!(rare.per_day, Some(1.0 / 30.0));
+    }
+
+    #[test]
+    fn rows_of_old_alone_are_no_starts_of_late() {
+        for rows in [1, 5] {
+            let idle = WorkerUsage { rows, ..usage(7, Some(7), None) };
+            assert_eq!((idle.per_day, idle.runs_out(&LAYOUT)), (Some(0.0), None));
+        }
+    }
+
+    #[test]
+    fn without_a_rate_there_is_no_day() {
+        let hasty = usage(2, None, Some((1, "2026-06-10T23:00:01Z")));
+        assert_eq!((hasty.per_day, hasty.runs_out(&LAYOUT)), (None, None));
+        // What pruning leaves.
+        let single = usage(700, None, Some((700, "2026-05-20")));
+        assert_eq!((single.per_day, single.runs_out(&LAYOUT)), (None, None));
+        let now = at("2026-06-11");
+        let empty =
+            WorkerUsage::new(Counts { rows: 0, newest: None, before: None, first: None, now });
+        assert_eq!((empty.per_day, empty.left(&LAYOUT)), (None, 1_023));
+    }
+
+    #[test]
+    fn where_none_are_left_the_end_is_now() {
+        for newest in [1_023, 5_000] {
+            for usage in [
+                usage(newest, None, Some((1, "2026-06-10T23:59:00Z"))),
+                usage(newest, None, Some((0, "2026-06-01"))),
+                usage(newest, Some(newest), None),
+            ] {
+                assert_eq!((usage.left(&LAYOUT), usage.runs_out(&LAYOUT)), (0, Some(usage.now)));
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Certificates for servers on this host, and the authority that signs them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose, date_time_ymd,
+};
+
+/// An authority, which nobody knows but those who are given its certificate.
+pub struct Authority {
+    folder: PathBuf,
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+/// A certificate and its private key, as PEM files.
+pub struct Certificate {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+impl Authority {
+    /// A fresh authority, which keeps its files in this folder.
+    pub fn new(folder: &Path) -> Self {
+        // Two authorities have two names, or one would seem to sign badly for the other.
+        let name = folder.file_name().expect("a folder with a name").to_string_lossy();
+        let mut params = params(&format!("authority of {name}"), &[]);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let issuer = CertifiedIssuer::self_signed(params, key()).expect("it signs itself");
+        let authority = Self { folder: folder.to_owned(), issuer };
+        fs::write(authority.certificate(), authority.issuer.pem()).expect("it writes");
+        authority
+    }
+
+    /// The authority's own certificate, a PEM file.
+    pub fn certificate(&self) -> PathBuf {
+        self.folder.join("ca.pem")
+    }
+
+    /// A certificate for `localhost` and 127.0.0.1.
+    pub fn server(&self) -> Certificate {
+        self.sign("server", params("a server", &["localhost", "127.0.0.1"]))
+    }
+
+    /// The same, but its time is over.
+    pub fn expired(&self) -> Certificate {
+        let mut params = params("an old server", &["localhost", "127.0.0.1"]);
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(2020, 2, 1);
+        self.sign("expired", params)
+    }
+
+    /// A certificate for a name that is not this host's.
+    pub fn stranger(&self) -> Certificate {
+        self.sign("stranger", params("another server", &["elsewhere.example"]))
+    }
+
+    /// What a server needs to show a certificate, as arguments of mariadbd.
+    pub fn arguments(&self, shown: &Certificate) -> [String; 3] {
+        [
+            format!("--ssl-ca={}", self.certificate().display()),
+            format!("--ssl-cert={}", shown.certificate.display()),
+            format!("--ssl-key={}", shown.key.display()),
+        ]
+    }
+
+    fn sign(&self, name: &str, mut params: CertificateParams) -> Certificate {
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let pair = key();
+        let signed = params.signed_by(&pair, &self.issuer).expect("it signs");
+        let certificate = self.folder.join(format!("{name}.pem"));
+        let key = self.folder.join(format!("{name}.key.pem"));
+        fs::write(&certificate, signed.pem()).expect("it writes");
+        fs::write(&key, pair.serialize_pem()).expect("it writes");
+        Certificate { certificate, key }
+    }
+}
+
+fn key() -> KeyPair {
+    KeyPair::generate().expect("a key")
+}
+
+/// Valid for centuries.
+fn params(name: &str, hosts: &[&str]) -> CertificateParams {
+    let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
+    let mut params = CertificateParams::new(hosts).expect("names of hosts");
+    params.distinguished_name.push(DnType::CommonName, name);
+    params
+}

@@ -1,0 +1,25 @@
+//! For tests of uidring and of stores for it: private servers, proxies between them and their clients,
+//! children by fork, and the attack that every store must stand.
+//!
+//! What goes wrong in here is a panic: these are tests.
+
+#[cfg(target_os = "linux")]
+pub mod attack;
+#[cfg(feature = "mariadb")]
+pub mod certificates;
+pub mod deadline;
+#[cfg(unix)]
+pub mod fork;
+pub mod log;
+#[cfg(all(unix, feature = "mariadb"))]
+pub mod mariadb;
+pub mod namespace;
+#[cfg(all(unix, any(feature = "mariadb", feature = "zookeeper")))]
+mod process;
+pub mod proxy;
+mod request;
+pub mod splitter;
+#[cfg(all(unix, feature = "zookeeper"))]
+pub mod zookeeper;
+
+pub use self::request::request;

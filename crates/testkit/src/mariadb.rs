@@ -1,0 +1,283 @@
+//! A private MariaDB server, of Debian's packages `mariadb-server-core` and `mariadb-client-core`:
+//! in a folder of its own, on a free port of 127.0.0.1, gone when the last handle is.
+
+mod database;
+
+use std::env;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mysql_async::OptsBuilder;
+use mysql_async::prelude::FromRow;
+use tempfile::TempDir;
+
+pub use self::database::Database;
+use self::database::query;
+use crate::process::Process;
+
+/// How long a start, a stop and a statement may take.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// What every server is told, besides where its files are. The log is written at each commit but
+/// not synced, so that what was committed outlives the server, though not the computer. It says of
+/// itself that it is synced, as a server should.
+const SETTINGS: &[&str] = &[
+    "--bind-address=127.0.0.1",
+    "--skip-name-resolve",
+    "--performance-schema=OFF",
+    "--innodb-buffer-pool-size=16M",
+    "--innodb-flush-log-at-trx-commit=1",
+    "--innodb-flush-method=nosync",
+    "--innodb-buffer-pool-load-at-startup=OFF",
+    "--innodb-buffer-pool-dump-at-shutdown=OFF",
+];
+
+/// Settings that the files are made with, so that a start finds nothing to change. Native
+/// asynchronous I/O is scarce, or forbidden, in containers.
+const FILE_SETTINGS: &[&str] = &["--innodb-log-file-size=4M", "--innodb-use-native-aio=OFF"];
+
+/// A server. What goes wrong panics, with the server's log where that may help.
+pub struct MariaDb {
+    folder: TempDir,
+    arguments: Vec<String>,
+    port: u16,
+    /// `None` while the server is down.
+    process: Mutex<Option<Process>>,
+    databases: AtomicU32,
+}
+
+impl MariaDb {
+    pub fn start() -> Arc<Self> {
+        Self::start_with(&[])
+    }
+
+    /// A server with more arguments, which win over those that every server gets.
+    pub fn start_with(arguments: &[&str]) -> Arc<Self> {
+        let mut server = Self {
+            folder: short_folder(),
+            arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
+            port: 0,
+            process: Mutex::new(None),
+            databases: AtomicU32::new(0),
+        };
+        server.make_files();
+        let deadline = Instant::now() + LIMIT;
+        // Between looking for a free port and using it, somebody else may come by.
+        let mut failure = String::new();
+        for _ in 0..3 {
+            server.port = free_port();
+            match server.launch(deadline) {
+                Ok(process) => {
+                    server.process = Mutex::new(Some(process));
+                    return Arc::new(server);
+                }
+                Err(error) => failure = error,
+            }
+        }
+        panic!("{failure}");
+    }
+
+    /// The server of all tests of this binary that need none of their own. It ends with the last
+    /// test that holds it, since nothing is dropped at the end of a process.
+    pub fn shared() -> Arc<Self> {
+        static SHARED: Mutex<Weak<MariaDb>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.upgrade().unwrap_or_else(|| {
+            let server = Self::start();
+            *shared = Arc::downgrade(&server);
+            server
+        })
+    }
+
+    /// A fresh database, and a user who may do anything there and nothing elsewhere.
+    pub fn database(self: &Arc<Self>) -> Database {
+        Database::new(self, self.databases.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Executes a statement as the administrator, through the socket.
+    pub fn execute(&self, sql: &str) {
+        self.query::<mysql_async::Row>(sql);
+    }
+
+    /// The rows of a query of the administrator's, such as `query::<u64>` or
+    /// `query::<(u64, String)>`.
+    pub fn query<T: FromRow + Send + 'static>(&self, sql: &str) -> Vec<T> {
+        query(self.administrator(), LIMIT, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.folder().join("socket")
+    }
+
+    /// Where all the server's files are; what a test puts there goes with the server.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Ends the server as an administrator would, and waits. A frozen one does not hear it.
+    pub fn stop(&self) {
+        let status = self.end("TERM");
+        assert!(status.success(), "the server stopped with {status}\n{}", self.error_log());
+    }
+
+    /// Ends the server in the midst of whatever it does, and waits.
+    pub fn kill(&self) {
+        self.end("KILL");
+    }
+
+    /// Starts a server that was stopped or killed: with the same files, on the same port.
+    pub fn start_again(&self) {
+        let mut process = self.process();
+        assert!(process.is_none(), "the server is up");
+        *process =
+            Some(self.launch(Instant::now() + LIMIT).unwrap_or_else(|error| panic!("{error}")));
+    }
+
+    /// Lets the server stand still: it takes connections and statements, and answers nothing.
+    pub fn freeze(&self) {
+        self.process().as_mut().expect("the server is up").signal("STOP");
+    }
+
+    /// Lets a frozen server go on.
+    pub fn thaw(&self) {
+        self.process().as_mut().expect("the server is up").signal("CONT");
+    }
+
+    /// From now on, until the server ends, all statements are noted.
+    pub fn log_statements(&self) {
+        self.execute("SET GLOBAL general_log = ON");
+    }
+
+    /// The general log: a line for each statement and connection, of the helpers here, too.
+    pub fn statements(&self) -> String {
+        read(&self.folder().join("statements.log"))
+    }
+
+    /// What the server, over all its starts, said about itself.
+    pub fn error_log(&self) -> String {
+        read(&self.log())
+    }
+
+    /// Takes half a second. Making a template to copy would not be worth it.
+    fn make_files(&self) {
+        let program = find("mariadb-install-db");
+        find("my_print_defaults");
+        let folder = self.folder().display();
+        // Neither `--user`, with which the script changes the owners of installed files, nor a
+        // look-up of this host's name, which containers fail.
+        let output = Command::new("timeout")
+            .arg(LIMIT.as_secs().to_string())
+            .arg(program)
+            .arg("--no-defaults")
+            .arg(format!("--datadir={folder}/data"))
+            .arg(format!("--tmpdir={folder}"))
+            .args(["--auth-root-authentication-method=normal", "--skip-test-db", "--force"])
+            .args(FILE_SETTINGS)
+            .stdin(Stdio::null())
+            .output()
+            .expect("timeout, of coreutils, starts");
+        let [stdout, stderr] = [output.stdout, output.stderr]
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        assert!(output.status.success(), "mariadb-install-db failed\n{stdout}\n{stderr}");
+    }
+
+    /// Starts the server and waits until it answers.
+    fn launch(&self, deadline: Instant) -> Result<Process, String> {
+        let folder = self.folder().display();
+        let mut command = Command::new(find("mariadbd"));
+        // Of a `tmpdir` that servers share, each one that starts deletes the others' tables.
+        command
+            .arg("--no-defaults")
+            .arg(format!("--datadir={folder}/data"))
+            .arg(format!("--tmpdir={folder}"))
+            .arg(format!("--general-log-file={folder}/statements.log"))
+            .arg(format!("--socket={}", self.socket().display()))
+            .arg(format!("--port={}", self.port))
+            .args(SETTINGS)
+            .args(FILE_SETTINGS);
+        if fs::metadata(self.folder()).expect("it is there").uid() == 0 {
+            command.arg("--user=root");
+        }
+        command.args(&self.arguments);
+        let mut process = Process::spawn(&command, self.folder(), &self.log());
+        loop {
+            if let Some(status) = process.wait_until(Instant::now()) {
+                return Err(format!("mariadbd ended with {status}\n{}", self.error_log()));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            match query::<mysql_async::Row>(self.administrator(), left, "DO 1") {
+                Ok(_) => return Ok(process),
+                Err(error) if left.is_zero() => {
+                    return Err(format!("mariadbd does not answer: {error}\n{}", self.error_log()));
+                }
+                Err(_) => thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
+    fn end(&self, signal: &str) -> ExitStatus {
+        let mut process = self.process().take().expect("the server is up");
+        process.signal(signal);
+        process
+            .wait_until(Instant::now() + LIMIT)
+            .unwrap_or_else(|| panic!("mariadbd survives SIG{signal}\n{}", self.error_log()))
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder().join("error.log")
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Process>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn administrator(&self) -> OptsBuilder {
+        let socket = self.socket();
+        OptsBuilder::default().user(Some("root")).socket(socket.to_str())
+    }
+}
+
+/// A temporary folder; the path of a socket has at most 107 bytes.
+fn short_folder() -> TempDir {
+    let builder = || tempfile::Builder::new().prefix("uidring-").to_owned();
+    let folder = builder().tempdir().expect("a temporary folder");
+    if folder.path().as_os_str().len() + "/socket".len() <= 107 {
+        return folder;
+    }
+    builder().tempdir_in("/tmp").expect("a folder in /tmp")
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    listener.local_addr().expect("it is bound").port()
+}
+
+/// The path of a program, which users' PATHs often do not lead to.
+fn find(program: &str) -> PathBuf {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/bin".into()]);
+    folders.map(|folder| folder.join(program)).find(|path| path.is_file()).unwrap_or_else(|| {
+        panic!(
+            "no {program}, which these tests need: \
+             apt-get install mariadb-server-core mariadb-client-core"
+        )
+    })
+}
+
+fn read(path: &Path) -> String {
+    match fs::read(path) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) => format!("{}: {error}", path.display()),
+    }
+}

@@ -1,0 +1,292 @@
+//! A TCP proxy that lets a test watch, hold up and cut what a client and a server say.
+
+use std::collections::HashSet;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Which way a chunk goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    ToServer,
+    ToClient,
+}
+
+/// Bytes that came in one piece. Over loopback a short packet of MySQL's does; a hook that looks
+/// for a statement may rely on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunk<'a> {
+    /// Connections count from 0.
+    pub connection: usize,
+    pub direction: Direction,
+    pub bytes: &'a [u8],
+}
+
+impl Chunk<'_> {
+    /// Whether this is on its way to the client.
+    pub fn answers(&self) -> bool {
+        self.direction == Direction::ToClient
+    }
+
+    /// Whether this is on its way to the server and holds the text.
+    pub fn asks(&self, text: &str) -> bool {
+        !self.answers() && self.bytes.windows(text.len()).any(|part| part == text.as_bytes())
+    }
+
+    /// MySQL's name of what the client wants, behind a packet's length and number.
+    fn command(&self) -> Option<u8> {
+        self.bytes.get(4).copied().filter(|_| !self.answers())
+    }
+}
+
+/// What becomes of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Forward,
+    /// Forward it, and what comes behind it, after this time.
+    Hold(Duration),
+    /// Take it and say nothing.
+    Swallow,
+    /// Take it and send this back.
+    Answer(&'static [u8]),
+    /// End the connection, on both sides, without it.
+    Cut,
+}
+
+/// Accepts connections on a port of its own and carries them on to another of 127.0.0.1. If nobody
+/// listens there, the client's connection ends at once. Dropping it ends all connections and waits
+/// for its threads; so a hook must not own the proxy.
+pub struct Proxy {
+    port: u16,
+    line: Arc<Line>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+type Hook = Box<dyn Fn(Chunk<'_>) -> Verdict + Send + Sync>;
+
+/// What the proxy's threads share.
+struct Line {
+    server: AtomicU16,
+    hook: Hook,
+    over: AtomicBool,
+    /// Both ends of all connections, which their threads own.
+    ends: Mutex<Vec<Weak<TcpStream>>>,
+}
+
+impl Proxy {
+    /// A proxy that forwards everything.
+    pub fn to(server: u16) -> Self {
+        Self::with(server, |_| Verdict::Forward)
+    }
+
+    /// A proxy that asks the hook about each chunk. It is called from the connections' threads,
+    /// at once if there are several; while it runs, only the chunk's own direction waits.
+    pub fn with(server: u16, hook: impl Fn(Chunk<'_>) -> Verdict + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        let (over, ends) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+        let server = AtomicU16::new(server);
+        let line = Arc::new(Line { server, hook: Box::new(hook), over, ends });
+        let acceptor = thread::spawn({
+            let line = Arc::clone(&line);
+            move || line.accept(&listener)
+        });
+        Self { port, line, acceptor: Some(acceptor) }
+    }
+
+    /// A proxy that calls `act` once: when a client has sent a statement with this text, before
+    /// the server gets to execute it.
+    pub fn before(server: u16, text: &str, act: impl FnOnce() + Send + 'static) -> Self {
+        let (watch, act) = (Watch::new(text), once(act));
+        Self::with(server, move |chunk| {
+            if watch.executes(chunk) {
+                act();
+            }
+            Verdict::Forward
+        })
+    }
+
+    /// A proxy that calls `act` once: when the server has executed a statement with this text,
+    /// before the client gets the answer. What `act` returns becomes of the answer.
+    pub fn after(server: u16, text: &str, act: impl FnOnce() -> Verdict + Send + 'static) -> Self {
+        let (watch, act) = (Watch::new(text), once(act));
+        Self::with(server, move |chunk| match watch.executed(chunk) {
+            true => act().unwrap_or(Verdict::Forward),
+            false => Verdict::Forward,
+        })
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// New connections go to another server from now on.
+    pub fn redirect(&self, server: u16) {
+        self.line.server.store(server, Ordering::SeqCst);
+    }
+
+    /// Ends the connections that there are; new ones are welcome.
+    pub fn cut(&self) {
+        self.line.cut();
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.line.over.store(true, Ordering::SeqCst);
+        // Wakes the acceptor, which then cuts all connections.
+        drop(TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)));
+        if let Some(acceptor) = self.acceptor.take() {
+            let ended = acceptor.join();
+            assert!(ended.is_ok() || thread::panicking(), "a thread of the proxy panicked");
+        }
+    }
+}
+
+impl Line {
+    fn accept(&self, listener: &TcpListener) {
+        thread::scope(|scope| {
+            for connection in 0.. {
+                let Ok((client, _)) = listener.accept() else { break };
+                if self.over.load(Ordering::SeqCst) {
+                    break;
+                }
+                let server = self.server.load(Ordering::SeqCst);
+                let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, server)) else {
+                    continue;
+                };
+                let (client, server) = (Arc::new(client), Arc::new(server));
+                self.note(&[&client, &server]);
+                let ends = (Arc::clone(&client), Arc::clone(&server));
+                scope.spawn(move || self.carry(connection, Direction::ToServer, &ends.0, &ends.1));
+                scope.spawn(move || self.carry(connection, Direction::ToClient, &server, &client));
+            }
+            self.cut();
+        });
+    }
+
+    /// Carries one direction of a connection until its source or the hook ends it.
+    fn carry(&self, connection: usize, direction: Direction, from: &TcpStream, to: &TcpStream) {
+        let end = || [from, to].map(|end| end.shutdown(Shutdown::Both).ok());
+        let (mut source, mut sink) = (from, to);
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            let bytes = match source.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(length) => &buffer[..length],
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => break,
+            };
+            let chunk = Chunk { connection, direction, bytes };
+            match panic::catch_unwind(AssertUnwindSafe(|| (self.hook)(chunk))) {
+                Ok(Verdict::Forward) => {}
+                Ok(Verdict::Hold(time)) => self.sleep(time),
+                Ok(Verdict::Swallow) => continue,
+                Ok(Verdict::Answer(bytes)) => {
+                    let mut source = from;
+                    if source.write_all(bytes).is_err() {
+                        end();
+                        break;
+                    }
+                    continue;
+                }
+                Ok(Verdict::Cut) => {
+                    end();
+                    break;
+                }
+                // The client must not wait for a thread that is no more.
+                Err(payload) => {
+                    end();
+                    panic::resume_unwind(payload);
+                }
+            }
+            if sink.write_all(bytes).is_err() {
+                end();
+                break;
+            }
+        }
+        to.shutdown(Shutdown::Write).ok();
+    }
+
+    fn note(&self, ends: &[&Arc<TcpStream>]) {
+        let mut noted = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.retain(|end| end.strong_count() > 0);
+        for end in ends {
+            end.set_nodelay(true).ok();
+            noted.push(Arc::downgrade(end));
+        }
+    }
+
+    /// Sleeps for a time, but not beyond the proxy's end.
+    fn sleep(&self, time: Duration) {
+        let end = Instant::now() + time;
+        while !self.over.load(Ordering::SeqCst) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            thread::sleep(left.min(Duration::from_millis(5)));
+        }
+    }
+
+    fn cut(&self) {
+        for end in self.ends.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            if let Some(end) = end.upgrade() {
+                end.shutdown(Shutdown::Both).ok();
+            }
+        }
+    }
+}
+
+/// Follows a statement on all connections. Its text comes with the command to execute it, or with
+/// the command to prepare it and then the next command to execute one is for it.
+struct Watch {
+    text: String,
+    prepared: Mutex<HashSet<usize>>,
+    executing: Mutex<HashSet<usize>>,
+}
+
+impl Watch {
+    const PREPARE: u8 = 0x16;
+    const EXECUTE: u8 = 0x17;
+
+    fn new(text: &str) -> Self {
+        Self { text: text.to_owned(), prepared: Mutex::default(), executing: Mutex::default() }
+    }
+
+    /// Whether with this chunk the server gets to execute the statement.
+    fn executes(&self, chunk: Chunk<'_>) -> bool {
+        let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        match chunk.command() {
+            Some(Self::PREPARE) if chunk.asks(&self.text) => {
+                prepared.insert(chunk.connection);
+                false
+            }
+            Some(Self::EXECUTE) => prepared.remove(&chunk.connection),
+            _ => chunk.asks(&self.text),
+        }
+    }
+
+    /// Whether this chunk answers the statement.
+    fn executed(&self, chunk: Chunk<'_>) -> bool {
+        let executes = self.executes(chunk);
+        let mut executing = self.executing.lock().unwrap_or_else(PoisonError::into_inner);
+        if executes {
+            executing.insert(chunk.connection);
+        }
+        chunk.answers() && executing.remove(&chunk.connection)
+    }
+}
+
+/// Makes a function that can be called once into one that does nothing the next time.
+fn once<T>(act: impl FnOnce() -> T + Send) -> impl Fn() -> Option<T> + Send + Sync {
+    let act = Mutex::new(Some(act));
+    move || {
+        let act = act.lock().unwrap_or_else(PoisonError::into_inner).take();
+        act.map(|act| act())
+    }
+}

@@ -1,0 +1,299 @@
+//! A private ZooKeeper server, of Debian's package `zookeeper`: in a folder of its own, on a free
+//! port of 127.0.0.1, gone when the last handle is.
+
+use std::env;
+use std::fs;
+use std::future::Future;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use zookeeper_client::{Acls, Client, CreateMode, Error, Stat};
+
+use crate::process::Process;
+
+/// How long a start, a stop and a request may take.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// The server and what it logs with; the rest is named in its own manifest.
+const JARS: [&str; 2] = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"];
+
+/// The servers look for sessions that are over so often, and allow for sessions of two to twenty
+/// times as long.
+const TICK: Duration = Duration::from_millis(250);
+
+/// A server. What goes wrong panics, with the server's log where that may help.
+pub struct ZooKeeper {
+    folder: TempDir,
+    tick: Duration,
+    port: u16,
+    /// `None` while the server is down.
+    process: Mutex<Option<Process>>,
+    names: AtomicU32,
+}
+
+impl ZooKeeper {
+    pub fn start() -> Arc<Self> {
+        Self::with_tick(TICK)
+    }
+
+    /// A server whose sessions last two to twenty of these ticks.
+    pub fn with_tick(tick: Duration) -> Arc<Self> {
+        let folder = tempfile::Builder::new().prefix("uidring-").tempdir();
+        let mut server = Self {
+            folder: folder.expect("a temporary folder"),
+            tick,
+            port: 0,
+            process: Mutex::new(None),
+            names: AtomicU32::new(0),
+        };
+        let deadline = Instant::now() + LIMIT;
+        // Between looking for a free port and using it, somebody else may come by.
+        let mut failure = String::new();
+        for _ in 0..3 {
+            server.port = free_port();
+            server.configure();
+            match server.launch(deadline) {
+                Ok(process) => {
+                    server.process = Mutex::new(Some(process));
+                    return Arc::new(server);
+                }
+                Err(error) => failure = error,
+            }
+        }
+        panic!("{failure}");
+    }
+
+    /// The server of all tests of this binary that need none of their own. It ends with the last
+    /// test that holds it, since nothing is dropped at the end of a process.
+    pub fn shared() -> Arc<Self> {
+        static SHARED: Mutex<Weak<ZooKeeper>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.upgrade().unwrap_or_else(|| {
+            let server = Self::start();
+            *shared = Arc::downgrade(&server);
+            server
+        })
+    }
+
+    /// `127.0.0.1:port`.
+    pub fn hosts(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// A registry's name that no other test has.
+    pub fn name(&self) -> String {
+        format!("name_{}", self.names.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Ends the server in the midst of whatever it does, and waits.
+    pub fn kill(&self) {
+        let mut process = self.process().take().expect("the server is up");
+        process.signal("KILL");
+        let status = process.wait_until(Instant::now() + LIMIT);
+        assert!(status.is_some(), "the server survives SIGKILL\n{}", self.log());
+    }
+
+    /// Starts a server that was killed: with the same files, on the same port.
+    pub fn start_again(&self) {
+        let mut process = self.process();
+        assert!(process.is_none(), "the server is up");
+        *process =
+            Some(self.launch(Instant::now() + LIMIT).unwrap_or_else(|error| panic!("{error}")));
+    }
+
+    /// Lets the server stand still: it takes connections, and answers nothing.
+    pub fn freeze(&self) {
+        self.process().as_mut().expect("the server is up").signal("STOP");
+    }
+
+    /// Lets a frozen server go on.
+    pub fn thaw(&self) {
+        self.process().as_mut().expect("the server is up").signal("CONT");
+    }
+
+    /// Makes a node with those that it is below, or writes to it.
+    pub fn put(&self, path: &str, data: &str) -> Stat {
+        self.run(async |client| {
+            let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+            if let Some((parent, _)) =
+                path.rsplit_once('/').filter(|(parent, _)| !parent.is_empty())
+            {
+                client.mkdir(parent, &options).await?;
+            }
+            match client.create(path, data.as_bytes(), &options).await {
+                Err(Error::NodeExists) => client.set_data(path, data.as_bytes(), None).await,
+                made => made.map(|(stat, _)| stat),
+            }
+        })
+    }
+
+    /// Makes a node with a number behind its name, and those that it is below; its name in full.
+    pub fn put_numbered(&self, prefix: &str, data: &str) -> String {
+        self.run(async |client| {
+            let (parent, _) = prefix.rsplit_once('/').expect("a path");
+            let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+            client.mkdir(parent, &options).await?;
+            let options = CreateMode::PersistentSequential.with_acls(Acls::anyone_all());
+            let (_, number) = client.create(prefix, data.as_bytes(), &options).await?;
+            Ok(format!("{prefix}{number}"))
+        })
+    }
+
+    /// Makes so many nodes with numbers behind their names at once.
+    pub fn put_many(&self, parent: &str, count: u32) {
+        self.run(async |client| {
+            let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+            client.mkdir(parent, &options).await?;
+            let options = CreateMode::PersistentSequential.with_acls(Acls::anyone_all());
+            let data = r#"{"ip":"10.0.0.1","port":"1","timestamp":1596957371092}"#;
+            for port in 0..count {
+                let prefix = format!("{parent}/10.0.0.1:{port}-");
+                client.create(&prefix, data.as_bytes(), &options).await?;
+            }
+            Ok(())
+        });
+    }
+
+    /// What a node holds; `None` if it is not there.
+    pub fn get(&self, path: &str) -> Option<String> {
+        self.stat(path).map(|(data, _)| data)
+    }
+
+    /// What a node holds, and what else is known of it.
+    pub fn stat(&self, path: &str) -> Option<(String, Stat)> {
+        self.run(async |client| match client.get_data(path).await {
+            Err(Error::NoNode) => Ok(None),
+            read => read.map(|(data, stat)| Some((String::from_utf8(data).expect("a text"), stat))),
+        })
+    }
+
+    /// The names of the nodes below one, sorted.
+    pub fn children(&self, path: &str) -> Vec<String> {
+        let mut names = self.run(async |client| match client.list_children(path).await {
+            Err(Error::NoNode) => Ok(Vec::new()),
+            names => names,
+        });
+        names.sort();
+        names
+    }
+
+    pub fn delete(&self, path: &str) {
+        self.run(async |client| client.delete(path, None).await);
+    }
+
+    /// What the server, over all its starts, said about itself.
+    pub fn log(&self) -> String {
+        let path = self.folder.path().join("log");
+        match fs::read(&path) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(error) => format!("{}: {error}", path.display()),
+        }
+    }
+
+    /// One session with some work.
+    pub fn run<T, F: Future<Output = Result<T, Error>>>(
+        &self,
+        work: impl FnOnce(Client) -> F,
+    ) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let session = async {
+            let client = Client::connect(&self.hosts()).await?;
+            let mut state = client.state_watcher();
+            let done = work(client).await;
+            // Waits until the session is closed: the work has dropped the client.
+            while !state.changed().await.is_terminated() {}
+            done
+        };
+        let done = runtime
+            .expect("a runtime")
+            .block_on(async { tokio::time::timeout(LIMIT, session).await });
+        match done {
+            Ok(Ok(done)) => done,
+            Ok(Err(error)) => panic!("{error}\n{}", self.log()),
+            Err(_) => panic!("no answer in time\n{}", self.log()),
+        }
+    }
+
+    fn configure(&self) {
+        let folder = self.folder.path().display();
+        let settings = format!(
+            "dataDir={folder}/data\nclientPortAddress=127.0.0.1\nclientPort={}\ntickTime={}\n\
+             maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=ruok\n",
+            self.port,
+            self.tick.as_millis()
+        );
+        fs::write(self.folder.path().join("zoo.cfg"), settings).expect("it writes");
+    }
+
+    /// Starts the server and waits until it answers.
+    fn launch(&self, deadline: Instant) -> Result<Process, String> {
+        for jar in JARS {
+            assert!(
+                Path::new(jar).is_file(),
+                "no {jar}, which these tests need: apt-get install zookeeper"
+            );
+        }
+        let mut command = Command::new(find("java"));
+        command
+            .args(["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"])
+            .arg(JARS.join(":"))
+            .arg("org.apache.zookeeper.server.ZooKeeperServerMain")
+            .arg(self.folder.path().join("zoo.cfg"));
+        let log = self.folder.path().join("log");
+        let mut process = Process::spawn(&command, self.folder.path(), &log);
+        loop {
+            if let Some(status) = process.wait_until(Instant::now()) {
+                return Err(format!("ZooKeeper ended with {status}\n{}", self.log()));
+            }
+            if self.is_well() {
+                return Ok(process);
+            }
+            if Instant::now() >= deadline {
+                return Err(format!("ZooKeeper does not answer\n{}", self.log()));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Whether it says so.
+    fn is_well(&self) -> bool {
+        let ask = || -> std::io::Result<String> {
+            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
+            stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+            stream.write_all(b"ruok")?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer)?;
+            Ok(answer)
+        };
+        ask().is_ok_and(|answer| answer == "imok")
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Process>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    listener.local_addr().expect("it is bound").port()
+}
+
+/// The path of a program.
+fn find(program: &str) -> PathBuf {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).chain(["/usr/bin".into()]);
+    folders.map(|folder| folder.join(program)).find(|path| path.is_file()).unwrap_or_else(|| {
+        panic!("no {program}, which these tests need: apt-get install zookeeper")
+    })
+}

@@ -1,0 +1,509 @@
+//! Leases of worker ids in the tables that keep them, each in a SQLite file and on a real
+//! MySQL-compatible server.
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use tempfile::TempDir;
+use uidring::{
+    Bits, CachedUidGenerator, Clock, Error, Layout, Lease, SnowflakeGenerator, SystemClock,
+    TakeError, Tick, Timestamp, Uid,
+};
+use uidring_mysql::{MySqlLeases, MySqlStore};
+use uidring_sqlite::SqliteStore;
+use uidring_store::{LeaseOptions, LeaseRow, LeaseState, LeaseTable, TableError, WorkerTable};
+use uidring_testkit::mariadb::{Database, MariaDb};
+use uidring_testkit::namespace::fresh;
+use uidring_testkit::request;
+
+/// A table, whatever the store, and how else to get at it.
+trait Place: Sync {
+    fn leases(&self) -> Box<dyn LeaseTable + Send + Sync>;
+    fn nodes(&self) -> Box<dyn WorkerTable>;
+    /// Executes a statement, with `NOW` for the store's present time and `SECONDS(n)` for n of them
+    /// later.
+    fn execute(&self, sql: &str);
+
+    fn acquire(&self) -> Result<Lease, Error> {
+        self.leases().lease(&request(small()), &options())
+    }
+
+    /// Starts that threw these worker ids away.
+    fn use_up_to(&self, worker_id: u64) {
+        while self.nodes().assign(&Layout::UID_GENERATOR).expect("assigned") < worker_id {}
+    }
+
+    fn row(&self, worker_id: i64) -> LeaseRow {
+        let rows = self.leases().list().expect("listed");
+        rows.into_iter().find(|row| row.worker_id == worker_id).expect("a row")
+    }
+}
+
+/// What a store has refused.
+fn stored<T>(done: &Result<T, Error>) -> Option<&TableError> {
+    done.as_ref().err()?.store()
+}
+
+struct File(TempDir);
+
+impl File {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
+    }
+}
+
+impl Place for File {
+    fn leases(&self) -> Box<dyn LeaseTable + Send + Sync> {
+        Box::new(SqliteStore::new(self.0.path().join("a/workers.db")).leases())
+    }
+
+    fn nodes(&self) -> Box<dyn WorkerTable> {
+        Box::new(SqliteStore::new(self.0.path().join("a/workers.db")).worker_nodes())
+    }
+
+    fn execute(&self, sql: &str) {
+        let connection = Connection::open(self.0.path().join("a/workers.db")).expect("opens");
+        connection.busy_timeout(Duration::from_secs(10)).expect("set");
+        let sql = sql.replace("NOW", "strftime('%Y-%m-%d %H:%M:%f', 'now')");
+        connection.execute_batch(&sql).expect(&sql);
+    }
+}
+
+struct Server(Database);
+
+impl Server {
+    fn new() -> Self {
+        let server = Self(MariaDb::shared().database());
+        server.leases().create().expect("made");
+        server
+    }
+
+    fn at(url: &str) -> MySqlLeases {
+        let server = MySqlStore::from_url(url).expect("a URL");
+        server.deadline(Duration::from_secs(20)).leases()
+    }
+}
+
+impl Place for Server {
+    fn leases(&self) -> Box<dyn LeaseTable + Send + Sync> {
+        Box::new(Self::at(&self.0.url()))
+    }
+
+    fn nodes(&self) -> Box<dyn WorkerTable> {
+        let server = MySqlStore::from_url(&self.0.url()).expect("a URL");
+        Box::new(server.worker_nodes())
+    }
+
+    fn execute(&self, sql: &str) {
+        self.0.execute(&sql.replace("NOW", "UTC_TIMESTAMP(3)"));
+    }
+}
+
+fn on_both(test: impl Fn(&dyn Place)) {
+    test(&File::new());
+    test(&Server::new());
+}
+
+/// Three worker ids: 1, 2 and 3.
+fn small() -> Layout {
+    layout(2, Tick::Millisecond)
+}
+
+fn layout(worker: u8, tick: Tick) -> Layout {
+    let bits = Bits { time: 41, worker, sequence: 10 };
+    Layout::new(bits, tick, "2026-01-01".parse().expect("a time")).expect("possible")
+}
+
+fn options() -> LeaseOptions {
+    // Longer than any test, on however busy a machine.
+    LeaseOptions::default().lasts(Duration::from_mins(2)).owner("tests")
+}
+
+fn cached(lease: Lease) -> CachedUidGenerator {
+    CachedUidGenerator::builder()
+        .layout(small())
+        .worker(lease)
+        .namespace(fresh())
+        .build()
+        .expect("possible")
+}
+
+fn tick(uid: Uid) -> i64 {
+    small().decode(uid).expect("of the layout").tick.cast_signed()
+}
+
+fn present() -> i64 {
+    small().tick_at(SystemClock.now()).expect("in range").cast_signed()
+}
+
+#[test]
+fn the_lowest_free_row_is_taken_and_given_back_to_the_uid() {
+    on_both(|place| {
+        let leases = [0; 3].map(|_| place.acquire().expect("free"));
+        assert_eq!([0, 1, 2].map(|i| leases[i].worker_id()), [1, 2, 3]);
+        let [one, two, three] = leases;
+        assert!(two.after().is_none());
+        let before = present();
+        let generator = cached(two);
+        let last = generator.next_uid().expect("ready");
+        let row = place.row(2);
+        let (horizon, sequence) = row.horizon.expect("stored");
+        // Two renewals ahead, which are two thirds of the lease.
+        assert!(tick(last) <= horizon && sequence == 1_023, "{row:?}");
+        assert!(horizon >= before + 80_000 && horizon < before + 240_000, "{horizon} at {before}");
+        assert!(matches!(row.state, LeaseState::Held(_)), "{row:?}");
+        assert!(row.owner.starts_with("tests/"), "{row:?}");
+        assert_eq!(row.layout, "41/2/10 in ms since 2026-01-01T00:00:00Z");
+        drop(generator);
+        let row = place.row(2);
+        assert_eq!(row.state, LeaseState::Free);
+        let decoded = small().decode(last).expect("of the layout");
+        let exact = (decoded.tick.cast_signed(), decoded.sequence.cast_signed());
+        assert_eq!(row.horizon, Some(exact), "the last uid");
+        assert_eq!((row.token, place.row(1).token), (2, 1), "it has grown");
+
+        // The lowest that is free, above what was issued.
+        three.release().expect("given back");
+        assert_eq!(place.row(3).horizon, None, "never used");
+        let two = place.acquire().expect("free");
+        assert_eq!((two.worker_id(), two.after()), (2, Some(last)));
+        let generator = cached(two);
+        assert!(generator.next_uid().expect("ready") > last);
+        assert_eq!(place.acquire().expect("free").worker_id(), 3);
+        drop(one);
+    });
+}
+
+#[test]
+fn a_hundred_restarts_use_one_worker_id() {
+    on_both(|place| {
+        let mut last = Uid::default();
+        for round in 0..100 {
+            let lease = place.acquire().expect("free");
+            assert_eq!(lease.worker_id(), 1, "round {round}");
+            let generator = cached(lease);
+            for _ in 0..10 {
+                let uid = generator.next_uid().expect("ready");
+                assert!(uid > last, "in order over all starts");
+                last = uid;
+            }
+        }
+        assert_eq!(place.leases().list().expect("listed").len(), 1);
+        assert_eq!(place.row(1).token, 200);
+    });
+}
+
+/// A row is given back by whoever does not come to use it; or start after start that fails would hold
+/// another one.
+#[test]
+fn what_is_not_used_is_given_back() {
+    on_both(|place| {
+        for _ in 0..3 {
+            let lease = place.acquire().expect("free");
+            assert_eq!(lease.worker_id(), 1);
+            let builder = CachedUidGenerator::builder().layout(small()).padding_factor(0);
+            assert!(builder.worker(lease).namespace(fresh()).build().is_err());
+        }
+        drop(place.acquire().expect("free"));
+        let row = place.row(1);
+        assert_eq!((row.state, row.horizon), (LeaseState::Free, None));
+    });
+}
+
+#[test]
+fn when_all_are_held_it_says_so_or_waits() {
+    on_both(|place| {
+        let held: Vec<_> = (0..3).map(|_| place.acquire().expect("free")).collect();
+        let error = place.acquire().expect_err("none is free");
+        let Some(&TableError::LeasesHeld { held: 3, ends_in: Some(ends_in), .. }) = error.store()
+        else {
+            panic!("{error}")
+        };
+        assert!(ends_in <= Duration::from_mins(2) && ends_in > Duration::from_mins(1));
+        let text = error.to_string();
+        assert!(text.contains("3 are held, the first for") && !text.contains("p@ss"), "{text}");
+
+        let begin = Instant::now();
+        let patient = options().wait_for(Duration::from_millis(300));
+        assert!(place.leases().lease(&request(small()), &patient).is_err());
+        assert!(begin.elapsed() >= Duration::from_millis(300), "{:?}", begin.elapsed());
+        // One that is given back meanwhile.
+        let patient = options().wait_for(Duration::from_secs(20));
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| place.leases().lease(&request(small()), &patient));
+            thread::sleep(Duration::from_millis(200));
+            assert!(!waiter.is_finished());
+            let [_one, two, _three]: [Lease; 3] = held.try_into().expect("three");
+            two.release().expect("given back");
+            let lease = waiter.join().expect("no panic").expect("free");
+            assert_eq!(lease.worker_id(), 2);
+        });
+    });
+}
+
+#[test]
+fn a_lease_that_ran_out_is_taken_above_the_horizon() {
+    on_both(|place| {
+        let lasts = options().lasts(Duration::from_secs(1));
+        let begin = Instant::now();
+        let lease = place.leases().lease(&request(small()), &lasts).expect("free");
+        // Nobody renews it, as after a crash, and what it may have issued stands in the row.
+        std::mem::forget(lease);
+        let horizon = present() + 1_500;
+        place.execute(&format!(
+            "UPDATE UIDRING_LEASE SET HORIZON_TICK = {horizon}, HORIZON_SEQUENCE = 1023"
+        ));
+        let patient = options().wait_for(Duration::from_secs(60));
+        place.use_up_to(3);
+        let next = place.leases().lease(&request(small()), &patient).expect("it runs out");
+        assert!(begin.elapsed() > Duration::from_millis(990), "{:?}", begin.elapsed());
+        assert_eq!(next.worker_id(), 1);
+        assert_eq!(next.after().map(tick), Some(horizon));
+        let uid = cached(next).next_uid().expect("ready");
+        assert!(tick(uid) > horizon, "above all that was before");
+    });
+}
+
+#[test]
+fn who_lost_the_row_is_told_by_whom() {
+    let _kept = MariaDb::shared();
+    for (change, text) in [
+        ("TOKEN = TOKEN + 1", "fenced or released (token 2, and not 1"),
+        ("TOKEN = 3, OWNER = 'other/1'", "other/1 has it (token 3"),
+        // A store that forgot what it had promised, and gave the same token twice.
+        ("OWNER = 'twin/1'", "twin/1 has it"),
+        ("WORKER_ID = 2", "its row is gone"),
+    ] {
+        on_both(|place| {
+            let lease = place.acquire().expect("free");
+            place.execute(&format!("UPDATE UIDRING_LEASE SET {change}"));
+            let error = CachedUidGenerator::builder()
+                .layout(small())
+                .worker(lease)
+                .namespace(fresh())
+                .build();
+            let error = error.expect_err("lost").to_string();
+            assert!(error.contains("worker id 1 is lost") && error.contains(text), "{error}");
+            let row = &place.leases().list().expect("listed")[0];
+            assert!(matches!(row.state, LeaseState::Held(_)), "left as it is: {row:?}");
+            assert_eq!(row.horizon, None);
+        });
+    }
+}
+
+#[test]
+fn a_fenced_holder_stops_at_its_next_renewal() {
+    on_both(|place| {
+        let options = options().lasts(Duration::from_secs(4));
+        let lease = place.leases().lease(&request(small()), &options).expect("free");
+        let held = cached(lease);
+        let last = held.next_uid().expect("ready");
+        let error = place.leases().release(1).expect_err("it is held");
+        assert!(
+            matches!(error.store(), Some(TableError::LeaseHeld { worker_id: 1, .. })),
+            "{error}"
+        );
+        assert!(error.to_string().contains("tests/"), "{error}");
+        let fenced = place.leases().fence(1).expect("fenced");
+        assert!(matches!(fenced.state, LeaseState::Expired(_)) && fenced.token == 2, "{fenced:?}");
+        let begin = Instant::now();
+        let next = place.acquire().expect("at once");
+        assert_eq!(next.worker_id(), 1);
+        let horizon = next.after().expect("used before");
+        assert!(horizon >= last);
+        let next = cached(next);
+        let first = next.next_uid().expect("ready");
+        let mut seen = HashSet::new();
+        let error = loop {
+            match held.next_uid() {
+                Ok(uid) => assert!(uid <= horizon && uid < first && seen.insert(uid)),
+                Err(error) => break error,
+            }
+            assert!(begin.elapsed() < Duration::from_secs(60), "it stops");
+            thread::sleep(Duration::from_millis(1));
+        };
+        assert_eq!(error, TakeError::LeaseLost);
+        drop(held);
+        assert!(matches!(place.row(1).state, LeaseState::Held(_)), "the other's");
+        assert!(next.next_uid().is_ok());
+        drop(next);
+
+        let freed = place.leases().release(1).expect("free already");
+        assert_eq!((freed.state, freed.token), (LeaseState::Free, 5));
+        let fenced = place.leases().fence(1).expect("nobody to stop");
+        assert_eq!(fenced.state, LeaseState::Free);
+        for done in [place.leases().fence(7), place.leases().release(7)] {
+            assert!(
+                matches!(stored(&done), Some(TableError::NoSuchLease { worker_id: 7, .. })),
+                "{done:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_row_that_was_fenced_can_be_released() {
+    on_both(|place| {
+        std::mem::forget(place.acquire().expect("free"));
+        place.leases().fence(1).expect("fenced");
+        let row = place.leases().release(1).expect("released");
+        assert_eq!((row.state, row.token), (LeaseState::Free, 3));
+    });
+}
+
+#[test]
+fn two_layouts_on_one_table_are_an_error_that_shows_both() {
+    on_both(|place| {
+        std::mem::forget(place.acquire().expect("free"));
+        place.leases().fence(1).expect("fenced");
+        let before = place.leases().list().expect("listed");
+        let later = "2026-01-02".parse().expect("a time");
+        for other in [
+            layout(3, Tick::Millisecond),
+            layout(2, Tick::Second),
+            Layout::new(small().bits(), Tick::Millisecond, later).expect("possible"),
+        ] {
+            let error =
+                place.leases().lease(&request(other), &options()).expect_err("another layout");
+            assert!(matches!(error.store(), Some(TableError::LeaseTableLayout { .. })), "{error}");
+            let text = error.to_string();
+            assert!(text.contains(&small().to_string()) && text.contains(&other.to_string()));
+        }
+        assert_eq!(place.leases().list().expect("listed"), before, "nothing was taken");
+    });
+}
+
+/// One that was used far ahead of the clock must not stop every start.
+#[test]
+fn what_was_used_far_ahead_is_passed_over() {
+    on_both(|place| {
+        drop(place.acquire().expect("free"));
+        let ahead = present() + 3_600_000;
+        place.execute(&format!(
+            "UPDATE UIDRING_LEASE SET HORIZON_TICK = {ahead}, HORIZON_SEQUENCE = 5"
+        ));
+        let two = place.acquire().expect("a new one");
+        assert_eq!(two.worker_id(), 2);
+        let _three = place.acquire().expect("a new one");
+        let error = place.acquire().expect_err("only the one far ahead");
+        assert!(matches!(error, Error::UsedAhead { worker_id: 1, .. }), "{error}");
+        let far = request(small()).with_max_ahead(Duration::from_hours(2));
+        let lease = place.leases().lease(&far, &options()).expect("allowed");
+        assert_eq!(lease.after().map(tick), Some(ahead));
+        let error =
+            CachedUidGenerator::builder().layout(small()).worker(lease).namespace(fresh()).build();
+        assert!(matches!(error, Err(Error::UsedAhead { .. })), "the generator knows better");
+        assert_eq!(
+            (place.row(1).state, place.row(1).horizon),
+            (LeaseState::Free, Some((ahead, 5)))
+        );
+    });
+}
+
+#[test]
+fn leased_worker_ids_and_those_of_one_start_never_meet() {
+    on_both(|place| {
+        let wide = layout(10, Tick::Millisecond);
+        let mut leases = Vec::new();
+        let mut ids = Vec::new();
+        for round in 0..20 {
+            if round % 3 == 0 {
+                ids.push(place.nodes().assign(&wide).expect("assigned"));
+            } else {
+                let lease = place.leases().lease(&request(wide), &options()).expect("a new one");
+                ids.push(lease.worker_id());
+                leases.push(lease);
+            }
+        }
+        let expected: Vec<u64> = (1..=20).collect();
+        assert_eq!(ids, expected);
+        // What was given back is leased again, and nothing else.
+        drop(leases);
+        let lease = place.leases().lease(&request(wide), &options()).expect("free");
+        assert_eq!(lease.worker_id(), 2);
+        place.execute("DELETE FROM WORKER_NODE WHERE ID < 20");
+        assert_eq!(place.nodes().assign(&wide).expect("assigned"), 21);
+    });
+}
+
+#[test]
+fn worker_ids_of_starts_that_have_ended_can_be_leased() {
+    on_both(|place| {
+        place.use_up_to(3);
+        place.leases().create().expect("made");
+        assert!(matches!(stored(&place.acquire()), Some(TableError::LeasesHeld { held: 0, .. })));
+        let used_until: Timestamp = SystemClock.now().saturating_add(Duration::from_mins(1));
+        let reuse = |ids| place.leases().reuse(ids, &small(), used_until);
+        for (ids, wrong) in [(0..=2, 0), (2..=4, 4)] {
+            let layout = layout(4, Tick::Millisecond);
+            let error = place.leases().reuse(ids, &layout, used_until).expect_err("no such start");
+            assert!(
+                matches!(error.store(), Some(TableError::NotReusable { worker_id, .. }) if *worker_id == wrong)
+            );
+        }
+        assert!(place.leases().list().expect("listed").is_empty(), "all or nothing");
+        reuse(2..=3).expect("added");
+        let error = reuse(1..=2).expect_err("leased");
+        assert!(
+            matches!(error.store(), Some(TableError::NotReusable { worker_id: 2, .. })),
+            "{error}"
+        );
+        let error = place.leases().reuse(1..=1, &layout(3, Tick::Millisecond), used_until);
+        assert!(matches!(stored(&error), Some(TableError::LeaseTableLayout { .. })), "{error:?}");
+        let lease = place.acquire().expect("free");
+        assert_eq!(lease.worker_id(), 2);
+        let limit = small().tick_at(used_until).expect("in range").cast_signed();
+        assert_eq!(lease.after().map(tick), Some(limit));
+        assert!(tick(cached(lease).next_uid().expect("ready")) > limit);
+        assert_eq!(place.leases().list().expect("listed").len(), 2, "1 is still nobody's");
+    });
+}
+
+/// Each holds an id for a moment, and gives it back.
+#[test]
+fn twelve_threads_share_three_worker_ids() {
+    on_both(|place| {
+        let holders = [const { AtomicBool::new(false) }; 4];
+        let (all, rounds) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
+        let options = options().wait_for(Duration::from_secs(60));
+        thread::scope(|scope| {
+            for _ in 0..12 {
+                scope.spawn(|| {
+                    for round in 0..6 {
+                        let lease =
+                            place.leases().lease(&request(small()), &options).expect("free");
+                        let id = lease.worker_id() as usize;
+                        assert!(!holders[id].swap(true, Ordering::SeqCst), "held twice");
+                        let mut uids = vec![Uid::default(); 500];
+                        if round % 2 == 0 {
+                            let generator = cached(lease);
+                            generator.fill(&mut uids).expect("ready");
+                            holders[id].store(false, Ordering::SeqCst);
+                            drop(generator);
+                        } else {
+                            let builder = SnowflakeGenerator::builder().layout(small());
+                            let generator =
+                                builder.worker(lease).namespace(fresh()).build().expect("starts");
+                            generator.fill(&mut uids).expect("ready");
+                            holders[id].store(false, Ordering::SeqCst);
+                            drop(generator);
+                        }
+                        all.lock().expect("whole").extend(uids);
+                        rounds.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        let mut all = all.into_inner().expect("whole");
+        assert_eq!((all.len(), rounds.into_inner()), (36_000, 72));
+        all.sort_unstable();
+        assert!(all.is_sorted_by(|a, b| a < b), "no uid comes twice");
+        // Two may do, where holds are short and the threads seldom run at once.
+        let ids = place.leases().list().expect("listed").len();
+        assert!((1..=3).contains(&ids), "{ids}");
+    });
+}

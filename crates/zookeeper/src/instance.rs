@@ -1,0 +1,164 @@
+//! How an instance calls itself in the registry.
+
+use std::env;
+use std::fmt;
+
+use uidring::Error;
+use uidring_store::{NodeIdentity, NodeKind};
+
+use super::nodes::BOUNDED;
+use crate::ZooKeeperError;
+
+/// The environment variable with an instance's name.
+const VARIABLE: &str = "UIDRING_INSTANCE";
+
+/// Names of nodes and files that begin with it have to fit 255 bytes.
+const MAX_LENGTH: usize = 128;
+
+/// What an instance is known by in a registry: whoever comes by the same name gets the same worker
+/// id again.
+///
+/// Leaf uses `ip:port`. A name that outlives a change of address is better where addresses come and
+/// go: the pod's name in a StatefulSet, for one. Leaf takes a node's name apart at its first `-`, so
+/// that a name can hold none: they become `_`, and `web-0` and `web_0` are one instance.
+///
+/// ```
+/// use uidring_zookeeper::Instance;
+///
+/// assert_eq!(Instance::new("web-0")?.to_string(), "web_0");
+/// assert_eq!(Instance::new("10.0.0.7:8080")?.to_string(), "10.0.0.7:8080");
+/// assert!(Instance::new("web/0").is_err());
+/// # Ok::<(), uidring::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Instance {
+    name: String,
+}
+
+impl Instance {
+    /// An instance by its name, or by `ip:port`.
+    ///
+    /// # Errors
+    ///
+    /// [`ZooKeeperError::LeafName`](crate::ZooKeeperError::LeafName) for a name that is empty,
+    /// longer than 128 bytes, ends in `@bounded`, or holds slashes, blanks or control characters.
+    pub fn new(name: &str) -> Result<Self, Error> {
+        check_name("instance", name)?;
+        Ok(Self { name: name.replace('-', "_") })
+    }
+
+    /// An instance by its address, as Leaf has it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`new`](Self::new).
+    pub fn at(ip: &str, port: u16) -> Result<Self, Error> {
+        Self::new(&format!("{ip}:{port}"))
+    }
+
+    /// The instance that the environment variable `UIDRING_INSTANCE` names; `None` where it is not
+    /// set.
+    ///
+    /// # Errors
+    ///
+    /// As for [`new`](Self::new): an empty variable is an error, too.
+    pub fn from_env() -> Result<Option<Self>, Error> {
+        env::var_os(VARIABLE).map(|name| Self::new(&name.to_string_lossy())).transpose()
+    }
+
+    /// The name, as it stands in the registry.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Address and port for the registry's JSON: those in the name; else those that the environment
+    /// names; else an address of this machine, and port 0.
+    pub(super) fn address(&self) -> Result<(String, String), Error> {
+        if let Some((ip, port)) = self.name.rsplit_once(':')
+            && port.parse::<u16>().is_ok()
+        {
+            return Ok((ip.into(), port.into()));
+        }
+        let node = NodeIdentity::from_env()?;
+        let port = if node.kind == NodeKind::Container { node.port } else { "0".into() };
+        Ok((node.host, port))
+    }
+}
+
+/// The name.
+impl fmt::Display for Instance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// Refuses what cannot be the name of a node or of a file.
+pub(super) fn check_name(what: &'static str, name: &str) -> Result<(), Error> {
+    let problem = match name {
+        "" => "it is empty",
+        "." | ".." => "it is the name of a folder",
+        _ if name.len() > MAX_LENGTH => "it is longer than 128 bytes",
+        _ if name.contains("://") => {
+            // One with a password, it may be.
+            return Err(Error::from(ZooKeeperError::LeafName {
+                what,
+                name: "…".into(),
+                problem: "it is a URL",
+            }));
+        }
+        _ if name.contains(['/', '\\']) => "it holds a slash",
+        // The end of the nodes' names of such an instance.
+        _ if name.ends_with(BOUNDED) => "it ends in @bounded",
+        _ if name.contains(char::is_whitespace) => "it holds a blank",
+        // ZooKeeper takes neither these nor what is no character.
+        _ if name.contains(|c: char| c.is_control() || ('\u{f000}'..='\u{ffff}').contains(&c)) => {
+            "it holds a control character"
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::from(ZooKeeperError::LeafName {
+        what,
+        name: name.escape_debug().to_string(),
+        problem,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_fit_leafs_readers() {
+        let name = |text: &str| Instance::new(text).map(|instance| instance.name).ok();
+        assert_eq!(name("web-0").as_deref(), Some("web_0"));
+        assert_eq!(name("a-b-c.example:80").as_deref(), Some("a_b_c.example:80"));
+        assert_eq!(name("10.0.0.7:8080").as_deref(), Some("10.0.0.7:8080"));
+        let long = "x".repeat(129);
+        for wrong in [
+            "",
+            ".",
+            "..",
+            "a/b",
+            "a b",
+            "a\tb",
+            "a\0",
+            "a\\b",
+            "\u{7f}",
+            "\u{f8ff}",
+            "a@bounded",
+            &long,
+        ] {
+            assert_eq!(name(wrong), None, "{wrong:?}");
+        }
+        let error = Instance::new("zk://u:s3cret@h").expect_err("a URL");
+        assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+    }
+
+    #[test]
+    fn an_address_in_the_name_is_the_address() {
+        let address = |text: &str| Instance::new(text).and_then(|i| i.address()).expect("one");
+        assert_eq!(address("10.0.0.7:8080"), ("10.0.0.7".into(), "8080".into()));
+        assert_eq!(address("::1:8080"), ("::1".into(), "8080".into()));
+        assert_eq!(Instance::at("10.0.0.7", 80).expect("fits").name(), "10.0.0.7:80");
+    }
+}

@@ -1,0 +1,155 @@
+//! The servers: nodes, sessions, and transactions that are executed one after another.
+
+use std::collections::BTreeMap;
+
+use super::requests::{Change, Process};
+use crate::modelled::{Failure, Kind, Problem, Stat, Written};
+
+#[derive(Default)]
+pub(super) struct Servers {
+    nodes: BTreeMap<String, Node>,
+    sessions: BTreeMap<i64, Session>,
+    transactions: i64,
+}
+
+#[derive(Clone)]
+struct Node {
+    data: String,
+    stat: Stat,
+    /// How many nodes were made below it.
+    numbers: u32,
+}
+
+struct Session {
+    process: Process,
+    /// When a server has heard of it, and how long it lives without that, in nanoseconds.
+    heard: u64,
+    timeout: u64,
+}
+
+impl Servers {
+    pub(super) fn connect(&mut self, process: Process, timeout: u64, now: u64) -> i64 {
+        self.transactions += 1;
+        let session = self.transactions;
+        self.sessions.insert(session, Session { process, heard: now, timeout });
+        session
+    }
+
+    /// Hears of all sessions of a process.
+    pub(super) fn hear(&mut self, process: Process, now: u64) {
+        for session in self.sessions.values_mut().filter(|session| session.process == process) {
+            session.heard = now;
+        }
+    }
+
+    /// Ends the sessions that were not heard of for too long.
+    pub(super) fn expire(&mut self, now: u64) {
+        let over = self.sessions.iter().find(|(_, session)| session.heard + session.timeout <= now);
+        if let Some((&session, _)) = over {
+            self.close(session);
+            self.expire(now);
+        }
+    }
+
+    pub(super) fn close(&mut self, session: i64) {
+        self.transactions += 1;
+        self.sessions.remove(&session);
+        self.nodes.retain(|_, node| node.stat.owner != session);
+    }
+
+    pub(super) fn is_open(&self, session: i64) -> bool {
+        self.sessions.contains_key(&session)
+    }
+
+    /// Whose session a node lives with.
+    pub(super) fn process_of(&self, path: &str) -> Option<Process> {
+        let owner = self.nodes.get(path)?.stat.owner;
+        self.sessions.get(&owner).map(|session| session.process)
+    }
+
+    pub(super) fn read(&self, path: &str) -> Option<(Vec<u8>, Stat)> {
+        self.nodes.get(path).map(|node| (node.data.clone().into_bytes(), node.stat))
+    }
+
+    pub(super) fn children(&self, path: &str) -> Vec<String> {
+        let prefix = format!("{path}/");
+        self.nodes.keys().filter_map(|node| Some(node.strip_prefix(&prefix)?.to_owned())).collect()
+    }
+
+    pub(super) fn make_folder(&mut self, path: &str, millis: i64) {
+        if !self.nodes.contains_key(path) {
+            self.transactions += 1;
+            let node = self.node("", 0, millis);
+            self.nodes.insert(path.into(), node);
+        }
+    }
+
+    /// All of these, or nothing.
+    pub(super) fn write(
+        &mut self,
+        session: i64,
+        changes: &[Change],
+        millis: i64,
+    ) -> Result<Vec<Written>, Failure> {
+        if !self.is_open(session) {
+            return Err(Failure::Other(Problem::Away("the session is over".into())));
+        }
+        let before = self.nodes.clone();
+        self.transactions += 1;
+        let mut written = Vec::new();
+        for change in changes {
+            match self.change(session, change, millis) {
+                Ok(done) => written.push(done),
+                Err(failure) => {
+                    self.nodes = before;
+                    return Err(failure);
+                }
+            }
+        }
+        Ok(written)
+    }
+
+    fn change(&mut self, session: i64, change: &Change, millis: i64) -> Result<Written, Failure> {
+        match change {
+            Change::Create { path, data, kind } => {
+                let mut path = path.clone();
+                let folder = path.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+                let folder = self.nodes.get_mut(&folder.unwrap_or_default());
+                let folder = folder.ok_or(Failure::Missing)?;
+                if *kind == Kind::Numbered {
+                    path = format!("{path}{:010}", folder.numbers);
+                }
+                folder.numbers += 1;
+                if self.nodes.contains_key(&path) {
+                    return Err(Failure::Exists);
+                }
+                let owner = if *kind == Kind::Temporary { session } else { 0 };
+                let node = self.node(data, owner, millis);
+                self.nodes.insert(path, node);
+                Ok(Written::Created)
+            }
+            Change::Set { path, data, version } => {
+                let transaction = self.transactions;
+                let node = self.nodes.get_mut(path).ok_or(Failure::Missing)?;
+                if node.stat.version != *version {
+                    return Err(Failure::Changed);
+                }
+                node.data.clone_from(data);
+                node.stat.version += 1;
+                node.stat.written = transaction;
+                node.stat.written_at = millis;
+                Ok(Written::Set(node.stat.version))
+            }
+            Change::Delete { path } => {
+                self.nodes.remove(path).ok_or(Failure::Missing)?;
+                Ok(Written::Deleted)
+            }
+        }
+    }
+
+    fn node(&self, data: &str, owner: i64, millis: i64) -> Node {
+        let written = self.transactions;
+        let stat = Stat { version: 0, written, written_at: millis, made_at: millis, owner };
+        Node { data: data.into(), stat, numbers: 0 }
+    }
+}

@@ -1,0 +1,242 @@
+//! Where the servers of a registry are and how to get in.
+
+use std::env;
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use uidring::Error;
+use uidring_store::read_text;
+use zookeeper_client::{Acls, Client, Connector};
+
+use crate::ZooKeeperError;
+
+/// The environment variable with user and password.
+const AUTH_VARIABLE: &str = "UIDRING_ZOOKEEPER_AUTH";
+
+/// The servers of a ZooKeeper ensemble, and the path in it that everything is below:
+///
+/// ```text
+/// HOST:PORT,HOST:PORT/CHROOT
+/// ```
+///
+/// Ports may be left out (2181), and so may the path, which has to be there otherwise. The
+/// connection is not encrypted.
+///
+/// User and password appear in no text of this type or of its errors.
+#[derive(Clone)]
+pub struct ZooKeeperServers {
+    hosts: String,
+    /// `user:password`.
+    auth: Option<String>,
+    session_timeout: Duration,
+    connect_deadline: Duration,
+}
+
+impl ZooKeeperServers {
+    /// The servers of this text.
+    ///
+    /// # Errors
+    ///
+    /// [`ZooKeeperError::RegistryServers`](crate::ZooKeeperError::RegistryServers), which does not
+    /// repeat the text.
+    pub fn new(hosts: &str) -> Result<Self, Error> {
+        check(hosts).map_err(|problem| ZooKeeperError::RegistryServers { problem })?;
+        Ok(Self {
+            hosts: hosts.into(),
+            auth: None,
+            session_timeout: Duration::from_secs(10),
+            connect_deadline: Duration::from_secs(5),
+        })
+    }
+
+    /// Logs in (scheme `digest`) with the `user:password` in the first line of this file. Nodes are
+    /// then made for this user alone.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) where the file cannot
+    /// be read; [`ZooKeeperError::RegistryAuth`](crate::ZooKeeperError::RegistryAuth), which does
+    /// not repeat what it holds; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
+    pub fn auth_file(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
+        const WHAT: &str = "user and password of the registry";
+        let text = read_text(WHAT, path.as_ref())?;
+        self.auth = Some(read_auth("in the file", text.lines().next().unwrap_or_default())?);
+        Ok(self)
+    }
+
+    /// The same from the environment variable `UIDRING_ZOOKEEPER_AUTH`, if it is set.
+    ///
+    /// # Errors
+    ///
+    /// [`ZooKeeperError::RegistryAuth`](crate::ZooKeeperError::RegistryAuth), for an empty variable too.
+    pub fn auth_from_env(mut self) -> Result<Self, Error> {
+        if let Some(auth) = env::var_os(AUTH_VARIABLE) {
+            self.auth = Some(read_auth("in UIDRING_ZOOKEEPER_AUTH", &auth.to_string_lossy())?);
+        }
+        Ok(self)
+    }
+
+    /// How long the servers keep an instance alive that they do not hear of; 10 s by default. They
+    /// may decide on another time, within bounds of their own (by default 4 to 40 s).
+    ///
+    /// So long it takes after a crash until the instance's name is free again.
+    #[must_use]
+    pub fn session_timeout(mut self, timeout: Duration) -> Self {
+        self.session_timeout = timeout;
+        self
+    }
+
+    /// How long to try to reach a server, and how long to wait for an answer; 5 s by default.
+    #[must_use]
+    pub fn connect_deadline(mut self, deadline: Duration) -> Self {
+        self.connect_deadline = deadline;
+        self
+    }
+
+    pub(super) fn deadline(&self) -> Duration {
+        self.connect_deadline
+    }
+
+    pub(super) fn connector(&self) -> Connector {
+        let connector = Client::connector().with_session_timeout(self.session_timeout);
+        match &self.auth {
+            Some(auth) => connector.with_auth("digest", auth.as_bytes()),
+            None => connector,
+        }
+    }
+
+    /// The text of the servers, for the client.
+    pub(super) fn hosts(&self) -> &str {
+        &self.hosts
+    }
+
+    /// Who may do what with the nodes that are made.
+    pub(super) fn acls(&self) -> Acls<'static> {
+        // Leaf's are open to all, which it needs to share them.
+        if self.auth.is_some() { Acls::creator_all() } else { Acls::anyone_all() }
+    }
+}
+
+/// Hosts and path.
+impl fmt::Display for ZooKeeperServers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.hosts)
+    }
+}
+
+impl fmt::Debug for ZooKeeperServers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ZooKeeperServers")
+            .field("hosts", &self.hosts)
+            .field("auth", &self.auth.is_some())
+            .field("session_timeout", &self.session_timeout)
+            .field("connect_deadline", &self.connect_deadline)
+            .finish()
+    }
+}
+
+fn check(hosts: &str) -> Result<(), &'static str> {
+    if hosts.is_empty() {
+        return Err("there is none");
+    }
+    if hosts.contains("://") {
+        return Err("it is a URL");
+    }
+    if hosts.contains('@') {
+        return Err("a user has no place in it");
+    }
+    if hosts.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err("it holds a blank");
+    }
+    let (servers, path) = match hosts.split_once('/') {
+        Some((servers, path)) => (servers, Some(path)),
+        None => (hosts, None),
+    };
+    if path.is_some_and(|path| path.split('/').any(|part| matches!(part, "" | "." | ".."))) {
+        return Err("the path behind the hosts has an empty part");
+    }
+    for server in servers.split(',') {
+        let (host, port) = match server.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((host, "")) => (host, None),
+            Some((host, rest)) => (host, Some(rest.strip_prefix(':').ok_or("a port is wrong")?)),
+            None => match server.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (server, None),
+            },
+        };
+        if host.is_empty() {
+            return Err("a host is empty");
+        }
+        if port.is_some_and(|port| port.parse::<u16>().map_or(true, |port| port == 0)) {
+            return Err("a port is wrong (an address of version 6 stands in brackets)");
+        }
+    }
+    Ok(())
+}
+
+fn read_auth(place: &'static str, text: &str) -> Result<String, Error> {
+    let text = text.trim();
+    match text.split_once(':') {
+        Some((user, password)) if !user.is_empty() && !password.is_empty() => Ok(text.into()),
+        _ => Err(Error::from(ZooKeeperError::RegistryAuth { place })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn texts_of_servers_are_checked_and_not_repeated() {
+        for good in ["h", "h:2181", "a:1,b:2/ids", "a,b/c/d", "[::1]:2181", "[::1],h:80/x"] {
+            assert_eq!(ZooKeeperServers::new(good).expect(good).to_string(), good);
+        }
+        for wrong in [
+            "",
+            ",",
+            "h:",
+            "h:0",
+            "h:port",
+            "h:70000",
+            "::1:2181",
+            "a,,b",
+            "h/",
+            "h/a//b",
+            "h/../x",
+            "h 1",
+            "zk://s3cret@h",
+            "u:s3cret@h",
+            "[::1]2181",
+            "[]:1",
+        ] {
+            let error = ZooKeeperServers::new(wrong).expect_err(wrong);
+            assert!(
+                matches!(error.store(), Some(ZooKeeperError::RegistryServers { .. })),
+                "{error:?}"
+            );
+            assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn user_and_password_are_not_shown() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("auth");
+        let read = |text: &str| {
+            fs::write(&path, text).expect("writes");
+            ZooKeeperServers::new("h").and_then(|servers| servers.auth_file(&path))
+        };
+        for good in ["ids:s3cret", "\u{feff}ids:s3cret\r\nmore", " ids:s3:cret \n"] {
+            let servers = read(good).expect("user and password");
+            assert!(servers.auth.as_ref().is_some_and(|auth| auth.starts_with("ids:s3")));
+            assert!(!format!("{servers} {servers:?}").contains("s3"), "{servers:?}");
+        }
+        for wrong in ["", "s3cret", ":s3cret", "s3cret:"] {
+            let error = read(wrong).expect_err(wrong);
+            assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! A registry of a test's own, and the files of the instances in it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use uidring::{Clock, LeafSnowflakeGenerator, SystemClock};
+use uidring_testkit::namespace::fresh;
+use uidring_testkit::zookeeper::ZooKeeper;
+use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperServers};
+
+/// How long to wait for servers that are there.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+pub struct Site {
+    pub server: Arc<ZooKeeper>,
+    pub name: String,
+    pub folder: TempDir,
+}
+
+impl Site {
+    pub fn new(server: Arc<ZooKeeper>) -> Self {
+        let name = server.name();
+        Self { server, name, folder: tempfile::tempdir().expect("a folder") }
+    }
+
+    /// The registry for an instance, which has its file in the site's folder.
+    pub fn registry(&self, instance: &str) -> LeafZooKeeper {
+        self.registry_at(&self.server.hosts(), instance)
+    }
+
+    /// The same for one that goes on by its file, as Leaf does.
+    pub fn original(&self, instance: &str) -> LeafZooKeeper {
+        self.original_at(&self.server.hosts(), instance)
+    }
+
+    pub fn original_at(&self, hosts: &str, instance: &str) -> LeafZooKeeper {
+        self.registry_at(hosts, instance).risk_repeats_in_outages()
+    }
+
+    /// By another way to the server.
+    pub fn registry_at(&self, hosts: &str, instance: &str) -> LeafZooKeeper {
+        let instance = Instance::new(instance).expect("a name");
+        let file = self.file(&instance);
+        LeafZooKeeper::new(self.servers_at(hosts), &self.name, instance)
+            .expect("a name")
+            .cache_file(file)
+    }
+
+    /// By a way that is there, and may take long on a busy machine.
+    pub fn patient_at(&self, hosts: &str, instance: &str) -> LeafZooKeeper {
+        let servers = self.servers_at(hosts).connect_deadline(PATIENCE);
+        let instance = Instance::new(instance).expect("a name");
+        let file = self.file(&instance);
+        LeafZooKeeper::new(servers, &self.name, instance).expect("a name").cache_file(file)
+    }
+
+    pub fn servers_at(&self, hosts: &str) -> ZooKeeperServers {
+        let servers = ZooKeeperServers::new(hosts).expect("servers");
+        // Where there is none, nobody should wait for one for long.
+        let deadline = if hosts.starts_with(&self.server.hosts()) { 5_000 } else { 1_500 };
+        servers
+            .session_timeout(Duration::from_secs(2))
+            .connect_deadline(Duration::from_millis(deadline))
+    }
+
+    pub fn file(&self, instance: &Instance) -> PathBuf {
+        self.folder.path().join(format!("{instance}.json"))
+    }
+
+    /// A path below the registry's name.
+    pub fn path(&self, rest: &str) -> String {
+        format!("/snowflake/{}/{rest}", self.name)
+    }
+
+    /// The names of Leaf's nodes.
+    pub fn forever(&self) -> Vec<String> {
+        self.server.children(&self.path("forever"))
+    }
+
+    pub fn is_live(&self, instance: &str) -> bool {
+        self.server.get(&self.path(&format!("temporary/{instance}"))).is_some()
+    }
+
+    /// The timestamp that an instance has uploaded last, by its name in the nodes.
+    pub fn timestamp(&self, instance: &str) -> i64 {
+        let nodes = self.forever();
+        let own = nodes.iter().find(|node| node.starts_with(&format!("{instance}-")));
+        let own = own.unwrap_or_else(|| panic!("{instance} in {nodes:?}"));
+        self.number(&format!("forever/{own}"), "timestamp")
+    }
+
+    /// How far an instance has reserved.
+    pub fn reserved(&self, instance: &str) -> i64 {
+        self.number(&format!("reserved/{instance}"), "until")
+    }
+
+    fn number(&self, rest: &str, field: &str) -> i64 {
+        let json = self.server.get(&self.path(rest)).expect("the node is there");
+        let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        json[field].as_i64().expect("a number")
+    }
+}
+
+pub fn generator(registry: &LeafZooKeeper) -> LeafSnowflakeGenerator {
+    let layout = uidring::Layout::SNOWFLAKE;
+    let start = Instant::now();
+    let lease = loop {
+        match registry.lease(&layout) {
+            // On a busy machine a session may be over before it is used.
+            Err(error) if error.may_pass() && start.elapsed() < Duration::from_secs(60) => {}
+            done => break done.expect("acquired"),
+        }
+    };
+    LeafSnowflakeGenerator::builder()
+        .layout(layout)
+        .worker(lease)
+        .namespace(fresh())
+        .build()
+        .expect("built")
+}
+
+pub fn now() -> i64 {
+    SystemClock.now().as_millis()
+}
+
+pub fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < Duration::from_secs(30), "{what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,20 @@
+//! What the crates of stores share with the core. It is outside the promise of semantic versioning: any
+//! release may change it.
+
+pub use crate::clock::{Deadline, Moment, Monotonic, Seldom, Stopwatch, SystemMonotonic, read};
+pub use crate::error::{check_millis, check_option};
+pub use crate::sync::record;
+pub use tracing;
+
+/// Writes to the log: `log!(warn, ...)` is `tracing::warn!(...)` with no lock of the core held, and not
+/// within another record of the same thread.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __log {
+    ($level:ident, $($text:tt)*) => {
+        if let Some(record) = $crate::adapter::record() {
+            record.write(|| $crate::adapter::tracing::$level!($($text)*));
+        }
+    };
+}
+pub use __log as log;

@@ -1,0 +1,159 @@
+//! Takes without the trait in scope, and generators behind references.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{CachedUidGenerator, ClockRules, ClockedUidGenerator, UidGenerator, Uids};
+use crate::clock::Clock;
+use crate::error::{Error, FillError, TakeError};
+use crate::layout::{Decoded, Layout};
+use crate::policy::TakePolicy;
+use crate::uid::Uid;
+
+/// The methods of [`UidGenerator`] that callers use, as methods of the generator itself.
+macro_rules! inherent {
+    ([$($parameters:tt)*] $generator:ty) => {
+        impl<$($parameters)*> $generator {
+            /// Returns the next uid; when nothing is ready, the take policy decides.
+            ///
+            /// # Errors
+            ///
+            /// As [`UidGenerator::next_uid`].
+            #[inline]
+            pub fn next_uid(&self) -> Result<Uid, TakeError> {
+                UidGenerator::next_uid(self)
+            }
+
+            /// Returns the next uid, or at once the reason why there is none now. It never waits.
+            ///
+            /// # Errors
+            ///
+            /// As [`UidGenerator::try_next_uid`].
+            #[inline]
+            pub fn try_next_uid(&self) -> Result<Uid, TakeError> {
+                UidGenerator::try_next_uid(self)
+            }
+
+            /// Fills the whole of `out` with increasing uids; whenever nothing is ready, the take
+            /// policy decides anew.
+            ///
+            /// # Errors
+            ///
+            /// [`FillError`] says how many uids were filled in before the error: those are good.
+            #[inline]
+            pub fn fill(&self, out: &mut [Uid]) -> Result<(), FillError> {
+                UidGenerator::fill(self, out)
+            }
+
+            /// Writes as many uids as are ready now to the front of `out`, in increasing order, and
+            /// returns how many. It never waits.
+            ///
+            /// # Errors
+            ///
+            /// As [`UidGenerator::try_fill`].
+            #[inline]
+            pub fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError> {
+                UidGenerator::try_fill(self, out)
+            }
+
+            /// Returns an endless iterator over [`next_uid`](Self::next_uid); after an error it tries
+            /// anew.
+            pub fn uids(&self) -> Uids<'_, Self> {
+                Uids { generator: self }
+            }
+
+            /// Sleeps until a uid may be ready, or for `timeout` at most. It may return early.
+            pub fn wait(&self, timeout: Option<Duration>) {
+                UidGenerator::wait(self, timeout);
+            }
+
+            /// Returns the fields of a uid of this generator's layout.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::UidOutOfLayout`] for a uid that cannot be of this layout.
+            pub fn decode(&self, uid: Uid) -> Result<Decoded, Error> {
+                UidGenerator::decode(self, uid)
+            }
+
+            /// Returns the layout of the uids.
+            pub fn layout(&self) -> &Layout {
+                UidGenerator::layout(self)
+            }
+
+            /// Returns the worker id in all of the uids.
+            pub fn worker_id(&self) -> u64 {
+                UidGenerator::worker_id(self)
+            }
+
+            /// Ends the generator: takers that wait are released, and every take from now on gets
+            /// [`TakeError::Closed`]. A second close changes nothing.
+            pub fn close(&self) {
+                UidGenerator::close(self);
+            }
+        }
+    };
+}
+
+inherent!([] CachedUidGenerator);
+inherent!([R: ClockRules, C: Clock] ClockedUidGenerator<R, C>);
+
+/// A generator behind a reference is one.
+macro_rules! forward {
+    ($($reference:ty),*) => {$(
+        impl<G: UidGenerator + ?Sized> UidGenerator for $reference {
+            #[inline]
+            fn try_next_uid(&self) -> Result<Uid, TakeError> {
+                (**self).try_next_uid()
+            }
+
+            #[inline]
+            fn next_uid(&self) -> Result<Uid, TakeError> {
+                (**self).next_uid()
+            }
+
+            fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError> {
+                (**self).try_fill(out)
+            }
+
+            fn fill(&self, out: &mut [Uid]) -> Result<(), FillError> {
+                (**self).fill(out)
+            }
+
+            fn wait(&self, timeout: Option<Duration>) {
+                (**self).wait(timeout);
+            }
+
+            fn take_policy(&self) -> &TakePolicy {
+                (**self).take_policy()
+            }
+
+            fn layout(&self) -> &Layout {
+                (**self).layout()
+            }
+
+            fn worker_id(&self) -> u64 {
+                (**self).worker_id()
+            }
+
+            fn close(&self) {
+                (**self).close();
+            }
+
+            fn decode(&self, uid: Uid) -> Result<Decoded, Error> {
+                (**self).decode(uid)
+            }
+
+            fn follow_policy(
+                &self,
+                error: TakeError,
+                again: &mut dyn FnMut() -> Result<(), TakeError>,
+            ) -> Result<(), TakeError> {
+                (**self).follow_policy(error, again)
+            }
+        }
+    )*};
+}
+
+forward!(&G, Box<G>, Rc<G>, Arc<G>);

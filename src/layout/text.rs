@@ -1,0 +1,172 @@
+//! Text forms of layouts, their widths and ticks.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Bits, Layout, Tick};
+use crate::error::Error;
+
+/// `s` or `ms`.
+impl fmt::Display for Tick {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Second => "s",
+            Self::Millisecond => "ms",
+        })
+    }
+}
+
+/// Reads `s` or `ms`.
+impl FromStr for Tick {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text {
+            "s" => Ok(Self::Second),
+            "ms" => Ok(Self::Millisecond),
+            _ => Err(Error::InvalidTick { text: text.into() }),
+        }
+    }
+}
+
+impl fmt::Display for Bits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.time, self.worker, self.sequence)
+    }
+}
+
+impl FromStr for Bits {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        // Digits only: `parse` by itself would take a plus sign too.
+        let digits = |field: &str| {
+            field.bytes().all(|byte| byte.is_ascii_digit()).then(|| field.parse().ok()).flatten()
+        };
+        let mut fields = text.split('/').map(digits);
+        match (fields.next(), fields.next(), fields.next(), fields.next()) {
+            (Some(Some(time)), Some(Some(worker)), Some(Some(sequence)), None) => {
+                Ok(Self { time, worker, sequence })
+            }
+            _ => Err(Error::InvalidBits { text: text.into() }),
+        }
+    }
+}
+
+/// As in `28/22/13 in s since 2026-01-01T00:00:00Z`.
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in {} since {}", self.bits, self.tick, self.epoch)
+    }
+}
+
+/// Reads what it prints, with an epoch before the year 10000; that may also be a date, as in
+/// `41/10/12 in ms since 2026-01-01`.
+///
+/// ```
+/// use uidring::Layout;
+///
+/// let layout: Layout = "28/22/13 in s since 2026-01-01".parse()?;
+/// assert_eq!(layout, Layout::UID_GENERATOR);
+/// assert!("28/22/13".parse::<Layout>().is_err(), "tick and epoch are missing");
+/// # Ok::<(), uidring::Error>(())
+/// ```
+impl FromStr for Layout {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let parts = text.split_once(" in ").and_then(|(bits, rest)| {
+            let (tick, epoch) = rest.split_once(" since ")?;
+            Some((bits, tick, epoch))
+        });
+        let (bits, tick, epoch) =
+            parts.ok_or_else(|| Error::InvalidLayout { text: text.into() })?;
+        Self::new(bits.parse()?, tick.parse()?, epoch.parse()?)
+    }
+}
+
+#[cfg(feature = "serde")]
+mod serde {
+    use serde::de::{Deserialize, Deserializer, Error, Visitor};
+    use serde::ser::{Serialize, Serializer};
+
+    use super::Layout;
+    use std::fmt;
+
+    /// As text, as in `28/22/13 in s since 2026-01-01T00:00:00Z`.
+    impl Serialize for Layout {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_str(self)
+        }
+    }
+
+    /// From that text.
+    impl<'de> Deserialize<'de> for Layout {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            deserializer.deserialize_str(LayoutVisitor)
+        }
+    }
+
+    struct LayoutVisitor;
+
+    impl Visitor<'_> for LayoutVisitor {
+        type Value = Layout;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a layout, such as `28/22/13 in s since 2026-01-01`")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Layout, E> {
+            text.parse().map_err(E::custom)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRESETS: [Layout; 4] = [
+        Layout::UID_GENERATOR,
+        Layout::UID_GENERATOR_LONG,
+        Layout::SNOWFLAKE,
+        Layout::JAVASCRIPT_SAFE,
+    ];
+
+    #[test]
+    fn a_layout_reads_what_it_prints() {
+        for layout in PRESETS {
+            assert_eq!(layout.to_string().parse::<Layout>().expect("its own text"), layout);
+        }
+    }
+
+    #[test]
+    fn what_is_no_layout_is_refused_with_what_is_wrong() {
+        let refused = |text: &str| text.parse::<Layout>().expect_err(text).to_string();
+        for (text, word) in [
+            ("", "is not a layout"),
+            ("28/22/13", "is not a layout"),
+            ("28/22/13 in s", "is not a layout"),
+            ("28/22 in s since 2026-01-01", "`28/22` is not a layout"),
+            ("28/22/14 in s since 2026-01-01", "at most 63"),
+            ("28/22/13 in m since 2026-01-01", "`m` is not a tick"),
+            ("28/22/13 in s since yesterday", "yesterday"),
+            ("28/22/13 in s since 2026-01-01 ", "2026-01-01 "),
+        ] {
+            let error = refused(text);
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn a_layout_stands_in_a_configuration_as_its_text() {
+        for layout in PRESETS {
+            let json = serde_json::to_string(&layout).expect("serializes");
+            assert_eq!(json, format!("\"{layout}\""));
+            assert_eq!(serde_json::from_str::<Layout>(&json).expect("reads"), layout);
+        }
+        assert!(serde_json::from_str::<Layout>("\"28/22/13\"").is_err());
+        assert!(serde_json::from_str::<Layout>("5").is_err());
+    }
+}

@@ -1,0 +1,622 @@
+//! The generators on the clock, each by the rules of the system that it re-creates: known ids, what
+//! a clock that is set gets, and how ids at a low rate spread over shards.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use uidring::{
+    Bits, Clock, ClockPolicy, DefaultUidGenerator, Error, Layout, LeafSnowflakeGenerator,
+    ManualClock, SequenceStart, SnowflakeGenerator, SnowflakeNode, SystemClock, TakeError,
+    TakePolicy, Tick, TickerClock, Timestamp, Uid, UidGenerator,
+};
+use uidring_testkit::namespace::fresh;
+
+/// The epoch of the known id, 2020-07-31T16:00:00Z.
+const EPOCH: i64 = 1_596_211_200_000;
+
+fn layout(bits: Bits, epoch: i64) -> Layout {
+    Layout::new(bits, Tick::Millisecond, Timestamp::from_millis(epoch)).expect("possible")
+}
+
+fn snowflake(clock: &ManualClock) -> SnowflakeGenerator<ManualClock> {
+    let node = SnowflakeNode::new(3, 17).expect("in range");
+    SnowflakeGenerator::builder()
+        .node(node)
+        .namespace(fresh())
+        .take_policy(TakePolicy::Reject)
+        .clock(clock.clone())
+        .build()
+        .expect("possible")
+}
+
+/// A clock at a whole second of 2026.
+fn clock() -> ManualClock {
+    ManualClock::new("2026-06-01".parse().expect("a time"))
+}
+
+/// (745279092 << 22) + (1 << 17) + (1 << 12) + 4095, by hand:
+/// 745279092 × 4194304 = 3125927076691968 + … the fields below it are 131072 + 4096 + 4095 = 139263.
+#[test]
+fn known_ids_are_made_and_read() {
+    assert_eq!(745_279_092_u64 * 4_194_304 + 139_263, 3_125_927_076_831_231);
+    let layout = layout(Bits { time: 41, worker: 10, sequence: 12 }, EPOCH);
+    let node = SnowflakeNode::new(1, 1).expect("in range");
+    let now = Timestamp::from_millis(EPOCH + 745_279_092);
+    let generator = SnowflakeGenerator::builder()
+        .layout(layout)
+        .node(node)
+        .namespace(fresh())
+        .clock(ManualClock::new(now))
+        .build()
+        .expect("possible");
+    let all: Vec<Uid> = generator.uids().take(4_096).map(|uid| uid.expect("room")).collect();
+    assert_eq!(all[4_095].get(), 3_125_927_076_831_231);
+    assert_eq!(all[0].get(), 3_125_927_076_831_231 - 4_095);
+    let parts = generator.parts(all[4_095]).expect("of the layout");
+    assert_eq!((parts.timestamp, parts.node, parts.sequence), (now, node, 4_095));
+
+    // Twitter's epoch itself, one millisecond later, node 31/31: 2^22 + 1023 × 2^12.
+    let first = Layout::SNOWFLAKE.compose(1, 1_023, 0).expect("in range");
+    assert_eq!(first.get(), 4_194_304 + 4_190_208);
+    let decoded = Layout::SNOWFLAKE.decode(first).expect("of the layout");
+    assert_eq!(decoded.timestamp, Timestamp::from_millis(1_288_834_974_658));
+    let node = SnowflakeNode::from_worker_id(decoded.worker_id).expect("in range");
+    assert_eq!((node.datacenter_id(), node.worker_id()), (31, 31));
+}
+
+#[test]
+fn a_millisecond_has_4096_and_then_the_policy_decides() {
+    let clock = clock();
+    let generator = snowflake(&clock);
+    for sequence in 0..4_096 {
+        let uid = generator.next_uid().expect("room");
+        assert_eq!(generator.decode(uid).expect("ours").sequence, sequence);
+    }
+    assert_eq!(generator.next_uid(), Err(TakeError::Empty));
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(generator.decode(generator.next_uid().expect("new")).expect("ours").sequence, 0);
+}
+
+/// By 1, 5, 6 and 2,000 ms, under each policy.
+#[test]
+fn a_clock_that_went_back() {
+    let refusing = |policy: ClockPolicy, back: u64| {
+        let clock = clock();
+        let generator = DefaultUidGenerator::builder()
+            .layout(Layout::SNOWFLAKE)
+            .worker_id(5)
+            .namespace(fresh())
+            .clock_policy(policy)
+            .take_policy(TakePolicy::Reject)
+            .clock(clock.clone())
+            .build()
+            .expect("possible");
+        let before = generator.next_uid().expect("room");
+        let start = "2026-06-01".parse::<Timestamp>().expect("a time").as_millis();
+        clock.set(Timestamp::from_millis(start - back as i64));
+        let tried = generator.try_next_uid();
+        let taken = generator.next_uid();
+        // Whatever was said, nothing was changed by saying it.
+        clock.set(Timestamp::from_millis(start));
+        let after = generator.next_uid().expect("the clock is right again");
+        assert!(before < after);
+        let used = [tried, taken].iter().filter(|uid| uid.is_ok()).count() as u64;
+        assert_eq!(after.get(), before.get() + used + 1, "no number was lost");
+        (tried, taken)
+    };
+    for back in [1, 5, 6, 2_000] {
+        let error = Err(TakeError::ClockBackwards { by_millis: back });
+        assert_eq!(refusing(ClockPolicy::Refuse, back), (error, error));
+        // A clock that stands still does not catch up.
+        let wait = ClockPolicy::WaitUpTo(Duration::from_millis(5));
+        assert_eq!(refusing(wait, back), (error, error));
+        let (tried, taken) = refusing(ClockPolicy::StandStill(Duration::from_millis(5)), back);
+        match back {
+            ..=5 => assert!(tried.is_ok() && taken.ok() > tried.ok()),
+            _ => assert_eq!((tried, taken), (error, error)),
+        }
+    }
+}
+
+#[test]
+fn standing_still_ends_with_the_ticks_last_uid() {
+    let clock = clock();
+    let generator = DefaultUidGenerator::builder()
+        .layout(layout(Bits { time: 50, worker: 5, sequence: 3 }, 0))
+        .worker_id(5)
+        .namespace(fresh())
+        .clock_policy(ClockPolicy::StandStill(Duration::from_millis(10)))
+        .take_policy(TakePolicy::Reject)
+        .clock(clock.clone())
+        .build()
+        .expect("possible");
+    let mut uids = vec![generator.next_uid().expect("room")];
+    clock.set(Timestamp::from_millis(now(&clock) - 8));
+    uids.extend((0..7).map(|_| generator.next_uid().expect("room in the last tick")));
+    assert_eq!(generator.next_uid(), Err(TakeError::Empty), "used up, and the clock is behind");
+    assert!(uids.is_sorted_by(|a, b| a < b));
+    clock.advance(Duration::from_millis(9));
+    assert!(uids[7] < generator.next_uid().expect("the clock is past it"));
+}
+
+fn now(clock: &ManualClock) -> i64 {
+    clock.now().as_millis()
+}
+
+/// 5 ms behind for so many looks, however long they take.
+#[derive(Clone, Debug)]
+struct LateClock {
+    time: ManualClock,
+    looks: Arc<AtomicU64>,
+}
+
+impl Clock for LateClock {
+    fn now(&self) -> Timestamp {
+        let now = self.time.now();
+        let behind = self
+            .looks
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |looks| looks.checked_sub(1));
+        behind.map_or(now, |_| Timestamp::from_millis(now.as_millis() - 5))
+    }
+}
+
+/// As Leaf: up to 5 ms behind is waited for, for twice as long at most.
+#[test]
+fn leaf_waits_for_a_clock_that_is_a_little_behind() {
+    let clock = clock();
+    let late = LateClock { time: clock.clone(), looks: Arc::default() };
+    let leaf = LeafSnowflakeGenerator::builder()
+        .worker_id(5)
+        .namespace(fresh())
+        .clock(late.clone())
+        .build()
+        .expect("made");
+    let before = leaf.next_uid().expect("room");
+    // Those of the first try.
+    late.looks.store(2, Ordering::Relaxed);
+    assert!(leaf.next_uid().expect("caught up") > before);
+    assert_eq!(late.looks.load(Ordering::Relaxed), 0, "it was behind");
+
+    clock.set(Timestamp::from_millis(now(&clock) - 5));
+    let start = Instant::now();
+    let refused = leaf.next_uid();
+    assert_eq!(refused, Err(TakeError::ClockBackwards { by_millis: 5 }));
+    assert!(start.elapsed() >= Duration::from_millis(10), "twice the offset was waited");
+    let mut out = [Uid::default(); 3];
+    assert!(leaf.fill(&mut out).is_err(), "fills wait, and are refused, likewise");
+}
+
+#[test]
+fn a_year_forward_and_a_stuck_clock() {
+    let clock = clock();
+    let generator = snowflake(&clock);
+    let before = generator.next_uid().expect("room");
+    clock.advance(Duration::from_secs(365 * 86_400));
+    let after = generator.next_uid().expect("room");
+    let year = Duration::from_secs(365 * 86_400);
+    let time = |uid| generator.decode(uid).expect("ours").timestamp;
+    assert_eq!(time(after).saturating_since(time(before)), year);
+    // Stuck: 4,095 more, and then nothing, for ever.
+    assert_eq!(generator.uids().take_while(Result::is_ok).count(), 4_095);
+    assert_eq!(generator.next_uid(), Err(TakeError::Empty));
+}
+
+#[test]
+fn the_end_of_41_bits_is_the_end() {
+    let last = Layout::SNOWFLAKE.last_instant();
+    let clock = ManualClock::new(last);
+    let leaf = LeafSnowflakeGenerator::builder()
+        .worker_id(1_023)
+        .namespace(fresh())
+        .take_policy(TakePolicy::Reject)
+        .clock(clock.clone())
+        .build()
+        .expect("the last millisecond");
+    let uid = leaf.next_uid().expect("room");
+    assert!(i64::from(uid) > 0);
+    clock.advance(Duration::from_millis(1));
+    for _ in 0..3 {
+        assert_eq!(leaf.next_uid(), Err(TakeError::TimeExhausted));
+    }
+    assert!(matches!(
+        LeafSnowflakeGenerator::builder().worker_id(1).namespace(fresh()).clock(clock).build(),
+        Err(Error::LayoutExhausted { .. })
+    ));
+}
+
+#[test]
+fn fields_out_of_range_are_refused() {
+    assert!(SnowflakeNode::new(32, 0).is_err());
+    assert!(matches!(
+        LeafSnowflakeGenerator::builder().worker_id(1_024).namespace(fresh()).build(),
+        Err(Error::WorkerIdOutOfRange { worker_id: 1_024, max: 1_023 })
+    ));
+    for start in [
+        SequenceStart::RandomBelow(0),
+        SequenceStart::RandomBelow(4_097),
+        SequenceStart::Continue { modulo: 0 },
+    ] {
+        let built = SnowflakeGenerator::builder()
+            .worker_id(1)
+            .namespace(fresh())
+            .sequence_start(start)
+            .build();
+        assert!(matches!(built, Err(Error::OptionOutOfRange { .. })), "{start:?}");
+    }
+}
+
+/// The share of the fullest shard, relative to an even one, of ids some milliseconds apart.
+fn fullest(start: SequenceStart, shards: u64) -> f64 {
+    const IDS: u64 = 64 * 300;
+    let clock = clock();
+    let generator = SnowflakeGenerator::builder()
+        .worker_id(1)
+        .namespace(fresh())
+        .sequence_start(start)
+        .clock(clock.clone())
+        .build()
+        .expect("possible");
+    let mut counts = vec![0_u64; shards as usize];
+    let mut gaps = fastrand::Rng::with_seed(shards);
+    for _ in 0..IDS {
+        let uid = generator.next_uid().expect("room");
+        counts[(uid.get() % shards) as usize] += 1;
+        clock.advance(Duration::from_millis(gaps.u64(1..20)));
+    }
+    let most = *counts.iter().max().expect("shards") as f64;
+    most / (IDS as f64 / shards as f64)
+}
+
+/// Ids at a low rate, over 2 to 64 shards. From 0, powers of two get all of them into one.
+/// Random numbers below 100 favour the shards of the remainders up to 100 % 64: 64 shards get 1.28
+/// times their share in theory, and some noise.
+#[test]
+fn low_rates_spread_over_shards() {
+    for shards in 2..=64_u64 {
+        if shards.is_power_of_two() {
+            let all = fullest(SequenceStart::Zero, shards);
+            assert!((all - shards as f64).abs() < 1e-9, "all in one of {shards}");
+            let even = fullest(SequenceStart::Continue { modulo: 64 }, shards);
+            assert!((even - 1.0).abs() < 1e-9, "{shards}: {even}");
+        }
+        let random = fullest(SequenceStart::RandomBelow(100), shards);
+        assert!(random < 1.7, "{shards}: {random}");
+        let counted = fullest(SequenceStart::Continue { modulo: 100 }, shards);
+        assert!(counted < 1.7, "{shards}: {counted}");
+    }
+}
+
+/// A generator that takes at certain times, by a clock of its own; one that finds its tick used up
+/// waits for the next.
+struct Taker<G> {
+    generator: G,
+    clock: ManualClock,
+    /// In nanoseconds since the start.
+    time: u64,
+}
+
+impl<G: UidGenerator> Taker<G> {
+    fn new(build: impl Fn(ManualClock) -> G) -> Self {
+        // Where the first tick starts, so that a test that passes passes again.
+        fastrand::seed(7);
+        let clock = clock();
+        Self { generator: build(clock.clone()), clock, time: 0 }
+    }
+
+    fn take_after(&mut self, nanos: u64) -> u64 {
+        let start = "2026-06-01".parse::<Timestamp>().expect("a time").as_millis();
+        self.time += nanos;
+        loop {
+            self.clock.set(Timestamp::from_millis(start + (self.time / 1_000_000) as i64));
+            match self.generator.next_uid() {
+                Ok(uid) => return uid.get(),
+                Err(TakeError::Empty) => self.time = (self.time / 1_000_000 + 1) * 1_000_000,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+fn spread_default(clock: ManualClock) -> DefaultUidGenerator<ManualClock> {
+    DefaultUidGenerator::builder()
+        .worker_id(7)
+        .namespace(fresh())
+        .sequence_start(SequenceStart::Spread)
+        .take_policy(TakePolicy::Reject)
+        .clock(clock)
+        .build()
+        .expect("possible")
+}
+
+fn spread_snowflake(clock: ManualClock) -> SnowflakeGenerator<ManualClock> {
+    SnowflakeGenerator::builder()
+        .worker_id(7)
+        .namespace(fresh())
+        .sequence_start(SequenceStart::Spread)
+        .take_policy(TakePolicy::Reject)
+        .clock(clock)
+        .build()
+        .expect("possible")
+}
+
+/// How often each shard got a uid.
+fn shares(uids: &[u64], shards: u64) -> Vec<f64> {
+    let mut counts = vec![0.0; shards as usize];
+    uids.iter().for_each(|uid| counts[(uid % shards) as usize] += 1.0);
+    counts
+}
+
+/// How far the shard that is furthest off is from its share, as a part of that.
+fn furthest_off(uids: &[u64], shards: u64) -> f64 {
+    let share = uids.len() as f64 / shards as f64;
+    shares(uids, shards).iter().map(|count| (count - share).abs() / share).fold(0.0, f64::max)
+}
+
+/// That chance alone would be as uneven as this is not below one in a thousand: by the cube root of
+/// χ², which is nearly normal (Wilson and Hilferty).
+fn may_be_chance(uids: &[u64], shards: u64) -> bool {
+    let share = uids.len() as f64 / shards as f64;
+    let chi2: f64 = shares(uids, shards).iter().map(|n| (n - share).powi(2) / share).sum();
+    let freedom = (shards - 1) as f64;
+    let spread = 2.0 / (9.0 * freedom);
+    ((chi2 / freedom).cbrt() - (1.0 - spread)) / spread.sqrt() < 3.09
+}
+
+const TAKES: usize = 100_000;
+
+/// Uids a second. None is in step with a number of shards, as one in each second is with 11.
+const RATES: [f64; 14] = [
+    0.0113, 0.113, 0.29, 0.8696, 1.37, 2.3, 7.7, 13.0, 37.0, 113.0, 317.0, 1_100.0, 3_163.0,
+    9_973.0,
+];
+
+/// Uids a second that are in step with ticks, and so with some numbers of shards.
+const STEADY: [f64; 12] =
+    [0.01, 0.1, 0.5, 1.0, 2.0, 3.0, 10.0, 100.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0];
+
+const POWERS: [u64; 10] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
+
+fn check_constant_rates<G: UidGenerator>(build: impl Fn(ManualClock) -> G) {
+    for rate in RATES.into_iter().chain(STEADY) {
+        let mut taker = Taker::new(&build);
+        let gap = (1e9 / rate) as u64;
+        let uids: Vec<u64> = (0..TAKES).map(|_| taker.take_after(gap)).collect();
+        assert!(uids.is_sorted_by(|a, b| a < b));
+        for shards in POWERS {
+            let off = furthest_off(&uids, shards);
+            assert!(off < 0.1, "{rate} a second, {shards} shards: {off}");
+        }
+        for shards in [3, 5, 6, 7, 9, 10] {
+            // In step with the shards, 1,024 uids in a row go to one of them: 98 such rows are not
+            // divided evenly, and would never be chance.
+            let off = furthest_off(&uids, shards);
+            assert!(off < 0.1, "{rate} a second, {shards} shards: {off}");
+            if RATES.contains(&rate) {
+                assert!(may_be_chance(&uids, shards), "{rate} a second, {shards} shards: {off}");
+            }
+        }
+    }
+}
+
+#[test]
+fn seconds_are_spread_at_constant_rates() {
+    check_constant_rates(spread_default);
+}
+
+#[test]
+fn milliseconds_are_spread_at_constant_rates() {
+    check_constant_rates(spread_snowflake);
+}
+
+fn check_random_gaps<G: UidGenerator>(build: impl Fn(ManualClock) -> G) {
+    for (seed, rate) in RATES.into_iter().enumerate() {
+        let mut taker = Taker::new(&build);
+        let mut rng = fastrand::Rng::with_seed(seed as u64);
+        // As of callers who know nothing of each other.
+        let uids: Vec<u64> = (0..TAKES)
+            .map(|_| taker.take_after((-(1.0 - rng.f64()).ln() * 1e9 / rate) as u64))
+            .collect();
+        for shards in POWERS.into_iter().chain([3, 5, 6, 7, 9, 10]) {
+            let off = furthest_off(&uids, shards);
+            assert!(may_be_chance(&uids, shards), "{rate} a second, {shards} shards: {off}");
+        }
+    }
+}
+
+#[test]
+fn seconds_are_spread_at_random_gaps() {
+    check_random_gaps(spread_default);
+}
+
+#[test]
+fn milliseconds_are_spread_at_random_gaps() {
+    check_random_gaps(spread_snowflake);
+}
+
+/// What starts, issues a few uids and ends, again and again, spreads as well: each start is random.
+#[test]
+fn short_lives_are_spread() {
+    let clock = clock();
+    fastrand::seed(7);
+    let namespace = fresh();
+    let uids: Vec<u64> = (0..20_000)
+        .map(|_| {
+            clock.advance(Duration::from_secs(60));
+            let generator = SnowflakeGenerator::builder()
+                .worker_id(7)
+                .namespace(&namespace)
+                .sequence_start(SequenceStart::Spread)
+                .clock(clock.clone())
+                .build()
+                .expect("possible");
+            generator.next_uid().expect("ready").get()
+        })
+        .collect();
+    for shards in [2, 3, 8, 64, 256, 1_024] {
+        assert!(may_be_chance(&uids, shards), "{shards} shards: {}", furthest_off(&uids, shards));
+    }
+}
+
+/// A tick starts below 1,024 and below a quarter of itself, one above the last sequence; after a tick
+/// that was used up, at 0: at full load none is passed over.
+#[test]
+fn a_tick_goes_on_where_the_last_one_was() {
+    for (bits, limit) in [((41, 10, 12), 1_024), ((41, 10, 8), 64), ((41, 10, 2), 1)] {
+        let (time, worker, sequence) = bits;
+        let clock = clock();
+        let generator = SnowflakeGenerator::builder()
+            .layout(layout(Bits { time, worker, sequence }, EPOCH))
+            .worker_id(3)
+            .namespace(fresh())
+            .sequence_start(SequenceStart::Spread)
+            .take_policy(TakePolicy::Reject)
+            .clock(clock.clone())
+            .build()
+            .expect("possible");
+        let sequence = |uid| generator.decode(uid).expect("ours").sequence;
+        let mut rng = fastrand::Rng::with_seed(limit);
+        let mut last = None;
+        for _ in 0..5_000 {
+            clock.advance(Duration::from_millis(rng.u64(1..5)));
+            let first = sequence(generator.next_uid().expect("a new tick"));
+            assert!(first < limit);
+            if let Some(last) = last {
+                assert_eq!(first, (last + 1) % limit);
+            }
+            let more = (0..rng.u64(0..10)).map_while(|_| generator.next_uid().ok()).last();
+            last = Some(more.map_or(first, sequence));
+        }
+        while generator.next_uid().is_ok() {}
+        clock.advance(Duration::from_millis(1));
+        assert_eq!(sequence(generator.next_uid().expect("a new tick")), 0, "the last was used up");
+    }
+}
+
+/// At full load each of 8 threads sees its ids increase, and none comes twice.
+#[test]
+fn eight_threads_at_the_cap() {
+    /// For a fifth of a second, if the machine is fast.
+    const SHARE: usize = 100_000;
+    fn run(generator: &(impl UidGenerator + Sync + ?Sized)) {
+        let mut all: Vec<Uid> = thread::scope(|scope| {
+            let takers = [(); 8].map(|()| {
+                scope.spawn(|| {
+                    let uids = (0..SHARE).map(|_| generator.next_uid().expect("waits"));
+                    let uids: Vec<Uid> = uids.collect();
+                    assert!(uids.is_sorted_by(|a, b| a < b));
+                    uids
+                })
+            });
+            takers.into_iter().flat_map(|taker| taker.join().expect("no panic")).collect()
+        });
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 8 * SHARE);
+    }
+    run(&SnowflakeGenerator::builder().worker_id(1).namespace(fresh()).build().expect("possible"));
+    run(&LeafSnowflakeGenerator::builder()
+        .worker_id(1)
+        .namespace(fresh())
+        .build()
+        .expect("possible"));
+}
+
+/// Few enough uids lie between two ticks that tries without end would get there.
+const NARROW: Bits = Bits { time: 47, worker: 1, sequence: 15 };
+
+#[test]
+fn tries_at_the_end_of_time_get_nobody_beyond_it() {
+    let layout = layout(NARROW, 0);
+    let last = Timestamp::from_millis((1 << 47) - 1);
+    let clock = ManualClock::new(last);
+    let generator = SnowflakeGenerator::builder()
+        .layout(layout)
+        .worker_id(0)
+        .namespace(fresh())
+        .clock_policy(ClockPolicy::StandStill(Duration::from_millis(10)))
+        .take_policy(TakePolicy::Reject)
+        .clock(clock.clone())
+        .build()
+        .expect("possible");
+    assert_eq!(generator.uids().take(1 << 15).filter(Result::is_ok).count(), 1 << 15);
+    // A time that the layout cannot express, with the low bits of the last one that it can.
+    clock.set(Timestamp::from_millis((1 << 48) - 1));
+    for _ in 0..100_000 {
+        assert_eq!(generator.try_next_uid(), Err(TakeError::TimeExhausted));
+    }
+    clock.set(last);
+    assert_eq!(generator.try_next_uid(), Err(TakeError::TimeExhausted));
+}
+
+/// Shows every second reader the millisecond before.
+#[derive(Debug)]
+struct TwoFaced {
+    clock: ManualClock,
+    readings: AtomicU64,
+}
+
+impl Clock for TwoFaced {
+    fn now(&self) -> Timestamp {
+        let back = self.readings.fetch_add(1, Ordering::Relaxed) % 2;
+        Timestamp::from_millis(self.clock.now().as_millis() - back as i64)
+    }
+}
+
+#[test]
+fn tries_of_a_used_up_tick_do_not_use_up_the_next_ones() {
+    let clock = clock();
+    let two_faced = TwoFaced { clock: clock.clone(), readings: AtomicU64::new(0) };
+    let two_faced = Arc::new(two_faced);
+    let generator = SnowflakeGenerator::builder()
+        .layout(layout(NARROW, 0))
+        .worker_id(0)
+        .namespace(fresh())
+        .take_policy(TakePolicy::Reject)
+        .clock(Arc::clone(&two_faced))
+        .build()
+        .expect("possible");
+    let mut taken = 0;
+    for _ in 0..300_000 {
+        taken += u32::from(generator.try_next_uid().is_ok());
+    }
+    assert_eq!(taken, 1 << 15, "the tick is used up, and most of the tries find it so");
+    clock.advance(Duration::from_millis(1));
+    // As the generator reads it.
+    let uid = (0..4).find_map(|_| generator.try_next_uid().ok()).expect("a new tick");
+    let fields = generator.decode(uid).expect("of this layout");
+    assert_eq!(fields.timestamp, clock.now());
+    assert_eq!(fields.sequence, 0, "it has just begun");
+    generator.close();
+}
+
+/// The ticker's time, which is late now and then, in eight threads at once.
+#[test]
+fn nothing_comes_twice_by_the_ticker_clock() {
+    const TAKES: usize = 40_000;
+    let generator = SnowflakeGenerator::builder()
+        .worker_id(9)
+        .namespace(fresh())
+        .clock(TickerClock::start().expect("a thread"))
+        .build()
+        .expect("made");
+    let mut all: Vec<Uid> = thread::scope(|scope| {
+        let takers: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    let uids = generator.uids().take(TAKES);
+                    let uids: Vec<Uid> = uids.map(|uid| uid.expect("waits")).collect();
+                    assert!(uids.is_sorted_by(|a, b| a < b));
+                    uids
+                })
+            })
+            .collect();
+        takers.into_iter().flat_map(|taker| taker.join().expect("no panic")).collect()
+    });
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 8 * TAKES);
+    let last = generator.decode(all[all.len() - 1]).expect("ours").timestamp;
+    assert!(last <= SystemClock.now(), "it is never early");
+}

@@ -1,0 +1,233 @@
+//! The end of a layout's time: its very last uids, each once, and then the error for ever. The
+//! clock stands still, so that the takers borrow their way to the end.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::Duration;
+
+use uidring::{
+    Bits, CachedUidGenerator, Layout, ManualClock, SequenceStart, TakeError, TakePolicy, Tick,
+    Timestamp, Uid,
+};
+use uidring_testkit::namespace::fresh;
+
+const THREADS: usize = 8;
+const ROUNDS: usize = 10;
+
+const LAYOUT: Bits = Bits { time: 12, worker: 3, sequence: 6 };
+
+/// The tick at which the clock stands.
+const NOW: u64 = 1_000;
+const REMAINING: u64 = (4_096 - NOW) * 64;
+
+/// The same with more bits, so that takes are additions, which may draw behind a tick's end. A taker
+/// that the system suspends in the middle of one, at a tick's border, for a whole lap of the ring
+/// loses its uid, which is counted.
+const WIDE: Bits = Bits { time: 12, worker: 13, sequence: 6 };
+
+fn generator(policy: TakePolicy) -> CachedUidGenerator {
+    generator_of(LAYOUT, policy)
+}
+
+fn generator_of(bits: Bits, policy: TakePolicy) -> CachedUidGenerator {
+    let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
+    let builder = CachedUidGenerator::builder()
+        .layout(layout)
+        .worker_id(6)
+        .namespace(fresh())
+        .sequence_start(SequenceStart::Zero)
+        .take_policy(policy);
+    builder.clock(ManualClock::new(layout.time_of(NOW))).build().expect("builds")
+}
+
+/// A way to take until the time is over.
+type Taker = fn(&CachedUidGenerator) -> Vec<Uid>;
+
+fn one_by_one(generator: &CachedUidGenerator) -> Vec<Uid> {
+    until_the_end(|uids| {
+        uids.push(generator.next_uid()?);
+        Ok(())
+    })
+}
+
+fn by_fill(generator: &CachedUidGenerator) -> Vec<Uid> {
+    until_the_end(|uids| {
+        let mut portion = [Uid::default(); 23];
+        let filled = generator.fill(&mut portion);
+        // Those before the error are good.
+        uids.extend(&portion[..filled.map_or_else(|error| error.filled, |()| portion.len())]);
+        filled.map_err(|error| error.error)
+    })
+}
+
+fn by_local(generator: &CachedUidGenerator) -> Vec<Uid> {
+    let mut local = generator.local();
+    until_the_end(|uids| {
+        uids.push(local.next_uid()?);
+        Ok(())
+    })
+}
+
+fn until_the_end(mut take: impl FnMut(&mut Vec<Uid>) -> Result<(), TakeError>) -> Vec<Uid> {
+    let mut uids = Vec::new();
+    loop {
+        match take(&mut uids) {
+            Ok(()) | Err(TakeError::Empty) => {}
+            Err(error) => {
+                assert_eq!(error, TakeError::TimeExhausted);
+                assert_eq!(take(&mut Vec::new()), Err(TakeError::TimeExhausted), "for ever");
+                return uids;
+            }
+        }
+    }
+}
+
+/// Takes all there is in many threads; returns it in order, each uid once and of a tick that was
+/// still to come.
+fn take_all(generator: &CachedUidGenerator, takers: &[Taker]) -> Vec<Uid> {
+    let together = Barrier::new(THREADS);
+    let lists: Vec<_> = thread::scope(|scope| {
+        let takers: Vec<_> = takers
+            .iter()
+            .cycle()
+            .take(THREADS)
+            .map(|taker| {
+                scope.spawn(|| {
+                    together.wait();
+                    taker(generator)
+                })
+            })
+            .collect();
+        takers.into_iter().map(|taker| taker.join().expect("no panic")).collect()
+    });
+    assert!(lists.iter().all(|uids| uids.is_sorted_by(|a, b| a < b)), "in order");
+    let mut all = lists.concat();
+    all.sort_unstable();
+    assert!(all.is_sorted_by(|a, b| a < b), "none twice");
+    for uid in &all {
+        let fields = generator.decode(*uid).expect("its own");
+        assert_eq!(fields.worker_id, 6);
+        assert!(fields.tick >= NOW);
+    }
+    for _ in 0..3 {
+        // Also when the padder has long heard of it.
+        assert_eq!(generator.next_uid(), Err(TakeError::TimeExhausted));
+        assert_eq!(generator.try_fill(&mut [Uid::default()]), Err(TakeError::TimeExhausted));
+        assert_eq!(generator.local().next_uid(), Err(TakeError::TimeExhausted));
+    }
+    all
+}
+
+/// All that remains stands in the ring.
+#[test]
+fn whoever_waits_gets_every_uid_once() {
+    for _ in 0..ROUNDS * 10 {
+        let bits = Bits { time: 3, worker: 13, sequence: 8 };
+        let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
+        let clock = ManualClock::new(Timestamp::default());
+        let builder = CachedUidGenerator::builder()
+            .layout(layout)
+            .worker_id(6)
+            .namespace(fresh())
+            .sequence_start(SequenceStart::Zero)
+            .clock(clock);
+        let generator = builder.build().expect("builds");
+        let lists: Vec<_> = thread::scope(|scope| {
+            let takers = [(); THREADS].map(|()| scope.spawn(|| one_by_one(&generator)));
+            takers.into_iter().map(|taker| taker.join().expect("no panic")).collect()
+        });
+        let mut all = lists.concat();
+        all.sort_unstable();
+        let every = (0..8).flat_map(|tick| {
+            (0..256).map(move |sequence| layout.compose(tick, 6, sequence).expect("in range"))
+        });
+        assert!(all.into_iter().eq(every), "{:?}", generator.stats().ring);
+        assert_eq!(generator.next_uid(), Err(TakeError::TimeExhausted));
+    }
+}
+
+/// Many times through a small ring, which dries again and again.
+#[test]
+fn whoever_waits_loses_nothing_by_waiting() {
+    for bits in [LAYOUT, WIDE] {
+        for _ in 0..ROUNDS {
+            let generator = generator_of(bits, TakePolicy::Wait);
+            let all = take_all(&generator, &[one_by_one]);
+            let stats = generator.stats();
+            let lost = REMAINING - all.len() as u64;
+            assert!(lost == 0 || bits == WIDE && lost <= stats.ring.dropped, "{stats:?}");
+            assert_eq!((stats.taken, stats.ring.available), (REMAINING - lost, 0), "{stats:?}");
+        }
+    }
+}
+
+#[test]
+fn fills_and_local_takers_that_wait_get_every_uid_once() {
+    let mixes: [&[Taker]; 3] = [&[by_fill], &[by_local], &[by_fill, by_local]];
+    for takers in mixes {
+        for _ in 0..ROUNDS {
+            let generator = generator(TakePolicy::Wait);
+            let all = take_all(&generator, takers);
+            assert_eq!(all.len() as u64, REMAINING, "{:?}", generator.stats().ring);
+        }
+    }
+}
+
+#[test]
+fn with_reject_what_is_not_issued_is_counted() {
+    let mixes: [&[Taker]; 4] =
+        [&[one_by_one], &[by_fill], &[by_local], &[one_by_one, by_fill, by_local]];
+    for takers in mixes {
+        for round in 0..ROUNDS {
+            let bits = if round % 2 == 0 { LAYOUT } else { WIDE };
+            let generator = generator_of(bits, TakePolicy::Reject);
+            let issued = take_all(&generator, takers).len() as u64;
+            let stats = generator.stats();
+            let lost = REMAINING - issued;
+            assert!(lost == 0 || bits == WIDE && lost <= stats.ring.dropped, "{stats:?}");
+            assert_eq!((stats.taken, stats.ring.discarded), (issued, 0), "{stats:?}");
+        }
+    }
+}
+
+/// One after another, so that it is known what each of them has leased.
+#[test]
+fn what_dropped_local_takers_had_left_is_missing_and_nothing_else() {
+    let generator = generator(TakePolicy::Wait);
+    let (mut issued, mut dropped) = (0, 0);
+    for number in (0..).step_by(7) {
+        let (wanted, before) = (1 + number % 100, issued);
+        let uids = generator.local().take(wanted).map_while(Result::ok);
+        let last = uids.inspect(|_| issued += 1).last();
+        // A lease is the rest of a tick of 64 uids.
+        dropped += last.map_or(0, |uid| 63 - generator.decode(uid).expect("its own").sequence);
+        if issued - before < wanted as u64 {
+            break;
+        }
+    }
+    assert!(dropped > 0);
+    assert_eq!(issued + dropped, REMAINING, "{:?}", generator.stats().ring);
+    assert_eq!(generator.stats().taken, issued + dropped);
+}
+
+/// A handle that was left alone with a part of a tick when the time ended: what it holds grows old
+/// like everything else.
+#[test]
+fn the_end_of_time_comes_for_what_a_local_taker_holds() {
+    let bits = Bits { time: 2, worker: 3, sequence: 13 };
+    let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
+    let clock = ManualClock::new(Timestamp::default());
+    let builder = CachedUidGenerator::builder().layout(layout).worker_id(6).clock(clock.clone());
+    let generator = builder.refresh(Duration::from_millis(1)).build().expect("builds");
+    let mut local = generator.local();
+    local.next_uid().expect("the first of many");
+    assert_eq!(generator.uids().find_map(Result::err), Some(TakeError::TimeExhausted));
+    local.next_uid().expect("its tick is the present one");
+    clock.set(layout.last_instant().saturating_add(Duration::from_secs(60)));
+    // Far fewer than it holds.
+    let end = (0..200).find_map(|_| {
+        thread::sleep(Duration::from_millis(25));
+        local.next_uid().err()
+    });
+    assert_eq!(end, Some(TakeError::TimeExhausted));
+}

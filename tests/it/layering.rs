@@ -1,0 +1,193 @@
+//! Holds the code to the map of docs/architecture.md: who may import whom, and which outside
+//! parts may be named where.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A room (a file or folder right below `src`) and the rooms that it may import.
+const ROOMS: &[(&str, &[&str])] = &[
+    ("uid", &[]),
+    ("sync", &[]),
+    ("timestamp", &[]),
+    ("error", &["sync", "timestamp"]),
+    ("layout", &["error", "timestamp", "uid"]),
+    ("clock", &["sync", "timestamp"]),
+    ("policy", &["clock", "error", "sync"]),
+    ("ring", &["error", "policy", "sync"]),
+    ("padding", &["clock", "error", "ring", "sync"]),
+    (
+        "generator",
+        &[
+            "clock",
+            "error",
+            "layout",
+            "padding",
+            "policy",
+            "ring",
+            "sync",
+            "timestamp",
+            "uid",
+            "worker",
+        ],
+    ),
+    ("segment", &["clock", "error", "policy", "sync", "timestamp"]),
+    ("metrics", &["generator", "segment"]),
+    ("model", &["clock", "generator", "sync", "worker"]),
+    ("adapter", &["clock", "error", "sync"]),
+    ("worker", &["clock", "error", "layout", "sync", "uid"]),
+];
+
+/// Words and the only rooms that may hold them.
+const RESERVED: &[(&str, &[&str])] = &[
+    ("std::sync::atomic", &["sync"]),
+    // A lock is a `ForkGuarded`, or lies in an `Event`: a forked child does not touch it.
+    ("Mutex", &["sync"]),
+    ("Condvar", &["sync"]),
+    ("RwLock", &["sync"]),
+    ("Barrier", &["sync"]),
+    ("LazyLock", &["sync"]),
+    // So that a record is written with no lock held, and a clock is read so: `sync::log`, `clock::read`.
+    ("tracing::", &["adapter", "sync"]),
+    // So that a panic of a caller's code goes no further, whatever it is with: `sync::contained`.
+    ("catch_unwind", &["sync"]),
+    ("clock.now()", &["clock"]),
+    ("loom::", &["sync"]),
+    ("SystemTime::now", &["clock"]),
+    ("Instant::now", &["clock"]),
+    (".elapsed()", &["clock"]),
+    ("metrics::", &["metrics"]),
+    ("core_affinity", &["padding"]),
+    // See also the lint `unsafe_code`.
+    ("unsafe ", &["sync"]),
+    ("libc::", &["sync"]),
+];
+
+#[test]
+fn rooms_import_only_what_the_map_allows() {
+    let allowed: BTreeMap<_, _> = ROOMS.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for (room, path, code) in source_lines() {
+        let Some(allowed) = allowed.get(room.as_str()) else {
+            panic!("{}: the room `{room}` is not on the map", path.display());
+        };
+        for import in code.split("crate::").skip(1) {
+            let name = import.split(|c: char| !c.is_alphanumeric() && c != '_').next();
+            let name = name.unwrap_or_default();
+            if name != room && !allowed.contains(&name) {
+                wrong.push(format!("{}: {code}", path.display()));
+            }
+        }
+        if code.contains("super::super") {
+            wrong.push(format!("{}: climbs out of sight: {code}", path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "imports against the map:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn outside_parts_stay_in_their_rooms() {
+    let mut wrong = Vec::new();
+    for (room, path, code) in source_lines() {
+        for (word, rooms) in RESERVED {
+            if code.contains(word) && !rooms.contains(&room.as_str()) {
+                let known = EXCEPTIONS.iter().any(|(file, w)| path.ends_with(file) && w == word);
+                if !known {
+                    wrong.push(format!("{}: `{word}` in: {code}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "outside parts in the wrong room:\n{}", wrong.join("\n"));
+}
+
+/// Words that these files may hold in spite of the map.
+const EXCEPTIONS: &[(&str, &str)] = &[
+    // Tests.
+    ("generator/simulation.rs", "catch_unwind"),
+    ("generator/lease_model/histories.rs", "catch_unwind"),
+    ("padding/thread.rs", "catch_unwind"),
+    // Models of what is not public.
+    ("ring/models.rs", "loom::"),
+    ("segment/tag/models.rs", "loom::"),
+    ("padding/models.rs", "loom::"),
+    // A simulation in one thread, for tests alone.
+    ("generator/lease_model.rs", "Mutex"),
+    ("generator/simulation.rs", "clock.now()"),
+    // A stopwatch of the clock's.
+    ("policy.rs", ".elapsed()"),
+];
+
+/// Every line of code below `src`, without comments, with its room and file.
+fn source_lines() -> Vec<(String, PathBuf, String)> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut lines = Vec::new();
+    for (path, line) in lines_below(&source) {
+        let inside = path.strip_prefix(&source).expect("below src").to_path_buf();
+        let room = match inside.components().next().map(|c| c.as_os_str().to_string_lossy()) {
+            // The crate's root names every room.
+            Some(name) if name == "lib.rs" => continue,
+            Some(name) => name.trim_end_matches(".rs").to_owned(),
+            None => continue,
+        };
+        lines.push((room, inside, line));
+    }
+    lines
+}
+
+/// Every line of code in a folder, without comments.
+fn lines_below(folder: &Path) -> Vec<(PathBuf, String)> {
+    let mut lines = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder of sources") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = fs::read_to_string(&path).expect("a text");
+            for line in text.lines().map(str::trim).filter(|line| !line.starts_with("//")) {
+                lines.push((path.clone(), line.to_owned()));
+            }
+        }
+    }
+    assert!(lines.len() > 100, "the sources were found");
+    lines
+}
+
+/// What the crates of stores leave to the core, and the files that may have it all the same. They run on
+/// the core's threads and across forks, too.
+const LEFT_TO_THE_CORE: &[(&str, &[&str])] = &[
+    ("std::sync::atomic", &["sqlite/src/forked.rs"]),
+    // A simulation in one thread, for tests alone.
+    ("Mutex", &["zookeeper/src/model.rs"]),
+    ("Condvar", &[]),
+    ("RwLock", &[]),
+    ("tracing::", &[]),
+    ("catch_unwind", &["zookeeper/src/model.rs"]),
+    ("clock.now()", &["sqlite/src/virtual_time.rs"]),
+    ("SystemTime::now", &[]),
+    ("Instant::now", &[]),
+    // A stopwatch of the clock's.
+    (".elapsed()", &["zookeeper/src/original.rs", "mysql/src/session.rs"]),
+    ("unsafe ", &[]),
+    ("libc::", &[]),
+];
+
+#[test]
+fn stores_leave_locks_time_and_the_log_to_the_core() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
+    let mut wrong = Vec::new();
+    for name in ["store", "sqlite", "mysql", "zookeeper"] {
+        for (path, code) in lines_below(&crates.join(name).join("src")) {
+            let path = path.strip_prefix(&crates).expect("below crates");
+            for (word, files) in LEFT_TO_THE_CORE {
+                if code.contains(word) && !files.iter().any(|file| path == Path::new(file)) {
+                    wrong.push(format!("{}: `{word}` in: {code}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "to be left to the core:\n{}", wrong.join("\n"));
+}
