@@ -3,8 +3,6 @@
 mod cached;
 mod clocked;
 mod forward;
-#[cfg(any(test, feature = "simulation"))]
-pub(crate) mod lease_model;
 mod life;
 mod local;
 mod per_thread;
@@ -13,8 +11,6 @@ mod register;
 #[cfg(uidring_loom)]
 #[path = "generator/register/none.rs"]
 mod register;
-#[cfg(test)]
-mod simulation;
 #[cfg(test)]
 mod spread;
 mod start;
@@ -28,6 +24,8 @@ pub use self::clocked::{
 };
 pub use self::local::{GeneratorRef, LocalGenerator};
 pub use self::per_thread::PerThreadGenerator;
+#[cfg(any(test, feature = "simulation"))]
+pub(crate) use self::register::ELSEWHERE;
 
 use std::time::Duration;
 

@@ -156,7 +156,7 @@ impl CachedUidGenerator {
 
     /// Does what the padder does at a refresh, in this thread.
     #[cfg(any(test, feature = "simulation"))]
-    pub(super) fn attend(&self) {
+    pub(crate) fn attend(&self) {
         self.padding.attend();
     }
 

@@ -19,7 +19,7 @@ use crate::worker::Grant;
 
 /// The namespace of generators that stand for other processes, in simulations: nothing is registered.
 #[cfg(any(test, feature = "simulation"))]
-pub(super) const ELSEWHERE: &str = "\0elsewhere";
+pub(crate) const ELSEWHERE: &str = "\0elsewhere";
 
 /// The uids of one worker of one layout, as far as their bits tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

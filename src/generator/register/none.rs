@@ -9,7 +9,7 @@ use crate::worker::Grant;
 
 /// As in the register.
 #[cfg(any(test, feature = "simulation"))]
-pub(super) const ELSEWHERE: &str = "";
+pub(crate) const ELSEWHERE: &str = "";
 
 #[derive(Debug)]
 pub(super) struct Claim;

@@ -8,9 +8,8 @@ use fastrand::Rng;
 use super::store::Holding;
 use crate::clock::{Clock, ManualClock, ManualMonotonic};
 use crate::error::{Error, TakeError};
-use crate::generator::register;
 use crate::generator::{
-    CachedUidGenerator, ClockPolicy, LocalGenerator, SequenceStart, SnowflakeGenerator,
+    CachedUidGenerator, ClockPolicy, ELSEWHERE, LocalGenerator, SequenceStart, SnowflakeGenerator,
     UidGenerator,
 };
 use crate::layout::Layout;
@@ -147,7 +146,7 @@ impl Generator {
             let mut builder = CachedUidGenerator::builder()
                 .layout(layout)
                 .worker(lease)
-                .namespace(register::ELSEWHERE)
+                .namespace(ELSEWHERE)
                 .boost_power(rng.u32(0..5))
                 .padding_factor(rng.u32(1..100))
                 .take_policy(TakePolicy::Reject)
@@ -177,7 +176,7 @@ impl Generator {
         let builder = SnowflakeGenerator::builder()
             .layout(layout)
             .worker(lease)
-            .namespace(register::ELSEWHERE)
+            .namespace(ELSEWHERE)
             .sequence_start(sequence_start)
             .clock_policy(clock_policy)
             .take_policy(TakePolicy::Reject)

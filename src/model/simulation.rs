@@ -9,9 +9,9 @@ use std::time::Duration;
 use fastrand::Rng;
 use proptest::prelude::*;
 
-use super::{CachedUidGenerator, LocalGenerator, register};
 use crate::clock::{Clock, ManualClock};
 use crate::error::{Error, TakeError};
+use crate::generator::{CachedUidGenerator, ELSEWHERE, LocalGenerator};
 use crate::layout::{Bits, Layout, Tick};
 use crate::padding::Padder;
 use crate::policy::TakePolicy;
@@ -107,7 +107,7 @@ impl Life {
         CachedUidGenerator::builder()
             .layout(*layout)
             .worker_id(worker_id)
-            .namespace(register::ELSEWHERE)
+            .namespace(ELSEWHERE)
             .boost_power(rng.u32(0..6))
             .padding_factor(rng.u32(1..100))
             .max_borrow(max_borrow)
@@ -276,7 +276,7 @@ impl Life {
     fn nobody() -> CachedUidGenerator {
         CachedUidGenerator::builder()
             .worker_id(0)
-            .namespace(register::ELSEWHERE)
+            .namespace(ELSEWHERE)
             .boost_power(0)
             .clock(ManualClock::new("2026-01-01".parse().expect("a time")))
             .padder(&Padder::by_hand())
