@@ -2,7 +2,7 @@
 //! histories of them, in virtual time. One thread does everything, so that a seed tells all.
 //!
 //! Generators, builders and the state of a lease in use are the real ones; the store is the table
-//! of [`store`], and a lease's thread is played. docs/lease-model.md tells what is shown, and what
+//! of `store.rs`, and a lease's thread is played. docs/lease-model.md tells what is shown, and what
 //! is not.
 //!
 //! The crate of a store has its own store run beside the model's, which must answer as that does; or it

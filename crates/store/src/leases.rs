@@ -33,12 +33,12 @@ pub trait LeaseTable: WorkerSource {
     ///
     /// # Errors
     ///
-    /// [`TableError::LeasesHeld`](crate::TableError::LeasesHeld) where all of the layout's worker
+    /// [`TableError::LeasesHeld`] where all of the layout's worker
     /// ids are held, and [`Error::UsedAhead`] where the only ones that are not were used too far
     /// ahead of this host's clock, when [`wait_for`](LeaseOptions::wait_for) is over;
-    /// [`TableError::LeaseTableLayout`](crate::TableError::LeaseTableLayout) where the table is for
+    /// [`TableError::LeaseTableLayout`] where the table is for
     /// another layout; [`Error::OptionOutOfRange`];
-    /// [`TableError::NodeIdentity`](crate::TableError::NodeIdentity); [`Error::ClockBeforeEpoch`]
+    /// [`TableError::NodeIdentity`]; [`Error::ClockBeforeEpoch`]
     /// and [`Error::LayoutExhausted`]; and what the store says.
     fn lease(&self, request: &WorkerRequest, options: &LeaseOptions) -> Result<Lease, Error>;
 
@@ -54,15 +54,15 @@ pub trait LeaseTable: WorkerSource {
     ///
     /// # Errors
     ///
-    /// [`TableError::NoSuchLease`](crate::TableError::NoSuchLease); else as for [`create`](Self::create).
+    /// [`TableError::NoSuchLease`]; else as for [`create`](Self::create).
     fn fence(&self, worker_id: u64) -> Result<LeaseRow, Error>;
 
     /// Frees a worker id whose lease has run out or was fenced.
     ///
     /// # Errors
     ///
-    /// [`TableError::LeaseHeld`](crate::TableError::LeaseHeld) where it has not;
-    /// [`TableError::NoSuchLease`](crate::TableError::NoSuchLease); else as for
+    /// [`TableError::LeaseHeld`] where it has not;
+    /// [`TableError::NoSuchLease`]; else as for
     /// [`create`](Self::create).
     fn release(&self, worker_id: u64) -> Result<LeaseRow, Error>;
 
@@ -71,9 +71,9 @@ pub trait LeaseTable: WorkerSource {
     ///
     /// # Errors
     ///
-    /// [`TableError::NotReusable`](crate::TableError::NotReusable) where one of them was never
+    /// [`TableError::NotReusable`] where one of them was never
     /// handed out, or is leased already, and then nothing is added;
-    /// [`TableError::LeaseTableLayout`](crate::TableError::LeaseTableLayout); else as for
+    /// [`TableError::LeaseTableLayout`]; else as for
     /// [`create`](Self::create).
     fn reuse(
         &self,
@@ -223,7 +223,7 @@ impl LeaseRow {
     ///
     /// # Errors
     ///
-    /// [`TableError::LeaseHeld`](crate::TableError::LeaseHeld) where the lease had to have run out
+    /// [`TableError::LeaseHeld`] where the lease had to have run out
     /// and has not.
     pub fn ended(self, is_done: bool, place: String) -> Result<Self, Error> {
         match self.state {

@@ -171,7 +171,7 @@ fn attack(target: &str, folder: &Path) {
     assert!(status.success(), "the attack on {target} in {} has failed", folder.display());
 }
 
-/// What the test `driver` does: nothing, unless it was started by [`attack`].
+/// What the test `driver` does: nothing, unless it was started by an attack.
 pub fn drive(targets: &[&'static dyn Target]) {
     let Ok(name) = env::var(DRIVER) else { return };
     let target = find(targets, &name);

@@ -118,7 +118,7 @@ impl LeafZooKeeper {
     ///
     /// # Errors
     ///
-    /// [`ZooKeeperError::LeafName`](crate::ZooKeeperError::LeafName) for a name that cannot be one
+    /// [`ZooKeeperError::LeafName`] for a name that cannot be one
     /// of a node and of a file.
     pub fn new(servers: ZooKeeperServers, name: &str, instance: Instance) -> Result<Self, Error> {
         check_name("registry", name)?;
@@ -232,19 +232,19 @@ impl LeafZooKeeper {
     ///
     /// # Errors
     ///
-    /// [`ZooKeeperError::Registry`](crate::ZooKeeperError::Registry) where ZooKeeper is away, where
+    /// [`ZooKeeperError::Registry`] where ZooKeeper is away, where
     /// it refuses, or holds what cannot be used;
-    /// [`ZooKeeperError::SessionTooShort`](crate::ZooKeeperError::SessionTooShort) where its
+    /// [`ZooKeeperError::SessionTooShort`] where its
     /// sessions are too short for [`max_outage`](Self::max_outage);
-    /// [`ZooKeeperError::InstanceInUse`](crate::ZooKeeperError::InstanceInUse) where another
-    /// process has the name; [`ZooKeeperError::RegistryFull`](crate::ZooKeeperError::RegistryFull)
+    /// [`ZooKeeperError::InstanceInUse`] where another
+    /// process has the name; [`ZooKeeperError::RegistryFull`]
     /// where the number is over the layout's greatest worker id;
-    /// [`ZooKeeperError::ClockBehindStored`](crate::ZooKeeperError::ClockBehindStored),
-    /// [`ZooKeeperError::PeerClocksDiffer`](crate::ZooKeeperError::PeerClocksDiffer);
+    /// [`ZooKeeperError::ClockBehindStored`],
+    /// [`ZooKeeperError::PeerClocksDiffer`];
     /// [`Error::ClockBeforeEpoch`] and [`Error::LayoutExhausted`] where the layout cannot express
-    /// the present time; [`ZooKeeperError::CacheFile`](crate::ZooKeeperError::CacheFile),
-    /// [`TableError::NoDataDirectory`](uidring_store::TableError::NoDataDirectory),
-    /// [`TableError::NodeIdentity`](uidring_store::TableError::NodeIdentity);
+    /// the present time; [`ZooKeeperError::CacheFile`],
+    /// [`TableError::NoDataDirectory`],
+    /// [`TableError::NodeIdentity`];
     /// [`Error::OptionOutOfRange`].
     pub fn lease(&self, layout: &Layout) -> Result<Lease, Error> {
         start::acquire(self, layout)

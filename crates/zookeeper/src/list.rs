@@ -35,7 +35,7 @@ pub struct LeafNode {
 impl ZooKeeperServers {
     /// All instances of the registry of this name (Leaf's `leaf.name`), by number.
     ///
-    /// It blocks, as [`LeafZooKeeper::acquire`](super::LeafZooKeeper::acquire) does.
+    /// It blocks, as [`LeafZooKeeper::lease`](super::LeafZooKeeper::lease) does.
     ///
     /// # Errors
     ///
