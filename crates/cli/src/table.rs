@@ -88,6 +88,10 @@ impl PlaceArgs {
 impl TableArgs {
     /// The table that the flags name, if they name one.
     pub fn named(&self) -> Result<Option<Box<dyn WorkerTable + Send>>, Failure> {
+        // The flags may be another source's, such as a registry's.
+        if self.place.is_unnamed() {
+            return Ok(None);
+        }
         self.check()?;
         Ok(self.place.named()?.map(|place| self.table(&*place)))
     }

@@ -40,6 +40,8 @@ fn instances_keep_their_numbers() {
     let cache = home.folder.path().join("uidring/leaf").join(&name).join("web_0@bounded.json");
     assert!(fs::read_to_string(&cache).expect("a file").contains("\"worker_id\":1"));
 
+    let compared = home.run(&format!("{generate} --instance web-0 --max-clock-difference 60"));
+    assert_eq!((worker_of(&compared), &*compared.stderr), (1, ""));
     for generator in ["snowflake", "cached --preset leaf", "clock --preset leaf"] {
         let words = format!("generate --generator {generator} {registry} --instance web-0");
         assert_eq!(worker_of(&home.run(&words)), 1, "{generator}");
