@@ -11,9 +11,11 @@ use std::{env, process, thread};
 
 use crossbeam_utils::CachePadded;
 use hdrhistogram::Histogram;
+use uidring::clock::TickerClock;
+use uidring::segment::MemorySegments;
 use uidring::{
-    Bits, CachedUidGenerator, Layout, MemorySegments, PerThreadGenerator, SegmentGenerator,
-    SnowflakeGenerator, Tick, TickerClock, Timestamp,
+    Bits, CachedUidGenerator, Layout, PerThreadGenerator, SegmentGenerator, SnowflakeGenerator,
+    Tick, Timestamp,
 };
 use uidring_testkit::namespace::fresh;
 

@@ -9,9 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
-use uidring::{
-    Bits, CachedUidGenerator, DefaultUidGenerator, Layout, ManualClock, Tick, Timestamp, Uid,
-};
+use uidring::clock::ManualClock;
+use uidring::{Bits, CachedUidGenerator, DefaultUidGenerator, Layout, Tick, Timestamp, Uid};
 use uidring_testkit::namespace::fresh;
 
 /// So wide that the benchmarks do not come to its end.

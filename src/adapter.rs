@@ -1,7 +1,10 @@
 //! What the crates of stores share with the core. It is outside the promise of semantic versioning: any
 //! release may change it.
 
-pub use crate::clock::{Deadline, Moment, Monotonic, Seldom, Stopwatch, SystemMonotonic, read};
+pub use crate::clock::monotonic::{
+    Deadline, LogThrottle, Moment, Monotonic, Stopwatch, SystemMonotonic,
+};
+pub use crate::clock::read;
 pub use crate::error::{check_millis, check_option};
 pub use crate::sync::record;
 pub use tracing;

@@ -15,50 +15,39 @@
 
 #[doc(hidden)]
 pub mod adapter;
+pub mod clock;
+pub mod generator;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(any(test, feature = "simulation"))]
 #[doc(hidden)]
 pub mod model;
 pub mod padding;
+pub mod policy;
 pub mod ring;
 pub mod segment;
+pub mod worker;
 
 #[cfg(doctest)]
 #[doc = include_str!("../docs/segments.md")]
 mod docs_segments {}
 
-mod clock;
 mod error;
-mod generator;
 mod layout;
-mod policy;
 mod sync;
 mod timestamp;
 mod uid;
-mod worker;
 
-#[cfg(not(uidring_loom))]
-pub use crate::clock::TickerClock;
-pub use crate::clock::{Clock, ManualClock, SystemClock};
 pub use crate::error::{Error, FillError, StoreError, StoreErrorKind, TakeError};
-pub use crate::generator::{
-    BaiduRules, CachedBuilder, CachedStats, CachedUidGenerator, ClockPolicy, ClockRules,
-    ClockedBuilder, ClockedUidGenerator, DefaultUidGenerator, GeneratorRef, LeafRules,
-    LeafSnowflakeGenerator, LocalGenerator, PerThreadGenerator, SequenceStart, SnowflakeGenerator,
-    SnowflakeNode, SnowflakeParts, TwitterRules, UidGenerator, Uids,
+pub use crate::generator::cached::CachedUidGenerator;
+pub use crate::generator::clocked::{
+    DefaultUidGenerator, LeafSnowflakeGenerator, SnowflakeGenerator,
 };
+pub use crate::generator::local::LocalGenerator;
+pub use crate::generator::per_thread::PerThreadGenerator;
+pub use crate::generator::uid_generator::UidGenerator;
 pub use crate::layout::{Bits, Decoded, Layout, Tick};
-pub use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
-pub use crate::policy::{
-    PutDecision, PutHandler, PutPolicy, RejectedPut, RejectedTake, TakeDecision, TakeHandler,
-    TakePolicy,
-};
-pub use crate::ring::{Producer, PutError, RingBuffer, RingOptions, RingStats};
-pub use crate::segment::{
-    LoadError, LoadedSegment, MemorySegments, SegmentBuilder, SegmentError, SegmentGenerator,
-    SegmentHandle, SegmentRequest, SegmentStats, SegmentStore, SegmentTag,
-};
+pub use crate::segment::generator::SegmentGenerator;
 #[cfg(uidring_loom)]
 #[doc(hidden)]
 pub use crate::sync::become_forked_child;
@@ -66,7 +55,5 @@ pub use crate::timestamp::{ParseTimeError, Timestamp};
 #[cfg(feature = "serde")]
 pub use crate::uid::as_string;
 pub use crate::uid::{ParseUidError, Uid, UidRangeError, UidText};
-pub use crate::worker::{
-    EnvWorkerId, FixedWorkerId, Lease, LeaseKeeper, LeaseTerms, RenewError, Worker, WorkerRequest,
-    WorkerSource,
-};
+pub use crate::worker::lease::Worker;
+pub use crate::worker::source::{WorkerRequest, WorkerSource};

@@ -72,7 +72,8 @@ pub fn publish(generator: &str, stats: &CachedStats) {
 /// Publishes the stats of a tag of the generator that is called `generator`.
 ///
 /// ```
-/// use uidring::{MemorySegments, SegmentGenerator};
+/// use uidring::SegmentGenerator;
+/// use uidring::segment::MemorySegments;
 ///
 /// let table = MemorySegments::new();
 /// table.create("orders", 1_000, 1)?;

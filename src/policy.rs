@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossbeam_utils::Backoff;
 
-use crate::clock::{Deadline, SharedSeldom, Stopwatch};
+use crate::clock::{Deadline, SharedLogThrottle, Stopwatch};
 use crate::error::TakeError;
 use crate::sync::{contained, log};
 
@@ -61,7 +61,7 @@ impl TakePolicy {
     /// that panics gives up, and the panic goes no further.
     ///
     /// ```
-    /// use uidring::{TakeDecision, TakePolicy};
+    /// use uidring::policy::{TakeDecision, TakePolicy};
     ///
     /// let thrice = TakePolicy::handler(|take| match take.attempts {
     ///     ..3 => TakeDecision::Retry,
@@ -240,13 +240,13 @@ impl PutHandler {
 
 /// A user's function.
 struct Handler<F: ?Sized> {
-    told: SharedSeldom,
+    told: SharedLogThrottle,
     decide: F,
 }
 
 impl<F> Handler<F> {
     fn new(decide: F) -> Arc<Self> {
-        Arc::new(Self { told: SharedSeldom::default(), decide })
+        Arc::new(Self { told: SharedLogThrottle::default(), decide })
     }
 }
 
@@ -255,7 +255,7 @@ impl<F: ?Sized> Handler<F> {
     /// padder, nor poison a taker.
     fn ask<D>(&self, kind: &'static str, fallback: D, ask: impl FnOnce(&F) -> D) -> D {
         contained(|| ask(&self.decide)).unwrap_or_else(|| {
-            if self.told.is_time() {
+            if self.told.is_due() {
                 log!(error, kind, "a policy's handler panicked; going on without its decision");
             }
             fallback

@@ -37,7 +37,8 @@ use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Event, ForkGuarded, Life, Lim
 /// - Nobody waits for a stalled thread.
 ///
 /// ```
-/// use uidring::{RingBuffer, RingOptions, TakeError};
+/// use uidring::TakeError;
+/// use uidring::ring::{RingBuffer, RingOptions};
 ///
 /// // 256 numbers in runs of 64.
 /// let (mut producer, ring) = RingBuffer::new(RingOptions::new(8, 6))?;

@@ -80,7 +80,7 @@
 mod builder;
 mod chain;
 mod error;
-mod generator;
+pub(crate) mod generator;
 mod loader;
 mod memory;
 mod names;
@@ -94,7 +94,7 @@ mod words;
 pub use self::builder::SegmentBuilder;
 pub use self::chain::{ChainStats, PushError, SegmentChain};
 pub use self::error::SegmentError;
-pub use self::generator::{SegmentGenerator, SegmentHandle};
+pub use self::generator::SegmentHandle;
 pub use self::memory::MemorySegments;
 pub use self::stats::SegmentStats;
 pub use self::store::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};

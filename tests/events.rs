@@ -7,12 +7,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tracing_subscriber::fmt::MakeWriter;
+use uidring::clock::ManualClock;
+use uidring::generator::SequenceStart;
 use uidring::padding::{NextRun, RunSource};
+use uidring::padding::{Padder, PadderOptions};
+use uidring::policy::TakePolicy;
+use uidring::ring::RingOptions;
+use uidring::segment::{
+    LoadError, LoadedSegment, MemorySegments, SegmentRequest, SegmentStore, SegmentTag,
+};
+use uidring::worker::{Lease, LeaseKeeper, LeaseTerms, RenewError};
 use uidring::{
-    Bits, CachedUidGenerator, Error, Layout, Lease, LeaseKeeper, LeaseTerms, LoadError,
-    LoadedSegment, ManualClock, MemorySegments, Padder, PadderOptions, RenewError, RingOptions,
-    SegmentGenerator, SegmentRequest, SegmentStore, SegmentTag, SequenceStart, TakeError,
-    TakePolicy, Tick, Timestamp, Uid,
+    Bits, CachedUidGenerator, Error, Layout, SegmentGenerator, TakeError, Tick, Timestamp, Uid,
 };
 use uidring_testkit::namespace::fresh;
 

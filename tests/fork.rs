@@ -9,12 +9,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use uidring::clock::{Clock, ManualClock, TickerClock};
+use uidring::generator::CachedBuilder;
+use uidring::padding::{Padder, PadderOptions};
+use uidring::policy::{TakeDecision, TakePolicy};
+use uidring::ring::{Producer, RingBuffer, RingOptions};
 use uidring::segment::SegmentChain;
+use uidring::segment::{MemorySegments, SegmentError, SegmentHandle};
 use uidring::{
-    Bits, CachedBuilder, CachedUidGenerator, Clock, DefaultUidGenerator, Layout, LocalGenerator,
-    ManualClock, MemorySegments, Padder, PadderOptions, PerThreadGenerator, Producer, RingBuffer,
-    RingOptions, SegmentError, SegmentGenerator, SegmentHandle, TakeDecision, TakeError,
-    TakePolicy, Tick, TickerClock, Timestamp, Uid, UidGenerator,
+    Bits, CachedUidGenerator, DefaultUidGenerator, Layout, LocalGenerator, PerThreadGenerator,
+    SegmentGenerator, TakeError, Tick, Timestamp, Uid, UidGenerator,
 };
 use uidring_testkit::fork::{FAILED, FORKED, LIMIT, OTHER_ERROR, Report, alone, in_child};
 use uidring_testkit::namespace::fresh;

@@ -7,13 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use uidring::generator::ClockPolicy;
 use uidring::padding::{NextRun, Padding, RunSource};
+use uidring::padding::{Padder, PadderOptions};
+use uidring::policy::{PutDecision, PutPolicy, TakeDecision, TakePolicy};
+use uidring::ring::{RingBuffer, RingOptions};
+use uidring::segment::{
+    LoadError, LoadedSegment, MemorySegments, SegmentError, SegmentRequest, SegmentStore,
+    SegmentTag,
+};
+use uidring::worker::{Lease, LeaseKeeper, LeaseTerms, RenewError};
 use uidring::{
-    Bits, CachedUidGenerator, ClockPolicy, Error, Layout, Lease, LeaseKeeper, LeaseTerms,
-    LoadError, LoadedSegment, LocalGenerator, MemorySegments, Padder, PadderOptions, PutDecision,
-    PutPolicy, RenewError, RingBuffer, RingOptions, SegmentError, SegmentGenerator, SegmentRequest,
-    SegmentStore, SegmentTag, SnowflakeGenerator, TakeDecision, TakeError, TakePolicy, Tick,
-    Timestamp, Uid, UidGenerator, Worker, WorkerRequest, WorkerSource,
+    Bits, CachedUidGenerator, Error, Layout, LocalGenerator, SegmentGenerator, SnowflakeGenerator,
+    TakeError, Tick, Timestamp, Uid, UidGenerator, Worker, WorkerRequest, WorkerSource,
 };
 use uidring_testkit::fork::{
     FAILED, FORKED, Fork, ForkingClock, LIMIT, OTHER_ERROR, Sides, alone, in_child, on_both_sides,

@@ -6,10 +6,15 @@ use std::thread;
 use std::time::Duration;
 
 use tracing::span;
+use uidring::clock::ManualClock;
+use uidring::policy::TakePolicy;
+use uidring::segment::{
+    LoadError, LoadedSegment, MemorySegments, SegmentRequest, SegmentStore, SegmentTag,
+};
+use uidring::worker::{Lease, LeaseKeeper, LeaseTerms, RenewError};
 use uidring::{
-    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout, Lease, LeaseKeeper, LeaseTerms,
-    LoadError, LoadedSegment, ManualClock, MemorySegments, RenewError, SegmentGenerator,
-    SegmentRequest, SegmentStore, SegmentTag, TakePolicy, Tick, Timestamp, Uid, UidGenerator,
+    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout, SegmentGenerator, Tick,
+    Timestamp, Uid, UidGenerator,
 };
 use uidring_testkit::deadline::ends;
 use uidring_testkit::namespace;

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loom::thread::{self, JoinHandle};
-use uidring::{
-    Bits, ClockPolicy, Layout, ManualClock, Producer, PutPolicy, RingBuffer, RingOptions,
-    SnowflakeGenerator, TakeError, TakePolicy, Tick, Timestamp, Uid, UidGenerator,
-};
+use uidring::clock::ManualClock;
+use uidring::generator::ClockPolicy;
+use uidring::policy::{PutPolicy, TakePolicy};
+use uidring::ring::{Producer, RingBuffer, RingOptions};
+use uidring::{Bits, Layout, SnowflakeGenerator, TakeError, Tick, Timestamp, Uid, UidGenerator};
 
 /// A ring of `2^capacity_bits` numbers in runs of `2^run_bits`, whose takers draw what they know to
 /// be published.

@@ -5,12 +5,13 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use uidring::clock::ManualClock;
+use uidring::generator::SequenceStart;
 use uidring::padding::{NextRun, RunSource};
-use uidring::{
-    Bits, CachedUidGenerator, Layout, LocalGenerator, ManualClock, Padder, PadderCore, PadderIdle,
-    PadderOptions, RingBuffer, RingOptions, SequenceStart, TakeError, TakePolicy, Tick, Timestamp,
-    Uid,
-};
+use uidring::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
+use uidring::policy::TakePolicy;
+use uidring::ring::{RingBuffer, RingOptions};
+use uidring::{Bits, CachedUidGenerator, Layout, LocalGenerator, TakeError, Tick, Timestamp, Uid};
 use uidring_testkit::namespace::fresh;
 
 fn layout(time: u8, sequence: u8) -> Layout {
@@ -282,12 +283,12 @@ fn padders_of_other_workers_run_on_other_cores() {
     #[derive(Clone, Debug, Default)]
     struct Noting(Arc<std::sync::Mutex<Option<String>>>);
 
-    impl uidring::Clock for Noting {
+    impl uidring::clock::Clock for Noting {
         fn now(&self) -> Timestamp {
             if thread::current().name() == Some("uidring-padder") {
                 *self.0.lock().expect("no panic") = Some(allowed());
             }
-            uidring::SystemClock.now()
+            uidring::clock::SystemClock.now()
         }
     }
 

@@ -9,10 +9,13 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use uidring::clock::{Clock, ManualClock};
+use uidring::policy::TakePolicy;
+use uidring::worker::{Lease, LeaseKeeper, LeaseTerms, RenewError};
 use uidring::{
-    Bits, CachedUidGenerator, Clock, DefaultUidGenerator, Error, Layout, LeafSnowflakeGenerator,
-    Lease, LeaseKeeper, LeaseTerms, LocalGenerator, ManualClock, RenewError, SnowflakeGenerator,
-    StoreError, StoreErrorKind, TakeError, TakePolicy, Tick, Timestamp, Uid, UidGenerator,
+    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout, LeafSnowflakeGenerator,
+    LocalGenerator, SnowflakeGenerator, StoreError, StoreErrorKind, TakeError, Tick, Timestamp,
+    Uid, UidGenerator,
 };
 use uidring_testkit::namespace::fresh;
 

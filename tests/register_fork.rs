@@ -10,9 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use uidring::clock::{Clock, ManualClock};
+use uidring::worker::{Lease, LeaseKeeper, LeaseTerms, RenewError};
 use uidring::{
-    CachedUidGenerator, Clock, DefaultUidGenerator, Error, Layout, Lease, LeaseKeeper, LeaseTerms,
-    ManualClock, RenewError, SnowflakeGenerator, TakeError, Timestamp, Uid,
+    CachedUidGenerator, DefaultUidGenerator, Error, Layout, SnowflakeGenerator, TakeError,
+    Timestamp, Uid,
 };
 use uidring_testkit::namespace::fresh;
 

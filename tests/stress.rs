@@ -12,10 +12,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, process};
 
+use uidring::padding::{Padder, PadderOptions};
+use uidring::policy::{PutPolicy, TakeDecision, TakePolicy};
+use uidring::ring::{Producer, RingBuffer, RingOptions};
+use uidring::segment::{MemorySegments, SegmentError};
 use uidring::{
-    Bits, CachedUidGenerator, Layout, LocalGenerator, MemorySegments, Padder, PadderOptions,
-    Producer, PutPolicy, RingBuffer, RingOptions, SegmentError, SegmentGenerator, TakeDecision,
-    TakeError, TakePolicy, Tick, Timestamp, Uid, UidGenerator,
+    Bits, CachedUidGenerator, Layout, LocalGenerator, SegmentGenerator, TakeError, Tick, Timestamp,
+    Uid, UidGenerator,
 };
 use uidring_testkit::namespace::fresh;
 

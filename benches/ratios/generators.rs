@@ -5,9 +5,11 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use uidring::clock::TickerClock;
+use uidring::generator::CachedBuilder;
+use uidring::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
 use uidring::{
-    Bits, CachedBuilder, CachedUidGenerator, Layout, Padder, PadderCore, PadderIdle, PadderOptions,
-    PerThreadGenerator, SnowflakeGenerator, Tick, TickerClock, Timestamp, Uid,
+    Bits, CachedUidGenerator, Layout, PerThreadGenerator, SnowflakeGenerator, Tick, Timestamp, Uid,
 };
 
 use super::Comparison;

@@ -5,9 +5,12 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use uidring::generator::CachedBuilder;
+use uidring::padding::PadderCore;
+use uidring::worker::{Lease, LeaseKeeper, LeaseTerms, RenewError};
 use uidring::{
-    Bits, CachedBuilder, CachedUidGenerator, Error, Layout, Lease, LeaseKeeper, LeaseTerms,
-    PadderCore, RenewError, SnowflakeGenerator, Tick, Timestamp, Uid, UidGenerator, Worker,
+    Bits, CachedUidGenerator, Error, Layout, SnowflakeGenerator, Tick, Timestamp, Uid,
+    UidGenerator, Worker,
 };
 
 use super::Comparison;

@@ -4,7 +4,8 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use uidring::{MemorySegments, SegmentGenerator, SegmentHandle};
+use uidring::SegmentGenerator;
+use uidring::segment::{MemorySegments, SegmentHandle};
 
 use super::Comparison;
 use super::timing::{additions, by_threads, per_id};

@@ -21,7 +21,8 @@ use crate::timestamp::Timestamp;
 /// dropped. In a forked child, which has no such thread, the clock reads the operating system's.
 ///
 /// ```
-/// use uidring::{SnowflakeGenerator, TickerClock};
+/// use uidring::SnowflakeGenerator;
+/// use uidring::clock::TickerClock;
 ///
 /// let generator =
 ///     SnowflakeGenerator::builder().worker_id(7).clock(TickerClock::start()?).build()?;

@@ -18,9 +18,10 @@ use std::ops::Range;
 use std::thread;
 use std::time::Duration;
 
+use super::UidGenerator;
 use super::register::Claim;
 use super::start::Position;
-use super::{UidGenerator, next_by_policy};
+use super::uid_generator::next_by_policy;
 use crate::clock::{Clock, Deadline, SystemClock, read};
 use crate::error::{TakeError, rarely};
 use crate::layout::Layout;
@@ -89,7 +90,8 @@ pub type DefaultUidGenerator<C = SystemClock> = ClockedUidGenerator<BaiduRules, 
 /// back, it refuses with [`TakeError::ClockBackwards`] until the clock has caught up.
 ///
 /// ```
-/// use uidring::{SnowflakeGenerator, SnowflakeNode};
+/// use uidring::SnowflakeGenerator;
+/// use uidring::generator::SnowflakeNode;
 ///
 /// let node = SnowflakeNode::new(3, 17)?;
 /// let generator = SnowflakeGenerator::builder().node(node).build()?;

@@ -60,7 +60,7 @@ macro_rules! inherent {
             /// Returns an endless iterator over [`next_uid`](Self::next_uid); after an error it tries
             /// anew.
             pub fn uids(&self) -> Uids<'_, Self> {
-                Uids { generator: self }
+                UidGenerator::uids(self)
             }
 
             /// Sleeps until a uid may be ready, or for `timeout` at most. It may return early.

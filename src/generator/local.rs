@@ -21,7 +21,7 @@ use crate::uid::Uid;
 /// Its uids increase. Between different takers there is no order within 255 uids: another taker's
 /// later uid may be smaller. When it is dropped, the rest of its uids is issued to nobody, 254 at the
 /// most; likewise when they have become older than the generator's
-/// [`max_lag`](crate::CachedBuilder::max_lag), or the generator is closed.
+/// [`max_lag`](crate::generator::CachedBuilder::max_lag), or the generator is closed.
 ///
 /// ```
 /// use uidring::CachedUidGenerator;
@@ -52,7 +52,8 @@ pub struct LocalGenerator<G> {
 /// first, and repeat its uids. So it is for these alone:
 ///
 /// ```compile_fail
-/// use uidring::{CachedUidGenerator, GeneratorRef};
+/// use uidring::CachedUidGenerator;
+/// use uidring::generator::GeneratorRef;
 ///
 /// struct ByProcess(Vec<CachedUidGenerator>);
 ///

@@ -18,10 +18,10 @@ use crate::uid::Uid;
 /// callers that hold one handle and have many threads, and need no order between them: the uids that
 /// one thread gets increase, and another thread's later uid may be smaller. Where one order over
 /// all threads matters, take from the generator itself; where a thread can own its handle, a
-/// [`LocalGenerator`](super::LocalGenerator) costs less.
+/// [`LocalGenerator`](crate::LocalGenerator) costs less.
 ///
 /// A thread that ends leaves the rest of its lease to the next thread that comes. A lease that has
-/// become older than the generator's [`max_lag`](crate::CachedBuilder::max_lag) is given up; so is
+/// become older than the generator's [`max_lag`](crate::generator::CachedBuilder::max_lag) is given up; so is
 /// all that is left when the handle is dropped or the generator is closed. A thread costs 64 to 128 bytes,
 /// by the greatest number of threads that have used a handle at the same time.
 /// With more than 32,768 of them the rest take from the generator one by one.

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use super::local::LocalGenerator;
 use super::register::ELSEWHERE;
-use super::{CachedUidGenerator, LocalGenerator, SequenceStart};
+use super::{CachedUidGenerator, SequenceStart};
 use crate::clock::ManualClock;
 use crate::padding::Padder;
 use crate::timestamp::Timestamp;

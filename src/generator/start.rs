@@ -244,3 +244,13 @@ impl Start {
         }
     }
 }
+
+/// Whether takers may draw by addition: between a worker's ticks lie the uids of all other workers, at
+/// least as many as its own. Takers in flight, of which each may draw one of those, are fewer than
+/// that.
+pub(super) fn has_room_for_draws(layout: &Layout) -> bool {
+    // In the models two takers are many.
+    const MIN_STRIDE_BITS: u8 = if cfg!(uidring_loom) { 3 } else { 16 };
+    let bits = layout.bits();
+    bits.worker + bits.sequence >= MIN_STRIDE_BITS
+}

@@ -6,12 +6,12 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::store::Holding;
-use crate::clock::{Clock, ManualClock, ManualMonotonic};
+use crate::clock::monotonic::ManualMonotonic;
+use crate::clock::{Clock, ManualClock};
 use crate::error::{Error, TakeError};
-use crate::generator::{
-    CachedUidGenerator, ClockPolicy, ELSEWHERE, LocalGenerator, SequenceStart, SnowflakeGenerator,
-    UidGenerator,
-};
+use crate::generator::clocked::SnowflakeGenerator;
+use crate::generator::local::LocalGenerator;
+use crate::generator::{CachedUidGenerator, ClockPolicy, ELSEWHERE, SequenceStart, UidGenerator};
 use crate::layout::Layout;
 use crate::padding::Padder;
 use crate::policy::TakePolicy;

@@ -11,7 +11,8 @@ use proptest::prelude::*;
 
 use crate::clock::{Clock, ManualClock};
 use crate::error::{Error, TakeError};
-use crate::generator::{CachedUidGenerator, ELSEWHERE, LocalGenerator};
+use crate::generator::local::LocalGenerator;
+use crate::generator::{CachedUidGenerator, ELSEWHERE};
 use crate::layout::{Bits, Layout, Tick};
 use crate::padding::Padder;
 use crate::policy::TakePolicy;

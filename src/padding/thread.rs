@@ -102,8 +102,8 @@ impl Padder {
     /// A source that ends finishes the ring: takers get what is left and then
     /// [`TakeError::TimeExhausted`](crate::TakeError::TimeExhausted). One that panics closes it.
     ///
-    /// [`Discard`]: crate::PutPolicy::Discard
-    /// [`Wait`]: crate::PutPolicy::Wait
+    /// [`Discard`]: crate::policy::PutPolicy::Discard
+    /// [`Wait`]: crate::policy::PutPolicy::Wait
     ///
     /// # Errors
     ///

@@ -5,7 +5,7 @@ use std::mem;
 use std::time::Duration;
 
 use super::{NextRun, RunSource};
-use crate::clock::{Deadline, Seldom};
+use crate::clock::{Deadline, LogThrottle};
 use crate::error::TakeError;
 use crate::ring::{CloseReason, Producer, PutError, RingBuffer};
 use crate::sync::{AtomicBool, Ordering, contained, log};
@@ -23,9 +23,9 @@ pub(super) struct Work {
     /// How long the source has no run to give.
     held_for: Option<Duration>,
     dryings: u64,
-    dried: Seldom,
-    held: Seldom,
-    stale: Seldom,
+    dried: LogThrottle,
+    held: LogThrottle,
+    stale: LogThrottle,
     notes: Vec<Note>,
 }
 
@@ -53,9 +53,9 @@ impl Work {
             refresh_due: None,
             held_for: None,
             dryings: 0,
-            dried: Seldom::default(),
-            held: Seldom::default(),
-            stale: Seldom::default(),
+            dried: LogThrottle::default(),
+            held: LogThrottle::default(),
+            stale: LogThrottle::default(),
             notes: Vec::new(),
         }
     }
@@ -94,7 +94,7 @@ impl Work {
             ring.close_for(CloseReason::Exhausted);
         }
         ring.hold(held_for.is_some());
-        if held_for.is_some() && !ring.has_next() && self.held.is_time() {
+        if held_for.is_some() && !ring.has_next() && self.held.is_due() {
             self.notes.push(Note::Held);
         }
         published
@@ -116,7 +116,7 @@ impl Work {
         });
         let Some(Some((interval, discarded))) = asked else { return };
         self.refresh_due = Some(Deadline::after(Some(interval)));
-        if discarded > 0 && self.stale.is_time() {
+        if discarded > 0 && self.stale.is_due() {
             self.notes.push(Note::Stale(discarded));
         }
     }
@@ -191,7 +191,7 @@ impl Work {
 
     pub(super) fn note_drying(&mut self, ring: &RingBuffer) {
         let dryings = ring.stats().dried;
-        if dryings > self.dryings && self.dried.is_time() {
+        if dryings > self.dryings && self.dried.is_due() {
             self.notes.push(Note::Dried(dryings));
         }
         self.dryings = dryings;

@@ -11,7 +11,7 @@ use crate::sync::{Event, ForkGuarded, Forked, Pages};
 /// Ranges of ids, one after another, that any number of takers use up: each take is one atomic
 /// addition, and the one that finds the end of a range goes on with the next.
 ///
-/// A [`SegmentGenerator`](super::SegmentGenerator) has one for each tag. It is of use without one,
+/// A [`SegmentGenerator`](crate::SegmentGenerator) has one for each tag. It is of use without one,
 /// too, where ranges come from elsewhere.
 ///
 /// - No id of a range is given out twice, and none that is not of a range.

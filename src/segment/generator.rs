@@ -32,7 +32,8 @@ use crate::error::FillError;
 /// it.
 ///
 /// ```
-/// use uidring::{MemorySegments, SegmentGenerator};
+/// use uidring::SegmentGenerator;
+/// use uidring::segment::MemorySegments;
 ///
 /// let table = MemorySegments::new();
 /// table.create("orders", 1_000, 1)?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::shared::{Retry, Shared};
 use super::store::{LoadError, SegmentStore};
 use super::tag::{Next, Tag};
-use crate::clock::{Deadline, Seldom};
+use crate::clock::{Deadline, LogThrottle};
 use crate::error::Error;
 use crate::sync::{Serving, contained, log, unlocked};
 
@@ -28,8 +28,8 @@ pub(super) fn start(
         unread: 0,
         queue: VecDeque::new(),
         later: Vec::new(),
-        failing: Seldom::default(),
-        faulty: Seldom::default(),
+        failing: LogThrottle::default(),
+        faulty: LogThrottle::default(),
         shared: Arc::clone(&shared),
     };
     let run = move || {
@@ -66,9 +66,9 @@ struct Loader {
     queue: VecDeque<Arc<Tag>>,
     /// Tags whose load has failed, and when to try again.
     later: Vec<(Deadline, Arc<Tag>)>,
-    failing: Seldom,
+    failing: LogThrottle,
     /// The store does not keep to its trait.
-    faulty: Seldom,
+    faulty: LogThrottle,
 }
 
 impl Loader {
@@ -107,7 +107,7 @@ impl Loader {
                 self.shared.reading_done(asked, None);
             }
             Err(error) => {
-                if self.failing.is_time() {
+                if self.failing.is_due() {
                     log!(warn, %error, "the tags of segments could not be read");
                 }
                 self.unread = self.unread.saturating_add(1);
@@ -140,13 +140,13 @@ impl Loader {
         unlocked();
         self.store.load(&requests, &mut |place, result| {
             let (Some(tag), Some(next @ None)) = (tags.get(place), nexts.get_mut(place)) else {
-                if faulty.is_time() {
+                if faulty.is_due() {
                     log!(error, place, "a store of segments answered what it was not asked");
                 }
                 return;
             };
             if let Err(error) = &result
-                && failing.is_time()
+                && failing.is_due()
             {
                 log!(warn, tag = tag.name(), %error, "a segment could not be loaded");
             }
@@ -161,7 +161,7 @@ impl Loader {
                 Some(Next::Again) => self.queue.push_back(tag),
                 Some(Next::Later(pause)) => self.put_off(tag, pause),
                 None => {
-                    if self.faulty.is_time() {
+                    if self.faulty.is_due() {
                         log!(error, tag = tag.name(), "a store of segments gave no answer");
                     }
                     self.put_off(tag, self.shared.settings.retry.longest);

@@ -14,7 +14,8 @@ use crate::sync::{ForkGuarded, Forked, Life};
 /// Clones are handles to the same table, so that it can be changed while a generator uses it.
 ///
 /// ```
-/// use uidring::{MemorySegments, SegmentGenerator};
+/// use uidring::SegmentGenerator;
+/// use uidring::segment::MemorySegments;
 ///
 /// let table = MemorySegments::new();
 /// table.create("orders", 1_000, 1)?;

@@ -1,6 +1,6 @@
 //! What a generator tells of a tag.
 
-/// A look at one tag of a [`SegmentGenerator`](super::SegmentGenerator). The parts are read one
+/// A look at one tag of a [`SegmentGenerator`](crate::SegmentGenerator). The parts are read one
 /// after another while takers go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

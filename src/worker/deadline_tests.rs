@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::lease::{LeaseTerms, RenewError};
 use super::renewals::{Beginning, Renewals, Request, Task};
-use crate::clock::ManualMonotonic;
+use crate::clock::monotonic::ManualMonotonic;
 use crate::layout::Layout;
 use crate::sync::Life;
 

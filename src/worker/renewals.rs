@@ -8,7 +8,7 @@ use fastrand::Rng;
 
 use super::grant::Shared;
 use super::lease::{LeaseKeeper, LeaseTerms, RenewError};
-use crate::clock::{Moment, Monotonic, Seldom};
+use crate::clock::{LogThrottle, Moment, Monotonic};
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::sync::{Life, Ordering, log};
@@ -79,7 +79,7 @@ pub struct Renewals {
     /// earlier.
     failures: u32,
     rng: Rng,
-    failed: Seldom,
+    failed: LogThrottle,
 }
 
 impl Renewals {
@@ -99,7 +99,7 @@ impl Renewals {
             due: Some(now),
             failures: 0,
             rng: Rng::with_seed(seed),
-            failed: Seldom::default(),
+            failed: LogThrottle::default(),
         }
     }
 
@@ -162,7 +162,7 @@ impl Renewals {
                 // Those whom one outage has failed together do not come back together.
                 let part = 0.5 + self.rng.f64() / 2.0;
                 self.plan(pause.mul_f64(part));
-                if self.failed.is_time() {
+                if self.failed.is_due() {
                     log!(warn, "the lease of the worker id was not renewed: {error}");
                 }
             }
@@ -308,7 +308,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::clock::ManualMonotonic;
+    use crate::clock::monotonic::ManualMonotonic;
     use crate::error::{StoreError, StoreErrorKind};
 
     /// Renewals of a lease of half a minute, after the first one.

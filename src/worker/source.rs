@@ -21,7 +21,8 @@ use crate::sync::{Life, unlocked};
 /// [`Error::Forked`].
 ///
 /// ```
-/// use uidring::{CachedUidGenerator, FixedWorkerId, Layout};
+/// use uidring::{CachedUidGenerator, Layout};
+/// use uidring::worker::FixedWorkerId;
 ///
 /// let generator = CachedUidGenerator::builder()
 ///     .layout(Layout::SNOWFLAKE)
@@ -95,7 +96,7 @@ impl From<Layout> for WorkerRequest {
 }
 
 /// The same worker id every time; it is up to the caller that nobody else has it, and that a new
-/// start is [above](crate::CachedBuilder::start_after) what was issued before.
+/// start is [above](crate::generator::CachedBuilder::start_after) what was issued before.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedWorkerId(pub u64);
 

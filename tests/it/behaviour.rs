@@ -4,10 +4,15 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use uidring::clock::{Clock, ManualClock, SystemClock};
+use uidring::generator::{
+    BaiduRules, ClockPolicy, ClockRules, ClockedUidGenerator, LeafRules, SequenceStart,
+    TwitterRules,
+};
+use uidring::policy::{TakeDecision, TakePolicy};
 use uidring::{
-    BaiduRules, Bits, CachedUidGenerator, Clock, ClockPolicy, ClockRules, ClockedUidGenerator,
-    DefaultUidGenerator, Error, Layout, LeafRules, ManualClock, SequenceStart, SystemClock,
-    TakeDecision, TakeError, TakePolicy, Tick, Timestamp, TwitterRules, Uid, UidGenerator,
+    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout, TakeError, Tick, Timestamp, Uid,
+    UidGenerator,
 };
 use uidring_testkit::namespace::fresh;
 

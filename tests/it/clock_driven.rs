@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use uidring::clock::{Clock, ManualClock, SystemClock, TickerClock};
+use uidring::generator::{ClockPolicy, SequenceStart, SnowflakeNode};
+use uidring::policy::TakePolicy;
 use uidring::{
-    Bits, Clock, ClockPolicy, DefaultUidGenerator, Error, Layout, LeafSnowflakeGenerator,
-    ManualClock, SequenceStart, SnowflakeGenerator, SnowflakeNode, SystemClock, TakeError,
-    TakePolicy, Tick, TickerClock, Timestamp, Uid, UidGenerator,
+    Bits, DefaultUidGenerator, Error, Layout, LeafSnowflakeGenerator, SnowflakeGenerator,
+    TakeError, Tick, Timestamp, Uid, UidGenerator,
 };
 use uidring_testkit::namespace::fresh;
 

@@ -9,11 +9,14 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use uidring::clock::{Clock, ManualClock};
 use uidring::padding::{NextRun, Padding, RunSource};
+use uidring::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
+use uidring::policy::{PutPolicy, TakePolicy};
+use uidring::ring::RingOptions;
 use uidring::{
-    Bits, CachedUidGenerator, Clock, DefaultUidGenerator, Layout, ManualClock, Padder, PadderCore,
-    PadderIdle, PadderOptions, PutPolicy, RingOptions, SnowflakeGenerator, TakeError, TakePolicy,
-    Tick, Timestamp, Uid,
+    Bits, CachedUidGenerator, DefaultUidGenerator, Layout, SnowflakeGenerator, TakeError, Tick,
+    Timestamp, Uid,
 };
 use uidring_testkit::namespace::fresh;
 

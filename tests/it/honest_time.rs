@@ -8,10 +8,11 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::{
-    Bits, CachedBuilder, CachedUidGenerator, Clock, Layout, ManualClock, Padder, PadderCore,
-    PadderOptions, SequenceStart, TakeError, TakePolicy, Tick, Timestamp, Uid,
-};
+use uidring::clock::{Clock, ManualClock};
+use uidring::generator::{CachedBuilder, SequenceStart};
+use uidring::padding::{Padder, PadderCore, PadderOptions};
+use uidring::policy::TakePolicy;
+use uidring::{Bits, CachedUidGenerator, Layout, TakeError, Tick, Timestamp, Uid};
 use uidring_testkit::namespace::fresh;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -5,10 +5,10 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use uidring::{
-    Bits, CachedUidGenerator, Layout, ManualClock, SequenceStart, TakeError, TakePolicy, Tick,
-    Timestamp, Uid,
-};
+use uidring::clock::ManualClock;
+use uidring::generator::SequenceStart;
+use uidring::policy::TakePolicy;
+use uidring::{Bits, CachedUidGenerator, Layout, TakeError, Tick, Timestamp, Uid};
 use uidring_testkit::namespace::fresh;
 
 const THREADS: usize = 8;

@@ -9,10 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use uidring::clock::{ManualClock, SystemClock};
+use uidring::policy::TakePolicy;
+use uidring::worker::{Lease, LeaseKeeper, LeaseTerms, RenewError};
 use uidring::{
-    Bits, CachedUidGenerator, Error, Layout, Lease, LeaseKeeper, LeaseTerms, ManualClock,
-    RenewError, SnowflakeGenerator, StoreError, StoreErrorKind, SystemClock, TakeError, TakePolicy,
-    Tick, Uid, UidGenerator,
+    Bits, CachedUidGenerator, Error, Layout, SnowflakeGenerator, StoreError, StoreErrorKind,
+    TakeError, Tick, Uid, UidGenerator,
 };
 use uidring_testkit::namespace::fresh;
 

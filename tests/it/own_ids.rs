@@ -8,12 +8,19 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use uidring::clock::{Clock, ManualClock};
+use uidring::generator::CachedBuilder;
 use uidring::padding::Padding;
+use uidring::padding::{Padder, PadderOptions};
+use uidring::policy::{PutDecision, PutPolicy, TakeDecision, TakePolicy};
+use uidring::ring::RingOptions;
+use uidring::segment::{
+    LoadError, LoadedSegment, MemorySegments, SegmentError, SegmentHandle, SegmentRequest,
+    SegmentStore, SegmentTag,
+};
+use uidring::worker::{Lease, LeaseKeeper, LeaseTerms, RenewError};
 use uidring::{
-    Bits, CachedBuilder, CachedUidGenerator, Clock, DefaultUidGenerator, Error, Layout, Lease,
-    LeaseKeeper, LeaseTerms, LoadError, LoadedSegment, ManualClock, MemorySegments, Padder,
-    PadderOptions, PutDecision, PutPolicy, RenewError, RingOptions, SegmentError, SegmentGenerator,
-    SegmentHandle, SegmentRequest, SegmentStore, SegmentTag, TakeDecision, TakeError, TakePolicy,
+    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout, SegmentGenerator, TakeError,
     Tick, Timestamp, Uid, UidGenerator,
 };
 use uidring_testkit::deadline::ends;

@@ -7,9 +7,10 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use uidring::clock::{Clock, ManualClock};
+use uidring::generator::CachedBuilder;
 use uidring::{
-    Bits, CachedBuilder, CachedUidGenerator, Clock, Layout, ManualClock, PerThreadGenerator,
-    TakeError, Tick, Timestamp, Uid,
+    Bits, CachedUidGenerator, Layout, PerThreadGenerator, TakeError, Tick, Timestamp, Uid,
 };
 use uidring_testkit::namespace;
 
@@ -189,7 +190,7 @@ impl Clock for TakingClock {
         {
             taken.push(uid);
         }
-        uidring::SystemClock.now()
+        uidring::clock::SystemClock.now()
     }
 }
 

@@ -6,11 +6,18 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use uidring::clock::ManualClock;
+use uidring::generator::SequenceStart;
+use uidring::padding::{Padder, PadderOptions};
+use uidring::policy::{PutPolicy, TakeDecision, TakePolicy};
+use uidring::ring::{RingBuffer, RingOptions};
+use uidring::segment::{
+    LoadError, LoadedSegment, MemorySegments, SegmentError, SegmentRequest, SegmentStore,
+    SegmentTag,
+};
 use uidring::{
-    Bits, CachedUidGenerator, Error, Layout, LoadError, LoadedSegment, ManualClock, MemorySegments,
-    Padder, PadderOptions, PutPolicy, RingBuffer, RingOptions, SegmentError, SegmentGenerator,
-    SegmentRequest, SegmentStore, SegmentTag, SequenceStart, StoreError, StoreErrorKind,
-    TakeDecision, TakeError, TakePolicy, Tick, Timestamp, Uid,
+    Bits, CachedUidGenerator, Error, Layout, SegmentGenerator, StoreError, StoreErrorKind,
+    TakeError, Tick, Timestamp, Uid,
 };
 use uidring_testkit::namespace::fresh;
 
@@ -277,7 +284,7 @@ fn the_last_reference_may_go_in_the_padders_thread() {
     let inside = Arc::clone(&slot);
     let policy = PutPolicy::handler(move |_| {
         drop(inside.lock().map(|mut slot| slot.take()));
-        uidring::PutDecision::Discard
+        uidring::policy::PutDecision::Discard
     });
     let builder = CachedUidGenerator::builder()
         .layout(layout())

@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::{
-    Error, LoadError, LoadedSegment, ManualClock, MemorySegments, SegmentBuilder, SegmentError,
-    SegmentGenerator, SegmentRequest, SegmentStore, SegmentTag, StoreError, StoreErrorKind,
-    TakeDecision, TakePolicy, Timestamp,
+use uidring::clock::ManualClock;
+use uidring::policy::{TakeDecision, TakePolicy};
+use uidring::segment::{
+    LoadError, LoadedSegment, MemorySegments, SegmentBuilder, SegmentError, SegmentRequest,
+    SegmentStore, SegmentTag,
 };
+use uidring::{Error, SegmentGenerator, StoreError, StoreErrorKind, Timestamp};
 
 /// Longer than anything here takes, on however busy a machine.
 const LIMIT: Duration = Duration::from_secs(30);

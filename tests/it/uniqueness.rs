@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use uidring::{
-    Bits, CachedBuilder, CachedUidGenerator, Clock, Layout, SystemClock, TakeDecision, TakeError,
-    TakePolicy, Tick, Timestamp, Uid,
-};
+use uidring::clock::{Clock, SystemClock};
+use uidring::generator::CachedBuilder;
+use uidring::policy::{TakeDecision, TakePolicy};
+use uidring::{Bits, CachedUidGenerator, Layout, TakeError, Tick, Timestamp, Uid};
 use uidring_testkit::namespace::fresh;
 
 const COUNT: usize = 7_000_000;

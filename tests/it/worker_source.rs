@@ -4,11 +4,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use uidring::clock::ManualClock;
+use uidring::generator::{CachedBuilder, SequenceStart};
+use uidring::padding::PadderCore;
+use uidring::worker::{EnvWorkerId, FixedWorkerId, Lease, LeaseKeeper, LeaseTerms, RenewError};
 use uidring::{
-    Bits, CachedBuilder, CachedUidGenerator, DefaultUidGenerator, EnvWorkerId, Error,
-    FixedWorkerId, Layout, Lease, LeaseKeeper, LeaseTerms, ManualClock, PadderCore, RenewError,
-    SequenceStart, SnowflakeGenerator, Tick, Timestamp, Uid, UidGenerator, Worker, WorkerRequest,
-    WorkerSource,
+    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout, SnowflakeGenerator, Tick,
+    Timestamp, Uid, UidGenerator, Worker, WorkerRequest, WorkerSource,
 };
 use uidring_testkit::namespace::fresh;
 

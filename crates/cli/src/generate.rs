@@ -2,10 +2,11 @@
 
 mod segments;
 
-use uidring::{
-    BaiduRules, CachedUidGenerator, ClockRules, ClockedUidGenerator, EnvWorkerId, FixedWorkerId,
-    Layout, LeafRules, SnowflakeNode, TwitterRules, Uid, UidGenerator, WorkerRequest, WorkerSource,
+use uidring::generator::{
+    BaiduRules, ClockRules, ClockedUidGenerator, LeafRules, SnowflakeNode, TwitterRules,
 };
+use uidring::worker::{EnvWorkerId, FixedWorkerId};
+use uidring::{CachedUidGenerator, Layout, Uid, UidGenerator, WorkerRequest, WorkerSource};
 
 use super::Failure;
 use super::args::{GenerateArgs, Generator, Preset, WorkerKind};

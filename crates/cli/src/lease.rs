@@ -4,7 +4,8 @@ use std::io::{BufWriter, Write};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use uidring::{EnvWorkerId, Timestamp, WorkerSource};
+use uidring::worker::EnvWorkerId;
+use uidring::{Timestamp, WorkerSource};
 use uidring_store::{LeaseOptions, LeaseRow, LeaseState};
 
 use super::Failure;

@@ -3,7 +3,8 @@
 use std::io::Write;
 
 use serde_json::json;
-use uidring::{Layout, SnowflakeNode, Timestamp, Uid};
+use uidring::generator::SnowflakeNode;
+use uidring::{Layout, Timestamp, Uid};
 
 use super::Failure;
 use super::args::OutputFormat;

@@ -4,7 +4,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use serde_json::json;
-use uidring::{CachedUidGenerator, Clock, Layout, SystemClock, Timestamp};
+use uidring::clock::{Clock, SystemClock};
+use uidring::{CachedUidGenerator, Layout, Timestamp};
 use uidring_store::WorkerUsage;
 
 use super::Failure;

@@ -8,7 +8,8 @@ mod sqlite;
 use std::path::Path;
 use std::time::Duration;
 
-use uidring::{SegmentStore, WorkerSource};
+use uidring::WorkerSource;
+use uidring::segment::SegmentStore;
 use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable};
 
 use super::Failure;

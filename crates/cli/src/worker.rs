@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use uidring::{Clock, SystemClock};
+use uidring::clock::{Clock, SystemClock};
 use uidring_store::WorkerNode;
 
 use super::Failure;

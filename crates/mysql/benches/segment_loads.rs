@@ -4,7 +4,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::{SegmentGenerator, SegmentStats};
+use uidring::SegmentGenerator;
+use uidring::segment::SegmentStats;
 use uidring_mysql::MySqlStore;
 use uidring_store::{NewSegmentTag, SegmentTable};
 use uidring_testkit::mariadb::MariaDb;

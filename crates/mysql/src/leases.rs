@@ -3,7 +3,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use uidring::{Error, Layout, Lease, Timestamp, Worker, WorkerRequest, WorkerSource};
+use uidring::worker::Lease;
+use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
 use uidring_store::TableError;
 use uidring_store::leases::{
     self, Answer, Ask, Asker, Held, HeldRow, LeaseOptions, LeaseRow, LeaseTable, Loss, Place,

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error as Failure, Row};
-use uidring::{Clock, Error, Layout, SystemClock, Timestamp};
+use uidring::clock::{Clock, SystemClock};
+use uidring::{Error, Layout, Timestamp};
 use uidring_store::{Counts, NodeIdentity, Pruned, WorkerNode, WorkerUsage, age};
 
 use super::MySqlStore;

@@ -8,11 +8,11 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use uidring::policy::TakePolicy;
+use uidring::segment::SegmentError;
 use uidring::segment::{SegmentRequest, SegmentStore};
-use uidring::{
-    Bits, CachedUidGenerator, Layout, Lease, SegmentError, SegmentGenerator, TakeError, TakePolicy,
-    Tick,
-};
+use uidring::worker::Lease;
+use uidring::{Bits, CachedUidGenerator, Layout, SegmentGenerator, TakeError, Tick};
 use uidring_mysql::{MySqlLeases, MySqlStore};
 use uidring_store::{
     LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable,

@@ -27,7 +27,7 @@ pub struct StoreFile {
     patience: Duration,
     /// What SQL takes for the present time, if not the system's clock.
     #[cfg(feature = "simulation")]
-    clock: Option<std::sync::Arc<dyn uidring::Clock>>,
+    clock: Option<std::sync::Arc<dyn uidring::clock::Clock>>,
 }
 
 /// What a file is for.
@@ -50,7 +50,7 @@ impl StoreFile {
 
     /// The same, but with a clock of the caller's.
     #[cfg(feature = "simulation")]
-    pub fn with_clock(mut self, clock: impl uidring::Clock + 'static) -> Self {
+    pub fn with_clock(mut self, clock: impl uidring::clock::Clock + 'static) -> Self {
         self.clock = Some(std::sync::Arc::new(clock));
         self
     }

@@ -4,7 +4,8 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
-use uidring::{Error, Layout, Lease, Timestamp, Worker, WorkerRequest, WorkerSource};
+use uidring::worker::Lease;
+use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
 use uidring_store::TableError;
 use uidring_store::leases::{
     self, Denial, LeaseOptions, LeaseRow, LeaseTable, Place, RawRow, Unusable,
@@ -93,7 +94,7 @@ impl SqliteLeases {
     #[cfg(feature = "simulation")]
     #[doc(hidden)]
     #[must_use]
-    pub fn with_clock(mut self, clock: impl uidring::Clock + 'static) -> Self {
+    pub fn with_clock(mut self, clock: impl uidring::clock::Clock + 'static) -> Self {
         self.file = self.file.with_clock(clock);
         self
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, params_from_iter};
-use uidring::Clock;
+use uidring::clock::Clock;
 
 /// SQLite's functions of time, and the place of the time among their arguments.
 const FUNCTIONS: [(&str, usize); 6] = [
@@ -61,7 +61,7 @@ fn set_present(values: &mut Vec<Value>, place: usize, clock: &dyn Clock) {
 
 #[cfg(test)]
 mod tests {
-    use uidring::ManualClock;
+    use uidring::clock::ManualClock;
 
     use super::*;
 

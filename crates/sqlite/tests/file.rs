@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use rusqlite::Connection;
-use uidring::{Layout, SegmentRequest, SegmentStore};
+use uidring::Layout;
+use uidring::segment::{SegmentRequest, SegmentStore};
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
 use uidring_testkit::request;

@@ -2,7 +2,8 @@
 
 use std::env;
 
-use uidring::{Clock, Error, SystemClock};
+use uidring::Error;
+use uidring::clock::{Clock, SystemClock};
 
 use crate::TableError;
 

@@ -8,7 +8,8 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use uidring::adapter::check_millis;
-use uidring::{Error, Layout, Lease, LeaseTerms, Timestamp, WorkerRequest, WorkerSource};
+use uidring::worker::{Lease, LeaseTerms};
+use uidring::{Error, Layout, Timestamp, WorkerRequest, WorkerSource};
 
 pub use self::asking::{Answer, Ask, Asker, Denial, Shortage, Unusable, acquire};
 pub use self::keeping::{Held, HeldRow, Loss, Place};
@@ -147,7 +148,7 @@ impl LeaseOptions {
     /// may not be ahead of it; 10 s if not set.
     ///
     /// A worker id that was used further ahead of this host's clock than this, and than the
-    /// generator's [`max_borrow`](uidring::CachedBuilder::max_borrow) allows for, is passed over.
+    /// generator's [`max_borrow`](uidring::generator::CachedBuilder::max_borrow) allows for, is passed over.
     #[must_use]
     pub fn max_start_wait(mut self, limit: Duration) -> Self {
         self.max_start_wait = limit;

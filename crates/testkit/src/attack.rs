@@ -15,7 +15,9 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 use std::{env, fs, thread};
 
-use uidring::{Error, Layout, Lease, SegmentStore};
+use uidring::segment::SegmentStore;
+use uidring::worker::Lease;
+use uidring::{Error, Layout};
 
 use self::account::Account;
 use self::torment::{Slot, Tally};

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::{Clock, ManualClock, TakeError, Timestamp, Uid, UidGenerator};
+use uidring::clock::{Clock, ManualClock};
+use uidring::{TakeError, Timestamp, Uid, UidGenerator};
 
 /// How long a child may take before it counts as hanging.
 pub const LIMIT: Duration = Duration::from_secs(20);

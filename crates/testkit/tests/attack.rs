@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use uidring::{Error, Layout, Lease, SegmentStore};
+use uidring::segment::SegmentStore;
+use uidring::worker::Lease;
+use uidring::{Error, Layout};
 use uidring_mysql::MySqlStore;
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};

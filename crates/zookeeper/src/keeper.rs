@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use uidring::adapter::read;
-use uidring::{Clock, Error, Layout, LeaseKeeper, LeaseTerms, RenewError, Uid};
+use uidring::clock::Clock;
+use uidring::worker::{LeaseKeeper, LeaseTerms, RenewError};
+use uidring::{Error, Layout, Uid};
 
 use super::Registry;
 use super::link::Link;

@@ -37,9 +37,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use uidring::{
-    Clock, Error, Layout, Lease, StoreErrorKind, SystemClock, Worker, WorkerRequest, WorkerSource,
-};
+use uidring::clock::{Clock, SystemClock};
+use uidring::worker::Lease;
+use uidring::{Error, Layout, StoreErrorKind, Worker, WorkerRequest, WorkerSource};
 
 pub use self::error::ZooKeeperError;
 pub use self::instance::Instance;

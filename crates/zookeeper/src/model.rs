@@ -18,9 +18,10 @@ use std::sync::Mutex;
 use std::{env, mem, thread};
 
 use fastrand::Rng;
+use uidring::Error;
 use uidring::adapter::Monotonic;
 use uidring::model::{COUNT, Generator, ManualMonotonic, Property, Renewals, Renewer, SEED, lock};
-use uidring::{Error, LeaseKeeper, RenewError};
+use uidring::worker::{LeaseKeeper, RenewError};
 
 use self::requests::{ModelFile, ModelLink};
 use self::world::{Owner, Start, State, Task, World};

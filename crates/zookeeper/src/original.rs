@@ -4,8 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use uidring::adapter::{Seldom, Stopwatch, log, read};
-use uidring::{Clock, Error, Layout, LeaseKeeper, RenewError, Timestamp, Uid};
+use uidring::adapter::{LogThrottle, Stopwatch, log, read};
+use uidring::clock::Clock;
+use uidring::worker::{LeaseKeeper, RenewError};
+use uidring::{Error, Layout, Timestamp, Uid};
 
 use super::Registry;
 use super::cache::{Cached, LocalFile};
@@ -31,7 +33,7 @@ pub struct OriginalKeeper<L, F> {
     pub base: i64,
     pub clock: Arc<dyn Clock>,
     pub outage: Outage,
-    pub file_fails: Seldom,
+    pub file_fails: LogThrottle,
     /// Once lost, always lost.
     pub lost: Option<Refusal>,
 }
@@ -43,20 +45,20 @@ pub struct Outage {
     last_word: Stopwatch,
     silent_before: Duration,
     is_away: bool,
-    seldom: Seldom,
+    seldom: LogThrottle,
 }
 
 impl Outage {
     /// None: there was a word.
     pub fn since(last_word: Stopwatch) -> Self {
-        let (silent_before, seldom) = (Duration::ZERO, Seldom::default());
+        let (silent_before, seldom) = (Duration::ZERO, LogThrottle::default());
         Self { last_word, silent_before, is_away: false, seldom }
     }
 
     /// One that a start has met with, and told of.
     pub fn before(start: Stopwatch, word: Timestamp, now: Timestamp) -> Self {
-        let mut seldom = Seldom::default();
-        seldom.is_time();
+        let mut seldom = LogThrottle::default();
+        seldom.is_due();
         let silent_before = now.saturating_since(word);
         Self { last_word: start, silent_before, is_away: true, seldom }
     }
@@ -149,7 +151,7 @@ impl<L: Link, F: LocalFile> OriginalKeeper<L, F> {
     fn go_without_registry(&mut self, problem: Problem) {
         let outage = &mut self.outage;
         outage.is_away = true;
-        if outage.seldom.is_time() {
+        if outage.seldom.is_due() {
             log!(
                 warn,
                 "{}; no word from it for {:?}; going on with the cache file, so that an instance of \
@@ -165,7 +167,7 @@ impl<L: Link, F: LocalFile> OriginalKeeper<L, F> {
         if let Some(file) = &self.file {
             file.remove()?;
         }
-        if self.file_fails.is_time() {
+        if self.file_fails.is_due() {
             log!(warn, "{error}; going on with the registry alone, without a cache file");
         }
         Ok(())

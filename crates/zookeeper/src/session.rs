@@ -6,8 +6,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use uidring::Clock;
-use uidring::adapter::{Seldom, log};
+use uidring::adapter::{LogThrottle, log};
+use uidring::clock::Clock;
 
 use super::Registry;
 use super::nodes::{Endpoint, Reserved, VERSION};
@@ -80,7 +80,7 @@ pub struct Session<E: Ensemble> {
     max_outage: Option<Duration>,
     /// Once refused, always refused.
     lost: Option<Refusal>,
-    expired: Seldom,
+    expired: LogThrottle,
 }
 
 impl<E: Ensemble> Session<E> {
@@ -94,7 +94,7 @@ impl<E: Ensemble> Session<E> {
             held: None,
             max_outage: None,
             lost: None,
-            expired: Seldom::default(),
+            expired: LogThrottle::default(),
         }
     }
 
@@ -160,7 +160,7 @@ impl<E: Ensemble> Session<E> {
         if self.tree.as_ref().is_some_and(Tree::is_over) {
             self.tree = None;
             self.held = None;
-            if self.expired.is_time() {
+            if self.expired.is_due() {
                 let registry = &self.applicant.registry;
                 log!(warn, "registry {registry}: the session is lost; a new one is begun");
             }

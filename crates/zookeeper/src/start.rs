@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use uidring::adapter::{Seldom, Stopwatch, check_millis, log, read};
-use uidring::{Error, Layout, Lease, LeaseTerms, StoreErrorKind, Timestamp, Uid};
+use uidring::adapter::{LogThrottle, Stopwatch, check_millis, log, read};
+use uidring::worker::{Lease, LeaseTerms};
+use uidring::{Error, Layout, StoreErrorKind, Timestamp, Uid};
 use uidring_store::TableError;
 
 use super::cache::{CacheFile, Cached, LocalFile};
@@ -160,7 +161,7 @@ impl<F: LocalFile> Start<'_, F> {
             base: mark.until,
             clock: options.clock.clone(),
             outage,
-            file_fails: Seldom::default(),
+            file_fails: LogThrottle::default(),
             lost: None,
         };
         keeper.write(mark)?;

@@ -8,9 +8,10 @@ use crossbeam_utils::CachePadded;
 use super::CachedUidGenerator;
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, check_millis, check_option};
+use crate::generator::SequenceStart;
+use crate::generator::start::has_room_for_draws;
 use crate::generator::start::{Start, StartRequest, start};
 use crate::generator::ticks::{Bounds, TickRuns};
-use crate::generator::{SequenceStart, has_room_for_draws};
 use crate::layout::Layout;
 use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
 use crate::policy::{PutPolicy, TakePolicy};
@@ -78,7 +79,7 @@ impl CachedBuilder {
         self.worker(worker_id)
     }
 
-    /// The worker: an id as for [`worker_id`](Self::worker_id), or a [`Lease`](crate::Lease).
+    /// The worker: an id as for [`worker_id`](Self::worker_id), or a [`Lease`](crate::worker::Lease).
     ///
     /// With a lease [`max_borrow`](Self::max_borrow) is 10 minutes if not set; the generator goes
     /// on above what earlier holders may have issued, be it ahead of the clock by up to that; and

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{ClockPolicy, ClockRules, ClockedUidGenerator, SequenceStart};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
-use crate::generator::has_room_for_draws;
+use crate::generator::start::has_room_for_draws;
 use crate::generator::start::{Start, StartRequest, start};
 use crate::layout::Layout;
 use crate::policy::TakePolicy;
@@ -59,7 +59,7 @@ impl<R, C> ClockedBuilder<R, C> {
         self.worker(worker_id)
     }
 
-    /// The worker: an id as for [`worker_id`](Self::worker_id), or a [`Lease`](crate::Lease).
+    /// The worker: an id as for [`worker_id`](Self::worker_id), or a [`Lease`](crate::worker::Lease).
     ///
     /// With a lease [`build`](Self::build) waits until the clock has passed what earlier holders may
     /// have issued, for as long as the lease says; and takes get

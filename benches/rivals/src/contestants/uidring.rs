@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use uidring::{
-    Bits, CachedUidGenerator, Clock, Layout, PerThreadGenerator, SnowflakeGenerator, SystemClock,
-    Tick, TickerClock, Timestamp, Uid, UidGenerator,
-};
+use uidring::{Bits, CachedUidGenerator, Layout, PerThreadGenerator, SnowflakeGenerator, Tick, Timestamp, Uid, UidGenerator};
+use uidring::clock::{Clock, SystemClock, TickerClock};
 
 use super::{Field, Shape};
 use crate::namespace::fresh;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum};
-use uidring::{PadderCore, PadderIdle, TakePolicy};
+use uidring::padding::{PadderCore, PadderIdle};
+use uidring::policy::TakePolicy;
 
 use crate::args::LayoutArgs;
 

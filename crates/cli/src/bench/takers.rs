@@ -3,9 +3,8 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use uidring::{
-    CachedUidGenerator, GeneratorRef, LocalGenerator, PerThreadGenerator, TakeError, Uid,
-};
+use uidring::generator::GeneratorRef;
+use uidring::{CachedUidGenerator, LocalGenerator, PerThreadGenerator, TakeError, Uid};
 
 /// Ids of a call that takes many.
 pub const BATCH: usize = 4_096;

@@ -3,8 +3,10 @@
 use std::mem;
 use std::time::Duration;
 
+use uidring::policy::TakePolicy;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
-use uidring::{Error, SegmentError, SegmentGenerator, SegmentHandle, TakePolicy, Uid};
+use uidring::segment::{SegmentError, SegmentHandle};
+use uidring::{Error, SegmentGenerator, Uid};
 use uidring_store::TableError;
 
 use crate::Failure;

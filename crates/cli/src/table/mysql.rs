@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use uidring::{SegmentStore, WorkerSource};
+use uidring::WorkerSource;
+use uidring::segment::SegmentStore;
 use uidring_mysql::MySqlStore;
 use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable};
 

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use uidring::{SegmentStore, WorkerSource};
+use uidring::WorkerSource;
+use uidring::segment::SegmentStore;
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable};
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 
 use serde_json::Value;
-use uidring::{Clock, SystemClock};
+use uidring::clock::{Clock, SystemClock};
 
 use crate::support::{Home, Run};
 

@@ -8,7 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::{Clock, SystemClock, Timestamp};
+use uidring::Timestamp;
+use uidring::clock::{Clock, SystemClock};
 
 use crate::support::{Home, Run};
 

@@ -5,7 +5,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command};
 use std::time::Duration;
 
-use uidring::{Clock, Layout, SystemClock, Timestamp, Uid};
+use uidring::clock::{Clock, SystemClock};
+use uidring::{Layout, Timestamp, Uid};
 
 use crate::support::elsewhen::Elsewhen;
 

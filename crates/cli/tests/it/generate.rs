@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use uidring::{Clock, Layout, SystemClock, Uid};
+use uidring::clock::{Clock, SystemClock};
+use uidring::{Layout, Uid};
 
 use crate::support::{Home, Run};
 

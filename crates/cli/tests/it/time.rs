@@ -2,7 +2,8 @@
 
 use std::io::{BufRead, BufReader};
 
-use uidring::{Clock, Layout, SystemClock, Timestamp, Uid};
+use uidring::clock::{Clock, SystemClock};
+use uidring::{Layout, Timestamp, Uid};
 
 use crate::support::Home;
 

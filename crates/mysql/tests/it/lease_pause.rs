@@ -8,7 +8,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::{Bits, CachedUidGenerator, Layout, Lease, TakeError, Tick, Uid};
+use uidring::worker::Lease;
+use uidring::{Bits, CachedUidGenerator, Layout, TakeError, Tick, Uid};
 use uidring_mysql::MySqlStore;
 use uidring_store::{LeaseOptions, LeaseTable};
 use uidring_testkit::mariadb::MariaDb;

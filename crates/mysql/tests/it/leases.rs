@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder};
-use uidring::{Bits, CachedUidGenerator, Clock, Layout, Lease, SystemClock, TakeError, Tick};
+use uidring::clock::{Clock, SystemClock};
+use uidring::worker::Lease;
+use uidring::{Bits, CachedUidGenerator, Layout, TakeError, Tick};
 use uidring_mysql::{MySqlLeases, MySqlStore};
 use uidring_store::{LeaseOptions, LeaseRow, LeaseState, LeaseTable, TableError, WorkerTable};
 use uidring_testkit::mariadb::{Database, MariaDb};

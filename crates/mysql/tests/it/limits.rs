@@ -8,7 +8,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::{Clock, Layout, SystemClock};
+use uidring::Layout;
+use uidring::clock::{Clock, SystemClock};
 use uidring_mysql::{MySqlError, MySqlStore, MySqlWorkerNodes};
 use uidring_store::WorkerTable;
 use uidring_testkit::certificates::Authority;

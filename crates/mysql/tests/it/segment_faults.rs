@@ -11,10 +11,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::{
-    Error, LoadError, LoadedSegment, SegmentBuilder, SegmentError, SegmentGenerator,
-    SegmentRequest, SegmentStore, SegmentTag, TakePolicy,
+use uidring::policy::TakePolicy;
+use uidring::segment::{
+    LoadError, LoadedSegment, SegmentBuilder, SegmentError, SegmentRequest, SegmentStore,
+    SegmentTag,
 };
+use uidring::{Error, SegmentGenerator};
 use uidring_mysql::{MySqlSegments, MySqlStore};
 use uidring_store::{NewSegmentTag, SegmentTable};
 use uidring_testkit::mariadb::{Database, MariaDb};

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder};
-use uidring::{SegmentBuilder, SegmentError, SegmentGenerator, TakePolicy};
+use uidring::SegmentGenerator;
+use uidring::policy::TakePolicy;
+use uidring::segment::{SegmentBuilder, SegmentError};
 use uidring_mysql::MySqlStore;
 use uidring_store::{NewSegmentTag, SegmentTable};
 use uidring_testkit::mariadb::{Database, MariaDb};

@@ -9,7 +9,8 @@ use std::{env, panic};
 
 use rusqlite::Connection;
 use tempfile::TempDir;
-use uidring::{Layout, SegmentRequest, SegmentStore, Uid};
+use uidring::segment::{SegmentRequest, SegmentStore};
+use uidring::{Layout, Uid};
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
 use uidring_testkit::request;

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use tempfile::TempDir;
+use uidring::clock::ManualClock;
 use uidring::model::{Histories, Setting, StoreUnderTest, StoredLease};
-use uidring::{Error, Layout, Lease, ManualClock, Timestamp};
+use uidring::worker::Lease;
+use uidring::{Error, Layout, Timestamp};
 use uidring_sqlite::{SqliteLeases, SqliteStore};
 use uidring_store::{LeaseOptions, LeaseTable, TableError};
 use uidring_testkit::request;

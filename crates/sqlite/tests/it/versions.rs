@@ -8,9 +8,8 @@ use std::{env, fs, thread};
 
 use rusqlite::Connection;
 use tempfile::TempDir;
-use uidring::{
-    DefaultUidGenerator, Error, Layout, LoadError, LoadedSegment, SegmentRequest, SegmentStore,
-};
+use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore};
+use uidring::{DefaultUidGenerator, Error, Layout};
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
 use uidring_testkit::request;

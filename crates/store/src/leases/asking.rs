@@ -5,7 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use uidring::adapter::Deadline;
-use uidring::{Clock, Error, Layout, Lease, SystemClock, Timestamp, WorkerRequest};
+use uidring::clock::{Clock, SystemClock};
+use uidring::worker::Lease;
+use uidring::{Error, Layout, Timestamp, WorkerRequest};
 
 use super::LeaseOptions;
 use super::keeping::{Held, HeldRow, Keeper};

@@ -2,7 +2,8 @@
 
 use std::process;
 
-use uidring::{Error, Layout, LeaseKeeper, RenewError, Uid};
+use uidring::worker::{LeaseKeeper, RenewError};
+use uidring::{Error, Layout, Uid};
 
 /// A tick and a sequence number: the greatest that may have been issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use std::{env, thread};
 
+use uidring::policy::TakePolicy;
 use uidring::{
-    CachedUidGenerator, DefaultUidGenerator, Error, SegmentGenerator, TakePolicy, Uid, UidGenerator,
+    CachedUidGenerator, DefaultUidGenerator, Error, SegmentGenerator, Uid, UidGenerator,
 };
 
 use super::{Kind, Place, TAGS, Target, layout, millis};

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tempfile::TempDir;
-use uidring::{Bits, CachedUidGenerator, Clock, Error, Layout, Lease, SystemClock, Tick};
+use uidring::clock::{Clock, SystemClock};
+use uidring::worker::Lease;
+use uidring::{Bits, CachedUidGenerator, Error, Layout, Tick};
 use uidring_mysql::MySqlStore;
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, WorkerTable};

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tempfile::TempDir;
+use uidring::clock::{Clock, SystemClock};
+use uidring::worker::Lease;
 use uidring::{
-    Bits, CachedUidGenerator, Clock, Error, Layout, Lease, SnowflakeGenerator, SystemClock,
-    TakeError, Tick, Timestamp, Uid,
+    Bits, CachedUidGenerator, Error, Layout, SnowflakeGenerator, TakeError, Tick, Timestamp, Uid,
 };
 use uidring_mysql::{MySqlLeases, MySqlStore};
 use uidring_sqlite::SqliteStore;

@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use fastrand::Rng;
+use uidring::clock::ManualClock;
 use uidring::model::{Generator, Host, ManualMonotonic, Property, Renewals, Request, Suspended};
-use uidring::{Bits, Layout, LeaseKeeper, ManualClock, Tick, Timestamp, Uid};
+use uidring::worker::LeaseKeeper;
+use uidring::{Bits, Layout, Tick, Timestamp, Uid};
 
 use super::requests::{Change, Process};
 use super::tree::Servers;

@@ -7,9 +7,9 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::{
-    Error, Layout, LeafSnowflakeGenerator, ManualClock, TakeError, TakePolicy, Timestamp, Uid,
-};
+use uidring::clock::ManualClock;
+use uidring::policy::TakePolicy;
+use uidring::{Error, Layout, LeafSnowflakeGenerator, TakeError, Timestamp, Uid};
 use uidring_testkit::namespace::fresh;
 use uidring_testkit::zookeeper::ZooKeeper;
 use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperError};

@@ -6,7 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use uidring::{Clock, LeafSnowflakeGenerator, SystemClock};
+use uidring::LeafSnowflakeGenerator;
+use uidring::clock::{Clock, SystemClock};
 use uidring_testkit::namespace::fresh;
 use uidring_testkit::zookeeper::ZooKeeper;
 use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperServers};

@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use uidring::clock::{Clock, SystemClock};
+use uidring::policy::TakePolicy;
 use uidring::{
-    Bits, CachedUidGenerator, Clock, Layout, SnowflakeGenerator, SystemClock, TakeError,
-    TakePolicy, Timestamp, Uid, UidGenerator,
+    Bits, CachedUidGenerator, Layout, SnowflakeGenerator, TakeError, Timestamp, Uid, UidGenerator,
 };
 use uidring_testkit::namespace;
 use uidring_testkit::zookeeper::ZooKeeper;

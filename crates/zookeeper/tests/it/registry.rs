@@ -6,10 +6,9 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::{
-    Clock, Error, Layout, LeafSnowflakeGenerator, ManualClock, SnowflakeGenerator, SystemClock,
-    TakePolicy, Timestamp,
-};
+use uidring::clock::{Clock, ManualClock, SystemClock};
+use uidring::policy::TakePolicy;
+use uidring::{Error, Layout, LeafSnowflakeGenerator, SnowflakeGenerator, Timestamp};
 use uidring_testkit::namespace::fresh;
 use uidring_testkit::zookeeper::ZooKeeper;
 use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperError, ZooKeeperServers};

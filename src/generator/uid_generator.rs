@@ -1,0 +1,165 @@
+//! The trait that all generators share.
+
+use std::time::Duration;
+
+use crate::error::{Error, FillError, TakeError, rarely};
+use crate::layout::{Decoded, Layout};
+use crate::policy::TakePolicy;
+use crate::uid::Uid;
+
+/// What every generator does: it hands out uids that no generator with the same layout and another
+/// worker id hands out, nor this one a second time.
+///
+/// All methods take `&self`, and those of the generators themselves may be called from any number of
+/// threads at once. Order: if one
+/// take returns before another begins, its uid is the smaller.
+///
+/// Generators have these methods of their own, too: the trait is for code that takes any of them.
+pub trait UidGenerator {
+    /// The next uid, or at once the reason why there is none now. It never waits.
+    ///
+    /// # Errors
+    ///
+    /// [`TakeError::Empty`] or [`TakeError::BorrowLimit`] if nothing is ready; the other ones
+    /// whatever the policy.
+    fn try_next_uid(&self) -> Result<Uid, TakeError>;
+
+    /// As many uids as are ready now, up to `out.len()`, written to the front of `out` in
+    /// increasing order; returns how many. It never waits. With an empty `out` it does nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_next_uid`](Self::try_next_uid), if there was not even one.
+    fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError>;
+
+    /// Sleeps until a uid may be ready, or for `timeout` at most. It may return early.
+    fn wait(&self, timeout: Option<Duration>);
+
+    /// What a take does when nothing is ready.
+    fn take_policy(&self) -> &TakePolicy;
+
+    /// How the uids are made up.
+    fn layout(&self) -> &Layout;
+
+    /// The worker id in all of the uids.
+    fn worker_id(&self) -> u64;
+
+    /// Ends the generator: takers that wait are released, and every take from now on gets
+    /// [`TakeError::Closed`]. A second close changes nothing.
+    fn close(&self);
+
+    /// Does what the take policy says after an error that may pass, [`TakeError::Empty`] or
+    /// [`TakeError::BorrowLimit`]: may try `again`, and wait in between. Returns how that ended, or
+    /// any other error as it is.
+    ///
+    /// [`next_uid`](Self::next_uid) and [`fill`](Self::fill) go on with this; it is a method of
+    /// its own for generators that count how often it is needed.
+    ///
+    /// # Errors
+    ///
+    /// The last error of `again`, or what the policy makes of it.
+    #[cold]
+    fn follow_policy(
+        &self,
+        error: TakeError,
+        again: &mut dyn FnMut() -> Result<(), TakeError>,
+    ) -> Result<(), TakeError> {
+        self.take_policy().after_empty(error, again, |timeout| self.wait(timeout))
+    }
+
+    /// The next uid; when nothing is ready, the take policy decides.
+    ///
+    /// # Errors
+    ///
+    /// [`TakeError::Empty`], [`TakeError::BorrowLimit`] or [`TakeError::DeadlineExceeded`] as the
+    /// policy says; [`TakeError::TimeExhausted`], [`TakeError::Forked`], [`TakeError::Closed`]
+    /// and the clock's errors whatever the policy.
+    #[inline]
+    fn next_uid(&self) -> Result<Uid, TakeError> {
+        match self.try_next_uid() {
+            Ok(uid) => Ok(uid),
+            Err(error) => rarely(|| next_by_policy(self, error)),
+        }
+    }
+
+    /// Fills the whole of `out` with increasing uids; whenever nothing is ready, the take policy
+    /// decides anew. Uids of one call need not be neighbours.
+    ///
+    /// # Errors
+    ///
+    /// [`FillError`] says how many uids were filled in before the error: those are good.
+    fn fill(&self, out: &mut [Uid]) -> Result<(), FillError> {
+        let mut filled = 0;
+        while filled < out.len() {
+            let rest = &mut out[filled..];
+            let given = match self.try_fill(rest) {
+                Ok(given) => Ok(given),
+                Err(error) => {
+                    let mut given = 0;
+                    let mut again = || {
+                        given = self.try_fill(rest)?;
+                        Ok(())
+                    };
+                    self.follow_policy(error, &mut again).map(|()| given)
+                }
+            };
+            filled += given.map_err(|error| FillError::new(filled, error))?;
+        }
+        Ok(())
+    }
+
+    /// An endless iterator over [`next_uid`](Self::next_uid); after an error it tries anew.
+    ///
+    /// ```
+    /// use uidring::{CachedUidGenerator, UidGenerator};
+    ///
+    /// let generator = CachedUidGenerator::builder().worker_id(7).build()?;
+    /// let generator: &dyn UidGenerator = &generator;
+    /// let uids = (&generator).uids().take(100).collect::<Result<Vec<_>, _>>()?;
+    /// assert!(uids.is_sorted());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn uids(&self) -> Uids<'_, Self>
+    where
+        Self: Sized,
+    {
+        Uids { generator: self }
+    }
+
+    /// The fields of a uid of this generator's layout.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UidOutOfLayout`] for a uid that cannot be of this layout.
+    fn decode(&self, uid: Uid) -> Result<Decoded, Error> {
+        self.layout().decode(uid)
+    }
+}
+
+pub(super) fn next_by_policy<G: UidGenerator + ?Sized>(
+    generator: &G,
+    error: TakeError,
+) -> Result<Uid, TakeError> {
+    let mut uid = Uid::default();
+    generator.follow_policy(error, &mut || {
+        uid = generator.try_next_uid()?;
+        Ok(())
+    })?;
+    Ok(uid)
+}
+
+/// An endless iterator over the uids of a generator, such as [`UidGenerator::uids`]; after an error
+/// it tries anew.
+#[derive(Clone, Copy, Debug)]
+pub struct Uids<'a, G> {
+    generator: &'a G,
+}
+
+impl<G: UidGenerator> Iterator for Uids<'_, G> {
+    type Item = Result<Uid, TakeError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.generator.next_uid())
+    }
+}
