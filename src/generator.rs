@@ -2,8 +2,8 @@
 
 pub(crate) mod cached;
 pub(crate) mod clocked;
+mod forecast;
 mod forward;
-mod life;
 pub(crate) mod local;
 pub(crate) mod per_thread;
 #[cfg(not(uidring_loom))]

@@ -39,8 +39,8 @@ use crate::error::Error;
 use crate::sync::Mutex;
 pub use crate::sync::lock;
 use crate::uid::Uid;
-use crate::worker::{Lease, LeaseKeeper, RenewError};
-pub use crate::worker::{Renewals, Renewer, Request, Task};
+use crate::worker::{Lease, LeaseBackend, RenewError};
+pub use crate::worker::{RenewalState, Renewer, Request, Task};
 
 /// A seed to replay, or the first one if there is a count too.
 pub const SEED: &str = "UIDRING_LEASES_SEED";
@@ -100,10 +100,10 @@ impl Sim {
             let there = &world.hosts[host];
             (rng, layout, terms, there.wall.clone(), there.time.clone())
         };
-        let keeper = Keeper { sim: self.clone(), holding, depth };
+        let backend = Keeper { sim: self.clone(), holding, depth };
         let renewer = ByHand { time, seed: rng.u64(..), renewals: Arc::default() };
         let begun = Arc::clone(&renewer.renewals);
-        let lease = Lease::new(layout, holding.worker_id, holding.before, terms, keeper)
+        let lease = Lease::new(layout, holding.worker_id, holding.before, terms, backend)
             .expect("in range")
             .renewed_by(renewer);
         let built = Generator::build(&mut rng, layout, lease, wall);
@@ -197,7 +197,7 @@ impl Keeper {
     }
 }
 
-impl LeaseKeeper for Keeper {
+impl LeaseBackend for Keeper {
     fn renew(&mut self, horizon: u64) -> Result<(), RenewError> {
         let failed = || Err(RenewError::Failed(problem()));
         self.meanwhile();
@@ -222,7 +222,7 @@ impl LeaseKeeper for Keeper {
 struct ByHand {
     time: ManualMonotonic,
     seed: u64,
-    renewals: Arc<Mutex<Option<Renewals>>>,
+    renewals: Arc<Mutex<Option<RenewalState>>>,
 }
 
 impl Renewer for ByHand {
@@ -234,7 +234,7 @@ impl Renewer for ByHand {
         self.seed
     }
 
-    fn begin(&self, renewals: Renewals, _: Box<dyn LeaseKeeper>) -> Result<(), Error> {
+    fn begin(&self, renewals: RenewalState, _: Box<dyn LeaseBackend>) -> Result<(), Error> {
         *lock(&self.renewals) = Some(renewals.unattended());
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! The padder: the thread that fills rings, and sleeps when there is nothing to do.
 
 mod core;
-mod served;
+mod pad_state;
+mod padded_ring;
 mod thread;
-mod work;
 
 pub use self::core::PadderCore;
 pub use self::thread::Padder;
@@ -11,7 +11,7 @@ pub use self::thread::Padder;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::served::Served;
+use self::padded_ring::PaddedRing;
 use crate::error::Error;
 use crate::ring::RingBuffer;
 
@@ -114,7 +114,7 @@ impl PadderOptions {
 /// need it.
 #[derive(Debug)]
 pub struct Padding {
-    served: Arc<Served>,
+    served: Arc<PaddedRing>,
     // Keeps the padder's thread alive.
     _padder: Padder,
 }
@@ -155,9 +155,9 @@ impl Padding {
 
     /// What the padder does at its next refresh, at once and in this thread.
     #[cfg(any(test, feature = "simulation"))]
-    pub(crate) fn attend(&self) {
+    pub(crate) fn service(&self) {
         self.served.hurry();
-        let _ = self.served.attend();
+        let _ = self.served.service();
     }
 }
 

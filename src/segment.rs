@@ -89,7 +89,7 @@ mod stats;
 mod step;
 mod store;
 mod tag;
-mod words;
+mod ticket_view;
 
 pub use self::builder::SegmentBuilder;
 pub use self::chain::{ChainStats, PushError, SegmentChain};

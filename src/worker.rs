@@ -1,20 +1,20 @@
 //! Who owns which worker id.
 
+mod active_lease;
 #[cfg(test)]
 mod deadline_tests;
-mod grant;
+mod issue_horizon;
 pub(crate) mod lease;
 mod renewals;
 pub(crate) mod source;
-mod tenure;
 
-pub(crate) use self::grant::Grant;
+pub(crate) use self::active_lease::ActiveLease;
+pub(crate) use self::issue_horizon::IssueHorizon;
 pub(crate) use self::lease::Worker;
-pub use self::lease::{Lease, LeaseKeeper, LeaseTerms, RenewError};
-pub(crate) use self::renewals::Beginning;
+pub use self::lease::{Lease, LeaseBackend, LeaseTerms, RenewError};
+pub(crate) use self::renewals::LeaseStart;
 #[cfg(any(test, feature = "simulation"))]
 #[doc(hidden)]
-pub use self::renewals::{Renewals, Renewer, Request, Task};
+pub use self::renewals::{RenewalState, Renewer, Request, Task};
 pub use self::source::{EnvWorkerId, FixedWorkerId};
 pub(crate) use self::source::{WorkerChoice, WorkerRequest, WorkerSource};
-pub(crate) use self::tenure::Tenure;

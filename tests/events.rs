@@ -16,7 +16,7 @@ use uidring::ring::RingOptions;
 use uidring::segment::{
     LoadError, LoadedSegment, MemorySegments, SegmentRequest, SegmentStore, SegmentTag,
 };
-use uidring::worker::{Lease, LeaseKeeper, LeaseTerms, RenewError};
+use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
     Bits, CachedUidGenerator, Error, Layout, SegmentGenerator, TakeError, Tick, Timestamp, Uid,
 };
@@ -69,7 +69,7 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-/// A source, a keeper and a store that are at fault, each in a way.
+/// A source, a backend and a store that are at fault, each in a way.
 struct Faulty(Fault, u64);
 
 #[derive(Clone, Copy, PartialEq)]
@@ -100,7 +100,7 @@ impl RunSource for Faulty {
     }
 }
 
-impl LeaseKeeper for Faulty {
+impl LeaseBackend for Faulty {
     fn renew(&mut self, _: u64) -> Result<(), RenewError> {
         match (self.is_first(), self.0) {
             (true, _) => Ok(()),
@@ -168,7 +168,7 @@ fn alarms(log: &Log) {
     });
     log.wait_for_level(
         "ERROR",
-        "the keeper of the lease of the worker id panicked; the lease is lost",
+        "the backend of the lease of the worker id panicked; the lease is lost",
     );
     log.wait_for_level("WARN", "the lease of the worker id was not renewed");
     log.wait_for_level("ERROR", "the lease of the worker id is lost");

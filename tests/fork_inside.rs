@@ -16,7 +16,7 @@ use uidring::segment::{
     LoadError, LoadedSegment, MemorySegments, SegmentError, SegmentRequest, SegmentStore,
     SegmentTag,
 };
-use uidring::worker::{Lease, LeaseKeeper, LeaseTerms, RenewError};
+use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
     Bits, CachedUidGenerator, Error, Layout, LocalGenerator, SegmentGenerator, SnowflakeGenerator,
     TakeError, Tick, Timestamp, Uid, UidGenerator, Worker, WorkerRequest, WorkerSource,
@@ -585,7 +585,7 @@ impl WorkerSource for ForkingSource {
     fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
         self.0.here();
         struct Owned(u32);
-        impl LeaseKeeper for Owned {
+        impl LeaseBackend for Owned {
             fn renew(&mut self, _: u64) -> Result<(), RenewError> {
                 Ok(())
             }
@@ -597,7 +597,7 @@ impl WorkerSource for ForkingSource {
         }
         impl Drop for Owned {
             fn drop(&mut self) {
-                assert_eq!(self.0, std::process::id(), "the keeper is the parent's");
+                assert_eq!(self.0, std::process::id(), "the backend is the parent's");
             }
         }
         let owned = Owned(self.1);
@@ -644,7 +644,7 @@ impl SegmentStore for ForkingStore {
 
 struct ForkingKeeper(Fork);
 
-impl LeaseKeeper for ForkingKeeper {
+impl LeaseBackend for ForkingKeeper {
     fn renew(&mut self, _: u64) -> Result<(), RenewError> {
         self.0.here();
         Ok(())
@@ -656,10 +656,10 @@ impl LeaseKeeper for ForkingKeeper {
     }
 }
 
-fn lease(keeper: impl LeaseKeeper) -> Lease {
+fn lease(backend: impl LeaseBackend) -> Lease {
     let mut terms = LeaseTerms::default();
     terms.renew_every = Duration::from_millis(5);
-    Lease::new(layout(6), 1, None, terms, keeper).expect("in range")
+    Lease::new(layout(6), 1, None, terms, backend).expect("in range")
 }
 
 /// A child that is made of one of the library's own threads ends with it: it must not go on to pad, to
@@ -717,5 +717,5 @@ fn the_librarys_own_threads() {
         to.check(goes_on(&|| generator.next_uid().is_ok()));
         to.words.push(1);
     });
-    assert_eq!(words, [1], "a lease's thread, by its keeper");
+    assert_eq!(words, [1], "a lease's thread, by its backend");
 }

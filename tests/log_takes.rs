@@ -11,7 +11,7 @@ use uidring::policy::TakePolicy;
 use uidring::segment::{
     LoadError, LoadedSegment, MemorySegments, SegmentRequest, SegmentStore, SegmentTag,
 };
-use uidring::worker::{Lease, LeaseKeeper, LeaseTerms, RenewError};
+use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
     Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout, SegmentGenerator, Tick,
     Timestamp, Uid, UidGenerator,
@@ -93,7 +93,7 @@ impl SegmentStore for Failing {
 /// Knows of what is asked once, and then fails.
 struct FailingKeeper(bool);
 
-impl LeaseKeeper for FailingKeeper {
+impl LeaseBackend for FailingKeeper {
     fn renew(&mut self, _: u64) -> Result<(), RenewError> {
         if std::mem::replace(&mut self.0, true) {
             return Err(RenewError::Failed(Error::NoWorkerId));

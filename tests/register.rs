@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use uidring::clock::{Clock, ManualClock};
 use uidring::policy::TakePolicy;
-use uidring::worker::{Lease, LeaseKeeper, LeaseTerms, RenewError};
+use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
     Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout, LeafSnowflakeGenerator,
     LocalGenerator, SnowflakeGenerator, StoreError, StoreErrorKind, TakeError, Tick, Timestamp,
@@ -467,7 +467,7 @@ impl Store {
     }
 }
 
-impl LeaseKeeper for Keeper {
+impl LeaseBackend for Keeper {
     fn renew(&mut self, horizon: u64) -> Result<(), RenewError> {
         let mut row = self.0.0.lock().expect("whole");
         if row.0 != self.1 {

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::clock::{Clock, ManualClock};
-use uidring::worker::{Lease, LeaseKeeper, LeaseTerms, RenewError};
+use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
     CachedUidGenerator, DefaultUidGenerator, Error, Layout, SnowflakeGenerator, TakeError,
     Timestamp, Uid,
@@ -252,7 +252,7 @@ fn a_clock_that_forks_makes_one_generator() {
 
 struct ForkingKeeper(Fork, Arc<AtomicBool>);
 
-impl LeaseKeeper for ForkingKeeper {
+impl LeaseBackend for ForkingKeeper {
     fn renew(&mut self, _: u64) -> Result<(), RenewError> {
         self.0.called();
         Ok(())
@@ -275,9 +275,9 @@ impl Drop for ForkingKeeper {
 fn a_store_that_forks_makes_one_generator() {
     let _alone = alone();
     let (fork, namespace, ended) = (Fork::at(1), fresh(), Arc::new(AtomicBool::new(false)));
-    let keeper = ForkingKeeper(fork.clone(), Arc::clone(&ended));
+    let backend = ForkingKeeper(fork.clone(), Arc::clone(&ended));
     let layout = Layout::SNOWFLAKE;
-    let lease = Lease::new(layout, 1, None, LeaseTerms::default(), keeper).expect("in range");
+    let lease = Lease::new(layout, 1, None, LeaseTerms::default(), backend).expect("in range");
     let built = SnowflakeGenerator::builder().worker(lease).namespace(&namespace).build();
     let is_well = match &built {
         Ok(_) => !fork.is_child(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use uidring::generator::CachedBuilder;
 use uidring::padding::PadderCore;
-use uidring::worker::{Lease, LeaseKeeper, LeaseTerms, RenewError};
+use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
     Bits, CachedUidGenerator, Error, Layout, SnowflakeGenerator, Tick, Timestamp, Uid,
     UidGenerator, Worker,
@@ -35,7 +35,7 @@ pub fn comparisons() -> impl Iterator<Item = Comparison> {
 
 struct Agreeing;
 
-impl LeaseKeeper for Agreeing {
+impl LeaseBackend for Agreeing {
     fn renew(&mut self, _: u64) -> Result<(), RenewError> {
         Ok(())
     }

@@ -13,7 +13,7 @@ use crossbeam_utils::CachePadded;
 use super::UidGenerator;
 use super::register::Claim;
 use super::start::Position;
-use super::ticks::Front;
+use super::ticks::PaddingProgress;
 use crate::clock::{Clock, read};
 use crate::error::{TakeError, rarely};
 use crate::layout::Layout;
@@ -22,7 +22,7 @@ use crate::policy::TakePolicy;
 use crate::ring::{Age, RingBuffer, RingState, RingStats};
 use crate::sync::{AtomicU64, Drawn, Ordering, Serving};
 use crate::uid::Uid;
-use crate::worker::Tenure;
+use crate::worker::ActiveLease;
 
 /// Hands out uids from a ring that a thread of its own, the padder, keeps filled.
 ///
@@ -57,10 +57,10 @@ pub struct CachedUidGenerator {
     worker_id: u64,
     padding: Padding,
     claim: Claim,
-    tenure: Option<Tenure>,
+    lease: Option<ActiveLease>,
     max_borrow: Option<Duration>,
     clock: Arc<dyn Clock>,
-    front: Arc<Front>,
+    front: Arc<PaddingProgress>,
     counters: CachePadded<Counters>,
 }
 
@@ -156,8 +156,8 @@ impl CachedUidGenerator {
 
     /// Does what the padder does at a refresh, in this thread.
     #[cfg(any(test, feature = "simulation"))]
-    pub(crate) fn attend(&self) {
-        self.padding.attend();
+    pub(crate) fn service(&self) {
+        self.padding.service();
     }
 
     /// A look at the generator. It reads the clock.
@@ -235,8 +235,8 @@ impl UidGenerator for CachedUidGenerator {
         let last = self.padding.end().and_then(|issued| self.last_below(issued));
         // Before the lease is given back, with which another generator may start.
         self.claim.release(last);
-        if let Some(tenure) = &self.tenure {
-            tenure.end(last);
+        if let Some(lease) = &self.lease {
+            lease.end(last);
         }
     }
 

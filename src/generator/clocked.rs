@@ -28,7 +28,7 @@ use crate::layout::Layout;
 use crate::policy::TakePolicy;
 use crate::sync::{Drawn, Event, Limit, Numbers, Serving};
 use crate::uid::Uid;
-use crate::worker::{Grant, Tenure};
+use crate::worker::{ActiveLease, IssueHorizon};
 
 /// Hands out uids of the present tick. Each take reads the clock; when the tick's uids are used up,
 /// the take policy decides: waiting means waiting for the next tick.
@@ -63,9 +63,9 @@ pub struct ClockedUidGenerator<R, C = SystemClock> {
     clock_policy: ClockPolicy,
     worker_id: u64,
     /// How far uids may be issued: asked at the beginning of each tick.
-    grant: Grant,
+    issue_horizon: IssueHorizon,
     claim: Claim,
-    tenure: Option<Tenure>,
+    lease: Option<ActiveLease>,
     take_policy: TakePolicy,
     /// Where takers wait for the next tick.
     closing: Event,
@@ -226,7 +226,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
             let end = end + self.worker_part;
             // A tick that was opened was granted.
             if self.numbers.limit().end() < Limit::used_up(end).end() {
-                self.grant.check(first >> self.tick_shift)?;
+                self.issue_horizon.check(first >> self.tick_shift)?;
             }
             let first = first + self.worker_part;
             let claimed = first..end.min(first + wanted);
@@ -352,8 +352,8 @@ impl<R, C> ClockedUidGenerator<R, C> {
         let last = Position { tick, sequence }.before(&self.layout, self.worker_id);
         // Before the lease is given back, with which another generator may start.
         self.claim.release(last);
-        if let Some(tenure) = &self.tenure {
-            tenure.end(last);
+        if let Some(lease) = &self.lease {
+            lease.end(last);
         }
     }
 }
@@ -407,7 +407,7 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
             return;
         }
         // The lease's thread would wait for itself.
-        if self.grant.is_pending() && Serving::is_here() {
+        if self.issue_horizon.is_pending() && Serving::is_here() {
             return;
         }
         let now = read(&self.clock);
@@ -418,7 +418,7 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
         let next_tick = self.layout.tick_at(now).map(|tick| self.layout.time_of(tick + 1));
         let left = next_tick.map_or(NAP, |next| next.saturating_since(now));
         // The operating system's sleep is too coarse for what is left of a millisecond.
-        if self.grant.is_pending() {
+        if self.issue_horizon.is_pending() {
             self.nap(Duration::from_millis(1).min(timeout.unwrap_or(NAP)));
         } else if left <= Duration::from_millis(1) {
             thread::yield_now();
@@ -438,7 +438,7 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
         again: &mut dyn FnMut() -> Result<(), TakeError>,
     ) -> Result<(), TakeError> {
         // The lease's thread would wait for itself.
-        if self.grant.is_pending() && Serving::is_here() {
+        if self.issue_horizon.is_pending() && Serving::is_here() {
             return Err(error);
         }
         let error = match (error, self.clock_policy) {

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::layout::{Bits, Layout};
 use crate::sync::{AtomicU64, ForkGuarded, Life, Ordering, PushList};
 use crate::uid::Uid;
-use crate::worker::Grant;
+use crate::worker::IssueHorizon;
 
 /// The namespace of generators that stand for other processes, in simulations: nothing is registered.
 #[cfg(any(test, feature = "simulation"))]
@@ -119,13 +119,13 @@ struct Leased {
     claim: u64,
     entry: &'static Entry,
     layout: Layout,
-    grant: Grant,
+    issue_horizon: IssueHorizon,
 }
 
 impl Leased {
     /// The first number that will never be issued, once the lease is lost.
     fn end(&self) -> Option<u64> {
-        let last = self.grant.lost_at()?.min(self.layout.max_tick());
+        let last = self.issue_horizon.lost_at()?.min(self.layout.max_tick());
         let last = self.layout.pack(last, self.entry.worker_id, self.layout.max_sequence());
         Some(last.get() + 1)
     }
@@ -198,7 +198,7 @@ impl Process {
                         return Err(uids.of_parent(space.bits, entry, namespace));
                     }
                     number => match leased.iter().find(|leased| leased.claim == number) {
-                        Some(Leased { grant, .. }) if grant.lost_at().is_some() => {
+                        Some(Leased { issue_horizon, .. }) if issue_horizon.lost_at().is_some() => {
                             lost.push(number);
                         }
                         _ => return Err(uids.in_use(space.bits, entry, namespace)),
@@ -289,13 +289,13 @@ impl Claim {
     }
 
     /// The generator issues as far as this lease allows.
-    pub(super) fn leased(&self, layout: &Layout, grant: &Grant) {
+    pub(super) fn leased(&self, layout: &Layout, issue_horizon: &IssueHorizon) {
         let Some(Held { number, entry, process, .. }) = self.0.as_deref() else { return };
         let Ok(mut leased) = process.leased.lock() else { return };
         // Relaxed: a claim that is seen too late to be over goes with the next lease.
         leased.retain(|one| one.entry.holder.load(Ordering::Relaxed) == one.claim);
-        let (layout, grant) = (*layout, grant.clone());
-        leased.push(Leased { claim: *number, entry, layout, grant });
+        let (layout, issue_horizon) = (*layout, issue_horizon.clone());
+        leased.push(Leased { claim: *number, entry, layout, issue_horizon });
     }
 
     /// Refuses if this process was forked since the claim: the parent goes on with the same.

@@ -57,13 +57,13 @@ fn uids_after(
                 if looked + 0.1 < next {
                     looked += 0.1;
                     set(looked);
-                    generator.attend();
+                    generator.service();
                 }
             }
             if looked + 0.1 < next {
                 looked = next - 0.05;
                 set(looked);
-                generator.attend();
+                generator.service();
             }
             now = next;
             set(now);
@@ -207,7 +207,7 @@ fn after_a_gap_a_tick_goes_on_where_the_last_one_ended() {
     let mut last = next();
     for _ in 0..100 {
         clock.advance(Duration::from_secs(3));
-        generator.attend();
+        generator.service();
         let fields = next();
         assert!(fields.tick > last.tick);
         assert_eq!(fields.sequence, (last.sequence + 1) % 16);

@@ -4,7 +4,7 @@ use std::mem;
 use std::thread;
 use std::time::Duration;
 
-use super::life::SHORT_LIFE;
+use super::forecast::SHORT_LIFE;
 use super::register::{self, Claim};
 use crate::clock::{Clock, Deadline, read};
 use crate::error::Error;
@@ -12,7 +12,9 @@ use crate::layout::Layout;
 use crate::sync::{Life, log};
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
-use crate::worker::{Beginning, Grant, Lease, Tenure, Worker, WorkerChoice, WorkerRequest, source};
+use crate::worker::{
+    ActiveLease, IssueHorizon, Lease, LeaseStart, Worker, WorkerChoice, WorkerRequest, source,
+};
 
 /// The place of a uid among those of its worker: tick and sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -174,13 +176,13 @@ impl Start {
 
     /// Begins the lease, if there is one. Earlier holders may have left the worker id ahead of the
     /// clock: by more than `max_ahead`, that is waited for as long as the lease says, then refused.
-    pub(super) fn tenure(
+    pub(super) fn start_lease(
         &mut self,
         layout: &Layout,
         clock: &dyn Clock,
         max_ahead: Duration,
-    ) -> Result<(Option<Tenure>, Grant), Error> {
-        let Some(lease) = self.lease.take() else { return Ok((None, Grant::default())) };
+    ) -> Result<(Option<ActiveLease>, IssueHorizon), Error> {
+        let Some(lease) = self.lease.take() else { return Ok((None, IssueHorizon::default())) };
         let now = self.wait_for_clock(layout, clock, max_ahead, lease.terms.max_start_wait);
         // In a child that the clock forked, the lease is the parent's, and is not to be given back.
         if let Err(error) = self.claim.check() {
@@ -197,14 +199,14 @@ impl Start {
         };
         self.position = self.position.max(Position { tick: present, sequence: 0 });
         let max_ahead = max_ahead.as_millis() / u128::from(layout.tick().millis().unsigned_abs());
-        let beginning = Beginning {
+        let beginning = LeaseStart {
             present,
             start: self.position.tick,
             max_ahead: u64::try_from(max_ahead).unwrap_or(u64::MAX),
         };
-        let (tenure, grant) = Tenure::start(lease, beginning)?;
-        self.claim.leased(layout, &grant);
-        Ok((Some(tenure), grant))
+        let (active, issue_horizon) = ActiveLease::start(lease, beginning)?;
+        self.claim.leased(layout, &issue_horizon);
+        Ok((Some(active), issue_horizon))
     }
 
     fn wait_for_clock(

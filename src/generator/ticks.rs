@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::life::Forecast;
+use super::forecast::Forecast;
 use super::start::Position;
 use crate::clock::{Clock, read};
 use crate::error::Error;
@@ -11,7 +11,7 @@ use crate::layout::Layout;
 use crate::padding::{NextRun, RunSource};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::timestamp::Timestamp;
-use crate::worker::Grant;
+use crate::worker::IssueHorizon;
 
 /// How far uids may be from the clock.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Bounds {
 
 /// What the generator knows of its source: written by whoever pads, read by `stats` and errors.
 #[derive(Debug, Default)]
-pub(super) struct Front {
+pub(super) struct PaddingProgress {
     /// The next tick to be padded.
     tick: AtomicU64,
     /// Whether it is too far ahead of the clock.
@@ -38,7 +38,7 @@ pub(super) struct Front {
 }
 
 // Relaxed throughout: each value stands for itself.
-impl Front {
+impl PaddingProgress {
     pub(super) fn tick(&self) -> u64 {
         self.tick.load(Ordering::Relaxed)
     }
@@ -74,9 +74,9 @@ pub(super) struct TickRuns<C> {
     /// The clock's last reading.
     now: Timestamp,
     forecast: Forecast,
-    front: Arc<Front>,
-    grant: Grant,
-    /// The last tick that the grant was asked for.
+    front: Arc<PaddingProgress>,
+    issue_horizon: IssueHorizon,
+    /// The last tick that the issue_horizon was asked for.
     granted: Option<u64>,
 }
 
@@ -88,10 +88,10 @@ impl<C: Clock> TickRuns<C> {
         clock: C,
         start: Position,
         bounds: Bounds,
-        grant: Grant,
+        issue_horizon: IssueHorizon,
     ) -> Self {
         let now = read(&clock);
-        let front = Arc::<Front>::default();
+        let front = Arc::<PaddingProgress>::default();
         front.tick.store(start.tick, Ordering::Relaxed);
         let mut runs = Self {
             layout,
@@ -104,14 +104,14 @@ impl<C: Clock> TickRuns<C> {
             now,
             forecast: Forecast::new(layout, now, layout.time_of(start.tick)),
             front,
-            grant,
+            issue_horizon,
             granted: None,
         };
         runs.look(now);
         runs
     }
 
-    pub(super) fn front(&self) -> &Arc<Front> {
+    pub(super) fn front(&self) -> &Arc<PaddingProgress> {
         &self.front
     }
 
@@ -119,7 +119,7 @@ impl<C: Clock> TickRuns<C> {
     fn go_to(&mut self, tick: u64) {
         self.next = Position { tick, sequence: 0 };
         self.front.tick.store(tick, Ordering::Relaxed);
-        self.grant.reach(tick);
+        self.issue_horizon.reach(tick);
     }
 
     /// The tick at a time, or the nearest one that there is.
@@ -183,7 +183,7 @@ impl<C: Clock> TickRuns<C> {
         if self.granted == Some(tick) {
             return None;
         }
-        if self.grant.check(tick).is_err() {
+        if self.issue_horizon.check(tick).is_err() {
             // What the store needs for an answer, more or less.
             return Some(Duration::from_millis(1));
         }
@@ -203,7 +203,7 @@ impl<C: Clock> TickRuns<C> {
 
 impl<C: Clock + 'static> RunSource for TickRuns<C> {
     fn begin(&mut self) -> Option<u64> {
-        if self.grant.is_lost() {
+        if self.issue_horizon.is_lost() {
             return None;
         }
         let now = read(&self.clock);
@@ -247,7 +247,7 @@ mod tests {
         let bits = Bits { time: 2, worker: 1, sequence: 3 };
         let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
         let clock = ManualClock::new(Timestamp::default());
-        (TickRuns::new(layout, 1, clock.clone(), start, FREE, Grant::default()), clock)
+        (TickRuns::new(layout, 1, clock.clone(), start, FREE, IssueHorizon::default()), clock)
     }
 
     const FREE: Bounds =
@@ -313,7 +313,8 @@ mod tests {
         let clock = ManualClock::new(Timestamp::from_millis(10_500));
         let start = Position { tick: 10, sequence: 4 };
         let bounds = Bounds { max_borrow: Some(Duration::from_millis(1_600)), ..FREE };
-        let mut runs = TickRuns::new(layout, 1, clock.clone(), start, bounds, Grant::default());
+        let mut runs =
+            TickRuns::new(layout, 1, clock.clone(), start, bounds, IssueHorizon::default());
         assert_eq!(runs.begin(), Some(0), "nothing is ever too old");
         let all: Vec<_> = (0..3).map(|_| next(&mut runs)).collect();
         assert_eq!(all, [(10, 4), (11, 0), (12, 0)].map(Some));
@@ -356,7 +357,8 @@ mod tests {
             let max_lag = Some(Duration::from_millis(max_lag));
             let bounds = Bounds { max_lag, ..FREE };
             clock.set(Timestamp::from_millis(now));
-            let mut runs = TickRuns::new(layout, 1, clock.clone(), start, bounds, Grant::default());
+            let mut runs =
+                TickRuns::new(layout, 1, clock.clone(), start, bounds, IssueHorizon::default());
             assert_eq!(runs.begin(), Some(oldest << 4), "{max_lag:?} at {now}");
         }
     }

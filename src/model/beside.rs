@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::layout::Layout;
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
-use crate::worker::{Lease, LeaseKeeper, RenewError};
+use crate::worker::{Lease, LeaseBackend, RenewError};
 
 /// What a store is opened for: the leases of one history.
 #[derive(Clone, Debug)]
@@ -80,12 +80,12 @@ pub(super) struct Beside {
     setting: Setting,
     store: Box<dyn StoreUnderTest>,
     /// By worker id and token. Those of owners that have crashed may have messages under way.
-    keepers: HashMap<(u64, u64), Box<dyn LeaseKeeper>>,
+    backends: HashMap<(u64, u64), Box<dyn LeaseBackend>>,
 }
 
 impl Beside {
     pub(super) fn new(setting: &Setting, store: Box<dyn StoreUnderTest>) -> Self {
-        Self { setting: setting.clone(), store, keepers: HashMap::new() }
+        Self { setting: setting.clone(), store, backends: HashMap::new() }
     }
 
     pub(super) fn acquire(&mut self, now: Timestamp, model: Option<Holding>) {
@@ -97,7 +97,7 @@ impl Beside {
         if let (Some(lease), Some(holding)) = (lease, model) {
             let Setting { layout, lasts, .. } = self.setting;
             assert_eq!((lease.layout, lease.terms.lasts), (layout, Some(lasts)), "of a lease");
-            self.keepers.insert((holding.worker_id, holding.token), lease.keeper);
+            self.backends.insert((holding.worker_id, holding.token), lease.backend);
         }
     }
 
@@ -109,7 +109,7 @@ impl Beside {
         model: Result<(), Fenced>,
     ) {
         self.store.set_time(now);
-        let is_lost = match self.keeper(holding).renew(horizon) {
+        let is_lost = match self.backend(holding).renew(horizon) {
             Ok(()) => false,
             Err(RenewError::Lost(_)) => true,
             Err(RenewError::Failed(error)) => unexpected("renew", &error),
@@ -124,7 +124,7 @@ impl Beside {
         last: Option<Uid>,
         model: Result<(), Fenced>,
     ) {
-        let is_lost = match self.keeper(holding).release(last) {
+        let is_lost = match self.backend(holding).release(last) {
             Ok(()) => false,
             Err(Error::LeaseLost { .. }) => true,
             Err(error) => unexpected("release", &error),
@@ -149,9 +149,9 @@ impl Beside {
         assert_eq!(rows, model, "the store's rows, and the model's");
     }
 
-    fn keeper(&mut self, holding: Holding) -> &mut dyn LeaseKeeper {
+    fn backend(&mut self, holding: Holding) -> &mut dyn LeaseBackend {
         let key = (holding.worker_id, holding.token);
-        self.keepers.get_mut(&key).expect("leased from the store too").as_mut()
+        self.backends.get_mut(&key).expect("leased from the store too").as_mut()
     }
 }
 

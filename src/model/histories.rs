@@ -92,7 +92,7 @@ pub struct Counts {
     pub seized: u64,
     /// Leases that were given back.
     pub releases: u64,
-    /// Renewals that succeeded.
+    /// RenewalState that succeeded.
     pub renewals: u64,
     /// Starts that an earlier owner's horizon did not allow.
     pub refused: u64,

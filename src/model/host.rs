@@ -17,7 +17,7 @@ use crate::padding::Padder;
 use crate::policy::TakePolicy;
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
-use crate::worker::{Lease, Renewals};
+use crate::worker::{Lease, RenewalState};
 
 /// A host, whose clocks may be wrong.
 pub struct Host {
@@ -104,7 +104,7 @@ impl Host {
 pub(super) struct Owner {
     pub(super) session: u64,
     pub(super) holding: Holding,
-    pub(super) renewals: Renewals,
+    pub(super) renewals: RenewalState,
     /// A message to the store is not answered yet.
     pub(super) is_waiting: bool,
     pub(super) is_closed: bool,
@@ -225,10 +225,10 @@ impl Generator {
     }
 
     /// The padder looks, if there is one.
-    pub fn attend(&self) -> bool {
+    pub fn service(&self) -> bool {
         match self {
             Self::Cached { generator, .. } => {
-                generator.attend();
+                generator.service();
                 true
             }
             Self::Clocked(_) => false,

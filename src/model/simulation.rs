@@ -170,7 +170,7 @@ impl Life {
 
     fn look(&mut self) {
         self.highest = self.highest.max(self.clock.now());
-        self.generator.attend();
+        self.generator.service();
         self.refreshed = self.clock.now();
         self.on_time = true;
     }
@@ -178,7 +178,7 @@ impl Life {
     fn advance_and_look(&mut self, time: Duration, generator: &CachedUidGenerator) {
         self.clock.advance(time);
         self.highest = self.highest.max(self.clock.now());
-        generator.attend();
+        generator.service();
         self.refreshed = self.clock.now();
         self.on_time = true;
     }
@@ -395,7 +395,7 @@ fn uids_of_two_machines_are_in_order_but_for_the_bound() {
                 }
             }
             clocks.iter().for_each(|clock| clock.advance(parts[1]));
-            generators.iter().for_each(CachedUidGenerator::attend);
+            generators.iter().for_each(CachedUidGenerator::service);
         }
         let tick = millis(layout.tick().millis().unsigned_abs());
         let bound = max_borrow + max_lag.max(tick) + refresh + skew;

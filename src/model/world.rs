@@ -126,7 +126,7 @@ impl World {
                 75..78 => self.pass(3 * lasts),
                 78..92 => self.acquire(host),
                 92..95 => self.close(host),
-                _ => self.attend(host),
+                _ => self.service(host),
             }
         }
         self.check_owners();
@@ -190,7 +190,7 @@ impl World {
                 if self.is_awake(host) && self.rng.u8(0..4) > 0 {
                     self.renew(host);
                     if self.rng.bool() {
-                        self.attend(host);
+                        self.service(host);
                     }
                 }
             }
@@ -229,12 +229,12 @@ impl World {
         }
     }
 
-    fn attend(&mut self, host: usize) {
+    fn service(&mut self, host: usize) {
         if self.is_awake(host)
             && let Some(owner) = self.hosts[host].owner()
         {
             let is_live = owner.renewals.is_live();
-            owner.is_shut |= owner.generator.attend() && !is_live;
+            owner.is_shut |= owner.generator.service() && !is_live;
         }
     }
 

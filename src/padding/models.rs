@@ -16,19 +16,19 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
 }
 
 /// A ring of two numbers, or of so many, in runs of one, and what pads it: the numbers up to `end`.
-fn served(end: u64) -> Arc<Served> {
+fn served(end: u64) -> Arc<PaddedRing> {
     let (producer, _) = RingBuffer::new(RingOptions::new(1, 0)).expect("possible");
     let mut next = 0;
     let source = move || {
         next += 1;
         (next <= end).then_some(next)
     };
-    Arc::new(Served::new(producer, source, None))
+    Arc::new(PaddedRing::new(producer, source, None))
 }
 
 /// What the padder's thread does, without its sleep: it ends when there is no more to pad.
-fn attend(served: &Served) {
-    while let Ok(due) = served.attend() {
+fn service(served: &PaddedRing) {
+    while let Ok(due) = served.service() {
         if due != Some(Duration::ZERO) && !served.wants_attention() {
             thread::yield_now();
         }
@@ -43,7 +43,7 @@ fn models_a_helper_against_the_padder() {
         let served = served(2);
         let padder = {
             let served = Arc::clone(&served);
-            thread::spawn(move || attend(&served))
+            thread::spawn(move || service(&served))
         };
         let mut taken = Vec::new();
         loop {
@@ -77,7 +77,7 @@ fn models_a_padder_that_came_in_vain_is_called() {
         let options = RingOptions::new(1, 0).demand(Arc::clone(&demand));
         let (producer, _) = RingBuffer::new(options).expect("possible");
         let source = || -> Option<u64> { None };
-        let served = Arc::new(Served::new(producer, source, None));
+        let served = Arc::new(PaddedRing::new(producer, source, None));
         let helper = {
             let served = Arc::clone(&served);
             thread::spawn(move || {
@@ -85,7 +85,7 @@ fn models_a_padder_that_came_in_vain_is_called() {
             })
         };
         // The source is at its end, which the padder is to see, whoever has asked it.
-        while served.attend().is_ok() {
+        while served.service().is_ok() {
             demand.wait(None, || served.wants_attention());
         }
         helper.join().expect("no panic");
@@ -138,11 +138,11 @@ fn models_a_fork_in_the_source() {
     for in_begin in [true, false] {
         check(move || {
             let (producer, _) = RingBuffer::new(RingOptions::new(1, 0)).expect("possible");
-            let served = Arc::new(Served::new(producer, Forking { next: 0, in_begin }, None));
+            let served = Arc::new(PaddedRing::new(producer, Forking { next: 0, in_begin }, None));
             let other = {
                 let served = Arc::clone(&served);
                 thread::spawn(move || {
-                    if served.at_work(false, |_| ()).is_ok() {
+                    if served.with_state(false, |_| ()).is_ok() {
                         let _ = served.wants_attention();
                     }
                 })
@@ -155,7 +155,7 @@ fn models_a_fork_in_the_source() {
             assert!(!is_child || taken == Err(TakeError::Forked), "{taken:?}");
             if is_child {
                 assert!(!served.help() || served.ring().why_gone().is_some());
-                assert!(served.attend().is_err() && served.close().is_none());
+                assert!(served.service().is_err() && served.close().is_none());
             }
             other.join().expect("no panic");
         });

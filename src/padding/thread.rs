@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::served::Served;
+use super::padded_ring::PaddedRing;
 use super::{PadderIdle, PadderOptions, Padding, RunSource, core};
 use crate::error::Error;
 use crate::ring::{RingBuffer, RingOptions};
@@ -31,17 +31,17 @@ pub struct Padder(Arc<Handle>);
 
 #[derive(Debug)]
 struct Handle {
-    shared: Arc<Shared>,
+    shared: Arc<PadderState>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What the thread and its handles share.
 #[derive(Debug)]
-struct Shared {
+struct PadderState {
     /// Tells a forked child, which has no such thread.
     life: Life,
     /// Rings that the thread does not know of yet; `None` when it is gone.
-    arrivals: ForkGuarded<Option<Vec<Arc<Served>>>>,
+    arrivals: ForkGuarded<Option<Vec<Arc<PaddedRing>>>>,
     arrived: AtomicBool,
     stopped: AtomicBool,
     /// Where the thread sleeps, and where the takers of all its rings wake it.
@@ -64,7 +64,7 @@ impl Padder {
     pub(crate) fn start_for(options: PadderOptions, worker_id: Option<u64>) -> Result<Self, Error> {
         let core = core::find(options.core, worker_id)?;
         let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;
-        let shared = Arc::new(Shared::new(life));
+        let shared = Arc::new(PadderState::new(life));
         let theirs = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("uidring-padder".into())
@@ -76,11 +76,11 @@ impl Padder {
         Ok(Self(Arc::new(Handle { shared, thread: Some(thread) })))
     }
 
-    /// A padder without a thread: nothing happens but what its takers, and [`Padding::attend`], do.
+    /// A padder without a thread: nothing happens but what its takers, and [`Padding::service`], do.
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn by_hand() -> Self {
         let life = Life::new().expect("memory");
-        Self(Arc::new(Handle { shared: Arc::new(Shared::new(life)), thread: None }))
+        Self(Arc::new(Handle { shared: Arc::new(PadderState::new(life)), thread: None }))
     }
 
     /// Whether it can serve: in a forked child it has no thread.
@@ -118,7 +118,7 @@ impl Padder {
         self.check()?;
         let shared = &self.0.shared;
         let (producer, _) = RingBuffer::new(options.demand(Arc::clone(&shared.demand)))?;
-        let served = Arc::new(Served::new(producer, source, schedule));
+        let served = Arc::new(PaddedRing::new(producer, source, schedule));
         served.begin();
         let forked = |_| Error::Forked { what: "padder" };
         let theirs = Arc::clone(&served);
@@ -133,7 +133,7 @@ impl Padder {
     }
 }
 
-impl Shared {
+impl PadderState {
     fn new(life: Life) -> Self {
         Self {
             arrivals: ForkGuarded::new(life.clone(), Some(Vec::new())),
@@ -147,13 +147,13 @@ impl Shared {
 
 /// The rings that the thread knows of.
 struct Rings<'a> {
-    shared: &'a Shared,
-    known: Vec<Arc<Served>>,
+    shared: &'a PadderState,
+    known: Vec<Arc<PaddedRing>>,
     _serving: Serving,
 }
 
 impl<'a> Rings<'a> {
-    fn of(shared: &'a Shared) -> Self {
+    fn of(shared: &'a PadderState) -> Self {
         Self { shared, known: Vec::new(), _serving: Serving::begin() }
     }
 
@@ -166,7 +166,7 @@ impl<'a> Rings<'a> {
                 known.extend(arrivals.iter_mut().flat_map(mem::take));
             }
             let mut pause: Option<Duration> = None;
-            let over = known.extract_if(.., |ring| match ring.attend() {
+            let over = known.extract_if(.., |ring| match ring.service() {
                 Ok(due) => {
                     pause = pause.into_iter().chain(due).min();
                     false

@@ -126,7 +126,7 @@ impl SegmentBuilder {
             return Err(Error::Forked { what: "generator" });
         }
         let shared = Arc::new(Shared::new(settings, clock, life));
-        shared.take_in(&rows);
+        shared.sync_tags(&rows);
         let thread = loader::start(store, &shared)?;
         log!(info, tags = rows.len(), "generator of segments started");
         Ok(SegmentGenerator::new(shared, thread))

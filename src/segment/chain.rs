@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
-use super::words::{Drawn, Span, Words};
+use super::ticket_view::{Drawn, Span, TicketView};
 use crate::error::{Error, TakeError, check_option};
 use crate::sync::{Event, ForkGuarded, Forked, Pages};
 
@@ -35,15 +35,15 @@ use crate::sync::{Event, ForkGuarded, Forked, Pages};
 /// ```
 #[derive(Debug)]
 pub struct SegmentChain {
-    words: Words,
-    links: ForkGuarded<Links>,
+    words: TicketView,
+    links: ForkGuarded<SegmentQueue>,
     /// Where takers wait for the next segment.
     ready: Event,
 }
 
 /// What changes once or twice a segment.
 #[derive(Debug)]
-struct Links {
+struct SegmentQueue {
     current: Option<Span>,
     /// More of the current segment is used than the mark allows.
     marked: bool,
@@ -120,7 +120,7 @@ impl From<Forked> for PushError {
 /// What happens in a chain, for those who keep account of it. They read a clock for that, so it is
 /// told after the chain's lock is given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum ChainEvent {
     /// The current segment has no id left.
     UsedUp,
     /// Another one is the current one.
@@ -131,7 +131,7 @@ pub(super) enum Turn {
 
 /// How well a chain is stocked.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stock {
+pub(super) struct Supply {
     marked: bool,
     segments: usize,
 }
@@ -141,12 +141,12 @@ pub(super) struct Stock {
 pub(super) struct Settled {
     /// None where nothing is left.
     pub(super) id: Option<u64>,
-    pub(super) stock: Stock,
+    pub(super) supply: Supply,
     /// What has happened by it.
-    pub(super) turns: Vec<Turn>,
+    pub(super) events: Vec<ChainEvent>,
 }
 
-impl Stock {
+impl Supply {
     /// Whether it is time to get another segment, if there are to be so many.
     pub(super) fn is_short_of(self, depth: usize) -> bool {
         self.marked && self.segments < depth
@@ -168,7 +168,7 @@ impl SegmentChain {
 
     /// One of many, with one mark of life.
     pub(super) fn with_life(life: Pages, prefetch: u32) -> Self {
-        let links = Links {
+        let links = SegmentQueue {
             current: None,
             marked: false,
             past: VecDeque::new(),
@@ -183,7 +183,7 @@ impl SegmentChain {
         };
         let links = ForkGuarded::new(life.life(), links);
         let ready = Event::new(life.life());
-        Self { words: Words::new(life), links, ready }
+        Self { words: TicketView::new(life), links, ready }
     }
 
     /// Appends a range, and wakes takers that wait. Of a closed chain it is thrown away.
@@ -197,12 +197,12 @@ impl SegmentChain {
     }
 
     /// [`push`](Self::push), and what has happened by it.
-    pub(super) fn append(&self, ids: Range<u64>) -> Result<Vec<Turn>, PushError> {
+    pub(super) fn append(&self, ids: Range<u64>) -> Result<Vec<ChainEvent>, PushError> {
         let Range { start, end } = ids;
         if start >= end || end >> 63 != 0 {
             return Err(PushError::NoRange { start, end });
         }
-        let mut turns = Vec::new();
+        let mut events = Vec::new();
         let mut links = self.links.lock()?;
         if start < links.end {
             return Err(PushError::Backwards { start, end: links.end });
@@ -213,11 +213,11 @@ impl SegmentChain {
             links.discarded += end - start;
         } else {
             links.waiting.push_back(ids);
-            links.advance(&self.words, &mut turns);
+            links.advance(&self.words, &mut events);
         }
         drop(links);
         self.ready.notify();
-        Ok(turns)
+        Ok(events)
     }
 
     /// Takes the next id, or says at once that there is none. Never waits for a segment.
@@ -300,11 +300,11 @@ impl SegmentChain {
     /// Whether more of the last segment is used than the mark allows, or nothing is left: time to
     /// push another.
     pub fn is_low(&self) -> bool {
-        self.stock().is_ok_and(|stock| stock.is_short_of(2))
+        self.supply().is_ok_and(|supply| supply.is_short_of(2))
     }
 
-    pub(super) fn stock(&self) -> Result<Stock, Forked> {
-        Ok(self.links.lock()?.stock())
+    pub(super) fn supply(&self) -> Result<Supply, Forked> {
+        Ok(self.links.lock()?.supply())
     }
 
     /// Throws away what is left; returns how many ids that were. What is pushed later is served.
@@ -337,7 +337,7 @@ impl SegmentChain {
                 position = Some(span.id(next));
             }
         }
-        let Links { reserved, discarded, lapped, .. } = *links;
+        let SegmentQueue { reserved, discarded, lapped, .. } = *links;
         ChainStats { position, left, segments, reserved, discarded, lapped }
     }
 
@@ -353,23 +353,23 @@ impl SegmentChain {
     /// Finds an id for a take that the fast path gave up, and brings the view up to date.
     #[cold]
     pub(super) fn settle(&self, missed: Option<Drawn>) -> Result<Settled, Forked> {
-        let mut turns = Vec::new();
+        let mut events = Vec::new();
         let mut links = self.links.lock()?;
         let mut id = missed.and_then(|drawn| drawn.id().or_else(|| links.find(&drawn)));
-        links.advance(&self.words, &mut turns);
+        links.advance(&self.words, &mut events);
         while id.is_none()
             && let Some(span) = links.current
         {
             id = self.words.draw_of(&span);
-            links.advance(&self.words, &mut turns);
+            links.advance(&self.words, &mut events);
         }
-        Ok(Settled { id, stock: links.stock(), turns })
+        Ok(Settled { id, supply: links.supply(), events })
     }
 }
 
-impl Links {
+impl SegmentQueue {
     /// Follows the cursor: past the mark, and past the end to the next segment.
-    fn advance(&mut self, words: &Words, turns: &mut Vec<Turn>) {
+    fn advance(&mut self, words: &TicketView, events: &mut Vec<ChainEvent>) {
         if let Some(span) = self.current {
             let next = words.next(&span);
             if next < span.stop {
@@ -380,22 +380,22 @@ impl Links {
                 return;
             }
             self.retire(words, span);
-            turns.push(Turn::UsedUp);
+            events.push(ChainEvent::UsedUp);
         }
         match self.waiting.pop_front() {
             Some(ids) => {
                 self.begin(words, &ids);
-                turns.push(Turn::Begun);
+                events.push(ChainEvent::Begun);
             }
             None if !self.dry => {
                 self.dry = true;
-                turns.push(Turn::Dried);
+                events.push(ChainEvent::Dried);
             }
             None => {}
         }
     }
 
-    fn begin(&mut self, words: &Words, ids: &Range<u64>) {
+    fn begin(&mut self, words: &TicketView, ids: &Range<u64>) {
         let length = ids.end - ids.start;
         // Of a short one the mark lies before the first id: it is passed from the beginning.
         let mark = Some(self.mark(length)).filter(|mark| *mark > 0);
@@ -415,7 +415,7 @@ impl Links {
         u64::try_from(percent).unwrap_or(length)
     }
 
-    fn retire(&mut self, words: &Words, span: Span) {
+    fn retire(&mut self, words: &TicketView, span: Span) {
         words.shut();
         self.current = None;
         if self.past.len() == PAST {
@@ -439,7 +439,7 @@ impl Links {
         }
     }
 
-    fn discard(&mut self, words: &Words) -> u64 {
+    fn discard(&mut self, words: &TicketView) -> u64 {
         let mut count = self.waiting.drain(..).map(|ids| ids.end - ids.start).sum();
         if let Some(span) = self.current {
             count += words.drain(&span);
@@ -451,8 +451,8 @@ impl Links {
         count
     }
 
-    fn stock(&self) -> Stock {
+    fn supply(&self) -> Supply {
         let segments = self.waiting.len() + usize::from(self.current.is_some());
-        Stock { marked: self.marked || self.current.is_none(), segments }
+        Supply { marked: self.marked || self.current.is_none(), segments }
     }
 }

@@ -94,7 +94,7 @@ impl Loader {
         match self.store.tags() {
             _ if life.are_wiped() => {}
             Ok(rows) => {
-                self.shared.take_in(&rows);
+                self.shared.sync_tags(&rows);
                 self.unread = 0;
                 // Processes that started together do not read together.
                 let early = settings.refresh.mul_f64(fastrand::f64() / 8.0);

@@ -24,7 +24,7 @@ pub(super) struct Shared {
     /// Every tag that ever was.
     tags: ForkGuarded<Vec<Arc<Tag>>>,
     /// Tags that want a segment, and whether there are any.
-    wishes: ForkGuarded<Vec<Arc<Tag>>>,
+    load_queue: ForkGuarded<Vec<Arc<Tag>>>,
     wished: AtomicBool,
     readings: Readings,
     /// Where the thread sleeps.
@@ -111,7 +111,7 @@ impl Shared {
             clock,
             life,
             tags: ForkGuarded::new(mark.clone(), Vec::new()),
-            wishes: ForkGuarded::new(mark.clone(), Vec::new()),
+            load_queue: ForkGuarded::new(mark.clone(), Vec::new()),
             wished: AtomicBool::new(false),
             readings: Readings::new(mark.clone()),
             demand: Event::new(mark.clone()),
@@ -144,7 +144,7 @@ impl Shared {
     }
 
     /// Takes in what the table holds now.
-    pub(super) fn take_in(&self, rows: &[SegmentTag]) {
+    pub(super) fn sync_tags(&self, rows: &[SegmentTag]) {
         let names: HashSet<&str> = rows.iter().map(|row| &*row.tag).collect();
         for tag in self.tags() {
             if !names.contains(tag.name()) && !tag.is_removed() {
@@ -176,11 +176,11 @@ impl Shared {
     /// Has the thread load a segment, unless it is about to.
     pub(super) fn ask(&self, tag: &Arc<Tag>) {
         if tag.set_asked() {
-            let Ok(mut wishes) = self.wishes.lock() else { return };
-            wishes.push(Arc::clone(tag));
+            let Ok(mut load_queue) = self.load_queue.lock() else { return };
+            load_queue.push(Arc::clone(tag));
             // Relaxed: written under the lock alone, and for who looks, the event's fences order it.
             self.wished.store(true, Ordering::Relaxed);
-            drop(wishes);
+            drop(load_queue);
             self.demand.notify();
         }
     }
@@ -266,9 +266,9 @@ impl Shared {
     pub(super) fn take_wishes(&self, to: &mut impl Extend<Arc<Tag>>) {
         // Relaxed: a wish that is missed here is found before the thread sleeps.
         if self.wished.load(Ordering::Relaxed) {
-            let Ok(mut wishes) = self.wishes.lock() else { return };
+            let Ok(mut load_queue) = self.load_queue.lock() else { return };
             self.wished.store(false, Ordering::Relaxed);
-            to.extend(wishes.drain(..));
+            to.extend(load_queue.drain(..));
         }
     }
 

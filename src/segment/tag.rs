@@ -4,13 +4,13 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::chain::{PushError, SegmentChain, Settled, Stock, Turn};
+use super::chain::{ChainEvent, PushError, SegmentChain, Settled, Supply};
 use super::error::SegmentError;
 use super::shared::{Settings, Shared};
 use super::stats::SegmentStats;
 use super::step::Step;
 use super::store::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
-use super::words::Drawn;
+use super::ticket_view::Drawn;
 use crate::clock::read;
 use crate::error::{Error, FillError, TakeError};
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, ForkGuarded, Forked, Ordering, Pages, Serving};
@@ -25,13 +25,13 @@ pub(super) struct Tag {
     asked: AtomicBool,
     /// How many segments there are to be in memory.
     depth: AtomicU64,
-    row: ForkGuarded<Row>,
-    counts: Counts,
+    row: ForkGuarded<TagRow>,
+    counts: TagCounters,
 }
 
 /// What the loader learns, and the takers that end a segment.
 #[derive(Debug)]
-struct Row {
+struct TagRow {
     step: Step,
     /// Why there is no segment, where that is so.
     cause: Option<Arc<LoadError>>,
@@ -40,7 +40,7 @@ struct Row {
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct TagCounters {
     loads: AtomicU64,
     failures: AtomicU64,
     waits: AtomicU64,
@@ -96,13 +96,13 @@ impl Tag {
             depth: AtomicU64::new(shared.settings.depth),
             row: ForkGuarded::new(
                 row_life,
-                Row {
+                TagRow {
                     step: Step::new(u64::try_from(row.step).unwrap_or(0)),
                     cause: None,
                     failed: 0,
                 },
             ),
-            counts: Counts::default(),
+            counts: TagCounters::default(),
         }
     }
 
@@ -177,10 +177,10 @@ impl Tag {
     ) -> Result<u64, SegmentError> {
         // Before the chain: what was loaded before the tag's health became so is found there.
         let health = self.health();
-        let Settled { id, stock, turns } = self.chain.settle(missed)?;
+        let Settled { id, supply, events } = self.chain.settle(missed)?;
         // It reads the clock, which may fork: then the id is the parent's.
-        self.note(shared, &turns)?;
-        if health < Health::Invalid && self.is_short(stock) {
+        self.note(shared, &events)?;
+        if health < Health::Invalid && self.is_short(supply) {
             shared.ask(self);
         }
         match id {
@@ -240,17 +240,17 @@ impl Tag {
     /// Keeps account of what has happened in the chain. Two threads that end two segments in no time may
     /// come here in the other order: then a segment is taken for a little shorter or longer than it
     /// was.
-    fn note(&self, shared: &Shared, turns: &[Turn]) -> Result<(), Forked> {
-        if turns.is_empty() {
+    fn note(&self, shared: &Shared, events: &[ChainEvent]) -> Result<(), Forked> {
+        if events.is_empty() {
             return Ok(());
         }
         let now = read(&*shared.clock);
         let mut row = self.row.lock()?;
-        for turn in turns {
+        for turn in events {
             match turn {
-                Turn::Begun => row.step.begun(now),
-                Turn::UsedUp => row.step.used_up(&shared.settings.step_rule, now),
-                Turn::Dried => {
+                ChainEvent::Begun => row.step.begun(now),
+                ChainEvent::UsedUp => row.step.used_up(&shared.settings.step_rule, now),
+                ChainEvent::Dried => {
                     // Relaxed: a counter, and a setting that is changed under the row's lock.
                     self.counts.dried.fetch_add(1, Ordering::Relaxed);
                     let depth = self.depth.load(Ordering::Relaxed);
@@ -261,8 +261,8 @@ impl Tag {
         Ok(())
     }
 
-    fn is_short(&self, stock: Stock) -> bool {
-        stock.is_short_of(self.depth.load(Ordering::Relaxed) as usize)
+    fn is_short(&self, supply: Supply) -> bool {
+        supply.is_short_of(self.depth.load(Ordering::Relaxed) as usize)
     }
 
     fn health(&self) -> Health {
@@ -347,7 +347,7 @@ impl Tag {
     /// What to ask the store for; `None` where there is no use in asking, or no need any more: a
     /// taker may have been slow to say what it found.
     pub(super) fn request(&self) -> Option<SegmentRequest> {
-        let is_needed = self.health() < Health::Invalid && self.is_short(self.chain.stock().ok()?);
+        let is_needed = self.health() < Health::Invalid && self.is_short(self.chain.supply().ok()?);
         if !is_needed && self.rest_or_again() == Next::Rest {
             return None;
         }
@@ -375,8 +375,8 @@ impl Tag {
             )));
         }
         self.set_table_step(table_step);
-        let appended = self.chain.append(start..end).and_then(|turns| {
-            self.note(shared, &turns)?;
+        let appended = self.chain.append(start..end).and_then(|events| {
+            self.note(shared, &events)?;
             Ok(())
         });
         appended.map_err(|error| match error {
@@ -429,7 +429,7 @@ impl Tag {
         // AcqRel: see `set_asked`. What is looked at below comes after it.
         self.asked.swap(false, Ordering::AcqRel);
         let short = self.health() < Health::Invalid
-            && self.chain.stock().is_ok_and(|stock| self.is_short(stock));
+            && self.chain.supply().is_ok_and(|supply| self.is_short(supply));
         if short && self.set_asked() { Next::Again } else { Next::Rest }
     }
 

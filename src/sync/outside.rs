@@ -1,4 +1,4 @@
-//! Where code runs that is not the library's: a caller's clock, source, handler, store or keeper, and
+//! Where code runs that is not the library's: a caller's clock, source, handler, store or backend, and
 //! whoever subscribes to the log. It may fork, take ids, panic or be slow. So no lock is held there.
 
 use std::cell::Cell;

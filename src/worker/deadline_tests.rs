@@ -6,23 +6,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::lease::{LeaseTerms, RenewError};
-use super::renewals::{Beginning, Renewals, Request, Task};
+use super::renewals::{LeaseStart, RenewalState, Request, Task};
 use crate::clock::monotonic::ManualMonotonic;
 use crate::layout::Layout;
 use crate::sync::Life;
 
 const MILLI: u64 = 1_000_000;
 
-fn begin(time: &ManualMonotonic) -> Renewals {
+fn begin(time: &ManualMonotonic) -> RenewalState {
     let terms = LeaseTerms {
         lasts: Some(Duration::from_millis(300)),
         margin: Duration::from_millis(30),
         renew_every: Duration::from_millis(100),
         ..LeaseTerms::default()
     };
-    let beginning = Beginning { present: 10, start: 10, max_ahead: 0 };
+    let beginning = LeaseStart { present: 10, start: 10, max_ahead: 0 };
     let (time, life) = (Arc::new(time.clone()), Life::new().expect("memory"));
-    let mut renewals = Renewals::new(&Layout::SNOWFLAKE, terms, beginning, time, 1, life);
+    let mut renewals = RenewalState::new(&Layout::SNOWFLAKE, terms, beginning, time, 1, life);
     let request = renewals.request();
     renewals.granted(request);
     renewals
@@ -34,7 +34,7 @@ fn failed() -> Result<(), RenewError> {
     ))
 }
 
-fn renew(renewals: &mut Renewals) -> Request {
+fn renew(renewals: &mut RenewalState) -> Request {
     match renewals.next_task() {
         Task::Renew(request) => request,
         other => panic!("{other:?}"),

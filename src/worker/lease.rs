@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::active_lease::RenewalThread;
 use super::renewals::Renewer;
-use super::tenure::RenewalThread;
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::sync::Life;
@@ -58,7 +58,7 @@ pub struct Lease {
     /// The greatest uid that may have been issued with this worker id.
     pub(crate) after: Option<Uid>,
     pub(crate) terms: LeaseTerms,
-    pub(crate) keeper: Box<dyn LeaseKeeper>,
+    pub(crate) backend: Box<dyn LeaseBackend>,
     pub(super) renewer: Box<dyn Renewer>,
     /// In a forked child it is the parent's.
     pub(super) life: Life,
@@ -98,7 +98,7 @@ impl Default for LeaseTerms {
 }
 
 /// The store's side of a [`Lease`]. Its methods block; one thread at a time calls them.
-pub trait LeaseKeeper: Send + 'static {
+pub trait LeaseBackend: Send + 'static {
     /// Holds on to the worker id, and has the store remember that ticks up to `horizon`, that one
     /// included, may be issued: it must be durable when this returns `Ok`.
     ///
@@ -140,13 +140,13 @@ impl Lease {
         worker_id: u64,
         after: Option<Uid>,
         terms: LeaseTerms,
-        keeper: impl LeaseKeeper,
+        backend: impl LeaseBackend,
     ) -> Result<Self, Error> {
         layout.check_worker_id(worker_id)?;
-        let keeper = Box::new(keeper);
+        let backend = Box::new(backend);
         let renewer = Box::new(RenewalThread);
         let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;
-        Ok(Self { worker_id, layout, after, terms, keeper, renewer, life })
+        Ok(Self { worker_id, layout, after, terms, backend, renewer, life })
     }
 
     /// Has the lease renewed by somebody else than a thread of its own.
@@ -174,12 +174,12 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// As [`LeaseKeeper::release`]; [`Error::Forked`] in a forked child, whose parent has the lease.
+    /// As [`LeaseBackend::release`]; [`Error::Forked`] in a forked child, whose parent has the lease.
     pub fn release(mut self) -> Result<(), Error> {
         if self.life.is_forked() {
             return Err(Error::Forked { what: "lease" });
         }
-        self.keeper.release(None)
+        self.backend.release(None)
     }
 }
 

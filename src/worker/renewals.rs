@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::grant::Shared;
-use super::lease::{LeaseKeeper, LeaseTerms, RenewError};
+use super::issue_horizon::LeaseState;
+use super::lease::{LeaseBackend, LeaseTerms, RenewError};
 use crate::clock::{LogThrottle, Moment, Monotonic};
 use crate::error::Error;
 use crate::layout::Layout;
@@ -22,17 +22,17 @@ pub trait Renewer: Send + 'static {
     /// What the random parts of its schedule follow from.
     fn seed(&self) -> u64;
 
-    /// Does one [task](Renewals::next_task) after another, until the lease has been given back.
+    /// Does one [task](RenewalState::next_task) after another, until the lease has been given back.
     ///
     /// # Errors
     ///
     /// [`Error::LeaseThread`].
-    fn begin(&self, renewals: Renewals, keeper: Box<dyn LeaseKeeper>) -> Result<(), Error>;
+    fn begin(&self, renewals: RenewalState, backend: Box<dyn LeaseBackend>) -> Result<(), Error>;
 }
 
 /// What a generator tells of itself when its lease begins.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Beginning {
+pub(crate) struct LeaseStart {
     /// The tick at the present time.
     pub(crate) present: u64,
     /// The first tick that it will issue.
@@ -69,10 +69,10 @@ impl Request {
 
 /// The state of a lease in use.
 #[derive(Debug)]
-pub struct Renewals {
-    shared: Arc<Shared>,
+pub struct RenewalState {
+    shared: Arc<LeaseState>,
     terms: LeaseTerms,
-    pace: Pace,
+    pace: HorizonPlanner,
     /// When the store is asked if nothing demands it earlier.
     due: Option<Moment>,
     /// How many renewals in a row have failed. After a failure no demand makes the next one come
@@ -82,20 +82,20 @@ pub struct Renewals {
     failed: LogThrottle,
 }
 
-impl Renewals {
+impl RenewalState {
     pub(super) fn new(
         layout: &Layout,
         terms: LeaseTerms,
-        beginning: Beginning,
+        beginning: LeaseStart,
         time: Arc<dyn Monotonic>,
         seed: u64,
         life: Life,
     ) -> Self {
         let now = time.moment();
         Self {
-            shared: Arc::new(Shared::new(time, beginning.start, life)),
+            shared: Arc::new(LeaseState::new(time, beginning.start, life)),
             terms,
-            pace: Pace::new(layout, terms, beginning, now),
+            pace: HorizonPlanner::new(layout, terms, beginning, now),
             due: Some(now),
             failures: 0,
             rng: Rng::with_seed(seed),
@@ -103,7 +103,7 @@ impl Renewals {
         }
     }
 
-    pub(super) fn shared(&self) -> &Arc<Shared> {
+    pub(super) fn shared(&self) -> &Arc<LeaseState> {
         &self.shared
     }
 
@@ -201,7 +201,7 @@ impl Renewals {
         self.shared.end.notify();
     }
 
-    /// The keeper has panicked: nobody knows what the store has, and nobody renews.
+    /// The backend has panicked: nobody knows what the store has, and nobody renews.
     pub(super) fn panicked(&self) {
         self.shared.lost.store(true, Ordering::Relaxed);
     }
@@ -239,7 +239,7 @@ fn retry_after(failures: u32, renew_every: Duration) -> Duration {
 
 /// How far ahead the store is told.
 #[derive(Debug)]
-struct Pace {
+struct HorizonPlanner {
     /// A tick, in nanoseconds.
     tick: u128,
     renew_every: u128,
@@ -261,8 +261,8 @@ struct Horizon {
     mark: u64,
 }
 
-impl Pace {
-    fn new(layout: &Layout, terms: LeaseTerms, beginning: Beginning, now: Moment) -> Self {
+impl HorizonPlanner {
+    fn new(layout: &Layout, terms: LeaseTerms, beginning: LeaseStart, now: Moment) -> Self {
         let tick = u128::from(layout.tick().millis().unsigned_abs()) * 1_000_000;
         Self {
             tick,
@@ -311,25 +311,25 @@ mod tests {
     use crate::clock::monotonic::ManualMonotonic;
     use crate::error::{StoreError, StoreErrorKind};
 
-    /// Renewals of a lease of half a minute, after the first one.
-    fn renewals(seed: u64, time: &ManualMonotonic) -> Renewals {
+    /// RenewalState of a lease of half a minute, after the first one.
+    fn renewals(seed: u64, time: &ManualMonotonic) -> RenewalState {
         let terms = LeaseTerms {
             lasts: Some(Duration::from_secs(30)),
             margin: Duration::from_secs(3),
             renew_every: Duration::from_secs(10),
             ..LeaseTerms::default()
         };
-        let beginning = Beginning { present: 0, start: 1, max_ahead: 600 };
+        let beginning = LeaseStart { present: 0, start: 1, max_ahead: 600 };
         let layout = Layout::UID_GENERATOR;
         let (time, life) = (Arc::new(time.clone()), Life::new().expect("memory"));
-        let mut renewals = Renewals::new(&layout, terms, beginning, time, seed, life);
+        let mut renewals = RenewalState::new(&layout, terms, beginning, time, seed, life);
         let request = renewals.request();
         renewals.granted(request);
         renewals
     }
 
     /// How long until the store is asked next, which then does as it is told.
-    fn pause(renewals: &mut Renewals, time: &ManualMonotonic, fails: bool) -> Duration {
+    fn pause(renewals: &mut RenewalState, time: &ManualMonotonic, fails: bool) -> Duration {
         let Task::Wait(Some(pause)) = renewals.next_task() else { panic!("it is not time") };
         time.advance(pause.as_nanos() as u64);
         let Task::Renew(request) = renewals.next_task() else { panic!("it is time") };

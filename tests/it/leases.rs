@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use uidring::clock::{ManualClock, SystemClock};
 use uidring::policy::TakePolicy;
-use uidring::worker::{Lease, LeaseKeeper, LeaseTerms, RenewError};
+use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
     Bits, CachedUidGenerator, Error, Layout, SnowflakeGenerator, StoreError, StoreErrorKind,
     TakeError, Tick, Uid, UidGenerator,
@@ -66,12 +66,12 @@ impl Store {
         let whole = |tick| layout.compose(tick, WORKER, layout.max_sequence()).expect("in range");
         let after = row.horizon.map(whole).max(row.last);
         let before = (row.horizon, row.last);
-        let keeper = Keeper { store: self.clone(), layout, token: row.token, before };
-        Lease::new(layout, WORKER, after, terms, keeper).expect("in range")
+        let backend = Keeper { store: self.clone(), layout, token: row.token, before };
+        Lease::new(layout, WORKER, after, terms, backend).expect("in range")
     }
 }
 
-impl LeaseKeeper for Keeper {
+impl LeaseBackend for Keeper {
     fn renew(&mut self, horizon: u64) -> Result<(), RenewError> {
         let delay = self.store.row().delay;
         thread::sleep(delay);
@@ -473,7 +473,7 @@ fn a_lease_of_another_layout_is_refused() {
 
 struct NoKeeper;
 
-impl LeaseKeeper for NoKeeper {
+impl LeaseBackend for NoKeeper {
     fn renew(&mut self, _: u64) -> Result<(), RenewError> {
         Err(RenewError::Failed(problem()))
     }
@@ -520,22 +520,22 @@ fn a_fast_borrower_has_the_horizon_moved_in_time() {
     assert!((before + 599..=present() + 610).contains(&horizon), "{horizon} at {before}");
 }
 
-/// A keeper that panics when it is told to, and says so to nobody.
+/// A backend that panics when it is told to, and says so to nobody.
 struct Panicking {
     store: Store,
-    keeper: Keeper,
+    backend: Keeper,
     in_release: bool,
 }
 
-impl LeaseKeeper for Panicking {
+impl LeaseBackend for Panicking {
     fn renew(&mut self, horizon: u64) -> Result<(), RenewError> {
         assert!(!self.store.row().fails || self.in_release, "as it was told to");
-        self.keeper.renew(horizon)
+        self.backend.renew(horizon)
     }
 
     fn release(&mut self, last: Option<Uid>) -> Result<(), Error> {
         assert!(!self.in_release, "as it was told to");
-        self.keeper.release(last)
+        self.backend.release(last)
     }
 }
 
@@ -547,11 +547,11 @@ impl Drop for Panicking {
 
 fn panicking(store: &Store, terms: LeaseTerms, in_release: bool) -> Lease {
     let row = store.row();
-    let keeper =
+    let backend =
         Keeper { store: store.clone(), layout: layout(), token: row.token, before: (None, None) };
     drop(row);
-    let keeper = Panicking { store: store.clone(), keeper, in_release };
-    Lease::new(layout(), WORKER, None, terms, keeper).expect("in range")
+    let backend = Panicking { store: store.clone(), backend, in_release };
+    Lease::new(layout(), WORKER, None, terms, backend).expect("in range")
 }
 
 /// Held without end, so that no deadline would help; the ticks of the horizon are soon used up.

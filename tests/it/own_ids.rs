@@ -1,5 +1,5 @@
 //! What a caller gives to the library may take ids of the library: a clock, a handler, a source, a
-//! store, a keeper. Where that would wait for itself, it gets an error at once.
+//! store, a backend. Where that would wait for itself, it gets an error at once.
 
 use std::cell::Cell;
 use std::fmt;
@@ -18,7 +18,7 @@ use uidring::segment::{
     LoadError, LoadedSegment, MemorySegments, SegmentError, SegmentHandle, SegmentRequest,
     SegmentStore, SegmentTag,
 };
-use uidring::worker::{Lease, LeaseKeeper, LeaseTerms, RenewError};
+use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
     Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout, SegmentGenerator, TakeError,
     Tick, Timestamp, Uid, UidGenerator,
@@ -383,7 +383,7 @@ fn a_store_that_takes() {
 
 struct BusyKeeper(Deed);
 
-impl LeaseKeeper for BusyKeeper {
+impl LeaseBackend for BusyKeeper {
     fn renew(&mut self, _: u64) -> Result<(), RenewError> {
         self.0.run();
         Ok(())
@@ -394,10 +394,10 @@ impl LeaseKeeper for BusyKeeper {
     }
 }
 
-fn lease(keeper: impl LeaseKeeper) -> Lease {
+fn lease(backend: impl LeaseBackend) -> Lease {
     let mut terms = LeaseTerms::default();
     terms.renew_every = Duration::from_millis(5);
-    Lease::new(layout(), 1, None, terms, keeper).expect("in range")
+    Lease::new(layout(), 1, None, terms, backend).expect("in range")
 }
 
 #[test]
@@ -427,7 +427,7 @@ fn a_keeper_that_takes() {
 #[test]
 fn a_clock_that_closes_its_generator() {
     struct Told(Arc<Mutex<Option<Option<Uid>>>>);
-    impl LeaseKeeper for Told {
+    impl LeaseBackend for Told {
         fn renew(&mut self, _: u64) -> Result<(), RenewError> {
             Ok(())
         }

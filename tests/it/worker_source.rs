@@ -7,7 +7,7 @@ use std::time::Duration;
 use uidring::clock::ManualClock;
 use uidring::generator::{CachedBuilder, SequenceStart};
 use uidring::padding::PadderCore;
-use uidring::worker::{EnvWorkerId, FixedWorkerId, Lease, LeaseKeeper, LeaseTerms, RenewError};
+use uidring::worker::{EnvWorkerId, FixedWorkerId, Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
     Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout, SnowflakeGenerator, Tick,
     Timestamp, Uid, UidGenerator, Worker, WorkerRequest, WorkerSource,
@@ -118,7 +118,7 @@ fn what_a_source_gives_is_checked() {
 #[derive(Clone, Default)]
 struct Counting(Arc<AtomicUsize>);
 
-impl LeaseKeeper for Counting {
+impl LeaseBackend for Counting {
     fn renew(&mut self, _: u64) -> Result<(), RenewError> {
         Ok(())
     }
@@ -177,7 +177,7 @@ fn what_a_failed_start_was_given_is_free_again() {
     drop(first);
     let error = builder().start_after(foreign).worker_from(Leasing(counting.clone())).build();
     assert!(matches!(error, Err(Error::ForeignStart { found: 5, worker_id: 4, .. })));
-    assert_eq!(Arc::strong_count(&counting.0), 1, "no keeper is left");
+    assert_eq!(Arc::strong_count(&counting.0), 1, "no backend is left");
     builder().worker_from(Leasing(counting)).build().expect("free again");
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use uidring::adapter::read;
 use uidring::clock::Clock;
-use uidring::worker::{LeaseKeeper, LeaseTerms, RenewError};
+use uidring::worker::{LeaseBackend, LeaseTerms, RenewError};
 use uidring::{Error, Layout, Uid};
 
 use super::Registry;
@@ -64,7 +64,7 @@ pub fn end_of(layout: &Layout, tick: u64) -> i64 {
     layout.time_of(tick.saturating_add(1)).as_millis().saturating_sub(1)
 }
 
-impl<L: Link, F: Send + 'static> LeaseKeeper for Keeper<L, F> {
+impl<L: Link, F: Send + 'static> LeaseBackend for Keeper<L, F> {
     fn renew(&mut self, horizon: u64) -> Result<(), RenewError> {
         if let Some(lost) = &self.lost {
             return Err(RenewError::Lost(lost.clone().explain(&self.registry)));

@@ -20,8 +20,10 @@ use std::{env, mem, thread};
 use fastrand::Rng;
 use uidring::Error;
 use uidring::adapter::Monotonic;
-use uidring::model::{COUNT, Generator, ManualMonotonic, Property, Renewals, Renewer, SEED, lock};
-use uidring::worker::{LeaseKeeper, RenewError};
+use uidring::model::{
+    COUNT, Generator, ManualMonotonic, Property, RenewalState, Renewer, SEED, lock,
+};
+use uidring::worker::{LeaseBackend, RenewError};
 
 use self::requests::{ModelFile, ModelLink};
 use self::world::{Owner, Start, State, Task, World};
@@ -317,7 +319,7 @@ impl Sim {
 }
 
 /// What a generator's lease begins with.
-type Begun = Arc<Mutex<Option<(Renewals, Box<dyn LeaseKeeper>)>>>;
+type Begun = Arc<Mutex<Option<(RenewalState, Box<dyn LeaseBackend>)>>>;
 
 /// Has the lease of a generator renewed by the model.
 struct ByHand {
@@ -335,7 +337,7 @@ impl Renewer for ByHand {
         self.seed
     }
 
-    fn begin(&self, renewals: Renewals, keeper: Box<dyn LeaseKeeper>) -> Result<(), Error> {
+    fn begin(&self, renewals: RenewalState, keeper: Box<dyn LeaseBackend>) -> Result<(), Error> {
         *lock(&self.begun) = Some((renewals.unattended(), keeper));
         Ok(())
     }

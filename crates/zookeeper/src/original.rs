@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use uidring::adapter::{LogThrottle, Stopwatch, log, read};
 use uidring::clock::Clock;
-use uidring::worker::{LeaseKeeper, RenewError};
+use uidring::worker::{LeaseBackend, RenewError};
 use uidring::{Error, Layout, Timestamp, Uid};
 
 use super::Registry;
@@ -68,7 +68,7 @@ impl Outage {
     }
 }
 
-impl<L: Link, F: LocalFile> LeaseKeeper for OriginalKeeper<L, F> {
+impl<L: Link, F: LocalFile> LeaseBackend for OriginalKeeper<L, F> {
     fn renew(&mut self, horizon: u64) -> Result<(), RenewError> {
         if let Some(lost) = &self.lost {
             return Err(RenewError::Lost(lost.clone().explain(&self.registry)));

@@ -286,15 +286,15 @@ impl CachedBuilder {
             bounds.max_borrow.get_or_insert(LEASED_BORROW);
         }
         let max_ahead = bounds.max_borrow.unwrap_or_default();
-        let (tenure, grant) = start.tenure(&layout, &*clock, max_ahead)?;
-        // Dropped before the tenure if the rest fails: once the lease is given back, somebody else may
+        let (lease, issue_horizon) = start.start_lease(&layout, &*clock, max_ahead)?;
+        // Dropped before the lease if the rest fails: once the lease is given back, somebody else may
         // have it.
         let Start { worker_id, mut position, claim, .. } = start;
         if position.sequence == 0 {
             position.sequence = sequence_start.first();
         }
         let theirs = Arc::clone(&clock);
-        let source = TickRuns::new(layout, worker_id, theirs, position, bounds, grant);
+        let source = TickRuns::new(layout, worker_id, theirs, position, bounds, issue_horizon);
         let front = Arc::clone(source.front());
         let padding = padder.serve(options, source, self.schedule)?;
         let ring = Arc::clone(padding.ring());
@@ -316,7 +316,7 @@ impl CachedBuilder {
             worker_id,
             padding,
             claim,
-            tenure,
+            lease,
             max_borrow: bounds.max_borrow,
             clock,
             front,

@@ -166,8 +166,8 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
             after: self.start_after,
         };
         let mut start = start(request, &clock)?;
-        let (tenure, grant) = start.tenure(&layout, &clock, Duration::ZERO)?;
-        // Dropped before the tenure if the rest fails: once the lease is given back, somebody else may
+        let (lease, issue_horizon) = start.start_lease(&layout, &clock, Duration::ZERO)?;
+        // Dropped before the lease if the rest fails: once the lease is given back, somebody else may
         // have it.
         let Start { worker_id, position, claim, .. } = start;
         let next = layout.pack(position.tick, worker_id, position.sequence).get();
@@ -188,9 +188,9 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
             origin: layout.pack(position.tick, 0, position.sequence).get(),
             clock_policy: self.clock_policy,
             worker_id,
-            grant,
+            issue_horizon,
             claim,
-            tenure,
+            lease,
             take_policy: self.take_policy,
             closing,
             rules: PhantomData,

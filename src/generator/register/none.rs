@@ -5,7 +5,7 @@ use super::start::Position;
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::uid::Uid;
-use crate::worker::Grant;
+use crate::worker::IssueHorizon;
 
 /// As in the register.
 #[cfg(any(test, feature = "simulation"))]
@@ -23,7 +23,7 @@ impl Claim {
         None
     }
 
-    pub(super) fn leased(&self, _: &Layout, _: &Grant) {}
+    pub(super) fn leased(&self, _: &Layout, _: &IssueHorizon) {}
 
     pub(super) fn check(&self) -> Result<(), Error> {
         Ok(())

@@ -13,7 +13,7 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
 }
 
 fn tag_of(shared: &Shared) -> Arc<Tag> {
-    shared.take_in(&[SegmentTag::new("orders", 1, 1)]);
+    shared.sync_tags(&[SegmentTag::new("orders", 1, 1)]);
     Arc::clone(shared.tag("orders").expect("there"))
 }
 

@@ -2,7 +2,7 @@
 
 use std::process;
 
-use uidring::worker::{LeaseKeeper, RenewError};
+use uidring::worker::{LeaseBackend, RenewError};
 use uidring::{Error, Layout, Uid};
 
 /// A tick and a sequence number: the greatest that may have been issued.
@@ -168,7 +168,7 @@ impl<R: HeldRow> Keeper<R> {
     }
 }
 
-impl<R: HeldRow> LeaseKeeper for Keeper<R> {
+impl<R: HeldRow> LeaseBackend for Keeper<R> {
     fn renew(&mut self, horizon: u64) -> Result<(), RenewError> {
         self.check_process().map_err(RenewError::Lost)?;
         let layout = &self.held.layout;

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use uidring::clock::ManualClock;
-use uidring::model::{Generator, Host, ManualMonotonic, Property, Renewals, Request, Suspended};
-use uidring::worker::LeaseKeeper;
+use uidring::model::{
+    Generator, Host, ManualMonotonic, Property, RenewalState, Request, Suspended,
+};
+use uidring::worker::LeaseBackend;
 use uidring::{Bits, Layout, Tick, Timestamp, Uid};
 
 use super::requests::{Change, Process};
@@ -79,9 +81,9 @@ pub(super) struct Owner {
     pub(super) process: Process,
     pub(super) worker_id: u64,
     pub(super) before: Option<Uid>,
-    pub(super) renewals: Renewals,
+    pub(super) renewals: RenewalState,
     /// It has gone while it asks something.
-    pub(super) keeper: Option<Box<dyn LeaseKeeper>>,
+    pub(super) keeper: Option<Box<dyn LeaseBackend>>,
     pub(super) is_closed: bool,
     /// The padder has looked since the lease was over.
     pub(super) is_shut: bool,
@@ -92,8 +94,8 @@ pub(super) struct Owner {
 
 /// What is asked of the servers next.
 pub(super) enum Task {
-    Renew(Process, Box<dyn LeaseKeeper>, Request),
-    Release(Process, Box<dyn LeaseKeeper>, Option<Uid>),
+    Renew(Process, Box<dyn LeaseBackend>, Request),
+    Release(Process, Box<dyn LeaseBackend>, Option<Uid>),
 }
 
 /// What a start needs.
@@ -188,7 +190,7 @@ impl World {
             0..65 => self.take(host),
             65..88 => self.begin(host),
             88..92 => self.close(host),
-            _ => self.attend(host),
+            _ => self.service(host),
         }
         self.check_owners();
         0
@@ -258,7 +260,7 @@ impl World {
             if self.rng.u8(0..4) > 0 {
                 self.renew(host);
                 if self.rng.bool() {
-                    self.attend(host);
+                    self.service(host);
                 }
             }
         }

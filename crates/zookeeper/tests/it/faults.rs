@@ -142,7 +142,7 @@ fn what_was_closed_in_an_outage_does_not_come_back() {
     let first = generator(&site.patient_at(&line.hosts(), "a:1").risk_repeats_in_outages());
     line.cut();
     wait_until("the session ends", || !site.is_live("a:1"));
-    // Renewals come every 3 s: one waits for the servers by then.
+    // RenewalState come every 3 s: one waits for the servers by then.
     thread::sleep(Duration::from_secs(4));
     let uploaded = site.timestamp("a:1");
     drop(first);

@@ -112,12 +112,12 @@ impl World {
         }
     }
 
-    pub(super) fn attend(&mut self, host: usize) {
+    pub(super) fn service(&mut self, host: usize) {
         if self.is_awake(host)
             && let State::Running(owner) = &mut self.hosts[host].state
         {
             let is_live = owner.renewals.is_live();
-            owner.is_shut |= owner.generator.attend() && !is_live;
+            owner.is_shut |= owner.generator.service() && !is_live;
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::ring::{CloseReason, Producer, PutError, RingBuffer};
 use crate::sync::{AtomicBool, Ordering, contained, log};
 
 /// The producer of a ring and its source, and what is known of them.
-pub(super) struct Work {
+pub(super) struct PadState {
     /// Gone when the ring is closed, or the source has ended and nothing is left.
     producer: Option<Producer>,
     source: Box<dyn RunSource>,
@@ -39,7 +39,7 @@ pub(super) enum Note {
     Dried(u64),
 }
 
-impl Work {
+impl PadState {
     pub(super) fn new(
         producer: Producer,
         source: impl RunSource,
@@ -203,9 +203,9 @@ impl Work {
     }
 }
 
-impl fmt::Debug for Work {
+impl fmt::Debug for PadState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Work").field("producer", &self.producer).finish_non_exhaustive()
+        f.debug_struct("PadState").field("producer", &self.producer).finish_non_exhaustive()
     }
 }
 

@@ -9,10 +9,10 @@ use crate::uid::Uid;
 
 /// How far a generator may issue: what its lease says, or without end for a plain worker.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Grant(Option<Arc<Shared>>);
+pub(crate) struct IssueHorizon(Option<Arc<LeaseState>>);
 
-impl Grant {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+impl IssueHorizon {
+    pub(super) fn new(shared: Arc<LeaseState>) -> Self {
         Self(Some(shared))
     }
 
@@ -52,7 +52,7 @@ impl Grant {
 /// What the generator and those who renew share. Relaxed throughout: a number says all by
 /// itself, and that the store knew a horizon before it is stored here is the order of one thread.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct LeaseState {
     /// The clock of the deadline.
     pub(super) time: Arc<dyn Monotonic>,
     /// The last tick that may be issued: the store has it.
@@ -74,7 +74,7 @@ pub(super) struct Shared {
     pub(super) last: ForkGuarded<Option<Uid>>,
 }
 
-impl Shared {
+impl LeaseState {
     /// Of a generator that starts with this tick, once the store has been asked.
     pub(super) fn new(time: Arc<dyn Monotonic>, start: u64, life: Life) -> Self {
         Self {

@@ -9,7 +9,7 @@ use crate::sync::{AtomicU64, Ordering, Pages, fence};
 /// A view of the current segment, and two cursors, of which it names one. The module `segment` says
 /// why no ticket becomes two ids.
 #[derive(Debug)]
-pub(super) struct Words {
+pub(super) struct TicketView {
     view: CachePadded<View>,
     /// The next ticket of each lane. They only grow. One line for both: one of them is in use.
     cursors: CachePadded<[AtomicU64; 2]>,
@@ -69,7 +69,7 @@ impl Drawn {
     }
 }
 
-impl Words {
+impl TicketView {
     pub(super) fn new(life: Pages) -> Self {
         let [open, shift, stop] = [0; 3].map(AtomicU64::new);
         Self {
@@ -145,7 +145,7 @@ impl Words {
 }
 
 /// For the holder of the chain's lock alone.
-impl Words {
+impl TicketView {
     /// Makes these ids the current segment, with a mark after so many of them, at least one, on a
     /// lane that is not in use. The view must be shut. `None` where the lane has no room for them.
     pub(super) fn open(&self, lane: u64, ids: &Range<u64>, mark: u64) -> Option<Span> {

@@ -5,9 +5,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use super::grant::{Grant, Shared};
-use super::lease::{Lease, LeaseKeeper, RenewError};
-use super::renewals::{Beginning, Renewals, Renewer, Task};
+use super::issue_horizon::{IssueHorizon, LeaseState};
+use super::lease::{Lease, LeaseBackend, RenewError};
+use super::renewals::{LeaseStart, RenewalState, Renewer, Task};
 use crate::clock::{Deadline, Monotonic, SystemMonotonic};
 use crate::error::Error;
 use crate::sync::{Life, Ordering, Serving, contained, log, unlocked};
@@ -15,33 +15,36 @@ use crate::uid::Uid;
 
 /// A lease in use. It is renewed until it is ended.
 #[derive(Debug)]
-pub(crate) struct Tenure {
-    shared: Arc<Shared>,
+pub(crate) struct ActiveLease {
+    shared: Arc<LeaseState>,
     /// In a forked child there is no thread, and the locks may be held for ever.
     life: Life,
 }
 
-impl Tenure {
+impl ActiveLease {
     /// Has the store know of the first ticks, and renews the lease from now on.
     ///
     /// # Errors
     ///
-    /// What the store says; [`Error::LeaseLost`] where its keeper panics; [`Error::LeaseThread`];
-    /// [`Error::Forked`] for a lease of the process that this one was forked from, also if its keeper
+    /// What the store says; [`Error::LeaseLost`] where its backend panics; [`Error::LeaseThread`];
+    /// [`Error::Forked`] for a lease of the process that this one was forked from, also if its backend
     /// forked it.
-    pub(crate) fn start(lease: Lease, beginning: Beginning) -> Result<(Self, Grant), Error> {
-        let Lease { worker_id, layout, terms, mut keeper, renewer, life, .. } = lease;
+    pub(crate) fn start(
+        lease: Lease,
+        beginning: LeaseStart,
+    ) -> Result<(Self, IssueHorizon), Error> {
+        let Lease { worker_id, layout, terms, mut backend, renewer, life, .. } = lease;
         let forked = || Error::Forked { what: "lease" };
         if life.is_forked() {
             return Err(forked());
         }
         let (time, seed) = (renewer.time(), renewer.seed());
-        let mut renewals = Renewals::new(&layout, terms, beginning, time, seed, life.clone());
+        let mut renewals = RenewalState::new(&layout, terms, beginning, time, seed, life.clone());
         let request = renewals.request();
-        let answer = contained(|| keeper.renew(request.horizon()));
+        let answer = contained(|| backend.renew(request.horizon()));
         if life.is_forked() {
             // The lease is the parent's, and is not to be given back here.
-            mem::forget(keeper);
+            mem::forget(backend);
             return Err(forked());
         }
         match answer {
@@ -49,15 +52,15 @@ impl Tenure {
             Some(Err(RenewError::Lost(error) | RenewError::Failed(error))) => return Err(error),
             None => {
                 // Its end may panic as well.
-                contained(|| drop(keeper));
-                let (place, why) = ("the store".into(), "its keeper panicked".into());
+                contained(|| drop(backend));
+                let (place, why) = ("the store".into(), "its backend panicked".into());
                 return Err(Error::LeaseLost { worker_id, place, why });
             }
         }
         let shared = Arc::clone(renewals.shared());
-        renewer.begin(renewals, keeper)?;
-        let grant = Grant::new(Arc::clone(&shared));
-        Ok((Self { shared, life }, grant))
+        renewer.begin(renewals, backend)?;
+        let issue_horizon = IssueHorizon::new(Arc::clone(&shared));
+        Ok((Self { shared, life }, issue_horizon))
     }
 
     /// Gives the worker id back: nothing above `last` was or will be issued. Waits a little for the
@@ -89,7 +92,7 @@ impl Tenure {
 }
 
 /// A lease that no generator came to use is given back unused.
-impl Drop for Tenure {
+impl Drop for ActiveLease {
     fn drop(&mut self) {
         self.end(None);
     }
@@ -107,61 +110,65 @@ impl Renewer for RenewalThread {
         fastrand::u64(..)
     }
 
-    fn begin(&self, renewals: Renewals, mut keeper: Box<dyn LeaseKeeper>) -> Result<(), Error> {
+    fn begin(
+        &self,
+        renewals: RenewalState,
+        mut backend: Box<dyn LeaseBackend>,
+    ) -> Result<(), Error> {
         let (work, theirs) = mpsc::sync_channel(1);
         let thread = thread::Builder::new().name("uidring-lease".into());
         let started = thread.spawn(move || {
-            if let Ok((renewals, keeper)) = theirs.recv() {
-                run(renewals, keeper);
+            if let Ok((renewals, backend)) = theirs.recv() {
+                run(renewals, backend);
             }
         });
         if let Err(error) = started {
             // Nothing was issued. Without this the worker id would be held until the lease ends.
-            let _ = keeper.release(None);
+            let _ = backend.release(None);
             return Err(Error::LeaseThread(error));
         }
         // The thread waits for it.
-        let _ = work.send((renewals, keeper));
+        let _ = work.send((renewals, backend));
         Ok(())
     }
 }
 
-/// Does what is to be done until the lease has been given back. A keeper is a user's code: when it
+/// Does what is to be done until the lease has been given back. A backend is a user's code: when it
 /// panics the lease is lost, takers are told, and whoever ends the lease does not wait for it.
-fn run(mut renewals: Renewals, mut keeper: Box<dyn LeaseKeeper>) {
+fn run(mut renewals: RenewalState, mut backend: Box<dyn LeaseBackend>) {
     let _serving = Serving::begin();
-    let done = contained(|| renew(&mut renewals, &mut *keeper));
+    let done = contained(|| renew(&mut renewals, &mut *backend));
     // Whatever was called, the log included, may have forked: a child that is made of this thread
-    // would renew its parent's lease. The keeper is the parent's as well.
+    // would renew its parent's lease. The backend is the parent's as well.
     if renewals.is_forked() {
-        return mem::forget(keeper);
+        return mem::forget(backend);
     }
     if done.is_none() {
         renewals.panicked();
     }
     // Its end may panic as well; and so may a log's, which comes last therefore.
-    let dropped = contained(|| drop(keeper));
+    let dropped = contained(|| drop(backend));
     renewals.ended();
     if done.is_none() || dropped.is_none() {
-        log!(error, "the keeper of the lease of the worker id panicked; the lease is lost");
+        log!(error, "the backend of the lease of the worker id panicked; the lease is lost");
     }
 }
 
 /// Ends when the lease has been given back, and in a forked child.
-fn renew(renewals: &mut Renewals, keeper: &mut dyn LeaseKeeper) {
+fn renew(renewals: &mut RenewalState, backend: &mut dyn LeaseBackend) {
     while !renewals.is_forked() {
         match renewals.next_task() {
             Task::Wait(pause) => renewals.wait(pause),
             Task::Renew(request) => {
                 unlocked();
-                let answer = keeper.renew(request.horizon());
+                let answer = backend.renew(request.horizon());
                 if !renewals.is_forked() {
                     renewals.answered(request, answer);
                 }
             }
             Task::Release(last) => {
                 unlocked();
-                let answer = keeper.release(last);
+                let answer = backend.release(last);
                 if !renewals.is_forked() {
                     return renewals.released(answer);
                 }

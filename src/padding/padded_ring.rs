@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::RunSource;
-use super::work::{Note, Work, is_over};
+use super::pad_state::{Note, PadState, is_over};
 use crate::clock::Deadline;
 use crate::ring::{Producer, RingBuffer};
 use crate::sync::{AtomicBool, AtomicU64, ForkGuarded, Forked, Ordering, Serving};
@@ -16,7 +16,7 @@ use crate::sync::{AtomicBool, AtomicU64, ForkGuarded, Forked, Ordering, Serving}
 /// and brings it back. Nobody waits for it to come back: takers try again, a padder that found it gone
 /// is called when it is there, and who closes the ring does so beside it.
 #[derive(Debug)]
-pub(super) struct Served {
+pub(super) struct PaddedRing {
     ring: Arc<RingBuffer>,
     paddings: AtomicU64,
     /// A helper has changed the time at which the padder should come, or has brought the work back.
@@ -26,7 +26,7 @@ pub(super) struct Served {
     /// The source has ended, and what is left in the ring still has to be kept fresh.
     is_draining: AtomicBool,
     /// `None` while it is away.
-    work: ForkGuarded<Option<Box<Work>>>,
+    work: ForkGuarded<Option<Box<PadState>>>,
     /// When to pad because the put policy's handler wants that.
     retry: ForkGuarded<Option<Deadline>>,
 }
@@ -42,7 +42,7 @@ const TURN: u64 = 1024;
 /// So many runs are put by a taker that helps.
 const HELP: u64 = 64;
 
-/// The ring of a `Served` needs no padder any more.
+/// The ring of a `PaddedRing` needs no padder any more.
 pub(super) struct Closed;
 
 impl From<Forked> for Closed {
@@ -51,14 +51,14 @@ impl From<Forked> for Closed {
     }
 }
 
-impl Served {
+impl PaddedRing {
     pub(super) fn new(
         producer: Producer,
         source: impl RunSource,
         schedule: Option<Duration>,
     ) -> Self {
         let ring = Arc::clone(producer.ring());
-        let work = Box::new(Work::new(producer, source, schedule));
+        let work = Box::new(PadState::new(producer, source, schedule));
         Self {
             work: ForkGuarded::new(ring.life(), Some(work)),
             retry: ForkGuarded::new(ring.life(), None),
@@ -78,7 +78,7 @@ impl Served {
         self.paddings.load(Ordering::Relaxed)
     }
 
-    /// Whether the padder should attend to this ring before its time comes.
+    /// Whether the padder should service to this ring before its time comes.
     pub(super) fn wants_attention(&self) -> bool {
         // Relaxed: the padder looks here between the fences of its event.
         let work_is_away = self.came.load(Ordering::Relaxed);
@@ -92,11 +92,11 @@ impl Served {
     /// Discards stale runs if a refresh is due, then pads the ring if it is low or its time has come.
     /// Returns how long it may be before the next time comes, and `Err` when the ring needs no
     /// padder any more.
-    pub(super) fn attend(&self) -> Result<Option<Duration>, Closed> {
+    pub(super) fn service(&self) -> Result<Option<Duration>, Closed> {
         self.called.store(false, Ordering::Relaxed);
         let ring = &*self.ring;
         let mut retry = *self.retry.lock()?;
-        let done = self.at_work(true, |work| {
+        let done = self.with_state(true, |work| {
             work.refresh_if_due(ring);
             let mut is_full = false;
             if self.wants_runs() || work.is_due() || retry.is_some_and(is_over) {
@@ -122,7 +122,7 @@ impl Served {
 
     /// Fills the ring for the first time.
     pub(super) fn begin(&self) {
-        let _ = self.at_work(false, |work| {
+        let _ = self.with_state(false, |work| {
             work.pad(&self.ring, u64::MAX);
             work.plan(None);
             self.paddings.fetch_add(1, Ordering::Relaxed);
@@ -137,7 +137,7 @@ impl Served {
         if self.ring.why_gone().is_some() {
             return true;
         }
-        let done = self.at_work(false, |work| {
+        let done = self.with_state(false, |work| {
             let published = work.pad(&self.ring, HELP);
             if self.ring.is_held() {
                 // The padder has to know when to go on.
@@ -173,10 +173,10 @@ impl Served {
     /// Takes the work away, does the job, brings the work back and tells what came of it; `None` where
     /// another thread has it, which then calls the padder, if that is who came. A job does not panic,
     /// for sources that do are caught; if it did, the work would go, and its ring close.
-    fn at_work<R>(
+    fn with_state<R>(
         &self,
         is_padder: bool,
-        job: impl FnOnce(&mut Work) -> R,
+        job: impl FnOnce(&mut PadState) -> R,
     ) -> Result<Option<R>, Forked> {
         let mut work = {
             let mut place = self.work.lock()?;
