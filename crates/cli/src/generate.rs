@@ -149,9 +149,9 @@ fn check_usage(args: &GenerateArgs, layout: &Layout, datacenters: bool) -> Resul
 /// The worker id of the flags, of which Twitter's form has two.
 fn fixed_worker_id(args: &GenerateArgs) -> Result<Option<u64>, Failure> {
     match (args.datacenter_id, args.worker_id) {
-        (Some(datacenter), Some(worker)) => {
-            let node = SnowflakeNode::new(datacenter, worker).map_err(Failure::usage)?;
-            Ok(Some(node.as_worker_id()))
+        (Some(datacenter_id), Some(worker_id)) => {
+            let node = SnowflakeNode { datacenter_id, worker_id };
+            node.as_worker_id().map(Some).map_err(Failure::usage)
         }
         (_, worker_id) => Ok(worker_id),
     }

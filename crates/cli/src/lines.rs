@@ -130,8 +130,8 @@ impl<'a> Fields<'a> {
         let mut worker_id = fields.worker_id;
         if self.datacenters {
             let node = SnowflakeNode::from_worker_id(worker_id)?;
-            write!(text, r#""datacenter_id":{},"#, node.datacenter_id())?;
-            worker_id = node.worker_id();
+            write!(text, r#""datacenter_id":{},"#, node.datacenter_id)?;
+            worker_id = node.worker_id;
         }
         writeln!(text, r#""worker_id":{worker_id},"sequence":{}}}"#, fields.sequence)?;
         Ok(())

@@ -108,9 +108,7 @@ impl Target for Sqlite {
         let is_locked = error.contains("another process keeps it locked");
         // As on a server.
         let is_late = error.contains("is in use: a generator of this process");
-        lease_cause(error)
-            .or(is_locked.then_some(Cause::Locked))
-            .or(is_late.then_some(Cause::Away))
+        lease_cause(error).or(is_locked.then_some(Cause::Locked)).or(is_late.then_some(Cause::Away))
     }
 }
 
