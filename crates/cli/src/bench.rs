@@ -11,15 +11,14 @@ mod takers;
 mod threads;
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, IsTerminal, Write};
+use std::io;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use core_affinity::CoreId;
 use crossbeam_utils::CachePadded;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use uidring::{CachedUidGenerator, Error, Layout, PerThreadGenerator, TakeError};
+use uidring::{CachedUidGenerator, Error, Layout, PerThreadGenerator, TakeError, Uid};
 
 pub use self::args::BenchArgs;
 use self::args::Form;
@@ -27,10 +26,10 @@ use self::contestant::{Contestant, Trouble};
 use self::machine::Machine;
 use self::measure::{Lineup, Plan, measure};
 use self::report::Report;
-use self::takers::{FetchAdd, Fill, Increment, Local, PerThread, Shared, Stores};
+use self::takers::{Fill, Stores};
 use self::threads::Crew;
-use super::Failure;
-use super::output;
+use crate::failure::{Failure, with_sources};
+use crate::{progress, stdio};
 
 /// The worker id of all benches: their uids go nowhere.
 const WORKER_ID: u64 = 1;
@@ -40,8 +39,11 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     CachedUidGenerator::ring_memory(&layout, args.boost_power).map_err(Failure::usage)?;
     let generator = generator(args, layout)?;
     let crew = Crew { threads: args.threads.into(), cores: cores(args.pin)? };
-    // Nobody should wait for a chart that cannot be kept.
-    args.svg.as_deref().map_or(Ok(()), |file| make_file(file).map_err(unwritable(file)))?;
+    // Nobody should wait for a chart that cannot be written. An old chart stays until there is a new one.
+    if let Some(file) = &args.svg {
+        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(file);
+        opened.map_err(unwritable(file))?;
+    }
 
     let machine = Machine::this();
     // From 1 on: the check that ids increase begins above 0.
@@ -53,7 +55,8 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
         None => Vec::new(),
     };
     let plan = Plan::new(args.seconds, &lineup, scaling);
-    let bar = progress(plan.steps());
+    // It moves between rounds only, when nothing is timed.
+    let bar = progress::bar(plan.steps() as u64, "{wide_bar} {msg}, {eta} left");
     let measured = measure(&lineup, &crew, &plan, |phase| {
         bar.set_message(phase);
         bar.inc(1);
@@ -61,12 +64,14 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     bar.finish_and_clear();
 
     let ring = generator.stats().ring.capacity;
-    let report = Report { args, layout, ring, machine, rounds: plan.rounds(), measured };
+    let report = Report { args, layout, ring, machine, rounds: plan.rounds, measured };
     let text = if args.json { report.json() } else { table::table(&report) };
-    // The figures come out even if the chart has become impossible meanwhile.
-    let drawn = args.svg.as_deref().map_or(Ok(()), |file| draw(&report, file));
-    writeln!(output::stdout()?, "{text}")?;
-    drawn
+    // First the figures: they come out even if the chart cannot be written any more.
+    stdio::print(&text)?;
+    match &args.svg {
+        Some(file) => fs::write(file, chart::svg(&report)).map_err(unwritable(file)),
+        None => Ok(()),
+    }
 }
 
 fn generator(args: &BenchArgs, layout: Layout) -> Result<CachedUidGenerator, Failure> {
@@ -75,7 +80,7 @@ fn generator(args: &BenchArgs, layout: Layout) -> Result<CachedUidGenerator, Fai
         .worker_id(WORKER_ID)
         .boost_power(args.boost_power)
         .take_policy(args.policy.take_policy())
-        .padder_core(args.padder_core.0)
+        .padder_core(args.padder_core.core)
         .padder_idle(args.padder_idle())
         .build();
     built.map_err(|error| match error {
@@ -84,25 +89,40 @@ fn generator(args: &BenchArgs, layout: Layout) -> Result<CachedUidGenerator, Fai
     })
 }
 
-/// The forms, the atomic addition, and for forms that need none of those for most ids the same work
-/// without any.
+/// The forms, the baseline, and for forms that take most ids without an atomic the same work without
+/// any.
 fn lineup<'a>(
     args: &BenchArgs,
     per_thread: &'a PerThreadGenerator<&CachedUidGenerator>,
     generator: &'a CachedUidGenerator,
     counter: &'a AtomicU64,
 ) -> Lineup<'a> {
-    let ours = args.forms().map(|form| match form {
-        Form::Shared => Contestant::new(form.name(), move || Shared(generator)),
-        Form::PerThread => Contestant::new(form.name(), move || PerThread(per_thread)),
-        Form::Local => Contestant::new(form.name(), move || Local(generator.local())),
-        Form::Fill => Contestant::new(form.name(), move || Fill::new(generator)),
-    });
-    let mut contestants: Vec<_> = ours.collect();
+    let mut contestants = Vec::new();
+    for form in args.forms() {
+        let name = form.name();
+        contestants.push(match form {
+            Form::Shared => Contestant::new(name, || || generator.next_uid().map(Uid::get)),
+            Form::PerThread => Contestant::new(name, || || per_thread.next_uid().map(Uid::get)),
+            Form::Local => Contestant::new(name, || {
+                let mut local = generator.local();
+                move || local.next_uid().map(Uid::get)
+            }),
+            Form::Fill => Contestant::new(name, || Fill::new(generator)),
+        });
+    }
     let baseline = contestants.len();
-    contestants.push(Contestant::new("fetch_add", move || FetchAdd(counter)));
+    // The least that ids from a shared counter can cost.
+    contestants
+        .push(Contestant::new("fetch_add", || || Ok(counter.fetch_add(1, Ordering::Relaxed))));
     if args.forms().any(|form| matches!(form, Form::PerThread | Form::Local)) {
-        contestants.push(Contestant::new("increment", Increment::default));
+        // The least that ids of a thread's own can cost.
+        contestants.push(Contestant::new("increment", || {
+            let mut last = 0;
+            move || {
+                last += 1;
+                Ok(last)
+            }
+        }));
     }
     if args.forms().any(|form| form == Form::Fill) {
         contestants.push(Contestant::new("store_loop", Stores::default));
@@ -131,31 +151,8 @@ fn doubling_up_to(end: usize) -> Vec<usize> {
     doubling.chain([end]).collect()
 }
 
-/// Makes the file if it is not there; an old chart stays until there is a new one.
-fn make_file(file: &Path) -> io::Result<()> {
-    OpenOptions::new().write(true).create(true).truncate(false).open(file).map(drop)
-}
-
-fn draw(report: &Report<'_>, file: &Path) -> Result<(), Failure> {
-    let svg = chart::svg(report)
-        .map_err(|error| Failure::Failed(format!("drawing {}: {error}", file.display())))?;
-    fs::write(file, svg).map_err(unwritable(file))
-}
-
 fn unwritable(file: &Path) -> impl Fn(io::Error) -> Failure {
     move |error| Failure::Failed(format!("writing {}: {error}", file.display()))
-}
-
-/// A bar on stderr, if somebody looks at it. It moves between rounds only, when nothing is timed.
-fn progress(steps: usize) -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::stderr());
-    match ProgressStyle::with_template("{wide_bar} {msg}, {eta} left") {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
 }
 
 impl From<Trouble> for Failure {
@@ -166,7 +163,7 @@ impl From<Trouble> for Failure {
                  time bits, or leave --layout out"
                     .into()
             }
-            Trouble::Take(error) => error.to_string(),
+            Trouble::Take(error) => with_sources(&error),
             Trouble::Disorder => "uids of one thread did not increase; please report this".into(),
             Trouble::NothingTaken => {
                 "every take of a round was rejected: take more --seconds or --policy wait".into()

@@ -1,61 +1,87 @@
 //! `uidring plan`.
 
-use std::io::Write;
 use std::time::Duration;
 
+use clap::Args;
 use serde_json::json;
 use uidring::clock::{Clock, SystemClock};
 use uidring::{CachedUidGenerator, Layout, Timestamp};
 use uidring_store::WorkerUsage;
 
-use super::Failure;
-use super::args::PlanArgs;
-use super::output;
+use crate::args::database::WorkerTableArgs;
+use crate::args::layout::LayoutArgs;
+use crate::failure::Failure;
+use crate::table::{self, Align};
+use crate::{stdio, stores};
+
+/// Tell what a layout can do, before you use it
+///
+/// With --sqlite, --mysql or --mysql-url-file also how many of its worker ids have been used up, and
+/// when they run out.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  uidring plan
+  uidring plan --layout 31/10/12 --rate 50000
+  uidring plan --layout 41/10/12 --tick ms --epoch 2020-01-01 --json
+  uidring plan --mysql-url-file /run/secrets/mysql-url")]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub layout: LayoutArgs,
+
+    /// The ring's size: (max sequence + 1) << P uids, P from 0 to 16
+    #[arg(long, value_name = "P", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(0..=16))]
+    pub boost_power: u32,
+
+    /// Uids a second of one worker in a burst
+    #[arg(long, value_name = "R", default_value_t = 1_000_000,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub rate: u64,
+
+    /// A JSON object instead of a table
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub table: WorkerTableArgs,
+}
 
 pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     let layout = args.layout.layout()?;
-    let memory =
+    let ring_memory =
         CachedUidGenerator::ring_memory(&layout, args.boost_power).map_err(Failure::usage)?;
-    let usage = match args.table.named()? {
-        Some(table) => Some(table.usage()?),
-        None => args.table.refuse_mysql_flags().map(|()| None)?,
+    let usage = if args.table.database.is_named() {
+        Some(stores::worker_table(&args.table)?.usage()?)
+    } else {
+        args.table.refuse_server_flags()?;
+        None
     };
-    let plan = Plan::new(&layout, args, memory, usage, SystemClock.now());
-    let text = if args.json { plan.json() } else { plan.table() };
-    Ok(writeln!(output::stdout()?, "{text}")?)
+    let ticks_per_second = 1_000 / layout.tick().millis().unsigned_abs();
+    let plan = Plan {
+        layout,
+        now: SystemClock.now(),
+        ring_uids: layout.uids_per_tick() << args.boost_power,
+        ring_memory,
+        rate: args.rate,
+        uids_per_second: u128::from(layout.uids_per_tick()) * u128::from(ticks_per_second),
+        usage,
+    };
+    stdio::print(&if args.json { plan.json() } else { plan.table() })
 }
 
-struct Plan<'a> {
-    layout: &'a Layout,
+struct Plan {
+    layout: Layout,
     now: Timestamp,
     ring_uids: u64,
     ring_memory: u64,
     rate: u64,
-    /// What one worker has a second by the clock.
+    /// What the clock gives one worker in a second.
     uids_per_second: u128,
     usage: Option<WorkerUsage>,
 }
 
-impl<'a> Plan<'a> {
-    fn new(
-        layout: &'a Layout,
-        args: &PlanArgs,
-        ring_memory: u64,
-        usage: Option<WorkerUsage>,
-        now: Timestamp,
-    ) -> Self {
-        let ticks_per_second = 1_000 / layout.tick().millis().unsigned_abs();
-        Self {
-            layout,
-            now,
-            ring_uids: layout.uids_per_tick() << args.boost_power,
-            ring_memory,
-            rate: args.rate,
-            uids_per_second: u128::from(layout.uids_per_tick()) * u128::from(ticks_per_second),
-            usage,
-        }
-    }
-
+impl Plan {
     /// How many seconds of the time field a second of the burst uses up.
     fn speed(&self) -> f64 {
         self.rate as f64 / self.uids_per_second as f64
@@ -71,7 +97,7 @@ impl<'a> Plan<'a> {
     }
 
     fn json(&self) -> String {
-        let layout = self.layout;
+        let layout = &self.layout;
         let mut plan = json!({
             "layout": layout.bits().to_string(),
             "tick": layout.tick().to_string(),
@@ -99,7 +125,7 @@ impl<'a> Plan<'a> {
     }
 
     fn table(&self) -> String {
-        let layout = self.layout;
+        let layout = &self.layout;
         let left = layout.remaining_life(self.now);
         let last_day = layout.last_instant().date();
         let life = match () {
@@ -115,7 +141,7 @@ impl<'a> Plan<'a> {
             ),
             None => "borrows nothing: the clock is as fast".into(),
         };
-        let rows = [
+        let mut rows = vec![
             ("layout", format!("{} bits (time/worker/sequence)", layout.bits())),
             ("tick", layout.tick().to_string()),
             ("epoch", layout.epoch().to_string()),
@@ -125,13 +151,13 @@ impl<'a> Plan<'a> {
             ("ring", format!("{} uids in {}", self.ring_uids, bytes(self.ring_memory))),
             ("burst", format!("{} uids/s: {burst}", self.rate)),
         ];
-        let mut rows = rows.to_vec();
         if let Some(usage) = &self.usage {
             rows.push(("starts so far", self.starts(usage)));
             rows.push(("worker ids end", self.worker_ids_end(usage)));
         }
-        let rows: Vec<_> = rows.iter().map(|(name, value)| format!("{name:<14} {value}")).collect();
-        rows.join("\n")
+        let cells: Vec<_> =
+            rows.into_iter().map(|(name, value)| vec![name.into(), value]).collect();
+        table::aligned(&cells, |_| Align::Left).join("\n")
     }
 
     fn starts(&self, usage: &WorkerUsage) -> String {
@@ -140,20 +166,19 @@ impl<'a> Plan<'a> {
             Some(newest) => format!(
                 "{} in the table, the newest is worker {newest}; {} worker ids are left",
                 usage.rows,
-                usage.left(self.layout)
+                usage.left(&self.layout)
             ),
         }
     }
 
     fn worker_ids_end(&self, usage: &WorkerUsage) -> String {
-        if usage.left(self.layout) == 0 {
+        if usage.left(&self.layout) == 0 {
             return "now: use a layout with more worker bits, or a fresh table with an earlier epoch"
                 .into();
         }
-        match (usage.per_day, usage.runs_out(self.layout)) {
+        match (usage.per_day, usage.runs_out(&self.layout)) {
             (None, _) => {
-                "too early to tell: that takes a start an hour ago or longer, and another \
-                          one since"
+                "too early to tell: it takes one start at least an hour ago, and another since"
                     .into()
             }
             (Some(rate), Some(day)) => format!(

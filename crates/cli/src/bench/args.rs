@@ -1,6 +1,5 @@
 //! The words of `uidring bench`.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -10,7 +9,8 @@ use clap::{Args, ValueEnum};
 use uidring::padding::{PadderCore, PadderIdle};
 use uidring::policy::TakePolicy;
 
-use crate::args::LayoutArgs;
+use crate::args::layout::LayoutArgs;
+use crate::args::seconds;
 
 /// So wide that no bench brings it to its end.
 const WIDE: &str = "45/5/13";
@@ -51,7 +51,7 @@ pub struct BenchArgs {
     pub threads: u16,
 
     /// How long to measure, about, altogether: above 0, at most 3600
-    #[arg(long, value_name = "S", default_value = "5", value_parser = parse_seconds)]
+    #[arg(long, value_name = "S", default_value = "5", value_parser = short_seconds)]
     pub seconds: Duration,
 
     /// How the uids are taken: one form or several, with commas
@@ -154,36 +154,28 @@ impl Policy {
     }
 }
 
-/// The padder's core, as it is written.
-#[derive(Clone, Copy)]
-pub struct Core(pub PadderCore);
+/// The padder's core, and how it is written.
+#[derive(Clone)]
+pub struct Core {
+    pub core: PadderCore,
+    pub text: String,
+}
 
 impl FromStr for Core {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Self(match text {
+        let core = match text {
             "last" => PadderCore::Last,
             "none" => PadderCore::Unpinned,
             number => PadderCore::Id(number.parse().map_err(|_| "write last, none or a number")?),
-        }))
+        };
+        Ok(Self { core, text: text.into() })
     }
 }
 
-impl fmt::Display for Core {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            PadderCore::Last => f.write_str("last"),
-            PadderCore::Unpinned => f.write_str("none"),
-            PadderCore::Id(id) => write!(f, "{id}"),
-            other => write!(f, "{other:?}"),
-        }
-    }
-}
-
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds <= 3_600.0);
-    seconds
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| "write seconds above 0 and at most 3600".into())
+fn short_seconds(text: &str) -> Result<Duration, String> {
+    let time =
+        seconds(text).ok().filter(|time| !time.is_zero() && *time <= Duration::from_hours(1));
+    time.ok_or_else(|| "write seconds above 0 and at most 3600".into())
 }

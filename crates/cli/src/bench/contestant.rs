@@ -2,6 +2,7 @@
 //! the sampling, which times single calls.
 
 use std::hint::black_box;
+use std::io;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -20,7 +21,13 @@ pub enum Trouble {
     /// Only rejects in a whole round.
     NothingTaken,
     /// The system starts no more threads.
-    Thread(std::io::Error),
+    Thread(io::Error),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Thread(error)
+    }
 }
 
 /// What a thread's race came to.
@@ -57,8 +64,10 @@ impl Tally {
 pub struct Contestant<'a> {
     pub name: &'static str,
     pub ids_per_call: u64,
-    race: Box<Work<'a, Race>>,
-    sample: Box<Work<'a, Samples>>,
+    /// Takes ids as fast as it can until then, and counts them.
+    pub race: Box<Work<'a, Race>>,
+    /// Times single calls until then.
+    pub sample: Box<Work<'a, Samples>>,
 }
 
 type Work<'a, R> = dyn Fn(Instant) -> Result<R, Trouble> + Sync + 'a;
@@ -73,14 +82,6 @@ impl<'a> Contestant<'a> {
             race: Box::new(move |until| race(taker(), until)),
             sample: Box::new(move |until| sample(taker(), until)),
         }
-    }
-
-    pub fn race(&self, until: Instant) -> Result<Race, Trouble> {
-        (self.race)(until)
-    }
-
-    pub fn sample(&self, until: Instant) -> Result<Samples, Trouble> {
-        (self.sample)(until)
     }
 }
 

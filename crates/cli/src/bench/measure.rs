@@ -42,7 +42,7 @@ pub fn measure(
     for slice in 0..SLICES {
         progress("latency");
         for (which, contestant) in in_turn(contestants, slice) {
-            for samples in crew.work(plan.slice, |until| contestant.sample(until))? {
+            for samples in crew.work(plan.slice, |until| (contestant.sample)(until))? {
                 let samples = samples?;
                 figures[which].tally.add(samples.tally);
                 figures[which].latency += &samples.times;
@@ -70,7 +70,7 @@ pub fn measure(
 
 /// How the time is shared out.
 pub struct Plan {
-    rounds: usize,
+    pub rounds: usize,
     race: Duration,
     slice: Duration,
     /// Numbers of threads, of which each is measured for the chart.
@@ -100,10 +100,6 @@ impl Plan {
     /// How often the progress will be heard of.
     pub fn steps(&self) -> usize {
         self.rounds + 1 + SLICES + self.scaling.len() * SCALING_ROUNDS
-    }
-
-    pub fn rounds(&self) -> usize {
-        self.rounds
     }
 }
 
@@ -208,7 +204,7 @@ fn race(contestant: &Contestant<'_>, crew: &Crew, time: Duration) -> Result<(f64
     let (mut time, mut raced) = (time, Duration::ZERO);
     while raced < LONGEST_ROUND {
         let mut span = None;
-        for race in crew.work(time, |until| contestant.race(until))? {
+        for race in crew.work(time, |until| (contestant.race)(until))? {
             let race = race?;
             tally.add(race.tally);
             let (start, end) = span.unwrap_or((race.start, race.end));
@@ -234,12 +230,6 @@ fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     values[values.len() / 2]
 }
 
-impl From<std::io::Error> for Trouble {
-    fn from(error: std::io::Error) -> Self {
-        Self::Thread(error)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Instant;
@@ -247,28 +237,16 @@ mod tests {
     use uidring::TakeError;
 
     use super::*;
-    use crate::bench::takers::{Stopped, Taker};
 
-    /// Is rejected until the padder has had its turn.
-    struct Late {
-        from: Instant,
-        last: u64,
-    }
-
-    impl Taker for Late {
-        const IDS: u64 = 1;
-
-        fn call(&mut self) -> Result<u64, Stopped> {
-            if Instant::now() < self.from {
-                return Err(TakeError::Empty.into());
-            }
-            self.last += 1;
-            Ok(self.last)
-        }
-    }
-
+    /// Both threads are rejected until then, as if the padder waited for a core.
     fn race_from(from: Instant) -> Result<(f64, Tally), Trouble> {
-        let contestant = Contestant::new("late", || Late { from, last: 0 });
+        let contestant = Contestant::new("late", || {
+            let mut last = 0;
+            move || {
+                last += 1;
+                if Instant::now() < from { Err(TakeError::Empty) } else { Ok(last) }
+            }
+        });
         let crew = Crew { threads: 2, cores: Vec::new() };
         race(&contestant, &crew, Duration::from_micros(100))
     }

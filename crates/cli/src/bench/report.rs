@@ -17,7 +17,7 @@ pub const QUANTILES: [(f64, &str, &str); 4] = [
 ];
 
 /// The quantile whose ratio stands for the tail.
-const TAIL: f64 = 0.9999;
+pub const TAIL: f64 = 0.9999;
 
 /// All there is to tell.
 pub struct Report<'a> {
@@ -68,7 +68,7 @@ impl Report<'_> {
                 "ring_uids": self.ring,
                 "pin": pin,
                 "busy_poll": self.args.busy_poll,
-                "padder_core": self.args.padder_core.to_string(),
+                "padder_core": self.args.padder_core.text,
             },
             "timer_ns": timer_ns,
             "rounds": self.rounds,

@@ -1,16 +1,14 @@
-//! What is measured: our ways to take ids, and what they are compared with.
+//! What a thread of a bench does again and again.
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use uidring::generator::GeneratorRef;
-use uidring::{CachedUidGenerator, LocalGenerator, PerThreadGenerator, TakeError, Uid};
+use uidring::{CachedUidGenerator, TakeError, Uid};
 
 /// Ids of a call that takes many.
 pub const BATCH: usize = 4_096;
 
-/// How one thread comes by ids. All takers go through the same loops, and `call` is inlined there,
-/// so that their costs can be compared.
+/// Takes ids in one thread. All takers run in the same loops, and `call` is inlined there, so that their
+/// costs can be compared.
 pub trait Taker {
     /// The ids of a call.
     const IDS: u64;
@@ -24,51 +22,19 @@ pub trait Taker {
     }
 }
 
-/// A call that gave fewer ids than it should, or none.
+/// Why a call gave fewer ids than it should, or none.
 pub struct Stopped {
     pub given: u64,
     pub error: TakeError,
 }
 
-impl From<TakeError> for Stopped {
-    fn from(error: TakeError) -> Self {
-        Self { given: 0, error }
-    }
-}
-
-/// `next_uid` of a shared generator.
-pub struct Shared<'a>(pub &'a CachedUidGenerator);
-
-impl Taker for Shared<'_> {
+/// One id a call.
+impl<F: FnMut() -> Result<u64, TakeError>> Taker for F {
     const IDS: u64 = 1;
 
     #[inline(always)]
     fn call(&mut self) -> Result<u64, Stopped> {
-        Ok(self.0.next_uid()?.get())
-    }
-}
-
-/// `next_uid` of a shared handle in which each thread counts for itself.
-pub struct PerThread<'a, G>(pub &'a PerThreadGenerator<G>);
-
-impl<G: GeneratorRef> Taker for PerThread<'_, G> {
-    const IDS: u64 = 1;
-
-    #[inline(always)]
-    fn call(&mut self) -> Result<u64, Stopped> {
-        Ok(self.0.next_uid()?.get())
-    }
-}
-
-/// `next_uid` of a generator of the thread's own.
-pub struct Local<G>(pub LocalGenerator<G>);
-
-impl<G: GeneratorRef> Taker for Local<G> {
-    const IDS: u64 = 1;
-
-    #[inline(always)]
-    fn call(&mut self) -> Result<u64, Stopped> {
-        Ok(self.0.next_uid()?.get())
+        self().map_err(|error| Stopped { given: 0, error })
     }
 }
 
@@ -100,32 +66,6 @@ impl Taker for Fill<'_> {
 
     fn in_order(&self) -> bool {
         self.uids[..self.filled].is_sorted_by(|a, b| a < b)
-    }
-}
-
-/// The bare atomic addition: the least that ids from a shared counter can cost.
-pub struct FetchAdd<'a>(pub &'a AtomicU64);
-
-impl Taker for FetchAdd<'_> {
-    const IDS: u64 = 1;
-
-    #[inline(always)]
-    fn call(&mut self) -> Result<u64, Stopped> {
-        Ok(self.0.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-/// Counting in a register: the least that ids of a thread's own can cost.
-#[derive(Default)]
-pub struct Increment(u64);
-
-impl Taker for Increment {
-    const IDS: u64 = 1;
-
-    #[inline(always)]
-    fn call(&mut self) -> Result<u64, Stopped> {
-        self.0 += 1;
-        Ok(self.0)
     }
 }
 

@@ -38,7 +38,7 @@ fn on_both(test: impl Fn(Program<'_>)) {
     let text = failure(&mut command(&home, "generate --worker lease", &url));
     assert!(text.contains("1146") && text.contains("worker init --leases"), "{text}");
     let made = Run::of(&mut command(&home, "worker init --leases", &url));
-    assert_eq!(&*made.stderr, "the tables WORKER_NODE and UIDRING_LEASE are there\n");
+    assert_eq!(&*made.stderr, "the tables WORKER_NODE and UIDRING_LEASE exist\n");
     test(&|words| command(&home, words, &url));
 }
 
@@ -106,8 +106,8 @@ fn leases_are_listed_for_people() {
         good(program, "generate --worker lease --preset snowflake");
         let text = good(program, "worker leases");
         let lines: Vec<_> = text.lines().collect();
-        assert!(lines[0].starts_with(" WORKER ID  STATE    LEASE ENDS"), "{text}");
-        assert!(lines[1].starts_with("         1  free     -     "), "{text}");
+        assert!(lines[0].starts_with("WORKER ID  STATE  LEASE ENDS"), "{text}");
+        assert!(lines[1].starts_with("        1  free   -     "), "{text}");
         assert_eq!(lines.len(), 2);
         let row = &leases(program)[0];
         assert_eq!(row["layout"], "41/10/12 in ms since 2010-11-04T01:42:54.657Z");

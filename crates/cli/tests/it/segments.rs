@@ -20,7 +20,7 @@ fn json(run: &Run) -> Value {
 fn people_look_after_tags(run: &dyn Fn(&[&str]) -> Run) {
     let made = run(&["create", "orders", "--step", "1000"]);
     assert_eq!((made.status, &*made.stdout), (Some(0), ""), "{made:?}");
-    assert!(made.stderr.contains("`orders` is there: its first id is 1"), "{made:?}");
+    assert!(made.stderr.contains("created tag `orders`: its first id is 1"), "{made:?}");
     let words = ["create", "a b", "--step", "5", "--start", "70", "--description", "it's é"];
     assert_eq!(run(&words).status, Some(0));
     let again = run(&["create", "orders", "--step", "7"]);

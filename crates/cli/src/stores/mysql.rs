@@ -2,24 +2,21 @@
 
 use std::time::Duration;
 
-use uidring::WorkerSource;
 use uidring::segment::SegmentStore;
 use uidring_mysql::MySqlStore;
 use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable};
 
-use super::Database;
-use crate::Failure;
-use crate::args::PlaceArgs;
+use super::database::Database;
+use crate::args::database::DatabaseArgs;
+use crate::failure::Failure;
 
 /// The server that the flags name, else the environment.
-pub fn server(args: &PlaceArgs) -> Result<MySqlStore, Failure> {
-    let server = if let Some(url) = &args.mysql {
-        MySqlStore::from_url(url)?
-    } else if let Some(path) = &args.mysql_url_file {
-        MySqlStore::from_url_file(path)?
-    } else {
-        MySqlStore::from_env()?
-            .ok_or_else(|| Failure::usage("UIDRING_MYSQL_URL is not set any more"))?
+pub fn open(args: &DatabaseArgs) -> Result<Box<dyn Database>, Failure> {
+    let server = match (&args.mysql, &args.mysql_url_file) {
+        (Some(url), _) => MySqlStore::from_url(url)?,
+        (None, Some(path)) => MySqlStore::from_url_file(path)?,
+        (None, None) => MySqlStore::from_env()?
+            .ok_or_else(|| Failure::Usage("UIDRING_MYSQL_URL is no longer set".into()))?,
     };
     let mut server = server.deadline(Duration::from_secs(args.mysql_deadline));
     if args.mysql_require_durability {
@@ -31,23 +28,19 @@ pub fn server(args: &PlaceArgs) -> Result<MySqlStore, Failure> {
     if let Some(path) = &args.mysql_ca {
         server = server.tls_authority(path)?;
     }
-    Ok(server)
+    Ok(Box::new(server))
 }
 
 impl Database for MySqlStore {
-    fn worker_table(&self, limit: Option<Duration>) -> Box<dyn WorkerTable + Send> {
+    fn worker_table(&self, max_clock_difference: Option<Duration>) -> Box<dyn WorkerTable + Send> {
         let nodes = self.worker_nodes();
-        Box::new(match limit {
+        Box::new(match max_clock_difference {
             Some(limit) => nodes.max_clock_difference(limit),
             None => nodes,
         })
     }
 
-    fn lease_table(&self) -> Box<dyn LeaseTable> {
-        Box::new(self.leases())
-    }
-
-    fn leases(&self, options: LeaseOptions) -> Box<dyn WorkerSource + Send> {
+    fn leases(&self, options: LeaseOptions) -> Box<dyn LeaseTable + Send> {
         Box::new(self.leases().options(options))
     }
 

@@ -1,0 +1,86 @@
+//! Uids for `uidring generate`: the flags of a generator, and the generator as a source.
+
+use uidring::generator::{BaiduRules, ClockRules, ClockedUidGenerator, LeafRules, TwitterRules};
+use uidring::{CachedUidGenerator, Layout, Uid, UidGenerator, WorkerSource};
+
+use super::args::{GenerateArgs, Generator};
+use super::worker_id;
+use crate::args::layout::Preset;
+use crate::args::refuse;
+use crate::failure::Failure;
+use crate::lines::{Lines, lines};
+use crate::output::Source;
+
+/// The generator that the flags describe, and the lines for its uids.
+pub fn open(args: &GenerateArgs) -> Result<(Box<dyn Source>, Lines), Failure> {
+    refuse(&[("--tag", args.tag.is_some())], "is for --generator segment")?;
+    let layout = args.layout.resolve(match args.generator {
+        Generator::Snowflake => Preset::Snowflake,
+        Generator::LeafSnowflake => Preset::Leaf,
+        Generator::Cached | Generator::Clock | Generator::Segment => Preset::Uid,
+    })?;
+    if args.generator == Generator::Cached {
+        let power = args.boost_power.unwrap_or(3);
+        CachedUidGenerator::ring_memory(&layout.layout, power).map_err(Failure::usage)?;
+    } else {
+        refuse(&args.ring_flags(), "is for --generator cached, which has a ring")?;
+    }
+    let lines = lines(args.format, Some(layout))?;
+    let worker = worker_id::source(args, layout)?;
+    let build = match args.generator {
+        Generator::Snowflake => clocked::<TwitterRules>,
+        Generator::LeafSnowflake => clocked::<LeafRules>,
+        Generator::Clock => clocked::<BaiduRules>,
+        Generator::Cached | Generator::Segment => cached,
+    };
+    Ok((build(args, layout.layout, worker)?, lines))
+}
+
+fn cached(
+    args: &GenerateArgs,
+    layout: Layout,
+    worker: Box<dyn WorkerSource + Send>,
+) -> Result<Box<dyn Source>, Failure> {
+    let mut builder = CachedUidGenerator::builder().layout(layout).worker_from(worker);
+    if let Some(power) = args.boost_power {
+        builder = builder.boost_power(power);
+    }
+    if let Some(limit) = args.max_borrow {
+        builder = builder.max_borrow(limit);
+    }
+    if let Some(limit) = args.max_lag {
+        builder = builder.max_lag(limit);
+    }
+    if let Some(uid) = args.start_after {
+        builder = builder.start_after(uid);
+    }
+    Ok(Box::new(Uids(builder.build()?)))
+}
+
+fn clocked<R: ClockRules>(
+    args: &GenerateArgs,
+    layout: Layout,
+    worker: Box<dyn WorkerSource + Send>,
+) -> Result<Box<dyn Source>, Failure> {
+    let mut builder = ClockedUidGenerator::<R>::builder().layout(layout).worker_from(worker);
+    if let Some(uid) = args.start_after {
+        builder = builder.start_after(uid);
+    }
+    Ok(Box::new(Uids(builder.build()?)))
+}
+
+struct Uids<G>(G);
+
+impl<G: UidGenerator + Sync> Source for Uids<G> {
+    fn take_ready(&self, out: &mut [Uid]) -> usize {
+        self.0.try_fill(out).unwrap_or(0)
+    }
+
+    fn wait(&self) -> Result<Uid, Failure> {
+        Ok(self.0.next_uid()?)
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+}

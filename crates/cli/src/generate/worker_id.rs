@@ -1,0 +1,103 @@
+//! Where the worker id of `uidring generate` comes from.
+
+use std::time::Duration;
+
+use uidring::generator::SnowflakeNode;
+use uidring::worker::{EnvWorkerId, FixedWorkerId};
+use uidring::{WorkerRequest, WorkerSource};
+use uidring_store::LeaseOptions;
+
+use super::args::{GenerateArgs, WorkerKind};
+use crate::args::layout::ResolvedLayout;
+use crate::args::refuse;
+use crate::failure::Failure;
+use crate::stores;
+
+/// The source that the flags name, else the environment, else the user's own file. Checks all flags
+/// about worker ids; nothing is spent yet.
+pub fn source(
+    args: &GenerateArgs,
+    layout: ResolvedLayout,
+) -> Result<Box<dyn WorkerSource + Send>, Failure> {
+    let GenerateArgs { worker_id, table, registry, .. } = args;
+    let by_variable = EnvWorkerId::is_set() && worker_id.is_none() && !table.database.is_named();
+    if args.lease.worker == WorkerKind::Lease {
+        return leased(args, by_variable);
+    }
+    let leases = [
+        ("--lease", args.lease.lease.is_some()),
+        ("--lease-wait", args.lease.lease_wait.is_some()),
+    ];
+    refuse(&leases, "needs --worker lease")?;
+    let is_fixed = worker_id.is_some() || EnvWorkerId::is_set();
+    refuse(
+        &[("--start-after", args.start_after.is_some() && !is_fixed)],
+        "needs --worker-id, or UIDRING_WORKER_ID: a worker id from a table is new",
+    )?;
+    refuse(
+        &[("--datacenter-id", args.datacenter_id.is_some() && !layout.has_datacenters)],
+        "is for --generator snowflake, or its preset",
+    )?;
+    if registry.zookeeper.is_some() {
+        table.database.refuse_server_flags()?;
+        return stores::instance(registry, &args.instance, table.max_clock_difference);
+    }
+    if worker_id.is_none() && !by_variable {
+        return Ok(stores::worker_table(table)?);
+    }
+    table.refuse_server_flags()?;
+    let fixed = fixed(args, layout)?;
+    if args.start_after.is_none() {
+        eprintln!(
+            "warning: a fixed worker id ({fixed}) has no memory: another run within one tick, after a \
+             long borrow, or after the clock was set back repeats uids; name the greatest uid so far \
+             with --start-after, or let --sqlite or --mysql assign worker ids"
+        );
+    }
+    Ok(Box::new(FixedWorkerId(fixed)))
+}
+
+/// The worker id of the flags, which have Twitter's form in two parts, or of the environment variable,
+/// which is as wrong as the flag would be if it does not fit the layout.
+fn fixed(args: &GenerateArgs, layout: ResolvedLayout) -> Result<u64, Failure> {
+    let request = WorkerRequest::new(layout.layout);
+    let worker = match (args.datacenter_id, args.worker_id) {
+        (Some(datacenter), Some(worker)) => {
+            let node = SnowflakeNode::new(datacenter, worker).map_err(Failure::usage)?;
+            FixedWorkerId(node.as_worker_id()).acquire(&request)
+        }
+        (_, Some(worker)) => FixedWorkerId(worker).acquire(&request),
+        (_, None) => EnvWorkerId.acquire(&request),
+    };
+    Ok(worker.map_err(Failure::usage)?.id())
+}
+
+/// A worker id that is leased from a table.
+fn leased(args: &GenerateArgs, by_variable: bool) -> Result<Box<dyn WorkerSource + Send>, Failure> {
+    let mut options = LeaseOptions::default().wait_for(args.lease.lease_wait.unwrap_or_default());
+    if let Some(lasts) = args.lease.lease {
+        if !(Duration::from_secs(1)..=Duration::from_hours(1)).contains(&lasts) {
+            return Err(Failure::Usage(
+                "--lease is out of range: it takes 1 to 3600 seconds".into(),
+            ));
+        }
+        options = options.lasts(lasts);
+    }
+    refuse(
+        &[("--worker-id", args.worker_id.is_some()), (EnvWorkerId::VARIABLE, by_variable)],
+        "is a worker id of your choice, and --worker lease takes one from a table",
+    )?;
+    refuse(
+        &[("--worker lease", args.registry.zookeeper.is_some())],
+        "takes a worker id from a table; --zookeeper has leases of its own",
+    )?;
+    refuse(
+        &[("--start-after", args.start_after.is_some())],
+        "is not for --worker lease, which knows what was issued",
+    )?;
+    refuse(
+        &[("--max-clock-difference", args.table.max_clock_difference.is_some())],
+        "is for --worker disposable",
+    )?;
+    Ok(stores::open(&args.table.database)?.leases(options))
+}
