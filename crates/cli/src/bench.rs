@@ -18,17 +18,19 @@ use std::thread;
 
 use core_affinity::CoreId;
 use crossbeam_utils::CachePadded;
-use uidring::{CachedUidGenerator, Error, Layout, PerThreadGenerator, TakeError, Uid};
+use uidring::padding::PadderIdle;
+use uidring::policy::TakePolicy;
+use uidring::{CachedUidGenerator, Error, Layout, PerThreadGenerator, Uid};
 
 pub use self::args::BenchArgs;
-use self::args::Form;
-use self::contestant::{Contestant, Trouble};
+use self::args::{Form, Policy, name};
+use self::contestant::Contestant;
 use self::machine::Machine;
 use self::measure::{Lineup, Plan, measure};
 use self::report::Report;
 use self::takers::{Fill, Stores};
 use self::threads::Crew;
-use crate::failure::{Failure, with_sources};
+use crate::failure::Failure;
 use crate::{progress, stdio};
 
 /// The worker id of all benches: their uids go nowhere.
@@ -40,9 +42,13 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     let generator = generator(args, layout)?;
     let crew = Crew { threads: args.threads.into(), cores: cores(args.pin)? };
     // Nobody should wait for a chart that cannot be written. An old chart stays until there is a new one.
+    let unwritable = |error: io::Error| {
+        let file = args.svg.as_deref().unwrap_or(Path::new(""));
+        Failure::Failed(format!("writing {}: {error}", file.display()))
+    };
     if let Some(file) = &args.svg {
         let opened = OpenOptions::new().write(true).create(true).truncate(false).open(file);
-        opened.map_err(unwritable(file))?;
+        opened.map_err(unwritable)?;
     }
 
     let machine = Machine::this();
@@ -50,10 +56,12 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     let counter = CachePadded::new(AtomicU64::new(1));
     let per_thread = generator.per_thread();
     let lineup = lineup(args, &per_thread, &generator, &counter);
-    let scaling = match args.svg {
-        Some(_) => doubling_up_to(crew.threads.max(2 * machine.cores)),
-        None => Vec::new(),
-    };
+    let mut scaling = Vec::new();
+    if args.svg.is_some() {
+        let most = crew.threads.max(2 * machine.cores);
+        scaling.extend((0..).map(|power| 1 << power).take_while(|threads| *threads < most));
+        scaling.push(most);
+    }
     let plan = Plan::new(args.seconds, &lineup, scaling);
     // It moves between rounds only, when nothing is timed.
     let bar = progress::bar(plan.steps() as u64, "{wide_bar} {msg}, {eta} left");
@@ -66,12 +74,10 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     let ring = generator.stats().ring.capacity;
     let report = Report { args, layout, ring, machine, rounds: plan.rounds, measured };
     let text = if args.json { report.json() } else { table::table(&report) };
-    // First the figures: they come out even if the chart cannot be written any more.
+    // The figures come out even if the chart cannot be written any more.
+    let written = args.svg.as_ref().map_or(Ok(()), |file| fs::write(file, chart::svg(&report)));
     stdio::print(&text)?;
-    match &args.svg {
-        Some(file) => fs::write(file, chart::svg(&report)).map_err(unwritable(file)),
-        None => Ok(()),
-    }
+    written.map_err(unwritable)
 }
 
 fn generator(args: &BenchArgs, layout: Layout) -> Result<CachedUidGenerator, Failure> {
@@ -79,9 +85,12 @@ fn generator(args: &BenchArgs, layout: Layout) -> Result<CachedUidGenerator, Fai
         .layout(layout)
         .worker_id(WORKER_ID)
         .boost_power(args.boost_power)
-        .take_policy(args.policy.take_policy())
+        .take_policy(match args.policy {
+            Policy::Wait => TakePolicy::Wait,
+            Policy::Reject => TakePolicy::Reject,
+        })
         .padder_core(args.padder_core.core)
-        .padder_idle(args.padder_idle())
+        .padder_idle(if args.busy_poll { PadderIdle::BusyPoll } else { PadderIdle::Sleep })
         .build();
     built.map_err(|error| match error {
         Error::NoSuchCore { .. } => Failure::usage(error),
@@ -99,7 +108,7 @@ fn lineup<'a>(
 ) -> Lineup<'a> {
     let mut contestants = Vec::new();
     for form in args.forms() {
-        let name = form.name();
+        let name = name(form);
         contestants.push(match form {
             Form::Shared => Contestant::new(name, || || generator.next_uid().map(Uid::get)),
             Form::PerThread => Contestant::new(name, || || per_thread.next_uid().map(Uid::get)),
@@ -143,32 +152,4 @@ fn cores(pin: bool) -> Result<Vec<CoreId>, Failure> {
         return Err(Failure::Failed("threads cannot be pinned here; leave --pin out".into()));
     }
     Ok(cores)
-}
-
-/// 1, 2, 4 and so on, and the end itself.
-fn doubling_up_to(end: usize) -> Vec<usize> {
-    let doubling = (0..).map(|power| 1 << power).take_while(|threads| *threads < end);
-    doubling.chain([end]).collect()
-}
-
-fn unwritable(file: &Path) -> impl Fn(io::Error) -> Failure {
-    move |error| Failure::Failed(format!("writing {}: {error}", file.display()))
-}
-
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Self {
-        Self::Failed(match trouble {
-            Trouble::Take(TakeError::TimeExhausted) => {
-                "the layout's time ran out while measuring, which borrows the future: take more \
-                 time bits, or leave --layout out"
-                    .into()
-            }
-            Trouble::Take(error) => with_sources(&error),
-            Trouble::Disorder => "uids of one thread did not increase; please report this".into(),
-            Trouble::NothingTaken => {
-                "every take of a round was rejected: take more --seconds or --policy wait".into()
-            }
-            Trouble::Thread(error) => format!("starting the threads: {error}; take fewer"),
-        })
-    }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use indicatif::BinaryBytes;
 use serde_json::json;
 use uidring::clock::{Clock, SystemClock};
 use uidring::{CachedUidGenerator, Layout, Timestamp};
@@ -148,7 +149,7 @@ impl Plan {
             ("last day", life),
             ("workers", format!("{} (0 to {})", layout.workers(), layout.max_worker_id())),
             ("uids/s/worker", self.uids_per_second.to_string()),
-            ("ring", format!("{} uids in {}", self.ring_uids, bytes(self.ring_memory))),
+            ("ring", format!("{} uids in {}", self.ring_uids, BinaryBytes(self.ring_memory))),
             ("burst", format!("{} uids/s: {burst}", self.rate)),
         ];
         if let Some(usage) = &self.usage {
@@ -189,14 +190,6 @@ impl Plan {
             (Some(0.0), None) => "not in sight: no starts in the last 30 days".into(),
             (Some(rate), None) => format!("not in sight, at {rate:.1} a day"),
         }
-    }
-}
-
-fn bytes(bytes: u64) -> String {
-    match bytes {
-        0..1_024 => format!("{bytes} B"),
-        1_024..1_048_576 => format!("{} KiB", bytes >> 10),
-        _ => format!("{} MiB", bytes >> 20),
     }
 }
 

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum};
-use uidring::padding::{PadderCore, PadderIdle};
-use uidring::policy::TakePolicy;
+use uidring::padding::PadderCore;
 
 use crate::args::layout::LayoutArgs;
 use crate::args::seconds;
@@ -56,7 +55,7 @@ pub struct BenchArgs {
 
     /// How the uids are taken: one form or several, with commas
     #[arg(long, value_enum, value_name = "FORM", value_delimiter = ',', hide_default_value = true,
-          default_values_t = Form::ALL)]
+          default_values_t = Form::value_variants().iter().copied())]
     pub form: Vec<Form>,
 
     /// What a take does when nothing is ready
@@ -95,11 +94,7 @@ pub struct BenchArgs {
 impl BenchArgs {
     /// The forms to be measured, each once, in their own order.
     pub fn forms(&self) -> impl Iterator<Item = Form> {
-        Form::ALL.into_iter().filter(|form| self.form.contains(form))
-    }
-
-    pub fn padder_idle(&self) -> PadderIdle {
-        if self.busy_poll { PadderIdle::BusyPoll } else { PadderIdle::Sleep }
+        Form::value_variants().iter().copied().filter(|form| self.form.contains(form))
     }
 }
 
@@ -116,18 +111,9 @@ pub enum Form {
     Fill,
 }
 
-impl Form {
-    pub const ALL: [Self; 4] = [Self::Shared, Self::PerThread, Self::Local, Self::Fill];
-
-    /// As on the command line, in tables and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Shared => "shared",
-            Self::PerThread => "per-thread",
-            Self::Local => "local",
-            Self::Fill => "fill",
-        }
-    }
+/// The name of a form or a policy, as on the command line.
+pub fn name(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().into())
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -136,22 +122,6 @@ pub enum Policy {
     Wait,
     /// Give up at once; such calls are counted
     Reject,
-}
-
-impl Policy {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Wait => "wait",
-            Self::Reject => "reject",
-        }
-    }
-
-    pub fn take_policy(self) -> TakePolicy {
-        match self {
-            Self::Wait => TakePolicy::Wait,
-            Self::Reject => TakePolicy::Reject,
-        }
-    }
 }
 
 /// The padder's core, and how it is written.
@@ -176,6 +146,6 @@ impl FromStr for Core {
 
 fn short_seconds(text: &str) -> Result<Duration, String> {
     let time =
-        seconds(text).ok().filter(|time| !time.is_zero() && *time <= Duration::from_hours(1));
+        seconds(text).ok().filter(|time| !time.is_zero() && *time <= Duration::from_secs(3_600));
     time.ok_or_else(|| "write seconds above 0 and at most 3600".into())
 }

@@ -32,7 +32,7 @@ fn head(report: &Report<'_>) -> String {
     for ((figures, color), x) in with_colors(report).zip((24..).step_by(240)) {
         let name = match figures.ids_per_call {
             1 if color == FETCH_ADD => "fetch_add, a bare addition".to_owned(),
-            1 => figures.name.to_owned(),
+            1 => figures.name.clone(),
             many => format!("{}, {many} a call", figures.name),
         };
         svg += &line(&[(x, 92), (x + 28, 92)], color, 4);

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::contestant::{Contestant, Tally, Trouble, histogram, timer_cost};
+use super::contestant::{Contestant, Tally, histogram, timer_cost};
 use super::threads::Crew;
+use crate::failure::Failure;
 
 /// Who is measured.
 pub struct Lineup<'a> {
@@ -22,7 +23,7 @@ pub fn measure(
     crew: &Crew,
     plan: &Plan,
     mut progress: impl FnMut(&'static str),
-) -> Result<Measured, Trouble> {
+) -> Result<Measured, Failure> {
     let timer_ns = timer_cost();
     let Lineup { contestants, baseline } = lineup;
     let mut figures: Vec<Figures> = contestants.iter().map(Figures::new).collect();
@@ -63,7 +64,7 @@ pub fn measure(
         scaling.push(Scaling { threads: *threads, rates });
     }
     if figures.iter().any(|figures| figures.latency.is_empty()) {
-        return Err(Trouble::NothingTaken);
+        return Err(nothing_taken());
     }
     Ok(Measured { timer_ns, figures, baseline: *baseline, uids_per_round: fewest, scaling })
 }
@@ -150,7 +151,7 @@ impl Measured {
 
 /// What came of one contestant.
 pub struct Figures {
-    pub name: &'static str,
+    pub name: String,
     pub ids_per_call: u64,
     /// Nanoseconds for an id in each round: by the wall clock, over all threads together.
     rounds: Vec<f64>,
@@ -161,9 +162,13 @@ pub struct Figures {
 
 impl Figures {
     fn new(contestant: &Contestant<'_>) -> Self {
-        let Contestant { name, ids_per_call, .. } = *contestant;
-        let (rounds, latency, tally) = (Vec::new(), histogram(), Tally::default());
-        Self { name, ids_per_call, rounds, latency, tally }
+        Self {
+            name: contestant.name.clone(),
+            ids_per_call: contestant.ids_per_call,
+            rounds: Vec::new(),
+            latency: histogram(),
+            tally: Tally::default(),
+        }
     }
 
     /// The median over the rounds.
@@ -199,7 +204,7 @@ fn in_turn<'c, 'a>(
 /// One round of one contestant: the nanoseconds for an id, and the counts.
 ///
 /// A short round may have only rejects, where the padder waits for a core: it then goes on for longer.
-fn race(contestant: &Contestant<'_>, crew: &Crew, time: Duration) -> Result<(f64, Tally), Trouble> {
+fn race(contestant: &Contestant<'_>, crew: &Crew, time: Duration) -> Result<(f64, Tally), Failure> {
     let mut tally = Tally::default();
     let (mut time, mut raced) = (time, Duration::ZERO);
     while raced < LONGEST_ROUND {
@@ -217,7 +222,13 @@ fn race(contestant: &Contestant<'_>, crew: &Crew, time: Duration) -> Result<(f64
         }
         time *= 2;
     }
-    Err(Trouble::NothingTaken)
+    Err(nothing_taken())
+}
+
+fn nothing_taken() -> Failure {
+    Failure::Failed(
+        "every take of a round was rejected: take more --seconds or --policy wait".into(),
+    )
 }
 
 fn millions_a_second(ns_per_id: f64) -> f64 {
@@ -239,7 +250,7 @@ mod tests {
     use super::*;
 
     /// Both threads are rejected until then, as if the padder waited for a core.
-    fn race_from(from: Instant) -> Result<(f64, Tally), Trouble> {
+    fn race_from(from: Instant) -> Result<(f64, Tally), Failure> {
         let contestant = Contestant::new("late", || {
             let mut last = 0;
             move || {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use uidring::Layout;
 
-use super::args::{BenchArgs, Form};
+use super::args::{BenchArgs, name};
 use super::machine::Machine;
 use super::measure::{Figures, Measured, Scaling};
 use super::takers::BATCH;
@@ -36,7 +36,7 @@ impl Report<'_> {
         let BenchArgs { threads, pin, policy, .. } = self.args;
         let (plural, pinned) =
             (if *threads == 1 { "" } else { "s" }, if *pin { ", pinned" } else { "" });
-        format!("{threads} thread{plural}{pinned}, policy {}", policy.name())
+        format!("{threads} thread{plural}{pinned}, policy {}", name(*policy))
     }
 
     /// On what it was measured, in a line.
@@ -51,16 +51,16 @@ impl Report<'_> {
         let Machine { cpu, cores, os } = &self.machine;
         let Measured { timer_ns, figures, scaling, .. } = &self.measured;
         let results: Map<_, _> =
-            figures.iter().map(|one| (one.name.into(), self.result(one))).collect();
+            figures.iter().map(|one| (one.name.clone(), self.result(one))).collect();
         let scaling: Vec<Value> = scaling.iter().map(|at| self.scaling(at)).collect();
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "machine": { "cpu": cpu, "cores": cores, "os": os },
             "settings": {
-                "forms": self.args.forms().map(Form::name).collect::<Vec<_>>(),
+                "forms": self.args.forms().map(name).collect::<Vec<_>>(),
                 "threads": threads,
                 "seconds": seconds.as_secs_f64(),
-                "policy": policy.name(),
+                "policy": name(*policy),
                 "layout": self.layout.bits().to_string(),
                 "tick": self.layout.tick().to_string(),
                 "epoch": self.layout.epoch().to_string(),
@@ -154,7 +154,7 @@ impl Report<'_> {
     /// The rates by one number of threads.
     fn scaling(&self, at: &Scaling) -> Value {
         let rates = self.measured.main().iter().zip(&at.rates);
-        let rates = rates.map(|(figures, rate)| (figures.name.into(), (*rate).into()));
+        let rates = rates.map(|(figures, rate)| (figures.name.clone(), (*rate).into()));
         let threads = ("threads".into(), at.threads.into());
         Value::Object([threads].into_iter().chain(rates).collect())
     }

@@ -52,7 +52,7 @@ fn throughput(report: &Report<'_>) -> Vec<Vec<String>> {
     for figures in &report.measured.figures {
         let ratio = ratio(report.measured.ratio(figures));
         let mut row = row(
-            figures.name,
+            &figures.name,
             [rounded(figures.ns_per_id()), ratio, rounded(figures.millions_a_second())],
         );
         // The calls for latency included.
@@ -72,7 +72,7 @@ fn latency(report: &Report<'_>) -> Vec<Vec<String>> {
         let quantiles = QUANTILES.iter().map(|(quantile, ..)| times.value_at_quantile(*quantile));
         let ratio = report.measured.latency_ratio(figures, TAIL).map_or("-".into(), ratio);
         let times = quantiles.chain([times.max()]).map(|ns| ns.to_string());
-        row(figures.name, times.chain([ratio, figures.latency.len().to_string()]))
+        row(&figures.name, times.chain([ratio, figures.latency.len().to_string()]))
     }));
     rows
 }
@@ -82,7 +82,7 @@ fn scaling(report: &Report<'_>) -> Vec<Vec<String>> {
     let threads = scaling.iter().map(|at| at.threads.to_string());
     let mut rows = vec![row("M uids/s by threads", threads)];
     rows.extend(report.measured.main().iter().enumerate().map(|(which, figures)| {
-        row(figures.name, scaling.iter().map(|at| rounded(at.rates[which])))
+        row(&figures.name, scaling.iter().map(|at| rounded(at.rates[which])))
     }));
     rows
 }

@@ -1,12 +1,13 @@
 //! Threads that begin together and know when to end.
 
-use std::io;
 use std::panic;
 use std::sync::{PoisonError, RwLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use core_affinity::CoreId;
+
+use crate::failure::Failure;
 
 /// The takers' threads: how many, and where they run.
 #[derive(Clone)]
@@ -25,7 +26,7 @@ impl Crew {
         &self,
         time: Duration,
         work: impl Fn(Instant) -> R + Sync,
-    ) -> io::Result<Vec<R>> {
+    ) -> Result<Vec<R>, Failure> {
         // For threads that stand behind the gate when a later one cannot be started, it is over.
         let gate = RwLock::new(Instant::now());
         let (ready, all_ready) = mpsc::channel();
@@ -44,7 +45,10 @@ impl Crew {
                     work(until)
                 };
                 let builder = thread::Builder::new().name("taker".into());
-                takers.push(builder.spawn_scoped(scope, taker)?);
+                let started = builder.spawn_scoped(scope, taker).map_err(|error| {
+                    Failure::Failed(format!("starting the threads: {error}; take fewer"))
+                });
+                takers.push(started?);
             }
             for () in all_ready.iter().take(self.threads) {}
             *closed = Instant::now() + time;

@@ -1,12 +1,15 @@
 //! Uids for `uidring generate`: the flags of a generator, and the generator as a source.
 
-use uidring::generator::{BaiduRules, ClockRules, ClockedUidGenerator, LeafRules, TwitterRules};
+use uidring::generator::{
+    BaiduRules, CachedBuilder, ClockRules, ClockedBuilder, ClockedUidGenerator, LeafRules,
+    TwitterRules,
+};
 use uidring::{CachedUidGenerator, Layout, Uid, UidGenerator, WorkerSource};
 
 use super::args::{GenerateArgs, Generator};
 use super::worker_id;
 use crate::args::layout::Preset;
-use crate::args::refuse;
+use crate::args::{refuse, set};
 use crate::failure::Failure;
 use crate::lines::{Lines, lines};
 use crate::output::Source;
@@ -41,19 +44,11 @@ fn cached(
     layout: Layout,
     worker: Box<dyn WorkerSource + Send>,
 ) -> Result<Box<dyn Source>, Failure> {
-    let mut builder = CachedUidGenerator::builder().layout(layout).worker_from(worker);
-    if let Some(power) = args.boost_power {
-        builder = builder.boost_power(power);
-    }
-    if let Some(limit) = args.max_borrow {
-        builder = builder.max_borrow(limit);
-    }
-    if let Some(limit) = args.max_lag {
-        builder = builder.max_lag(limit);
-    }
-    if let Some(uid) = args.start_after {
-        builder = builder.start_after(uid);
-    }
+    let builder = CachedUidGenerator::builder().layout(layout).worker_from(worker);
+    let builder = set(builder, args.boost_power, CachedBuilder::boost_power);
+    let builder = set(builder, args.max_borrow, CachedBuilder::max_borrow);
+    let builder = set(builder, args.max_lag, CachedBuilder::max_lag);
+    let builder = set(builder, args.start_after, CachedBuilder::start_after);
     Ok(Box::new(Uids(builder.build()?)))
 }
 
@@ -62,10 +57,8 @@ fn clocked<R: ClockRules>(
     layout: Layout,
     worker: Box<dyn WorkerSource + Send>,
 ) -> Result<Box<dyn Source>, Failure> {
-    let mut builder = ClockedUidGenerator::<R>::builder().layout(layout).worker_from(worker);
-    if let Some(uid) = args.start_after {
-        builder = builder.start_after(uid);
-    }
+    let builder = ClockedUidGenerator::<R>::builder().layout(layout).worker_from(worker);
+    let builder = set(builder, args.start_after, ClockedBuilder::start_after);
     Ok(Box::new(Uids(builder.build()?)))
 }
 

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use uidring::segment::SegmentStore;
-use uidring_mysql::MySqlStore;
+use uidring_mysql::{MySqlStore, MySqlWorkerNodes};
 use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable};
 
 use super::database::Database;
 use crate::args::database::DatabaseArgs;
+use crate::args::set;
 use crate::failure::Failure;
 
 /// The server that the flags name, else the environment.
@@ -33,11 +34,8 @@ pub fn open(args: &DatabaseArgs) -> Result<Box<dyn Database>, Failure> {
 
 impl Database for MySqlStore {
     fn worker_table(&self, max_clock_difference: Option<Duration>) -> Box<dyn WorkerTable + Send> {
-        let nodes = self.worker_nodes();
-        Box::new(match max_clock_difference {
-            Some(limit) => nodes.max_clock_difference(limit),
-            None => nodes,
-        })
+        let limit = max_clock_difference;
+        Box::new(set(self.worker_nodes(), limit, MySqlWorkerNodes::max_clock_difference))
     }
 
     fn leases(&self, options: LeaseOptions) -> Box<dyn LeaseTable + Send> {

@@ -7,6 +7,7 @@ use uidring::WorkerSource;
 use uidring_zookeeper::{Instance, LeafNode, LeafZooKeeper, ZooKeeperServers};
 
 use crate::args::registry::{InstanceArgs, RegistryArgs};
+use crate::args::set;
 use crate::failure::Failure;
 use crate::table::{self, Column};
 use crate::text::visible;
@@ -46,21 +47,15 @@ pub fn instance(
                 .into(),
         )
     })?;
-    let mut source = LeafZooKeeper::new(servers, name, instance).map_err(Failure::usage)?;
-    if let Some(path) = &args.leaf_cache {
-        source = source.cache_file(path);
-    }
+    let source = LeafZooKeeper::new(servers, name, instance).map_err(Failure::usage)?;
+    let source = set(source, max_clock_difference, LeafZooKeeper::max_clock_difference);
+    let source = set(source, args.max_outage, LeafZooKeeper::max_outage);
+    let mut source = set(source, args.leaf_cache.as_ref(), LeafZooKeeper::cache_file);
     if args.no_leaf_cache {
         source = source.no_cache_file();
     }
-    if let Some(limit) = args.max_outage {
-        source = source.max_outage(limit);
-    }
     if args.risk_repeats_in_outages {
         source = source.risk_repeats_in_outages();
-    }
-    if let Some(limit) = max_clock_difference {
-        source = source.max_clock_difference(limit);
     }
     Ok(Box::new(source))
 }
