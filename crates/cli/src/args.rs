@@ -22,10 +22,13 @@ pub fn set<B, T>(builder: B, value: Option<T>, setter: impl FnOnce(B, T) -> B) -
     }
 }
 
-/// Refuses the first of these flags that is given: it would have no effect, so it is a mistake.
-pub fn refuse(flags: &[(&str, bool)], why: &str) -> Result<(), Failure> {
-    match flags.iter().find(|(_, is_given)| *is_given) {
-        Some((flag, _)) => Err(Failure::Usage(format!("{flag} {why}"))),
+/// A flag, whether it is given in spite of a rule, and the rule: the rest of a sentence.
+pub type Rule<'a> = (&'a str, bool, &'a str);
+
+/// Refuses the first flag that breaks its rule. It would have no effect, so it is a mistake.
+pub fn check(rules: &[Rule<'_>]) -> Result<(), Failure> {
+    match rules.iter().find(|(_, is_broken, _)| *is_broken) {
+        Some((flag, _, rule)) => Err(Failure::Usage(format!("{flag} {rule}"))),
         None => Ok(()),
     }
 }

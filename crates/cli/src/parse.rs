@@ -1,21 +1,20 @@
 //! `uidring parse`.
 
-use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
 use clap::{Args, ValueEnum};
 use uidring::{ParseUidError, Uid};
 
 use crate::args::layout::{LayoutArgs, Preset};
-use crate::failure::Failure;
+use crate::failure::{Failure, with_sources};
 use crate::lines::Fields;
 use crate::stdio;
 
-/// Read uids and print their fields, a JSON object a line
+/// Read uids and print their fields, one JSON object per line
 ///
 /// "uid" is null above 2^53, which JavaScript's numbers would round; "uid_str" always holds it.
-/// What is no uid is reported on stderr with its number; the rest still comes, and the status
-/// is 1.
+/// Input that is not a uid is reported on stderr with its number; the rest is still printed, and the
+/// status is 1.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -30,7 +29,7 @@ pub struct ParseArgs {
     #[arg(long, value_enum, default_value = "dec")]
     pub format: InputFormat,
 
-    /// The uids; from stdin, one a line, for `-` or none
+    /// The uids; without any, or for `-`, they are read from stdin, one per line
     #[arg(value_name = "ID", allow_negative_numbers = true)]
     pub ids: Vec<String>,
 }
@@ -47,7 +46,7 @@ pub enum InputFormat {
     Base32,
 }
 
-/// Longer lines are no uids, and are not kept in memory.
+/// Longer lines are not uids, and are not kept in memory.
 const MAX_LINE: usize = 256;
 
 pub fn run(args: &ParseArgs) -> Result<(), Failure> {
@@ -104,26 +103,26 @@ impl<W: Write> Parser<W> {
             if !ended {
                 input.skip_until(b'\n').map_err(reading)?;
             }
-            self.report("line", number, format_args!("longer than {MAX_LINE} bytes"))?;
+            self.report("line", number, &format!("longer than {MAX_LINE} bytes"))?;
         }
         Ok(())
     }
 
     /// Prints the fields of one uid, or reports what is wrong with it.
     fn parse(&mut self, what: &str, number: usize, text: &[u8]) -> Result<(), Failure> {
-        let uid = match read_uid(self.format, &String::from_utf8_lossy(text)) {
-            Ok(uid) => uid,
-            Err(error) => return self.report(what, number, error),
-        };
         self.line.clear();
-        match self.fields.append(&mut self.line, uid) {
+        let done = match read_uid(self.format, &String::from_utf8_lossy(text)) {
+            Ok(uid) => self.fields.append(&mut self.line, uid),
+            Err(error) => Err(Failure::Failed(with_sources(&error))),
+        };
+        match done {
             Ok(()) => Ok(self.output.write_all(&self.line)?),
-            Err(Failure::Failed(why)) => self.report(what, number, why),
+            Err(Failure::Failed(why)) => self.report(what, number, &why),
             Err(other) => Err(other),
         }
     }
 
-    fn report(&mut self, what: &str, number: usize, why: impl Display) -> Result<(), Failure> {
+    fn report(&mut self, what: &str, number: usize, why: &str) -> Result<(), Failure> {
         // What came before it is shown before it.
         self.output.flush()?;
         eprintln!("error: {what} {number}: {why}");

@@ -13,18 +13,18 @@ use crate::text::visible;
 
 #[derive(Subcommand)]
 pub enum SegmentCommand {
-    /// Add a tag; makes the table, unless it is there
+    /// Add a tag; creates the table unless it exists
     #[command(after_help = "\
 Examples:
   uidring segment create orders --step 1000
   uidring segment create invoices --step 100 --start 50000 --description 'numbers of invoices'
   uidring segment create orders --step 10000 --mysql-url-file /run/secrets/mysql-url")]
     Create {
-        /// Its name, of 128 characters at most
+        /// The name of the tag, up to 128 characters
         tag: String,
 
-        /// How many ids a load reserves at least, from 1 to 2147483647. What is reserved and not
-        /// used at the end of a process is never issued
+        /// The least number of ids that a load reserves, from 1 to 2147483647. Ids that a process has
+        /// reserved and not used when it ends are never issued
         #[arg(long, value_name = "S")]
         step: u64,
 
@@ -32,7 +32,7 @@ Examples:
         #[arg(long, value_name = "N", default_value_t = 1)]
         start: u64,
 
-        /// What it is for, in 256 characters at most
+        /// What the tag is for, up to 256 characters
         #[arg(long, value_name = "TEXT")]
         description: Option<String>,
 
@@ -44,16 +44,16 @@ Examples:
         #[command(flatten)]
         database: DatabaseArgs,
 
-        /// A JSON array instead of a table
+        /// Print a JSON array instead of a table
         #[arg(long)]
         json: bool,
     },
-    /// Tell how far each tag has come, and how much is left of it
+    /// Show how far each tag has come, and how many ids are left
     Stats {
         #[command(flatten)]
         database: DatabaseArgs,
 
-        /// A JSON array instead of a table
+        /// Print a JSON array instead of a table
         #[arg(long)]
         json: bool,
     },
@@ -126,12 +126,12 @@ fn stats_as_json(tag: &SegmentTag) -> Value {
     })
 }
 
-/// How many ids are not reserved yet; the greatest that the column lets anybody reserve is 2^63 - 2.
+/// How many ids are not reserved yet; the greatest that the column has room for is 2^63 - 2.
 fn left(tag: &SegmentTag) -> i64 {
     i64::MAX - tag.max_id.max(1)
 }
 
-/// Whether a load would get something.
+/// Whether a load would reserve a range.
 fn state(tag: &SegmentTag) -> &'static str {
     match () {
         () if tag.step < 1 => "its step is not positive",
@@ -141,7 +141,7 @@ fn state(tag: &SegmentTag) -> &'static str {
     }
 }
 
-/// Whole seconds, of a table that may have fractions.
+/// The time in whole seconds; a table may have fractions.
 fn updated(tag: &SegmentTag) -> String {
     visible(tag.update_time.split('.').next().unwrap_or_default())
 }

@@ -8,24 +8,18 @@ use crate::stdio;
 /// A column of a table for people.
 pub struct Column<T> {
     name: &'static str,
-    align: Align,
+    /// Numbers stand at the right.
+    is_number: bool,
     text: fn(&T) -> String,
-}
-
-/// Where a cell's text stands.
-#[derive(Clone, Copy)]
-pub enum Align {
-    Left,
-    Right,
 }
 
 impl<T> Column<T> {
     pub fn text(name: &'static str, text: fn(&T) -> String) -> Self {
-        Self { name, align: Align::Left, text }
+        Self { name, is_number: false, text }
     }
 
     pub fn number(name: &'static str, text: fn(&T) -> String) -> Self {
-        Self { name, align: Align::Right, text }
+        Self { name, is_number: true, text }
     }
 }
 
@@ -43,25 +37,24 @@ pub fn print<T>(
     cells.extend(
         rows.iter().map(|row| columns.iter().map(|column| (column.text)(row)).collect::<Vec<_>>()),
     );
-    stdio::print(&aligned(&cells, |index| columns[index].align).join("\n"))
+    stdio::print(&aligned(&cells, |index| columns[index].is_number).join("\n"))
 }
 
-/// Returns a line for each row, whose cells are as wide as the widest of their column.
-pub fn aligned(rows: &[Vec<String>], align: impl Fn(usize) -> Align) -> Vec<String> {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
-    let width = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+/// Returns a line for each row, with cells as wide as the widest of their column.
+pub fn aligned(rows: &[Vec<String>], is_number: impl Fn(usize) -> bool) -> Vec<String> {
+    let mut widths: Vec<usize> = Vec::new();
+    for row in rows {
+        widths.resize(widths.len().max(row.len()), 0);
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let pad = |(column, (cell, &width)): (usize, (&String, &usize))| {
+        if is_number(column) { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
     };
-    let widths: Vec<_> = (0..columns).map(|column| width(column).unwrap_or_default()).collect();
     let line = |row: &Vec<String>| {
-        let cells =
-            row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
-                match align(column) {
-                    Align::Left => format!("{cell:<width$}"),
-                    Align::Right => format!("{cell:>width$}"),
-                }
-            });
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        let cells: Vec<_> = row.iter().zip(&widths).enumerate().map(pad).collect();
+        cells.join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect()
 }

@@ -20,16 +20,16 @@ use crate::{stdio, stores};
 
 #[derive(Subcommand)]
 pub enum WorkerCommand {
-    /// Make the table, unless it is there
+    /// Create the table unless it exists
     Init {
         #[command(flatten)]
         table: WorkerTableArgs,
 
-        /// Make the table of leases, too
+        /// Create the table of leases, too
         #[arg(long)]
         leases: bool,
     },
-    /// List the starts, the oldest first; with --zookeeper the instances, by number
+    /// List the starts, oldest first; with --zookeeper the instances, by number
     List {
         #[command(flatten)]
         table: WorkerTableArgs,
@@ -37,11 +37,11 @@ pub enum WorkerCommand {
         #[command(flatten)]
         registry: RegistryArgs,
 
-        /// A JSON array instead of a table
+        /// Print a JSON array instead of a table
         #[arg(long)]
         json: bool,
     },
-    /// Use up a worker id, and print it: for a program that takes its worker id from outside
+    /// Use up a worker id and print it, for a program that takes its worker id from outside
     Assign {
         #[command(flatten)]
         table: WorkerTableArgs,
@@ -51,12 +51,12 @@ pub enum WorkerCommand {
     },
     /// Remove the rows of old starts, but never the newest row
     ///
-    /// No worker id is handed out again because its row is gone.
+    /// Removing a row never makes its worker id available again.
     Prune {
         #[command(flatten)]
         table: WorkerTableArgs,
 
-        /// Keep the rows of so many days
+        /// Keep the rows of this many days
         #[arg(long, value_name = "DAYS", default_value_t = 30,
               value_parser = clap::value_parser!(u64).range(0..=36_500))]
         keep_days: u64,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{refuse, seconds};
+use super::{check, seconds};
 use crate::failure::Failure;
 
 /// A database: the one that the flags name, else the one of UIDRING_MYSQL_URL, else the user's own
@@ -60,12 +60,11 @@ impl DatabaseArgs {
 
     /// Refuses flags that need a MySQL server. They promise something: ignoring them is dangerous.
     pub fn refuse_server_flags(&self) -> Result<(), Failure> {
-        let flags = [
-            ("--mysql-ca", self.mysql_ca.is_some()),
-            ("--mysql-require-durability", self.mysql_require_durability),
-            ("--mysql-cluster", self.mysql_cluster),
-        ];
-        refuse(&flags, NEEDS_SERVER)
+        check(&[
+            ("--mysql-ca", self.mysql_ca.is_some(), NEEDS_SERVER),
+            ("--mysql-require-durability", self.mysql_require_durability, NEEDS_SERVER),
+            ("--mysql-cluster", self.mysql_cluster, NEEDS_SERVER),
+        ])
     }
 }
 
@@ -85,7 +84,8 @@ impl WorkerTableArgs {
     /// Refuses flags that need a MySQL server.
     pub fn refuse_server_flags(&self) -> Result<(), Failure> {
         self.database.refuse_server_flags()?;
-        refuse(&[("--max-clock-difference", self.max_clock_difference.is_some())], NEEDS_SERVER)
+        let is_given = self.max_clock_difference.is_some();
+        check(&[("--max-clock-difference", is_given, NEEDS_SERVER)])
     }
 }
 

@@ -3,25 +3,26 @@
 use clap::{Args, ValueEnum};
 use uidring::{Bits, Layout, Tick, Timestamp};
 
+use super::check;
 use crate::failure::Failure;
 
 /// A preset, and what the other flags change of it.
 #[derive(Args)]
 pub struct LayoutArgs {
-    /// A layout by name [default: uid, or the layout of the generator]
+    /// A layout by name; without it, uid or the layout of the generator
     #[arg(long, value_enum)]
     preset: Option<Preset>,
 
-    /// Bits of the time, worker and sequence fields, at most 63 together [default: the preset's]
+    /// Bits of the time, worker and sequence fields, at most 63 together; without it, the preset's
     #[arg(long, value_name = "T/W/S")]
     layout: Option<Bits>,
 
-    /// The unit of the time field [default: the preset's]
+    /// The unit of the time field; without it, the preset's
     #[arg(long, value_name = "s|ms")]
     tick: Option<Tick>,
 
     /// The first instant of the time field: a date or an RFC 3339 time, in UTC unless it has an
-    /// offset [default: the preset's]
+    /// offset; without it, the preset's
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     epoch: Option<Timestamp>,
 }
@@ -74,13 +75,13 @@ impl LayoutArgs {
         Ok(self.resolve(Preset::Uid)?.layout)
     }
 
-    /// The flags, and whether they are given.
-    pub fn flags(&self) -> [(&'static str, bool); 4] {
-        [
-            ("--preset", self.preset.is_some()),
-            ("--layout", self.layout.is_some()),
-            ("--tick", self.tick.is_some()),
-            ("--epoch", self.epoch.is_some()),
-        ]
+    /// Refuses all of the flags.
+    pub fn refuse(&self, rule: &str) -> Result<(), Failure> {
+        check(&[
+            ("--preset", self.preset.is_some(), rule),
+            ("--layout", self.layout.is_some(), rule),
+            ("--tick", self.tick.is_some(), rule),
+            ("--epoch", self.epoch.is_some(), rule),
+        ])
     }
 }

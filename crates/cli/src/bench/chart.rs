@@ -29,7 +29,7 @@ fn head(report: &Report<'_>) -> String {
     let machine = format!("uidring {} on {}", env!("CARGO_PKG_VERSION"), report.machine());
     let mut svg =
         text((24, 38), 23, "", &title) + &text((24, 64), 16, "fill=\"#555555\"", &machine);
-    for ((figures, color), x) in with_colors(report).zip((24..).step_by(240)) {
+    for ((figures, color), x) in with_colors(report).zip((24..).step_by(225)) {
         let name = match figures.ids_per_call {
             1 if color == FETCH_ADD => "fetch_add, a bare addition".to_owned(),
             1 => figures.name.clone(),

@@ -13,14 +13,14 @@ use crate::failure::Failure;
 /// Ids between two looks at the clock: many, so that the looks cost next to nothing.
 const PORTION: u64 = 16_384;
 
-/// What a thread's race came to.
+/// The result of a thread's race.
 pub struct Race {
     pub start: Instant,
     pub end: Instant,
     pub tally: Tally,
 }
 
-/// What a thread's sampling came to.
+/// The result of a thread's sampling.
 pub struct Samples {
     /// Nanoseconds of the calls that gave all their ids.
     pub times: Histogram<u64>,
@@ -56,7 +56,7 @@ pub struct Contestant<'a> {
 type Work<'a, R> = dyn Fn(Instant) -> Result<R, Failure> + Sync + 'a;
 
 impl<'a> Contestant<'a> {
-    /// Every thread gets a taker of its own. The loops are whole in here, so that the call is
+    /// Every thread gets a taker of its own. Both loops are compiled for this taker, so that its call is
     /// inlined in them, as it would be elsewhere.
     pub fn new<T: Taker>(
         name: impl Into<String>,
@@ -71,15 +71,15 @@ impl<'a> Contestant<'a> {
     }
 }
 
-/// Bounds and digits that are the same for all, so that histograms can be added up. Three digits
-/// cost takers no cache: what lies between the few latencies that come is never touched.
+/// A histogram with the same bounds and digits as all others, so that they can be added. Three digits
+/// use little of the takers' cache: only the few latencies that occur are touched.
 pub fn histogram() -> Histogram<u64> {
     const SECOND: u64 = 1_000_000_000;
-    // It fails for bounds or digits out of range only, which these are not.
+    // It fails only for bounds or digits out of range.
     Histogram::new_with_bounds(1, 60 * SECOND, 3).expect("bounds in range")
 }
 
-/// The clock's own cost: the median of a reading right after another, in nanoseconds.
+/// The cost of reading the clock: the median time between two readings, in nanoseconds.
 pub fn timer_cost() -> u64 {
     let mut times = histogram();
     for _ in 0..100_000 {
@@ -146,7 +146,7 @@ fn sample<T: Taker>(mut taker: T, until: Instant) -> Result<Samples, Failure> {
     if taker.in_order() { Ok(Samples { times, tally }) } else { Err(disorder()) }
 }
 
-/// The ids of a call that was rejected halfway.
+/// The ids of a call that was rejected midway.
 #[cold]
 fn given(stopped: Stopped) -> Result<u64, Failure> {
     match stopped.error {

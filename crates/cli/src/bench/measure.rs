@@ -1,5 +1,4 @@
-//! The order of the measurement: rounds in which the contestants take turns, and what they say
-//! together.
+//! The order of the measurement: rounds in which the contestants take turns, and their results.
 
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use super::contestant::{Contestant, Tally, histogram, timer_cost};
 use super::threads::Crew;
 use crate::failure::Failure;
 
-/// Who is measured.
+/// What is measured.
 pub struct Lineup<'a> {
     /// Our forms, then the baseline, then others.
     pub contestants: Vec<Contestant<'a>>,
@@ -17,7 +16,7 @@ pub struct Lineup<'a> {
     pub baseline: usize,
 }
 
-/// Takes all contestants through all rounds. `progress` hears of each one before it begins.
+/// Runs all rounds of all contestants. Calls `progress` before each round.
 pub fn measure(
     lineup: &Lineup<'_>,
     crew: &Crew,
@@ -69,12 +68,12 @@ pub fn measure(
     Ok(Measured { timer_ns, figures, baseline: *baseline, uids_per_round: fewest, scaling })
 }
 
-/// How the time is shared out.
+/// How the time is divided.
 pub struct Plan {
     pub rounds: usize,
     race: Duration,
     slice: Duration,
-    /// Numbers of threads, of which each is measured for the chart.
+    /// The numbers of threads to measure for the chart.
     scaling: Vec<usize>,
     scaling_race: Duration,
 }
@@ -98,16 +97,16 @@ impl Plan {
         }
     }
 
-    /// How often the progress will be heard of.
+    /// How often `progress` will be called.
     pub fn steps(&self) -> usize {
         self.rounds + 1 + SLICES + self.scaling.len() * SCALING_ROUNDS
     }
 }
 
-/// A round is long enough that starting its threads is nothing beside it, and short enough that
-/// what else the machine does seldom hits one contestant alone.
+/// A round is long enough that the start of its threads does not matter, and short enough that other
+/// load on the machine seldom affects one contestant alone.
 const ROUND: Duration = Duration::from_millis(40);
-/// Without an id in so long, there will be none.
+/// If there was no id for so long, there will be none.
 const LONGEST_ROUND: Duration = Duration::from_secs(10);
 const FEWEST_ROUNDS: usize = 15;
 const MOST_ROUNDS: usize = 201;
@@ -117,14 +116,14 @@ const SLICES: usize = 8;
 
 const SCALING_ROUNDS: usize = 3;
 
-/// What came of it.
+/// The results.
 pub struct Measured {
     pub timer_ns: u64,
     /// Of our forms, then of the baseline, then of others.
     pub figures: Vec<Figures>,
     /// The place of the baseline.
     pub baseline: usize,
-    /// What all threads took in a round, on average, of the form that gave the fewest.
+    /// The ids of an average round of all threads, of the form that gave the fewest.
     pub uids_per_round: u64,
     pub scaling: Vec<Scaling>,
 }
@@ -141,7 +140,7 @@ impl Measured {
         median(figures.rounds.iter().zip(baseline).map(|(one, baseline)| one / baseline))
     }
 
-    /// The latency at a quantile, divided by the baseline's; none where a call gives many ids.
+    /// The latency at a quantile, divided by the baseline's; `None` if a call takes many ids.
     pub fn latency_ratio(&self, figures: &Figures, quantile: f64) -> Option<f64> {
         // A clock too coarse to see a call says 0.
         let at = |figures: &Figures| figures.latency.value_at_quantile(quantile).max(1) as f64;
@@ -149,7 +148,7 @@ impl Measured {
     }
 }
 
-/// What came of one contestant.
+/// The results of one contestant.
 pub struct Figures {
     pub name: String,
     pub ids_per_call: u64,
@@ -188,8 +187,8 @@ pub struct Scaling {
     pub rates: Vec<f64>,
 }
 
-/// The contestants with their numbers. Who comes first changes, lest the first one's heat or rest
-/// favour the second.
+/// The contestants with their numbers. The order alternates, so that none profits from what always runs
+/// before it.
 fn in_turn<'c, 'a>(
     contestants: &'c [Contestant<'a>],
     round: usize,
@@ -203,7 +202,7 @@ fn in_turn<'c, 'a>(
 
 /// One round of one contestant: the nanoseconds for an id, and the counts.
 ///
-/// A short round may have only rejects, where the padder waits for a core: it then goes on for longer.
+/// A short round may have only rejects while the padder waits for a core: then it goes on for longer.
 fn race(contestant: &Contestant<'_>, crew: &Crew, time: Duration) -> Result<(f64, Tally), Failure> {
     let mut tally = Tally::default();
     let (mut time, mut raced) = (time, Duration::ZERO);
@@ -242,32 +241,4 @@ fn median(values: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Instant;
-
-    use uidring::TakeError;
-
-    use super::*;
-
-    /// Both threads are rejected until then, as if the padder waited for a core.
-    fn race_from(from: Instant) -> Result<(f64, Tally), Failure> {
-        let contestant = Contestant::new("late", || {
-            let mut last = 0;
-            move || {
-                last += 1;
-                if Instant::now() < from { Err(TakeError::Empty) } else { Ok(last) }
-            }
-        });
-        let crew = Crew { threads: 2, cores: Vec::new() };
-        race(&contestant, &crew, Duration::from_micros(100))
-    }
-
-    #[test]
-    fn a_round_with_only_rejects_goes_on_and_counts_them() {
-        let late = Duration::from_millis(50);
-        let (ns, tally) = race_from(Instant::now() + late).ok().expect("ids in the end");
-        assert!(tally.ids > 0 && tally.rejects > 0, "{} and {}", tally.ids, tally.rejects);
-        assert_eq!(tally.calls, tally.ids + tally.rejects);
-        assert!(ns > 0.0);
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! What a bench has to say, and all of it as JSON.
+//! The results of a bench, and all of them as JSON.
 
 use serde_json::{Map, Value, json};
 use uidring::Layout;
@@ -19,7 +19,7 @@ pub const QUANTILES: [(f64, &str, &str); 4] = [
 /// The quantile whose ratio stands for the tail.
 pub const TAIL: f64 = 0.9999;
 
-/// All there is to tell.
+/// All results.
 pub struct Report<'a> {
     pub args: &'a BenchArgs,
     pub layout: Layout,
@@ -31,7 +31,7 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// What was measured, in a line.
+    /// One line about what was measured.
     pub fn title(&self) -> String {
         let BenchArgs { threads, pin, policy, .. } = self.args;
         let (plural, pinned) =
@@ -39,7 +39,7 @@ impl Report<'_> {
         format!("{threads} thread{plural}{pinned}, policy {}", name(*policy))
     }
 
-    /// On what it was measured, in a line.
+    /// One line about the machine.
     pub fn machine(&self) -> String {
         let Machine { cpu, cores, os } = &self.machine;
         let cpu = cpu.as_deref().unwrap_or("unknown processor");
@@ -79,58 +79,58 @@ impl Report<'_> {
         .to_string()
     }
 
-    /// What one has to know to read the figures.
+    /// What a reader of the figures has to know.
     pub fn notes(&self) -> Vec<String> {
         let Measured { timer_ns, uids_per_round, .. } = self.measured;
         let mut notes = vec![
-            "ns/uid is by the wall clock, all threads together; its ratio is the median of the \
-             rounds' own"
+            "ns/uid is wall-clock time over the uids of all threads; its ratio is the median of the \
+             rounds' ratios"
                 .into(),
             format!(
-                "every latency holds a pair of clock readings, {timer_ns} ns (median); differences of \
-                 a few tens of ns may be the clock's own steps"
+                "every latency includes a pair of clock readings, {timer_ns} ns (median); differences \
+                 of a few tens of ns may be the steps of the clock"
             ),
         ];
         let has = |name| self.measured.figures.iter().any(|figures| figures.name == name);
         if has("increment") {
             notes.push(
-                "increment is c += 1 in a register: what ids of a thread's own cost at least"
+                "increment is c += 1 in a register: the lowest cost of ids of a thread's own"
                     .into(),
             );
         }
         if has("store_loop") {
             notes.push(format!(
-                "a call of fill gives {BATCH} uids; store_loop stores as many numbers without any \
-                 atomic: what filling costs at least"
+                "a call of fill takes {BATCH} uids; store_loop stores as many numbers without an \
+                 atomic: the lowest cost of filling"
             ));
         }
         let many = self.args.threads > 1 || !self.measured.scaling.is_empty();
         if many && !self.args.pin {
             notes.push(
-                "threads were not pinned: two that the system puts on one core for a while do not \
+                "threads were not pinned: two that the system runs on one core for a while do not \
                  contend; see --pin"
                     .into(),
             );
         }
         if usize::from(self.args.threads) > self.machine.cores {
             notes.push(
-                "there are more threads than cores: in a short round not all of them get their \
-                 turn; take more --seconds"
+                "there are more threads than cores: in a short round not all of them run; use more \
+                 --seconds"
                     .into(),
             );
         }
-        // The padder fills the ring while others have their turn.
+        // The padder fills the ring during the rounds of others.
         if self.ring * 10 > uids_per_round {
             notes.push(format!(
-                "a round begins with a full ring of {} uids and takes about {uids_per_round}: for \
-                 the padder's share take more --seconds or a smaller --boost-power",
+                "a round begins with a full ring of {} uids and takes about {uids_per_round}: to \
+                 include the work of the padder, use more --seconds or a smaller --boost-power",
                 self.ring
             ));
         }
         notes
     }
 
-    /// One contestant's figures.
+    /// The figures of one contestant.
     fn result(&self, figures: &Figures) -> Value {
         let times = &figures.latency;
         let mut latency: Map<_, _> = QUANTILES
@@ -151,7 +151,7 @@ impl Report<'_> {
         })
     }
 
-    /// The rates by one number of threads.
+    /// The rates with one number of threads.
     fn scaling(&self, at: &Scaling) -> Value {
         let rates = self.measured.main().iter().zip(&at.rates);
         let rates = rates.map(|(figures, rate)| (figures.name.clone(), (*rate).into()));

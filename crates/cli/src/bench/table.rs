@@ -1,10 +1,10 @@
-//! A report as a table.
+//! The results of a bench as a table.
 
 use super::args::Policy;
 use super::contestant::Tally;
 use super::measure::Measured;
 use super::report::{QUANTILES, Report, TAIL};
-use crate::table::{Align, aligned};
+use crate::table::aligned;
 
 pub fn table(report: &Report<'_>) -> String {
     let title = format!(
@@ -20,8 +20,7 @@ pub fn table(report: &Report<'_>) -> String {
         sections.push(scaling(report));
     }
     for rows in sections {
-        let align = |column| if column == 0 { Align::Left } else { Align::Right };
-        parts.push(aligned(&rows, align).join("\n"));
+        parts.push(aligned(&rows, |column| column > 0).join("\n"));
     }
     parts.push(report.notes().join("\n"));
     parts.join("\n\n")

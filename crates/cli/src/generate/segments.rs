@@ -9,7 +9,7 @@ use uidring::{Error, SegmentGenerator, Uid};
 use uidring_store::TableError;
 
 use super::args::{GenerateArgs, WorkerKind};
-use crate::args::refuse;
+use crate::args::check;
 use crate::failure::{Failure, with_sources};
 use crate::lines::{Lines, lines};
 use crate::output::{PORTION, Source};
@@ -21,21 +21,19 @@ const MAX_LOAD: u64 = 1_000_000;
 /// The generator of the tag, and the lines for its ids.
 pub fn open(args: &GenerateArgs) -> Result<(Box<dyn Source>, Lines), Failure> {
     let database = &args.table.database;
-    let lease = &args.lease;
-    let flags = [
-        ("--worker-id", args.worker_id.is_some()),
-        ("--datacenter-id", args.datacenter_id.is_some()),
-        ("--start-after", args.start_after.is_some()),
-        ("--zookeeper", args.registry.zookeeper.is_some()),
-        ("--max-clock-difference", args.table.max_clock_difference.is_some()),
-        ("--worker lease", lease.worker == WorkerKind::Lease),
-        ("--lease", lease.lease.is_some()),
-        ("--lease-wait", lease.lease_wait.is_some()),
-    ];
-    let why = "is not for --generator segment, whose ids have no worker, no time and no ring";
-    for flags in [&flags[..], &args.layout.flags(), &args.ring_flags()] {
-        refuse(flags, why)?;
-    }
+    let rule = "is not for --generator segment, whose ids have no worker, no time and no ring";
+    check(&[
+        ("--worker-id", args.worker_id.is_some(), rule),
+        ("--datacenter-id", args.datacenter_id.is_some(), rule),
+        ("--start-after", args.start_after.is_some(), rule),
+        ("--zookeeper", args.registry.zookeeper.is_some(), rule),
+        ("--max-clock-difference", args.table.max_clock_difference.is_some(), rule),
+        ("--worker lease", args.lease.worker == WorkerKind::Lease, rule),
+        ("--lease", args.lease.lease.is_some(), rule),
+        ("--lease-wait", args.lease.lease_wait.is_some(), rule),
+    ])?;
+    args.layout.refuse(rule)?;
+    args.refuse_ring_flags(rule)?;
     let lines = lines(args.format, None)?;
     let tag = args.tag.as_deref().ok_or_else(|| {
         Failure::Usage("--generator segment needs --tag, the tag whose ids are wanted".into())
@@ -48,7 +46,7 @@ pub fn open(args: &GenerateArgs) -> Result<(Box<dyn Source>, Lines), Failure> {
     let generator = SegmentGenerator::builder(Measured { store, left: args.count })
         // The store's own deadline comes first.
         .take_policy(TakePolicy::WaitFor(Duration::from_secs(database.mysql_deadline + 1)))
-        // Nothing ahead of need, which would be lost at the end.
+        // What is loaded ahead of need would be lost at the end.
         .depth(1)
         .max_depth(1)
         .build()?;

@@ -9,14 +9,14 @@ use uidring::{CachedUidGenerator, Layout, Uid, UidGenerator, WorkerSource};
 use super::args::{GenerateArgs, Generator};
 use super::worker_id;
 use crate::args::layout::Preset;
-use crate::args::{refuse, set};
+use crate::args::{check, set};
 use crate::failure::Failure;
 use crate::lines::{Lines, lines};
 use crate::output::Source;
 
 /// The generator that the flags describe, and the lines for its uids.
 pub fn open(args: &GenerateArgs) -> Result<(Box<dyn Source>, Lines), Failure> {
-    refuse(&[("--tag", args.tag.is_some())], "is for --generator segment")?;
+    check(&[("--tag", args.tag.is_some(), "is for --generator segment")])?;
     let layout = args.layout.resolve(match args.generator {
         Generator::Snowflake => Preset::Snowflake,
         Generator::LeafSnowflake => Preset::Leaf,
@@ -26,7 +26,7 @@ pub fn open(args: &GenerateArgs) -> Result<(Box<dyn Source>, Lines), Failure> {
         let power = args.boost_power.unwrap_or(3);
         CachedUidGenerator::ring_memory(&layout.layout, power).map_err(Failure::usage)?;
     } else {
-        refuse(&args.ring_flags(), "is for --generator cached, which has a ring")?;
+        args.refuse_ring_flags("is for --generator cached, which has a ring")?;
     }
     let lines = lines(args.format, Some(layout))?;
     let worker = worker_id::source(args, layout)?;

@@ -9,7 +9,7 @@ use uidring_store::LeaseOptions;
 
 use super::args::{GenerateArgs, WorkerKind};
 use crate::args::layout::ResolvedLayout;
-use crate::args::{refuse, set};
+use crate::args::{check, set};
 use crate::failure::Failure;
 use crate::stores;
 
@@ -24,21 +24,18 @@ pub fn source(
     if args.lease.worker == WorkerKind::Lease {
         return leased(args, by_variable);
     }
-    let is_fixed = worker_id.is_some() || EnvWorkerId::is_set();
-    let is_new = args.start_after.is_some() && !is_fixed;
-    let has_one_part = args.datacenter_id.is_some() && !layout.has_datacenters;
-    for (flag, is_wrong, why) in [
+    let lacks_id = args.start_after.is_some() && worker_id.is_none() && !EnvWorkerId::is_set();
+    let has_no_datacenter = args.datacenter_id.is_some() && !layout.has_datacenters;
+    check(&[
         ("--lease", args.lease.lease.is_some(), "needs --worker lease"),
         ("--lease-wait", args.lease.lease_wait.is_some(), "needs --worker lease"),
         (
             "--start-after",
-            is_new,
-            "needs --worker-id, or UIDRING_WORKER_ID: a worker id from a table is new",
+            lacks_id,
+            "needs a worker id of your choice: --worker-id or UIDRING_WORKER_ID",
         ),
-        ("--datacenter-id", has_one_part, "is for --generator snowflake, or its preset"),
-    ] {
-        refuse(&[(flag, is_wrong)], why)?;
-    }
+        ("--datacenter-id", has_no_datacenter, "is for --generator snowflake, or its preset"),
+    ])?;
     if registry.zookeeper.is_some() {
         table.database.refuse_server_flags()?;
         return stores::instance(registry, &args.instance, table.max_clock_difference);
@@ -75,32 +72,20 @@ fn fixed(args: &GenerateArgs, layout: ResolvedLayout) -> Result<u64, Failure> {
 
 /// A worker id that is leased from a table.
 fn leased(args: &GenerateArgs, by_variable: bool) -> Result<Box<dyn WorkerSource + Send>, Failure> {
-    let GenerateArgs { lease, registry, table, .. } = args;
     const OWN: &str = "is a worker id of your choice, and --worker lease takes one from a table";
+    let GenerateArgs { lease, registry, table, .. } = args;
     let seconds = Duration::from_secs(1)..=Duration::from_secs(3_600);
     let is_out_of_range = lease.lease.is_some_and(|lasts| !seconds.contains(&lasts));
-    for (flag, is_wrong, why) in [
+    let is_started = args.start_after.is_some();
+    let is_limited = table.max_clock_difference.is_some();
+    check(&[
         ("--lease", is_out_of_range, "is out of range: it takes 1 to 3600 seconds"),
         ("--worker-id", args.worker_id.is_some(), OWN),
         (EnvWorkerId::VARIABLE, by_variable, OWN),
-        (
-            "--worker lease",
-            registry.zookeeper.is_some(),
-            "takes a worker id from a table; --zookeeper has leases of its own",
-        ),
-        (
-            "--start-after",
-            args.start_after.is_some(),
-            "is not for --worker lease, which knows what was issued",
-        ),
-        (
-            "--max-clock-difference",
-            table.max_clock_difference.is_some(),
-            "is for --worker disposable",
-        ),
-    ] {
-        refuse(&[(flag, is_wrong)], why)?;
-    }
+        ("--zookeeper", registry.zookeeper.is_some(), "is not for --worker lease: it has its own"),
+        ("--start-after", is_started, "is not for --worker lease, which knows what was issued"),
+        ("--max-clock-difference", is_limited, "is for --worker disposable"),
+    ])?;
     let options = LeaseOptions::default().wait_for(lease.lease_wait.unwrap_or_default());
     let options = set(options, lease.lease, LeaseOptions::lasts);
     Ok(stores::open(&table.database)?.leases(options))

@@ -19,27 +19,27 @@ pub enum LeaseCommand {
         #[command(flatten)]
         database: DatabaseArgs,
 
-        /// A JSON array instead of a table
+        /// Print a JSON array instead of a table
         #[arg(long)]
         json: bool,
     },
-    /// Free a worker id whose lease has run out, so that it counts as given back
+    /// Free a worker id whose lease has expired, so that it counts as given back
     ///
-    /// One that is held is refused: its holder may be alive.
+    /// A worker id that is held is refused: its holder may be alive.
     Release {
         /// The worker id
         worker_id: u64,
 
-        /// Even if it is held: fence it first
+        /// Free it even if it is held: fence it first
         #[arg(long)]
         force: bool,
 
         #[command(flatten)]
         database: DatabaseArgs,
     },
-    /// End a lease, whoever holds it: the holder stops at its next renewal
+    /// End a lease that somebody holds: the holder stops at its next renewal
     ///
-    /// Others may have the worker id at once. They start above all that the holder may issue until
+    /// Others may get the worker id at once. They start above all that the holder may issue until
     /// then.
     Fence {
         /// The worker id
@@ -48,7 +48,7 @@ pub enum LeaseCommand {
         #[command(flatten)]
         database: DatabaseArgs,
     },
-    /// Let worker ids be leased whose starts, as `worker list` has them, have all ended
+    /// Allow leases of worker ids whose starts in `worker list` have all ended
     #[command(after_help = "\
 Examples:
   uidring worker reuse 1 1000 --used-until 2026-11-01T12:00:00Z --preset snowflake")]
@@ -56,10 +56,10 @@ Examples:
         /// The first worker id
         first: u64,
 
-        /// The last one
+        /// The last worker id
         last: u64,
 
-        /// None of these starts issued a uid of a later time, borrowed time included
+        /// A time after which none of these starts issued a uid, borrowed time included
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         used_until: Timestamp,
 
