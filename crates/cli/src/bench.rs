@@ -28,7 +28,7 @@ use self::contestant::Contestant;
 use self::machine::Machine;
 use self::measure::{Lineup, Plan, measure};
 use self::report::Report;
-use self::takers::{Fill, Stores};
+use self::takers::Batch;
 use self::threads::Crew;
 use crate::failure::Failure;
 use crate::{progress, stdio};
@@ -116,7 +116,9 @@ fn lineup<'a>(
                 let mut local = generator.local();
                 move || local.next_uid().map(Uid::get)
             }),
-            Form::Fill => Contestant::new(name, || Fill::new(generator)),
+            Form::Fill => {
+                Contestant::new(name, || Batch::new(|uids: &mut [Uid]| generator.fill(uids)))
+            }
         });
     }
     let baseline = contestants.len();
@@ -134,7 +136,17 @@ fn lineup<'a>(
         }));
     }
     if args.forms().any(|form| form == Form::Fill) {
-        contestants.push(Contestant::new("store_loop", Stores::default));
+        // The least that filling a slice can cost.
+        contestants.push(Contestant::new("store_loop", || {
+            let mut next = 1;
+            Batch::new(move |numbers: &mut [u64]| {
+                for number in numbers {
+                    *number = next;
+                    next += 1;
+                }
+                Ok(())
+            })
+        }));
     }
     Lineup { contestants, baseline }
 }

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use uidring::{CachedUidGenerator, TakeError, Uid};
+use uidring::{FillError, TakeError};
 
 /// Ids of a call that takes many.
 pub const BATCH: usize = 4_096;
@@ -38,59 +38,33 @@ impl<F: FnMut() -> Result<u64, TakeError>> Taker for F {
     }
 }
 
-/// `fill` of a shared generator.
-pub struct Fill<'a> {
-    generator: &'a CachedUidGenerator,
-    uids: Box<[Uid]>,
+/// Fills a slice in each call.
+pub struct Batch<T, F> {
+    ids: Box<[T]>,
     /// How many of them the last call gave.
     filled: usize,
+    fill: F,
 }
 
-impl<'a> Fill<'a> {
-    pub fn new(generator: &'a CachedUidGenerator) -> Self {
-        Self { generator, uids: vec![Uid::default(); BATCH].into(), filled: 0 }
+impl<T: Clone + Default, F> Batch<T, F> {
+    pub fn new(fill: F) -> Self {
+        Self { ids: vec![T::default(); BATCH].into(), filled: 0, fill }
     }
 }
 
-impl Taker for Fill<'_> {
+impl<T: Copy + Ord + Into<u64>, F: FnMut(&mut [T]) -> Result<(), FillError>> Taker for Batch<T, F> {
     const IDS: u64 = BATCH as u64;
 
     #[inline(always)]
     fn call(&mut self) -> Result<u64, Stopped> {
-        let filled = self.generator.fill(&mut self.uids);
+        let filled = (self.fill)(&mut self.ids);
         self.filled = filled.as_ref().map_or_else(|error| error.filled, |()| BATCH);
         filled.map_err(|error| Stopped { given: error.filled as u64, error: error.error })?;
-        black_box(&mut self.uids);
-        Ok(self.uids[BATCH - 1].get())
+        black_box(&mut self.ids);
+        Ok(self.ids[BATCH - 1].into())
     }
 
     fn in_order(&self) -> bool {
-        self.uids[..self.filled].is_sorted_by(|a, b| a < b)
-    }
-}
-
-/// Storing increasing numbers: the least that filling a slice can cost.
-pub struct Stores {
-    next: u64,
-    numbers: Box<[u64]>,
-}
-
-impl Default for Stores {
-    fn default() -> Self {
-        Self { next: 1, numbers: vec![0; BATCH].into() }
-    }
-}
-
-impl Taker for Stores {
-    const IDS: u64 = BATCH as u64;
-
-    #[inline(always)]
-    fn call(&mut self) -> Result<u64, Stopped> {
-        for number in &mut self.numbers {
-            *number = self.next;
-            self.next += 1;
-        }
-        black_box(&mut self.numbers);
-        Ok(self.numbers[BATCH - 1])
+        self.ids[..self.filled].is_sorted_by(|a, b| a < b)
     }
 }
