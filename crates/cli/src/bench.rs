@@ -73,7 +73,7 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
 
     let ring = generator.stats().ring.capacity;
     let report = Report { args, layout, ring, machine, rounds: plan.rounds, measured };
-    let text = if args.json { report.json() } else { table::table(&report) };
+    let text = if args.json { report.json().to_string() } else { table::table(&report) };
     // The figures come out even if the chart cannot be written any more.
     let written = args.svg.as_ref().map_or(Ok(()), |file| fs::write(file, chart::svg(&report)));
     stdio::print(&text)?;

@@ -5,8 +5,11 @@ mod segments;
 mod uids;
 mod worker_id;
 
+use uidring::generator::{BaiduRules, LeafRules, TwitterRules};
+
 pub use self::args::GenerateArgs;
 use self::args::Generator;
+use crate::args::layout::Preset;
 use crate::failure::Failure;
 use crate::{output, stdio};
 
@@ -14,8 +17,11 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
     // Nothing is spent on ids that nobody would see.
     drop(stdio::stdout()?);
     let (source, lines) = match args.generator {
-        Generator::Segment => segments::open(args)?,
-        _ => uids::open(args)?,
-    };
+        Generator::Cached => uids::open(args, Preset::Uid, uids::cached),
+        Generator::Clock => uids::open(args, Preset::Uid, uids::clocked::<BaiduRules>),
+        Generator::Snowflake => uids::open(args, Preset::Snowflake, uids::clocked::<TwitterRules>),
+        Generator::LeafSnowflake => uids::open(args, Preset::Leaf, uids::clocked::<LeafRules>),
+        Generator::Segment => segments::open(args),
+    }?;
     output::print(args.count, lines, &*source)
 }

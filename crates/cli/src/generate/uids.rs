@@ -1,9 +1,6 @@
 //! Uids for `uidring generate`: the flags of a generator, and the generator as a source.
 
-use uidring::generator::{
-    BaiduRules, CachedBuilder, ClockRules, ClockedBuilder, ClockedUidGenerator, LeafRules,
-    TwitterRules,
-};
+use uidring::generator::{CachedBuilder, ClockRules, ClockedBuilder, ClockedUidGenerator};
 use uidring::{CachedUidGenerator, Layout, Uid, UidGenerator, WorkerSource};
 
 use super::args::{GenerateArgs, Generator};
@@ -14,14 +11,19 @@ use crate::failure::Failure;
 use crate::lines::{Lines, lines};
 use crate::output::Source;
 
-/// The generator that the flags describe, and the lines for its uids.
-pub fn open(args: &GenerateArgs) -> Result<(Box<dyn Source>, Lines), Failure> {
+/// Builds a generator with this layout and source of its worker id.
+pub type Build =
+    fn(&GenerateArgs, Layout, Box<dyn WorkerSource + Send>) -> Result<Box<dyn Source>, Failure>;
+
+/// The generator that the flags describe, and the lines for its uids. Without --preset, its layout starts
+/// from this one.
+pub fn open(
+    args: &GenerateArgs,
+    preset: Preset,
+    build: Build,
+) -> Result<(Box<dyn Source>, Lines), Failure> {
     check(&[("--tag", args.tag.is_some(), "is for --generator segment")])?;
-    let layout = args.layout.resolve(match args.generator {
-        Generator::Snowflake => Preset::Snowflake,
-        Generator::LeafSnowflake => Preset::Leaf,
-        Generator::Cached | Generator::Clock | Generator::Segment => Preset::Uid,
-    })?;
+    let layout = args.layout.resolve(preset)?;
     if args.generator == Generator::Cached {
         let power = args.boost_power.unwrap_or(3);
         CachedUidGenerator::ring_memory(&layout.layout, power).map_err(Failure::usage)?;
@@ -30,16 +32,10 @@ pub fn open(args: &GenerateArgs) -> Result<(Box<dyn Source>, Lines), Failure> {
     }
     let lines = lines(args.format, Some(layout))?;
     let worker = worker_id::source(args, layout)?;
-    let build = match args.generator {
-        Generator::Snowflake => clocked::<TwitterRules>,
-        Generator::LeafSnowflake => clocked::<LeafRules>,
-        Generator::Clock => clocked::<BaiduRules>,
-        Generator::Cached | Generator::Segment => cached,
-    };
     Ok((build(args, layout.layout, worker)?, lines))
 }
 
-fn cached(
+pub fn cached(
     args: &GenerateArgs,
     layout: Layout,
     worker: Box<dyn WorkerSource + Send>,
@@ -52,7 +48,7 @@ fn cached(
     Ok(Box::new(Uids(builder.build()?)))
 }
 
-fn clocked<R: ClockRules>(
+pub fn clocked<R: ClockRules>(
     args: &GenerateArgs,
     layout: Layout,
     worker: Box<dyn WorkerSource + Send>,

@@ -76,13 +76,18 @@ fn leased(args: &GenerateArgs, by_variable: bool) -> Result<Box<dyn WorkerSource
     let GenerateArgs { lease, registry, table, .. } = args;
     let seconds = Duration::from_secs(1)..=Duration::from_secs(3_600);
     let is_out_of_range = lease.lease.is_some_and(|lasts| !seconds.contains(&lasts));
+    let is_registry = registry.zookeeper.is_some();
     let is_started = args.start_after.is_some();
     let is_limited = table.max_clock_difference.is_some();
     check(&[
         ("--lease", is_out_of_range, "is out of range: it takes 1 to 3600 seconds"),
         ("--worker-id", args.worker_id.is_some(), OWN),
         (EnvWorkerId::VARIABLE, by_variable, OWN),
-        ("--zookeeper", registry.zookeeper.is_some(), "is not for --worker lease: it has its own"),
+        (
+            "--zookeeper",
+            is_registry,
+            "is not for --worker lease: a registry keeps worker ids itself",
+        ),
         ("--start-after", is_started, "is not for --worker lease, which knows what was issued"),
         ("--max-clock-difference", is_limited, "is for --worker disposable"),
     ])?;
