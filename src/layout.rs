@@ -11,6 +11,7 @@ use crate::uid::Uid;
 
 /// One unit of the time field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Tick {
     /// 1 s, as in Baidu's UidGenerator.
     Second,
@@ -360,7 +361,7 @@ impl Default for Layout {
     }
 }
 
-fn check_field(field: &'static str, value: u64, max: u64) -> Result<(), Error> {
+pub(crate) fn check_field(field: &'static str, value: u64, max: u64) -> Result<(), Error> {
     if value <= max { Ok(()) } else { Err(Error::FieldOutOfRange { field, value, max }) }
 }
 

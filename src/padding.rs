@@ -43,6 +43,7 @@ pub trait RunSource: Send + 'static {
 
 /// What a source of runs has to offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NextRun {
     /// A run as long as the ring's runs are at most, by its first number.
     Run(u64),
@@ -69,6 +70,7 @@ impl<F: FnMut() -> Option<u64> + Send + 'static> RunSource for F {
 
 /// What a padder does when all its rings are full enough.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PadderIdle {
     /// Sleep until a taker finds a ring below its padding factor. It costs no processor time; the
     /// taker pays for the wake-up, a system call.

@@ -45,6 +45,7 @@ pub struct RejectedTake {
 
 /// What a handler decides about a take that found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TakeDecision {
     /// Try again: at once, but for giving other threads a chance to run.
     Retry,
@@ -169,6 +170,7 @@ pub struct RejectedPut {
 
 /// What a handler decides about a put that found the ring full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PutDecision {
     /// Try again, after a sleep of at most a millisecond.
     Retry,

@@ -41,7 +41,7 @@ use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Event, ForkGuarded, Life, Lim
 /// use uidring::ring::{RingBuffer, RingOptions};
 ///
 /// // 256 numbers in runs of 64.
-/// let (mut producer, ring) = RingBuffer::new(RingOptions::new(8, 6))?;
+/// let (mut producer, ring) = RingBuffer::new(RingOptions::new(8).run_bits(6))?;
 /// producer.put(1_000)?; // 1,000 to 1,063
 /// assert_eq!(ring.try_take(), Ok(1_000));
 /// assert_eq!(ring.try_take(), Ok(1_001));

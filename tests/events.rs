@@ -155,7 +155,7 @@ fn alarms(log: &Log) {
 
     let padder = Padder::start(PadderOptions::default()).expect("starts");
     let _rings = [Fault::Panics, Fault::Lies].map(|fault| {
-        padder.serve(RingOptions::new(4, 2), Faulty::new(fault), None).expect("builds")
+        padder.serve(RingOptions::new(4).run_bits(2), Faulty::new(fault), None).expect("builds")
     });
     log.wait_for_level("ERROR", "the source of a ring's runs panicked; the ring is closed");
     log.wait_for_level("ERROR", "a ring is closed, for its source is at fault");

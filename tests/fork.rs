@@ -252,7 +252,7 @@ fn a_child_cannot_build_on_what_its_parent_made() {
                     });
                 });
                 refused(built);
-                let served = padder.serve(RingOptions::new(4, 1), || None, None);
+                let served = padder.serve(RingOptions::new(4).run_bits(1), || None, None);
                 refused(served.map(drop));
                 refused(SegmentGenerator::builder(table.clone()).build().map(drop));
                 refused(table.create("more", 1, 1).map(drop));
@@ -270,7 +270,7 @@ fn a_child_cannot_build_on_what_its_parent_made() {
 #[test]
 fn a_child_takes_no_lock_of_its_parents() {
     let _alone = alone();
-    let (mut producer, ring) = RingBuffer::new(RingOptions::new(1, 0)).expect("possible");
+    let (mut producer, ring) = RingBuffer::new(RingOptions::new(1).run_bits(0)).expect("possible");
     let chain = SegmentChain::new(10).expect("possible");
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -316,7 +316,7 @@ fn a_child_takes_no_lock_of_its_parents() {
 #[test]
 fn a_child_can_neither_take_from_a_ring_nor_put() {
     let _alone = alone();
-    let (mut producer, ring) = RingBuffer::new(RingOptions::new(4, 1)).expect("possible");
+    let (mut producer, ring) = RingBuffer::new(RingOptions::new(4).run_bits(1)).expect("possible");
     (0..4).for_each(|run| producer.put(10 + 2 * run).expect("room"));
     assert_eq!(ring.try_take(), Ok(10));
     let theirs = Arc::clone(&ring);

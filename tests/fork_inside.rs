@@ -181,7 +181,7 @@ fn away() -> Padder {
         }
         Some(calls)
     };
-    let padding = padder.serve(RingOptions::new(1, 0), source, None).expect("possible");
+    let padding = padder.serve(RingOptions::new(1).run_bits(0), source, None).expect("possible");
     while padding.ring().try_take().is_ok() {}
     while !inside.load(Ordering::Relaxed) {
         thread::yield_now();
@@ -407,7 +407,7 @@ impl RunSource for Source {
 
 fn served(padder: &Padder, fork: &Fork, in_begin: bool) -> Result<Padding, Error> {
     let source = Source { fork: fork.clone(), next: 0, in_begin };
-    padder.serve(RingOptions::new(4, 1), source, None)
+    padder.serve(RingOptions::new(4).run_bits(1), source, None)
 }
 
 fn number(taken: Result<u64, TakeError>) -> u64 {
@@ -458,7 +458,8 @@ fn producers() {
     let _alone = alone();
     for nth in [1, 2, 7] {
         let sides = on_both_sides(|fork| {
-            let (mut producer, ring) = RingBuffer::new(RingOptions::new(4, 1)).expect("possible");
+            let (mut producer, ring) =
+                RingBuffer::new(RingOptions::new(4).run_bits(1)).expect("possible");
             let mut next = 0;
             fork.arm(nth);
             let published = producer.publish(|| {
@@ -477,7 +478,7 @@ fn producers() {
             theirs.here();
             if put.attempts < 3 { PutDecision::Retry } else { PutDecision::Discard }
         });
-        let options = RingOptions::new(1, 0).put_policy(policy);
+        let options = RingOptions::new(1).run_bits(0).put_policy(policy);
         let (mut producer, ring) = RingBuffer::new(options).expect("possible");
         fork.arm(1);
         (0..4).for_each(|n| {

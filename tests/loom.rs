@@ -19,12 +19,12 @@ use uidring::{Bits, Layout, SnowflakeGenerator, TakeError, Tick, Timestamp, Uid,
 /// A ring of `2^capacity_bits` numbers in runs of `2^run_bits`, whose takers draw what they know to
 /// be published.
 fn exact(capacity_bits: u32, run_bits: u32) -> (Producer, Arc<RingBuffer>) {
-    RingBuffer::new(RingOptions::new(capacity_bits, run_bits)).expect("possible")
+    RingBuffer::new(RingOptions::new(capacity_bits).run_bits(run_bits)).expect("possible")
 }
 
 /// The same for takers that draw by addition.
 fn spaced(capacity_bits: u32, run_bits: u32) -> (Producer, Arc<RingBuffer>) {
-    RingBuffer::new(RingOptions::new(capacity_bits, run_bits).spaced()).expect("possible")
+    RingBuffer::new(RingOptions::new(capacity_bits).run_bits(run_bits).spaced()).expect("possible")
 }
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
@@ -364,8 +364,8 @@ fn waiting_put(options: RingOptions) {
 
 #[test]
 fn a_waiting_put_is_woken_by_a_take() {
-    check(|| waiting_put(RingOptions::new(0, 0)));
-    check(|| waiting_put(RingOptions::new(0, 0).spaced()));
+    check(|| waiting_put(RingOptions::new(0).run_bits(0)));
+    check(|| waiting_put(RingOptions::new(0).run_bits(0).spaced()));
 }
 
 /// Stale runs are thrown away while others take: order holds, nothing of them comes later, and

@@ -57,14 +57,14 @@ fn one_thread_serves_all_and_ends_with_the_last() {
 fn a_ring_that_ends_or_panics_does_not_end_its_neighbours() {
     let padder = Padder::start(PadderOptions::default()).expect("starts");
     let served = |source: fn() -> Option<u64>| {
-        padder.serve(RingOptions::new(4, 0), source, None).expect("possible")
+        padder.serve(RingOptions::new(4).run_bits(0), source, None).expect("possible")
     };
     let ended = served(|| None);
     let panicked = served(|| panic!("a user's mistake"));
     let mut next = 0;
     let going = padder
         .serve(
-            RingOptions::new(4, 0),
+            RingOptions::new(4).run_bits(0),
             move || {
                 next += 1;
                 Some(next)
@@ -94,7 +94,7 @@ fn takers_help_themselves_while_the_padder_is_away() {
     let mut calls = 0;
     let slow = padder
         .serve(
-            RingOptions::new(1, 0),
+            RingOptions::new(1).run_bits(0),
             move || {
                 calls += 1;
                 // The first two fill the ring at the start; then the padder itself comes.
@@ -153,11 +153,11 @@ fn a_busy_ring_leaves_the_padder_to_the_others() {
         let padder = Padder::start(PadderOptions::default().idle(idle)).expect("starts");
         let ring = Arc::default();
         let source = Endless { ring: Arc::clone(&ring), next: 0 };
-        let busy = padder.serve(RingOptions::new(8, 0), source, None).expect("possible");
+        let busy = padder.serve(RingOptions::new(8).run_bits(0), source, None).expect("possible");
         let mut next = 0;
         let other = padder
             .serve(
-                RingOptions::new(4, 0),
+                RingOptions::new(4).run_bits(0),
                 move || {
                     next += 1;
                     Some(next)
@@ -187,7 +187,7 @@ fn the_padder_does_not_wait_for_a_helper() {
     let (mut next, helper) = (0, Arc::new(OnceLock::new()));
     let theirs = Arc::clone(&helper);
     let slow = padder.serve(
-        RingOptions::new(1, 0),
+        RingOptions::new(1).run_bits(0),
         move || {
             next += 1;
             while theirs.get() == Some(&thread::current().id()) && stay.load(Ordering::Relaxed) {
@@ -201,7 +201,7 @@ fn the_padder_does_not_wait_for_a_helper() {
     let slow = slow.expect("possible");
     let mut next = 0;
     let other = padder.serve(
-        RingOptions::new(4, 0),
+        RingOptions::new(4).run_bits(0),
         move || {
             next += 1;
             Some(next)
@@ -340,7 +340,8 @@ fn a_padder_runs_on_its_core() {
             next += 1;
             Some(next)
         };
-        let padding = padder.serve(RingOptions::new(2, 0), source, None).expect("possible");
+        let padding =
+            padder.serve(RingOptions::new(2).run_bits(0), source, None).expect("possible");
         let start = Instant::now();
         let found = loop {
             let _ = padding.ring().try_take();

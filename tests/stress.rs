@@ -62,7 +62,8 @@ fn takers() -> usize {
 /// then.
 fn stress_ring(random: &mut fastrand::Rng) {
     let run_bits = random.u32(0..4);
-    let mut options = RingOptions::new(run_bits + random.u32(0..4), run_bits)
+    let mut options = RingOptions::new(run_bits + random.u32(0..4))
+        .run_bits(run_bits)
         .padding_factor(random.u32(1..100))
         .put_policy(if random.bool() { PutPolicy::Wait } else { PutPolicy::Discard });
     // Runs that are neighbours in a ring for runs that are apart cost numbers, and nothing else.

@@ -63,9 +63,9 @@ fn apart<T>(take: impl FnOnce() -> Result<T, TakeError>, error: &mut TakeError) 
 }
 
 impl TakeError {
-    /// Whether a later take may succeed without anybody doing anything, so that a take policy
-    /// decides what to do meanwhile.
-    pub(crate) fn may_pass(self) -> bool {
+    /// Returns whether a later take may succeed without anybody doing anything. A take policy decides what
+    /// to do until then.
+    pub fn may_pass(self) -> bool {
         matches!(self, Self::Empty | Self::BorrowLimit { .. })
     }
 }

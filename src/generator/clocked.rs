@@ -93,8 +93,8 @@ pub type DefaultUidGenerator<C = SystemClock> = ClockedUidGenerator<BaiduRules, 
 /// use uidring::SnowflakeGenerator;
 /// use uidring::generator::SnowflakeNode;
 ///
-/// let node = SnowflakeNode::new(3, 17)?;
-/// let generator = SnowflakeGenerator::builder().node(node).build()?;
+/// let node = SnowflakeNode { datacenter_id: 3, worker_id: 17 };
+/// let generator = SnowflakeGenerator::builder().worker_from(node).build()?;
 /// let uid = generator.next_uid()?;
 /// assert_eq!(generator.parts(uid)?.node, node);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -167,7 +167,7 @@ fn next_after(layout: &Layout, uid: Uid) -> Result<(Uid, u64, Position), Error> 
 }
 
 /// A start further ahead of the clock, for the sake of an earlier generator, is warned about.
-const LONG_LEAD: Duration = Duration::from_mins(1);
+const LONG_LEAD: Duration = Duration::from_secs(60);
 
 impl Start {
     pub(super) fn is_leased(&self) -> bool {

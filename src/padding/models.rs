@@ -17,7 +17,7 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
 
 /// A ring of two numbers, or of so many, in runs of one, and what pads it: the numbers up to `end`.
 fn served(end: u64) -> Arc<PaddedRing> {
-    let (producer, _) = RingBuffer::new(RingOptions::new(1, 0)).expect("possible");
+    let (producer, _) = RingBuffer::new(RingOptions::new(1).run_bits(0)).expect("possible");
     let mut next = 0;
     let source = move || {
         next += 1;
@@ -74,7 +74,7 @@ fn models_a_padder_that_came_in_vain_is_called() {
     check(|| {
         let life = crate::sync::Life::new().expect("memory");
         let demand = Arc::new(Event::new(life));
-        let options = RingOptions::new(1, 0).demand(Arc::clone(&demand));
+        let options = RingOptions::new(1).run_bits(0).demand(Arc::clone(&demand));
         let (producer, _) = RingBuffer::new(options).expect("possible");
         let source = || -> Option<u64> { None };
         let served = Arc::new(PaddedRing::new(producer, source, None));
@@ -137,7 +137,7 @@ fn models_a_fork_in_the_source() {
     }
     for in_begin in [true, false] {
         check(move || {
-            let (producer, _) = RingBuffer::new(RingOptions::new(1, 0)).expect("possible");
+            let (producer, _) = RingBuffer::new(RingOptions::new(1).run_bits(0)).expect("possible");
             let served = Arc::new(PaddedRing::new(producer, Forking { next: 0, in_begin }, None));
             let other = {
                 let served = Arc::clone(&served);

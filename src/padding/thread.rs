@@ -244,7 +244,8 @@ mod tests {
     #[test]
     fn a_padder_that_dies_closes_all_rings_now_and_later() {
         let padder = Padder::by_hand();
-        let serve = || padder.serve(RingOptions::new(2, 1), || Some(0), None).expect("builds");
+        let serve =
+            || padder.serve(RingOptions::new(2).run_bits(1), || Some(0), None).expect("builds");
         let before = serve();
         let shared = &padder.0.shared;
         let died = catch_unwind(AssertUnwindSafe(|| {

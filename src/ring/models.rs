@@ -65,17 +65,17 @@ fn ending(options: RingOptions, lease: bool) {
 
 #[test]
 fn models_the_end_against_takes() {
-    check(|| ending(RingOptions::new(2, 1), false));
+    check(|| ending(RingOptions::new(2).run_bits(1), false));
 }
 
 #[test]
 fn models_the_end_against_takes_by_addition() {
-    check(|| ending(RingOptions::new(2, 1).spaced(), false));
+    check(|| ending(RingOptions::new(2).run_bits(1).spaced(), false));
 }
 
 #[test]
 fn models_the_end_against_leases() {
-    check(|| ending(RingOptions::new(2, 1).spaced(), true));
+    check(|| ending(RingOptions::new(2).run_bits(1).spaced(), true));
 }
 
 /// A ring is ended while its producer puts a further run, which goes on where the last one ends, and
@@ -83,7 +83,7 @@ fn models_the_end_against_leases() {
 #[test]
 fn models_the_end_against_a_producer() {
     check(|| {
-        let (mut producer, ring) = ring(RingOptions::new(1, 0).spaced());
+        let (mut producer, ring) = ring(RingOptions::new(1).run_bits(0).spaced());
         producer.put(10).expect("room");
         let producer = thread::spawn(move || {
             let mut run = Some(11..12);
@@ -117,7 +117,7 @@ fn models_the_end_against_a_producer() {
 #[test]
 fn models_a_held_producer_against_demand() {
     check(|| {
-        let (mut producer, ring) = ring(RingOptions::new(0, 0));
+        let (mut producer, ring) = ring(RingOptions::new(0).run_bits(0));
         ring.hold(true);
         let taker = {
             let ring = Arc::clone(&ring);
@@ -130,7 +130,7 @@ fn models_a_held_producer_against_demand() {
         drop(producer);
     });
     check(|| {
-        let (mut producer, ring) = ring(RingOptions::new(0, 0));
+        let (mut producer, ring) = ring(RingOptions::new(0).run_bits(0));
         producer.put(10).expect("room");
         ring.hold(true);
         let padder = thread::spawn(move || {
@@ -151,7 +151,7 @@ fn models_a_held_producer_against_demand() {
 #[test]
 fn models_freshness_against_a_local_taker() {
     check(|| {
-        let (mut producer, ring) = ring(RingOptions::new(3, 1).spaced());
+        let (mut producer, ring) = ring(RingOptions::new(3).run_bits(1).spaced());
         producer.put(10).expect("room");
         producer.put(100).expect("room");
         let local = {
@@ -181,7 +181,7 @@ fn models_freshness_against_a_local_taker() {
 #[test]
 fn models_a_stale_number_that_was_drawn_is_dropped() {
     check(|| {
-        let (mut producer, ring) = ring(RingOptions::new(1, 0).spaced());
+        let (mut producer, ring) = ring(RingOptions::new(1).run_bits(0).spaced());
         producer.put(10).expect("room");
         producer.put(100).expect("room");
         let taker = {
@@ -204,7 +204,7 @@ fn models_a_stale_number_that_was_drawn_is_dropped() {
 /// A child of a fork takes nothing, waits for nothing, and changes nothing of its parent's.
 #[test]
 fn models_a_child_takes_nothing() {
-    for options in [RingOptions::new(2, 1), RingOptions::new(2, 1).spaced()] {
+    for options in [RingOptions::new(2).run_bits(1), RingOptions::new(2).run_bits(1).spaced()] {
         check(move || {
             let (mut producer, ring) = ring(options.clone());
             producer.put(10).expect("room");

@@ -23,18 +23,26 @@ pub struct RingOptions {
 pub(crate) const MAX_CAPACITY_BITS: u32 = 29;
 
 impl RingOptions {
-    /// A ring of `2^capacity_bits` numbers (0 to 29) in runs of up to `2^run_bits` consecutive ones,
-    /// each run in a slot of 64 bytes. `run_bits` may not be above `capacity_bits`.
-    pub fn new(capacity_bits: u32, run_bits: u32) -> Self {
+    /// A ring of `2^capacity_bits` numbers (0 to 29), in runs of up to as many consecutive ones unless
+    /// [`run_bits`](Self::run_bits) says otherwise.
+    pub fn new(capacity_bits: u32) -> Self {
         Self {
             capacity_bits,
-            run_bits,
+            run_bits: capacity_bits,
             padding_factor: 50,
             spaced: false,
             put_policy: PutPolicy::default(),
             after_gap: AfterGap::new(|_| 0),
             demand: None,
         }
+    }
+
+    /// Sets the greatest length of a run, `2^run_bits` numbers, which is at most the capacity. Each run
+    /// takes a slot of 64 bytes.
+    #[must_use]
+    pub fn run_bits(mut self, run_bits: u32) -> Self {
+        self.run_bits = run_bits;
+        self
     }
 
     /// The percentage of the runs (1 to 99, 50 if not set) below which takers wake a producer that
@@ -140,7 +148,7 @@ mod tests {
     #[test]
     fn the_threshold_of_the_largest_ring_does_not_overflow() {
         let threshold =
-            |bits, percent| RingOptions::new(bits, 0).padding_factor(percent).threshold();
+            |bits, percent| RingOptions::new(bits).run_bits(0).padding_factor(percent).threshold();
         assert_eq!(threshold(MAX_CAPACITY_BITS, 99), 531_502_203);
         assert_eq!(threshold(26, 50), 1 << 25);
         assert_eq!(threshold(0, 1), 1);
@@ -150,12 +158,12 @@ mod tests {
     fn impossible_shapes_are_refused() {
         let refused =
             |options: RingOptions| matches!(options.check(), Err(Error::OptionOutOfRange { .. }));
-        assert!(refused(RingOptions::new(30, 6)));
-        assert!(refused(RingOptions::new(3, 4)), "a run longer than the ring");
-        assert!(refused(RingOptions::new(10, 6).padding_factor(0)));
-        assert!(refused(RingOptions::new(10, 6).padding_factor(100)));
-        assert!(!refused(RingOptions::new(0, 0)));
-        let huge = RingOptions::new(u32::MAX, 64);
+        assert!(refused(RingOptions::new(30).run_bits(6)));
+        assert!(refused(RingOptions::new(3).run_bits(4)), "a run longer than the ring");
+        assert!(refused(RingOptions::new(10).run_bits(6).padding_factor(0)));
+        assert!(refused(RingOptions::new(10).run_bits(6).padding_factor(100)));
+        assert!(!refused(RingOptions::new(0).run_bits(0)));
+        let huge = RingOptions::new(u32::MAX).run_bits(64);
         assert!(huge.run_length() == u64::MAX && huge.memory() == u64::MAX && refused(huge));
     }
 }

@@ -2,11 +2,11 @@ use super::*;
 use crate::policy::PutPolicy;
 
 fn ring(capacity_bits: u32, run_bits: u32) -> (Producer, Arc<RingBuffer>) {
-    RingBuffer::new(RingOptions::new(capacity_bits, run_bits)).expect("possible")
+    RingBuffer::new(RingOptions::new(capacity_bits).run_bits(run_bits)).expect("possible")
 }
 
 fn spaced(capacity_bits: u32, run_bits: u32) -> (Producer, Arc<RingBuffer>) {
-    RingBuffer::new(RingOptions::new(capacity_bits, run_bits).spaced()).expect("possible")
+    RingBuffer::new(RingOptions::new(capacity_bits).run_bits(run_bits).spaced()).expect("possible")
 }
 
 #[test]
@@ -140,7 +140,8 @@ fn only_what_is_too_old_is_discarded() {
 
 #[test]
 fn after_a_gap_numbers_go_on_where_the_option_says() {
-    let options = RingOptions::new(6, 4).spaced().after_gap(AfterGap::new(|next| next % 4));
+    let options =
+        RingOptions::new(6).run_bits(4).spaced().after_gap(AfterGap::new(|next| next % 4));
     let (mut producer, ring) = RingBuffer::new(options).expect("possible");
     for run in 1..=4 {
         producer.put(1_600 * run).expect("room");
@@ -186,7 +187,7 @@ fn the_end_says_what_was_issued() {
         let stats = ring.stats();
         assert_eq!((stats.taken, stats.discarded, stats.published), (3, 3, 6));
     }
-    for spacing in [RingOptions::new(4, 1), RingOptions::new(4, 1).spaced()] {
+    for spacing in [RingOptions::new(4).run_bits(1), RingOptions::new(4).run_bits(1).spaced()] {
         let made = || RingBuffer::new(spacing.clone()).expect("possible");
         let (producer, ring) = made();
         drop(producer);
@@ -209,7 +210,7 @@ fn the_end_says_what_was_issued() {
 
 #[test]
 fn a_put_that_waits_gets_room_from_the_last_take_of_a_run() {
-    for options in [RingOptions::new(0, 0), RingOptions::new(3, 3).spaced()] {
+    for options in [RingOptions::new(0).run_bits(0), RingOptions::new(3).run_bits(3).spaced()] {
         let (mut producer, ring) =
             RingBuffer::new(options.put_policy(PutPolicy::Wait)).expect("possible");
         producer.put(100).expect("room");

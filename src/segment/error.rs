@@ -60,9 +60,9 @@ impl From<Forked> for SegmentError {
 }
 
 impl SegmentError {
-    /// Whether a later take may succeed without anybody doing anything, so that a take policy
-    /// decides what to do meanwhile.
-    pub(super) fn may_pass(&self) -> bool {
+    /// Returns whether a later take may succeed without anybody doing anything. A take policy decides what
+    /// to do until then.
+    pub fn may_pass(&self) -> bool {
         matches!(self, Self::Empty | Self::StoreDown(_))
     }
 }

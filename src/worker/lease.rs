@@ -119,6 +119,7 @@ pub trait LeaseBackend: Send + 'static {
 
 /// Why a lease was not renewed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RenewError {
     /// Somebody else holds the worker id, or was allowed to: this is for good.
     #[error(transparent)]

@@ -23,9 +23,9 @@ fn layout(bits: Bits, epoch: i64) -> Layout {
 }
 
 fn snowflake(clock: &ManualClock) -> SnowflakeGenerator<ManualClock> {
-    let node = SnowflakeNode::new(3, 17).expect("in range");
+    let node = SnowflakeNode { datacenter_id: 3, worker_id: 17 };
     SnowflakeGenerator::builder()
-        .node(node)
+        .worker_from(node)
         .namespace(fresh())
         .take_policy(TakePolicy::Reject)
         .clock(clock.clone())
@@ -44,11 +44,11 @@ fn clock() -> ManualClock {
 fn known_ids_are_made_and_read() {
     assert_eq!(745_279_092_u64 * 4_194_304 + 139_263, 3_125_927_076_831_231);
     let layout = layout(Bits { time: 41, worker: 10, sequence: 12 }, EPOCH);
-    let node = SnowflakeNode::new(1, 1).expect("in range");
+    let node = SnowflakeNode { datacenter_id: 1, worker_id: 1 };
     let now = Timestamp::from_millis(EPOCH + 745_279_092);
     let generator = SnowflakeGenerator::builder()
         .layout(layout)
-        .node(node)
+        .worker_from(node)
         .namespace(fresh())
         .clock(ManualClock::new(now))
         .build()
@@ -65,7 +65,7 @@ fn known_ids_are_made_and_read() {
     let decoded = Layout::SNOWFLAKE.decode(first).expect("of the layout");
     assert_eq!(decoded.timestamp, Timestamp::from_millis(1_288_834_974_658));
     let node = SnowflakeNode::from_worker_id(decoded.worker_id).expect("in range");
-    assert_eq!((node.datacenter_id(), node.worker_id()), (31, 31));
+    assert_eq!((node.datacenter_id, node.worker_id), (31, 31));
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn the_end_of_41_bits_is_the_end() {
 
 #[test]
 fn fields_out_of_range_are_refused() {
-    assert!(SnowflakeNode::new(32, 0).is_err());
+    assert!(SnowflakeNode { datacenter_id: 32, worker_id: 0 }.as_worker_id().is_err());
     assert!(matches!(
         LeafSnowflakeGenerator::builder().worker_id(1_024).namespace(fresh()).build(),
         Err(Error::WorkerIdOutOfRange { worker_id: 1_024, max: 1_023 })

@@ -137,7 +137,7 @@ fn close_throws_away_what_a_source_that_panicked_has_left() {
         assert!(run < 3, "a fault");
         Some(run)
     };
-    let padding = padder.serve(RingOptions::new(2, 0), source, None).expect("possible");
+    let padding = padder.serve(RingOptions::new(2).run_bits(0), source, None).expect("possible");
     padding.close();
     assert_eq!(padding.ring().try_take(), Err(TakeError::Closed));
 }
@@ -291,7 +291,7 @@ impl Drop for Faulty {
 
 fn serve(padder: &Padder, fault: Fault, now: &Arc<AtomicBool>) -> Padding {
     let source = Faulty { fault, now: Arc::clone(now), given: 0 };
-    padder.serve(RingOptions::new(2, 0), source, None).expect("possible")
+    padder.serve(RingOptions::new(2).run_bits(0), source, None).expect("possible")
 }
 
 /// Takes, and waits, until the ring is closed.
@@ -346,7 +346,7 @@ fn a_close_does_not_wait_for_a_source() {
             }
             Some(given)
         };
-        let options = RingOptions::new(3, 0).padding_factor(if helps { 1 } else { 99 });
+        let options = RingOptions::new(3).run_bits(0).padding_factor(if helps { 1 } else { 99 });
         let padding = padder.serve(options, source, None).expect("possible");
         thread::scope(|scope| {
             let first = padding.ring().try_take();
@@ -392,7 +392,7 @@ fn a_source_that_panics_in_a_helper_closes_its_ring() {
     let runs = AtomicU64::new(0);
     let padding = padder
         .serve(
-            RingOptions::new(2, 0).padding_factor(1),
+            RingOptions::new(2).run_bits(0).padding_factor(1),
             move || {
                 let run = runs.fetch_add(1, Ordering::Relaxed);
                 assert!(run < 4, "a fault at run {run}");

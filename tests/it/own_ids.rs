@@ -308,7 +308,7 @@ fn a_source_that_takes_what_its_padder_pads() {
             Some(next)
         };
         let padding: Padding =
-            padder.serve(RingOptions::new(2, 0), source, None).expect("possible");
+            padder.serve(RingOptions::new(2).run_bits(0), source, None).expect("possible");
         let mut count = 0;
         while count < 100 {
             count += usize::from(padding.ring().try_take().is_ok());

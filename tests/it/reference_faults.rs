@@ -39,7 +39,7 @@ fn wait_until(what: &str, done: impl Fn() -> bool) {
 #[test]
 fn two_takers_never_both_get_the_last_uid() {
     const ROUNDS: u64 = 100_000;
-    let (mut producer, ring) = RingBuffer::new(RingOptions::new(2, 0)).expect("possible");
+    let (mut producer, ring) = RingBuffer::new(RingOptions::new(2).run_bits(0)).expect("possible");
     let barrier = Barrier::new(2);
     let last = [const { AtomicU64::new(0) }; 2];
     let issued = AtomicU64::new(0);
@@ -83,7 +83,7 @@ fn takes_below_the_threshold_queue_nothing() {
         Some(next)
     };
     let padder = Padder::start(PadderOptions::default()).expect("starts");
-    let padding = padder.serve(RingOptions::new(10, 0), source, None).expect("possible");
+    let padding = padder.serve(RingOptions::new(10).run_bits(0), source, None).expect("possible");
     let ring = padding.ring();
     open.store(false, Ordering::Release);
     let before = padding.paddings();

@@ -129,8 +129,8 @@ impl Fields {
         let mut worker_id = fields.worker_id;
         if self.layout.has_datacenters {
             let node = SnowflakeNode::from_worker_id(worker_id)?;
-            write!(text, r#""datacenter_id":{},"#, node.datacenter_id())?;
-            worker_id = node.worker_id();
+            write!(text, r#""datacenter_id":{},"#, node.datacenter_id)?;
+            worker_id = node.worker_id;
         }
         writeln!(text, r#""worker_id":{worker_id},"sequence":{}}}"#, fields.sequence)?;
         Ok(())

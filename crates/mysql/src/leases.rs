@@ -77,7 +77,7 @@ impl MySqlLeases {
     }
 
     fn care(&self) -> Kept {
-        self.connect(Duration::from_mins(1))
+        self.connect(Duration::from_secs(60))
     }
 
     fn end(&self, worker_id: u64, how: HowToEnd) -> Result<LeaseRow, Error> {

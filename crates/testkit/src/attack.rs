@@ -131,9 +131,10 @@ pub enum Cause {
     NoneFree,
     /// A lease was not renewed in time.
     Lost,
-    /// Somebody who was stopped, for half of the time at least, had a lock.
+    /// For half of the time or more, a process was stopped, which may have held a lock, or the machine
+    /// stalled.
     Locked,
-    /// The server was stopped, or the process was, shortly before or meanwhile.
+    /// The server or a process was stopped, or the machine stalled, shortly before or meanwhile.
     Away,
 }
 
@@ -190,8 +191,10 @@ pub fn drive(targets: &[&'static dyn Target]) {
                 let (store, records, tally) = (&*store, &records, &tally);
                 scope.spawn(move || slot.live(target.name(), store, records, end, tally));
             }
+            let tally = &tally;
+            scope.spawn(move || torment::watch_for_stalls(end, tally));
             if let Some(server) = store.server().filter(|_| with_outages) {
-                torment::trouble(server, end, &tally);
+                torment::trouble(server, end, tally);
             }
         });
         Account::read(&records)

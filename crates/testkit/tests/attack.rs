@@ -106,7 +106,9 @@ impl Target for Sqlite {
 
     fn cause(&self, error: &str) -> Option<Cause> {
         let is_locked = error.contains("another process keeps it locked");
-        lease_cause(error).or(is_locked.then_some(Cause::Locked))
+        // As on a server.
+        let is_late = error.contains("is in use: a generator of this process");
+        lease_cause(error).or(is_locked.then_some(Cause::Locked)).or(is_late.then_some(Cause::Away))
     }
 }
 
@@ -171,6 +173,11 @@ impl Target for MySql {
             "the server closed the connection",
             "is the server running",
             "onnection reset by peer",
+            // By somebody who was stopped.
+            "another transaction has it locked",
+            // Another thread's start, whose first renewal waits for the server, has lost the lease that
+            // this one was given: the register refuses the later one.
+            "is in use: a generator of this process",
         ];
         let is_away = away.iter().any(|text| error.contains(text));
         lease_cause(error).or(is_away.then_some(Cause::Away))

@@ -365,7 +365,7 @@ impl CachedUidGenerator {
 }
 
 /// How far a leased worker id may be ahead of the clock: its next holder has to start above that.
-const LEASED_BORROW: Duration = Duration::from_mins(10);
+const LEASED_BORROW: Duration = Duration::from_secs(600);
 
 fn ring_options(layout: &Layout, boost_power: u32) -> Result<RingOptions, Error> {
     check_option("boost_power", boost_power, 0..=16)?;
@@ -377,6 +377,6 @@ fn ring_options(layout: &Layout, boost_power: u32) -> Result<RingOptions, Error>
         let (sequence_bits, max_bits) = (bits.sequence, MAX_CAPACITY_BITS);
         return Err(Error::RingTooLarge { sequence_bits, boost_power, memory, max_bits });
     }
-    let options = RingOptions::new(capacity_bits, run_bits);
+    let options = RingOptions::new(capacity_bits).run_bits(run_bits);
     Ok(if has_room_for_draws(layout) { options.spaced() } else { options })
 }

@@ -1,36 +1,27 @@
-//! Twitter's two fields in the place of the worker id.
+//! Twitter's two fields in place of the worker id.
 
-use super::{ClockedBuilder, SnowflakeGenerator};
+use super::SnowflakeGenerator;
 use crate::error::Error;
-use crate::layout::Layout;
+use crate::layout::{Layout, check_field};
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
+use crate::worker::{FixedWorkerId, Worker, WorkerRequest, WorkerSource};
 
 /// Bits of each of the two fields.
 const BITS: u32 = 5;
 const MAX: u64 = (1 << BITS) - 1;
 
-/// Datacenter and worker, 5 bits each: together the worker id of [`Layout::SNOWFLAKE`].
+/// Datacenter and worker, 0 to 31 each: together the worker id of [`Layout::SNOWFLAKE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SnowflakeNode {
-    datacenter_id: u64,
-    worker_id: u64,
+    /// The datacenter.
+    pub datacenter_id: u64,
+    /// The worker in its datacenter.
+    pub worker_id: u64,
 }
 
 impl SnowflakeNode {
-    /// # Errors
-    ///
-    /// [`Error::FieldOutOfRange`] for a datacenter or worker above 31.
-    pub fn new(datacenter_id: u64, worker_id: u64) -> Result<Self, Error> {
-        for (field, value) in [("datacenter id", datacenter_id), ("worker id", worker_id)] {
-            if value > MAX {
-                return Err(Error::FieldOutOfRange { field, value, max: MAX });
-            }
-        }
-        Ok(Self { datacenter_id, worker_id })
-    }
-
-    /// The two fields of a worker id of 10 bits.
+    /// Returns the two fields of a worker id of 10 bits.
     ///
     /// # Errors
     ///
@@ -40,19 +31,21 @@ impl SnowflakeNode {
         Ok(Self { datacenter_id: worker_id >> BITS, worker_id: worker_id & MAX })
     }
 
-    /// The datacenter, 0 to 31.
-    pub fn datacenter_id(self) -> u64 {
-        self.datacenter_id
+    /// Returns both as the one worker id of 10 bits that uidring's layouts have.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::FieldOutOfRange`] for a datacenter or worker above 31.
+    pub fn as_worker_id(self) -> Result<u64, Error> {
+        check_field("datacenter id", self.datacenter_id, MAX)?;
+        check_field("worker id", self.worker_id, MAX)?;
+        Ok(self.datacenter_id << BITS | self.worker_id)
     }
+}
 
-    /// The worker in its datacenter, 0 to 31.
-    pub fn worker_id(self) -> u64 {
-        self.worker_id
-    }
-
-    /// Both as the one worker id of 10 bits that uidring's layouts have.
-    pub fn as_worker_id(self) -> u64 {
-        self.datacenter_id << BITS | self.worker_id
+impl WorkerSource for SnowflakeNode {
+    fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
+        FixedWorkerId(self.as_worker_id()?).acquire(request)
     }
 }
 
@@ -86,28 +79,19 @@ impl<C> SnowflakeGenerator<C> {
     }
 }
 
-impl<C> ClockedBuilder<super::TwitterRules, C> {
-    /// Datacenter and worker, in the place of the worker id.
-    #[must_use]
-    pub fn node(self, node: SnowflakeNode) -> Self {
-        self.worker_id(node.as_worker_id())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_fields_fill_the_worker_id() {
-        let node = SnowflakeNode::new(31, 1).expect("in range");
-        assert_eq!(node.as_worker_id(), 0b11111_00001);
+        let node = SnowflakeNode { datacenter_id: 31, worker_id: 1 };
+        assert_eq!(node.as_worker_id().expect("in range"), 0b11111_00001);
         assert_eq!(SnowflakeNode::from_worker_id(0b11111_00001).expect("in range"), node);
-        for (datacenter, worker) in [(32, 0), (0, 32), (u64::MAX, 0)] {
-            assert!(matches!(
-                SnowflakeNode::new(datacenter, worker),
-                Err(Error::FieldOutOfRange { max: 31, .. })
-            ));
+        for (datacenter_id, worker_id) in [(32, 0), (0, 32), (u64::MAX, 0)] {
+            let node = SnowflakeNode { datacenter_id, worker_id };
+            let error = node.acquire(&Layout::SNOWFLAKE.into()).expect_err("out of range");
+            assert!(matches!(error, Error::FieldOutOfRange { max: 31, .. }));
         }
         assert!(SnowflakeNode::from_worker_id(1_024).is_err());
     }

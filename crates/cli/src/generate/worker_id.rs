@@ -60,9 +60,8 @@ pub fn source(
 fn fixed(args: &GenerateArgs, layout: ResolvedLayout) -> Result<u64, Failure> {
     let request = WorkerRequest::new(layout.layout);
     let worker = match (args.datacenter_id, args.worker_id) {
-        (Some(datacenter), Some(worker)) => {
-            let node = SnowflakeNode::new(datacenter, worker).map_err(Failure::usage)?;
-            FixedWorkerId(node.as_worker_id()).acquire(&request)
+        (Some(datacenter_id), Some(worker_id)) => {
+            SnowflakeNode { datacenter_id, worker_id }.acquire(&request)
         }
         (_, Some(worker)) => FixedWorkerId(worker).acquire(&request),
         (_, None) => EnvWorkerId.acquire(&request),

@@ -84,7 +84,8 @@ impl Account {
         target: &dyn Target,
         tally: &Tally,
     ) -> (BTreeMap<Cause, usize>, Vec<String>) {
-        let pauses = tally.pauses.lock().expect("whole");
+        let mut pauses = tally.pauses.lock().expect("whole").clone();
+        pauses.extend(&*tally.stalls.lock().expect("whole"));
         let outages = tally.outages.lock().expect("whole");
         let mut explained = BTreeMap::new();
         let mut unexplained = tally.failures.lock().expect("whole").clone();

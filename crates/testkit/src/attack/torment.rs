@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -43,6 +44,8 @@ pub struct Tally {
     /// In milliseconds since 1970.
     pub pauses: Mutex<Vec<(u64, u64)>>,
     pub outages: Mutex<Vec<(u64, u64)>>,
+    /// When the machine did next to nothing for its processes.
+    pub stalls: Mutex<Vec<(u64, u64)>>,
     /// What no attacker can tell.
     pub failures: Mutex<Vec<String>>,
 }
@@ -232,6 +235,22 @@ pub fn trouble(server: &dyn Server, end: SystemTime, tally: &Tally) {
     }
 }
 
+/// Notes the times in which a small write to disk, or a short sleep, takes far too long: the machine is
+/// busy with something else.
+pub fn watch_for_stalls(end: SystemTime, tally: &Tally) {
+    const LIMIT: u64 = 150;
+    let mut file = tempfile::tempfile().expect("a file");
+    while SystemTime::now() < end {
+        let since = millis(SystemTime::now());
+        file.write_all(b".").and_then(|()| file.sync_data()).expect("written");
+        thread::sleep(Duration::from_millis(20));
+        let until = millis(SystemTime::now());
+        if until.saturating_sub(since) >= LIMIT {
+            tally.stalls.lock().expect("whole").push((since, until));
+        }
+    }
+}
+
 fn some(range: std::ops::Range<u64>) -> Duration {
     Duration::from_millis(fastrand::u64(range))
 }
@@ -240,11 +259,12 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} processes, {} killed, {} pauses, {} outages",
+            "{} processes, {} killed, {} pauses, {} outages, {} stalls",
             self.starts.load(Ordering::Relaxed),
             self.kills.load(Ordering::Relaxed),
             self.pauses.lock().expect("whole").len(),
-            self.outages.lock().expect("whole").len()
+            self.outages.lock().expect("whole").len(),
+            self.stalls.lock().expect("whole").len()
         )
     }
 }
