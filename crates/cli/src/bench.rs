@@ -11,26 +11,27 @@ mod takers;
 mod threads;
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, IsTerminal, Write};
+use std::io;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use core_affinity::CoreId;
 use crossbeam_utils::CachePadded;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use uidring::{CachedUidGenerator, Error, Layout, PerThreadGenerator, TakeError};
+use uidring::padding::PadderIdle;
+use uidring::policy::TakePolicy;
+use uidring::{CachedUidGenerator, Error, Layout, PerThreadGenerator, Uid};
 
 pub use self::args::BenchArgs;
-use self::args::Form;
-use self::contestant::{Contestant, Trouble};
+use self::args::{Form, Policy, name};
+use self::contestant::Contestant;
 use self::machine::Machine;
 use self::measure::{Lineup, Plan, measure};
 use self::report::Report;
-use self::takers::{FetchAdd, Fill, Increment, Local, PerThread, Shared, Stores};
+use self::takers::Batch;
 use self::threads::Crew;
-use super::Failure;
-use super::output;
+use crate::failure::Failure;
+use crate::{progress, stdio};
 
 /// The worker id of all benches: their uids go nowhere.
 const WORKER_ID: u64 = 1;
@@ -40,20 +41,30 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     CachedUidGenerator::ring_memory(&layout, args.boost_power).map_err(Failure::usage)?;
     let generator = generator(args, layout)?;
     let crew = Crew { threads: args.threads.into(), cores: cores(args.pin)? };
-    // Nobody should wait for a chart that cannot be kept.
-    args.svg.as_deref().map_or(Ok(()), |file| make_file(file).map_err(unwritable(file)))?;
+    // Nobody should wait for a chart that cannot be written. An old chart stays until there is a new one.
+    let unwritable = |error: io::Error| {
+        let file = args.svg.as_deref().unwrap_or(Path::new(""));
+        Failure::Failed(format!("writing {}: {error}", file.display()))
+    };
+    if let Some(file) = &args.svg {
+        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(file);
+        opened.map_err(unwritable)?;
+    }
 
     let machine = Machine::this();
     // From 1 on: the check that ids increase begins above 0.
     let counter = CachePadded::new(AtomicU64::new(1));
     let per_thread = generator.per_thread();
     let lineup = lineup(args, &per_thread, &generator, &counter);
-    let scaling = match args.svg {
-        Some(_) => doubling_up_to(crew.threads.max(2 * machine.cores)),
-        None => Vec::new(),
-    };
+    let mut scaling = Vec::new();
+    if args.svg.is_some() {
+        let most = crew.threads.max(2 * machine.cores);
+        scaling.extend((0..).map(|power| 1 << power).take_while(|threads| *threads < most));
+        scaling.push(most);
+    }
     let plan = Plan::new(args.seconds, &lineup, scaling);
-    let bar = progress(plan.steps());
+    // It moves between rounds only, when nothing is timed.
+    let bar = progress::bar(plan.steps() as u64, "{wide_bar} {msg}, {eta} left");
     let measured = measure(&lineup, &crew, &plan, |phase| {
         bar.set_message(phase);
         bar.inc(1);
@@ -61,12 +72,12 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     bar.finish_and_clear();
 
     let ring = generator.stats().ring.capacity;
-    let report = Report { args, layout, ring, machine, rounds: plan.rounds(), measured };
-    let text = if args.json { report.json() } else { table::table(&report) };
-    // The figures come out even if the chart has become impossible meanwhile.
-    let drawn = args.svg.as_deref().map_or(Ok(()), |file| draw(&report, file));
-    writeln!(output::stdout()?, "{text}")?;
-    drawn
+    let report = Report { args, layout, ring, machine, rounds: plan.rounds, measured };
+    let text = if args.json { report.json().to_string() } else { table::table(&report) };
+    // The figures come out even if the chart cannot be written any more.
+    let written = args.svg.as_ref().map_or(Ok(()), |file| fs::write(file, chart::svg(&report)));
+    stdio::print(&text)?;
+    written.map_err(unwritable)
 }
 
 fn generator(args: &BenchArgs, layout: Layout) -> Result<CachedUidGenerator, Failure> {
@@ -74,9 +85,12 @@ fn generator(args: &BenchArgs, layout: Layout) -> Result<CachedUidGenerator, Fai
         .layout(layout)
         .worker_id(WORKER_ID)
         .boost_power(args.boost_power)
-        .take_policy(args.policy.take_policy())
-        .padder_core(args.padder_core.0)
-        .padder_idle(args.padder_idle())
+        .take_policy(match args.policy {
+            Policy::Wait => TakePolicy::Wait,
+            Policy::Reject => TakePolicy::Reject,
+        })
+        .padder_core(args.padder_core.core)
+        .padder_idle(if args.busy_poll { PadderIdle::BusyPoll } else { PadderIdle::Sleep })
         .build();
     built.map_err(|error| match error {
         Error::NoSuchCore { .. } => Failure::usage(error),
@@ -84,28 +98,55 @@ fn generator(args: &BenchArgs, layout: Layout) -> Result<CachedUidGenerator, Fai
     })
 }
 
-/// The forms, the atomic addition, and for forms that need none of those for most ids the same work
-/// without any.
+/// The forms, the baseline, and for forms that take most ids without an atomic the same work without
+/// any.
 fn lineup<'a>(
     args: &BenchArgs,
     per_thread: &'a PerThreadGenerator<&CachedUidGenerator>,
     generator: &'a CachedUidGenerator,
     counter: &'a AtomicU64,
 ) -> Lineup<'a> {
-    let ours = args.forms().map(|form| match form {
-        Form::Shared => Contestant::new(form.name(), move || Shared(generator)),
-        Form::PerThread => Contestant::new(form.name(), move || PerThread(per_thread)),
-        Form::Local => Contestant::new(form.name(), move || Local(generator.local())),
-        Form::Fill => Contestant::new(form.name(), move || Fill::new(generator)),
-    });
-    let mut contestants: Vec<_> = ours.collect();
+    let mut contestants = Vec::new();
+    for form in args.forms() {
+        let name = name(form);
+        contestants.push(match form {
+            Form::Shared => Contestant::new(name, || || generator.next_uid().map(Uid::get)),
+            Form::PerThread => Contestant::new(name, || || per_thread.next_uid().map(Uid::get)),
+            Form::Local => Contestant::new(name, || {
+                let mut local = generator.local();
+                move || local.next_uid().map(Uid::get)
+            }),
+            Form::Fill => {
+                Contestant::new(name, || Batch::new(|uids: &mut [Uid]| generator.fill(uids)))
+            }
+        });
+    }
     let baseline = contestants.len();
-    contestants.push(Contestant::new("fetch_add", move || FetchAdd(counter)));
+    // The least that ids from a shared counter can cost.
+    contestants
+        .push(Contestant::new("fetch_add", || || Ok(counter.fetch_add(1, Ordering::Relaxed))));
     if args.forms().any(|form| matches!(form, Form::PerThread | Form::Local)) {
-        contestants.push(Contestant::new("increment", Increment::default));
+        // The least that ids of a thread's own can cost.
+        contestants.push(Contestant::new("increment", || {
+            let mut last = 0;
+            move || {
+                last += 1;
+                Ok(last)
+            }
+        }));
     }
     if args.forms().any(|form| form == Form::Fill) {
-        contestants.push(Contestant::new("store_loop", Stores::default));
+        // The least that filling a slice can cost.
+        contestants.push(Contestant::new("store_loop", || {
+            let mut next = 1;
+            Batch::new(move |numbers: &mut [u64]| {
+                for number in numbers {
+                    *number = next;
+                    next += 1;
+                }
+                Ok(())
+            })
+        }));
     }
     Lineup { contestants, baseline }
 }
@@ -123,55 +164,4 @@ fn cores(pin: bool) -> Result<Vec<CoreId>, Failure> {
         return Err(Failure::Failed("threads cannot be pinned here; leave --pin out".into()));
     }
     Ok(cores)
-}
-
-/// 1, 2, 4 and so on, and the end itself.
-fn doubling_up_to(end: usize) -> Vec<usize> {
-    let doubling = (0..).map(|power| 1 << power).take_while(|threads| *threads < end);
-    doubling.chain([end]).collect()
-}
-
-/// Makes the file if it is not there; an old chart stays until there is a new one.
-fn make_file(file: &Path) -> io::Result<()> {
-    OpenOptions::new().write(true).create(true).truncate(false).open(file).map(drop)
-}
-
-fn draw(report: &Report<'_>, file: &Path) -> Result<(), Failure> {
-    let svg = chart::svg(report)
-        .map_err(|error| Failure::Failed(format!("drawing {}: {error}", file.display())))?;
-    fs::write(file, svg).map_err(unwritable(file))
-}
-
-fn unwritable(file: &Path) -> impl Fn(io::Error) -> Failure {
-    move |error| Failure::Failed(format!("writing {}: {error}", file.display()))
-}
-
-/// A bar on stderr, if somebody looks at it. It moves between rounds only, when nothing is timed.
-fn progress(steps: usize) -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::stderr());
-    match ProgressStyle::with_template("{wide_bar} {msg}, {eta} left") {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
-}
-
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Self {
-        Self::Failed(match trouble {
-            Trouble::Take(TakeError::TimeExhausted) => {
-                "the layout's time ran out while measuring, which borrows the future: take more \
-                 time bits, or leave --layout out"
-                    .into()
-            }
-            Trouble::Take(error) => error.to_string(),
-            Trouble::Disorder => "uids of one thread did not increase; please report this".into(),
-            Trouble::NothingTaken => {
-                "every take of a round was rejected: take more --seconds or --policy wait".into()
-            }
-            Trouble::Thread(error) => format!("starting the threads: {error}; take fewer"),
-        })
-    }
 }

@@ -1,14 +1,15 @@
-//! What `uidring generate` does when it is told to end: Ctrl-C, or SIGTERM.
+//! What `uidring generate` does on Ctrl-C or SIGTERM.
 
-use super::Failure;
-use super::output::Printed;
+use std::fmt::Display;
 
-/// Does the work, and tells how far it has come if the program is told to end meanwhile: `close` has
-/// the work's source end, and what that has taken is still printed. Then the program ends as if the
+use crate::failure::Failure;
+
+/// Does the work. If the program receives a signal to end meanwhile, `close` ends the source of the
+/// work, whose last ids are still printed; then `progress` is reported, and the program ends as if the
 /// signal had not been caught.
 #[cfg(unix)]
 pub fn work(
-    printed: &Printed,
+    progress: &(impl Display + Sync),
     close: impl Fn() + Sync,
     work: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -31,8 +32,9 @@ pub fn work(
     }
 
     let mut signals = Signals::new(signals())
-        .map_err(|error| Failure::Failed(format!("no signals can be received: {error}")))?;
-    let watch = signals.handle();
+        .map_err(|error| Failure::Failed(format!("receiving signals: {error}")))?;
+    // However the work ends, the thread below ends with it.
+    let watched = Watched(signals.handle());
     let (done, is_done) = mpsc::channel::<()>();
     let close = &close;
     thread::scope(|scope| {
@@ -41,21 +43,20 @@ pub fn work(
             close();
             // It is hung up when the work is done.
             let _ = is_done.recv_timeout(PATIENCE);
-            eprintln!("interrupted: {printed}");
+            eprintln!("interrupted: {progress}");
             if emulate_default_handler(signal).is_err() {
                 std::process::abort();
             }
         });
-        // However the work ends, the thread does.
-        let _watched = Watched(watch);
+        let _watched = watched;
         let result = work();
         drop(done);
         result
     })
 }
 
-/// The signals that are received: not those that whoever started the program wants ignored, as a
-/// shell wants Ctrl-C of what it starts in the background.
+/// The signals to receive. Whoever started the program may want some ignored, as a shell wants Ctrl-C
+/// ignored by what it starts in the background.
 #[cfg(unix)]
 fn signals() -> Vec<i32> {
     use signal_hook::consts::{SIGINT, SIGTERM};
@@ -67,7 +68,7 @@ fn signals() -> Vec<i32> {
 
 #[cfg(not(unix))]
 pub fn work(
-    _: &Printed,
+    _: &(impl Display + Sync),
     _: impl Fn() + Sync,
     work: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {

@@ -2,57 +2,51 @@
 
 use std::io::Write;
 
+use clap::ValueEnum;
 use serde_json::json;
 use uidring::generator::SnowflakeNode;
-use uidring::{Layout, Timestamp, Uid};
+use uidring::{Timestamp, Uid};
 
-use super::Failure;
-use super::args::OutputFormat;
+use crate::args::layout::ResolvedLayout;
+use crate::failure::Failure;
 
 /// JavaScript's numbers hold every whole number up to here.
 const JAVASCRIPT_MAX: u64 = 1 << 53;
 
-/// The form that uids take as lines.
-pub enum Lines<'a> {
-    Decimal,
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    /// Decimal digits
+    Dec,
+    /// 0x and 16 hex digits
     Hex,
+    /// 11 characters that sort like the numbers
     Base62,
+    /// 13 characters (Crockford) that sort like the numbers
     Base32,
-    Json(Fields<'a>),
+    /// What `uidring parse` prints
+    Json,
 }
 
-impl<'a> Lines<'a> {
-    /// A form of plain numbers; `None` for one that shows fields.
-    pub fn plain(format: OutputFormat) -> Option<Self> {
-        match format {
-            OutputFormat::Dec => Some(Self::Decimal),
-            OutputFormat::Hex => Some(Self::Hex),
-            OutputFormat::Base62 => Some(Self::Base62),
-            OutputFormat::Base32 => Some(Self::Base32),
-            OutputFormat::Json => None,
-        }
-    }
+/// Appends a line for each uid to a text.
+pub type Lines = Box<dyn FnMut(&mut Vec<u8>, &[Uid]) -> Result<(), Failure>>;
 
-    /// A form of uids with these fields.
-    pub fn of(format: OutputFormat, layout: &'a Layout, datacenters: bool) -> Self {
-        Self::plain(format).unwrap_or_else(|| Self::Json(Fields::new(layout, datacenters)))
-    }
-
-    /// Appends the uids to `text`, a line each.
-    pub fn append(&mut self, text: &mut Vec<u8>, uids: &[Uid]) -> Result<(), Failure> {
-        match self {
-            Self::Decimal => decimal(text, uids),
-            Self::Hex => each(text, uids, |uid| *uid.hex().as_bytes()),
-            Self::Base62 => each(text, uids, |uid| *uid.base62().as_bytes()),
-            Self::Base32 => each(text, uids, |uid| *uid.base32().as_bytes()),
-            Self::Json(fields) => {
-                for uid in uids {
-                    fields.append(text, *uid)?;
-                }
-            }
+/// Lines of uids with this layout. Ids without a layout have no fields for JSON.
+pub fn lines(format: OutputFormat, layout: Option<ResolvedLayout>) -> Result<Lines, Failure> {
+    Ok(match (format, layout) {
+        (OutputFormat::Dec, _) => Box::new(decimal),
+        (OutputFormat::Hex, _) => Box::new(each(|uid| *uid.hex().as_bytes())),
+        (OutputFormat::Base62, _) => Box::new(each(|uid| *uid.base62().as_bytes())),
+        (OutputFormat::Base32, _) => Box::new(each(|uid| *uid.base32().as_bytes())),
+        (OutputFormat::Json, Some(layout)) => {
+            let mut fields = Fields::new(layout);
+            Box::new(move |text, uids| uids.iter().try_for_each(|uid| fields.append(text, *uid)))
         }
-        Ok(())
-    }
+        (OutputFormat::Json, None) => {
+            return Err(Failure::Usage(
+                "--format json shows the fields of uids; the ids of segments have none".into(),
+            ));
+        }
+    })
 }
 
 /// 19 digits and a line feed.
@@ -69,9 +63,9 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// Most uids differ from the one before in their last two digits alone. These are put over a copy of its
-/// line, not into the line itself: a processor would wait for them before it copies that again.
-fn decimal(text: &mut Vec<u8>, uids: &[Uid]) {
+/// Most uids differ from the one before in their last two digits only. These are written over a copy of
+/// its line, not into the line itself: a processor would wait for them before it copies that again.
+fn decimal(text: &mut Vec<u8>, uids: &[Uid]) -> Result<(), Failure> {
     let mut line = [0; DECIMAL_LINE];
     let mut length = 0;
     let mut hundreds = 0;
@@ -96,39 +90,44 @@ fn decimal(text: &mut Vec<u8>, uids: &[Uid]) {
         end += length + 1;
     }
     text.truncate(end);
+    Ok(())
 }
 
-fn each<const N: usize>(text: &mut Vec<u8>, uids: &[Uid], form: impl Fn(Uid) -> [u8; N]) {
-    for uid in uids {
-        text.extend_from_slice(&form(*uid));
-        text.push(b'\n');
+fn each<const N: usize>(
+    form: impl Fn(Uid) -> [u8; N],
+) -> impl Fn(&mut Vec<u8>, &[Uid]) -> Result<(), Failure> {
+    move |text, uids| {
+        for uid in uids {
+            text.extend_from_slice(&form(*uid));
+            text.push(b'\n');
+        }
+        Ok(())
     }
 }
 
-/// Prints uids with their fields as JSON. Many uids in a row have one time: its text is kept.
-pub struct Fields<'a> {
-    layout: &'a Layout,
-    /// Whether the worker field is shown as Twitter's datacenter and worker.
-    datacenters: bool,
+/// Shows uids with their fields as JSON.
+pub struct Fields {
+    layout: ResolvedLayout,
+    /// The last time with its text: many uids in a row have the same.
     time: (Timestamp, String),
 }
 
-impl<'a> Fields<'a> {
-    pub fn new(layout: &'a Layout, datacenters: bool) -> Self {
+impl Fields {
+    pub fn new(layout: ResolvedLayout) -> Self {
         let time = Timestamp::default();
-        Self { layout, datacenters, time: (time, time.to_string()) }
+        Self { layout, time: (time, time.to_string()) }
     }
 
-    /// Appends a line; fails where the uid is not of the layout.
+    /// Appends a line; fails if the uid is not of the layout.
     pub fn append(&mut self, text: &mut Vec<u8>, uid: Uid) -> Result<(), Failure> {
-        let fields = self.layout.decode(uid)?;
+        let fields = self.layout.layout.decode(uid)?;
         if fields.timestamp != self.time.0 {
             self.time = (fields.timestamp, fields.timestamp.to_string());
         }
         let number = json!((uid.get() <= JAVASCRIPT_MAX).then_some(uid.get()));
         write!(text, r#"{{"uid":{number},"uid_str":"{uid}","timestamp":"{}","#, self.time.1)?;
         let mut worker_id = fields.worker_id;
-        if self.datacenters {
+        if self.layout.has_datacenters {
             let node = SnowflakeNode::from_worker_id(worker_id)?;
             write!(text, r#""datacenter_id":{},"#, node.datacenter_id)?;
             worker_id = node.worker_id;
@@ -139,20 +138,4 @@ impl<'a> Fields<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_the_numbers() {
-        let starts = [0, 9, 98, 999_999, 1 << 53, 999_999_999_999_999_990, i64::MAX as u64 - 60];
-        let uids: Vec<Uid> = starts
-            .iter()
-            .flat_map(|&start| (start..start + 50).chain([start + 60]))
-            .map(|number| Uid::new(number).expect("63 bits"))
-            .collect();
-        let mut text = b"before\n".to_vec();
-        decimal(&mut text, &uids);
-        let expected: String = uids.iter().map(|uid| format!("{uid}\n")).collect();
-        assert_eq!(String::from_utf8(text).expect("ASCII"), format!("before\n{expected}"));
-    }
-}
+mod tests;

@@ -4,85 +4,81 @@ mod args;
 #[cfg(feature = "bench")]
 mod bench;
 mod ending;
+mod failure;
 mod generate;
-mod lease;
 mod lines;
 mod output;
 mod parse;
 mod plan;
-mod registry;
+mod progress;
 mod segment;
 mod stdio;
+mod stores;
 mod table;
 mod text;
 mod worker;
 
-use std::fmt;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::error::ErrorKind as UsageKind;
-use clap::{CommandFactory, Parser};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use self::args::{Cli, Command};
+use self::failure::Failure;
 
-/// Why a command ended early.
-enum Failure {
-    /// The words of the command line are wrong: status 2.
-    Usage(String),
-    /// This build cannot do it: status 2.
-    #[cfg_attr(
-        all(feature = "bench", feature = "mysql", feature = "sqlite", feature = "zookeeper"),
-        expect(dead_code)
-    )]
-    NotBuilt { feature: &'static str },
-    /// It could not be done: status 1.
-    Failed(String),
-    /// It was done but for what has been reported already: status 1.
-    Reported,
-    /// Nobody reads our output any more, which is no failure: status 0.
-    ClosedPipe,
+/// Unique, roughly time-ordered 64-bit ids
+#[derive(Parser)]
+#[command(name = "uidring", version, max_term_width = 100, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
 }
 
-impl Failure {
-    fn usage(error: impl fmt::Display) -> Self {
-        Self::Usage(error.to_string())
-    }
-}
-
-impl From<uidring::Error> for Failure {
-    fn from(error: uidring::Error) -> Self {
-        Self::Failed(error.to_string())
-    }
-}
-
-impl From<uidring::TakeError> for Failure {
-    fn from(error: uidring::TakeError) -> Self {
-        Self::Failed(error.to_string())
-    }
-}
-
-/// Writing to stdout.
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        if error.kind() == ErrorKind::BrokenPipe {
-            Self::ClosedPipe
-        } else {
-            Self::Failed(format!("writing the output: {error}"))
-        }
-    }
+#[derive(Subcommand)]
+enum Command {
+    Generate(Box<generate::GenerateArgs>),
+    Parse(parse::ParseArgs),
+    Plan(plan::PlanArgs),
+    /// Manage the table of worker ids
+    ///
+    /// The table is in the database of --sqlite or --mysql (--mysql-url-file), else of the environment
+    /// variable UIDRING_MYSQL_URL, else in the file uidring/workers.db in your data directory.
+    #[command(subcommand)]
+    Worker(worker::WorkerCommand),
+    /// Manage the tags of segments
+    ///
+    /// A tag is a row of a table leaf_alloc, from which `uidring generate --generator segment` and
+    /// SegmentGenerator load ranges of ids. The table is in the database of --sqlite or --mysql
+    /// (--mysql-url-file), else of the environment variable UIDRING_MYSQL_URL, else in the file
+    /// uidring/segments.db in your data directory.
+    #[command(subcommand)]
+    Segment(segment::SegmentCommand),
+    #[cfg(feature = "bench")]
+    Bench(bench::BenchArgs),
+    /// Measure what ids cost on this machine (not in this build: it needs the feature `bench`)
+    // Whatever is asked of it, help included, the answer is how to get it.
+    #[cfg(not(feature = "bench"))]
+    #[command(disable_help_flag = true)]
+    Bench {
+        #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<std::ffi::OsString>,
+    },
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
 }
 
 fn main() -> ExitCode {
-    output::set_closed(stdio::stdout_is_closed());
-    // Warnings of the library, as one line each. Of what its ZooKeeper client would say at every
-    // attempt the library tells itself, once.
-    let told =
+    // Warnings of the library, a line each. The ZooKeeper client would warn at every attempt; what
+    // matters of that, the library logs itself, once.
+    let levels =
         Targets::new().with_default(Level::WARN).with_target("zookeeper_client", LevelFilter::OFF);
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
@@ -90,43 +86,28 @@ fn main() -> ExitCode {
         .with_ansi(false)
         .without_time()
         .finish()
-        .with(told)
+        .with(levels)
         .init();
-    let done = words().and_then(|cli| run(cli.command));
-    match done {
-        Ok(()) | Err(Failure::ClosedPipe) => ExitCode::SUCCESS,
-        Err(Failure::Reported) => ExitCode::FAILURE,
-        Err(Failure::Failed(why)) => {
-            eprintln!("error: {why}");
-            ExitCode::FAILURE
-        }
-        Err(Failure::NotBuilt { feature }) => {
-            eprintln!(
-                "error: this uidring was built without the feature `{feature}`; build it with \
-                 `cargo build --release -p uidring-cli --features {feature}`, or with all that there \
-                 is by `--features full`"
-            );
-            ExitCode::from(2)
-        }
-        Err(Failure::Usage(why)) => {
-            eprintln!("error: {why}\n\nFor more information, try '--help'.");
-            ExitCode::from(2)
-        }
+    match command().and_then(run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
     }
 }
 
-/// The words of the command line. What clap has to say about them it prints itself, and ends.
-fn words() -> Result<Cli, Failure> {
+/// Parses the command line. clap prints what it finds wrong with it, or the help, and exits.
+fn command() -> Result<Command, Failure> {
     let error = match Cli::try_parse() {
-        Ok(cli) => return Ok(cli),
+        Ok(cli) => return Ok(cli.command),
         Err(error) => error,
     };
     let is_help =
-        !error.use_stderr() || error.kind() == UsageKind::DisplayHelpOnMissingArgumentOrSubcommand;
+        !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     // clap repeats what it was given, and the URL of a database holds a password.
     if !is_help && error.render().to_string().contains("://") {
-        return Err(Failure::usage(
-            "a URL stands where none belongs; it is not repeated here, since it may hold a password",
+        return Err(Failure::Usage(
+            "the command line has a URL in the wrong place; it is not repeated here, since it may \
+             hold a password"
+                .into(),
         ));
     }
     error.exit()
@@ -137,8 +118,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Generate(args) => generate::run(&args),
         Command::Parse(args) => parse::run(&args),
         Command::Plan(args) => plan::run(&args),
-        Command::Worker(args) => worker::run(&args),
-        Command::Segment(args) => segment::run(&args),
+        Command::Worker(command) => worker::run(&command),
+        Command::Segment(command) => segment::run(&command),
         #[cfg(feature = "bench")]
         Command::Bench(args) => bench::run(&args),
         #[cfg(not(feature = "bench"))]
@@ -147,7 +128,7 @@ fn run(command: Command) -> Result<(), Failure> {
             // First into memory: the generator panics where writing fails.
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "uidring", &mut script);
-            output::stdout()?.write_all(&script).map_err(Failure::from)
+            Ok(stdio::stdout()?.write_all(&script)?)
         }
     }
 }

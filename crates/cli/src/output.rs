@@ -1,52 +1,56 @@
 //! Many ids on stdout.
 
 use std::fmt;
-use std::io::{self, ErrorKind, IsTerminal, StdoutLock, Write};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use uidring::Uid;
 
-use super::Failure;
-use super::lines::Lines;
+use crate::ending;
+use crate::failure::Failure;
+use crate::lines::Lines;
+use crate::progress;
+use crate::stdio;
 
-/// Ids that are taken and written at a time: 32 KiB of text, which stays in the first cache and
+/// How many ids are taken and written at a time: 32 KiB of text, which stays in the first cache and
 /// leaves the reader of a pipe, whose buffer is 64 KiB, something to do meanwhile.
-const PORTION: u64 = 1_600;
+pub const PORTION: usize = 1_600;
 
-/// A job of so many ids takes long enough to show how far it is.
+/// A job of so many ids takes long enough to show a progress bar.
 const LONG_JOB: u64 = 20_000_000;
 
-static STDOUT_IS_CLOSED: OnceLock<bool> = OnceLock::new();
-
-/// Says whether the program was started with its stdout closed.
-pub fn set_closed(is_closed: bool) {
-    STDOUT_IS_CLOSED.get_or_init(|| is_closed);
-}
-
-/// stdout, if there is one.
-pub fn stdout() -> Result<StdoutLock<'static>, Failure> {
-    if STDOUT_IS_CLOSED.get() == Some(&true) {
-        return Err(Failure::Failed("stdout is closed: there is nowhere to print to".into()));
-    }
-    Ok(io::stdout().lock())
-}
-
 /// Where ids come from.
-pub trait Source {
-    /// Puts as many ids as are ready at the front of `out`; 0 if there is none now, whatever the
-    /// reason.
-    fn take_ready(&mut self, out: &mut [Uid]) -> usize;
+pub trait Source: Sync {
+    /// Puts the ids that are ready at the front of `out`, and returns how many; 0 if there is none now,
+    /// for whatever reason.
+    fn take_ready(&self, out: &mut [Uid]) -> usize;
 
-    /// Waits for an id, or for several at once; returns how many stand at the front of `out`, and
-    /// why there are no more.
-    fn wait(&mut self, out: &mut [Uid]) -> (usize, Result<(), Failure>);
+    /// Waits for an id.
+    fn wait(&self) -> Result<Uid, Failure>;
+
+    /// Ends the source: there are no more ids, and who waits for one stops waiting.
+    fn close(&self);
 }
 
-/// How many ids have been written, and which was the last. Shared with whoever tells of it when the
-/// program is told to end.
+/// Prints so many ids. If there are no more, or the program is told to end, what has been taken is
+/// still printed.
+pub fn print(count: u64, mut lines: Lines, source: &dyn Source) -> Result<(), Failure> {
+    let printed = Printed::default();
+    let done = ending::work(
+        &printed,
+        || source.close(),
+        || print_all(count, &mut lines, source, &printed),
+    );
+    done.map_err(|failure| match failure {
+        Failure::Failed(why) => Failure::Failed(format!("{why}; {printed}")),
+        other => other,
+    })
+}
+
+/// How many ids have been written, and the last one.
 #[derive(Debug, Default)]
-pub struct Printed(Mutex<(u64, Uid)>);
+struct Printed(Mutex<(u64, Uid)>);
 
 impl Printed {
     fn add(&self, uids: &[Uid]) {
@@ -72,34 +76,20 @@ impl fmt::Display for Printed {
     }
 }
 
-/// Prints so many ids. What has been taken is written before anything is waited for, and also if
-/// there are no more.
-pub fn print(
-    count: u64,
-    lines: &mut Lines<'_>,
-    source: &mut dyn Source,
-    printed: &Printed,
-) -> Result<(), Failure> {
-    let done = print_all(count, lines, source, printed);
-    done.map_err(|failure| match failure {
-        Failure::Failed(why) => Failure::Failed(format!("{why}; {printed}")),
-        other => other,
-    })
-}
-
+/// Writes what has been taken before it waits for more, and also when there are no more.
 fn print_all(
     count: u64,
-    lines: &mut Lines<'_>,
-    source: &mut dyn Source,
+    lines: &mut Lines,
+    source: &dyn Source,
     printed: &Printed,
 ) -> Result<(), Failure> {
-    let mut output = unbuffered(stdout()?)?;
+    let mut output = unbuffered()?;
     let progress = progress(count);
-    let mut uids = vec![Uid::default(); count.min(PORTION) as usize];
-    let mut text = Vec::with_capacity(uids.len() * 20);
+    let mut uids = [Uid::default(); PORTION];
+    let mut text = Vec::with_capacity(PORTION * 20);
     let mut left = count;
     while left > 0 {
-        let portion = &mut uids[..left.min(PORTION) as usize];
+        let portion = &mut uids[..left.min(PORTION as u64) as usize];
         let mut filled = 0;
         while filled < portion.len() {
             match source.take_ready(&mut portion[filled..]) {
@@ -107,14 +97,13 @@ fn print_all(
                 taken => filled += taken,
             }
         }
-        let mut done = Ok(());
         if filled == 0 {
-            (filled, done) = source.wait(portion);
+            portion[0] = source.wait()?;
+            filled = 1;
         }
         text.clear();
-        lines.append(&mut text, &portion[..filled])?;
-        write(&mut *output, &text, &portion[..filled], printed)?;
-        done?;
+        lines(&mut text, &portion[..filled])?;
+        write(&mut output, &text, &portion[..filled], printed)?;
         left -= filled as u64;
         progress.inc(filled as u64);
     }
@@ -125,7 +114,7 @@ fn print_all(
 /// Writes a line for each of the ids, and notes how many of them are out, also if it fails or is held
 /// up midway.
 fn write(
-    output: &mut dyn Write,
+    output: &mut impl Write,
     text: &[u8],
     uids: &[Uid],
     printed: &Printed,
@@ -153,26 +142,20 @@ fn write(
 
 /// stdout without std's buffer, so that it is known what is out when writing fails.
 #[cfg(unix)]
-fn unbuffered(stdout: StdoutLock<'_>) -> Result<Box<dyn Write>, Failure> {
-    use std::fs::File;
+fn unbuffered() -> Result<std::fs::File, Failure> {
     use std::os::fd::AsFd;
-    Ok(Box::new(File::from(stdout.as_fd().try_clone_to_owned()?)))
+    Ok(stdio::stdout()?.as_fd().try_clone_to_owned()?.into())
 }
 
 #[cfg(not(unix))]
-fn unbuffered(stdout: StdoutLock<'static>) -> Result<Box<dyn Write>, Failure> {
-    Ok(Box::new(stdout))
+fn unbuffered() -> Result<io::StdoutLock<'static>, Failure> {
+    stdio::stdout()
 }
 
-/// A bar on stderr for a long job, if somebody looks at it and the ids go elsewhere.
+/// A bar for a long job, unless the ids go to the terminal, too.
 fn progress(count: u64) -> ProgressBar {
-    if count < LONG_JOB || !io::stderr().is_terminal() || io::stdout().is_terminal() {
+    if count < LONG_JOB || io::stdout().is_terminal() {
         return ProgressBar::hidden();
     }
-    let template = "{wide_bar} {human_pos} of {human_len} uids, {per_sec}, {eta} left";
-    let bar = ProgressBar::with_draw_target(Some(count), ProgressDrawTarget::stderr());
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
+    progress::bar(count, "{wide_bar} {human_pos} of {human_len} uids, {per_sec}, {eta} left")
 }

@@ -1,92 +1,88 @@
 //! `uidring plan`.
 
-use std::io::Write;
 use std::time::Duration;
 
+use clap::Args;
+use indicatif::BinaryBytes;
 use serde_json::json;
 use uidring::clock::{Clock, SystemClock};
 use uidring::{CachedUidGenerator, Layout, Timestamp};
 use uidring_store::WorkerUsage;
 
-use super::Failure;
-use super::args::PlanArgs;
-use super::output;
+use crate::args::database::WorkerTableArgs;
+use crate::args::layout::LayoutArgs;
+use crate::failure::Failure;
+use crate::{stdio, stores, table};
+
+/// Show what a layout can do, before you use it
+///
+/// With --sqlite, --mysql or --mysql-url-file, also show how many of its worker ids are used up, and
+/// when they run out.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  uidring plan
+  uidring plan --layout 31/10/12 --rate 50000
+  uidring plan --layout 41/10/12 --tick ms --epoch 2020-01-01 --json
+  uidring plan --mysql-url-file /run/secrets/mysql-url")]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub layout: LayoutArgs,
+
+    /// The ring's size: (max sequence + 1) << P uids, P from 0 to 16
+    #[arg(long, value_name = "P", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(0..=16))]
+    pub boost_power: u32,
+
+    /// Uids per second of one worker in a burst
+    #[arg(long, value_name = "R", default_value_t = 1_000_000,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub rate: u64,
+
+    /// Print a JSON object instead of a table
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub table: WorkerTableArgs,
+}
 
 pub fn run(args: &PlanArgs) -> Result<(), Failure> {
-    let layout = args.layout.layout()?;
+    let layout = &args.layout.layout()?;
     let memory =
-        CachedUidGenerator::ring_memory(&layout, args.boost_power).map_err(Failure::usage)?;
-    let usage = match args.table.named()? {
-        Some(table) => Some(table.usage()?),
-        None => args.table.refuse_mysql_flags().map(|()| None)?,
+        CachedUidGenerator::ring_memory(layout, args.boost_power).map_err(Failure::usage)?;
+    let usage = if args.table.database.is_named() {
+        Some(stores::worker_table(&args.table)?.usage()?)
+    } else {
+        args.table.refuse_server_flags()?;
+        None
     };
-    let plan = Plan::new(&layout, args, memory, usage, SystemClock.now());
-    let text = if args.json { plan.json() } else { plan.table() };
-    Ok(writeln!(output::stdout()?, "{text}")?)
-}
-
-struct Plan<'a> {
-    layout: &'a Layout,
-    now: Timestamp,
-    ring_uids: u64,
-    ring_memory: u64,
-    rate: u64,
-    /// What one worker has a second by the clock.
-    uids_per_second: u128,
-    usage: Option<WorkerUsage>,
-}
-
-impl<'a> Plan<'a> {
-    fn new(
-        layout: &'a Layout,
-        args: &PlanArgs,
-        ring_memory: u64,
-        usage: Option<WorkerUsage>,
-        now: Timestamp,
-    ) -> Self {
-        let ticks_per_second = 1_000 / layout.tick().millis().unsigned_abs();
-        Self {
-            layout,
-            now,
-            ring_uids: layout.uids_per_tick() << args.boost_power,
-            ring_memory,
-            rate: args.rate,
-            uids_per_second: u128::from(layout.uids_per_tick()) * u128::from(ticks_per_second),
-            usage,
-        }
-    }
-
-    /// How many seconds of the time field a second of the burst uses up.
-    fn speed(&self) -> f64 {
-        self.rate as f64 / self.uids_per_second as f64
-    }
-
-    /// How long the burst can go on before the time field ends; `None` when the clock ends it
-    /// first.
-    fn burst(&self) -> Option<Duration> {
-        let left = self.layout.remaining_life(self.now);
-        (self.speed() > 1.0)
-            .then(|| Duration::try_from_secs_f64(left.as_secs_f64() / self.speed()).ok())
-            .flatten()
-    }
-
-    fn json(&self) -> String {
-        let layout = self.layout;
+    let now = SystemClock.now();
+    let left = layout.remaining_life(now);
+    let ring_uids = layout.uids_per_tick() << args.boost_power;
+    let ticks_per_second = 1_000 / layout.tick().millis().unsigned_abs();
+    let uids_per_second = u128::from(layout.uids_per_tick()) * u128::from(ticks_per_second);
+    // How many seconds of the time field a second of the burst uses up.
+    let speed = args.rate as f64 / uids_per_second as f64;
+    // How long the burst can go on until the time field ends, if the clock does not end it first.
+    let burst = Duration::try_from_secs_f64(left.as_secs_f64() / speed).ok();
+    let burst = burst.filter(|_| speed > 1.0);
+    if args.json {
         let mut plan = json!({
             "layout": layout.bits().to_string(),
             "tick": layout.tick().to_string(),
             "epoch": layout.epoch().to_string(),
             "last_instant": layout.last_instant().to_string(),
-            "remaining_seconds": layout.remaining_life(self.now).as_secs(),
+            "remaining_seconds": left.as_secs(),
             "workers": layout.workers(),
-            "uids_per_second": self.uids_per_second as f64,
-            "ring_uids": self.ring_uids,
-            "ring_bytes": self.ring_memory,
-            "burst_rate": self.rate,
-            "burst_lead_per_second": (self.speed() - 1.0).max(0.0),
-            "burst_seconds": self.burst().map(|burst| burst.as_secs()),
+            "uids_per_second": uids_per_second as f64,
+            "ring_uids": ring_uids,
+            "ring_bytes": memory,
+            "burst_rate": args.rate,
+            "burst_lead_per_second": (speed - 1.0).max(0.0),
+            "burst_seconds": burst.map(|burst| burst.as_secs()),
         });
-        if let Some(usage) = &self.usage {
+        if let Some(usage) = usage {
             plan["worker_table"] = json!({
                 "starts": usage.rows,
                 "newest_worker_id": usage.newest,
@@ -95,83 +91,65 @@ impl<'a> Plan<'a> {
                 "runs_out": usage.runs_out(layout).map(|day| day.to_string()),
             });
         }
-        plan.to_string()
+        return stdio::print(&plan.to_string());
     }
-
-    fn table(&self) -> String {
-        let layout = self.layout;
-        let left = layout.remaining_life(self.now);
-        let last_day = layout.last_instant().date();
-        let life = match () {
-            () if self.now < layout.epoch() => format!("{last_day}; it has not begun yet"),
-            () if left.is_zero() => format!("{last_day}: it is over, choose a later epoch"),
-            () => format!("{last_day}, in {}", span(left)),
-        };
-        let burst = match self.burst() {
-            Some(burst) => format!(
-                "each second borrows {:.1} s of the future; the time field lasts {}",
-                self.speed() - 1.0,
-                span(burst)
-            ),
-            None => "borrows nothing: the clock is as fast".into(),
-        };
-        let rows = [
-            ("layout", format!("{} bits (time/worker/sequence)", layout.bits())),
-            ("tick", layout.tick().to_string()),
-            ("epoch", layout.epoch().to_string()),
-            ("last day", life),
-            ("workers", format!("{} (0 to {})", layout.workers(), layout.max_worker_id())),
-            ("uids/s/worker", self.uids_per_second.to_string()),
-            ("ring", format!("{} uids in {}", self.ring_uids, bytes(self.ring_memory))),
-            ("burst", format!("{} uids/s: {burst}", self.rate)),
-        ];
-        let mut rows = rows.to_vec();
-        if let Some(usage) = &self.usage {
-            rows.push(("starts so far", self.starts(usage)));
-            rows.push(("worker ids end", self.worker_ids_end(usage)));
-        }
-        let rows: Vec<_> = rows.iter().map(|(name, value)| format!("{name:<14} {value}")).collect();
-        rows.join("\n")
+    let last_day = layout.last_instant().date();
+    let life = match () {
+        () if now < layout.epoch() => format!("{last_day}; the epoch is in the future"),
+        () if left.is_zero() => format!("{last_day}: it is over, choose a later epoch"),
+        () => format!("{last_day}, in {}", span(left)),
+    };
+    let burst = match burst {
+        Some(burst) => format!(
+            "each second borrows {:.1} s of the future; the time field lasts {}",
+            speed - 1.0,
+            span(burst)
+        ),
+        None => "borrows nothing: the clock is fast enough".into(),
+    };
+    let mut rows = vec![
+        ("layout", format!("{} bits (time/worker/sequence)", layout.bits())),
+        ("tick", layout.tick().to_string()),
+        ("epoch", layout.epoch().to_string()),
+        ("last day", life),
+        ("workers", format!("{} (0 to {})", layout.workers(), layout.max_worker_id())),
+        ("uids/s/worker", uids_per_second.to_string()),
+        ("ring", format!("{ring_uids} uids in {}", BinaryBytes(memory))),
+        ("burst", format!("{} uids/s: {burst}", args.rate)),
+    ];
+    if let Some(usage) = usage {
+        rows.push(("starts so far", starts(&usage, layout)));
+        rows.push(("worker ids end", worker_ids_end(&usage, layout, now)));
     }
+    let cells: Vec<_> = rows.into_iter().map(|(name, value)| vec![name.into(), value]).collect();
+    stdio::print(&table::aligned(&cells, |_| false).join("\n"))
+}
 
-    fn starts(&self, usage: &WorkerUsage) -> String {
-        match usage.newest {
-            None => "none: the table is empty".into(),
-            Some(newest) => format!(
-                "{} in the table, the newest is worker {newest}; {} worker ids are left",
-                usage.rows,
-                usage.left(self.layout)
-            ),
-        }
-    }
-
-    fn worker_ids_end(&self, usage: &WorkerUsage) -> String {
-        if usage.left(self.layout) == 0 {
-            return "now: use a layout with more worker bits, or a fresh table with an earlier epoch"
-                .into();
-        }
-        match (usage.per_day, usage.runs_out(self.layout)) {
-            (None, _) => {
-                "too early to tell: that takes a start an hour ago or longer, and another \
-                          one since"
-                    .into()
-            }
-            (Some(rate), Some(day)) => format!(
-                "{}, in {}, at {rate:.1} a day",
-                day.date(),
-                span(day.saturating_since(self.now))
-            ),
-            (Some(0.0), None) => "not in sight: no starts in the last 30 days".into(),
-            (Some(rate), None) => format!("not in sight, at {rate:.1} a day"),
-        }
+fn starts(usage: &WorkerUsage, layout: &Layout) -> String {
+    match usage.newest {
+        None => "none: the table is empty".into(),
+        Some(newest) => format!(
+            "{} in the table, the newest is worker {newest}; {} worker ids are left",
+            usage.rows,
+            usage.left(layout)
+        ),
     }
 }
 
-fn bytes(bytes: u64) -> String {
-    match bytes {
-        0..1_024 => format!("{bytes} B"),
-        1_024..1_048_576 => format!("{} KiB", bytes >> 10),
-        _ => format!("{} MiB", bytes >> 20),
+fn worker_ids_end(usage: &WorkerUsage, layout: &Layout, now: Timestamp) -> String {
+    match (usage.per_day, usage.runs_out(layout)) {
+        _ if usage.left(layout) == 0 => {
+            "now: use a layout with more worker bits, or a fresh table with an earlier epoch".into()
+        }
+        (None, _) => {
+            "too early to tell: it takes one start at least an hour ago, and another since".into()
+        }
+        (Some(rate), Some(day)) => {
+            let time = span(day.saturating_since(now));
+            format!("{}, in {time}, at {rate:.1} a day", day.date())
+        }
+        (Some(0.0), None) => "not in sight: no starts in the last 30 days".into(),
+        (Some(rate), None) => format!("not in sight, at {rate:.1} a day"),
     }
 }
 

@@ -1,90 +1,108 @@
 //! `uidring segment`.
 
-mod args;
-
-use std::io::{BufWriter, Write};
-
+use clap::Subcommand;
 use serde_json::{Value, json};
 use uidring::segment::SegmentTag;
 use uidring_store::NewSegmentTag;
 
-pub use self::args::SegmentArgs;
-use self::args::SegmentCommand;
-use super::Failure;
-use super::output;
-use super::text::visible;
+use crate::args::database::DatabaseArgs;
+use crate::failure::Failure;
+use crate::stores;
+use crate::table::{self, Column};
+use crate::text::visible;
 
-pub fn run(args: &SegmentArgs) -> Result<(), Failure> {
-    match &args.command {
-        SegmentCommand::Create { tag, step, start, description, place } => {
+#[derive(Subcommand)]
+pub enum SegmentCommand {
+    /// Add a tag; creates the table unless it exists
+    #[command(after_help = "\
+Examples:
+  uidring segment create orders --step 1000
+  uidring segment create invoices --step 100 --start 50000 --description 'numbers of invoices'
+  uidring segment create orders --step 10000 --mysql-url-file /run/secrets/mysql-url")]
+    Create {
+        /// The name of the tag, up to 128 characters
+        tag: String,
+
+        /// The least number of ids that a load reserves, from 1 to 2147483647. Ids that a process has
+        /// reserved and not used when it ends are never issued
+        #[arg(long, value_name = "S")]
+        step: u64,
+
+        /// The first id, from 1
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        start: u64,
+
+        /// What the tag is for, up to 256 characters
+        #[arg(long, value_name = "TEXT")]
+        description: Option<String>,
+
+        #[command(flatten)]
+        database: DatabaseArgs,
+    },
+    /// List the tags, by name
+    List {
+        #[command(flatten)]
+        database: DatabaseArgs,
+
+        /// Print a JSON array instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show how far each tag has come, and how many ids are left
+    Stats {
+        #[command(flatten)]
+        database: DatabaseArgs,
+
+        /// Print a JSON array instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub fn run(command: &SegmentCommand) -> Result<(), Failure> {
+    match command {
+        SegmentCommand::Create { tag, step, start, description, database } => {
             let new = NewSegmentTag::new(tag, *step).map_err(Failure::usage)?;
             let mut new = new.start(*start).map_err(Failure::usage)?;
             if let Some(text) = description {
                 new = new.description(text).map_err(Failure::usage)?;
             }
-            place.any()?.segment_table().create_tag(&new)?;
-            eprintln!("tag `{}` is there: its first id is {start}, its step {step}", visible(tag));
+            stores::open(database)?.segment_table().create_tag(&new)?;
+            eprintln!("created tag `{}`: its first id is {start}, its step {step}", visible(tag));
             Ok(())
         }
-        SegmentCommand::List { place, json } => show(
-            &place.any()?.segment_table().list_tags()?,
-            *json,
-            list_as_json,
-            &[
-                Column { name: "TAG", is_number: false, text: |tag| visible(&tag.tag) },
-                Column { name: "MAX_ID", is_number: true, text: |tag| tag.max_id.to_string() },
-                Column { name: "STEP", is_number: true, text: |tag| tag.step.to_string() },
-                Column { name: "UPDATED (UTC)", is_number: false, text: updated },
-                Column { name: "DESCRIPTION", is_number: false, text: description },
-            ],
-        ),
-        SegmentCommand::Stats { place, json } => show(
-            &place.any()?.segment_table().list_tags()?,
-            *json,
-            stats_as_json,
-            &[
-                Column { name: "TAG", is_number: false, text: |tag| visible(&tag.tag) },
-                Column { name: "NEXT ID", is_number: true, text: |tag| tag.max_id.to_string() },
-                Column { name: "IDS LEFT", is_number: true, text: |tag| left(tag).to_string() },
-                Column { name: "STEP", is_number: true, text: |tag| tag.step.to_string() },
-                Column { name: "UPDATED (UTC)", is_number: false, text: updated },
-                Column { name: "STATE", is_number: false, text: |tag| state(tag).into() },
-            ],
-        ),
+        SegmentCommand::List { database, json } => {
+            let columns = [
+                Column::text("TAG", name),
+                Column::number("MAX_ID", |tag| tag.max_id.to_string()),
+                Column::number("STEP", |tag| tag.step.to_string()),
+                Column::text("UPDATED (UTC)", updated),
+                Column::text("DESCRIPTION", |tag| {
+                    visible(tag.description.as_deref().unwrap_or(""))
+                }),
+            ];
+            table::print(&tags(database)?, *json, list_as_json, &columns)
+        }
+        SegmentCommand::Stats { database, json } => {
+            let columns = [
+                Column::text("TAG", name),
+                Column::number("NEXT ID", |tag| tag.max_id.to_string()),
+                Column::number("IDS LEFT", |tag| left(tag).to_string()),
+                Column::number("STEP", |tag| tag.step.to_string()),
+                Column::text("UPDATED (UTC)", updated),
+                Column::text("STATE", |tag| state(tag).into()),
+            ];
+            table::print(&tags(database)?, *json, stats_as_json, &columns)
+        }
     }
 }
 
-/// A column of a table for people.
-struct Column {
-    name: &'static str,
-    /// Numbers stand at the column's right.
-    is_number: bool,
-    text: fn(&SegmentTag) -> String,
+fn tags(database: &DatabaseArgs) -> Result<Vec<SegmentTag>, Failure> {
+    Ok(stores::open(database)?.segment_table().list_tags()?)
 }
 
-fn show(
-    tags: &[SegmentTag],
-    as_json: bool,
-    row_as_json: fn(&SegmentTag) -> Value,
-    columns: &[Column],
-) -> Result<(), Failure> {
-    let mut output = BufWriter::new(output::stdout()?);
-    if as_json {
-        writeln!(output, "{}", Value::from_iter(tags.iter().map(row_as_json)))?;
-        return Ok(output.flush()?);
-    }
-    let head = columns.iter().map(|column| column.name.to_owned()).collect();
-    let rows = tags.iter().map(|tag| columns.iter().map(|column| (column.text)(tag)).collect());
-    let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
-    let width = |index: usize| rows.iter().map(|row| row[index].chars().count()).max();
-    let widths: Vec<_> = (0..columns.len()).map(|i| width(i).unwrap_or_default()).collect();
-    for row in &rows {
-        let cells = row.iter().zip(columns).zip(&widths).map(|((text, column), &width)| {
-            if column.is_number { format!("{text:>width$}") } else { format!("{text:<width$}") }
-        });
-        writeln!(output, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
-    }
-    Ok(output.flush()?)
+fn name(tag: &SegmentTag) -> String {
+    visible(&tag.tag)
 }
 
 fn list_as_json(tag: &SegmentTag) -> Value {
@@ -108,12 +126,12 @@ fn stats_as_json(tag: &SegmentTag) -> Value {
     })
 }
 
-/// How many ids are not reserved yet; the greatest that the column lets anybody reserve is 2^63 - 2.
+/// How many ids are not reserved yet; the greatest that the column has room for is 2^63 - 2.
 fn left(tag: &SegmentTag) -> i64 {
     i64::MAX - tag.max_id.max(1)
 }
 
-/// Whether a load would get something.
+/// Whether a load would reserve a range.
 fn state(tag: &SegmentTag) -> &'static str {
     match () {
         () if tag.step < 1 => "its step is not positive",
@@ -123,11 +141,7 @@ fn state(tag: &SegmentTag) -> &'static str {
     }
 }
 
-/// Whole seconds, of a table that may have fractions.
+/// The time in whole seconds; a table may have fractions.
 fn updated(tag: &SegmentTag) -> String {
     visible(tag.update_time.split('.').next().unwrap_or_default())
-}
-
-fn description(tag: &SegmentTag) -> String {
-    visible(tag.description.as_deref().unwrap_or_default())
 }

@@ -1,18 +1,32 @@
-//! Whether the program was started with its stdout closed. The program alone has this file.
+//! The program's stdout, which may have been closed when the program was started.
 
 // A function that runs before std's own, and a system call that std does not offer.
 #![allow(unsafe_code)]
 
+use std::io::{self, StdoutLock, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-static STDOUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
+use crate::failure::Failure;
 
 /// Whether stdout was closed when the program was started; `false` where that cannot be known.
 ///
 /// std opens /dev/null in its place before `main`, so that writing loses everything without an error.
-pub fn stdout_is_closed() -> bool {
+static STDOUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Returns stdout, if there is one.
+pub fn stdout() -> Result<StdoutLock<'static>, Failure> {
     // Relaxed: it was stored before there were threads.
-    STDOUT_IS_CLOSED.load(Ordering::Relaxed)
+    if STDOUT_IS_CLOSED.load(Ordering::Relaxed) {
+        return Err(Failure::Failed("stdout is closed: there is nowhere to print to".into()));
+    }
+    Ok(io::stdout().lock())
+}
+
+/// Prints a text and a line feed.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut output = stdout()?;
+    writeln!(output, "{text}")?;
+    Ok(output.flush()?)
 }
 
 #[cfg(unix)]

@@ -1,6 +1,6 @@
 //! Text of others, shown to people.
 
-/// A name that came from anywhere, with what would steer the terminal escaped.
+/// Returns a name of any origin with the characters escaped that would steer the terminal.
 pub fn visible(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for letter in name.chars() {

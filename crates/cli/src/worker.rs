@@ -1,76 +1,126 @@
 //! `uidring worker`.
 
-use std::io::{self, BufWriter, Write};
+mod leases;
+
 use std::time::Duration;
 
+use clap::Subcommand;
 use serde_json::{Value, json};
 use uidring::clock::{Clock, SystemClock};
-use uidring_store::WorkerNode;
+use uidring_store::{LeaseOptions, WorkerNode};
 
-use super::Failure;
-use super::args::{WorkerArgs, WorkerCommand};
-use super::lease;
-use super::output;
-use super::text::visible;
+use self::leases::LeaseCommand;
+use crate::args::database::WorkerTableArgs;
+use crate::args::layout::LayoutArgs;
+use crate::args::registry::RegistryArgs;
+use crate::failure::Failure;
+use crate::table::{self, Column};
+use crate::text::visible;
+use crate::{stdio, stores};
 
-pub fn run(args: &WorkerArgs) -> Result<(), Failure> {
-    match &args.command {
-        WorkerCommand::Init { table, leases } => {
-            if *leases {
-                table.place.any()?.lease_table().create()?;
-                eprintln!("the tables WORKER_NODE and UIDRING_LEASE are there");
-            } else {
-                table.any()?.create()?;
-                eprintln!("the table WORKER_NODE is there");
-            }
-            Ok(())
+#[derive(Subcommand)]
+pub enum WorkerCommand {
+    /// Create the table unless it exists
+    Init {
+        #[command(flatten)]
+        table: WorkerTableArgs,
+
+        /// Create the table of leases, too
+        #[arg(long)]
+        leases: bool,
+    },
+    /// List the starts, oldest first; with --zookeeper the instances, by number
+    List {
+        #[command(flatten)]
+        table: WorkerTableArgs,
+
+        #[command(flatten)]
+        registry: RegistryArgs,
+
+        /// Print a JSON array instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// Use up a worker id and print it, for a program that takes its worker id from outside
+    Assign {
+        #[command(flatten)]
+        table: WorkerTableArgs,
+
+        #[command(flatten)]
+        layout: LayoutArgs,
+    },
+    /// Remove the rows of old starts, but never the newest row
+    ///
+    /// Removing a row never makes its worker id available again.
+    Prune {
+        #[command(flatten)]
+        table: WorkerTableArgs,
+
+        /// Keep the rows of this many days
+        #[arg(long, value_name = "DAYS", default_value_t = 30,
+              value_parser = clap::value_parser!(u64).range(0..=36_500))]
+        keep_days: u64,
+    },
+    #[command(flatten)]
+    Lease(LeaseCommand),
+}
+
+pub fn run(command: &WorkerCommand) -> Result<(), Failure> {
+    match command {
+        WorkerCommand::Init { table, leases: true } => {
+            stores::open(&table.database)?.leases(LeaseOptions::default()).create()?;
+            eprintln!("the tables WORKER_NODE and UIDRING_LEASE exist");
         }
-        WorkerCommand::List { table, registry, json } => {
-            if registry.zookeeper.is_some() {
-                table.refuse_mysql_flags()?;
-            }
-            if registry.list(*json)? {
-                return Ok(());
-            }
-            let rows = table.any()?.list()?;
-            let mut output = BufWriter::new(output::stdout()?);
-            if *json {
-                let rows: Vec<Value> = rows.iter().map(row_as_json).collect();
-                writeln!(output, "{}", Value::from(rows))?;
-            } else {
-                write_table(&mut output, &rows)?;
-            }
-            Ok(output.flush()?)
+        WorkerCommand::Init { table, leases: false } => {
+            stores::worker_table(table)?.create()?;
+            eprintln!("the table WORKER_NODE exists");
+        }
+        WorkerCommand::List { table, registry, json } if registry.zookeeper.is_some() => {
+            table.refuse_server_flags()?;
+            stores::list_instances(registry, *json)?;
+        }
+        WorkerCommand::List { table, json, .. } => {
+            let columns = [
+                Column::number("ID", |row: &WorkerNode| row.id.to_string()),
+                Column::text("TYPE", |row| kind(row).into()),
+                Column::text("CREATED (UTC)", |row| row.created.clone()),
+                Column::text("HOST_NAME:PORT", |row| {
+                    format!("{}:{}", visible(&row.host_name), visible(&row.port))
+                }),
+            ];
+            let rows = stores::worker_table(table)?.list()?;
+            table::print(&rows, *json, row_as_json, &columns)?;
         }
         WorkerCommand::Assign { table, layout } => {
             let layout = layout.layout()?;
-            // A layout that cannot express the present time must not cost a worker id.
+            // A layout that cannot express the present time must not use up a worker id.
             layout.tick_at(SystemClock.now())?;
-            // Nor must one that nobody would get to know.
-            let mut output = output::stdout()?;
-            let worker_id = table.any()?.assign(&layout)?;
-            Ok(writeln!(output, "{worker_id}")?)
+            // Nor must a worker id that nobody would see.
+            drop(stdio::stdout()?);
+            stdio::print(&stores::worker_table(table)?.assign(&layout)?.to_string())?;
         }
         WorkerCommand::Prune { table, keep_days } => {
-            let done = table.any()?.prune(Duration::from_secs(keep_days * 86_400))?;
-            match done.newest {
+            let pruned =
+                stores::worker_table(table)?.prune(Duration::from_secs(keep_days * 86_400))?;
+            match pruned.newest {
                 None => eprintln!("the table is empty: nothing to remove"),
                 Some(newest) => eprintln!(
                     "rows removed, of starts more than {keep_days} days ago: {}; the newest row, of \
-                     worker id {newest}, stays in any case, so that the counter cannot start again",
-                    done.removed
+                     worker id {newest}, always stays, so that the counter cannot start again",
+                    pruned.removed
                 ),
             }
-            Ok(())
         }
-        WorkerCommand::Leases { place, json } => lease::list(place, *json),
-        WorkerCommand::Release { worker_id, force, place } => {
-            lease::release(place, *worker_id, *force)
-        }
-        WorkerCommand::Fence { worker_id, place } => lease::fence(place, *worker_id),
-        WorkerCommand::Reuse { first, last, used_until, layout, place } => {
-            lease::reuse(place, layout, (*first, *last), *used_until)
-        }
+        WorkerCommand::Lease(command) => leases::run(command)?,
+    }
+    Ok(())
+}
+
+fn kind(row: &WorkerNode) -> &'static str {
+    match row.kind {
+        1 => "container",
+        2 => "actual",
+        _ => "unknown",
     }
 }
 
@@ -84,19 +134,4 @@ fn row_as_json(row: &WorkerNode) -> Value {
         "modified": row.modified,
         "created": row.created,
     })
-}
-
-fn write_table(output: &mut impl Write, rows: &[WorkerNode]) -> io::Result<()> {
-    writeln!(output, "{:>10}  {:<9}  {:<19}  HOST_NAME:PORT", "ID", "TYPE", "CREATED (UTC)")?;
-    for row in rows {
-        let kind = match row.kind {
-            1 => "container",
-            2 => "actual",
-            _ => "unknown",
-        };
-        let WorkerNode { id, created, host_name, port, .. } = row;
-        let (host_name, port) = (visible(host_name), visible(port));
-        writeln!(output, "{id:>10}  {kind:<9}  {created:<19}  {host_name}:{port}")?;
-    }
-    Ok(())
 }

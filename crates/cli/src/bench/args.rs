@@ -1,29 +1,27 @@
-//! The words of `uidring bench`.
+//! The command line of `uidring bench`.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum};
-use uidring::padding::{PadderCore, PadderIdle};
-use uidring::policy::TakePolicy;
+use uidring::padding::PadderCore;
 
-use crate::args::LayoutArgs;
+use crate::args::layout::LayoutArgs;
+use crate::args::seconds;
 
-/// So wide that no bench brings it to its end.
+/// So wide that no bench uses it up.
 const WIDE: &str = "45/5/13";
 
 /// Measure what ids cost on this machine
 ///
-/// Takes uids in every form there is and throws them away, interleaved with a bare atomic addition
-/// (fetch_add) that the same threads do in the same loop: what else runs on the machine hits all
-/// alike, and the ratio tells more than either figure. The worker id is always 1: none is spent, and
-/// the uids are not to be used.
+/// Takes uids in every form and discards them, interleaved with a bare atomic addition (fetch_add) by
+/// the same threads in the same loop: other load on the machine affects all alike, so the ratio says
+/// more than either figure. The worker id is always 1: none is spent, and the uids must not be used.
 ///
-/// Faster than the clock, a bench borrows the future. So its own layout is 45/5/13, in seconds from
-/// 1970-01-01, whose time does not run out; --layout takes another one, whose time may.
+/// A bench is faster than the clock and borrows the future. So its default layout is 45/5/13, in
+/// seconds from 1970-01-01, whose time does not run out; the time of another --layout may.
 #[derive(Args)]
 #[command(
     mut_arg("layout", |layout| layout.default_value(WIDE)),
@@ -31,8 +29,8 @@ const WIDE: &str = "45/5/13";
         // Counted from 1970, the common widths would be over.
         epoch
             .help(
-                "The first instant of the time field: a date, or RFC 3339; UTC without an offset \
-                 [default: 1970-01-01; with another --layout 2026-01-01]",
+                "The first instant of the time field: a date or an RFC 3339 time, in UTC unless it has \
+                 an offset [default: 1970-01-01; with another --layout 2026-01-01]",
             )
             .default_value_if("layout", ArgPredicate::Equals(WIDE.into()), "1970-01-01")
             .hide_default_value(true)
@@ -45,18 +43,18 @@ Examples:
   uidring bench --threads 2 --svg cost.svg"
 )]
 pub struct BenchArgs {
-    /// Threads that take; hundreds of them take longer than --seconds
+    /// How many threads take uids; hundreds of them need longer than --seconds
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
 
-    /// How long to measure, about, altogether: above 0, at most 3600
-    #[arg(long, value_name = "S", default_value = "5", value_parser = parse_seconds)]
+    /// About how long to measure in all: above 0, at most 3600
+    #[arg(long, value_name = "S", default_value = "5", value_parser = short_seconds)]
     pub seconds: Duration,
 
-    /// How the uids are taken: one form or several, with commas
+    /// How the uids are taken: one form, or several with commas [default: all]
     #[arg(long, value_enum, value_name = "FORM", value_delimiter = ',', hide_default_value = true,
-          default_values_t = Form::ALL)]
+          default_values_t = Form::value_variants().iter().copied())]
     pub form: Vec<Form>,
 
     /// What a take does when nothing is ready
@@ -71,11 +69,11 @@ pub struct BenchArgs {
           value_parser = clap::value_parser!(u32).range(0..=16))]
     pub boost_power: u32,
 
-    /// Pin the takers to cores in turn
+    /// Pin the threads to cores in turn
     #[arg(long)]
     pub pin: bool,
 
-    /// Let the padder poll the ring without end instead of sleeping: it takes a core
+    /// Let the padder poll the ring all the time instead of sleeping: it uses a whole core
     #[arg(long)]
     pub busy_poll: bool,
 
@@ -83,7 +81,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "last|none|N", default_value = "last")]
     pub padder_core: Core,
 
-    /// A JSON object instead of a table
+    /// Print a JSON object instead of a table
     #[arg(long)]
     pub json: bool,
 
@@ -95,11 +93,7 @@ pub struct BenchArgs {
 impl BenchArgs {
     /// The forms to be measured, each once, in their own order.
     pub fn forms(&self) -> impl Iterator<Item = Form> {
-        Form::ALL.into_iter().filter(|form| self.form.contains(form))
-    }
-
-    pub fn padder_idle(&self) -> PadderIdle {
-        if self.busy_poll { PadderIdle::BusyPoll } else { PadderIdle::Sleep }
+        Form::value_variants().iter().copied().filter(|form| self.form.contains(form))
     }
 }
 
@@ -107,7 +101,7 @@ impl BenchArgs {
 pub enum Form {
     /// One at a time from one generator that all threads share
     Shared,
-    /// One at a time from one PerThreadGenerator that all threads share, and in which each counts
+    /// One at a time from one PerThreadGenerator that all threads share, in which each thread counts
     /// through leases of 255
     PerThread,
     /// One at a time from a LocalGenerator in each thread, which counts through leases of 255
@@ -116,74 +110,41 @@ pub enum Form {
     Fill,
 }
 
-impl Form {
-    pub const ALL: [Self; 4] = [Self::Shared, Self::PerThread, Self::Local, Self::Fill];
-
-    /// As on the command line, in tables and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Shared => "shared",
-            Self::PerThread => "per-thread",
-            Self::Local => "local",
-            Self::Fill => "fill",
-        }
-    }
+/// The name of a form or a policy, as on the command line.
+pub fn name(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().into())
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Policy {
     /// Wait until something is ready
     Wait,
-    /// Give up at once; such calls are counted
+    /// Give up at once, and count these calls
     Reject,
 }
 
-impl Policy {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Wait => "wait",
-            Self::Reject => "reject",
-        }
-    }
-
-    pub fn take_policy(self) -> TakePolicy {
-        match self {
-            Self::Wait => TakePolicy::Wait,
-            Self::Reject => TakePolicy::Reject,
-        }
-    }
+/// The padder's core, and how it is written.
+#[derive(Clone)]
+pub struct Core {
+    pub core: PadderCore,
+    pub text: String,
 }
-
-/// The padder's core, as it is written.
-#[derive(Clone, Copy)]
-pub struct Core(pub PadderCore);
 
 impl FromStr for Core {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Self(match text {
+        let core = match text {
             "last" => PadderCore::Last,
             "none" => PadderCore::Unpinned,
             number => PadderCore::Id(number.parse().map_err(|_| "write last, none or a number")?),
-        }))
+        };
+        Ok(Self { core, text: text.into() })
     }
 }
 
-impl fmt::Display for Core {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            PadderCore::Last => f.write_str("last"),
-            PadderCore::Unpinned => f.write_str("none"),
-            PadderCore::Id(id) => write!(f, "{id}"),
-            other => write!(f, "{other:?}"),
-        }
-    }
-}
-
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds <= 3_600.0);
-    seconds
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| "write seconds above 0 and at most 3600".into())
+fn short_seconds(text: &str) -> Result<Duration, String> {
+    let time =
+        seconds(text).ok().filter(|time| !time.is_zero() && *time <= Duration::from_secs(3_600));
+    time.ok_or_else(|| "write seconds above 0 and at most 3600".into())
 }

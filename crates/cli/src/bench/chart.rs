@@ -1,92 +1,65 @@
-//! The chart: latencies on the left, throughput by threads on the right.
-
-use std::ops::Range;
+//! The chart as SVG: latencies on the left, throughput by threads on the right.
 
 use hdrhistogram::Histogram;
-use plotters::coord::Shift;
-use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::measure::{Figures, Measured};
 use super::report::Report;
 
-/// The whole picture as SVG.
-pub fn svg(report: &Report<'_>) -> Result<String, Box<dyn std::error::Error>> {
-    let mut text = String::new();
-    {
-        let area = SVGBackend::with_string(&mut text, (1_240, 600)).into_drawing_area();
-        area.fill(&WHITE)?;
-        let (head, panels) = area.split_vertically(HEAD);
-        draw_head(&head, report)?;
-        let (left, right) = panels.split_horizontally(700);
-        draw_latencies(&left, report)?;
-        draw_scaling(&right, report)?;
-        area.present()?;
-    }
-    Ok(text)
+/// The whole picture.
+pub fn svg(report: &Report<'_>) -> String {
+    let [head, latencies, scaling] = [head(report), latencies(report), scaling(report)];
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 1240 600\" width=\"1240\" \
+         height=\"600\" font-family=\"sans-serif\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{head}{latencies}{scaling}</svg>\n"
+    )
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
+/// For our forms; people who do not see red or green can tell them apart, too.
+const OURS: [&str; 4] = ["#1f5fbf", "#2a9d8f", "#8e44ad", "#555555"];
+const FETCH_ADD: &str = "#d95f02";
+const GRID: &str = "#dddddd";
 
-/// Pixels for the title and the legend, which both panels share: beside the curves, never on them.
-const HEAD: i32 = 112;
-
-/// Of our forms; told apart by those who see no red or green, too.
-const OURS: [RGBColor; 4] = [
-    RGBColor(0x1f, 0x5f, 0xbf),
-    RGBColor(0x2a, 0x9d, 0x8f),
-    RGBColor(0x8e, 0x44, 0xad),
-    RGBColor(0x55, 0x55, 0x55),
-];
-const FETCH_ADD: RGBColor = RGBColor(0xd9, 0x5f, 0x02);
-const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
-
-/// What stands in the place of a percentile: -log10 of the rest. It ends at 99.999.
+/// The last percentile is 99.999, by its nines.
 const LAST_NINE: usize = 5;
 
-fn draw_head<'a>(head: &Area<'a>, report: &Report<'_>) -> Drawn<'a> {
-    let font = |size: i32| ("sans-serif", size).into_font();
+/// The title and the legend, which both panels share.
+fn head(report: &Report<'_>) -> String {
     let title = format!("What an id costs, {}", report.title());
-    head.draw_text(&title, &font(23).into(), (24, 18))?;
-    let grey = font(16).color(&RGBColor(0x55, 0x55, 0x55));
     let machine = format!("uidring {} on {}", env!("CARGO_PKG_VERSION"), report.machine());
-    head.draw_text(&machine, &grey, (24, 50))?;
-    let middle = Pos::new(HPos::Left, VPos::Center);
-    for (place, (figures, color)) in with_colors(report).enumerate() {
-        let x = 24 + 240 * place as i32;
+    let mut svg =
+        text((24, 38), 23, "", &title) + &text((24, 64), 16, "fill=\"#555555\"", &machine);
+    for ((figures, color), x) in with_colors(report).zip((24..).step_by(225)) {
         let name = match figures.ids_per_call {
             1 if color == FETCH_ADD => "fetch_add, a bare addition".to_owned(),
-            1 => figures.name.to_owned(),
+            1 => figures.name.clone(),
             many => format!("{}, {many} a call", figures.name),
         };
-        let style = color.stroke_width(4);
-        head.draw(&PathElement::new([(x, 92), (x + 28, 92)], style))?;
-        let text = TextStyle::from(font(17)).pos(middle);
-        head.draw_text(&name, &text, (x + 36, 92))?;
+        svg += &line(&[(x, 92), (x + 28, 92)], color, 4);
+        svg += &text((x + 36, 98), 17, "", &name);
     }
-    Ok(())
+    svg
 }
 
-fn draw_latencies<'a>(area: &Area<'a>, report: &Report<'_>) -> Drawn<'a> {
+fn latencies(report: &Report<'_>) -> String {
     let curves: Vec<_> =
         with_colors(report).map(|(figures, color)| (curve(&figures.latency), color)).collect();
-    let nines = (0..=LAST_NINE).map(|nines| nines as f64).collect();
+    let percentile = |nines| match nines {
+        0 => "0".into(),
+        1 => "90".into(),
+        2 => "99".into(),
+        _ => format!("99.{}", "9".repeat(nines - 2)),
+    };
     let x = Axis {
         title: "percentile (%, log scale)",
-        scale: Scale { range: 0.0..LAST_NINE as f64, marks: nines },
-        label: &percentile,
+        range: (0.0, LAST_NINE as f64),
+        labels: (0..=LAST_NINE).map(percentile).collect(),
     };
-    let y = Axis {
-        title: "latency of a call (log scale)",
-        scale: Scale::decades(&curves),
-        label: &duration,
-    };
-    draw_panel(area, "Latency of single calls", x, y, &curves, false)
+    let y = Axis::decades("latency of a call (log scale)", &curves, duration);
+    panel(106, "Latency of single calls", &x, &y, &curves, 0)
 }
 
-fn draw_scaling<'a>(area: &Area<'a>, report: &Report<'_>) -> Drawn<'a> {
+fn scaling(report: &Report<'_>) -> String {
     let scaling = &report.measured.scaling;
     let curves: Vec<_> = with_colors(report)
         .enumerate()
@@ -95,141 +68,118 @@ fn draw_scaling<'a>(area: &Area<'a>, report: &Report<'_>) -> Drawn<'a> {
             ((0..).map(f64::from).zip(rates).collect(), color)
         })
         .collect();
-    // One place for each number of threads, with some room beside the first and the last.
-    let places = (0..scaling.len()).map(|place| place as f64).collect();
-    let last = scaling.len() as f64 - 1.0;
-    let threads = |place: &f64| {
-        scaling.get(place.round() as usize).map_or_else(String::new, |at| at.threads.to_string())
+    let x = Axis {
+        title: "threads",
+        // Some room beside the first and the last number of threads.
+        range: (-0.15, scaling.len() as f64 - 0.85),
+        labels: scaling.iter().map(|at| at.threads.to_string()).collect(),
     };
-    let rate = |decade: &f64| format!("{}", 10_f64.powf(decade.round()));
-    let scale = Scale { range: -0.15..last + 0.15, marks: places };
-    let x = Axis { title: "threads", scale, label: &threads };
-    let y = Axis {
-        title: "million uids per second (log scale)",
-        scale: Scale::decades(&curves),
-        label: &rate,
-    };
-    draw_panel(area, "Throughput by threads", x, y, &curves, true)
+    let rate = |decade| 10_f64.powi(decade).to_string();
+    let y = Axis::decades("million uids per second (log scale)", &curves, rate);
+    panel(766, "Throughput by threads", &x, &y, &curves, 5)
 }
 
 /// Our forms and the baseline, each with its color.
-fn with_colors<'r>(report: &'r Report<'_>) -> impl Iterator<Item = (&'r Figures, RGBColor)> {
+fn with_colors<'r>(report: &'r Report<'_>) -> impl Iterator<Item = (&'r Figures, &'static str)> {
     let Measured { figures, baseline, .. } = &report.measured;
-    let ours = figures[..*baseline].iter().zip(OURS);
-    ours.chain([(&figures[*baseline], FETCH_ADD)])
+    figures[..*baseline].iter().zip(OURS).chain([(&figures[*baseline], FETCH_ADD)])
 }
 
-struct Axis<'l> {
-    title: &'l str,
-    scale: Scale,
-    label: &'l dyn Fn(&f64) -> String,
+/// The points of a line, and its color.
+type Curve = (Vec<(f64, f64)>, &'static str);
+
+struct Axis {
+    title: &'static str,
+    range: (f64, f64),
+    /// Of the whole numbers in the range, from its first one on.
+    labels: Vec<String>,
 }
 
-/// Points of a line.
-type Curve = Vec<(f64, f64)>;
-
-fn draw_panel<'a>(
-    area: &Area<'a>,
-    title: &str,
-    x: Axis<'_>,
-    y: Axis<'_>,
-    curves: &[(Curve, RGBColor)],
-    dots: bool,
-) -> Drawn<'a> {
-    let mut chart = ChartBuilder::on(area)
-        .margin(14)
-        .margin_right(26)
-        .caption(title, ("sans-serif", 20))
-        .x_label_area_size(60)
-        .y_label_area_size(92)
-        .build_cartesian_2d(x.scale, y.scale)?;
-    chart
-        .configure_mesh()
-        .bold_line_style(GRID)
-        .light_line_style(TRANSPARENT)
-        .label_style(("sans-serif", 16))
-        .axis_desc_style(("sans-serif", 17))
-        .x_desc(x.title)
-        .y_desc(y.title)
-        .x_label_formatter(x.label)
-        .y_label_formatter(y.label)
-        .draw()?;
-    // Ours last: on top where two are the same.
-    for (points, color) in curves.iter().rev() {
-        chart.draw_series(LineSeries::new(points.iter().copied(), color.stroke_width(3)))?;
-        if dots {
-            let dot = |point: &(f64, f64)| Circle::new(*point, 5, color.filled());
-            chart.draw_series(points.iter().map(dot))?;
-        }
-    }
-    Ok(())
-}
-
-/// A linear scale with marks where we want them, which the crate's own leaves without labels.
-struct Scale {
-    range: Range<f64>,
-    /// Where lines of the grid and labels stand.
-    marks: Vec<f64>,
-}
-
-impl Scale {
+impl Axis {
     /// Whole decades that hold all curves: a small difference must not look like a cliff.
-    fn decades(curves: &[(Curve, RGBColor)]) -> Self {
+    fn decades(title: &'static str, curves: &[Curve], label: fn(i32) -> String) -> Self {
         let heights = curves.iter().flat_map(|(points, _)| points).map(|(_, height)| *height);
         let (low, high) =
             heights.fold((f64::MAX, f64::MIN), |(low, high), y| (low.min(y), high.max(y)));
         let (low, high) = (low.floor(), (high + 0.02).ceil().max(low.floor() + 1.0));
-        Self { range: low..high, marks: (low as i32..=high as i32).map(f64::from).collect() }
+        let labels = (low as i32..=high as i32).map(label).collect();
+        Self { title, range: (low, high), labels }
+    }
+
+    /// The labels with their places, as parts of the axis.
+    fn marks(&self) -> impl Iterator<Item = (f64, &String)> {
+        let places = (self.range.0.ceil() as i32..).map(|number| self.share(number.into()));
+        places.zip(&self.labels)
+    }
+
+    fn share(&self, value: f64) -> f64 {
+        (value - self.range.0) / (self.range.1 - self.range.0)
     }
 }
 
-impl Ranged for Scale {
-    type FormatOption = DefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, (first, last): (i32, i32)) -> i32 {
-        let share = (value - self.range.start) / (self.range.end - self.range.start);
-        first + (share * f64::from(last - first)).round() as i32
+/// Curves over a grid, with dots of this radius for their points.
+fn panel(left: i32, title: &str, x: &Axis, y: &Axis, curves: &[Curve], dot: u32) -> String {
+    const WIDTH: i32 = 440;
+    const TOP: i32 = 156;
+    const BOTTOM: i32 = 526;
+    const CENTERED: &str = "text-anchor=\"middle\"";
+    let across = |share: f64| left + (share * f64::from(WIDTH)).round() as i32;
+    let up = |share: f64| BOTTOM - (share * f64::from(BOTTOM - TOP)).round() as i32;
+    let mut svg = text((across(0.5), TOP - 14), 20, CENTERED, title);
+    for (share, label) in x.marks() {
+        svg += &line(&[(across(share), TOP), (across(share), BOTTOM)], GRID, 1);
+        svg += &text((across(share), BOTTOM + 22), 16, CENTERED, label);
     }
-
-    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        if hint.weight().allow_light_points() { Vec::new() } else { self.marks.clone() }
+    for (share, label) in y.marks() {
+        svg += &line(&[(left, up(share)), (left + WIDTH, up(share))], GRID, 1);
+        svg += &text((left - 8, up(share) + 5), 16, "text-anchor=\"end\"", label);
     }
-
-    fn range(&self) -> Range<f64> {
-        self.range.clone()
+    svg += &text((across(0.5), BOTTOM + 54), 17, CENTERED, x.title);
+    let (at, middle) = (left - 78, up(0.5));
+    let turned = format!("{CENTERED} transform=\"rotate(-90 {at} {middle})\"");
+    svg += &text((at, middle), 17, &turned, y.title);
+    // Ours last: on top where two are the same.
+    for (points, color) in curves.iter().rev() {
+        let place = |point: &(f64, f64)| (across(x.share(point.0)), up(y.share(point.1)));
+        let places: Vec<_> = points.iter().map(place).collect();
+        svg += &line(&places, color, 3);
+        for (x, y) in places.into_iter().filter(|_| dot > 0) {
+            svg += &format!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{dot}\" fill=\"{color}\"/>\n");
+        }
     }
+    svg
 }
 
-/// From percentile 0 to the last one that so many calls can tell: places, and logarithms of
-/// nanoseconds.
-fn curve(times: &Histogram<u64>) -> Curve {
+fn text((x, y): (i32, i32), size: u32, style: &str, text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    format!("<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\" {style}>{text}</text>\n")
+}
+
+fn line(points: &[(i32, i32)], color: &str, width: u32) -> String {
+    let points: Vec<_> = points.iter().map(|(x, y)| format!("{x},{y}")).collect();
+    let points = points.join(" ");
+    format!(
+        "<polyline points=\"{points}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"{width}\"/>\n"
+    )
+}
+
+/// From percentile 0 to the last one that so many calls can tell: nines, and logarithms of nanoseconds.
+fn curve(times: &Histogram<u64>) -> Vec<(f64, f64)> {
     const STEPS: usize = 40;
     let last = (times.len().max(1) as f64).log10().min(LAST_NINE as f64);
-    let places = (0..=LAST_NINE * STEPS).map(|step| step as f64 / STEPS as f64);
-    let reached = places.take_while(|place| *place <= last);
-    reached
-        .map(|place| {
-            let time = times.value_at_quantile(1.0 - 10_f64.powf(-place));
-            // A clock too coarse to see a call says 0.
-            (place, (time.max(1) as f64).log10())
-        })
-        .collect()
-}
-
-fn percentile(place: &f64) -> String {
-    match place.round() as usize {
-        0 => "0".into(),
-        1 => "90".into(),
-        2 => "99".into(),
-        nines => format!("99.{}", "9".repeat(nines - 2)),
-    }
+    let nines = (0..=LAST_NINE * STEPS).map(|step| step as f64 / STEPS as f64);
+    let point = |nines: f64| {
+        let time = times.value_at_quantile(1.0 - 10_f64.powf(-nines));
+        // A clock too coarse to see a call says 0.
+        (nines, (time.max(1) as f64).log10())
+    };
+    nines.take_while(|nines| *nines <= last).map(point).collect()
 }
 
 /// A decade of nanoseconds in the unit that suits it.
-fn duration(decade: &f64) -> String {
+fn duration(decade: i32) -> String {
     const UNITS: [&str; 4] = ["ns", "µs", "ms", "s"];
-    let decade = decade.round().max(0.0) as usize;
+    let decade = decade.max(0) as usize;
     let unit = (decade / 3).min(UNITS.len() - 1);
     format!("{} {}", 10_u64.pow((decade - 3 * unit) as u32), UNITS[unit])
 }

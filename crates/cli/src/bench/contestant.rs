@@ -8,29 +8,19 @@ use hdrhistogram::Histogram;
 use uidring::TakeError;
 
 use super::takers::{Stopped, Taker};
+use crate::failure::Failure;
 
 /// Ids between two looks at the clock: many, so that the looks cost next to nothing.
 const PORTION: u64 = 16_384;
 
-/// What can go wrong while measuring.
-pub enum Trouble {
-    Take(TakeError),
-    /// Ids of one thread that did not increase.
-    Disorder,
-    /// Only rejects in a whole round.
-    NothingTaken,
-    /// The system starts no more threads.
-    Thread(std::io::Error),
-}
-
-/// What a thread's race came to.
+/// The result of a thread's race.
 pub struct Race {
     pub start: Instant,
     pub end: Instant,
     pub tally: Tally,
 }
 
-/// What a thread's sampling came to.
+/// The result of a thread's sampling.
 pub struct Samples {
     /// Nanoseconds of the calls that gave all their ids.
     pub times: Histogram<u64>,
@@ -55,44 +45,41 @@ impl Tally {
 
 /// A way to take ids.
 pub struct Contestant<'a> {
-    pub name: &'static str,
+    pub name: String,
     pub ids_per_call: u64,
-    race: Box<Work<'a, Race>>,
-    sample: Box<Work<'a, Samples>>,
+    /// Takes ids as fast as it can until then, and counts them.
+    pub race: Box<Work<'a, Race>>,
+    /// Times single calls until then.
+    pub sample: Box<Work<'a, Samples>>,
 }
 
-type Work<'a, R> = dyn Fn(Instant) -> Result<R, Trouble> + Sync + 'a;
+type Work<'a, R> = dyn Fn(Instant) -> Result<R, Failure> + Sync + 'a;
 
 impl<'a> Contestant<'a> {
-    /// Every thread gets a taker of its own. The loops are whole in here, so that the call is
+    /// Every thread gets a taker of its own. Both loops are compiled for this taker, so that its call is
     /// inlined in them, as it would be elsewhere.
-    pub fn new<T: Taker>(name: &'static str, taker: impl Fn() -> T + Copy + Sync + 'a) -> Self {
+    pub fn new<T: Taker>(
+        name: impl Into<String>,
+        taker: impl Fn() -> T + Copy + Sync + 'a,
+    ) -> Self {
         Self {
-            name,
+            name: name.into(),
             ids_per_call: T::IDS,
             race: Box::new(move |until| race(taker(), until)),
             sample: Box::new(move |until| sample(taker(), until)),
         }
     }
-
-    pub fn race(&self, until: Instant) -> Result<Race, Trouble> {
-        (self.race)(until)
-    }
-
-    pub fn sample(&self, until: Instant) -> Result<Samples, Trouble> {
-        (self.sample)(until)
-    }
 }
 
-/// Bounds and digits that are the same for all, so that histograms can be added up. Three digits
-/// cost takers no cache: what lies between the few latencies that come is never touched.
+/// A histogram with the same bounds and digits as all others, so that they can be added. Three digits
+/// use little of the takers' cache: only the few latencies that occur are touched.
 pub fn histogram() -> Histogram<u64> {
     const SECOND: u64 = 1_000_000_000;
-    // It fails for bounds or digits out of range only, which these are not.
+    // It fails only for bounds or digits out of range.
     Histogram::new_with_bounds(1, 60 * SECOND, 3).expect("bounds in range")
 }
 
-/// The clock's own cost: the median of a reading right after another, in nanoseconds.
+/// The cost of reading the clock: the median time between two readings, in nanoseconds.
 pub fn timer_cost() -> u64 {
     let mut times = histogram();
     for _ in 0..100_000 {
@@ -102,7 +89,7 @@ pub fn timer_cost() -> u64 {
     times.value_at_quantile(0.5)
 }
 
-fn race<T: Taker>(mut taker: T, until: Instant) -> Result<Race, Trouble> {
+fn race<T: Taker>(mut taker: T, until: Instant) -> Result<Race, Failure> {
     let start = Instant::now();
     let mut tally = Tally::default();
     let mut last = 0;
@@ -126,14 +113,14 @@ fn race<T: Taker>(mut taker: T, until: Instant) -> Result<Race, Trouble> {
         let done = calls - rejects;
         tally.add(Tally { calls, rejects, ids: done * T::IDS });
         if done > 0 && last <= before {
-            return Err(Trouble::Disorder);
+            return Err(disorder());
         }
         end = Instant::now();
     }
-    if taker.in_order() { Ok(Race { start, end, tally }) } else { Err(Trouble::Disorder) }
+    if taker.in_order() { Ok(Race { start, end, tally }) } else { Err(disorder()) }
 }
 
-fn sample<T: Taker>(mut taker: T, until: Instant) -> Result<Samples, Trouble> {
+fn sample<T: Taker>(mut taker: T, until: Instant) -> Result<Samples, Failure> {
     let mut times = histogram();
     let mut tally = Tally::default();
     let mut last = 0;
@@ -149,23 +136,33 @@ fn sample<T: Taker>(mut taker: T, until: Instant) -> Result<Samples, Trouble> {
                 tally.ids += T::IDS;
                 times.saturating_record(nanoseconds(end - start));
             }
-            Ok(_) => return Err(Trouble::Disorder),
+            Ok(_) => return Err(disorder()),
             Err(stopped) => {
                 tally.ids += given(stopped)?;
                 tally.rejects += 1;
             }
         }
     }
-    if taker.in_order() { Ok(Samples { times, tally }) } else { Err(Trouble::Disorder) }
+    if taker.in_order() { Ok(Samples { times, tally }) } else { Err(disorder()) }
 }
 
-/// The ids of a call that was rejected halfway.
+/// The ids of a call that was rejected midway.
 #[cold]
-fn given(stopped: Stopped) -> Result<u64, Trouble> {
+fn given(stopped: Stopped) -> Result<u64, Failure> {
     match stopped.error {
         TakeError::Empty => Ok(stopped.given),
-        error => Err(Trouble::Take(error)),
+        TakeError::TimeExhausted => Err(Failure::Failed(
+            "the layout's time ran out while measuring, which borrows the future: take more time \
+             bits, or leave --layout out"
+                .into(),
+        )),
+        error => Err(error.into()),
     }
+}
+
+#[cold]
+fn disorder() -> Failure {
+    Failure::Failed("uids of one thread did not increase; please report this".into())
 }
 
 fn nanoseconds(time: Duration) -> u64 {

@@ -1,14 +1,14 @@
-//! The machine that figures belong to, and without which they mean little.
+//! The machine that was measured.
 
 use std::env::consts::{ARCH, OS};
 use std::{fs, thread};
 
 pub struct Machine {
-    /// The processor's name, where the system tells it.
+    /// The processor's name, if the system knows it.
     pub cpu: Option<String>,
     /// Cores that this process may use.
     pub cores: usize,
-    /// The system with its version, where that is known, and the architecture.
+    /// The system, its version if known, and the architecture.
     pub os: String,
 }
 
@@ -39,7 +39,7 @@ fn named(name: &str) -> Option<String> {
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// What Linux tells, and nobody else.
+/// Reads a file that only Linux has.
 fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok()
 }

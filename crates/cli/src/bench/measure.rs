@@ -1,14 +1,14 @@
-//! The order of the measurement: rounds in which the contestants take turns, and what they say
-//! together.
+//! The order of the measurement: rounds in which the contestants take turns, and their results.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::contestant::{Contestant, Tally, Trouble, histogram, timer_cost};
+use super::contestant::{Contestant, Tally, histogram, timer_cost};
 use super::threads::Crew;
+use crate::failure::Failure;
 
-/// Who is measured.
+/// What is measured.
 pub struct Lineup<'a> {
     /// Our forms, then the baseline, then others.
     pub contestants: Vec<Contestant<'a>>,
@@ -16,13 +16,13 @@ pub struct Lineup<'a> {
     pub baseline: usize,
 }
 
-/// Takes all contestants through all rounds. `progress` hears of each one before it begins.
+/// Runs all rounds of all contestants. Calls `progress` before each round.
 pub fn measure(
     lineup: &Lineup<'_>,
     crew: &Crew,
     plan: &Plan,
     mut progress: impl FnMut(&'static str),
-) -> Result<Measured, Trouble> {
+) -> Result<Measured, Failure> {
     let timer_ns = timer_cost();
     let Lineup { contestants, baseline } = lineup;
     let mut figures: Vec<Figures> = contestants.iter().map(Figures::new).collect();
@@ -42,7 +42,7 @@ pub fn measure(
     for slice in 0..SLICES {
         progress("latency");
         for (which, contestant) in in_turn(contestants, slice) {
-            for samples in crew.work(plan.slice, |until| contestant.sample(until))? {
+            for samples in crew.work(plan.slice, |until| (contestant.sample)(until))? {
                 let samples = samples?;
                 figures[which].tally.add(samples.tally);
                 figures[which].latency += &samples.times;
@@ -63,17 +63,17 @@ pub fn measure(
         scaling.push(Scaling { threads: *threads, rates });
     }
     if figures.iter().any(|figures| figures.latency.is_empty()) {
-        return Err(Trouble::NothingTaken);
+        return Err(nothing_taken());
     }
     Ok(Measured { timer_ns, figures, baseline: *baseline, uids_per_round: fewest, scaling })
 }
 
-/// How the time is shared out.
+/// How the time is divided.
 pub struct Plan {
-    rounds: usize,
+    pub rounds: usize,
     race: Duration,
     slice: Duration,
-    /// Numbers of threads, of which each is measured for the chart.
+    /// The numbers of threads to measure for the chart.
     scaling: Vec<usize>,
     scaling_race: Duration,
 }
@@ -97,20 +97,16 @@ impl Plan {
         }
     }
 
-    /// How often the progress will be heard of.
+    /// How often `progress` will be called.
     pub fn steps(&self) -> usize {
         self.rounds + 1 + SLICES + self.scaling.len() * SCALING_ROUNDS
     }
-
-    pub fn rounds(&self) -> usize {
-        self.rounds
-    }
 }
 
-/// A round is long enough that starting its threads is nothing beside it, and short enough that
-/// what else the machine does seldom hits one contestant alone.
+/// A round is long enough that the start of its threads does not matter, and short enough that other
+/// load on the machine seldom affects one contestant alone.
 const ROUND: Duration = Duration::from_millis(40);
-/// Without an id in so long, there will be none.
+/// If there was no id for so long, there will be none.
 const LONGEST_ROUND: Duration = Duration::from_secs(10);
 const FEWEST_ROUNDS: usize = 15;
 const MOST_ROUNDS: usize = 201;
@@ -120,14 +116,14 @@ const SLICES: usize = 8;
 
 const SCALING_ROUNDS: usize = 3;
 
-/// What came of it.
+/// The results.
 pub struct Measured {
     pub timer_ns: u64,
     /// Of our forms, then of the baseline, then of others.
     pub figures: Vec<Figures>,
     /// The place of the baseline.
     pub baseline: usize,
-    /// What all threads took in a round, on average, of the form that gave the fewest.
+    /// The ids of an average round of all threads, of the form that gave the fewest.
     pub uids_per_round: u64,
     pub scaling: Vec<Scaling>,
 }
@@ -144,7 +140,7 @@ impl Measured {
         median(figures.rounds.iter().zip(baseline).map(|(one, baseline)| one / baseline))
     }
 
-    /// The latency at a quantile, divided by the baseline's; none where a call gives many ids.
+    /// The latency at a quantile, divided by the baseline's; `None` if a call takes many ids.
     pub fn latency_ratio(&self, figures: &Figures, quantile: f64) -> Option<f64> {
         // A clock too coarse to see a call says 0.
         let at = |figures: &Figures| figures.latency.value_at_quantile(quantile).max(1) as f64;
@@ -152,9 +148,9 @@ impl Measured {
     }
 }
 
-/// What came of one contestant.
+/// The results of one contestant.
 pub struct Figures {
-    pub name: &'static str,
+    pub name: String,
     pub ids_per_call: u64,
     /// Nanoseconds for an id in each round: by the wall clock, over all threads together.
     rounds: Vec<f64>,
@@ -165,9 +161,13 @@ pub struct Figures {
 
 impl Figures {
     fn new(contestant: &Contestant<'_>) -> Self {
-        let Contestant { name, ids_per_call, .. } = *contestant;
-        let (rounds, latency, tally) = (Vec::new(), histogram(), Tally::default());
-        Self { name, ids_per_call, rounds, latency, tally }
+        Self {
+            name: contestant.name.clone(),
+            ids_per_call: contestant.ids_per_call,
+            rounds: Vec::new(),
+            latency: histogram(),
+            tally: Tally::default(),
+        }
     }
 
     /// The median over the rounds.
@@ -187,8 +187,8 @@ pub struct Scaling {
     pub rates: Vec<f64>,
 }
 
-/// The contestants with their numbers. Who comes first changes, lest the first one's heat or rest
-/// favour the second.
+/// The contestants with their numbers. The order alternates, so that none profits from what always runs
+/// before it.
 fn in_turn<'c, 'a>(
     contestants: &'c [Contestant<'a>],
     round: usize,
@@ -202,13 +202,13 @@ fn in_turn<'c, 'a>(
 
 /// One round of one contestant: the nanoseconds for an id, and the counts.
 ///
-/// A short round may have only rejects, where the padder waits for a core: it then goes on for longer.
-fn race(contestant: &Contestant<'_>, crew: &Crew, time: Duration) -> Result<(f64, Tally), Trouble> {
+/// A short round may have only rejects while the padder waits for a core: then it goes on for longer.
+fn race(contestant: &Contestant<'_>, crew: &Crew, time: Duration) -> Result<(f64, Tally), Failure> {
     let mut tally = Tally::default();
     let (mut time, mut raced) = (time, Duration::ZERO);
     while raced < LONGEST_ROUND {
         let mut span = None;
-        for race in crew.work(time, |until| contestant.race(until))? {
+        for race in crew.work(time, |until| (contestant.race)(until))? {
             let race = race?;
             tally.add(race.tally);
             let (start, end) = span.unwrap_or((race.start, race.end));
@@ -221,7 +221,13 @@ fn race(contestant: &Contestant<'_>, crew: &Crew, time: Duration) -> Result<(f64
         }
         time *= 2;
     }
-    Err(Trouble::NothingTaken)
+    Err(nothing_taken())
+}
+
+fn nothing_taken() -> Failure {
+    Failure::Failed(
+        "every take of a round was rejected: take more --seconds or --policy wait".into(),
+    )
 }
 
 fn millions_a_second(ns_per_id: f64) -> f64 {
@@ -234,51 +240,5 @@ fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     values[values.len() / 2]
 }
 
-impl From<std::io::Error> for Trouble {
-    fn from(error: std::io::Error) -> Self {
-        Self::Thread(error)
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use std::time::Instant;
-
-    use uidring::TakeError;
-
-    use super::*;
-    use crate::bench::takers::{Stopped, Taker};
-
-    /// Is rejected until the padder has had its turn.
-    struct Late {
-        from: Instant,
-        last: u64,
-    }
-
-    impl Taker for Late {
-        const IDS: u64 = 1;
-
-        fn call(&mut self) -> Result<u64, Stopped> {
-            if Instant::now() < self.from {
-                return Err(TakeError::Empty.into());
-            }
-            self.last += 1;
-            Ok(self.last)
-        }
-    }
-
-    fn race_from(from: Instant) -> Result<(f64, Tally), Trouble> {
-        let contestant = Contestant::new("late", || Late { from, last: 0 });
-        let crew = Crew { threads: 2, cores: Vec::new() };
-        race(&contestant, &crew, Duration::from_micros(100))
-    }
-
-    #[test]
-    fn a_round_with_only_rejects_goes_on_and_counts_them() {
-        let late = Duration::from_millis(50);
-        let (ns, tally) = race_from(Instant::now() + late).ok().expect("ids in the end");
-        assert!(tally.ids > 0 && tally.rejects > 0, "{} and {}", tally.ids, tally.rejects);
-        assert_eq!(tally.calls, tally.ids + tally.rejects);
-        assert!(ns > 0.0);
-    }
-}
+mod tests;

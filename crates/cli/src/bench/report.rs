@@ -1,25 +1,21 @@
-//! What a bench has to say, and all of it as JSON.
+//! The results of a bench, and all of them as JSON.
 
 use serde_json::{Map, Value, json};
 use uidring::Layout;
 
-use super::args::{BenchArgs, Form};
+use super::args::{BenchArgs, name};
 use super::machine::Machine;
 use super::measure::{Figures, Measured, Scaling};
 use super::takers::BATCH;
 
-/// Quantiles, with their names in tables and in JSON.
-pub const QUANTILES: [(f64, &str, &str); 4] = [
-    (0.5, "p50", "p50"),
-    (0.99, "p99", "p99"),
-    (0.999, "p99.9", "p99_9"),
-    (0.9999, "p99.99", "p99_99"),
-];
+/// Quantiles, with their names in JSON.
+const QUANTILES: [(f64, &str); 4] =
+    [(0.5, "p50"), (0.99, "p99"), (0.999, "p99_9"), (0.9999, "p99_99")];
 
 /// The quantile whose ratio stands for the tail.
 const TAIL: f64 = 0.9999;
 
-/// All there is to tell.
+/// All results.
 pub struct Report<'a> {
     pub args: &'a BenchArgs,
     pub layout: Layout,
@@ -31,36 +27,36 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// What was measured, in a line.
+    /// One line about what was measured.
     pub fn title(&self) -> String {
         let BenchArgs { threads, pin, policy, .. } = self.args;
         let (plural, pinned) =
             (if *threads == 1 { "" } else { "s" }, if *pin { ", pinned" } else { "" });
-        format!("{threads} thread{plural}{pinned}, policy {}", policy.name())
+        format!("{threads} thread{plural}{pinned}, policy {}", name(*policy))
     }
 
-    /// On what it was measured, in a line.
+    /// One line about the machine.
     pub fn machine(&self) -> String {
         let Machine { cpu, cores, os } = &self.machine;
         let cpu = cpu.as_deref().unwrap_or("unknown processor");
         format!("{cpu}, {cores} cores, {os}")
     }
 
-    pub fn json(&self) -> String {
+    pub fn json(&self) -> Value {
         let BenchArgs { threads, seconds, policy, boost_power, pin, .. } = self.args;
         let Machine { cpu, cores, os } = &self.machine;
         let Measured { timer_ns, figures, scaling, .. } = &self.measured;
         let results: Map<_, _> =
-            figures.iter().map(|one| (one.name.into(), self.result(one))).collect();
+            figures.iter().map(|one| (one.name.clone(), self.result(one))).collect();
         let scaling: Vec<Value> = scaling.iter().map(|at| self.scaling(at)).collect();
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "machine": { "cpu": cpu, "cores": cores, "os": os },
             "settings": {
-                "forms": self.args.forms().map(Form::name).collect::<Vec<_>>(),
+                "forms": self.args.forms().map(name).collect::<Vec<_>>(),
                 "threads": threads,
                 "seconds": seconds.as_secs_f64(),
-                "policy": policy.name(),
+                "policy": name(*policy),
                 "layout": self.layout.bits().to_string(),
                 "tick": self.layout.tick().to_string(),
                 "epoch": self.layout.epoch().to_string(),
@@ -68,7 +64,7 @@ impl Report<'_> {
                 "ring_uids": self.ring,
                 "pin": pin,
                 "busy_poll": self.args.busy_poll,
-                "padder_core": self.args.padder_core.to_string(),
+                "padder_core": self.args.padder_core.text,
             },
             "timer_ns": timer_ns,
             "rounds": self.rounds,
@@ -76,66 +72,65 @@ impl Report<'_> {
             "scaling_million_uids_per_second": scaling,
             "notes": self.notes(),
         })
-        .to_string()
     }
 
-    /// What one has to know to read the figures.
+    /// What a reader of the figures has to know.
     pub fn notes(&self) -> Vec<String> {
         let Measured { timer_ns, uids_per_round, .. } = self.measured;
         let mut notes = vec![
-            "ns/uid is by the wall clock, all threads together; its ratio is the median of the \
-             rounds' own"
+            "ns/uid is wall-clock time over the uids of all threads; its ratio is the median of the \
+             rounds' ratios"
                 .into(),
             format!(
-                "every latency holds a pair of clock readings, {timer_ns} ns (median); differences of \
-                 a few tens of ns may be the clock's own steps"
+                "every latency includes a pair of clock readings, {timer_ns} ns (median); differences \
+                 of a few tens of ns may be the steps of the clock"
             ),
         ];
         let has = |name| self.measured.figures.iter().any(|figures| figures.name == name);
         if has("increment") {
             notes.push(
-                "increment is c += 1 in a register: what ids of a thread's own cost at least"
+                "increment is c += 1 in a register: the lowest cost of ids of a thread's own"
                     .into(),
             );
         }
         if has("store_loop") {
             notes.push(format!(
-                "a call of fill gives {BATCH} uids; store_loop stores as many numbers without any \
-                 atomic: what filling costs at least"
+                "a call of fill takes {BATCH} uids; store_loop stores as many numbers without an \
+                 atomic: the lowest cost of filling"
             ));
         }
         let many = self.args.threads > 1 || !self.measured.scaling.is_empty();
         if many && !self.args.pin {
             notes.push(
-                "threads were not pinned: two that the system puts on one core for a while do not \
+                "threads were not pinned: two that the system runs on one core for a while do not \
                  contend; see --pin"
                     .into(),
             );
         }
         if usize::from(self.args.threads) > self.machine.cores {
             notes.push(
-                "there are more threads than cores: in a short round not all of them get their \
-                 turn; take more --seconds"
+                "there are more threads than cores: in a short round not all of them run; use more \
+                 --seconds"
                     .into(),
             );
         }
-        // The padder fills the ring while others have their turn.
+        // The padder fills the ring during the rounds of others.
         if self.ring * 10 > uids_per_round {
             notes.push(format!(
-                "a round begins with a full ring of {} uids and takes about {uids_per_round}: for \
-                 the padder's share take more --seconds or a smaller --boost-power",
+                "a round begins with a full ring of {} uids and takes about {uids_per_round}: to \
+                 include the work of the padder, use more --seconds or a smaller --boost-power",
                 self.ring
             ));
         }
         notes
     }
 
-    /// One contestant's figures.
+    /// The figures of one contestant.
     fn result(&self, figures: &Figures) -> Value {
         let times = &figures.latency;
         let mut latency: Map<_, _> = QUANTILES
             .iter()
-            .map(|(quantile, _, key)| ((*key).into(), times.value_at_quantile(*quantile).into()))
+            .map(|(quantile, key)| ((*key).into(), times.value_at_quantile(*quantile).into()))
             .collect();
         latency.insert("max".into(), times.max().into());
         latency.insert("calls".into(), times.len().into());
@@ -151,10 +146,10 @@ impl Report<'_> {
         })
     }
 
-    /// The rates by one number of threads.
+    /// The rates with one number of threads.
     fn scaling(&self, at: &Scaling) -> Value {
         let rates = self.measured.main().iter().zip(&at.rates);
-        let rates = rates.map(|(figures, rate)| (figures.name.into(), (*rate).into()));
+        let rates = rates.map(|(figures, rate)| (figures.name.clone(), (*rate).into()));
         let threads = ("threads".into(), at.threads.into());
         Value::Object([threads].into_iter().chain(rates).collect())
     }

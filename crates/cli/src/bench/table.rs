@@ -1,34 +1,68 @@
-//! A report as a table.
+//! The results of a bench as a table.
 
-use std::fmt::Display;
+use serde_json::Value;
 
 use super::args::Policy;
-use super::contestant::Tally;
-use super::measure::Measured;
-use super::report::{QUANTILES, Report};
+use super::measure::Figures;
+use super::report::Report;
+use crate::table::aligned;
+
+/// The columns about throughput, and their places in the JSON of a result.
+const THROUGHPUT: [(&str, &str); 4] = [
+    ("ns/uid", "/ns_per_uid"),
+    ("÷ fetch_add", "/ratios_to_fetch_add/ns_per_uid"),
+    ("M uids/s", "/million_uids_per_second"),
+    ("rejected", "/rejects"),
+];
+
+const LATENCY: [(&str, &str); 7] = [
+    ("p50", "/latency_ns/p50"),
+    ("p99", "/latency_ns/p99"),
+    ("p99.9", "/latency_ns/p99_9"),
+    ("p99.99", "/latency_ns/p99_99"),
+    ("max", "/latency_ns/max"),
+    ("÷ at p99.99", "/ratios_to_fetch_add/p99_99"),
+    ("calls timed", "/latency_ns/calls"),
+];
 
 pub fn table(report: &Report<'_>) -> String {
-    let mut lines = vec![
-        format!("uidring {}: what an id costs, {}", env!("CARGO_PKG_VERSION"), report.title()),
+    let title = format!(
+        "uidring {}: what an id costs, {}\n{}\n{}",
+        env!("CARGO_PKG_VERSION"),
+        report.title(),
         report.machine(),
-        settings(report),
-        String::new(),
-    ];
-    lines.extend(throughput(report));
-    lines.push(String::new());
-    lines.extend(latency(report));
-    if !report.measured.scaling.is_empty() {
-        lines.push(String::new());
-        lines.extend(scaling(report));
+        settings(report)
+    );
+    let json = report.json();
+    let section =
+        |head: &str, columns: &[(&str, &str)]| {
+            let mut rows = vec![row(head, columns.iter().map(|(name, _)| (*name).to_owned()))];
+            rows.extend(json["results"].as_object().into_iter().flatten().map(|(name, result)| {
+                row(name, columns.iter().map(|(_, place)| cell(result, place)))
+            }));
+            aligned(&rows, |column| column > 0).join("\n")
+        };
+    // Who waits is not rejected.
+    let rejects = usize::from(matches!(report.args.policy, Policy::Reject));
+    let rounds = format!("median of {} rounds", report.rounds);
+    let throughput = section(&rounds, &THROUGHPUT[..3 + rejects]);
+    let mut parts = vec![title, throughput, section("latency of a call, ns", &LATENCY)];
+    let scaling = json["scaling_million_uids_per_second"].as_array().filter(|at| !at.is_empty());
+    if let Some(scaling) = scaling {
+        let threads = scaling.iter().map(|at| at["threads"].to_string());
+        let mut rows = vec![row("M uids/s by threads", threads)];
+        rows.extend(report.measured.main().iter().map(|Figures { name, .. }| {
+            row(name, scaling.iter().map(|at| cell(at, &format!("/{name}"))))
+        }));
+        parts.push(aligned(&rows, |column| column > 0).join("\n"));
     }
-    lines.push(String::new());
-    lines.extend(report.notes());
-    lines.join("\n")
+    parts.push(report.notes().join("\n"));
+    parts.join("\n\n")
 }
 
 fn settings(report: &Report<'_>) -> String {
     let idle = if report.args.busy_poll { "polling" } else { "sleeping" };
-    let core = match report.args.padder_core.to_string().as_str() {
+    let core = match report.args.padder_core.text.as_str() {
         "last" => "on the last core".into(),
         "none" => "on any core".into(),
         number => format!("on core {number}"),
@@ -43,60 +77,22 @@ fn settings(report: &Report<'_>) -> String {
     )
 }
 
-fn throughput(report: &Report<'_>) -> Vec<String> {
-    let rejects = matches!(report.args.policy, Policy::Reject);
-    let mut heading = vec!["ns/uid", "÷ fetch_add", "M uids/s"];
-    heading.extend(rejects.then_some("rejected"));
-    let mut lines = vec![row(&format!("median of {} rounds", report.rounds), heading)];
-    lines.extend(report.measured.figures.iter().map(|figures| {
-        let ratio = ratio(report.measured.ratio(figures));
-        let mut cells =
-            vec![rounded(figures.ns_per_id()), ratio, rounded(figures.millions_a_second())];
-        // The calls for latency included.
-        let Tally { calls, rejects: rejected, .. } = figures.tally;
-        cells.extend(rejects.then(|| format!("{:.3} %", 100.0 * rejected as f64 / calls as f64)));
-        row(figures.name, cells)
-    }));
-    lines
+fn row(name: &str, cells: impl Iterator<Item = String>) -> Vec<String> {
+    [name.to_owned()].into_iter().chain(cells).collect()
 }
 
-fn latency(report: &Report<'_>) -> Vec<String> {
-    let names = QUANTILES.iter().map(|(_, name, _)| *name);
-    let heading = names.chain(["max", "÷ at p99.99", "calls timed"]).collect();
-    let mut lines = vec![row("latency of a call, ns", heading)];
-    let (tail, ..) = QUANTILES[QUANTILES.len() - 1];
-    lines.extend(report.measured.figures.iter().map(|figures| {
-        let times = &figures.latency;
-        let quantiles = QUANTILES.iter().map(|(quantile, ..)| times.value_at_quantile(*quantile));
-        let mut cells: Vec<_> = quantiles.chain([times.max()]).map(|ns| ns.to_string()).collect();
-        cells.push(report.measured.latency_ratio(figures, tail).map_or("-".into(), ratio));
-        cells.push(times.len().to_string());
-        row(figures.name, cells)
-    }));
-    lines
-}
-
-fn scaling(report: &Report<'_>) -> Vec<String> {
-    let Measured { scaling, .. } = &report.measured;
-    let threads = scaling.iter().map(|at| at.threads.to_string()).collect();
-    let mut lines = vec![row("M uids/s by threads", threads)];
-    lines.extend(report.measured.main().iter().enumerate().map(|(which, figures)| {
-        row(figures.name, scaling.iter().map(|at| rounded(at.rates[which])).collect())
-    }));
-    lines
-}
-
-/// Widths of a table's columns.
-const NAME: usize = 22;
-const CELL: usize = 13;
-
-fn row(name: &str, cells: Vec<impl Display>) -> String {
-    let cells: String = cells.iter().map(|cell| format!("{cell:>CELL$}")).collect();
-    format!("{name:<NAME$}{cells}").trim_end().to_owned()
-}
-
-fn ratio(ratio: f64) -> String {
-    format!("{ratio:.2}")
+fn cell(result: &Value, place: &str) -> String {
+    let number = |place| result.pointer(place).and_then(Value::as_f64);
+    match (number(place), number("/calls")) {
+        (None, _) => "-".into(),
+        // Of all calls, those for latency included.
+        (Some(rejects), Some(calls)) if place == "/rejects" => {
+            format!("{:.3} %", 100.0 * rejects / calls)
+        }
+        (Some(ratio), _) if place.starts_with("/ratios") => format!("{ratio:.2}"),
+        (Some(count), _) if place.starts_with("/latency") => format!("{count:.0}"),
+        (Some(figure), _) => rounded(figure),
+    }
 }
 
 /// Three digits or a little more.

@@ -1,16 +1,14 @@
-//! What is measured: our ways to take ids, and what they are compared with.
+//! What a thread of a bench does again and again.
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use uidring::generator::GeneratorRef;
-use uidring::{CachedUidGenerator, LocalGenerator, PerThreadGenerator, TakeError, Uid};
+use uidring::{FillError, TakeError};
 
 /// Ids of a call that takes many.
 pub const BATCH: usize = 4_096;
 
-/// How one thread comes by ids. All takers go through the same loops, and `call` is inlined there,
-/// so that their costs can be compared.
+/// Takes ids in one thread. All takers run in the same loops, and `call` is inlined there, so that their
+/// costs can be compared.
 pub trait Taker {
     /// The ids of a call.
     const IDS: u64;
@@ -24,133 +22,49 @@ pub trait Taker {
     }
 }
 
-/// A call that gave fewer ids than it should, or none.
+/// Why a call gave fewer ids than it should, or none.
 pub struct Stopped {
     pub given: u64,
     pub error: TakeError,
 }
 
-impl From<TakeError> for Stopped {
-    fn from(error: TakeError) -> Self {
-        Self { given: 0, error }
-    }
-}
-
-/// `next_uid` of a shared generator.
-pub struct Shared<'a>(pub &'a CachedUidGenerator);
-
-impl Taker for Shared<'_> {
+/// One id a call.
+impl<F: FnMut() -> Result<u64, TakeError>> Taker for F {
     const IDS: u64 = 1;
 
     #[inline(always)]
     fn call(&mut self) -> Result<u64, Stopped> {
-        Ok(self.0.next_uid()?.get())
+        self().map_err(|error| Stopped { given: 0, error })
     }
 }
 
-/// `next_uid` of a shared handle in which each thread counts for itself.
-pub struct PerThread<'a, G>(pub &'a PerThreadGenerator<G>);
-
-impl<G: GeneratorRef> Taker for PerThread<'_, G> {
-    const IDS: u64 = 1;
-
-    #[inline(always)]
-    fn call(&mut self) -> Result<u64, Stopped> {
-        Ok(self.0.next_uid()?.get())
-    }
-}
-
-/// `next_uid` of a generator of the thread's own.
-pub struct Local<G>(pub LocalGenerator<G>);
-
-impl<G: GeneratorRef> Taker for Local<G> {
-    const IDS: u64 = 1;
-
-    #[inline(always)]
-    fn call(&mut self) -> Result<u64, Stopped> {
-        Ok(self.0.next_uid()?.get())
-    }
-}
-
-/// `fill` of a shared generator.
-pub struct Fill<'a> {
-    generator: &'a CachedUidGenerator,
-    uids: Box<[Uid]>,
+/// Fills a slice in each call.
+pub struct Batch<T, F> {
+    ids: Box<[T]>,
     /// How many of them the last call gave.
     filled: usize,
+    fill: F,
 }
 
-impl<'a> Fill<'a> {
-    pub fn new(generator: &'a CachedUidGenerator) -> Self {
-        Self { generator, uids: vec![Uid::default(); BATCH].into(), filled: 0 }
+impl<T: Clone + Default, F> Batch<T, F> {
+    pub fn new(fill: F) -> Self {
+        Self { ids: vec![T::default(); BATCH].into(), filled: 0, fill }
     }
 }
 
-impl Taker for Fill<'_> {
+impl<T: Copy + Ord + Into<u64>, F: FnMut(&mut [T]) -> Result<(), FillError>> Taker for Batch<T, F> {
     const IDS: u64 = BATCH as u64;
 
     #[inline(always)]
     fn call(&mut self) -> Result<u64, Stopped> {
-        let filled = self.generator.fill(&mut self.uids);
+        let filled = (self.fill)(&mut self.ids);
         self.filled = filled.as_ref().map_or_else(|error| error.filled, |()| BATCH);
         filled.map_err(|error| Stopped { given: error.filled as u64, error: error.error })?;
-        black_box(&mut self.uids);
-        Ok(self.uids[BATCH - 1].get())
+        black_box(&mut self.ids);
+        Ok(self.ids[BATCH - 1].into())
     }
 
     fn in_order(&self) -> bool {
-        self.uids[..self.filled].is_sorted_by(|a, b| a < b)
-    }
-}
-
-/// The bare atomic addition: the least that ids from a shared counter can cost.
-pub struct FetchAdd<'a>(pub &'a AtomicU64);
-
-impl Taker for FetchAdd<'_> {
-    const IDS: u64 = 1;
-
-    #[inline(always)]
-    fn call(&mut self) -> Result<u64, Stopped> {
-        Ok(self.0.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-/// Counting in a register: the least that ids of a thread's own can cost.
-#[derive(Default)]
-pub struct Increment(u64);
-
-impl Taker for Increment {
-    const IDS: u64 = 1;
-
-    #[inline(always)]
-    fn call(&mut self) -> Result<u64, Stopped> {
-        self.0 += 1;
-        Ok(self.0)
-    }
-}
-
-/// Storing increasing numbers: the least that filling a slice can cost.
-pub struct Stores {
-    next: u64,
-    numbers: Box<[u64]>,
-}
-
-impl Default for Stores {
-    fn default() -> Self {
-        Self { next: 1, numbers: vec![0; BATCH].into() }
-    }
-}
-
-impl Taker for Stores {
-    const IDS: u64 = BATCH as u64;
-
-    #[inline(always)]
-    fn call(&mut self) -> Result<u64, Stopped> {
-        for number in &mut self.numbers {
-            *number = self.next;
-            self.next += 1;
-        }
-        black_box(&mut self.numbers);
-        Ok(self.numbers[BATCH - 1])
+        self.ids[..self.filled].is_sorted_by(|a, b| a < b)
     }
 }

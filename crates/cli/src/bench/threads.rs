@@ -1,6 +1,5 @@
-//! Threads that begin together and know when to end.
+//! Threads that begin and end together.
 
-use std::io;
 use std::panic;
 use std::sync::{PoisonError, RwLock, mpsc};
 use std::thread;
@@ -8,25 +7,27 @@ use std::time::{Duration, Instant};
 
 use core_affinity::CoreId;
 
+use crate::failure::Failure;
+
 /// The takers' threads: how many, and where they run.
 #[derive(Clone)]
 pub struct Crew {
     pub threads: usize,
-    /// Pinned to these in turn, lest the operating system puts two takers on one core for a while,
-    /// where they would not contend; empty for wherever it likes.
+    /// The cores to pin them to in turn, so that the operating system does not run two takers on one
+    /// core for a while, where they would not contend; empty for no pinning.
     pub cores: Vec<CoreId>,
 }
 
 impl Crew {
-    /// Lets all threads work for so long, from a common start: each is told when to end. To stop
-    /// them from outside would take a turn on a core, for which a thousand busy threads let one
-    /// wait for seconds.
+    /// Runs the work on all threads from a common start, and passes it the time when to end. To stop
+    /// them from outside would need time on a core, for which a thousand busy threads let one wait for
+    /// seconds.
     pub fn work<R: Send>(
         &self,
         time: Duration,
         work: impl Fn(Instant) -> R + Sync,
-    ) -> io::Result<Vec<R>> {
-        // For threads that stand behind the gate when a later one cannot be started, it is over.
+    ) -> Result<Vec<R>, Failure> {
+        // If a later thread cannot be started, those that wait at the gate end at once.
         let gate = RwLock::new(Instant::now());
         let (ready, all_ready) = mpsc::channel();
         thread::scope(|scope| {
@@ -44,7 +45,10 @@ impl Crew {
                     work(until)
                 };
                 let builder = thread::Builder::new().name("taker".into());
-                takers.push(builder.spawn_scoped(scope, taker)?);
+                let started = builder.spawn_scoped(scope, taker).map_err(|error| {
+                    Failure::Failed(format!("starting the threads: {error}; take fewer"))
+                });
+                takers.push(started?);
             }
             for () in all_ready.iter().take(self.threads) {}
             *closed = Instant::now() + time;

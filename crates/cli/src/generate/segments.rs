@@ -1,6 +1,5 @@
-//! `uidring generate --generator segment`.
+//! Ids of segments for `uidring generate --generator segment`.
 
-use std::mem;
 use std::time::Duration;
 
 use uidring::policy::TakePolicy;
@@ -9,121 +8,94 @@ use uidring::segment::{SegmentError, SegmentHandle};
 use uidring::{Error, SegmentGenerator, Uid};
 use uidring_store::TableError;
 
-use crate::Failure;
-use crate::args::{GenerateArgs, WorkerKind};
-use crate::ending;
-use crate::lines::Lines;
-use crate::output::{self, Printed, Source};
+use super::args::{GenerateArgs, WorkerKind};
+use crate::args::check;
+use crate::failure::{Failure, with_sources};
+use crate::lines::{Lines, lines};
+use crate::output::{PORTION, Source};
+use crate::stores;
 
-/// More than this is not reserved at once: what an interrupted run has reserved is lost.
+/// At most so many ids are reserved at once: what an interrupted run has reserved is lost.
 const MAX_LOAD: u64 = 1_000_000;
 
-pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
-    let (tag, mut lines) = check_usage(args)?;
-    let store = Measured { store: args.table.place.any()?.segment_store(), left: args.count };
-    // The store has had its deadline before we hear of it.
-    let patience = Duration::from_secs(args.table.place.mysql_deadline + 1);
-    let generator = SegmentGenerator::builder(store)
-        .take_policy(TakePolicy::WaitFor(patience))
-        // Nothing ahead of need, which would be lost at the end.
-        .depth(1)
-        .max_depth(1)
-        .build()?;
-    let handle = generator.tag(tag).map_err(failure)?;
-    let mut source = Ids { handle, ids: Vec::new(), wrong: Ok(()) };
-    let printed = Printed::default();
-    ending::work(
-        &printed,
-        || generator.close(),
-        || output::print(args.count, &mut lines, &mut source, &printed),
-    )
-}
-
-struct Ids {
-    handle: SegmentHandle,
-    /// As they come from the segment.
-    ids: Vec<u64>,
-    /// What is wrong with the next one.
-    wrong: Result<(), Failure>,
-}
-
-impl Source for Ids {
-    fn take_ready(&mut self, out: &mut [Uid]) -> usize {
-        self.ids.resize(out.len(), 0);
-        let taken = self.handle.try_fill(&mut self.ids).unwrap_or(0);
-        let (converted, done) = convert(&self.ids[..taken], out);
-        self.wrong = done;
-        converted
-    }
-
-    fn wait(&mut self, out: &mut [Uid]) -> (usize, Result<(), Failure>) {
-        if let Err(wrong) = mem::replace(&mut self.wrong, Ok(())) {
-            return (0, Err(wrong));
-        }
-        self.ids.resize(1, 0);
-        let (taken, done) = match self.handle.fill(&mut self.ids) {
-            Ok(()) => (1, Ok(())),
-            Err(error) => (error.filled, Err(failure(error.error))),
-        };
-        let (converted, right) = convert(&self.ids[..taken], out);
-        (converted, right.and(done))
-    }
-}
-
-/// What is wrong with the flags is said before anything is done.
-fn check_usage(args: &GenerateArgs) -> Result<(&str, Lines<'static>), Failure> {
-    let flag = match () {
-        () if args.worker_id.is_some() => Some("--worker-id"),
-        () if args.datacenter_id.is_some() => Some("--datacenter-id"),
-        () if args.start_after.is_some() => Some("--start-after"),
-        () if args.registry.zookeeper.is_some() => Some("--zookeeper"),
-        () if args.table.max_clock_difference.is_some() => Some("--max-clock-difference"),
-        () if args.lease.worker == WorkerKind::Lease => Some("--worker lease"),
-        () if args.lease.lease.is_some() => Some("--lease"),
-        () if args.lease.lease_wait.is_some() => Some("--lease-wait"),
-        () => args.layout.given().or(args.given_for_rings()),
-    };
-    if let Some(flag) = flag {
-        return Err(Failure::usage(format_args!(
-            "{flag} is not for --generator segment, whose ids have no worker, no time and no ring"
-        )));
-    }
-    let lines = Lines::plain(args.format).ok_or_else(|| {
-        Failure::usage("--format json is of uids, which have fields; a segment's id has none")
-    })?;
+/// The generator of the tag, and the lines for its ids.
+pub fn open(args: &GenerateArgs) -> Result<(Box<dyn Source>, Lines), Failure> {
+    let database = &args.table.database;
+    let rule = "is not for --generator segment, whose ids have no worker, no time and no ring";
+    check(&[
+        ("--worker-id", args.worker_id.is_some(), rule),
+        ("--datacenter-id", args.datacenter_id.is_some(), rule),
+        ("--start-after", args.start_after.is_some(), rule),
+        ("--zookeeper", args.registry.zookeeper.is_some(), rule),
+        ("--max-clock-difference", args.table.max_clock_difference.is_some(), rule),
+        ("--worker lease", args.lease.worker == WorkerKind::Lease, rule),
+        ("--lease", args.lease.lease.is_some(), rule),
+        ("--lease-wait", args.lease.lease_wait.is_some(), rule),
+    ])?;
+    args.layout.refuse(rule)?;
+    args.refuse_ring_flags(rule)?;
+    let lines = lines(args.format, None)?;
     let tag = args.tag.as_deref().ok_or_else(|| {
-        Failure::usage("--generator segment needs --tag, the tag whose ids are wanted")
+        Failure::Usage("--generator segment needs --tag, the tag whose ids are wanted".into())
     })?;
     // It may hold a password, and errors name the tag.
     if tag.contains("://") {
         return Err(Failure::usage(TableError::UrlForTag));
     }
-    Ok((tag, lines))
+    let store = stores::open(database)?.segment_store();
+    let generator = SegmentGenerator::builder(Measured { store, left: args.count })
+        // The store's own deadline comes first.
+        .take_policy(TakePolicy::WaitFor(Duration::from_secs(database.mysql_deadline + 1)))
+        // What is loaded ahead of need would be lost at the end.
+        .depth(1)
+        .max_depth(1)
+        .build()?;
+    let handle = generator.tag(tag).map_err(failure)?;
+    Ok((Box::new(Ids { generator, handle }), lines))
+}
+
+struct Ids {
+    generator: SegmentGenerator,
+    handle: SegmentHandle,
+}
+
+impl Source for Ids {
+    fn take_ready(&self, out: &mut [Uid]) -> usize {
+        let mut ids = [0; PORTION];
+        let limit = out.len().min(PORTION);
+        let taken = self.handle.try_fill(&mut ids[..limit]).unwrap_or(0);
+        for (uid, id) in out.iter_mut().zip(&ids[..taken]) {
+            *uid = printable(*id);
+        }
+        taken
+    }
+
+    fn wait(&self) -> Result<Uid, Failure> {
+        self.handle.next_id().map(printable).map_err(failure)
+    }
+
+    fn close(&self) {
+        self.generator.close();
+    }
+}
+
+/// Ids of segments print in the same forms as uids, which have 63 bits.
+fn printable(id: u64) -> Uid {
+    Uid::new(id).expect("max_id, which is above all ids, is an i64")
 }
 
 fn failure(error: SegmentError) -> Failure {
-    match error {
-        SegmentError::UnknownTag(cause) => Failure::Failed(format!(
-            "{cause}: `uidring segment create TAG --step S` makes one, `uidring segment list` shows \
-             those that there are"
-        )),
-        other => Failure::Failed(other.to_string()),
-    }
+    Failure::Failed(match error {
+        SegmentError::UnknownTag(cause) => format!(
+            "{}; `uidring segment create TAG --step S` creates one, `uidring segment list` shows \
+             those that exist",
+            with_sources(&*cause)
+        ),
+        other => with_sources(&other),
+    })
 }
 
-/// Ids of segments are below 2^63, as uids are, and print in the same forms.
-fn convert(ids: &[u64], uids: &mut [Uid]) -> (usize, Result<(), Failure>) {
-    for (index, (uid, &id)) in uids.iter_mut().zip(ids).enumerate() {
-        match Uid::try_from(id) {
-            Ok(converted) => *uid = converted,
-            Err(error) => return (index, Err(Failure::Failed(error.to_string()))),
-        }
-    }
-    (ids.len(), Ok(()))
-}
-
-/// A store for a tag of which a known number of ids is wanted: so many are loaded, and no more but
-/// for the table's step.
+/// Loads as many ids as are wanted, or the table's step if that is more.
 struct Measured {
     store: Box<dyn SegmentStore>,
     left: u64,
@@ -143,11 +115,11 @@ impl SegmentStore for Measured {
         let step = (*left).min(MAX_LOAD);
         let measured = |request: &SegmentRequest| SegmentRequest { tag: request.tag.clone(), step };
         let wanted: Vec<_> = wanted.iter().map(measured).collect();
-        store.load(&wanted, &mut |place, result| {
+        store.load(&wanted, &mut |index, result| {
             if let Ok(range) = &result {
                 *left = left.saturating_sub(range.end - range.start);
             }
-            loaded(place, result);
+            loaded(index, result);
         });
     }
 }

@@ -1,5 +1,5 @@
-//! `uidring bench`: what it measures is sane, and what it cannot do it says. The figures themselves
-//! are the machine's business.
+//! `uidring bench`: its figures are plausible, and it reports what it cannot do. The figures themselves
+//! depend on the machine.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use uidring::clock::{Clock, SystemClock};
 
 use crate::support::{Home, Run};
 
-/// Short runs see that it works; they measure nothing.
+/// Short runs check that it works; they measure nothing.
 const SHORT: &str = "bench --seconds 0.05";
 
 #[test]
@@ -103,8 +103,8 @@ fn every_flag_is_taken() {
     assert!(table.contains(" rejected\n"), "{table}");
 }
 
-/// Takers of a ring of two that give up are rejected now and then, or not, as it happens; on some
-/// machines a whole round has nothing else, and goes on.
+/// Takers of a ring of two that give up are rejected now and then, or never; on some machines a whole
+/// round has only rejects, and goes on.
 #[test]
 fn rejects_are_counted_among_the_calls() {
     let report = json("--form shared --policy reject --threads 4 --layout 40/10/1 --boost-power 0");
@@ -168,7 +168,7 @@ fn the_chart_is_drawn() {
 #[test]
 fn a_chart_that_cannot_be_kept_is_found_before_the_run() {
     let home = Home::new();
-    // It would take an hour, were it found later.
+    // If it were found later, it would take an hour.
     for file in ["missing/chart.svg", "."] {
         let run = home.run(&format!("bench --seconds 3600 --svg {file}"));
         assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{file}");

@@ -1,5 +1,5 @@
-//! How `uidring generate` ends before it has printed all: it tells what is out, keeps nothing to
-//! itself that it has taken, and fails where nobody can read its ids.
+//! How `uidring generate` ends before it has printed all: it reports what was printed, prints all that
+//! it has taken, and fails if nobody can read its ids.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -117,7 +117,7 @@ fn a_full_disk_takes_nothing() {
     }
 }
 
-/// A file may not become larger than some blocks: what is in it by then was printed.
+/// A file that may not become larger than some blocks: what is in it by then was printed.
 #[test]
 fn a_disk_that_becomes_full_has_what_is_told() {
     for (blocks, format) in [(1, "dec"), (3, "base62"), (100, "dec"), (7, "json")] {
@@ -139,7 +139,7 @@ fn a_disk_that_becomes_full_has_what_is_told() {
     }
 }
 
-/// The layout ends after some ticks, whatever was asked for.
+/// The layout ends after some ticks, before all ids are printed.
 #[test]
 fn ids_that_run_out_are_counted() {
     let now = SystemClock.now();
@@ -156,7 +156,7 @@ fn ids_that_run_out_are_counted() {
     }
 }
 
-/// Four ids a second: they come at once, not when so many are there that writing is worth while.
+/// Four ids a second: each is printed at once, not when there are enough for a large write.
 #[test]
 fn slow_ids_are_printed_when_they_are_there() {
     for generator in ["cached --max-borrow 0", "clock"] {
@@ -167,7 +167,7 @@ fn slow_ids_are_printed_when_they_are_there() {
             let mut output = BufReader::new(child.stdout.take().expect("piped"));
             let mut text = String::new();
             let start = Instant::now();
-            // From a thread, so that ids that do not come are a failure, and no hanging.
+            // In a thread, so that the test fails if no ids come, and does not hang.
             let text = thread::scope(|scope| {
                 let reader = scope.spawn(|| {
                     for _ in 0..6 {
@@ -190,14 +190,14 @@ fn slow_ids_are_printed_when_they_are_there() {
             assert_eq!(status.signal(), Some(number), "as if it had not been caught");
             let lines: Vec<_> = text.lines().collect();
             assert!(text.ends_with('\n') && lines.len() < 1_000, "{generator}: {}", lines.len());
-            // The padder may have warned before that it waits.
+            // Before that, the padder may have warned that it waits.
             let message = stderr(&mut child);
             assert!(message.ends_with(&format!("interrupted: {}\n", told(&lines))), "{message}");
         }
     }
 }
 
-/// Also of fast ones everything that was taken is printed, and told of.
+/// Of fast ids, too, everything that was taken is printed and reported.
 #[test]
 fn who_is_told_to_end_prints_what_was_taken() {
     for words in [
@@ -231,7 +231,7 @@ fn a_reader_that_does_not_read_holds_up_no_end() {
         let mut output = BufReader::new(child.stdout.take().expect("piped"));
         let mut text = String::new();
         output.read_line(&mut text).expect("reads");
-        // Time to fill the pipe; if it is not full yet, nothing is wrong either.
+        // Time to fill the pipe; the test is right even if it is not full yet.
         thread::sleep(Duration::from_millis(200));
         kill(&child, name);
         assert!(wait(&mut child).signal().is_some());
@@ -247,7 +247,7 @@ fn a_reader_that_does_not_read_holds_up_no_end() {
     }
 }
 
-/// As of what a shell starts in the background.
+/// As a shell ignores it for what it starts in the background.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_ignored_signal_stays_ignored() {

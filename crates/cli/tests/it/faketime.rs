@@ -39,7 +39,7 @@ impl Slow {
         lines.map(|line| line.expect("reads").parse().expect("a uid")).collect()
     }
 
-    /// All the rest, and how it ended.
+    /// The rest of the output, and how the program ended.
     fn finish(mut self) -> (Vec<Uid>, Option<i32>, String) {
         let rest = self.read(usize::MAX);
         let ended = self.child.wait_with_output().expect("ends");
@@ -108,7 +108,7 @@ fn the_ring_goes_on_when_the_clock_is_set_back() {
     let mut all = program.read(200_000);
     elsewhen.set(-(HOUR.as_secs() as i64));
     all.extend(program.read(800_000));
-    // And once more, then forwards.
+    // Back once more, then forwards.
     elsewhen.set(-3 * HOUR.as_secs() as i64);
     all.extend(program.read(500_000));
     elsewhen.set(HOUR.as_secs() as i64);
@@ -124,8 +124,8 @@ fn the_ring_goes_on_when_the_clock_is_set_back() {
 #[test]
 fn the_generator_on_the_clock_says_by_how_much_it_went_back() {
     let elsewhen = Elsewhen::new(0);
-    // So many uids in a second that it does not wait for the next one before it is stopped by the
-    // pipe, nor gets done.
+    // So many uids in a second that it does not wait for the next second before the pipe stops it, and
+    // does not finish.
     let words = "generate --worker-id 1 --start-after 1048576 --layout 31/10/20 \
                  --generator clock -n 50000000";
     let mut program = Slow::start(elsewhen.command(words));
@@ -141,7 +141,7 @@ fn the_generator_on_the_clock_says_by_how_much_it_went_back() {
     let (_, behind) = text.split_once("the clock moved backwards: it is ").expect(&stderr);
     let (seconds, _) = behind.split_once("s behind").expect(&stderr);
     let seconds: u64 = seconds.parse().expect("whole ticks");
-    // The time that has passed since then is made good.
+    // Less the time that has passed since then.
     assert!((3_500..=3_600).contains(&seconds), "{stderr}");
 }
 

@@ -56,8 +56,8 @@ fn eight_processes_share_a_file() {
     assert!(all.is_sorted_by(|a, b| a < b), "no uid comes twice");
 }
 
-/// A fresh file is made, changed to write-ahead logging and given its table by whoever comes
-/// first: a race that a single round may not show.
+/// The first of them creates the file, changes it to write-ahead logging and creates the table: a race
+/// that a single round may not show.
 #[test]
 fn starts_at_once_all_succeed() {
     for _ in 0..40 {
@@ -175,7 +175,7 @@ fn a_fixed_worker_id_goes_on_above_the_uid_it_is_told() {
     let home = Home::new();
     let layout = Layout::UID_GENERATOR;
     let before: Uid = only(&home.run("generate --worker-id 5").stdout);
-    // One that a process in the past would leave behind, and one that was borrowed from the future.
+    // One from a process in the past, and one that was borrowed from the future.
     let tick = layout.tick_at(SystemClock.now()).expect("in the layout's life");
     let ahead = layout.compose(tick + 1_000, 5, layout.max_sequence()).expect("in range");
     for generator in ["cached", "clock"] {
@@ -346,7 +346,7 @@ fn help_has_examples_and_completions_name_the_program() {
     assert!(is_untouched(&home));
 }
 
-/// All eight are there before the first is waited for; returns what they printed.
+/// Starts all eight before it waits for the first; returns what they printed.
 fn eight_at_once(home: &Home, words: &str) -> Vec<String> {
     let mut commands: Vec<Command> = (0..8).map(|_| home.command(words)).collect();
     let children: Vec<_> =
@@ -376,19 +376,19 @@ fn worker_of(uid: Uid) -> u64 {
     Layout::UID_GENERATOR.decode(uid).expect("of the default layout").worker_id
 }
 
-/// The user's own file, where worker ids come from when nothing else is said.
+/// The user's own file, the default source of worker ids.
 fn worker_file(home: &Home) -> PathBuf {
     let macos = "Library/Application Support";
     let data = home.folder.path().join(if cfg!(target_os = "macos") { macos } else { "" });
     data.join("uidring").join("workers.db")
 }
 
-/// Whether nothing was made in the home, the worker file least of all.
+/// Whether nothing was created in the home, the worker file included.
 fn is_untouched(home: &Home) -> bool {
     fs::read_dir(home.folder.path()).expect("is there").next().is_none()
 }
 
-/// Takes no byte.
+/// A file that is always full.
 #[cfg(target_os = "linux")]
 fn full_disk() -> Stdio {
     OpenOptions::new().write(true).open("/dev/full").expect("is there").into()

@@ -1,5 +1,5 @@
 //! Twelve processes that want three worker ids, on a real MySQL-compatible server, while they are
-//! paused beyond their leases, killed, told to end, and set their clocks, and the server restarts and
+//! paused beyond their leases, killed, interrupted, and set their clocks, and the server restarts and
 //! freezes: no uid comes twice, and uids go on.
 //!
 //! It takes 15 s, or as many seconds as UIDRING_TORTURE says.
@@ -26,12 +26,12 @@ const PROCESSES: usize = 12;
 /// Three worker ids: 1, 2 and 3.
 const LAYOUT: &str = "--layout 41/2/10 --tick ms --epoch 2026-01-01";
 
-/// Uids of a process are read so many bytes at a time, with a pause in between: it is to live for
-/// long, and not to issue more than memory holds.
+/// Uids of a process are read so many bytes at a time, with a pause in between: it shall live long
+/// without issuing more than memory holds.
 const PORTION: usize = 1 << 15;
 
-/// So long may it take, while the server is up, until somebody has a lease and issues something. A
-/// lease lasts for a second; the rest is for the machine, which has other things to do.
+/// How long it may take, while the server is up, until somebody has a lease and issues something. A
+/// lease lasts for a second; the rest is for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn layout() -> Layout {
@@ -72,7 +72,7 @@ impl Progress {
 }
 
 fn signal(child: &Child, name: &str) {
-    // The child is not waited for yet, so that its number is its own.
+    // Nobody has waited for the child yet, so its process id is still its own.
     let sent = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status();
     assert!(sent.is_ok_and(|status| status.success()));
 }
@@ -92,7 +92,7 @@ fn read(mut output: impl Read, progress: &Progress) -> Vec<u64> {
         }
         progress.go_on();
         rest.extend_from_slice(&buffer[..count]);
-        // Of a line that the process could not finish nobody knows.
+        // The last line may be incomplete.
         let end = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let text = std::str::from_utf8(&rest[..end]).expect("digits");
         uids.extend(text.lines().map(|line| line.parse::<u64>().expect("a uid")));
@@ -102,7 +102,7 @@ fn read(mut output: impl Read, progress: &Progress) -> Vec<u64> {
     uids
 }
 
-/// One process after another, until it is time.
+/// Runs one process after another until the time is up.
 fn live(
     slot: usize,
     database: &Database,
@@ -149,7 +149,7 @@ fn live(
     all
 }
 
-/// Does to a process what happens to processes, until it has ended.
+/// Pauses, interrupts and kills a process, until it has ended.
 fn torment(child: &mut Child, elsewhen: &Elsewhen, end: Instant, tally: &Tally) {
     let has_ended = |child: &mut Child| child.try_wait().expect("ours").is_some();
     loop {
@@ -194,7 +194,7 @@ fn torment(child: &mut Child, elsewhen: &Elsewhen, end: Instant, tally: &Tally) 
     }
 }
 
-/// Does to the server what happens to servers.
+/// Restarts and freezes the server.
 fn trouble(server: &MariaDb, end: Instant, progress: &Progress) -> (u64, u64, Duration) {
     let (mut restarts, mut freezes, mut longest) = (0, 0, Duration::ZERO);
     // Looks at the gap, and not at the time of an outage.

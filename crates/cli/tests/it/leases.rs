@@ -1,4 +1,4 @@
-//! The program and leases: `generate --worker lease`, and what people do with the table, in a file and
+//! The program and leases: `generate --worker lease`, and the commands about the table, in a file and
 //! on a real server.
 
 use std::io::Read;
@@ -38,7 +38,7 @@ fn on_both(test: impl Fn(Program<'_>)) {
     let text = failure(&mut command(&home, "generate --worker lease", &url));
     assert!(text.contains("1146") && text.contains("worker init --leases"), "{text}");
     let made = Run::of(&mut command(&home, "worker init --leases", &url));
-    assert_eq!(&*made.stderr, "the tables WORKER_NODE and UIDRING_LEASE are there\n");
+    assert_eq!(&*made.stderr, "the tables WORKER_NODE and UIDRING_LEASE exist\n");
     test(&|words| command(&home, words, &url));
 }
 
@@ -59,7 +59,7 @@ fn a_hundred_restarts_use_one_worker_id_and_stay_in_order() {
         assert!(all.is_sorted_by(|a, b| a < b), "nothing twice, and in order over all starts");
         let rows = leases(program);
         assert_eq!((rows.as_array().map(Vec::len), &rows[0]["state"]), (Some(1), &"free".into()));
-        // A start without a lease gets none of them.
+        // A start without a lease gets another worker id.
         let uid: Uid = good(program, "generate").trim().parse().expect("a uid");
         assert_eq!(worker(&uid), 2);
     });
@@ -106,8 +106,8 @@ fn leases_are_listed_for_people() {
         good(program, "generate --worker lease --preset snowflake");
         let text = good(program, "worker leases");
         let lines: Vec<_> = text.lines().collect();
-        assert!(lines[0].starts_with(" WORKER ID  STATE    LEASE ENDS"), "{text}");
-        assert!(lines[1].starts_with("         1  free     -     "), "{text}");
+        assert!(lines[0].starts_with("WORKER ID  STATE  LEASE ENDS"), "{text}");
+        assert!(lines[1].starts_with("        1  free   -     "), "{text}");
         assert_eq!(lines.len(), 2);
         let row = &leases(program)[0];
         assert_eq!(row["layout"], "41/10/12 in ms since 2010-11-04T01:42:54.657Z");
@@ -119,7 +119,7 @@ fn leases_are_listed_for_people() {
     });
 }
 
-/// A layout whose worker ids were used up by starts goes on with leases.
+/// A layout whose worker ids are used up by starts can go on with leases.
 #[test]
 fn worker_ids_of_starts_that_have_ended_are_leased() {
     on_both(|program| {

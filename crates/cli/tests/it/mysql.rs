@@ -1,5 +1,5 @@
-//! The program and a real MySQL-compatible server: where the server's URL comes from and is not
-//! shown, and what people do with the table.
+//! The program and a real MySQL-compatible server: where the server's URL comes from, that it is not
+//! shown, and the commands about the table.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,7 +23,7 @@ fn urls_come_from_flag_file_or_environment_and_are_not_shown() {
     assert_eq!(generate(&format!("generate --mysql {}", database.url())), 1);
     assert_eq!(generate("generate --mysql-url-file url"), 2);
 
-    // A flag goes before the environment, a worker id before a server, a server before the file.
+    // A flag wins over the environment, a worker id over a server, a server over the file.
     let elsewhere = "mysql://u:s3cret@127.0.0.1:1/d";
     let flag = Run::of(&mut command(&home, "worker assign --mysql-url-file url", elsewhere));
     assert_eq!((flag.status, &*flag.stdout), (Some(0), "3\n"));
@@ -134,7 +134,7 @@ fn people_look_after_the_table() {
     assert_eq!(names, [(64, 64)]);
 }
 
-/// A name must not cost the start, whatever letters its column holds.
+/// A start does not fail because of its name, whatever letters the column holds.
 #[test]
 fn names_fit_a_column_of_plain_letters() {
     let database = database(&MariaDb::shared());
@@ -147,7 +147,7 @@ fn names_fit_a_column_of_plain_letters() {
     assert_eq!(names, [("h?st?".to_owned(), "8?".to_owned())]);
 }
 
-/// The names in the table may come from anybody; a column of them is somebody's terminal.
+/// Anybody may have written the names in the table, and they are printed to a terminal.
 #[test]
 fn names_do_not_steer_the_terminal() {
     let database = database(&MariaDb::shared());
@@ -161,7 +161,7 @@ fn names_do_not_steer_the_terminal() {
     assert!(list.stdout.ends_with("  a\\u{1b}[2J\\n\"b:80\n"), "{list:?}");
 }
 
-/// A URL in the place of something else is refused without its password, and nothing is made.
+/// A URL in the wrong place is refused without its password, and nothing is created.
 #[test]
 fn a_url_in_the_wrong_place_is_not_shown() {
     const URL: &str = "mysql://root:s3cret@db/ids";
@@ -198,7 +198,7 @@ fn a_url_in_the_wrong_place_is_not_shown() {
     assert!(!run.stderr.contains("s3cret"), "{}", run.stderr);
 }
 
-/// What has no URL in it is clap's to say; help is no error, though it shows what a URL is like.
+/// clap reports what has no URL in it; help is not an error, although it shows what a URL looks like.
 #[test]
 fn other_slips_are_told_as_ever() {
     let home = Home::new();

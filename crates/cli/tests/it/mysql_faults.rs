@@ -22,7 +22,7 @@ use crate::support::{Home, Run};
 /// What the statement that takes a worker id begins with.
 const INSERT: &str = "INSERT INTO WORKER_NODE";
 
-/// The uids of the whole lines; of a line that the process could not finish nobody knows.
+/// The uids of the whole lines; the last line may be incomplete.
 fn whole_lines(output: &str) -> Vec<Uid> {
     let end = output.rfind('\n').map_or(0, |end| end + 1);
     output[..end].lines().map(|line| line.parse().expect("a uid")).collect()
@@ -66,7 +66,7 @@ fn sixty_four_starts_at_once() {
     assert_eq!(workers.len(), 64);
 }
 
-/// Kills by number of its own process: the same thread waits for the child, so it is not yet gone.
+/// Kills by process id: the same thread waits for the child later, so the id is still its own.
 fn kill(id: u32) {
     let status = Command::new("kill").args(["-KILL", &id.to_string()]).status();
     assert!(status.expect("kill is there").success());
@@ -105,7 +105,7 @@ fn two_hundred_starts_that_are_killed() {
             None => database.url(),
         };
         let mut child = {
-            // The hook waits until it knows whom it kills.
+            // The hook waits until it knows which process to kill.
             let mut victim = victim.lock().expect("no panic");
             let child = command(&home, "generate -n 1000000", &url).spawn().expect("starts");
             *victim = child.id();
@@ -315,7 +315,7 @@ fn tls_is_checked() {
     assert!(text.contains("may also demand TLS"), "{text}");
     let text = failure(&mut command(&home, &with(&stranger.certificate()), &good.url()));
     assert!(text.contains("TLS failed") && text.contains("name the authority"), "{text}");
-    // Who turns the check off in the URL gets it back with an authority.
+    // A URL may turn the check off; an authority turns it on again.
     let unchecked = format!("{}?require_ssl=true&verify_ca=false", good.url());
     let run = Run::of(&mut command(&home, "generate", &unchecked));
     assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{run:?}");

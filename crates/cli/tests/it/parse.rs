@@ -73,7 +73,7 @@ fn known_uids() {
     // 3,600,000 × 2^22 + 5 × 2^12 + 7 = 15,099,494,400,000 + 20,480 + 7.
     let twitter = "--layout 41/10/12 --tick ms --epoch 2010-11-04T01:42:54.657Z";
     // The example of UidGenerator's own documentation, whose sample layout begins on 2016-09-20 in
-    // Beijing; it tells 12:15:46 there, worker 4 and sequence 9.
+    // Beijing; it says 12:15:46 there, worker 4 and sequence 9.
     let baidu = "--layout 29/21/13 --epoch 2016-09-20T00:00:00+08:00";
     for (layout, uid, fields) in [
         (twitter, "15099494420487", ("2010-11-04T02:42:54.657Z", 5, 7)),
@@ -145,7 +145,7 @@ fn line_ends_of_both_kinds_are_read() {
     assert_eq!(uids(&parse(&home, "", b"1\r\n2\n3\r\n")), ["1", "2", "3"]);
     assert_eq!(uids(&parse(&home, "-", b"1\n2")), ["1", "2"], "a dash is stdin");
     assert_eq!(uids(&parse(&home, "", b"")), [""; 0]);
-    // An empty line is no uid, whichever way it ends; a carriage return elsewhere is no line end.
+    // An empty line is not a uid, whichever way it ends; a carriage return elsewhere does not end a line.
     let run = Run::with_input(&mut home.command("parse"), b"\r\n\n1\r2\n3\n");
     assert_eq!(good(&run), ["3"]);
     assert_eq!(reported(&run, "line"), [1, 2, 3]);
@@ -206,7 +206,7 @@ fn uids(parsed: &[Value]) -> Vec<&str> {
     parsed.iter().map(|fields| text(fields, "uid_str")).collect()
 }
 
-/// The uids that were read, where others were not.
+/// The uids that were read from partly wrong input.
 fn good(run: &Run) -> Vec<String> {
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     uids(&objects(run)).into_iter().map(ToOwned::to_owned).collect()

@@ -16,11 +16,11 @@ fn json(run: &Run) -> Value {
     serde_json::from_str(&run.stdout).expect("JSON")
 }
 
-/// What people do with tags, wherever the table is; `run` runs the program there.
+/// The commands about tags, wherever the table is; `run` runs the program there.
 fn people_look_after_tags(run: &dyn Fn(&[&str]) -> Run) {
     let made = run(&["create", "orders", "--step", "1000"]);
     assert_eq!((made.status, &*made.stdout), (Some(0), ""), "{made:?}");
-    assert!(made.stderr.contains("`orders` is there: its first id is 1"), "{made:?}");
+    assert!(made.stderr.contains("created tag `orders`: its first id is 1"), "{made:?}");
     let words = ["create", "a b", "--step", "5", "--start", "70", "--description", "it's é"];
     assert_eq!(run(&words).status, Some(0));
     let again = run(&["create", "orders", "--step", "7"]);
@@ -167,7 +167,7 @@ fn processes_at_once_on_one_file() {
     assert_eq!(max_id(&home), 1 + reserved);
 }
 
-/// On a server; and what is reserved by a run that is killed is not printed by another.
+/// On a server; what a killed run has reserved is not printed by another.
 #[test]
 fn a_killed_run_repeats_nothing() {
     let database = MariaDb::shared().database();
@@ -280,7 +280,7 @@ fn wrong_usage_does_nothing() {
     assert!(path.contains("the segment file"), "{path}");
 }
 
-/// Tags and descriptions may come from anybody; a column of them is somebody's terminal.
+/// Anybody may have written the tags and descriptions, and they are printed to a terminal.
 #[test]
 fn names_do_not_steer_the_terminal() {
     let home = Home::new();

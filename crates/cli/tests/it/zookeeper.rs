@@ -61,7 +61,7 @@ fn instances_keep_their_numbers() {
 
     assert_eq!(nodes[1]["bounded"], true);
 
-    // Without the server nothing is granted, unless that is risked: by another number, of its own.
+    // Without the server no worker id is granted, unless the risk is accepted: then another number.
     let at = |hosts: &str| {
         format!("generate --generator leaf-snowflake --zookeeper {hosts} --name {name}")
     };
@@ -71,12 +71,12 @@ fn instances_keep_their_numbers() {
     let risk = "--instance web-0 --risk-repeats-in-outages";
     let run = home.run(&format!("{} {risk}", at(&server.hosts())));
     assert_eq!((worker_of(&run), &*run.stderr), (3, ""));
-    // What the client says at every attempt is not told.
+    // What the client logs at every attempt is not printed.
     let run = home.run(&format!("{away} {risk}"));
     assert_eq!(worker_of(&run), 3);
     assert!(run.stderr.contains("worker id 3 is taken from the cache file"), "{}", run.stderr);
     assert!(run.stderr.contains("may repeat uids"), "{}", run.stderr);
-    // The other line says that the number could not be given back, if the program has heard of that
+    // The other line says that the number could not be given back, if the program has learned that
     // before it ended.
     let is_own = |line: &str| line.contains("cache file") || line.contains("given back");
     assert!(run.stderr.lines().all(is_own) && run.stderr.lines().count() <= 2, "{}", run.stderr);
@@ -84,7 +84,7 @@ fn instances_keep_their_numbers() {
     assert_eq!((run.status, &*run.stdout), (Some(1), ""));
     assert!(run.stderr.contains("there is no cache file"), "{}", run.stderr);
 
-    // The first line of a file, or a variable; the node of one user is not another's to write.
+    // The first line of a file, or a variable; one user cannot write the node of another.
     fs::write(home.folder.path().join("auth"), "user:one\n").expect("writes");
     let by_file = home.run(&format!("{generate} --instance auth-0 --zookeeper-auth-file auth"));
     assert_eq!(by_file.status, Some(0), "{by_file:?}");
@@ -148,7 +148,7 @@ fn words_that_do_not_fit_are_refused_before_anything_is_done() {
     assert_eq!(fs::read_dir(home.folder.path()).expect("a folder").count(), 0, "nothing was made");
 }
 
-/// Starts the program, reads some of its uids, and kills it. The greatest that was read.
+/// Starts the program, reads some of its uids, and kills it. Returns the greatest that was read.
 fn kill_at_work(command: &mut Command) -> Uid {
     let mut child: Child = command.stdin(Stdio::null()).spawn().expect("starts");
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
@@ -158,7 +158,7 @@ fn kill_at_work(command: &mut Command) -> Uid {
     }
     child.kill().expect("it is our child");
     child.wait().expect("it is over");
-    // What was in the pipe was issued, too; of its last line nobody knows.
+    // What was in the pipe was issued, too; its last line may be incomplete.
     let rest: Vec<String> = lines.map_while(Result::ok).collect();
     let whole = rest.len().saturating_sub(1);
     let rest = rest.iter().take(whole).map(|line| line.parse().expect("a uid"));
@@ -176,7 +176,7 @@ fn a_killed_process_can_start_again() {
         )
     };
     thread::scope(|scope| {
-        // On the same host it is known to be dead; only what it had reserved is waited for.
+        // On the same host it is known to be dead; the next start waits only for what it had reserved.
         scope.spawn(|| {
             let home = Home::new();
             let words = words("here");
@@ -220,7 +220,7 @@ fn a_second_process_is_refused_and_a_running_one_is_listed() {
     assert!(elsewhere.stderr.contains("instance web_0 is in use"), "{elsewhere:?}");
     let listed = home.stdout(&format!("worker list {registry}"));
     assert!(listed.lines().any(|line| line.contains("yes") && line.contains("web_0")), "{listed}");
-    // Whose output nobody reads any more ends well, and gives the name back.
+    // A program whose output nobody reads any more succeeds, and gives the name back.
     drop(lines);
     assert!(first.wait().expect("ends").success());
     let next = Home::new().run(&words);

@@ -31,7 +31,7 @@ impl Elsewhen {
         elsewhen
     }
 
-    /// At once, lest the program reads half of it.
+    /// Sets it in one step, so that the program never reads half of it.
     pub fn set(&self, offset: i64) {
         let new = self.offset.with_extension("new");
         fs::write(&new, format!("{offset:+}\n")).expect("writes");
@@ -43,7 +43,7 @@ impl Elsewhen {
         command
             .env("LD_PRELOAD", library())
             .env("FAKETIME_TIMESTAMP_FILE", &self.offset)
-            // Read at every look at the clock.
+            // Read it each time the clock is read.
             .env("FAKETIME_NO_CACHE", "1")
             // Only the wall clock: a monotonic clock does not jump.
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")

@@ -11,7 +11,7 @@ use std::thread;
 
 use tempfile::TempDir;
 
-/// Variables that would tell the program who it is.
+/// Variables that would give the program an identity.
 const IDENTITY: &[&str] = &[
     "UIDRING_WORKER_ID",
     "UIDRING_MYSQL_URL",
@@ -24,8 +24,8 @@ const IDENTITY: &[&str] = &[
     "JPAAS_HOST_PORT_8080",
 ];
 
-/// A folder that is the user's home, data directory and current directory at once; it goes when
-/// the test is over.
+/// A folder that is the user's home, data directory and current directory at once; it is removed
+/// when the test ends.
 pub struct Home {
     pub folder: TempDir,
 }
@@ -35,7 +35,7 @@ impl Home {
         Self { folder: tempfile::tempdir().expect("a temporary folder") }
     }
 
-    /// The program with these words, which are parted by spaces.
+    /// The program with these arguments, separated by spaces.
     pub fn command(&self, words: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_uidring"));
         command
@@ -58,7 +58,7 @@ impl Home {
         Run::of(&mut self.command(words))
     }
 
-    /// What the program prints when all goes well, so that it has nothing to say on stderr.
+    /// What the program prints if it succeeds, with nothing on stderr.
     pub fn stdout(&self, words: &str) -> String {
         let run = self.run(words);
         assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{words}");
@@ -83,7 +83,7 @@ fn end_when_told(command: &mut Command) {
 #[cfg(not(unix))]
 fn end_when_told(_: &mut Command) {}
 
-/// What became of a run of the program.
+/// The result of a run of the program.
 #[derive(Debug)]
 pub struct Run {
     /// `None` where a signal ended it.
@@ -100,8 +100,8 @@ impl Run {
     pub fn with_input(command: &mut Command, input: &[u8]) -> Self {
         let mut child = command.stdin(Stdio::piped()).spawn().expect("the program starts");
         let mut stdin = child.stdin.take().expect("it is piped");
-        // From a thread: a pipe holds only so much while nobody reads the answers. A program that
-        // does not read its input is fine, too.
+        // In a thread: a pipe holds only so much while nobody reads the output. A program may also not
+        // read its input.
         let output = thread::scope(|scope| {
             scope.spawn(move || stdin.write_all(input).ok());
             child.wait_with_output().expect("the program ends")

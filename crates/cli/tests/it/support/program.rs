@@ -17,7 +17,7 @@ pub fn database(server: &Arc<MariaDb>) -> Database {
     database
 }
 
-/// `uidring` with these words, on the database at this URL.
+/// `uidring` with these arguments, on the database at this URL.
 pub fn command(home: &Home, words: &str, url: &str) -> Command {
     let mut command = home.command(words);
     command.env("UIDRING_MYSQL_URL", url);

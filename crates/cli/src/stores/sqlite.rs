@@ -3,20 +3,19 @@
 use std::path::Path;
 use std::time::Duration;
 
-use uidring::WorkerSource;
 use uidring::segment::SegmentStore;
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable};
 
-use super::Database;
-use crate::Failure;
+use super::database::Database;
+use crate::failure::Failure;
 
-/// A file by its path, or the user's own ones in the data directory.
-pub fn file(path: Option<&Path>) -> Result<SqliteStore, Failure> {
-    Ok(match path {
+/// The file with this path, or the user's own files in the data directory.
+pub fn open(path: Option<&Path>) -> Result<Box<dyn Database>, Failure> {
+    Ok(Box::new(match path {
         Some(path) => SqliteStore::new(path),
         None => SqliteStore::in_data_directory()?,
-    })
+    }))
 }
 
 impl Database for SqliteStore {
@@ -25,11 +24,7 @@ impl Database for SqliteStore {
         Box::new(self.worker_nodes())
     }
 
-    fn lease_table(&self) -> Box<dyn LeaseTable> {
-        Box::new(self.leases())
-    }
-
-    fn leases(&self, options: LeaseOptions) -> Box<dyn WorkerSource + Send> {
+    fn leases(&self, options: LeaseOptions) -> Box<dyn LeaseTable + Send> {
         Box::new(self.leases().options(options))
     }
 

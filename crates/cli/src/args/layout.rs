@@ -1,0 +1,87 @@
+//! Flags for the layout of uids.
+
+use clap::{Args, ValueEnum};
+use uidring::{Bits, Layout, Tick, Timestamp};
+
+use super::check;
+use crate::failure::Failure;
+
+/// A preset, and what the other flags change of it.
+#[derive(Args)]
+pub struct LayoutArgs {
+    /// A layout by name; without it, uid or the layout of the generator
+    #[arg(long, value_enum)]
+    preset: Option<Preset>,
+
+    /// Bits of the time, worker and sequence fields, at most 63 together; without it, the preset's
+    #[arg(long, value_name = "T/W/S")]
+    layout: Option<Bits>,
+
+    /// The unit of the time field; without it, the preset's
+    #[arg(long, value_name = "s|ms")]
+    tick: Option<Tick>,
+
+    /// The first instant of the time field: a date or an RFC 3339 time, in UTC unless it has an
+    /// offset; without it, the preset's
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    epoch: Option<Timestamp>,
+}
+
+/// Layouts by name.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Preset {
+    /// 28/22/13 in seconds since 2026, like Baidu's UidGenerator
+    Uid,
+    /// 29/21/13 in seconds since 2026
+    UidLong,
+    /// 41/10/12 in milliseconds since 2010-11-04T01:42:54.657Z, like Twitter's Snowflake: the worker
+    /// field consists of a datacenter and a worker
+    Snowflake,
+    /// The same with one worker field
+    Leaf,
+    /// 31/10/12 in seconds since 2026: 53 bits
+    JavascriptSafe,
+}
+
+/// A layout, and how its uids are shown.
+#[derive(Clone, Copy)]
+pub struct ResolvedLayout {
+    pub layout: Layout,
+    /// Whether the worker field is shown as Twitter's datacenter and worker.
+    pub has_datacenters: bool,
+}
+
+impl LayoutArgs {
+    /// The layout; without --preset it starts from this one.
+    pub fn resolve(&self, default: Preset) -> Result<ResolvedLayout, Failure> {
+        let preset = self.preset.unwrap_or(default);
+        let base = match preset {
+            Preset::Uid => Layout::UID_GENERATOR,
+            Preset::UidLong => Layout::UID_GENERATOR_LONG,
+            Preset::Snowflake | Preset::Leaf => Layout::SNOWFLAKE,
+            Preset::JavascriptSafe => Layout::JAVASCRIPT_SAFE,
+        };
+        let bits = self.layout.unwrap_or(base.bits());
+        let tick = self.tick.unwrap_or(base.tick());
+        let layout = Layout::new(bits, tick, self.epoch.unwrap_or(base.epoch()));
+        Ok(ResolvedLayout {
+            layout: layout.map_err(Failure::usage)?,
+            has_datacenters: preset == Preset::Snowflake && bits.worker == base.bits().worker,
+        })
+    }
+
+    /// The layout; without --preset it starts from `uid`.
+    pub fn layout(&self) -> Result<Layout, Failure> {
+        Ok(self.resolve(Preset::Uid)?.layout)
+    }
+
+    /// Refuses all of the flags.
+    pub fn refuse(&self, rule: &str) -> Result<(), Failure> {
+        check(&[
+            ("--preset", self.preset.is_some(), rule),
+            ("--layout", self.layout.is_some(), rule),
+            ("--tick", self.tick.is_some(), rule),
+            ("--epoch", self.epoch.is_some(), rule),
+        ])
+    }
+}

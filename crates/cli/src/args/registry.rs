@@ -1,0 +1,57 @@
+//! Flags that name Leaf's registry in ZooKeeper, and an instance in it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::seconds;
+
+/// Leaf's registry in ZooKeeper.
+#[derive(Args)]
+pub struct RegistryArgs {
+    /// The ZooKeeper servers with Leaf's registry, which gives each instance a worker id of its own:
+    /// HOST:PORT,HOST:PORT, or with a path after them, HOST:PORT/PATH
+    #[arg(long, value_name = "HOSTS", requires = "name",
+          conflicts_with_all = ["sqlite", "mysql", "mysql_url_file"])]
+    pub zookeeper: Option<String>,
+
+    /// The registry's name: Leaf's leaf.name
+    #[arg(long, value_name = "NAME", requires = "zookeeper")]
+    pub name: Option<String>,
+
+    /// A file whose first line is the USER:PASSWORD for the ZooKeeper servers (scheme digest); else
+    /// the environment variable UIDRING_ZOOKEEPER_AUTH, if it is set
+    #[arg(long, value_name = "PATH", requires = "zookeeper")]
+    pub zookeeper_auth_file: Option<PathBuf>,
+}
+
+/// An instance in Leaf's registry.
+#[derive(Args)]
+pub struct InstanceArgs {
+    /// The name of this instance in Leaf's registry. It stays the same when the instance restarts, like
+    /// that of a pod in a StatefulSet, or IP:PORT. Else the environment variable UIDRING_INSTANCE
+    #[arg(long, value_name = "NAME", requires = "zookeeper")]
+    pub instance: Option<String>,
+
+    /// The file that keeps other processes of this host from using the instance [default:
+    /// uidring/leaf/NAME/INSTANCE@bounded.json in your data directory; with
+    /// --risk-repeats-in-outages the name lacks @bounded]
+    #[arg(long, value_name = "PATH", requires = "zookeeper")]
+    pub leaf_cache: Option<PathBuf>,
+
+    /// Use no such file
+    #[arg(long, requires = "zookeeper", conflicts_with = "leaf_cache")]
+    pub no_leaf_cache: bool,
+
+    /// Stop when ZooKeeper has been away for this long, from 1 to nine tenths of the session's
+    /// timeout, which is the default
+    #[arg(long, value_name = "SECONDS", requires = "zookeeper", value_parser = seconds)]
+    pub max_outage: Option<Duration>,
+
+    /// While ZooKeeper is away, start and go on with the file alone, as Leaf does: uids repeat if
+    /// the instance starts on another host meanwhile. The worker id is that of the Java Leaf of this
+    /// name
+    #[arg(long, requires = "zookeeper", conflicts_with = "max_outage")]
+    pub risk_repeats_in_outages: bool,
+}

@@ -1,0 +1,75 @@
+//! Uids for `uidring generate`: the flags of a generator, and the generator as a source.
+
+use uidring::generator::{CachedBuilder, ClockRules, ClockedBuilder, ClockedUidGenerator};
+use uidring::{CachedUidGenerator, Layout, Uid, UidGenerator, WorkerSource};
+
+use super::args::{GenerateArgs, Generator};
+use super::worker_id;
+use crate::args::layout::Preset;
+use crate::args::{check, set};
+use crate::failure::Failure;
+use crate::lines::{Lines, lines};
+use crate::output::Source;
+
+/// Builds a generator with this layout and source of its worker id.
+pub type Build =
+    fn(&GenerateArgs, Layout, Box<dyn WorkerSource + Send>) -> Result<Box<dyn Source>, Failure>;
+
+/// The generator that the flags describe, and the lines for its uids. Without --preset, its layout starts
+/// from this one.
+pub fn open(
+    args: &GenerateArgs,
+    preset: Preset,
+    build: Build,
+) -> Result<(Box<dyn Source>, Lines), Failure> {
+    check(&[("--tag", args.tag.is_some(), "is for --generator segment")])?;
+    let layout = args.layout.resolve(preset)?;
+    if args.generator == Generator::Cached {
+        let power = args.boost_power.unwrap_or(3);
+        CachedUidGenerator::ring_memory(&layout.layout, power).map_err(Failure::usage)?;
+    } else {
+        args.refuse_ring_flags("is for --generator cached, which has a ring")?;
+    }
+    let lines = lines(args.format, Some(layout))?;
+    let worker = worker_id::source(args, layout)?;
+    Ok((build(args, layout.layout, worker)?, lines))
+}
+
+pub fn cached(
+    args: &GenerateArgs,
+    layout: Layout,
+    worker: Box<dyn WorkerSource + Send>,
+) -> Result<Box<dyn Source>, Failure> {
+    let builder = CachedUidGenerator::builder().layout(layout).worker_from(worker);
+    let builder = set(builder, args.boost_power, CachedBuilder::boost_power);
+    let builder = set(builder, args.max_borrow, CachedBuilder::max_borrow);
+    let builder = set(builder, args.max_lag, CachedBuilder::max_lag);
+    let builder = set(builder, args.start_after, CachedBuilder::start_after);
+    Ok(Box::new(Uids(builder.build()?)))
+}
+
+pub fn clocked<R: ClockRules>(
+    args: &GenerateArgs,
+    layout: Layout,
+    worker: Box<dyn WorkerSource + Send>,
+) -> Result<Box<dyn Source>, Failure> {
+    let builder = ClockedUidGenerator::<R>::builder().layout(layout).worker_from(worker);
+    let builder = set(builder, args.start_after, ClockedBuilder::start_after);
+    Ok(Box::new(Uids(builder.build()?)))
+}
+
+struct Uids<G>(G);
+
+impl<G: UidGenerator + Sync> Source for Uids<G> {
+    fn take_ready(&self, out: &mut [Uid]) -> usize {
+        self.0.try_fill(out).unwrap_or(0)
+    }
+
+    fn wait(&self) -> Result<Uid, Failure> {
+        Ok(self.0.next_uid()?)
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+}

@@ -1,0 +1,96 @@
+//! Where the worker id of `uidring generate` comes from.
+
+use std::time::Duration;
+
+use uidring::generator::SnowflakeNode;
+use uidring::worker::{EnvWorkerId, FixedWorkerId};
+use uidring::{WorkerRequest, WorkerSource};
+use uidring_store::LeaseOptions;
+
+use super::args::{GenerateArgs, WorkerKind};
+use crate::args::layout::ResolvedLayout;
+use crate::args::{check, set};
+use crate::failure::Failure;
+use crate::stores;
+
+/// The source that the flags name, else the environment, else the user's own file. Checks all flags
+/// about worker ids; nothing is spent yet.
+pub fn source(
+    args: &GenerateArgs,
+    layout: ResolvedLayout,
+) -> Result<Box<dyn WorkerSource + Send>, Failure> {
+    let GenerateArgs { worker_id, table, registry, .. } = args;
+    let by_variable = EnvWorkerId::is_set() && worker_id.is_none() && !table.database.is_named();
+    if args.lease.worker == WorkerKind::Lease {
+        return leased(args, by_variable);
+    }
+    let lacks_id = args.start_after.is_some() && worker_id.is_none() && !EnvWorkerId::is_set();
+    let has_no_datacenter = args.datacenter_id.is_some() && !layout.has_datacenters;
+    check(&[
+        ("--lease", args.lease.lease.is_some(), "needs --worker lease"),
+        ("--lease-wait", args.lease.lease_wait.is_some(), "needs --worker lease"),
+        (
+            "--start-after",
+            lacks_id,
+            "needs a worker id of your choice: --worker-id or UIDRING_WORKER_ID",
+        ),
+        ("--datacenter-id", has_no_datacenter, "is for --generator snowflake, or its preset"),
+    ])?;
+    if registry.zookeeper.is_some() {
+        table.database.refuse_server_flags()?;
+        return stores::instance(registry, &args.instance, table.max_clock_difference);
+    }
+    if worker_id.is_none() && !by_variable {
+        return Ok(stores::worker_table(table)?);
+    }
+    table.refuse_server_flags()?;
+    let fixed = fixed(args, layout)?;
+    if args.start_after.is_none() {
+        eprintln!(
+            "warning: a fixed worker id ({fixed}) has no memory: another run within one tick, after a \
+             long borrow, or after the clock was set back repeats uids; name the greatest uid so far \
+             with --start-after, or let --sqlite or --mysql assign worker ids"
+        );
+    }
+    Ok(Box::new(FixedWorkerId(fixed)))
+}
+
+/// The worker id of the flags, which have Twitter's form in two parts, or of the environment variable,
+/// which is as wrong as the flag would be if it does not fit the layout.
+fn fixed(args: &GenerateArgs, layout: ResolvedLayout) -> Result<u64, Failure> {
+    let request = WorkerRequest::new(layout.layout);
+    let worker = match (args.datacenter_id, args.worker_id) {
+        (Some(datacenter_id), Some(worker_id)) => {
+            SnowflakeNode { datacenter_id, worker_id }.acquire(&request)
+        }
+        (_, Some(worker)) => FixedWorkerId(worker).acquire(&request),
+        (_, None) => EnvWorkerId.acquire(&request),
+    };
+    Ok(worker.map_err(Failure::usage)?.id())
+}
+
+/// A worker id that is leased from a table.
+fn leased(args: &GenerateArgs, by_variable: bool) -> Result<Box<dyn WorkerSource + Send>, Failure> {
+    const OWN: &str = "is a worker id of your choice, and --worker lease takes one from a table";
+    let GenerateArgs { lease, registry, table, .. } = args;
+    let seconds = Duration::from_secs(1)..=Duration::from_secs(3_600);
+    let is_out_of_range = lease.lease.is_some_and(|lasts| !seconds.contains(&lasts));
+    let is_registry = registry.zookeeper.is_some();
+    let is_started = args.start_after.is_some();
+    let is_limited = table.max_clock_difference.is_some();
+    check(&[
+        ("--lease", is_out_of_range, "is out of range: it takes 1 to 3600 seconds"),
+        ("--worker-id", args.worker_id.is_some(), OWN),
+        (EnvWorkerId::VARIABLE, by_variable, OWN),
+        (
+            "--zookeeper",
+            is_registry,
+            "is not for --worker lease: a registry keeps worker ids itself",
+        ),
+        ("--start-after", is_started, "is not for --worker lease, which knows what was issued"),
+        ("--max-clock-difference", is_limited, "is for --worker disposable"),
+    ])?;
+    let options = LeaseOptions::default().wait_for(lease.lease_wait.unwrap_or_default());
+    let options = set(options, lease.lease, LeaseOptions::lasts);
+    Ok(stores::open(&table.database)?.leases(options))
+}

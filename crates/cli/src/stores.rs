@@ -1,0 +1,62 @@
+//! The stores that the flags and the environment name, each behind a feature.
+
+mod database;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
+
+use uidring_store::WorkerTable;
+#[cfg(not(feature = "zookeeper"))]
+use {
+    crate::args::registry::{InstanceArgs, RegistryArgs},
+    std::time::Duration,
+    uidring::WorkerSource,
+};
+
+pub use self::database::Database;
+#[cfg(feature = "zookeeper")]
+pub use self::zookeeper::{instance, list_instances};
+use crate::args::database::{DatabaseArgs, WorkerTableArgs};
+use crate::failure::Failure;
+
+/// The database that the flags name, else the environment, else the user's own file.
+pub fn open(args: &DatabaseArgs) -> Result<Box<dyn Database>, Failure> {
+    if args.is_server() {
+        #[cfg(feature = "mysql")]
+        return mysql::open(args);
+        #[cfg(not(feature = "mysql"))]
+        return Err(Failure::NotBuilt { feature: "mysql" });
+    }
+    args.refuse_server_flags()?;
+    #[cfg(feature = "sqlite")]
+    return sqlite::open(args.sqlite.as_deref());
+    #[cfg(not(feature = "sqlite"))]
+    return Err(Failure::NotBuilt { feature: "sqlite" });
+}
+
+/// The table of worker ids in that database.
+pub fn worker_table(args: &WorkerTableArgs) -> Result<Box<dyn WorkerTable + Send>, Failure> {
+    if !args.database.is_server() {
+        args.refuse_server_flags()?;
+    }
+    Ok(open(&args.database)?.worker_table(args.max_clock_difference))
+}
+
+/// Prints all instances in the registry.
+#[cfg(not(feature = "zookeeper"))]
+pub fn list_instances(_: &RegistryArgs, _: bool) -> Result<(), Failure> {
+    Err(Failure::NotBuilt { feature: "zookeeper" })
+}
+
+/// The registry as the source of the instance's worker id.
+#[cfg(not(feature = "zookeeper"))]
+pub fn instance(
+    _: &RegistryArgs,
+    _: &InstanceArgs,
+    _: Option<Duration>,
+) -> Result<Box<dyn WorkerSource + Send>, Failure> {
+    Err(Failure::NotBuilt { feature: "zookeeper" })
+}

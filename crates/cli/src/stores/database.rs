@@ -1,0 +1,21 @@
+//! What the program does with a database.
+
+use std::time::Duration;
+
+use uidring::segment::SegmentStore;
+use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable};
+
+/// A database, which has a table of each kind.
+pub trait Database {
+    /// The table of worker ids. The option is how far the database's clock may be from this host's.
+    fn worker_table(&self, max_clock_difference: Option<Duration>) -> Box<dyn WorkerTable + Send>;
+
+    /// The table of leases, with options for those that a generator acquires.
+    fn leases(&self, options: LeaseOptions) -> Box<dyn LeaseTable + Send>;
+
+    /// The table of tags, for people.
+    fn segment_table(&self) -> Box<dyn SegmentTable>;
+
+    /// The table of tags, for a generator.
+    fn segment_store(&self) -> Box<dyn SegmentStore>;
+}

@@ -1,0 +1,152 @@
+//! The commands of `uidring worker` about leases.
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+use uidring::Timestamp;
+use uidring_store::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
+
+use crate::args::database::DatabaseArgs;
+use crate::args::layout::LayoutArgs;
+use crate::failure::Failure;
+use crate::stores;
+use crate::table::{self, Column};
+use crate::text::visible;
+
+#[derive(Subcommand)]
+pub enum LeaseCommand {
+    /// List the leases, by worker id
+    Leases {
+        #[command(flatten)]
+        database: DatabaseArgs,
+
+        /// Print a JSON array instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// Free a worker id whose lease has expired, so that it counts as given back
+    ///
+    /// A worker id that is held is refused: its holder may be alive.
+    Release {
+        /// The worker id
+        worker_id: u64,
+
+        /// Free it even if it is held: fence it first
+        #[arg(long)]
+        force: bool,
+
+        #[command(flatten)]
+        database: DatabaseArgs,
+    },
+    /// End a lease that somebody holds: the holder stops at its next renewal
+    ///
+    /// Others may get the worker id at once. They start above all that the holder may issue until
+    /// then.
+    Fence {
+        /// The worker id
+        worker_id: u64,
+
+        #[command(flatten)]
+        database: DatabaseArgs,
+    },
+    /// Allow leases of worker ids whose starts in `worker list` have all ended
+    #[command(after_help = "\
+Examples:
+  uidring worker reuse 1 1000 --used-until 2026-11-01T12:00:00Z --preset snowflake")]
+    Reuse {
+        /// The first worker id
+        first: u64,
+
+        /// The last worker id
+        last: u64,
+
+        /// A time after which none of these starts issued a uid, borrowed time included
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        used_until: Timestamp,
+
+        #[command(flatten)]
+        layout: LayoutArgs,
+
+        #[command(flatten)]
+        database: DatabaseArgs,
+    },
+}
+
+pub fn run(command: &LeaseCommand) -> Result<(), Failure> {
+    match command {
+        LeaseCommand::Leases { database, json } => {
+            let columns = [
+                Column::number("WORKER ID", |row: &LeaseRow| row.worker_id.to_string()),
+                Column::text("STATE", |row| state(row).0.into()),
+                Column::text("LEASE ENDS", |row| time(state(row).1)),
+                Column::number("TOKEN", |row| row.token.to_string()),
+                Column::text("USED UNTIL", |row| time(row.used_until())),
+                Column::text("OWNER", |row| visible(&row.owner)),
+            ];
+            table::print(&leases(database)?.list()?, *json, row_as_json, &columns)?;
+        }
+        LeaseCommand::Release { worker_id, force, database } => {
+            let leases = leases(database)?;
+            if *force {
+                leases.fence(*worker_id)?;
+            }
+            let row = leases.release(*worker_id)?;
+            eprintln!("worker id {worker_id} is free; its token is now {}", row.token);
+        }
+        LeaseCommand::Fence { worker_id, database } => {
+            let LeaseRow { state, token, owner, .. } = leases(database)?.fence(*worker_id)?;
+            match state {
+                LeaseState::Free => {
+                    eprintln!("nobody holds worker id {worker_id}; its token is now {token}");
+                }
+                LeaseState::Held(_) | LeaseState::Expired(_) => eprintln!(
+                    "worker id {worker_id} is fenced: {} stops at its next renewal; the token is \
+                     now {token}",
+                    visible(&owner)
+                ),
+            }
+        }
+        LeaseCommand::Reuse { first, last, used_until, layout, database } => {
+            let layout = layout.layout()?;
+            if first > last {
+                return Err(Failure::Usage("the first worker id is above the last".into()));
+            }
+            layout.check_worker_id(*last).map_err(Failure::usage)?;
+            leases(database)?.reuse(*first..=*last, &layout, *used_until)?;
+            eprintln!("worker ids {first} to {last} may be leased: uids start after {used_until}");
+        }
+    }
+    Ok(())
+}
+
+fn leases(database: &DatabaseArgs) -> Result<Box<dyn LeaseTable + Send>, Failure> {
+    Ok(stores::open(database)?.leases(LeaseOptions::default()))
+}
+
+fn time(time: Option<Timestamp>) -> String {
+    time.map_or_else(|| "-".into(), |time| time.to_string())
+}
+
+fn state(row: &LeaseRow) -> (&'static str, Option<Timestamp>) {
+    match row.state {
+        LeaseState::Free => ("free", None),
+        LeaseState::Held(end) => ("held", Some(end)),
+        LeaseState::Expired(end) => ("expired", Some(end)),
+    }
+}
+
+fn row_as_json(row: &LeaseRow) -> Value {
+    let (state, end) = state(row);
+    json!({
+        "worker_id": row.worker_id,
+        "state": state,
+        "lease_end": end.map(|time| time.to_string()),
+        "owner": row.owner,
+        "token": row.token,
+        "horizon_tick": row.horizon.map(|horizon| horizon.0),
+        "horizon_sequence": row.horizon.map(|horizon| horizon.1),
+        "used_until": row.used_until().map(|time| time.to_string()),
+        "layout": row.layout,
+        "created": row.created.to_string(),
+        "renewed": row.renewed.to_string(),
+    })
+}
