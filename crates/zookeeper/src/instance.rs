@@ -6,8 +6,8 @@ use std::fmt;
 use uidring::Error;
 use uidring_store::{NodeIdentity, NodeKind};
 
+use super::error::ZooKeeperError;
 use super::nodes::BOUNDED;
-use crate::ZooKeeperError;
 
 /// The environment variable with an instance's name.
 const VARIABLE: &str = "UIDRING_INSTANCE";
@@ -93,18 +93,18 @@ impl fmt::Display for Instance {
 }
 
 /// Refuses what cannot be the name of a node or of a file.
-pub(super) fn check_name(what: &'static str, name: &str) -> Result<(), Error> {
+pub(super) fn check_name(what: &'static str, name: &str) -> Result<(), ZooKeeperError> {
     let problem = match name {
         "" => "it is empty",
         "." | ".." => "it is the name of a folder",
         _ if name.len() > MAX_LENGTH => "it is longer than 128 bytes",
+        // It may hold a password.
         _ if name.contains("://") => {
-            // One with a password, it may be.
-            return Err(Error::from(ZooKeeperError::LeafName {
+            return Err(ZooKeeperError::LeafName {
                 what,
                 name: "…".into(),
                 problem: "it is a URL",
-            }));
+            });
         }
         _ if name.contains(['/', '\\']) => "it holds a slash",
         // The end of the nodes' names of such an instance.
@@ -116,11 +116,7 @@ pub(super) fn check_name(what: &'static str, name: &str) -> Result<(), Error> {
         }
         _ => return Ok(()),
     };
-    Err(Error::from(ZooKeeperError::LeafName {
-        what,
-        name: name.escape_debug().to_string(),
-        problem,
-    }))
+    Err(ZooKeeperError::LeafName { what, name: name.escape_debug().to_string(), problem })
 }
 
 #[cfg(test)]
@@ -134,20 +130,8 @@ mod tests {
         assert_eq!(name("a-b-c.example:80").as_deref(), Some("a_b_c.example:80"));
         assert_eq!(name("10.0.0.7:8080").as_deref(), Some("10.0.0.7:8080"));
         let long = "x".repeat(129);
-        for wrong in [
-            "",
-            ".",
-            "..",
-            "a/b",
-            "a b",
-            "a\tb",
-            "a\0",
-            "a\\b",
-            "\u{7f}",
-            "\u{f8ff}",
-            "a@bounded",
-            &long,
-        ] {
+        let short = ["", ".", "..", "a/b", "a b", "a\tb", "a\0", "a\\b", "\u{7f}", "\u{f8ff}"];
+        for wrong in short.into_iter().chain(["a@bounded", &long]) {
             assert_eq!(name(wrong), None, "{wrong:?}");
         }
         let error = Instance::new("zk://u:s3cret@h").expect_err("a URL");

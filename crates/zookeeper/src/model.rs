@@ -25,10 +25,10 @@ use uidring::model::{
 };
 use uidring::worker::{LeaseBackend, RenewError};
 
-use self::requests::{ModelFile, ModelLink};
+use self::requests::{ModelFile, ModelSession};
 use self::world::{Owner, Start, State, Task, World};
 use crate::ZooKeeperError;
-use crate::modelled::begin;
+use crate::start::begin;
 
 const STEPS: u32 = 150;
 
@@ -215,7 +215,7 @@ impl Sim {
         let mut rng = lock(&self.0).rng.fork();
         let file = ModelFile::new(self.clone(), process);
         let lease = begin(&options, &layout, Some(file), |applicant| {
-            Ok(ModelLink::new(self.clone(), process, applicant))
+            Ok(ModelSession::new(self.clone(), process, applicant))
         });
         let begun = Begun::default();
         let built = lease.and_then(|lease| {

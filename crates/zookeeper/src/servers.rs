@@ -9,7 +9,7 @@ use uidring::Error;
 use uidring_store::read_text;
 use zookeeper_client::{Acls, Client, Connector};
 
-use crate::ZooKeeperError;
+use super::error::ZooKeeperError;
 
 /// The environment variable with user and password.
 const AUTH_VARIABLE: &str = "UIDRING_ZOOKEEPER_AUTH";
@@ -20,8 +20,8 @@ const AUTH_VARIABLE: &str = "UIDRING_ZOOKEEPER_AUTH";
 /// HOST:PORT,HOST:PORT/CHROOT
 /// ```
 ///
-/// Ports may be left out (2181), and so may the path, which has to be there otherwise. The
-/// connection is not encrypted.
+/// Ports may be left out (2181), and so may the path, which must exist otherwise. The connection is
+/// not encrypted.
 ///
 /// User and password appear in no text of this type or of its errors.
 #[derive(Clone)]
@@ -138,7 +138,7 @@ impl fmt::Debug for ZooKeeperServers {
 
 fn check(hosts: &str) -> Result<(), &'static str> {
     if hosts.is_empty() {
-        return Err("there is none");
+        return Err("it is empty");
     }
     if hosts.contains("://") {
         return Err("it is a URL");
@@ -149,37 +149,34 @@ fn check(hosts: &str) -> Result<(), &'static str> {
     if hosts.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Err("it holds a blank");
     }
-    let (servers, path) = match hosts.split_once('/') {
-        Some((servers, path)) => (servers, Some(path)),
-        None => (hosts, None),
-    };
-    if path.is_some_and(|path| path.split('/').any(|part| matches!(part, "" | "." | ".."))) {
-        return Err("the path behind the hosts has an empty part");
+    let mut parts = hosts.split('/');
+    let servers = parts.next().unwrap_or_default();
+    if parts.any(|part| matches!(part, "" | "." | "..")) {
+        return Err("the path has an empty part, `.` or `..`");
     }
     for server in servers.split(',') {
-        let (host, port) = match server.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            Some((host, "")) => (host, None),
-            Some((host, rest)) => (host, Some(rest.strip_prefix(':').ok_or("a port is wrong")?)),
-            None => match server.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (server, None),
-            },
+        let (host, port) = match server.rsplit_once(':') {
+            Some(parts) if !server.ends_with(']') => parts,
+            _ => (server, "2181"),
         };
-        if host.is_empty() {
+        let ipv6 = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        if ipv6.unwrap_or(host).is_empty() {
             return Err("a host is empty");
         }
-        if port.is_some_and(|port| port.parse::<u16>().map_or(true, |port| port == 0)) {
-            return Err("a port is wrong (an address of version 6 stands in brackets)");
+        if ipv6.is_none() && host.contains(['[', ']', ':'])
+            || port.parse::<u16>().map_or(true, |port| port == 0)
+        {
+            return Err("a port is wrong (write an IPv6 address in brackets)");
         }
     }
     Ok(())
 }
 
-fn read_auth(place: &'static str, text: &str) -> Result<String, Error> {
+fn read_auth(location: &'static str, text: &str) -> Result<String, Error> {
     let text = text.trim();
     match text.split_once(':') {
         Some((user, password)) if !user.is_empty() && !password.is_empty() => Ok(text.into()),
-        _ => Err(Error::from(ZooKeeperError::RegistryAuth { place })),
+        _ => Err(Error::from(ZooKeeperError::RegistryAuth { location })),
     }
 }
 
@@ -194,24 +191,9 @@ mod tests {
         for good in ["h", "h:2181", "a:1,b:2/ids", "a,b/c/d", "[::1]:2181", "[::1],h:80/x"] {
             assert_eq!(ZooKeeperServers::new(good).expect(good).to_string(), good);
         }
-        for wrong in [
-            "",
-            ",",
-            "h:",
-            "h:0",
-            "h:port",
-            "h:70000",
-            "::1:2181",
-            "a,,b",
-            "h/",
-            "h/a//b",
-            "h/../x",
-            "h 1",
-            "zk://s3cret@h",
-            "u:s3cret@h",
-            "[::1]2181",
-            "[]:1",
-        ] {
+        let short = ["", ",", "h:", "h:0", "h:port", "h:70000", "::1:2181", "a,,b", "h/", "h/a//b"];
+        let long = ["h/../x", "h 1", "zk://s3cret@h", "u:s3cret@h", "[::1]2181", "[]:1"];
+        for wrong in short.into_iter().chain(long) {
             let error = ZooKeeperServers::new(wrong).expect_err(wrong);
             assert!(
                 matches!(error.store(), Some(ZooKeeperError::RegistryServers { .. })),

@@ -6,7 +6,7 @@ use uidring::model::{Generator, Property};
 use uidring::{TakeError, Uid};
 
 use super::world::{Owner, State, World};
-use crate::modelled::end_of;
+use crate::lease::end_of;
 
 impl World {
     pub(super) fn take(&mut self, host: usize) {

@@ -13,11 +13,13 @@ use uidring::model::{
 use uidring::worker::LeaseBackend;
 use uidring::{Bits, Layout, Tick, Timestamp, Uid};
 
-use super::requests::{Change, Process};
+use super::requests::Process;
 use super::tree::Servers;
 use super::{Counts, Grant};
 use crate::LeafZooKeeper;
-use crate::modelled::{Cached, Failure, Reserved, Written};
+use crate::cache::Cached;
+use crate::nodes::Reserved;
+use crate::tree::{Failure, Write};
 
 const SECOND: u64 = 1_000_000_000;
 const HOUR: i64 = 3_600_000;
@@ -43,7 +45,7 @@ pub(super) struct World {
     servers_down_until: u64,
     pub(super) hosts: Vec<Place>,
     /// Transactions that nobody waits for any more, and when they come.
-    late: Vec<(u64, i64, Vec<Change>)>,
+    late: Vec<(u64, i64, Vec<Write>)>,
     starts: Vec<(Process, u8)>,
     pub(super) tasks: Vec<Task>,
     /// What is left of processes, to be dropped out of the lock.
@@ -244,8 +246,8 @@ impl World {
         }
         self.now = then;
         while let Some(due) = self.late.iter().position(|(at, ..)| *at <= then) {
-            let (_, session, changes) = self.late.swap_remove(due);
-            self.counts.late += u64::from(self.write(session, &changes).is_ok());
+            let (_, session, writes) = self.late.swap_remove(due);
+            self.counts.late += u64::from(self.write(session, &writes).is_ok());
         }
         self.servers.expire(then);
         for host in 0..self.hosts.len() {
@@ -296,8 +298,8 @@ impl World {
         self.rng.u64(1..most)
     }
 
-    fn millis(&self) -> i64 {
-        self.beginning.as_millis() + (self.now / 1_000_000) as i64
+    fn time(&self) -> Timestamp {
+        self.beginning.saturating_add(Duration::from_nanos(self.now))
     }
 
     pub(super) fn time_of(&self, host: usize) -> ManualMonotonic {
@@ -313,22 +315,18 @@ impl World {
     }
 
     pub(super) fn make_folder(&mut self, path: &str) {
-        let millis = self.millis();
-        self.servers.make_folder(path, millis);
+        let now = self.time();
+        self.servers.make_folder(path, now);
     }
 
-    pub(super) fn write(
-        &mut self,
-        session: i64,
-        changes: &[Change],
-    ) -> Result<Vec<Written>, Failure> {
-        let millis = self.millis();
-        self.servers.write(session, changes, millis)
+    pub(super) fn write(&mut self, session: i64, writes: &[Write]) -> Result<Vec<i32>, Failure> {
+        let now = self.time();
+        self.servers.write(session, writes, now)
     }
 
-    pub(super) fn write_later(&mut self, session: i64, changes: Vec<Change>) {
+    pub(super) fn write_later(&mut self, session: i64, writes: Vec<Write>) {
         let at = self.now + self.rng.u64(1..self.session);
-        self.late.push((at, session, changes));
+        self.late.push((at, session, writes));
     }
 
     /// The file of the process, while it lives.
@@ -339,7 +337,7 @@ impl World {
     }
 
     /// How far the registry says that the instance of this process may have issued.
-    pub(super) fn reserved(&self, process: Process) -> Option<i64> {
+    pub(super) fn reserved(&self, process: Process) -> Option<Timestamp> {
         let node = self.node("reserved", self.roles[&process.number]);
         let (data, _) = self.servers.read(&node)?;
         Some(Reserved::from_json(&data).expect("JSON").until)
@@ -378,10 +376,10 @@ impl World {
         self.servers.expire(now);
         let node = self.node("reserved", role);
         let held = self.servers.read(&node).and_then(|(data, _)| Reserved::from_json(&data));
-        let held = held.map_or(0, |reserved| reserved.until);
-        // Clocks were wrong by so much at most.
-        let wall = self.millis().max(held) + 1_000 * HOUR;
-        self.hosts[0] = Place::new(Host::new(Timestamp::from_millis(wall), 1_000));
+        let held = held.map_or(Timestamp::default(), |reserved| reserved.until);
+        // No clock was wrong by more.
+        let wall = self.time().max(held).saturating_add(Duration::from_hours(1_000));
+        self.hosts[0] = Place::new(Host::new(wall, 1_000));
         self.start(0, role);
         1
     }

@@ -14,7 +14,7 @@ use uidring_testkit::namespace::fresh;
 use uidring_testkit::zookeeper::ZooKeeper;
 use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperError};
 
-use crate::leaf::{PATIENCE, Site, generator, now, wait_until};
+use crate::leaf::{PATIENCE, Site, chain, generator, now, wait_until};
 use crate::line::Line;
 
 const LAYOUT: Layout = Layout::SNOWFLAKE;
@@ -47,9 +47,9 @@ fn a_start_while_zookeeper_is_away_needs_the_file() {
     // The second number, so that no default can be right.
     drop(generator(&site.original("first")));
     let away = site.original_at(&nowhere(), "a:1");
-    let error = away.lease(&LAYOUT).expect_err("there is no file").to_string();
+    let error = chain(&away.lease(&LAYOUT).expect_err("there is no file"));
     assert!(error.contains("there is no cache file") && error.contains("a:1.json"), "{error}");
-    let error = away.clone().no_cache_file().lease(&LAYOUT).expect_err("no file").to_string();
+    let error = chain(&away.clone().no_cache_file().lease(&LAYOUT).expect_err("no file"));
     assert!(error.contains("there is no cache file to start from"), "{error}");
     let last = generator(&site.original("a:1")).next_uid().expect("a uid");
 
@@ -70,12 +70,12 @@ fn a_start_while_zookeeper_is_away_needs_the_file() {
         for registry in [&away, &site.original("a:1")] {
             let error = registry.lease(&LAYOUT).expect_err(wrong);
             assert!(matches!(error.store(), Some(ZooKeeperError::CacheFile { .. })), "{error:?}");
-            assert!(error.to_string().contains("is corrupt"), "{error}");
+            assert!(chain(&error).contains("is corrupt"), "{error}");
         }
     }
     fs::write(&path, &good).expect("writes");
     let foreign = site.original_at(&nowhere(), "b:1").cache_file(&path);
-    let error = foreign.lease(&LAYOUT).expect_err("of another").to_string();
+    let error = chain(&foreign.lease(&LAYOUT).expect_err("of another"));
     assert!(error.contains("belongs to instance a:1"), "{error}");
 
     let timestamp = serde_json::from_str::<serde_json::Value>(&good).expect("JSON")["timestamp"]
@@ -340,7 +340,9 @@ fn a_file_that_cannot_be_written_is_done_without_and_not_left_behind() {
     drop(generator);
     fs::create_dir(folder.join("a.json.new")).expect("makes");
     let error = site.original("a:1").cache_file(&path).lease(&LAYOUT).expect_err("no file");
-    assert!(error.to_string().contains("could not be written"), "{error}");
+    assert!(chain(&error).contains("could not be written"), "{error}");
+    let cause = std::error::Error::source(&error).expect("the system's error");
+    assert_eq!(chain(&error).matches(&cause.to_string()).count(), 1, "said once: {error}");
 }
 
 /// What was reserved with the last word goes on until the budget is over, and not longer; what the
@@ -377,7 +379,7 @@ fn an_outage_is_survived_for_as_long_as_was_reserved() {
     let error = generator_1.try_next_uid().expect_err("for good");
     assert_eq!(error, TakeError::LeaseLost);
     drop(generator_1);
-    let error = registry.lease(&LAYOUT).expect_err("the file grants nothing").to_string();
+    let error = chain(&registry.lease(&LAYOUT).expect_err("the file grants nothing"));
     assert!(error.starts_with("registry 127.0.0.1:"), "{error}");
 
     site.server.start_again();
@@ -403,9 +405,9 @@ fn the_file_of_a_bounded_instance_grants_nothing() {
     let newer = good.replace("\"version\":2", "\"version\":3");
     assert_ne!(good, newer);
     fs::write(&path, newer).expect("writes");
-    let error = site.registry("a:1").lease(&LAYOUT).expect_err("unknown").to_string();
+    let error = chain(&site.registry("a:1").lease(&LAYOUT).expect_err("unknown"));
     assert!(error.contains("is of version 3, and this program knows 2"), "{error}");
     fs::write(&path, &good).expect("writes");
-    let error = site.original("a:1").lease(&LAYOUT).expect_err("of the other form").to_string();
+    let error = chain(&site.original("a:1").lease(&LAYOUT).expect_err("of the other form"));
     assert!(error.contains("belongs to instance a:1@bounded"), "{error}");
 }
