@@ -186,7 +186,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         &self,
         work: impl Future<Output = Result<T, ZooKeeperError>>,
     ) -> Result<T, ZooKeeperError> {
-        let limit = self.registry().servers.deadline();
+        let limit = self.registry().servers.connect_deadline;
         let answer = self.ensemble.within(limit, work).await;
         answer.unwrap_or_else(|| Err(self.registry().no_answer(limit)))
     }

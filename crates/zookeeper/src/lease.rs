@@ -162,7 +162,7 @@ impl<S: SessionHandle, F: LocalFile> ZkLease<S, F> {
         let patience = match (in_file, *is_away) {
             (true, true) => Duration::ZERO,
             (true, false) => PATIENCE_WITH_FILE,
-            (false, _) => self.registry.servers.deadline() + PATIENCE_WITH_FILE,
+            (false, _) => self.registry.servers.connect_deadline + PATIENCE_WITH_FILE,
         };
         self.session.store(self.mark, patience)?;
         if *is_away {

@@ -63,7 +63,7 @@ impl ZooKeeperServers {
 
 async fn look(registry: &Registry) -> Result<Vec<LeafNode>, ZooKeeperError> {
     let tree = registry.connect().await?;
-    let limit = registry.servers.deadline();
+    let limit = registry.servers.connect_deadline;
     let nodes = registry.within(limit, nodes(&tree, registry)).await;
     nodes.unwrap_or_else(|| Err(registry.no_answer(limit)))
 }

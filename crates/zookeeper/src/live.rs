@@ -30,8 +30,8 @@ impl Ensemble for Registry {
     }
 
     async fn connect(&self) -> Result<LiveTree, ZooKeeperError> {
-        let limit = self.servers.deadline();
-        match timeout(limit, self.servers.connector().connect(self.servers.hosts())).await {
+        let limit = self.servers.connect_deadline;
+        match timeout(limit, self.servers.connect()).await {
             Ok(Ok(client)) => Ok(LiveTree { client, registry: self.clone() }),
             Ok(Err(error)) => Err(failed(self, error)),
             Err(_) => Err(self.unreachable(format!(

@@ -1,4 +1,4 @@
-//! Where the servers of a registry are and how to get in.
+//! The servers of a registry, and how to log in to them.
 
 use std::env;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use uidring::Error;
 use uidring_store::read_text;
-use zookeeper_client::{Acls, Client, Connector};
+use zookeeper_client::{Acls, Client};
 
 use super::error::ZooKeeperError;
 
@@ -30,11 +30,11 @@ pub struct ZooKeeperServers {
     /// `user:password`.
     auth: Option<String>,
     session_timeout: Duration,
-    connect_deadline: Duration,
+    pub(super) connect_deadline: Duration,
 }
 
 impl ZooKeeperServers {
-    /// The servers of this text.
+    /// Reads the servers from this text.
     ///
     /// # Errors
     ///
@@ -55,8 +55,8 @@ impl ZooKeeperServers {
     ///
     /// # Errors
     ///
-    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) where the file cannot
-    /// be read; [`ZooKeeperError::RegistryAuth`](crate::ZooKeeperError::RegistryAuth), which does
+    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be
+    /// read; [`ZooKeeperError::RegistryAuth`](crate::ZooKeeperError::RegistryAuth), which does
     /// not repeat what it holds; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     pub fn auth_file(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
         const WHAT: &str = "user and password of the registry";
@@ -65,7 +65,7 @@ impl ZooKeeperServers {
         Ok(self)
     }
 
-    /// The same from the environment variable `UIDRING_ZOOKEEPER_AUTH`, if it is set.
+    /// Logs in likewise by the environment variable `UIDRING_ZOOKEEPER_AUTH`, if it is set.
     ///
     /// # Errors
     ///
@@ -77,41 +77,32 @@ impl ZooKeeperServers {
         Ok(self)
     }
 
-    /// How long the servers keep an instance alive that they do not hear of; 10 s by default. They
-    /// may decide on another time, within bounds of their own (by default 4 to 40 s).
+    /// Sets how long the servers keep the session of an instance that they do not hear from; 10 s by
+    /// default. They may grant another time, within their own bounds (by default 4 to 40 s).
     ///
-    /// So long it takes after a crash until the instance's name is free again.
+    /// After a crash, the instance's name is free again when this time has passed.
     #[must_use]
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
         self.session_timeout = timeout;
         self
     }
 
-    /// How long to try to reach a server, and how long to wait for an answer; 5 s by default.
+    /// Sets how long to try to reach a server, and how long to wait for an answer; 5 s by default.
     #[must_use]
     pub fn connect_deadline(mut self, deadline: Duration) -> Self {
         self.connect_deadline = deadline;
         self
     }
 
-    pub(super) fn deadline(&self) -> Duration {
-        self.connect_deadline
-    }
-
-    pub(super) fn connector(&self) -> Connector {
-        let connector = Client::connector().with_session_timeout(self.session_timeout);
-        match &self.auth {
-            Some(auth) => connector.with_auth("digest", auth.as_bytes()),
-            None => connector,
+    pub(super) async fn connect(&self) -> Result<Client, zookeeper_client::Error> {
+        let mut connector = Client::connector().with_session_timeout(self.session_timeout);
+        if let Some(auth) = &self.auth {
+            connector = connector.with_auth("digest", auth.as_bytes());
         }
+        connector.connect(&self.hosts).await
     }
 
-    /// The text of the servers, for the client.
-    pub(super) fn hosts(&self) -> &str {
-        &self.hosts
-    }
-
-    /// Who may do what with the nodes that are made.
+    /// Returns who may do what with the nodes that are made.
     pub(super) fn acls(&self) -> Acls<'static> {
         // Leaf's are open to all, which it needs to share them.
         if self.auth.is_some() { Acls::creator_all() } else { Acls::anyone_all() }

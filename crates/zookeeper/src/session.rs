@@ -111,7 +111,7 @@ impl<E: Ensemble> Session<E> {
     }
 
     async fn try_in_time(&mut self, mark: Mark, is_last: bool) -> Result<(), ZooKeeperError> {
-        let limit = self.applicant.registry.servers.deadline();
+        let limit = self.applicant.registry.servers.connect_deadline;
         let ensemble = self.ensemble.clone();
         let stored = ensemble.within(limit, self.try_store(mark, is_last)).await;
         stored.unwrap_or_else(|| {

@@ -4,11 +4,11 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use uidring::Error;
 use uidring::adapter::{Moment, Monotonic};
-use uidring::model::lock;
-use uidring::{Error, StoreErrorKind};
 
-use super::Sim;
+use super::sim::Sim;
+use super::tree::{Process, unreachable};
 use super::world::World;
 use crate::ZooKeeperError;
 use crate::cache::{Cached, LocalFile};
@@ -16,13 +16,6 @@ use crate::claim::Before;
 use crate::entry::{Applicant, Mark};
 use crate::session::{Claim, Session, SessionHandle};
 use crate::tree::{Ensemble, Failure, Stat, Tree, Write};
-
-/// A process: its host, and which one it is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Process {
-    pub(super) host: usize,
-    pub(super) number: u64,
-}
 
 /// Nothing of the model's waits for anything but its own virtual time.
 fn ready<T>(work: impl Future<Output = T>) -> T {
@@ -51,7 +44,7 @@ impl ModelServers {
     /// A request is on its way: false if it does not come to a server.
     fn reach(&self) -> bool {
         self.sim.meanwhile();
-        let mut world = lock(&self.sim.0);
+        let mut world = self.sim.world();
         let is_lost = world.goes_wrong();
         if is_lost || !world.can_reach(self.process) {
             return false;
@@ -63,7 +56,7 @@ impl ModelServers {
     /// An answer is on its way back: false if it does not come.
     fn hear_back(&self) -> bool {
         self.sim.meanwhile();
-        let mut world = lock(&self.sim.0);
+        let mut world = self.sim.world();
         !world.goes_wrong() && world.can_reach(self.process)
     }
 
@@ -71,23 +64,16 @@ impl ModelServers {
         if !self.reach() {
             return Err(unreachable());
         }
-        let answer = ask(&mut lock(&self.sim.0));
+        let answer = ask(&mut self.sim.world());
         if self.hear_back() { Ok(answer) } else { Err(unreachable()) }
     }
-}
-
-/// The error of a request that goes wrong.
-pub(super) fn unreachable() -> ZooKeeperError {
-    let (registry, problem) = ("model".into(), "no answer".into());
-    let kind = StoreErrorKind::Unreachable;
-    ZooKeeperError::Registry { registry, problem, kind, source: None }
 }
 
 impl Ensemble for ModelServers {
     type Tree = ModelTree;
 
     fn moment(&self) -> Moment {
-        lock(&self.sim.0).time_of(self.process.host).moment()
+        self.sim.world().time_of(self.process.host).moment()
     }
 
     async fn pause(&self, time: Duration) {
@@ -113,9 +99,9 @@ impl Tree for ModelTree {
         self.timeout
     }
 
-    /// It is told when it comes to a server again.
+    /// A process learns of it when it reaches a server again.
     fn is_over(&self) -> bool {
-        let world = lock(&self.servers.sim.0);
+        let world = self.servers.sim.world();
         world.can_reach(self.servers.process) && !world.servers.is_open(self.session)
     }
 
@@ -142,20 +128,20 @@ impl Tree for ModelTree {
     async fn write(&self, writes: Vec<Write>) -> Result<Vec<i32>, Failure> {
         let lost = || Err(Failure::Other(unreachable()));
         if !self.servers.reach() {
-            let mut world = lock(&self.servers.sim.0);
+            let mut world = self.servers.sim.world();
             // It may have come to a server before the connection was cut.
             if world.is_alive(self.servers.process) && world.rng.bool() {
                 world.write_later(self.session, writes);
             }
             return lost();
         }
-        let written = lock(&self.servers.sim.0).write(self.session, &writes);
+        let written = self.servers.sim.world().write(self.session, &writes);
         if self.servers.hear_back() { written } else { lost() }
     }
 
     async fn changed(&self, _: &str) -> Result<(), ZooKeeperError> {
         let time = {
-            let mut world = lock(&self.servers.sim.0);
+            let mut world = self.servers.sim.world();
             let most = world.session;
             world.rng.u64(1_000_000..most)
         };
@@ -164,7 +150,7 @@ impl Tree for ModelTree {
     }
 
     async fn close(self) {
-        let mut world = lock(&self.servers.sim.0);
+        let mut world = self.servers.sim.world();
         if world.can_reach(self.servers.process) {
             world.servers.close(self.session);
         }
@@ -227,18 +213,18 @@ impl ModelFile {
 
 impl LocalFile for ModelFile {
     fn read(&self) -> Result<Option<Cached>, Error> {
-        Ok(lock(&self.sim.0).file(self.process).and_then(|file| file.clone()))
+        Ok(self.sim.world().file(self.process).and_then(|file| file.clone()))
     }
 
     fn write(&self, cached: &Cached) -> Result<(), Error> {
-        if let Some(file) = lock(&self.sim.0).file(self.process) {
+        if let Some(file) = self.sim.world().file(self.process) {
             *file = Some(cached.clone());
         }
         Ok(())
     }
 
     fn remove(&self) -> Result<(), Error> {
-        if let Some(file) = lock(&self.sim.0).file(self.process) {
+        if let Some(file) = self.sim.world().file(self.process) {
             *file = None;
         }
         Ok(())

@@ -2,10 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use uidring::Timestamp;
+use uidring::{StoreErrorKind, Timestamp};
 
-use super::requests::{Process, unreachable};
+use crate::ZooKeeperError;
 use crate::tree::{CreateMode, Failure, Stat, Write};
+
+/// A process: its host, and which one it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) host: usize,
+    pub(super) number: u64,
+}
 
 #[derive(Default)]
 pub(super) struct Servers {
@@ -155,4 +162,11 @@ impl Servers {
         let stat = Stat { version: 0, written, written_at: now, made_at: now, owner };
         Node { data: data.into(), stat, numbers: 0 }
     }
+}
+
+/// The error of a request that goes wrong.
+pub(super) fn unreachable() -> ZooKeeperError {
+    let (registry, problem) = ("model".into(), "no answer".into());
+    let kind = StoreErrorKind::Unreachable;
+    ZooKeeperError::Registry { registry, problem, kind, source: None }
 }

@@ -1,5 +1,5 @@
 //! One registry with programs that know nothing of each other: those of the first version, Java
-//! Leafs, and newer ones. Each is told apart, and refused or safe.
+//! Leafs, and newer ones. Each is recognised, and refused or safe.
 
 use std::fs;
 use std::time::Duration;
