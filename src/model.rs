@@ -13,11 +13,11 @@ mod beside;
 mod check;
 mod histories;
 mod host;
+mod issuer;
 mod messages;
 #[cfg(test)]
 mod simulation;
 mod store;
-mod takes;
 mod world;
 
 use std::sync::Arc;
@@ -27,9 +27,10 @@ use fastrand::Rng;
 use self::beside::Open;
 pub use self::beside::{Setting, StoreUnderTest, StoredLease};
 pub use self::check::Property;
-pub use self::histories::{Counts, Histories};
-pub use self::host::{Generator, Host, Suspended};
+pub use self::histories::{Counts, Histories, History};
+pub use self::host::{Host, Suspended};
 use self::host::{Owner, State};
+pub use self::issuer::{Generator, Issued, Issuer};
 use self::messages::problem;
 use self::store::Holding;
 use self::world::{MILLISECOND, START, World};
@@ -66,12 +67,14 @@ impl Sim {
         Self(Arc::new(Mutex::new(World::new(Rng::with_seed(seed), open))))
     }
 
-    fn live(&self) -> Counts {
+    fn run(&self) -> Counts {
         for _ in 0..STEPS {
             self.step(0);
         }
         self.end();
-        lock(&self.0).counts
+        let world = lock(&self.0);
+        let Issued { uids, uids_after_loss, lost, .. } = world.issued;
+        Counts { uids, uids_after_loss, lost, ..world.counts }
     }
 
     fn step(&self, depth: u32) {
@@ -101,8 +104,8 @@ impl Sim {
             (rng, layout, terms, there.wall.clone(), there.time.clone())
         };
         let backend = Keeper { sim: self.clone(), holding, depth };
-        let renewer = ByHand { time, seed: rng.u64(..), renewals: Arc::default() };
-        let begun = Arc::clone(&renewer.renewals);
+        let begun = Begun::default();
+        let renewer = ByHand { time, seed: rng.u64(..), begun: Arc::clone(&begun) };
         let lease = Lease::new(layout, holding.worker_id, holding.before, terms, backend)
             .expect("in range")
             .renewed_by(renewer);
@@ -120,18 +123,10 @@ impl Sim {
             return;
         }
         *state = State::Idle;
-        if let (Ok(generator), Some(renewals)) = (built, lock(&begun).take()) {
-            *state = State::Running(Box::new(Owner {
-                session,
-                holding,
-                renewals,
-                is_waiting: false,
-                is_closed: false,
-                is_shut: false,
-                generator,
-                last: None,
-                last_local: None,
-            }));
+        if let (Ok(generator), Some((renewals, _))) = (built, lock(&begun).take()) {
+            let issuer = Issuer::new(holding.worker_id, holding.before, renewals, generator);
+            *state =
+                State::Running(Box::new(Owner { session, holding, is_waiting: false, issuer }));
         }
         world.check_owners();
     }
@@ -169,9 +164,9 @@ impl Sim {
             drop(world);
             self.build(0);
             let mut world = lock(&self.0);
-            let before = world.counts.uids;
+            let before = world.issued.uids;
             world.take(0);
-            let is_used = world.counts.uids > before;
+            let is_used = world.issued.uids > before;
             Property::Progress.check(is_used, || format!("{holding:?} is of no use"));
         }
     }
@@ -218,11 +213,17 @@ impl LeaseBackend for Keeper {
     }
 }
 
+/// What a generator's lease begins with.
+pub type Begun = Arc<Mutex<Option<(RenewalState, Box<dyn LeaseBackend>)>>>;
+
 /// Has the lease of a generator renewed by the model.
-struct ByHand {
-    time: ManualMonotonic,
-    seed: u64,
-    renewals: Arc<Mutex<Option<RenewalState>>>,
+pub struct ByHand {
+    /// The monotonic clock of the lease.
+    pub time: ManualMonotonic,
+    /// The seed of its random parts.
+    pub seed: u64,
+    /// Where the lease is put when the generator is built.
+    pub begun: Begun,
 }
 
 impl Renewer for ByHand {
@@ -234,8 +235,8 @@ impl Renewer for ByHand {
         self.seed
     }
 
-    fn begin(&self, renewals: RenewalState, _: Box<dyn LeaseBackend>) -> Result<(), Error> {
-        *lock(&self.renewals) = Some(renewals.unattended());
+    fn begin(&self, renewals: RenewalState, backend: Box<dyn LeaseBackend>) -> Result<(), Error> {
+        *lock(&self.begun) = Some((renewals.unattended(), backend));
         Ok(())
     }
 }

@@ -1,12 +1,13 @@
 //! Many histories, or one again.
 
 use std::env;
+use std::fmt::Debug;
 use std::ops::AddAssign;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use super::beside::{Open, Setting, StoreUnderTest};
-use super::{COUNT, SEED, STEPS, Sim};
+use super::{COUNT, SEED, Sim};
 use crate::sync::lock;
 
 /// Random histories of owners of leases, each told by its seed.
@@ -44,37 +45,72 @@ impl Histories {
     }
 
     fn run_with(self, open: Option<&Open<'_>>) -> Counts {
-        let Self { count, .. } = self;
-        let counts = thread::scope(|scope| {
-            let halves = [0, 1].map(|from| scope.spawn(move || self.share(from, open)));
-            let mut counts = Counts::default();
-            for half in halves {
-                counts += half.join().expect("no violation");
-            }
-            counts
-        });
-        println!("{count} histories: {counts:?}");
-        counts.check(count);
+        let counts = self.run_each(|seed| Sim::new(seed, open));
+        counts.check(self.count);
         counts
     }
 
-    /// Every other history.
-    fn share(self, from: u64, open: Option<&Open<'_>>) -> Counts {
-        let Self { first, count, replay } = self;
-        let mut counts = Counts::default();
-        for number in (from..count).step_by(2) {
-            let seed = first.wrapping_add(number);
-            let sim = Sim::new(seed, open);
-            let lived = catch_unwind(AssertUnwindSafe(|| sim.live()));
-            counts += lived.unwrap_or_else(|_| {
-                let step = lock(&sim.0).steps;
-                panic!(
-                    "history {number} of {count}, in step {step} of {STEPS}; replay: \
-                     {SEED}={seed} {replay}"
-                )
-            });
-        }
+    /// Runs them on another model, which makes a history of each seed.
+    pub fn run_each<H: History>(self, history: impl Fn(u64) -> H + Sync) -> H::Counts {
+        let half = |from| {
+            let Self { first, count, replay } = self;
+            let mut counts = H::Counts::default();
+            for number in (from..count).step_by(2) {
+                let seed = first.wrapping_add(number);
+                let history = history(seed);
+                let lived = catch_unwind(AssertUnwindSafe(|| history.live()));
+                counts += lived.unwrap_or_else(|_| {
+                    let step = history.step();
+                    panic!(
+                        "history {number} of {count}, in step {step}; replay: \
+                         {SEED}={seed} {replay}"
+                    )
+                });
+            }
+            counts
+        };
+        let counts = thread::scope(|scope| {
+            let other = scope.spawn(|| half(1));
+            let mut counts = half(0);
+            counts += other.join().expect("no violation");
+            counts
+        });
+        println!("{} histories: {counts:?}", self.count);
         counts
+    }
+
+    /// How many there are.
+    pub fn count(self) -> u64 {
+        self.count
+    }
+
+    /// The seed of the first one; those after it follow it.
+    pub fn first(self) -> u64 {
+        self.first
+    }
+}
+
+/// A history, which its seed determines.
+pub trait History {
+    /// What happens in it.
+    type Counts: AddAssign + Debug + Default + Send;
+
+    /// Lives it.
+    fn live(&self) -> Self::Counts;
+
+    /// The step that it is in.
+    fn step(&self) -> u32;
+}
+
+impl History for Sim {
+    type Counts = Counts;
+
+    fn live(&self) -> Counts {
+        self.run()
+    }
+
+    fn step(&self) -> u32 {
+        lock(&self.0).steps
     }
 }
 

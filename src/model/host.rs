@@ -1,23 +1,12 @@
 //! A host with clocks of its own, and the owner of a worker id that runs on it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use fastrand::Rng;
-
+use super::issuer::Issuer;
 use super::store::Holding;
 use crate::clock::monotonic::ManualMonotonic;
 use crate::clock::{Clock, ManualClock};
-use crate::error::{Error, TakeError};
-use crate::generator::clocked::SnowflakeGenerator;
-use crate::generator::local::LocalGenerator;
-use crate::generator::{CachedUidGenerator, ClockPolicy, ELSEWHERE, SequenceStart, UidGenerator};
-use crate::layout::Layout;
-use crate::padding::Padder;
-use crate::policy::TakePolicy;
 use crate::timestamp::Timestamp;
-use crate::uid::Uid;
-use crate::worker::{Lease, RenewalState};
 
 /// A host, whose clocks may be wrong.
 pub struct Host {
@@ -104,134 +93,7 @@ impl Host {
 pub(super) struct Owner {
     pub(super) session: u64,
     pub(super) holding: Holding,
-    pub(super) renewals: RenewalState,
     /// A message to the store is not answered yet.
     pub(super) is_waiting: bool,
-    pub(super) is_closed: bool,
-    /// The padder has looked since the lease was over.
-    pub(super) is_shut: bool,
-    pub(super) generator: Generator,
-    /// The last uid that was taken from the generator, and the greatest of all.
-    pub(super) last: Option<Uid>,
-    /// The last one of the local taker.
-    pub(super) last_local: Option<Uid>,
-}
-
-/// A generator with a lease, of one kind or the other, with random options.
-pub enum Generator {
-    /// With a ring, and a local taker beside.
-    Cached {
-        /// The generator.
-        generator: Arc<CachedUidGenerator>,
-        /// The taker.
-        local: LocalGenerator<Arc<CachedUidGenerator>>,
-    },
-    /// On the clock.
-    Clocked(SnowflakeGenerator<ManualClock>),
-}
-
-impl Generator {
-    /// Builds one.
-    ///
-    /// # Errors
-    ///
-    /// As its builder's.
-    pub fn build(
-        rng: &mut Rng,
-        layout: Layout,
-        lease: Lease,
-        wall: ManualClock,
-    ) -> Result<Self, Error> {
-        if rng.bool() {
-            let mut builder = CachedUidGenerator::builder()
-                .layout(layout)
-                .worker(lease)
-                .namespace(ELSEWHERE)
-                .boost_power(rng.u32(0..5))
-                .padding_factor(rng.u32(1..100))
-                .take_policy(TakePolicy::Reject)
-                .clock(wall)
-                .padder(&Padder::by_hand());
-            if rng.bool() {
-                builder = builder.max_borrow(Duration::from_millis(rng.u64(0..60_000)));
-            }
-            if rng.bool() {
-                builder = builder.max_lag(None);
-            }
-            let generator = Arc::new(builder.build()?);
-            let local = LocalGenerator::new(Arc::clone(&generator));
-            return Ok(Self::Cached { generator, local });
-        }
-        let sequence_start = match rng.u8(0..4) {
-            0 => SequenceStart::Zero,
-            1 => SequenceStart::RandomBelow(layout.uids_per_tick()),
-            2 => SequenceStart::Spread,
-            _ => SequenceStart::Continue { modulo: layout.uids_per_tick() },
-        };
-        let clock_policy = match rng.u8(0..3) {
-            0 => ClockPolicy::Refuse,
-            1 => ClockPolicy::StandStill(Duration::from_secs(3_600)),
-            _ => ClockPolicy::StandStill(Duration::from_secs(2)),
-        };
-        let builder = SnowflakeGenerator::builder()
-            .layout(layout)
-            .worker(lease)
-            .namespace(ELSEWHERE)
-            .sequence_start(sequence_start)
-            .clock_policy(clock_policy)
-            .take_policy(TakePolicy::Reject)
-            .clock(wall);
-        builder.build().map(Self::Clocked)
-    }
-
-    /// A uid, if one is ready.
-    ///
-    /// # Errors
-    ///
-    /// As the generator's.
-    pub fn try_next_uid(&self) -> Result<Uid, TakeError> {
-        match self {
-            Self::Cached { generator, .. } => generator.try_next_uid(),
-            Self::Clocked(generator) => generator.try_next_uid(),
-        }
-    }
-
-    /// Several.
-    ///
-    /// # Errors
-    ///
-    /// As the generator's.
-    pub fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError> {
-        match self {
-            Self::Cached { generator, .. } => generator.try_fill(out),
-            Self::Clocked(generator) => generator.try_fill(out),
-        }
-    }
-
-    /// By the local taker, if there is one.
-    pub fn take_locally(&mut self) -> Option<Result<Uid, TakeError>> {
-        match self {
-            Self::Cached { local, .. } => Some(local.next_uid()),
-            Self::Clocked(_) => None,
-        }
-    }
-
-    /// Closes it.
-    pub fn close(&self) {
-        match self {
-            Self::Cached { generator, .. } => generator.close(),
-            Self::Clocked(generator) => generator.close(),
-        }
-    }
-
-    /// The padder looks, if there is one.
-    pub fn service(&self) -> bool {
-        match self {
-            Self::Cached { generator, .. } => {
-                generator.service();
-                true
-            }
-            Self::Clocked(_) => false,
-        }
-    }
+    pub(super) issuer: Issuer,
 }

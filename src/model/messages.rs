@@ -40,7 +40,7 @@ pub(super) enum Answer {
 
 impl World {
     pub(super) fn acquire(&mut self, host: usize) {
-        let is_live = |owner: &mut Owner| owner.renewals.is_live();
+        let is_live = |owner: &mut Owner| owner.issuer.renewals.is_live();
         // Who has lost its lease is done with.
         if self.hosts[host].owner().is_some_and(|owner| !is_live(owner)) {
             return self.close(host);
@@ -63,7 +63,7 @@ impl World {
             return;
         };
         let (session, holding) = (owner.session, owner.holding);
-        match owner.renewals.next_task() {
+        match owner.issuer.renewals.next_task() {
             Task::Wait(_) => {}
             Task::Renew(request) => {
                 owner.is_waiting = true;
@@ -176,8 +176,8 @@ impl World {
                 owner.is_waiting = false;
                 self.counts.renewals += u64::from(answer.is_ok());
                 let is_lost = matches!(answer, Err(RenewError::Lost(_)));
-                owner.renewals.answered(request, answer);
-                let goes_on = is_lost && owner.renewals.is_live();
+                owner.issuer.renewals.answered(request, answer);
+                let goes_on = is_lost && owner.issuer.renewals.is_live();
                 Property::Ended.check(!goes_on, || format!("{:?} goes on", owner.holding));
             }
             Answer::Released => {}

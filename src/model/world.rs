@@ -1,6 +1,5 @@
 //! Hosts and a store, and what happens to them.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -9,11 +8,11 @@ use super::beside::{Beside, Open, Setting};
 use super::check::Property;
 use super::histories::Counts;
 use super::host::{Host, State, Suspended};
+use super::issuer::Issued;
 use super::messages::Event;
 use super::store::{Holding, Store};
 use crate::layout::{Bits, Layout, Tick};
 use crate::timestamp::Timestamp;
-use crate::uid::Uid;
 use crate::worker::LeaseTerms;
 
 pub(super) const MILLISECOND: u64 = 1_000_000;
@@ -45,7 +44,7 @@ pub(super) struct World {
     /// Owners whose generators are to be built.
     pub(super) starts: Vec<(usize, u64, Holding)>,
     pub(super) sessions: u64,
-    pub(super) issued: HashSet<Uid>,
+    pub(super) issued: Issued,
     /// No message is lost or late any more.
     pub(super) is_orderly: bool,
     pub(super) counts: Counts,
@@ -97,7 +96,7 @@ impl World {
             events: Vec::new(),
             starts: Vec::new(),
             sessions: 0,
-            issued: HashSet::new(),
+            issued: Issued::new(layout, None),
             is_orderly: false,
             counts: Counts::default(),
             steps: 0,
@@ -209,12 +208,20 @@ impl World {
         self.now >= self.hosts[host].paused_until
     }
 
+    pub(super) fn take(&mut self, host: usize) {
+        if self.is_awake(host)
+            && let Some(owner) = self.hosts[host].owner()
+        {
+            let horizon = self.store.horizon(owner.holding.worker_id);
+            owner.issuer.take(&mut self.rng, &mut self.issued, |uid| Some(uid) <= horizon);
+        }
+    }
+
     pub(super) fn close(&mut self, host: usize) {
         if self.is_awake(host)
             && let Some(owner) = self.hosts[host].owner()
         {
-            owner.generator.close();
-            owner.is_closed = true;
+            owner.issuer.close();
         }
     }
 
@@ -233,8 +240,7 @@ impl World {
         if self.is_awake(host)
             && let Some(owner) = self.hosts[host].owner()
         {
-            let is_live = owner.renewals.is_live();
-            owner.is_shut |= owner.generator.service() && !is_live;
+            owner.issuer.service();
         }
     }
 
@@ -245,7 +251,7 @@ impl World {
         }
         for owner in self.hosts.iter_mut().filter_map(Host::owner) {
             let is_fenced = self.store.is_fenced(owner.holding);
-            if is_fenced || owner.is_closed || !owner.renewals.is_live() {
+            if is_fenced || !owner.issuer.is_live() {
                 continue;
             }
             let is_owner = self.store.is_owner(owner.session, owner.holding);

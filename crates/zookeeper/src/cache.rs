@@ -1,17 +1,18 @@
-//! The local file of an instance: its lock, who was the last holder here, and, for an instance that
-//! risks repeats, what it starts from while ZooKeeper is away.
+//! The local file of an instance: its lock, the last holder here, and, for an instance that risks
+//! repeats, what it starts from while ZooKeeper is away.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use uidring::{Error, StoreErrorKind};
+use uidring::{Error, StoreErrorKind, Timestamp};
 use uidring_store::{check_path, create_folder};
 
-use super::Registry;
+use super::entry::Mark;
+use super::error::ZooKeeperError;
 use super::nodes::VERSION;
-use crate::ZooKeeperError;
+use super::registry::Registry;
 
 /// A longer file is not one of ours.
 const MAX_LENGTH: u64 = 1 << 16;
@@ -22,36 +23,35 @@ pub struct Cached {
     pub worker_id: u64,
     pub ip: String,
     pub port: String,
-    /// What the clock said when the file was written, or later.
-    pub timestamp: i64,
-    /// The last millisecond of which ids may have been issued.
-    pub until: i64,
+    /// How far ids may have been issued, and the time when the file was written, or later.
+    pub mark: Mark,
     /// The start that the registry last knew as the holder.
     pub holder: String,
-    /// What the clock said at the last word from the registry, or earlier.
-    pub word: i64,
+    /// When the registry last answered, or earlier.
+    pub last_answer: Timestamp,
 }
 
-/// What a keeper has of the file: the file itself, or one in memory where the protocol is modelled.
+/// The file of a lease: a real one, or one in memory where the protocol is modelled.
 pub trait LocalFile: Send + 'static {
-    /// What the file says; `None` if there is none.
+    /// Returns what the file says; `None` if there is none.
     fn read(&self) -> Result<Option<Cached>, Error>;
 
-    /// Replaces the file: when this returns, the new one is on the disk. If it fails, there is
-    /// either the old file or none.
+    /// Replaces the file: when this returns, the new one is on the disk. If it fails, the old file is
+    /// there, or none.
     fn write(&self, cached: &Cached) -> Result<(), Error>;
 
     /// Removes a file that could not be brought up to date: a start from it could repeat ids.
     fn remove(&self) -> Result<(), Error>;
 
-    /// What errors call it.
-    fn place(&self) -> String;
+    /// Returns its name in errors.
+    fn name(&self) -> String;
 }
 
-/// The file of one instance, which this process alone has.
+/// The file of one instance, which no other process may use.
 #[derive(Debug)]
 pub struct CacheFile {
     path: PathBuf,
+    /// The registry's name.
     name: String,
     /// The instance, as its nodes name it.
     instance: String,
@@ -60,40 +60,32 @@ pub struct CacheFile {
 }
 
 impl CacheFile {
-    /// Takes the file for this process; it need not be there yet.
+    /// Locks the file for this process; it need not exist yet.
     pub fn lock(path: &Path, registry: &Registry) -> Result<Self, Error> {
         check_path("the cache file", path)?;
-        let failed = |what: &str, error: &dyn std::fmt::Display| -> Error {
-            let problem = format!("could not be {what}: {error}");
-            let kind = StoreErrorKind::Denied;
-            ZooKeeperError::CacheFile { path: path.to_owned(), problem, kind }.into()
-        };
-        let path = std::path::absolute(path).map_err(|error| failed("found", &error))?;
+        let path = std::path::absolute(path).map_err(|error| failed(path, "found", error))?;
         if let Some(folder) = path.parent() {
-            create_folder(folder).map_err(|error| failed("made", &error))?;
+            create_folder(folder).map_err(|error| failed(&path, "made", error))?;
         }
-        let lock_path = with_ending(&path, "lock");
+        let lock_path = path.with_added_extension("lock");
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false);
         let lock = private(&mut options).open(&lock_path);
-        let lock = lock.map_err(|error| failed("locked", &error))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(Error::from(ZooKeeperError::InstanceInUse {
-                    instance: registry.instance.name().into(),
-                    holder: format!("another process of this host has {}", lock_path.display()),
-                }));
+        let lock = lock.map_err(|error| failed(&path, "locked", error))?;
+        lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => {
+                let holder = format!("another process on this host has {}", lock_path.display());
+                registry.in_use(holder).into()
             }
-            Err(TryLockError::Error(error)) => return Err(failed("locked", &error)),
-        }
+            TryLockError::Error(error) => failed(&path, "locked", error),
+        })?;
         let (name, instance) = (registry.name.clone(), registry.node_name());
         Ok(Self { path, name, instance, _lock: lock })
     }
 }
 
 impl LocalFile for CacheFile {
-    fn place(&self) -> String {
+    fn name(&self) -> String {
         self.path.display().to_string()
     }
 
@@ -104,74 +96,71 @@ impl LocalFile for CacheFile {
         match read {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => {
-                return Err(
-                    self.error(StoreErrorKind::Denied, format!("could not be read: {error}"))
-                );
-            }
+            Err(error) => return Err(failed(&self.path, "read", error)),
         }
-        let corrupt = "is corrupt, so that it cannot be told which ids were issued; remove it while \
-                       ZooKeeper can be reached, and it is made anew";
-        let wrong = || self.error(StoreErrorKind::Corrupt, corrupt.into());
+        let wrong = || {
+            self.corrupt(
+                "is corrupt, so that nobody knows which ids were issued; remove it while ZooKeeper \
+                 can be reached, and the next start writes a new one"
+                    .into(),
+            )
+        };
         if text.len() as u64 > MAX_LENGTH {
             return Err(wrong());
         }
         let fields: Value = serde_json::from_slice(&text).map_err(|_| wrong())?;
         let version = match fields.get("version") {
-            // The first one did not say.
+            // Version 1 did not say.
             None => 1,
             Some(version) => version.as_i64().ok_or_else(wrong)?,
         };
         if version > VERSION {
-            return Err(self.error(StoreErrorKind::Corrupt, format!(
-                "is of version {version}, and this program knows {VERSION}: start a newer one, or \
+            return Err(self.corrupt(format!(
+                "is of version {version}, and this program knows {VERSION}: use a newer program, or \
                  remove it while ZooKeeper can be reached"
             )));
         }
         let text = |name: &str| fields.get(name).and_then(Value::as_str).ok_or_else(wrong);
         let number = |name: &str| fields.get(name).and_then(Value::as_i64).ok_or_else(wrong);
+        let time = |name: &str| number(name).map(Timestamp::from_millis);
         let cached = Cached {
             worker_id: number("worker_id")?.try_into().map_err(|_| wrong())?,
             ip: text("ip")?.into(),
             port: text("port")?.into(),
-            timestamp: number("timestamp")?,
-            until: number("until")?,
+            mark: Mark { until: time("until")?, timestamp: time("timestamp")? },
             holder: text("holder")?.into(),
-            word: number("word")?,
+            last_answer: time("word")?,
         };
         let (name, instance) = (text("name")?, text("instance")?);
         if text("checksum")? != checksum(version, name, instance, &cached) {
             return Err(wrong());
         }
         if (name, instance) != (&*self.name, &*self.instance) {
-            return Err(self.error(
-                StoreErrorKind::Corrupt,
-                format!(
-                    "belongs to instance {instance} of {name}, not to {} of {}; name another file",
-                    self.instance, self.name
-                ),
-            ));
+            return Err(self.corrupt(format!(
+                "belongs to instance {instance} of {name}, not to {} of {}; name another file",
+                self.instance, self.name
+            )));
         }
         Ok(Some(cached))
     }
 
     fn write(&self, cached: &Cached) -> Result<(), Error> {
         self.replace(cached).map_err(|error| {
-            let problem = match error.kind() {
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; free some space",
+            let what = match error.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "written; free some space",
                 ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-                    "; file and folder must be writable for this user"
+                    "written; file and folder must be writable for this user"
                 }
-                _ => "",
+                _ => "written",
             };
-            self.error(StoreErrorKind::Denied, format!("could not be written: {error}{problem}"))
+            failed(&self.path, what, error)
         })
     }
 
     fn remove(&self) -> Result<(), Error> {
         match fs::remove_file(&self.path).and_then(|()| self.sync_folder()) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(self.error(StoreErrorKind::Denied, format!("could not be removed: {error}")))
+                Err(failed(&self.path, "removed", error))
             }
             _ => Ok(()),
         }
@@ -187,13 +176,13 @@ impl CacheFile {
             "worker_id": cached.worker_id,
             "ip": cached.ip,
             "port": cached.port,
-            "timestamp": cached.timestamp,
-            "until": cached.until,
+            "timestamp": cached.mark.timestamp.as_millis(),
+            "until": cached.mark.until.as_millis(),
             "holder": cached.holder,
-            "word": cached.word,
+            "word": cached.last_answer.as_millis(),
             "checksum": checksum(VERSION, &self.name, &self.instance, cached),
         });
-        let fresh = with_ending(&self.path, "new");
+        let fresh = self.path.with_added_extension("new");
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
         let mut file = private(&mut options).open(&fresh)?;
@@ -212,17 +201,17 @@ impl CacheFile {
         Ok(())
     }
 
-    fn error(&self, kind: StoreErrorKind, problem: String) -> Error {
-        Error::from(ZooKeeperError::CacheFile { path: self.path.clone(), problem, kind })
+    fn corrupt(&self, problem: String) -> Error {
+        let (path, kind) = (self.path.clone(), StoreErrorKind::Corrupt);
+        ZooKeeperError::CacheFile { path, problem, kind, source: None }.into()
     }
 }
 
-/// The path of a sibling.
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".");
-    name.push(ending);
-    path.with_file_name(name)
+/// The error where the system refuses something.
+fn failed(path: &Path, what: &str, source: io::Error) -> Error {
+    let (path, problem) = (path.to_owned(), format!("could not be {what}"));
+    let (kind, source) = (StoreErrorKind::Denied, Some(source.into()));
+    ZooKeeperError::CacheFile { path, problem, kind, source }.into()
 }
 
 fn private(options: &mut OpenOptions) -> &mut OpenOptions {
@@ -231,10 +220,12 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
-/// FNV-1a over all that the file says: it finds slips of editors and of disks, not forgers. Programs
-/// of the first version, which leave the version out, find another one, and refuse the file.
+/// Returns FNV-1a over all that the file says: it finds slips of editors and of disks, not forgeries.
+/// Programs of version 1, which leave the version out, find another checksum, and refuse the file.
 fn checksum(version: i64, name: &str, instance: &str, cached: &Cached) -> String {
-    let Cached { worker_id, ip, port, timestamp, until, holder, word } = cached;
+    let Cached { worker_id, ip, port, mark, holder, last_answer } = cached;
+    let [timestamp, until, word] =
+        [mark.timestamp, mark.until, *last_answer].map(Timestamp::as_millis);
     let numbers = format!("{worker_id}\n{timestamp}\n{until}\n{word}");
     let text = [name, instance, ip, port, holder, &numbers].join("\n");
     let text = if version == 1 { text } else { format!("{version}\n{text}") };
@@ -247,28 +238,26 @@ fn checksum(version: i64, name: &str, instance: &str, cached: &Cached) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::Paths;
-    use crate::{Instance, Outages, ZooKeeperServers};
+    use crate::registry::Outages;
+    use crate::{Instance, ZooKeeperServers};
 
     const CACHED: Cached = Cached {
         worker_id: 7,
         ip: String::new(),
         port: String::new(),
-        timestamp: 1_780_000_000_000,
-        until: 1_780_000_003_000,
+        mark: Mark {
+            until: Timestamp::from_millis(1_780_000_003_000),
+            timestamp: Timestamp::from_millis(1_780_000_000_000),
+        },
         holder: String::new(),
-        word: 1_780_000_000_000,
+        last_answer: Timestamp::from_millis(1_780_000_000_000),
     };
 
     fn registry(name: &str, instance: &str) -> Registry {
         let servers = ZooKeeperServers::new("h").expect("servers");
-        Registry {
-            servers,
-            name: name.into(),
-            paths: Paths::new(name),
-            instance: Instance::new(instance).expect("a name"),
-            outages: Outages::Unbounded,
-        }
+        let instance = Instance::new(instance).expect("a name");
+        let registry = Registry::new(servers, name, instance).expect("a name");
+        Registry { outages: Outages::Unbounded, ..registry }
     }
 
     fn web(folder: &tempfile::TempDir) -> Result<CacheFile, Error> {
@@ -280,8 +269,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = web(&folder).expect("locks");
         assert_eq!(file.read().expect("no file is fine"), None);
-        for until in [CACHED.until, 0, -1] {
-            let cached = Cached { ip: "10.0.0.7".into(), until, ..CACHED };
+        for until in [CACHED.mark.until, Timestamp::default(), Timestamp::from_millis(-1)] {
+            let mark = Mark { until, ..CACHED.mark };
+            let cached = Cached { ip: "10.0.0.7".into(), mark, ..CACHED };
             file.write(&cached).expect("writes");
             assert_eq!(file.read().expect("reads"), Some(cached));
         }
@@ -391,8 +381,8 @@ mod tests {
         file.write(&CACHED).expect("writes");
         let mode = |path: &Path| fs::metadata(path).expect("exists").permissions().mode() & 0o777;
         assert_eq!(mode(&file.path), 0o600);
-        assert_eq!(mode(&with_ending(&file.path, "lock")), 0o600);
+        assert_eq!(mode(&file.path.with_added_extension("lock")), 0o600);
         assert_eq!(mode(file.path.parent().expect("has one")), 0o700);
-        assert!(!with_ending(&file.path, "new").exists());
+        assert!(!file.path.with_added_extension("new").exists());
     }
 }

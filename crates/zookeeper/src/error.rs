@@ -1,20 +1,23 @@
-//! What goes wrong, with the values and what to do.
+//! Errors, with the values and what to do.
 
+use std::error::Error as StdError;
+use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use uidring::{Error, StoreError, StoreErrorKind, Timestamp};
 
 /// Why a registry could not be used.
 ///
-/// It is the cause of a [`StoreError`]; [`Error::store`] gets it back.
-#[derive(Debug, thiserror::Error)]
+/// It is the cause of a [`StoreError`]; [`Error::store`] returns it.
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ZooKeeperError {
-    /// What names a registry, or an instance in it, cannot be a name there.
+    /// The name of a registry or of an instance is not allowed.
     #[error("`{name}` cannot be the name of a {what}: {problem}")]
     LeafName {
-        /// What it was to name: `registry` or `instance`.
+        /// `registry` or `instance`.
         what: &'static str,
         /// The name.
         name: String,
@@ -22,25 +25,25 @@ pub enum ZooKeeperError {
         problem: &'static str,
     },
 
-    /// The text that names a registry's servers is wrong. It is not repeated here: it may hold a
+    /// The servers of a registry are written wrongly. The text is not repeated: it may hold a
     /// password.
     #[error(
-        "the servers of the registry are wrong: {problem}; write HOST:PORT,HOST:PORT, or with a \
-         path behind them HOST:PORT/PATH"
+        "the servers of the registry are wrong: {problem}; write HOST:PORT,HOST:PORT, or \
+         HOST:PORT/PATH to use a path"
     )]
     RegistryServers {
         /// What is wrong with it.
         problem: &'static str,
     },
 
-    /// What should be user and password of a registry is not.
-    #[error("user and password of the registry, {place}, are wrong; write USER:PASSWORD")]
+    /// User and password of a registry are written wrongly.
+    #[error("user and password of the registry, {location}, are wrong; write USER:PASSWORD")]
     RegistryAuth {
-        /// Where it was found.
-        place: &'static str,
+        /// The file or variable that holds them.
+        location: &'static str,
     },
 
-    /// A registry could not be reached, refused, or holds what must not be used.
+    /// A registry could not be reached, refused a request, or holds data that must not be used.
     #[error("registry {registry}: {problem}")]
     Registry {
         /// Its servers, and the path in it.
@@ -49,9 +52,24 @@ pub enum ZooKeeperError {
         problem: String,
         /// What kind of thing went wrong.
         kind: StoreErrorKind,
+        /// The client's error, if that is the cause.
+        source: Option<zookeeper_client::Error>,
     },
 
-    /// All worker ids of the layout are in the registry already.
+    /// The client of a registry did not start, or ended.
+    #[error("the client of registry {registry} {problem}")]
+    Client {
+        /// Its servers, and the path in it.
+        registry: String,
+        /// What went wrong, and what to do.
+        problem: &'static str,
+        /// What kind of thing went wrong.
+        kind: StoreErrorKind,
+        /// The system's error, if that is the cause.
+        source: Option<Arc<io::Error>>,
+    },
+
+    /// The registry has used up the worker ids of the layout.
     #[error(
         "registry {registry}: number {number} is over the layout's greatest worker id, {max}: \
          use a layout with more worker bits, or a new name with an earlier epoch"
@@ -65,7 +83,7 @@ pub enum ZooKeeperError {
         max: u64,
     },
 
-    /// Another process has, or had meanwhile, the name of this instance.
+    /// Another process has the name of this instance, or had it meanwhile.
     #[error(
         "instance {instance} is in use: {holder}; stop the other process, or give each an instance \
          name of its own"
@@ -73,43 +91,43 @@ pub enum ZooKeeperError {
     InstanceInUse {
         /// The instance.
         instance: String,
-        /// What is known of the other one.
+        /// What is known of the other process.
         holder: String,
     },
 
-    /// The clock stands before a time that was reached already.
+    /// The clock is behind a time up to which ids may have been issued.
     #[error(
-        "the clock says {now}, {:?} before the time in {place}, {stored}, up to which ids may have \
-         been issued: set the clock right, or wait until it has passed",
+        "the clock says {now}, {:?} before the time in {location}, {stored}, up to which ids may \
+         have been issued: set the clock right, or wait until that time has passed",
         stored.saturating_since(*now)
     )]
     ClockBehindStored {
-        /// The node or file.
-        place: String,
+        /// The node or file that holds it.
+        location: String,
         /// The time in it.
         stored: Timestamp,
         /// What the clock said.
         now: Timestamp,
     },
 
-    /// This host's clock and those of the other instances are further apart than is allowed.
+    /// This host's clock differs from those of the other instances by more than is allowed.
     #[error(
         "this host's clock is {:?} {} the median of {peers} live instances', where {limit:?} is \
-         allowed; set the wrong one right, or allow more",
+         allowed; set the wrong clock right, or allow more",
         Duration::from_millis(by_millis.unsigned_abs()),
         if *by_millis < 0 { "behind" } else { "ahead of" }
     )]
     PeerClocksDiffer {
-        /// How many instances there were to compare with.
+        /// How many live instances the clock was compared with.
         peers: usize,
         /// How far this clock is ahead of theirs, in milliseconds.
         by_millis: i64,
-        /// How far it may be.
+        /// The greatest difference allowed.
         limit: Duration,
     },
 
-    /// The servers of a registry end sessions too soon for the outage that an instance is to
-    /// survive: another could have its name before it has stopped.
+    /// The servers of a registry end sessions too soon for the outage that an instance should
+    /// survive: another one could get its name before it has stopped.
     #[error(
         "registry {registry}: the servers grant sessions of {granted:?}, of which an outage may take \
          nine tenths, less than {max_outage:?}; allow a shorter one, or ask for longer sessions \
@@ -120,7 +138,7 @@ pub enum ZooKeeperError {
         registry: String,
         /// The session timeout that the servers grant.
         granted: Duration,
-        /// The outage that was to be survived.
+        /// The outage to survive.
         max_outage: Duration,
     },
 
@@ -133,6 +151,8 @@ pub enum ZooKeeperError {
         problem: String,
         /// What kind of thing went wrong.
         kind: StoreErrorKind,
+        /// The system's error, if that is the cause.
+        source: Option<Arc<io::Error>>,
     },
 }
 
@@ -143,11 +163,23 @@ impl ZooKeeperError {
             | Self::RegistryServers { .. }
             | Self::RegistryAuth { .. }
             | Self::SessionTooShort { .. } => StoreErrorKind::Invalid,
-            Self::Registry { kind, .. } | Self::CacheFile { kind, .. } => *kind,
+            Self::Registry { kind, .. }
+            | Self::Client { kind, .. }
+            | Self::CacheFile { kind, .. } => *kind,
             Self::RegistryFull { .. } => StoreErrorKind::Exhausted,
             Self::InstanceInUse { .. } => StoreErrorKind::Held,
             Self::ClockBehindStored { .. } | Self::PeerClocksDiffer { .. } => StoreErrorKind::Clock,
         }
+    }
+
+    /// Whether no server has answered. A start may then go by the local file.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        self.kind() == StoreErrorKind::Unreachable
+    }
+
+    /// Whether the registry itself speaks against the instance, so that its lease is lost for good.
+    pub(crate) fn is_final(&self) -> bool {
+        !matches!(self.kind(), StoreErrorKind::Unreachable | StoreErrorKind::Denied)
     }
 }
 
@@ -155,4 +187,14 @@ impl From<ZooKeeperError> for Error {
     fn from(error: ZooKeeperError) -> Self {
         StoreError::new(error.kind(), error).into()
     }
+}
+
+/// The error and its causes, for the log.
+pub(crate) fn chain(error: &dyn StdError) -> String {
+    let (mut text, mut next) = (error.to_string(), error.source());
+    while let Some(cause) = next {
+        text += &format!(": {cause}");
+        next = cause.source();
+    }
+    text
 }

@@ -1,4 +1,4 @@
-//! How an instance calls itself in the registry.
+//! The name of an instance in the registry.
 
 use std::env;
 use std::fmt;
@@ -6,21 +6,20 @@ use std::fmt;
 use uidring::Error;
 use uidring_store::{NodeIdentity, NodeKind};
 
+use super::error::ZooKeeperError;
 use super::nodes::BOUNDED;
-use crate::ZooKeeperError;
 
 /// The environment variable with an instance's name.
 const VARIABLE: &str = "UIDRING_INSTANCE";
 
-/// Names of nodes and files that begin with it have to fit 255 bytes.
+/// Names of nodes and files that begin with an instance's name have to fit in 255 bytes.
 const MAX_LENGTH: usize = 128;
 
-/// What an instance is known by in a registry: whoever comes by the same name gets the same worker
-/// id again.
+/// The name of an instance in a registry: the same name gets the same worker id again.
 ///
-/// Leaf uses `ip:port`. A name that outlives a change of address is better where addresses come and
-/// go: the pod's name in a StatefulSet, for one. Leaf takes a node's name apart at its first `-`, so
-/// that a name can hold none: they become `_`, and `web-0` and `web_0` are one instance.
+/// Leaf uses `ip:port`. If addresses change, a name that does not is better, such as the pod's name in
+/// a StatefulSet. Leaf splits a node's name at its first `-`, so that a name cannot contain one: each
+/// `-` becomes `_`, and `web-0` and `web_0` are one instance.
 ///
 /// ```
 /// use uidring_zookeeper::Instance;
@@ -36,18 +35,18 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// An instance by its name, or by `ip:port`.
+    /// Names an instance by any name, or by `ip:port`.
     ///
     /// # Errors
     ///
     /// [`ZooKeeperError::LeafName`](crate::ZooKeeperError::LeafName) for a name that is empty,
-    /// longer than 128 bytes, ends in `@bounded`, or holds slashes, blanks or control characters.
+    /// longer than 128 bytes, ends in `@bounded`, or contains slashes, blanks or control characters.
     pub fn new(name: &str) -> Result<Self, Error> {
         check_name("instance", name)?;
         Ok(Self { name: name.replace('-', "_") })
     }
 
-    /// An instance by its address, as Leaf has it.
+    /// Names an instance by its address, as Leaf does.
     ///
     /// # Errors
     ///
@@ -56,22 +55,22 @@ impl Instance {
         Self::new(&format!("{ip}:{port}"))
     }
 
-    /// The instance that the environment variable `UIDRING_INSTANCE` names; `None` where it is not
-    /// set.
+    /// Returns the instance that the environment variable `UIDRING_INSTANCE` names; `None` if that is
+    /// not set.
     ///
     /// # Errors
     ///
-    /// As for [`new`](Self::new): an empty variable is an error, too.
+    /// As for [`new`](Self::new): an empty variable is also an error.
     pub fn from_env() -> Result<Option<Self>, Error> {
         env::var_os(VARIABLE).map(|name| Self::new(&name.to_string_lossy())).transpose()
     }
 
-    /// The name, as it stands in the registry.
+    /// Returns the name as the registry has it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Address and port for the registry's JSON: those in the name; else those that the environment
+    /// Returns address and port for the registry's JSON: those in the name; else those that the environment
     /// names; else an address of this machine, and port 0.
     pub(super) fn address(&self) -> Result<(String, String), Error> {
         if let Some((ip, port)) = self.name.rsplit_once(':')
@@ -93,18 +92,18 @@ impl fmt::Display for Instance {
 }
 
 /// Refuses what cannot be the name of a node or of a file.
-pub(super) fn check_name(what: &'static str, name: &str) -> Result<(), Error> {
+pub(super) fn check_name(what: &'static str, name: &str) -> Result<(), ZooKeeperError> {
     let problem = match name {
         "" => "it is empty",
         "." | ".." => "it is the name of a folder",
         _ if name.len() > MAX_LENGTH => "it is longer than 128 bytes",
+        // It may hold a password.
         _ if name.contains("://") => {
-            // One with a password, it may be.
-            return Err(Error::from(ZooKeeperError::LeafName {
+            return Err(ZooKeeperError::LeafName {
                 what,
                 name: "…".into(),
                 problem: "it is a URL",
-            }));
+            });
         }
         _ if name.contains(['/', '\\']) => "it holds a slash",
         // The end of the nodes' names of such an instance.
@@ -116,11 +115,7 @@ pub(super) fn check_name(what: &'static str, name: &str) -> Result<(), Error> {
         }
         _ => return Ok(()),
     };
-    Err(Error::from(ZooKeeperError::LeafName {
-        what,
-        name: name.escape_debug().to_string(),
-        problem,
-    }))
+    Err(ZooKeeperError::LeafName { what, name: name.escape_debug().to_string(), problem })
 }
 
 #[cfg(test)]
@@ -134,20 +129,8 @@ mod tests {
         assert_eq!(name("a-b-c.example:80").as_deref(), Some("a_b_c.example:80"));
         assert_eq!(name("10.0.0.7:8080").as_deref(), Some("10.0.0.7:8080"));
         let long = "x".repeat(129);
-        for wrong in [
-            "",
-            ".",
-            "..",
-            "a/b",
-            "a b",
-            "a\tb",
-            "a\0",
-            "a\\b",
-            "\u{7f}",
-            "\u{f8ff}",
-            "a@bounded",
-            &long,
-        ] {
+        let short = ["", ".", "..", "a/b", "a b", "a\tb", "a\0", "a\\b", "\u{7f}", "\u{f8ff}"];
+        for wrong in short.into_iter().chain(["a@bounded", &long]) {
             assert_eq!(name(wrong), None, "{wrong:?}");
         }
         let error = Instance::new("zk://u:s3cret@h").expect_err("a URL");

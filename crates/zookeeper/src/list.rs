@@ -1,29 +1,30 @@
-//! What is in a registry, for people.
+//! Lists the instances of a registry, for people.
 
 use std::thread;
 
-use uidring::{Error, Timestamp};
+use uidring::{Error, StoreErrorKind, Timestamp};
 
-use super::instance::{Instance, check_name};
-use super::nodes::{BOUNDED, Endpoint, Paths, instance_and_number};
-use super::problem::Problem;
+use super::error::ZooKeeperError;
+use super::instance::Instance;
+use super::nodes::{BOUNDED, Endpoint, instance_and_number};
+use super::registry::Registry;
+use super::servers::ZooKeeperServers;
 use super::thread::runtime;
 use super::tree::{Ensemble, Tree};
-use super::{Outages, Registry, ZooKeeperServers};
 
 /// An instance's node in a registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeafNode {
-    /// The worker id.
+    /// The number, which is the worker id; negative where the registry's counter has overflowed.
     pub number: i64,
     /// The instance's name: for Leaf `ip:port`.
     pub instance: String,
-    /// Its address, the last time that it started.
+    /// Its address when it last started.
     pub ip: String,
     /// Its port, likewise.
     pub port: String,
-    /// The last time that it uploaded; `None` where the node does not say.
+    /// When it last uploaded; `None` if the node does not say.
     pub timestamp: Option<Timestamp>,
     /// Whether it is running now. A Java Leaf does not tell, and never counts as running.
     pub is_live: bool,
@@ -33,59 +34,49 @@ pub struct LeafNode {
 }
 
 impl ZooKeeperServers {
-    /// All instances of the registry of this name (Leaf's `leaf.name`), by number.
+    /// Returns all instances of the registry of this name (Leaf's `leaf.name`), by number.
     ///
     /// It blocks, as [`LeafZooKeeper::lease`](super::LeafZooKeeper::lease) does.
     ///
     /// # Errors
     ///
-    /// [`ZooKeeperError::LeafName`](crate::ZooKeeperError::LeafName);
-    /// [`ZooKeeperError::Registry`](crate::ZooKeeperError::Registry) where the servers are away or
-    /// refuse, or where there is no such registry.
+    /// [`ZooKeeperError::LeafName`]; [`ZooKeeperError::Registry`] if the servers are away or refuse,
+    /// or if there is no such registry; [`ZooKeeperError::Client`].
     pub fn leaf_nodes(&self, name: &str) -> Result<Vec<LeafNode>, Error> {
-        check_name("registry", name)?;
-        let (servers, paths) = (self.clone(), Paths::new(name));
-        // An instance that is none: it only looks.
-        let instance = Instance::new("list")?;
-        let registry =
-            Registry { servers, name: name.into(), paths, instance, outages: Outages::default() };
-        let failed = |what: &str| Err(Problem::Denied(format!("the client failed: {what}")));
+        // This one only looks, and needs no name.
+        let registry = Registry::new(self.clone(), name, Instance::new("list")?)?;
+        let look = || {
+            let runtime = runtime().map_err(|error| registry.client_not_started(error))?;
+            let nodes = runtime.block_on(look(&registry));
+            runtime.shutdown_background();
+            nodes
+        };
         let nodes = thread::scope(|scope| {
-            let look = || match runtime() {
-                Ok(runtime) => {
-                    let nodes = runtime.block_on(look(&registry));
-                    runtime.shutdown_background();
-                    nodes
-                }
-                Err(error) => failed(&error.to_string()),
-            };
             let thread = thread::Builder::new().name("uidring-zookeeper".into());
-            match thread.spawn_scoped(scope, look).map(thread::ScopedJoinHandle::join) {
-                Ok(Ok(nodes)) => nodes,
-                Ok(Err(_)) => failed("it panicked"),
-                Err(error) => failed(&format!("no thread: {error}")),
-            }
+            let thread = thread.spawn_scoped(scope, look);
+            let thread = thread.map_err(|error| registry.client_not_started(error))?;
+            thread.join().unwrap_or_else(|_| Err(registry.client_ended()))
         });
-        nodes.map_err(|problem| problem.explain(&registry))
+        Ok(nodes?)
     }
 }
 
-async fn look(registry: &Registry) -> Result<Vec<LeafNode>, Problem> {
-    let servers = &registry.servers;
-    let tree = servers.connect().await?;
-    let limit = servers.deadline();
-    let nodes = servers.within(limit, nodes(&tree, &registry.paths)).await;
-    nodes.unwrap_or_else(|| Err(Problem::no_answer(limit)))
+async fn look(registry: &Registry) -> Result<Vec<LeafNode>, ZooKeeperError> {
+    let tree = registry.connect().await?;
+    let limit = registry.servers.connect_deadline;
+    let nodes = registry.within(limit, nodes(&tree, registry)).await;
+    nodes.unwrap_or_else(|| Err(registry.no_answer(limit)))
 }
 
-async fn nodes(tree: &impl Tree, paths: &Paths) -> Result<Vec<LeafNode>, Problem> {
-    let forever = paths.forever();
+async fn nodes(tree: &impl Tree, registry: &Registry) -> Result<Vec<LeafNode>, ZooKeeperError> {
+    let (forever, temporary) = (registry.forever(), registry.temporary());
     if tree.read(&forever).await?.is_none() {
-        return Err(Problem::Denied(format!("there is no {forever} yet")));
+        let problem = format!("there is no {forever} yet");
+        return Err(registry.error(StoreErrorKind::Denied, problem));
     }
     // A registry that only Java Leafs have used has no such folder.
-    let live = match tree.read(&paths.temporary()).await? {
-        Some(_) => tree.children(&paths.temporary()).await?,
+    let live = match tree.read(&temporary).await? {
+        Some(_) => tree.children(&temporary).await?,
         None => Vec::new(),
     };
     let mut nodes = Vec::new();
@@ -93,8 +84,8 @@ async fn nodes(tree: &impl Tree, paths: &Paths) -> Result<Vec<LeafNode>, Problem
         let Some((name, number)) = instance_and_number(&child) else { continue };
         let Some((data, _)) = tree.read(&format!("{forever}/{child}")).await? else { continue };
         let endpoint = Endpoint::from_json(&data);
-        let timestamp = endpoint.as_ref().map(|e| Timestamp::from_millis(e.timestamp));
-        let (ip, port) = endpoint.map(|e| (e.ip, e.port)).unwrap_or_default();
+        let timestamp = endpoint.as_ref().map(|endpoint| endpoint.timestamp);
+        let (ip, port) = endpoint.map(|endpoint| (endpoint.ip, endpoint.port)).unwrap_or_default();
         let is_live = live.iter().any(|live| live == name);
         let bounded = name.strip_suffix(BOUNDED);
         let (instance, is_bounded) = (bounded.unwrap_or(name).to_owned(), bounded.is_some());

@@ -1,24 +1,24 @@
 //! The tree of real servers.
 
-use std::future::Future;
 use std::time::Duration;
 
 use tokio::time::timeout;
 use uidring::adapter::{Moment, Monotonic, SystemMonotonic};
-use zookeeper_client::{Client, CreateMode, Error, MultiWriteResult};
+use uidring::{StoreErrorKind, Timestamp};
+use zookeeper_client::{Client, Error, MultiWriteResult};
 
-use super::ZooKeeperServers;
-use super::problem::Problem;
-use super::tree::{Ensemble, Failure, Kind, Stat, Tree, Write, Written};
+use super::error::ZooKeeperError;
+use super::registry::{MISSING_NODE, Registry};
+use super::tree::{CreateMode, Ensemble, Failure, Stat, Tree, Write};
 
 /// A session with the servers.
 #[derive(Clone)]
 pub struct LiveTree {
     client: Client,
-    servers: ZooKeeperServers,
+    registry: Registry,
 }
 
-impl Ensemble for ZooKeeperServers {
+impl Ensemble for Registry {
     type Tree = LiveTree;
 
     fn moment(&self) -> Moment {
@@ -29,18 +29,34 @@ impl Ensemble for ZooKeeperServers {
         tokio::time::sleep(time).await;
     }
 
-    async fn connect(&self) -> Result<LiveTree, Problem> {
-        let limit = self.deadline();
-        match timeout(limit, self.connector().connect(self.hosts())).await {
-            Ok(client) => Ok(LiveTree { client: client?, servers: self.clone() }),
-            Err(_) => Err(Problem::Away(format!(
-                "no session within {limit:?}; are the servers running, and have they a quorum?"
+    async fn connect(&self) -> Result<LiveTree, ZooKeeperError> {
+        let limit = self.servers.connect_deadline;
+        match timeout(limit, self.servers.connect()).await {
+            Ok(Ok(client)) => Ok(LiveTree { client, registry: self.clone() }),
+            Ok(Err(error)) => Err(failed(self, error)),
+            Err(_) => Err(self.unreachable(format!(
+                "no session within {limit:?}; are the servers running, and do they have a quorum?"
             ))),
         }
     }
 
     async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
         timeout(limit, work).await.ok()
+    }
+}
+
+impl LiveTree {
+    fn failed(&self, error: Error) -> ZooKeeperError {
+        failed(&self.registry, error)
+    }
+
+    fn commit_failed(&self, error: Error) -> Failure {
+        match error {
+            Error::NoNode => Failure::Missing,
+            Error::NodeExists => Failure::Exists,
+            Error::BadVersion => Failure::Changed,
+            other => Failure::Other(self.failed(other)),
+        }
     }
 }
 
@@ -57,25 +73,25 @@ impl Tree for LiveTree {
         self.client.state().is_terminated()
     }
 
-    async fn make_folder(&self, path: &str) -> Result<(), Problem> {
-        let options = CreateMode::Persistent.with_acls(self.servers.acls());
-        Ok(self.client.mkdir(path, &options).await?)
+    async fn make_folder(&self, path: &str) -> Result<(), ZooKeeperError> {
+        let options = CreateMode::Persistent.with_acls(self.registry.servers.acls());
+        self.client.mkdir(path, &options).await.map_err(|error| self.failed(error))
     }
 
-    async fn children(&self, path: &str) -> Result<Vec<String>, Problem> {
-        Ok(self.client.list_children(path).await?)
+    async fn children(&self, path: &str) -> Result<Vec<String>, ZooKeeperError> {
+        self.client.list_children(path).await.map_err(|error| self.failed(error))
     }
 
-    async fn read(&self, path: &str) -> Result<Option<(Vec<u8>, Stat)>, Problem> {
+    async fn read(&self, path: &str) -> Result<Option<(Vec<u8>, Stat)>, ZooKeeperError> {
         match self.client.get_data(path).await {
             Ok((data, stat)) => Ok(Some((data, stat.into()))),
             Err(Error::NoNode) => Ok(None),
-            Err(failure) => Err(failure.into()),
+            Err(error) => Err(self.failed(error)),
         }
     }
 
     async fn read_all(&self, paths: &[String]) -> Vec<(Vec<u8>, Stat)> {
-        // All are asked for before the first answer is awaited.
+        // All requests are sent before the first answer is awaited.
         let answers: Vec<_> = paths.iter().map(|path| self.client.get_data(path)).collect();
         let mut read = Vec::with_capacity(answers.len());
         for answer in answers {
@@ -86,38 +102,34 @@ impl Tree for LiveTree {
         read
     }
 
-    async fn write(&self, writes: &[Write<'_>]) -> Result<Vec<Written>, Failure> {
+    async fn write(&self, writes: Vec<Write>) -> Result<Vec<i32>, Failure> {
         let mut writer = self.client.new_multi_writer();
-        for write in writes {
-            match *write {
-                Write::Create { path, data, kind } => {
-                    let mode = match kind {
-                        Kind::Lasting => CreateMode::Persistent,
-                        Kind::Numbered => CreateMode::PersistentSequential,
-                        Kind::Temporary => CreateMode::Ephemeral,
-                    };
-                    let options = mode.with_acls(self.servers.acls());
-                    writer.add_create(path, data.as_bytes(), &options)?;
+        for write in &writes {
+            let added = match write {
+                Write::Create { path, data, mode } => {
+                    let options = mode.with_acls(self.registry.servers.acls());
+                    writer.add_create(path, data.as_bytes(), &options)
                 }
                 Write::Set { path, data, version } => {
-                    writer.add_set_data(path, data.as_bytes(), Some(version))?;
+                    writer.add_set_data(path, data.as_bytes(), Some(*version))
                 }
-                Write::Delete { path } => writer.add_delete(path, None)?,
-            }
+                Write::Delete { path } => writer.add_delete(path, None),
+            };
+            added.map_err(|error| self.commit_failed(error))?;
         }
-        let written = writer.commit().await.map_err(Error::from)?;
-        Ok(written
-            .into_iter()
-            .map(|result| match result {
-                MultiWriteResult::Create { .. } => Written::Created,
-                MultiWriteResult::SetData { stat } => Written::Set(stat.version),
-                _ => Written::Deleted,
-            })
-            .collect())
+        let results = writer.commit().await.map_err(|error| self.commit_failed(error.into()))?;
+        let versions = results.into_iter().filter_map(|result| match result {
+            // A new node's version is not in the answer: it is 0.
+            MultiWriteResult::Create { .. } => Some(0),
+            MultiWriteResult::SetData { stat } => Some(stat.version),
+            _ => None,
+        });
+        Ok(versions.collect())
     }
 
-    async fn changed(&self, path: &str) -> Result<(), Problem> {
-        if let (Some(_), watcher) = self.client.check_and_watch_stat(path).await? {
+    async fn changed(&self, path: &str) -> Result<(), ZooKeeperError> {
+        let watch = self.client.check_and_watch_stat(path).await;
+        if let (Some(_), watcher) = watch.map_err(|error| self.failed(error))? {
             watcher.changed().await;
         }
         Ok(())
@@ -137,20 +149,39 @@ impl From<zookeeper_client::Stat> for Stat {
         Self {
             version: stat.version,
             written: stat.mzxid,
-            written_at: stat.mtime,
-            made_at: stat.ctime,
+            written_at: Timestamp::from_millis(stat.mtime),
+            made_at: Timestamp::from_millis(stat.ctime),
             owner: stat.ephemeral_owner,
         }
     }
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::NoNode => Self::Missing,
-            Error::NodeExists => Self::Exists,
-            Error::BadVersion => Self::Changed,
-            other => Self::Other(other.into()),
+/// Returns what an error of the client means, and what to do about it.
+fn failed(registry: &Registry, error: Error) -> ZooKeeperError {
+    use StoreErrorKind::{Denied, Unreachable};
+    let (kind, problem) = match &error {
+        Error::NoNode => (Denied, MISSING_NODE),
+        Error::NoAuth => (
+            Denied,
+            "this user may not do that; give the user and password that the nodes were made with, or \
+             change their access lists",
+        ),
+        Error::AuthFailed => {
+            (Denied, "the servers do not let this user in; check user and password")
         }
-    }
+        Error::InvalidAcl => (Denied, "the servers do not know this user"),
+        Error::QuotaExceeded
+        | Error::NodeExists
+        | Error::NotEmpty
+        | Error::BadVersion
+        | Error::NoChildrenForEphemerals
+        | Error::Unimplemented
+        | Error::MarshallingError
+        | Error::BadArguments(_)
+        | Error::UnexpectedErrorCode(_) => (Denied, "the servers refused a request"),
+        // Everything else has to do with the connection or the session.
+        _ => (Unreachable, "the servers cannot be reached, or the connection broke"),
+    };
+    let (registry, problem) = (registry.to_string(), problem.into());
+    ZooKeeperError::Registry { registry, problem, kind, source: Some(error) }
 }

@@ -1,52 +1,23 @@
-//! The nodes of a registry: their paths, their names and their JSON, as Leaf has them.
+//! The nodes of a registry: their names and their JSON, as Leaf writes them.
+
+use std::time::Duration;
 
 use serde_json::Value;
+use uidring::Timestamp;
 
 /// How old Leaf lets an uploaded timestamp become while it issues ids.
-pub const UPLOAD_GAP_MILLIS: i64 = 3_000;
+pub const UPLOAD_GAP: Duration = Duration::from_secs(3);
 
-/// The version of nodes and local files. The first one, which they did not name, granted ids from
-/// the local file alone.
+/// The version of nodes and local files. Version 1, which they did not name, granted ids from the
+/// local file alone.
 pub const VERSION: i64 = 2;
 
-/// What the nodes' names of an instance end with that issues only what it has reserved. A Java Leaf
-/// knows no such name, nor do programs of the first version: neither takes a number from it, or
-/// leaves it one that somebody may still use.
+/// The end of the nodes' names of an instance that issues only what it has reserved. Neither Java
+/// Leafs nor programs of version 1 use such names: they take no number from such an instance, and
+/// leave it none that somebody may still use.
 pub const BOUNDED: &str = "@bounded";
 
-/// Where the nodes of one name are.
-#[derive(Clone, Debug)]
-pub struct Paths {
-    root: String,
-}
-
-impl Paths {
-    pub fn new(name: &str) -> Self {
-        Self { root: format!("/snowflake/{name}") }
-    }
-
-    /// The folders, in which an instance has a node each.
-    pub fn folders(&self) -> [String; 3] {
-        [self.forever(), self.temporary(), self.reserved()]
-    }
-
-    /// Leaf's folder: nodes `<instance>-<number>`, of which the number is the worker id.
-    pub fn forever(&self) -> String {
-        format!("{}/forever", self.root)
-    }
-
-    /// Nodes that live as long as their instance does.
-    pub fn temporary(&self) -> String {
-        format!("{}/temporary", self.root)
-    }
-
-    /// What instances have reserved ahead.
-    pub fn reserved(&self) -> String {
-        format!("{}/reserved", self.root)
-    }
-}
-
-/// Instance and number of a node below `forever`; `None` for what is not of Leaf's form.
+/// Returns instance and number of a node below `forever`; `None` if the name is not of Leaf's form.
 pub fn instance_and_number(node: &str) -> Option<(&str, i64)> {
     let (instance, number) = node.split_once('-')?;
     Some((instance, number.parse().ok()?))
@@ -57,18 +28,17 @@ pub fn instance_and_number(node: &str) -> Option<(&str, i64)> {
 pub struct Endpoint {
     pub ip: String,
     pub port: String,
-    /// Milliseconds since 1970.
-    pub timestamp: i64,
+    pub timestamp: Timestamp,
 }
 
 impl Endpoint {
     /// These fields in this order and no others: Leaf's reader refuses what it does not know.
     pub fn to_json(&self) -> String {
         let (ip, port) = (Value::from(&*self.ip), Value::from(&*self.port));
-        format!(r#"{{"ip":{ip},"port":{port},"timestamp":{}}}"#, self.timestamp)
+        format!(r#"{{"ip":{ip},"port":{port},"timestamp":{}}}"#, self.timestamp.as_millis())
     }
 
-    /// The same with a version, for nodes that no Leaf reads.
+    /// The same with a version, for nodes that Leaf does not read.
     pub fn to_own_json(&self) -> String {
         let json = self.to_json();
         format!(r#"{},"version":{VERSION}}}"#, json.trim_end_matches('}'))
@@ -81,7 +51,7 @@ impl Endpoint {
             Some(Value::Number(number)) => number.to_string(),
             _ => String::new(),
         };
-        let timestamp = fields.get("timestamp")?.as_i64()?;
+        let timestamp = Timestamp::from_millis(fields.get("timestamp")?.as_i64()?);
         Some(Self { ip: text("ip"), port: text("port"), timestamp })
     }
 }
@@ -90,22 +60,23 @@ impl Endpoint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reserved {
     /// The last millisecond of which ids may have been issued.
-    pub until: i64,
-    /// The start that reserved it, of which each has a name of its own: one that finds another name
+    pub until: Timestamp,
+    /// The start that reserved it. Each start has a name of its own: one that finds another name
     /// here has lost its worker id.
     pub holder: String,
     pub version: i64,
 }
 
 impl Reserved {
-    pub fn new(until: i64, holder: &str) -> Self {
+    pub fn new(until: Timestamp, holder: &str) -> Self {
         Self { until, holder: holder.into(), version: VERSION }
     }
 
-    /// What the first version wrote comes first: it reads this, and starts above it.
+    /// Version 1 reads this and starts above it.
     pub fn to_json(&self) -> String {
         let (holder, version) = (Value::from(&*self.holder), self.version);
-        format!(r#"{{"until":{},"holder":{holder},"version":{version}}}"#, self.until)
+        let until = self.until.as_millis();
+        format!(r#"{{"until":{until},"holder":{holder},"version":{version}}}"#)
     }
 
     pub fn from_json(json: &[u8]) -> Option<Self> {
@@ -114,7 +85,7 @@ impl Reserved {
             None => 1,
             Some(version) => version.as_i64()?,
         };
-        let until = fields.get("until")?.as_i64()?;
+        let until = Timestamp::from_millis(fields.get("until")?.as_i64()?);
         let holder = fields.get("holder").and_then(Value::as_str).unwrap_or_default().to_owned();
         Some(Self { until, holder, version })
     }
@@ -140,7 +111,11 @@ mod tests {
         let endpoint = Endpoint::from_json(json.as_bytes()).expect("Leaf's");
         assert_eq!(
             endpoint,
-            Endpoint { ip: "10.0.0.7".into(), port: "8080".into(), timestamp: 1_596_957_371_092 }
+            Endpoint {
+                ip: "10.0.0.7".into(),
+                port: "8080".into(),
+                timestamp: Timestamp::from_millis(1_596_957_371_092),
+            }
         );
         assert_eq!(endpoint.to_json(), json);
         for wrong in ["", "{}", "5", r#"{"ip":"1","port":"2","timestamp":"x"}"#, "{\"timestamp\":1"]
@@ -150,13 +125,14 @@ mod tests {
         let own = endpoint.to_own_json();
         assert_eq!(own, format!(r#"{},"version":2}}"#, &json[..json.len() - 1]));
         assert_eq!(Endpoint::from_json(own.as_bytes()), Some(endpoint));
-        let odd = Endpoint { ip: "a\"b\\".into(), port: "\u{e9}".into(), timestamp: -1 };
+        let timestamp = Timestamp::from_millis(-1);
+        let odd = Endpoint { ip: "a\"b\\".into(), port: "\u{e9}".into(), timestamp };
         assert_eq!(Endpoint::from_json(odd.to_json().as_bytes()), Some(odd));
     }
 
     #[test]
     fn a_reservation_reads_back() {
-        let reserved = Reserved::new(1_596_957_371_092, "1f");
+        let reserved = Reserved::new(Timestamp::from_millis(1_596_957_371_092), "1f");
         assert_eq!(reserved.to_json(), r#"{"until":1596957371092,"holder":"1f","version":2}"#);
         assert_eq!(Reserved::from_json(reserved.to_json().as_bytes()), Some(reserved.clone()));
         let first = Reserved::from_json(br#"{"until":1596957371092,"holder":"1f"}"#);

@@ -2,38 +2,36 @@
 
 use std::time::Duration;
 
-use super::Registry;
+use uidring::Timestamp;
+
+use super::error::ZooKeeperError;
 use super::nodes::{Endpoint, instance_and_number};
-use super::problem::{Problem, Refusal};
+use super::registry::Registry;
 use super::tree::Tree;
 
 /// Refuses if this host's clock is further from the median of the live instances' than the limit.
 ///
-/// Their timestamps are as old as their last upload is; so each is compared with the time at which
-/// the servers wrote it down, and so is this host's own.
+/// Their timestamps are as old as their last uploads. So each is compared with the time at which the
+/// servers stored it, as this host's own is.
 pub async fn compare(
     tree: &impl Tree,
     registry: &Registry,
     clock_ahead: i64,
     limit: Duration,
-) -> Result<(), Problem> {
-    let (paths, own) = (&registry.paths, registry.node_name());
-    let live = tree.children(&paths.temporary()).await?;
-    let mut peers: Vec<String> = tree.children(&paths.forever()).await?;
-    peers.retain(|node| {
+) -> Result<(), ZooKeeperError> {
+    let own = registry.node_name();
+    let live = tree.children(&registry.temporary()).await?;
+    let forever = registry.forever();
+    let nodes = tree.children(&forever).await?.into_iter().filter(|node| {
         let instance = instance_and_number(node).map(|(instance, _)| instance);
         instance.is_some_and(|instance| instance != own && live.iter().any(|l| l == instance))
     });
-    for peer in &mut peers {
-        *peer = format!("{}/{peer}", paths.forever());
-    }
-    // One that has gone meanwhile, or that nobody can read, is no peer.
-    let mut ahead: Vec<i64> = tree
-        .read_all(&peers)
-        .await
-        .into_iter()
+    let peers: Vec<String> = nodes.map(|node| format!("{forever}/{node}")).collect();
+    // A node that has gone meanwhile, or that cannot be read, is no peer.
+    let read = tree.read_all(&peers).await.into_iter();
+    let mut ahead: Vec<i64> = read
         .filter_map(|(data, stat)| {
-            Some(Endpoint::from_json(&data)?.timestamp.saturating_sub(stat.written_at))
+            Some(millis_ahead(Endpoint::from_json(&data)?.timestamp, stat.written_at))
         })
         .collect();
     let Some(median) = median(&mut ahead) else { return Ok(()) };
@@ -41,10 +39,15 @@ pub async fn compare(
     if Duration::from_millis(by_millis.unsigned_abs()) <= limit {
         return Ok(());
     }
-    Err(Refusal::ClocksDiffer { peers: ahead.len(), by_millis, limit }.into())
+    Err(ZooKeeperError::PeerClocksDiffer { peers: ahead.len(), by_millis, limit })
 }
 
-/// Of an even number of them, the lower one in the middle.
+/// Returns how far a clock was ahead of the servers', by the times that each gave the same write.
+pub fn millis_ahead(by_clock: Timestamp, by_servers: Timestamp) -> i64 {
+    by_clock.as_millis().saturating_sub(by_servers.as_millis())
+}
+
+/// Returns the median; of an even number of values, the lower one in the middle.
 fn median(values: &mut [i64]) -> Option<i64> {
     values.sort_unstable();
     values.get(values.len().checked_sub(1)? / 2).copied()

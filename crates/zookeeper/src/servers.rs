@@ -1,4 +1,4 @@
-//! Where the servers of a registry are and how to get in.
+//! The servers of a registry, and how to log in to them.
 
 use std::env;
 use std::fmt;
@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use uidring::Error;
 use uidring_store::read_text;
-use zookeeper_client::{Acls, Client, Connector};
+use zookeeper_client::{Acls, Client};
 
-use crate::ZooKeeperError;
+use super::error::ZooKeeperError;
 
 /// The environment variable with user and password.
 const AUTH_VARIABLE: &str = "UIDRING_ZOOKEEPER_AUTH";
@@ -20,8 +20,8 @@ const AUTH_VARIABLE: &str = "UIDRING_ZOOKEEPER_AUTH";
 /// HOST:PORT,HOST:PORT/CHROOT
 /// ```
 ///
-/// Ports may be left out (2181), and so may the path, which has to be there otherwise. The
-/// connection is not encrypted.
+/// Ports may be left out (2181), and so may the path, which must exist otherwise. The connection is
+/// not encrypted.
 ///
 /// User and password appear in no text of this type or of its errors.
 #[derive(Clone)]
@@ -30,11 +30,11 @@ pub struct ZooKeeperServers {
     /// `user:password`.
     auth: Option<String>,
     session_timeout: Duration,
-    connect_deadline: Duration,
+    pub(super) connect_deadline: Duration,
 }
 
 impl ZooKeeperServers {
-    /// The servers of this text.
+    /// Reads the servers from this text.
     ///
     /// # Errors
     ///
@@ -55,8 +55,8 @@ impl ZooKeeperServers {
     ///
     /// # Errors
     ///
-    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) where the file cannot
-    /// be read; [`ZooKeeperError::RegistryAuth`](crate::ZooKeeperError::RegistryAuth), which does
+    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be
+    /// read; [`ZooKeeperError::RegistryAuth`](crate::ZooKeeperError::RegistryAuth), which does
     /// not repeat what it holds; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     pub fn auth_file(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
         const WHAT: &str = "user and password of the registry";
@@ -65,7 +65,7 @@ impl ZooKeeperServers {
         Ok(self)
     }
 
-    /// The same from the environment variable `UIDRING_ZOOKEEPER_AUTH`, if it is set.
+    /// Logs in likewise by the environment variable `UIDRING_ZOOKEEPER_AUTH`, if it is set.
     ///
     /// # Errors
     ///
@@ -77,41 +77,32 @@ impl ZooKeeperServers {
         Ok(self)
     }
 
-    /// How long the servers keep an instance alive that they do not hear of; 10 s by default. They
-    /// may decide on another time, within bounds of their own (by default 4 to 40 s).
+    /// Sets how long the servers keep the session of an instance that they do not hear from; 10 s by
+    /// default. They may grant another time, within their own bounds (by default 4 to 40 s).
     ///
-    /// So long it takes after a crash until the instance's name is free again.
+    /// After a crash, the instance's name is free again when this time has passed.
     #[must_use]
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
         self.session_timeout = timeout;
         self
     }
 
-    /// How long to try to reach a server, and how long to wait for an answer; 5 s by default.
+    /// Sets how long to try to reach a server, and how long to wait for an answer; 5 s by default.
     #[must_use]
     pub fn connect_deadline(mut self, deadline: Duration) -> Self {
         self.connect_deadline = deadline;
         self
     }
 
-    pub(super) fn deadline(&self) -> Duration {
-        self.connect_deadline
-    }
-
-    pub(super) fn connector(&self) -> Connector {
-        let connector = Client::connector().with_session_timeout(self.session_timeout);
-        match &self.auth {
-            Some(auth) => connector.with_auth("digest", auth.as_bytes()),
-            None => connector,
+    pub(super) async fn connect(&self) -> Result<Client, zookeeper_client::Error> {
+        let mut connector = Client::connector().with_session_timeout(self.session_timeout);
+        if let Some(auth) = &self.auth {
+            connector = connector.with_auth("digest", auth.as_bytes());
         }
+        connector.connect(&self.hosts).await
     }
 
-    /// The text of the servers, for the client.
-    pub(super) fn hosts(&self) -> &str {
-        &self.hosts
-    }
-
-    /// Who may do what with the nodes that are made.
+    /// Returns who may do what with the nodes that are made.
     pub(super) fn acls(&self) -> Acls<'static> {
         // Leaf's are open to all, which it needs to share them.
         if self.auth.is_some() { Acls::creator_all() } else { Acls::anyone_all() }
@@ -138,7 +129,7 @@ impl fmt::Debug for ZooKeeperServers {
 
 fn check(hosts: &str) -> Result<(), &'static str> {
     if hosts.is_empty() {
-        return Err("there is none");
+        return Err("it is empty");
     }
     if hosts.contains("://") {
         return Err("it is a URL");
@@ -149,37 +140,34 @@ fn check(hosts: &str) -> Result<(), &'static str> {
     if hosts.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Err("it holds a blank");
     }
-    let (servers, path) = match hosts.split_once('/') {
-        Some((servers, path)) => (servers, Some(path)),
-        None => (hosts, None),
-    };
-    if path.is_some_and(|path| path.split('/').any(|part| matches!(part, "" | "." | ".."))) {
-        return Err("the path behind the hosts has an empty part");
+    let mut parts = hosts.split('/');
+    let servers = parts.next().unwrap_or_default();
+    if parts.any(|part| matches!(part, "" | "." | "..")) {
+        return Err("the path has an empty part, `.` or `..`");
     }
     for server in servers.split(',') {
-        let (host, port) = match server.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            Some((host, "")) => (host, None),
-            Some((host, rest)) => (host, Some(rest.strip_prefix(':').ok_or("a port is wrong")?)),
-            None => match server.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (server, None),
-            },
+        let (host, port) = match server.rsplit_once(':') {
+            Some(parts) if !server.ends_with(']') => parts,
+            _ => (server, "2181"),
         };
-        if host.is_empty() {
+        let ipv6 = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        if ipv6.unwrap_or(host).is_empty() {
             return Err("a host is empty");
         }
-        if port.is_some_and(|port| port.parse::<u16>().map_or(true, |port| port == 0)) {
-            return Err("a port is wrong (an address of version 6 stands in brackets)");
+        if ipv6.is_none() && host.contains(['[', ']', ':'])
+            || port.parse::<u16>().map_or(true, |port| port == 0)
+        {
+            return Err("a port is wrong (write an IPv6 address in brackets)");
         }
     }
     Ok(())
 }
 
-fn read_auth(place: &'static str, text: &str) -> Result<String, Error> {
+fn read_auth(location: &'static str, text: &str) -> Result<String, Error> {
     let text = text.trim();
     match text.split_once(':') {
         Some((user, password)) if !user.is_empty() && !password.is_empty() => Ok(text.into()),
-        _ => Err(Error::from(ZooKeeperError::RegistryAuth { place })),
+        _ => Err(Error::from(ZooKeeperError::RegistryAuth { location })),
     }
 }
 
@@ -194,24 +182,9 @@ mod tests {
         for good in ["h", "h:2181", "a:1,b:2/ids", "a,b/c/d", "[::1]:2181", "[::1],h:80/x"] {
             assert_eq!(ZooKeeperServers::new(good).expect(good).to_string(), good);
         }
-        for wrong in [
-            "",
-            ",",
-            "h:",
-            "h:0",
-            "h:port",
-            "h:70000",
-            "::1:2181",
-            "a,,b",
-            "h/",
-            "h/a//b",
-            "h/../x",
-            "h 1",
-            "zk://s3cret@h",
-            "u:s3cret@h",
-            "[::1]2181",
-            "[]:1",
-        ] {
+        let short = ["", ",", "h:", "h:0", "h:port", "h:70000", "::1:2181", "a,,b", "h/", "h/a//b"];
+        let long = ["h/../x", "h 1", "zk://s3cret@h", "u:s3cret@h", "[::1]2181", "[]:1"];
+        for wrong in short.into_iter().chain(long) {
             let error = ZooKeeperServers::new(wrong).expect_err(wrong);
             assert!(
                 matches!(error.store(), Some(ZooKeeperError::RegistryServers { .. })),

@@ -2,261 +2,208 @@
 
 use std::path::PathBuf;
 
-use uidring::adapter::{LogThrottle, Stopwatch, check_millis, log, read};
-use uidring::worker::{Lease, LeaseTerms};
-use uidring::{Error, Layout, StoreErrorKind, Timestamp, Uid};
+use uidring::adapter::{LogThrottle, check_millis, log, read};
+use uidring::worker::Lease;
+use uidring::{Error, Layout, Timestamp, Uid, Worker, WorkerRequest, WorkerSource};
 use uidring_store::TableError;
 
 use super::cache::{CacheFile, Cached, LocalFile};
-use super::keeper::{self, Keeper};
-use super::link::Link;
-use super::original::{OriginalKeeper, Outage};
-use super::problem::Problem;
-use super::session::{Applicant, Claim, Mark, Past};
+use super::claim::Before;
+use super::entry::{Applicant, Mark};
+use super::error::{ZooKeeperError, chain};
+use super::leaf::{CacheLocation, LeafZooKeeper};
+use super::lease::{Fallback, ZkLease, bounded_terms, unbounded_terms};
+use super::registry::Outages;
+use super::session::SessionHandle;
 use super::thread::SessionThread;
-use super::{CachePlace, LeafZooKeeper, Outages};
-use crate::ZooKeeperError;
 
-pub fn acquire(options: &LeafZooKeeper, layout: &Layout) -> Result<Lease, Error> {
-    check_options(options)?;
-    // A layout that cannot express the present time must not cost a number.
-    layout.tick_at(read(&options.clock))?;
-    let file = match cache_path(options)? {
-        Some(path) => Some(CacheFile::lock(&path, &options.registry)?),
-        None => None,
-    };
-    begin(options, layout, file, SessionThread::start)
+impl WorkerSource for LeafZooKeeper {
+    fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
+        self.lease(&request.layout).map(Worker::from)
+    }
 }
 
-/// The start, by whatever way to the registry.
-pub fn begin<L: Link, F: LocalFile>(
+impl LeafZooKeeper {
+    /// Takes the instance's worker id. It belongs to the instance as long as the lease, or the
+    /// generator that it is given to, exists.
+    ///
+    /// It blocks: for about 5 s while ZooKeeper is away
+    /// ([`ZooKeeperServers::connect_deadline`](super::ZooKeeperServers::connect_deadline)), and after
+    /// a process of the same name has died, for as long as the servers take to notice
+    /// ([`ZooKeeperServers::session_timeout`](super::ZooKeeperServers::session_timeout)). A thread of
+    /// its own does the work, so that it may be called within a runtime, whose thread it blocks.
+    ///
+    /// # Errors
+    ///
+    /// - [`ZooKeeperError::Registry`] if ZooKeeper is away, refuses, or holds what cannot be used;
+    ///   [`ZooKeeperError::Client`].
+    /// - [`ZooKeeperError::SessionTooShort`] if its sessions are too short for
+    ///   [`max_outage`](Self::max_outage).
+    /// - [`ZooKeeperError::InstanceInUse`] if another process has the name.
+    /// - [`ZooKeeperError::RegistryFull`] if the number is over the layout's greatest worker id.
+    /// - [`ZooKeeperError::ClockBehindStored`], [`ZooKeeperError::PeerClocksDiffer`].
+    /// - [`Error::ClockBeforeEpoch`] and [`Error::LayoutExhausted`] if the layout cannot express the
+    ///   present time.
+    /// - [`ZooKeeperError::CacheFile`], [`TableError::NoDataDirectory`],
+    ///   [`TableError::NodeIdentity`].
+    /// - [`Error::OptionOutOfRange`].
+    pub fn lease(&self, layout: &Layout) -> Result<Lease, Error> {
+        if let Outages::Bounded(Some(limit)) = self.registry.outages {
+            // A third of it is between two renewals.
+            check_millis("max_outage (ms)", limit, 1_000..=u64::MAX)?;
+        }
+        // A layout that cannot express the present time must not cost a number.
+        layout.tick_at(read(&self.clock))?;
+        let path = self.cache_path()?;
+        let file = path.map(|path| CacheFile::lock(&path, &self.registry)).transpose()?;
+        begin(self, layout, file, SessionThread::start)
+    }
+
+    fn cache_path(&self) -> Result<Option<PathBuf>, Error> {
+        Ok(match &self.cache {
+            CacheLocation::None => None,
+            CacheLocation::At(path) => Some(path.clone()),
+            CacheLocation::DataDirectory => {
+                let folder = dirs::data_dir().ok_or(TableError::NoDataDirectory)?;
+                let folder = folder.join("uidring").join("leaf").join(&self.registry.name);
+                Some(folder.join(format!("{}.json", self.registry.node_name())))
+            }
+        })
+    }
+}
+
+/// Starts an instance whose session is made by `connect`.
+///
+/// A bounded instance goes by the registry alone; the file only says who was the last holder here,
+/// which is dead, since the file is ours. Another one goes by the file if the registry is away.
+pub fn begin<S: SessionHandle, F: LocalFile>(
     options: &LeafZooKeeper,
     layout: &Layout,
     file: Option<F>,
-    link: impl FnOnce(Applicant) -> Result<L, Problem>,
+    connect: impl FnOnce(Applicant) -> Result<S, ZooKeeperError>,
 ) -> Result<Lease, Error> {
-    let registry = &options.registry;
+    let (registry, clock) = (&options.registry, &options.clock);
+    let is_bounded = registry.is_bounded();
     let cached = file.as_ref().map(LocalFile::read).transpose()?.flatten();
+    let previous = cached.as_ref().map(|cached| cached.holder.clone());
+    // The file's worker id and times count for an instance that may go by it.
+    let cached = cached.filter(|_| !is_bounded);
+    if let (Some(file), Some(cached)) = (&file, &cached) {
+        layout.check_worker_id(cached.worker_id)?;
+        let (now, stored) = (read(clock), cached.mark.timestamp);
+        if now < stored {
+            let location = file.name();
+            return Err(ZooKeeperError::ClockBehindStored { location, stored, now }.into());
+        }
+    }
     let address = match &options.address {
         Some(address) => address.clone(),
         None => registry.instance.address()?,
     };
-    let applicant = Applicant {
+    let holder = format!("{:016x}", fastrand::u64(..));
+    let (ip, port) = address.clone();
+    let mut session = connect(Applicant {
         registry: registry.clone(),
-        holder: format!("{:016x}", fastrand::u64(..)),
+        holder: holder.clone(),
         address,
         max_worker_id: layout.max_worker_id(),
         max_clock_difference: options.max_clock_difference,
-        clock: options.clock.clone(),
+        clock: clock.clone(),
+    })?;
+    let (claim, cached) = match session.claim(previous) {
+        Ok(claim) => {
+            let known = cached.filter(|cached| cached.worker_id == claim.worker_id);
+            let in_file = known.map_or(claim.mark.until, |cached| cached.mark.until);
+            let mark = Mark { until: claim.mark.until.max(in_file), ..claim.mark };
+            let (worker_id, last_answer) = (claim.worker_id, read(clock));
+            (Some(claim), Cached { worker_id, ip, port, mark, holder: holder.clone(), last_answer })
+        }
+        Err(error) if error.is_unreachable() && !is_bounded => {
+            let cached = start_by_file(options, layout, error, file.as_ref(), cached)?;
+            session.recall(Before::StartByFile {
+                worker_id: cached.worker_id,
+                floor: cached.mark.until,
+                previous: cached.holder.clone(),
+            })?;
+            (None, cached)
+        }
+        Err(error) => return Err(error.into()),
     };
-    let start = Start { options, layout, file, cached, since: Stopwatch::start() };
-    let (holder, address) = (applicant.holder.clone(), applicant.address.clone());
-    let link = link(applicant).map_err(|problem| problem.explain(registry))?;
-    match registry.outages {
-        Outages::Bounded(_) => start.bounded(link, holder, address),
-        Outages::Unbounded => start.original(link, holder, address),
+    if let Some(file) = &file {
+        file.write(&cached)?;
     }
-}
-
-/// What a start begins with.
-struct Start<'a, F> {
-    options: &'a LeafZooKeeper,
-    layout: &'a Layout,
-    file: Option<F>,
-    cached: Option<Cached>,
-    since: Stopwatch,
-}
-
-impl<F: LocalFile> Start<'_, F> {
-    /// By the registry alone. The file says who was the last holder here, which is dead, since the
-    /// file is ours.
-    fn bounded<L: Link>(
-        self,
-        mut link: L,
-        holder: String,
-        (ip, port): (String, String),
-    ) -> Result<Lease, Error> {
-        let Self { options, layout, file, cached, .. } = self;
-        let registry = &options.registry;
-        let previous = cached.map(|cached| cached.holder);
-        let claim = link.claim(Past::Start { previous });
-        let Claim { worker_id, mark, max_outage } =
-            claim.map_err(|problem| problem.explain(registry))?;
-        let max_outage = max_outage.unwrap_or_default();
-        if let Some(file) = &file {
-            let (Mark { until, timestamp }, word) = (mark, mark.timestamp);
-            file.write(&Cached { worker_id, ip, port, timestamp, until, holder, word })?;
-        }
-        let terms = keeper::terms(layout, max_outage, options.max_start_wait);
-        let keeper = Keeper {
-            registry: registry.clone(),
-            layout: *layout,
-            link,
-            file,
-            base: mark.until,
-            top: mark.until,
-            // An attempt that outlasts it is looked after by the next one.
-            patience: terms.renew_every,
-            clock: options.clock.clone(),
-            lost: None,
-        };
-        Lease::new(*layout, worker_id, after(layout, worker_id, mark.until), terms, keeper)
+    let (worker_id, mark) = (cached.worker_id, cached.mark);
+    let terms = if is_bounded {
+        let max_outage = claim.as_ref().and_then(|claim| claim.max_outage).unwrap_or_default();
+        bounded_terms(layout, max_outage, options.max_start_wait)
+    } else {
+        unbounded_terms(options.max_start_wait)
+    };
+    let (is_away, mut outage_logged) = (claim.is_none(), LogThrottle::default());
+    if is_away {
+        // It was logged just now.
+        outage_logged.is_due();
     }
-
-    /// By the registry, or by the file if it is away.
-    fn original<L: Link>(
-        self,
-        mut link: L,
-        holder: String,
-        (ip, port): (String, String),
-    ) -> Result<Lease, Error> {
-        let Self { options, layout, file, cached, since } = self;
-        let registry = &options.registry;
-        if let Some(cached) = &cached {
-            layout.check_worker_id(cached.worker_id)?;
-            check_clock(options, file.as_ref(), cached)?;
-        }
-        let previous = cached.as_ref().map(|cached| cached.holder.clone());
-        let (claimed, before) = match link.claim(Past::Start { previous }) {
-            Ok(Claim { worker_id, mark, .. }) => {
-                let known = cached.filter(|cached| cached.worker_id == worker_id);
-                let in_file = known.map_or(i64::MIN, |cached| cached.until);
-                let before = Cached {
-                    worker_id,
-                    ip,
-                    port,
-                    timestamp: mark.timestamp,
-                    until: mark.until.max(in_file),
-                    holder: holder.clone(),
-                    word: read(&options.clock).as_millis(),
-                };
-                (Some(mark.until), before)
-            }
-            Err(Problem::Away(problem)) => {
-                let before = without_registry(options, layout, &problem, file.as_ref(), cached)?;
-                let (worker_id, floor) = (before.worker_id, before.until);
-                let previous = before.holder.clone();
-                link.recall(Past::WithoutRegistry { worker_id, floor, previous })
-                    .map_err(|problem| problem.explain(registry))?;
-                (None, before)
-            }
-            Err(problem) => return Err(problem.explain(registry)),
-        };
-        let worker_id = before.worker_id;
-        let mark = Mark { until: before.until, timestamp: before.timestamp };
-        let outage = match claimed {
-            Some(_) => Outage::since(since),
-            None => {
-                let word = Timestamp::from_millis(before.word);
-                Outage::before(since, word, read(&options.clock))
-            }
-        };
-        let mut keeper = OriginalKeeper {
-            registry: registry.clone(),
-            layout: *layout,
-            link,
-            file,
-            cached: before,
-            holder,
-            base: mark.until,
-            clock: options.clock.clone(),
-            outage,
-            file_fails: LogThrottle::default(),
-            lost: None,
-        };
-        keeper.write(mark)?;
-        // What was issued while the registry was away, in case that the next start is elsewhere.
-        if claimed.is_some_and(|until| until < mark.until)
-            && let Err(Problem::Refused(refusal)) = keeper.store(mark, true)
-        {
-            return Err(refusal.explain(registry));
-        }
-        let mut terms = LeaseTerms::default();
-        terms.renew_every = keeper::RENEW_EVERY;
-        if let Some(limit) = options.max_start_wait {
-            terms.max_start_wait = limit;
-        }
-        Lease::new(*layout, worker_id, after(layout, worker_id, mark.until), terms, keeper)
+    let file_fails = LogThrottle::default();
+    let fallback = Fallback { cached, holder, is_away, outage_logged, file_fails };
+    let mut lease = ZkLease {
+        registry: registry.clone(),
+        layout: *layout,
+        clock: clock.clone(),
+        session,
+        file,
+        base: mark.until,
+        mark,
+        patience: terms.renew_every,
+        fallback: (!is_bounded).then_some(fallback),
+        lost: None,
+    };
+    // What was issued while the registry was away, in case that the next start is elsewhere.
+    if claim.is_some_and(|claim| claim.mark.until < mark.until)
+        && let Err(error) = lease.store(true)
+        && error.is_final()
+    {
+        return Err(error.into());
     }
+    Lease::new(*layout, worker_id, after(layout, worker_id, mark.until), terms, lease)
 }
 
 /// The start that the file alone allows for.
-fn without_registry(
+fn start_by_file(
     options: &LeafZooKeeper,
     layout: &Layout,
-    problem: &str,
+    mut error: ZooKeeperError,
     file: Option<&impl LocalFile>,
     cached: Option<Cached>,
 ) -> Result<Cached, Error> {
-    let registry = &options.registry;
     let Some(cached) = cached else {
-        let no_file = match file {
-            Some(file) => format!("there is no cache file {}", file.place()),
-            None => "there is no cache file".into(),
-        };
-        return Err(registry.error(
-            StoreErrorKind::Unreachable,
-            format!(
-                "{problem}; {no_file} to start from meanwhile, since this instance has not started \
-             here before"
-            ),
-        ));
+        if let ZooKeeperError::Registry { problem, .. } = &mut error {
+            let file = file.map_or_else(String::new, |file| format!(" {}", file.name()));
+            *problem += &format!(
+                "; there is no cache file{file} to start from meanwhile, since this instance has not \
+                 started here before"
+            );
+        }
+        return Err(error.into());
     };
     log!(
         warn,
         "{}; worker id {} is taken from the cache file, so that an instance of this name that starts \
          elsewhere may repeat uids",
-        registry.error(StoreErrorKind::Unreachable, problem.into()),
+        chain(&error),
         cached.worker_id
     );
     let now = read(&options.clock);
     // Nothing below the present tick will be issued, so that whatever the registry turns out to
     // know of earlier times does not matter.
     let present = layout.time_of(layout.tick_at(now)?).as_millis();
-    Ok(Cached {
-        timestamp: now.as_millis(),
-        until: cached.until.max(present.saturating_sub(1)),
-        ..cached
-    })
+    let until = cached.mark.until.max(Timestamp::from_millis(present.saturating_sub(1)));
+    Ok(Cached { mark: Mark { until, timestamp: now }, ..cached })
 }
 
-fn check_options(options: &LeafZooKeeper) -> Result<(), Error> {
-    // A third of it is between two renewals.
-    match options.registry.outages {
-        Outages::Bounded(Some(limit)) => check_millis("max_outage (ms)", limit, 1_000..=u64::MAX),
-        _ => Ok(()),
-    }
-}
-
-fn check_clock(
-    options: &LeafZooKeeper,
-    file: Option<&impl LocalFile>,
-    cached: &Cached,
-) -> Result<(), Error> {
-    let (now, stored) = (read(&options.clock), Timestamp::from_millis(cached.timestamp));
-    if now >= stored {
-        return Ok(());
-    }
-    let place = file.map_or_else(String::new, LocalFile::place);
-    Err(Error::from(ZooKeeperError::ClockBehindStored { place, stored, now }))
-}
-
-fn cache_path(options: &LeafZooKeeper) -> Result<Option<PathBuf>, Error> {
-    let registry = &options.registry;
-    match &options.cache {
-        CachePlace::Nowhere => Ok(None),
-        CachePlace::At(path) => Ok(Some(path.clone())),
-        CachePlace::DataDirectory => {
-            let folder = dirs::data_dir().ok_or(Error::from(TableError::NoDataDirectory))?;
-            let folder = folder.join("uidring").join("leaf").join(&registry.name);
-            Ok(Some(folder.join(format!("{}.json", registry.node_name()))))
-        }
-    }
-}
-
-/// The greatest uid of a time.
-fn after(layout: &Layout, worker_id: u64, until: i64) -> Option<Uid> {
-    let tick = match layout.tick_at(Timestamp::from_millis(until)) {
+/// Returns the greatest uid of a time.
+fn after(layout: &Layout, worker_id: u64, until: Timestamp) -> Option<Uid> {
+    let tick = match layout.tick_at(until) {
         Ok(tick) => tick,
         Err(Error::LayoutExhausted { .. }) => layout.max_tick(),
         Err(_) => return None,
@@ -273,11 +220,12 @@ mod tests {
     fn what_was_reserved_is_over_with_its_tick() {
         let layout = Layout::UID_GENERATOR;
         let epoch = layout.epoch().as_millis();
-        assert_eq!(after(&layout, 3, epoch - 1), None);
-        assert_eq!(after(&layout, 3, epoch), layout.compose(0, 3, 8_191).ok());
-        assert_eq!(after(&layout, 3, epoch + 999), layout.compose(0, 3, 8_191).ok());
-        assert_eq!(after(&layout, 3, epoch + 1_000), layout.compose(1, 3, 8_191).ok());
-        assert_eq!(after(&layout, 3, i64::MAX), layout.compose(layout.max_tick(), 3, 8_191).ok());
-        assert_eq!(after(&layout, 3, 0), None);
+        let after = |millis| after(&layout, 3, Timestamp::from_millis(millis));
+        assert_eq!(after(epoch - 1), None);
+        assert_eq!(after(epoch), layout.compose(0, 3, 8_191).ok());
+        assert_eq!(after(epoch + 999), layout.compose(0, 3, 8_191).ok());
+        assert_eq!(after(epoch + 1_000), layout.compose(1, 3, 8_191).ok());
+        assert_eq!(after(i64::MAX), layout.compose(layout.max_tick(), 3, 8_191).ok());
+        assert_eq!(after(0), None);
     }
 }

@@ -1,12 +1,13 @@
-//! What the protocol asks of ZooKeeper: a tree of nodes, seen in a session. The servers' own client
-//! is behind it, or a tree in memory where the protocol is modelled.
+//! What the protocol asks of ZooKeeper: a tree of nodes, seen in a session. Behind these traits is
+//! the real client, or a tree in memory where the protocol is modelled.
 
-use std::future::Future;
 use std::time::Duration;
 
+use uidring::Timestamp;
 use uidring::adapter::Moment;
+pub use zookeeper_client::CreateMode;
 
-use super::problem::Problem;
+use super::error::ZooKeeperError;
 
 /// The servers that a session is made with.
 pub trait Ensemble: Clone {
@@ -18,7 +19,7 @@ pub trait Ensemble: Clone {
     async fn pause(&self, time: Duration);
 
     /// Makes a session.
-    async fn connect(&self) -> Result<Self::Tree, Problem>;
+    async fn connect(&self) -> Result<Self::Tree, ZooKeeperError>;
 
     /// Waits for the work, but no longer than this; `None` if it is not done by then.
     async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T>;
@@ -29,105 +30,76 @@ pub trait Tree: Clone {
     /// The session's number.
     fn session(&self) -> i64;
 
-    /// How long the servers keep the session alive without hearing of it.
+    /// How long the servers keep the session alive without hearing from it.
     fn session_timeout(&self) -> Duration;
 
     /// Whether the session has ended.
     fn is_over(&self) -> bool;
 
-    /// Makes the folder, and those that it is in, unless it is there.
-    async fn make_folder(&self, path: &str) -> Result<(), Problem>;
+    /// Makes the folder and those above it, unless they exist.
+    async fn make_folder(&self, path: &str) -> Result<(), ZooKeeperError>;
 
     /// The names of the nodes below this one.
-    async fn children(&self, path: &str) -> Result<Vec<String>, Problem>;
+    async fn children(&self, path: &str) -> Result<Vec<String>, ZooKeeperError>;
 
-    /// A node's data; `None` if it is not there.
-    async fn read(&self, path: &str) -> Result<Option<(Vec<u8>, Stat)>, Problem>;
+    /// A node's data; `None` if it does not exist.
+    async fn read(&self, path: &str) -> Result<Option<(Vec<u8>, Stat)>, ZooKeeperError>;
 
     /// Those of these nodes that can be read.
     async fn read_all(&self, paths: &[String]) -> Vec<(Vec<u8>, Stat)>;
 
-    /// Does all of these in one transaction, or nothing.
-    async fn write(&self, writes: &[Write<'_>]) -> Result<Vec<Written>, Failure>;
+    /// Executes all of these in one transaction, or none. Returns the new version of each node that
+    /// was created or set.
+    async fn write(&self, writes: Vec<Write>) -> Result<Vec<i32>, Failure>;
 
-    /// Waits until the node is written or removed, or is not there.
-    async fn changed(&self, path: &str) -> Result<(), Problem>;
+    /// Waits until the node is written or removed, unless it does not exist.
+    async fn changed(&self, path: &str) -> Result<(), ZooKeeperError>;
 
-    /// Ends the session. The servers are told if they can be.
+    /// Ends the session, and tells the servers if they can be reached.
     async fn close(self);
 }
 
 /// What else is known of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Stat {
     pub version: i32,
     /// The number of the transaction that wrote it last.
     pub written: i64,
-    /// When that was, and when it was made, by the servers' clock.
-    pub written_at: i64,
-    pub made_at: i64,
+    /// When it was written last, and when it was made, by the servers' clock.
+    pub written_at: Timestamp,
+    pub made_at: Timestamp,
     /// The session that it lives with, or 0.
     pub owner: i64,
 }
 
 /// A part of a transaction.
-#[derive(Clone, Copy, Debug)]
-pub enum Write<'a> {
+#[derive(Clone, Debug)]
+pub enum Write {
     Create {
-        path: &'a str,
-        data: &'a str,
-        kind: Kind,
+        path: String,
+        data: String,
+        mode: CreateMode,
     },
-    /// If the node has this version.
+    /// Fails unless the node has this version.
     Set {
-        path: &'a str,
-        data: &'a str,
+        path: String,
+        data: String,
         version: i32,
     },
     Delete {
-        path: &'a str,
+        path: String,
     },
 }
 
-/// How long a node lives, and what it is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Lasting,
-    /// Lasting, with a number at the end of its name that no other gets.
-    Numbered,
-    /// It ends with the session.
-    Temporary,
-}
-
-/// What a part of a transaction has led to.
-#[derive(Clone, Debug)]
-pub enum Written {
-    Created,
-    /// The version.
-    Set(i32),
-    Deleted,
-}
-
-/// Why a transaction was not executed.
+/// Why a transaction failed.
 #[derive(Clone, Debug)]
 pub enum Failure {
-    /// A node is not there.
+    /// A node does not exist.
     Missing,
-    /// A node is there already.
+    /// A node exists already.
     Exists,
     /// A node has another version.
     Changed,
-    /// It may have been executed, too.
-    Other(Problem),
-}
-
-impl From<Failure> for Problem {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Missing => Self::missing_node(),
-            Failure::Exists => Self::Denied("a node is there already".into()),
-            Failure::Changed => Self::Denied("a node was changed meanwhile".into()),
-            Failure::Other(problem) => problem,
-        }
-    }
+    /// Anything else. The transaction may have been executed.
+    Other(ZooKeeperError),
 }

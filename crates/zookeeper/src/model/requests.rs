@@ -1,48 +1,21 @@
 //! What processes ask of the servers and of their disks, and how that goes wrong.
 
-use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use uidring::Error;
 use uidring::adapter::{Moment, Monotonic};
-use uidring::model::lock;
 
-use super::Sim;
-use crate::modelled::{
-    Applicant, Cached, Claim, Ensemble, Failure, Kind, Link, LocalFile, Mark, Past, Problem,
-    Session, Stat, Tree, Write, Written,
-};
-
-/// A process: its host, and which one it is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Process {
-    pub(super) host: usize,
-    pub(super) number: u64,
-}
-
-/// A part of a transaction that may be on its way for a while.
-#[derive(Clone)]
-pub(super) enum Change {
-    Create { path: String, data: String, kind: Kind },
-    Set { path: String, data: String, version: i32 },
-    Delete { path: String },
-}
-
-impl From<&Write<'_>> for Change {
-    fn from(write: &Write<'_>) -> Self {
-        match *write {
-            Write::Create { path, data, kind } => {
-                Self::Create { path: path.into(), data: data.into(), kind }
-            }
-            Write::Set { path, data, version } => {
-                Self::Set { path: path.into(), data: data.into(), version }
-            }
-            Write::Delete { path } => Self::Delete { path: path.into() },
-        }
-    }
-}
+use super::sim::Sim;
+use super::tree::{Process, unreachable};
+use super::world::World;
+use crate::ZooKeeperError;
+use crate::cache::{Cached, LocalFile};
+use crate::claim::Before;
+use crate::entry::{Applicant, Mark};
+use crate::session::{Claim, Session, SessionHandle};
+use crate::tree::{Ensemble, Failure, Stat, Tree, Write};
 
 /// Nothing of the model's waits for anything but its own virtual time.
 fn ready<T>(work: impl Future<Output = T>) -> T {
@@ -71,7 +44,7 @@ impl ModelServers {
     /// A request is on its way: false if it does not come to a server.
     fn reach(&self) -> bool {
         self.sim.meanwhile();
-        let mut world = lock(&self.sim.0);
+        let mut world = self.sim.world();
         let is_lost = world.goes_wrong();
         if is_lost || !world.can_reach(self.process) {
             return false;
@@ -83,17 +56,16 @@ impl ModelServers {
     /// An answer is on its way back: false if it does not come.
     fn hear_back(&self) -> bool {
         self.sim.meanwhile();
-        let mut world = lock(&self.sim.0);
+        let mut world = self.sim.world();
         !world.goes_wrong() && world.can_reach(self.process)
     }
 
-    fn ask<T>(&self, ask: impl FnOnce(&Self) -> T) -> Result<T, Problem> {
-        let away = || Problem::Away("no answer".into());
+    fn ask<T>(&self, ask: impl FnOnce(&mut World) -> T) -> Result<T, ZooKeeperError> {
         if !self.reach() {
-            return Err(away());
+            return Err(unreachable());
         }
-        let answer = ask(self);
-        if self.hear_back() { Ok(answer) } else { Err(away()) }
+        let answer = ask(&mut self.sim.world());
+        if self.hear_back() { Ok(answer) } else { Err(unreachable()) }
     }
 }
 
@@ -101,15 +73,15 @@ impl Ensemble for ModelServers {
     type Tree = ModelTree;
 
     fn moment(&self) -> Moment {
-        lock(&self.sim.0).time_of(self.process.host).moment()
+        self.sim.world().time_of(self.process.host).moment()
     }
 
     async fn pause(&self, time: Duration) {
         self.sim.advance(time.as_nanos() as u64);
     }
 
-    async fn connect(&self) -> Result<ModelTree, Problem> {
-        let (session, timeout) = self.ask(|own| lock(&own.sim.0).connect(own.process))?;
+    async fn connect(&self) -> Result<ModelTree, ZooKeeperError> {
+        let (session, timeout) = self.ask(|world| world.connect(self.process))?;
         Ok(ModelTree { servers: self.clone(), session, timeout: Duration::from_nanos(timeout) })
     }
 
@@ -127,22 +99,22 @@ impl Tree for ModelTree {
         self.timeout
     }
 
-    /// It is told when it comes to a server again.
+    /// A process learns of it when it reaches a server again.
     fn is_over(&self) -> bool {
-        let world = lock(&self.servers.sim.0);
+        let world = self.servers.sim.world();
         world.can_reach(self.servers.process) && !world.servers.is_open(self.session)
     }
 
-    async fn make_folder(&self, path: &str) -> Result<(), Problem> {
-        self.servers.ask(|own| lock(&own.sim.0).make_folder(path))
+    async fn make_folder(&self, path: &str) -> Result<(), ZooKeeperError> {
+        self.servers.ask(|world| world.make_folder(path))
     }
 
-    async fn children(&self, path: &str) -> Result<Vec<String>, Problem> {
-        self.servers.ask(|own| lock(&own.sim.0).servers.children(path))
+    async fn children(&self, path: &str) -> Result<Vec<String>, ZooKeeperError> {
+        self.servers.ask(|world| world.servers.children(path))
     }
 
-    async fn read(&self, path: &str) -> Result<Option<(Vec<u8>, Stat)>, Problem> {
-        self.servers.ask(|own| lock(&own.sim.0).servers.read(path))
+    async fn read(&self, path: &str) -> Result<Option<(Vec<u8>, Stat)>, ZooKeeperError> {
+        self.servers.ask(|world| world.servers.read(path))
     }
 
     async fn read_all(&self, paths: &[String]) -> Vec<(Vec<u8>, Stat)> {
@@ -153,27 +125,23 @@ impl Tree for ModelTree {
         all
     }
 
-    async fn write(&self, writes: &[Write<'_>]) -> Result<Vec<Written>, Failure> {
-        let changes: Vec<Change> = writes.iter().map(Change::from).collect();
+    async fn write(&self, writes: Vec<Write>) -> Result<Vec<i32>, Failure> {
+        let lost = || Err(Failure::Other(unreachable()));
         if !self.servers.reach() {
-            let mut world = lock(&self.servers.sim.0);
-            // It may have come to a server before the line was cut.
+            let mut world = self.servers.sim.world();
+            // It may have come to a server before the connection was cut.
             if world.is_alive(self.servers.process) && world.rng.bool() {
-                world.write_later(self.session, changes);
+                world.write_later(self.session, writes);
             }
-            return Err(Failure::Other(Problem::Away("no answer".into())));
+            return lost();
         }
-        let written = lock(&self.servers.sim.0).write(self.session, &changes);
-        if self.servers.hear_back() {
-            written
-        } else {
-            Err(Failure::Other(Problem::Away("no answer".into())))
-        }
+        let written = self.servers.sim.world().write(self.session, &writes);
+        if self.servers.hear_back() { written } else { lost() }
     }
 
-    async fn changed(&self, _: &str) -> Result<(), Problem> {
+    async fn changed(&self, _: &str) -> Result<(), ZooKeeperError> {
         let time = {
-            let mut world = lock(&self.servers.sim.0);
+            let mut world = self.servers.sim.world();
             let most = world.session;
             world.rng.u64(1_000_000..most)
         };
@@ -182,40 +150,39 @@ impl Tree for ModelTree {
     }
 
     async fn close(self) {
-        let mut world = lock(&self.servers.sim.0);
+        let mut world = self.servers.sim.world();
         if world.can_reach(self.servers.process) {
             world.servers.close(self.session);
         }
     }
 }
 
-/// What the thread of a session does, at once.
-pub(super) struct ModelLink {
+/// Does what the thread of a session does, at once.
+pub(super) struct ModelSession {
     session: Session<ModelServers>,
 }
 
-impl ModelLink {
+impl ModelSession {
     pub(super) fn new(sim: Sim, process: Process, applicant: Applicant) -> Self {
         Self { session: Session::new(ModelServers { sim, process }, applicant) }
     }
 }
 
-impl Link for ModelLink {
-    fn claim(&mut self, past: Past) -> Result<Claim, Problem> {
-        self.session.set_past(past);
-        ready(self.session.start())
+impl SessionHandle for ModelSession {
+    fn claim(&mut self, previous: Option<String>) -> Result<Claim, ZooKeeperError> {
+        ready(self.session.start(previous))
     }
 
-    fn recall(&mut self, past: Past) -> Result<(), Problem> {
-        self.session.set_past(past);
+    fn recall(&mut self, before: Before) -> Result<(), ZooKeeperError> {
+        self.session.recall(before);
         Ok(())
     }
 
-    fn store(&mut self, mark: Mark, _: Duration) -> Result<(), Problem> {
+    fn store(&mut self, mark: Mark, _: Duration) -> Result<(), ZooKeeperError> {
         ready(self.session.store(mark))
     }
 
-    fn release(&mut self, mark: Mark, _: Duration) -> Result<(), Problem> {
+    fn release(&mut self, mark: Mark, _: Duration) -> Result<(), ZooKeeperError> {
         let released = ready(self.session.release(mark));
         ready(self.session.leave());
         released
@@ -223,7 +190,7 @@ impl Link for ModelLink {
 }
 
 /// The thread ends its session when nobody needs it any more.
-impl Drop for ModelLink {
+impl Drop for ModelSession {
     fn drop(&mut self) {
         // A violation is found with the lock held.
         if !std::thread::panicking() {
@@ -246,24 +213,24 @@ impl ModelFile {
 
 impl LocalFile for ModelFile {
     fn read(&self) -> Result<Option<Cached>, Error> {
-        Ok(lock(&self.sim.0).file(self.process).and_then(|file| file.clone()))
+        Ok(self.sim.world().file(self.process).and_then(|file| file.clone()))
     }
 
     fn write(&self, cached: &Cached) -> Result<(), Error> {
-        if let Some(file) = lock(&self.sim.0).file(self.process) {
+        if let Some(file) = self.sim.world().file(self.process) {
             *file = Some(cached.clone());
         }
         Ok(())
     }
 
     fn remove(&self) -> Result<(), Error> {
-        if let Some(file) = lock(&self.sim.0).file(self.process) {
+        if let Some(file) = self.sim.world().file(self.process) {
             *file = None;
         }
         Ok(())
     }
 
-    fn place(&self) -> String {
+    fn name(&self) -> String {
         "the file".into()
     }
 }

@@ -2,8 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::requests::{Change, Process};
-use crate::modelled::{Failure, Kind, Problem, Stat, Written};
+use uidring::{StoreErrorKind, Timestamp};
+
+use crate::ZooKeeperError;
+use crate::tree::{CreateMode, Failure, Stat, Write};
+
+/// A process: its host, and which one it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) host: usize,
+    pub(super) number: u64,
+}
 
 #[derive(Default)]
 pub(super) struct Servers {
@@ -76,10 +85,10 @@ impl Servers {
         self.nodes.keys().filter_map(|node| Some(node.strip_prefix(&prefix)?.to_owned())).collect()
     }
 
-    pub(super) fn make_folder(&mut self, path: &str, millis: i64) {
+    pub(super) fn make_folder(&mut self, path: &str, now: Timestamp) {
         if !self.nodes.contains_key(path) {
             self.transactions += 1;
-            let node = self.node("", 0, millis);
+            let node = self.node("", 0, now);
             self.nodes.insert(path.into(), node);
         }
     }
@@ -88,47 +97,48 @@ impl Servers {
     pub(super) fn write(
         &mut self,
         session: i64,
-        changes: &[Change],
-        millis: i64,
-    ) -> Result<Vec<Written>, Failure> {
+        writes: &[Write],
+        now: Timestamp,
+    ) -> Result<Vec<i32>, Failure> {
         if !self.is_open(session) {
-            return Err(Failure::Other(Problem::Away("the session is over".into())));
+            return Err(Failure::Other(unreachable()));
         }
         let before = self.nodes.clone();
         self.transactions += 1;
-        let mut written = Vec::new();
-        for change in changes {
-            match self.change(session, change, millis) {
-                Ok(done) => written.push(done),
-                Err(failure) => {
-                    self.nodes = before;
-                    return Err(failure);
-                }
-            }
+        let written = writes.iter().map(|write| self.execute(session, write, now));
+        let versions = written.collect::<Result<Vec<_>, _>>();
+        if versions.is_err() {
+            self.nodes = before;
         }
-        Ok(written)
+        Ok(versions?.into_iter().flatten().collect())
     }
 
-    fn change(&mut self, session: i64, change: &Change, millis: i64) -> Result<Written, Failure> {
-        match change {
-            Change::Create { path, data, kind } => {
+    /// Returns the version of a node that was created or set.
+    fn execute(
+        &mut self,
+        session: i64,
+        write: &Write,
+        now: Timestamp,
+    ) -> Result<Option<i32>, Failure> {
+        match write {
+            Write::Create { path, data, mode } => {
                 let mut path = path.clone();
                 let folder = path.rsplit_once('/').map(|(folder, _)| folder.to_owned());
                 let folder = self.nodes.get_mut(&folder.unwrap_or_default());
                 let folder = folder.ok_or(Failure::Missing)?;
-                if *kind == Kind::Numbered {
+                if *mode == CreateMode::PersistentSequential {
                     path = format!("{path}{:010}", folder.numbers);
                 }
                 folder.numbers += 1;
                 if self.nodes.contains_key(&path) {
                     return Err(Failure::Exists);
                 }
-                let owner = if *kind == Kind::Temporary { session } else { 0 };
-                let node = self.node(data, owner, millis);
+                let owner = if *mode == CreateMode::Ephemeral { session } else { 0 };
+                let node = self.node(data, owner, now);
                 self.nodes.insert(path, node);
-                Ok(Written::Created)
+                Ok(Some(0))
             }
-            Change::Set { path, data, version } => {
+            Write::Set { path, data, version } => {
                 let transaction = self.transactions;
                 let node = self.nodes.get_mut(path).ok_or(Failure::Missing)?;
                 if node.stat.version != *version {
@@ -137,19 +147,26 @@ impl Servers {
                 node.data.clone_from(data);
                 node.stat.version += 1;
                 node.stat.written = transaction;
-                node.stat.written_at = millis;
-                Ok(Written::Set(node.stat.version))
+                node.stat.written_at = now;
+                Ok(Some(node.stat.version))
             }
-            Change::Delete { path } => {
+            Write::Delete { path } => {
                 self.nodes.remove(path).ok_or(Failure::Missing)?;
-                Ok(Written::Deleted)
+                Ok(None)
             }
         }
     }
 
-    fn node(&self, data: &str, owner: i64, millis: i64) -> Node {
+    fn node(&self, data: &str, owner: i64, now: Timestamp) -> Node {
         let written = self.transactions;
-        let stat = Stat { version: 0, written, written_at: millis, made_at: millis, owner };
+        let stat = Stat { version: 0, written, written_at: now, made_at: now, owner };
         Node { data: data.into(), stat, numbers: 0 }
     }
+}
+
+/// The error of a request that goes wrong.
+pub(super) fn unreachable() -> ZooKeeperError {
+    let (registry, problem) = ("model".into(), "no answer".into());
+    let kind = StoreErrorKind::Unreachable;
+    ZooKeeperError::Registry { registry, problem, kind, source: None }
 }

@@ -14,7 +14,7 @@ use uidring_testkit::namespace::fresh;
 use uidring_testkit::zookeeper::ZooKeeper;
 use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperError};
 
-use crate::leaf::{PATIENCE, Site, generator, now, wait_until};
+use crate::leaf::{PATIENCE, Site, chain, generator, now, wait_until};
 use crate::line::Line;
 
 const LAYOUT: Layout = Layout::SNOWFLAKE;
@@ -47,9 +47,9 @@ fn a_start_while_zookeeper_is_away_needs_the_file() {
     // The second number, so that no default can be right.
     drop(generator(&site.original("first")));
     let away = site.original_at(&nowhere(), "a:1");
-    let error = away.lease(&LAYOUT).expect_err("there is no file").to_string();
+    let error = chain(&away.lease(&LAYOUT).expect_err("there is no file"));
     assert!(error.contains("there is no cache file") && error.contains("a:1.json"), "{error}");
-    let error = away.clone().no_cache_file().lease(&LAYOUT).expect_err("no file").to_string();
+    let error = chain(&away.clone().no_cache_file().lease(&LAYOUT).expect_err("no file"));
     assert!(error.contains("there is no cache file to start from"), "{error}");
     let last = generator(&site.original("a:1")).next_uid().expect("a uid");
 
@@ -70,12 +70,12 @@ fn a_start_while_zookeeper_is_away_needs_the_file() {
         for registry in [&away, &site.original("a:1")] {
             let error = registry.lease(&LAYOUT).expect_err(wrong);
             assert!(matches!(error.store(), Some(ZooKeeperError::CacheFile { .. })), "{error:?}");
-            assert!(error.to_string().contains("is corrupt"), "{error}");
+            assert!(chain(&error).contains("is corrupt"), "{error}");
         }
     }
     fs::write(&path, &good).expect("writes");
     let foreign = site.original_at(&nowhere(), "b:1").cache_file(&path);
-    let error = foreign.lease(&LAYOUT).expect_err("of another").to_string();
+    let error = chain(&foreign.lease(&LAYOUT).expect_err("of another"));
     assert!(error.contains("belongs to instance a:1"), "{error}");
 
     let timestamp = serde_json::from_str::<serde_json::Value>(&good).expect("JSON")["timestamp"]
@@ -142,11 +142,11 @@ fn what_was_closed_in_an_outage_does_not_come_back() {
     let first = generator(&site.patient_at(&line.hosts(), "a:1").risk_repeats_in_outages());
     line.cut();
     wait_until("the session ends", || !site.is_live("a:1"));
-    // RenewalState come every 3 s: one waits for the servers by then.
+    // Renewals come every 3 s: one waits for the servers by then.
     thread::sleep(Duration::from_secs(4));
     let uploaded = site.timestamp("a:1");
     drop(first);
-    line.mend();
+    line.restore();
     for _ in 0..300 {
         assert!(!site.is_live("a:1"), "nobody has the name");
         thread::sleep(Duration::from_millis(10));
@@ -205,7 +205,7 @@ fn without_a_file_uids_end_with_zookeeper_and_come_back_with_it() {
     wait_until("uids come back", || generator.try_next_uid().is_ok());
 }
 
-/// The other one may only begin when this one has stopped, if it is told to.
+/// With a budget, another process begins only after this one has stopped.
 #[test]
 fn an_instance_that_is_cut_off_stops_before_another_takes_its_place() {
     let site = Site::new(ZooKeeper::start());
@@ -250,7 +250,7 @@ fn an_instance_whose_place_was_taken_meanwhile_stops_when_it_hears_of_it() {
     first.next_uid().expect("by default it goes on without ZooKeeper");
     // Even if the other one is gone again by then.
     drop(second);
-    line.mend();
+    line.restore();
     take_until_lost(&first);
     drop(first);
     let last = generator(&elsewhere).next_uid().expect("the name is free");
@@ -270,22 +270,22 @@ fn a_start_by_the_file_ends_when_the_registry_knows_better() {
     };
     // Nobody else was there.
     let quiet = start_away("quiet");
-    line.mend();
-    let mended = now();
-    wait_until("the upload is resumed", || site.timestamp("quiet") > mended);
+    line.restore();
+    let restored = now();
+    wait_until("the upload is resumed", || site.timestamp("quiet") > restored);
     quiet.next_uid().expect("it goes on");
     // Somebody has reserved what this one may have issued.
     let used = start_away("used");
     let ahead = format!(r#"{{"until":{},"holder":"x"}}"#, now() + 60_000);
     site.server.put(&site.path("reserved/used"), &ahead);
-    line.mend();
+    line.restore();
     take_until_lost(&used);
     assert_eq!(site.server.get(&site.path("reserved/used")), Some(ahead));
-    // The registry was made anew, and gives the numbers to others.
+    // The registry was emptied, and gives the numbers to others.
     let emptied = start_away("emptied");
     let node = site.forever().into_iter().find(|node| node.starts_with("emptied-"));
     site.server.delete(&site.path(&format!("forever/{}", node.expect("it is there"))));
-    line.mend();
+    line.restore();
     take_until_lost(&emptied);
     assert!(!site.forever().iter().any(|node| node.starts_with("emptied-")), "none is made");
 }
@@ -340,11 +340,13 @@ fn a_file_that_cannot_be_written_is_done_without_and_not_left_behind() {
     drop(generator);
     fs::create_dir(folder.join("a.json.new")).expect("makes");
     let error = site.original("a:1").cache_file(&path).lease(&LAYOUT).expect_err("no file");
-    assert!(error.to_string().contains("could not be written"), "{error}");
+    assert!(chain(&error).contains("could not be written"), "{error}");
+    let cause = std::error::Error::source(&error).expect("the system's error");
+    assert_eq!(chain(&error).matches(&cause.to_string()).count(), 1, "said once: {error}");
 }
 
-/// What was reserved with the last word goes on until the budget is over, and not longer; what the
-/// registry holds then is above all of it.
+/// Uids go on until the budget since the registry's last answer is over, and not longer; what the
+/// registry holds then is above all of them.
 #[test]
 fn an_outage_is_survived_for_as_long_as_was_reserved() {
     let site = Site::new(ZooKeeper::with_tick(Duration::from_millis(500)));
@@ -371,13 +373,13 @@ fn an_outage_is_survived_for_as_long_as_was_reserved() {
     site.server.kill();
     let start = Instant::now();
     let uids = take_until_lost(&generator_1);
-    // The budget counts from the last word, which was up to a renewal before.
+    // The budget counts from the last answer, which was up to a renewal before.
     let after = start.elapsed();
     assert!(after > Duration::from_secs(1), "{after:?}");
     let error = generator_1.try_next_uid().expect_err("for good");
     assert_eq!(error, TakeError::LeaseLost);
     drop(generator_1);
-    let error = registry.lease(&LAYOUT).expect_err("the file grants nothing").to_string();
+    let error = chain(&registry.lease(&LAYOUT).expect_err("the file grants nothing"));
     assert!(error.starts_with("registry 127.0.0.1:"), "{error}");
 
     site.server.start_again();
@@ -403,9 +405,9 @@ fn the_file_of_a_bounded_instance_grants_nothing() {
     let newer = good.replace("\"version\":2", "\"version\":3");
     assert_ne!(good, newer);
     fs::write(&path, newer).expect("writes");
-    let error = site.registry("a:1").lease(&LAYOUT).expect_err("unknown").to_string();
+    let error = chain(&site.registry("a:1").lease(&LAYOUT).expect_err("unknown"));
     assert!(error.contains("is of version 3, and this program knows 2"), "{error}");
     fs::write(&path, &good).expect("writes");
-    let error = site.original("a:1").lease(&LAYOUT).expect_err("of the other form").to_string();
+    let error = chain(&site.original("a:1").lease(&LAYOUT).expect_err("of the other form"));
     assert!(error.contains("belongs to instance a:1@bounded"), "{error}");
 }

@@ -123,6 +123,16 @@ pub fn generator(registry: &LeafZooKeeper) -> LeafSnowflakeGenerator {
         .expect("built")
 }
 
+/// The error and its causes, as the program shows them.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let (mut text, mut next) = (error.to_string(), error.source());
+    while let Some(cause) = next {
+        text += &format!(": {cause}");
+        next = cause.source();
+    }
+    text
+}
+
 pub fn now() -> i64 {
     SystemClock.now().as_millis()
 }

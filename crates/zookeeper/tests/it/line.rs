@@ -1,4 +1,4 @@
-//! A line to a server that can be cut and mended.
+//! A connection to a server that can be cut and restored.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use uidring_testkit::proxy::{Proxy, Verdict};
 use uidring_testkit::zookeeper::ZooKeeper;
 
-/// A line to the server that can be cut and mended.
+/// A connection to the server that can be cut and restored.
 pub struct Line {
     proxy: Proxy,
     is_cut: Arc<AtomicBool>,
@@ -32,7 +32,7 @@ impl Line {
         self.proxy.cut();
     }
 
-    pub fn mend(&self) {
+    pub fn restore(&self) {
         self.is_cut.store(false, Ordering::SeqCst);
     }
 }

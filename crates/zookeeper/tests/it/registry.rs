@@ -13,7 +13,7 @@ use uidring_testkit::namespace::fresh;
 use uidring_testkit::zookeeper::ZooKeeper;
 use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperError, ZooKeeperServers};
 
-use crate::leaf::{Site, generator, now, wait_until};
+use crate::leaf::{Site, chain, generator, now, wait_until};
 
 const LAYOUT: Layout = Layout::SNOWFLAKE;
 
@@ -144,9 +144,9 @@ fn a_clock_behind_the_stored_timestamp_is_refused_with_and_without_a_file() {
     drop(generator(&site.original("a:1")));
     let node = site.path(&format!("forever/{}", site.forever()[0]));
     let clock = ManualClock::new(Timestamp::from_millis(site.timestamp("a:1") - 1));
-    let behind = |error: Error, place: &str| match error.store() {
-        Some(ZooKeeperError::ClockBehindStored { place: found, stored, now }) => {
-            assert!(found.ends_with(place), "{found}");
+    let behind = |error: Error, location: &str| match error.store() {
+        Some(ZooKeeperError::ClockBehindStored { location: found, stored, now }) => {
+            assert!(found.ends_with(location), "{found}");
             stored.saturating_since(*now)
         }
         _ => panic!("{error:?}"),
@@ -178,7 +178,7 @@ fn a_number_over_the_layouts_maximum_is_refused_and_leaves_no_litter() {
             matches!(error.store(), Some(ZooKeeperError::RegistryFull { number: n, max: 1_023, .. }) if *n == number),
             "{error:?}"
         );
-        assert!(error.to_string().contains("more worker bits"), "{error}");
+        assert!(chain(&error).contains("more worker bits"), "{error}");
         assert_eq!(site.forever().len(), 1_024);
         assert!(!site.is_live("late"));
     }
@@ -214,14 +214,14 @@ fn a_second_live_process_is_refused() {
     assert!(
         matches!(error.store(), Some(ZooKeeperError::InstanceInUse { instance, .. }) if instance == "web_0")
     );
-    assert!(error.to_string().contains("web_0.json.lock"), "{error}");
+    assert!(chain(&error).contains("web_0.json.lock"), "{error}");
     assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
     let elsewhere = registry.clone().cache_file(site.folder.path().join("elsewhere.json"));
     let error = elsewhere.lease(&LAYOUT).expect_err("the name is in use");
     assert!(
         matches!(error.store(), Some(ZooKeeperError::InstanceInUse { instance, .. }) if instance == "web_0")
     );
-    assert!(error.to_string().contains("10.0.0.9:80 has it, since 20"), "{error}");
+    assert!(chain(&error).contains("10.0.0.9:80 has it, since 20"), "{error}");
     first.next_uid().expect("the first one is not affected");
     // Once it is gone, the name is free at once.
     drop(first);
@@ -388,7 +388,7 @@ fn only_live_peers_clocks_count() {
     };
     assert!((-62_000..=-58_000).contains(by_millis), "{by_millis}");
     assert_eq!(*found, limit);
-    let error = fourth.lease(&LAYOUT).expect_err("still").to_string();
+    let error = chain(&fourth.lease(&LAYOUT).expect_err("still"));
     assert!(error.contains("behind the median of 3 live instances'"), "{error}");
     let [a, b, c] = peers;
     drop((a, b));
@@ -412,12 +412,12 @@ fn nodes_that_nobody_can_read_are_refused() {
     let node = site.server.put_numbered(&site.path("forever/a:1-"), "");
     for wrong in ["", "{}", "x", r#"{"ip":"a","port":"1"}"#] {
         site.server.put(&node, wrong);
-        let error = site.original("a:1").lease(&LAYOUT).expect_err(wrong).to_string();
-        assert!(error.contains(&node) && error.contains("put it right"), "{error}");
+        let error = chain(&site.original("a:1").lease(&LAYOUT).expect_err(wrong));
+        assert!(error.contains(&node) && error.contains("correct"), "{error}");
     }
     site.server.put(&node, &java_json("a", 1, 5));
     site.server.put(&site.path("reserved/a:1"), "x");
-    let error = site.original("a:1").lease(&LAYOUT).expect_err("no JSON").to_string();
+    let error = chain(&site.original("a:1").lease(&LAYOUT).expect_err("no JSON"));
     assert!(error.contains("reserved/a:1"), "{error}");
     // Other nodes are not this one's business.
     site.server.put(&site.path("forever/stray"), "");
@@ -444,7 +444,10 @@ fn a_user_has_nodes_of_its_own() {
         [with("wr0ng"), site.registry("a:1").cache_file(site.folder.path().join("a.json"))]
     {
         let error = registry.lease(&LAYOUT).expect_err("another user");
-        assert!(error.to_string().contains("this user may not do that"), "{error}");
+        assert!(chain(&error).contains("this user may not do that"), "{error}");
+        let cause = std::error::Error::source(&error).expect("the client's error");
+        assert_eq!(cause.downcast_ref(), Some(&zookeeper_client::Error::NoAuth));
+        assert_eq!(chain(&error).matches(&cause.to_string()).count(), 1, "said once: {error}");
         let text = format!("{error} {error:?} {registry:?}");
         assert!(!text.contains("s3cret") && !text.contains("wr0ng"), "{text}");
     }
@@ -456,7 +459,7 @@ fn a_path_behind_the_hosts_is_below_what_it_names() {
     let site = Site::new(ZooKeeper::shared());
     let hosts = format!("{}/deep/{}", site.server.hosts(), site.name);
     let error = site.registry_at(&hosts, "a:1").lease(&LAYOUT).expect_err("there is none");
-    assert!(error.to_string().contains("the path behind the hosts has to be there"), "{error}");
+    assert!(chain(&error).contains("the path after the hosts must exist"), "{error}");
     let servers = ZooKeeperServers::new(&hosts).expect("servers");
     assert!(servers.leaf_nodes(&site.name).is_err());
     site.server.put(&format!("/deep/{}", site.name), "");
@@ -490,7 +493,7 @@ fn an_outage_is_within_the_session() {
         matches!(error.store(), Some(ZooKeeperError::SessionTooShort { granted: g, .. }) if *g == granted),
         "{error:?}"
     );
-    assert!(error.to_string().contains("maxSessionTimeout"), "{error}");
+    assert!(chain(&error).contains("maxSessionTimeout"), "{error}");
     assert!(!site.is_live("a:1@bounded"), "nothing is left of it");
     for (lease, lasts) in
         [(registry(1_800), 1_800), (registry(1_000), 1_000), (site.registry("a:1"), 1_800)]

@@ -1,5 +1,5 @@
 //! One registry with programs that know nothing of each other: those of the first version, Java
-//! Leafs, and newer ones. Each is told apart, and refused or safe.
+//! Leafs, and newer ones. Each is recognised, and refused or safe.
 
 use std::fs;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use uidring_testkit::zookeeper::ZooKeeper;
 use uidring_zookeeper::{LeafZooKeeper, ZooKeeperError};
 use zookeeper_client::{Acls, Client, CreateMode};
 
-use crate::leaf::{Site, generator, now};
+use crate::leaf::{Site, chain, generator, now};
 
 const LAYOUT: Layout = Layout::SNOWFLAKE;
 
@@ -58,7 +58,7 @@ fn until_as_the_first_reads(json: &str) -> i64 {
 }
 
 fn refusal(registry: &LeafZooKeeper) -> String {
-    registry.lease(&LAYOUT).expect_err("refused").to_string()
+    chain(&registry.lease(&LAYOUT).expect_err("refused"))
 }
 
 /// It may be cut off, and issue anything with its number: nobody else gets that.

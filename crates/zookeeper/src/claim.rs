@@ -1,0 +1,331 @@
+//! How an instance gets its name and its number.
+
+use std::time::Duration;
+
+use uidring::Timestamp;
+use uidring::adapter::log;
+
+use super::entry::{ATTEMPTS, Entry, InstanceNodes, Mark};
+use super::error::ZooKeeperError;
+use super::nodes::{Endpoint, Reserved, UPLOAD_GAP, VERSION};
+use super::peers;
+use super::tree::{CreateMode, Ensemble, Failure, Tree, Write};
+
+/// How much longer than its session's timeout a node that lives with it may exist: the servers
+/// look only now and then.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What is known of the time before a claim.
+#[derive(Clone, Debug)]
+pub enum Before {
+    /// This is a start. The local file names the holder before it, which is dead.
+    Start { previous: Option<String> },
+    /// The start went by the local file: nothing up to `floor` is issued again.
+    StartByFile { worker_id: u64, floor: Timestamp, previous: String },
+    /// The worker id was claimed in the registry.
+    Claimed { worker_id: u64 },
+}
+
+impl<E: Ensemble> InstanceNodes<'_, E> {
+    /// Claims name and number in this session, and enters this holder.
+    pub async fn claim(&self, before: &Before) -> Result<(u64, Entry), ZooKeeperError> {
+        self.answer(async {
+            for folder in self.registry().folders() {
+                self.tree.make_folder(&folder).await?;
+            }
+            Ok(())
+        })
+        .await?;
+        for attempt in 0..ATTEMPTS {
+            let mut seen = None;
+            let clock_ahead = match (self.take_name(before, &mut seen).await, seen) {
+                // Whatever went wrong then, the local file must not be used instead.
+                (Err(error), Some(holder)) if error.is_unreachable() => {
+                    return Err(self.registry().in_use(holder));
+                }
+                (taken, _) => taken?,
+            };
+            // The name is taken, so that nobody else claims below it.
+            if let Some(claimed) = self.answer(self.claim_number(before, clock_ahead)).await? {
+                return Ok(claimed);
+            }
+            self.back_off(attempt).await;
+        }
+        Err(self.registry().interference())
+    }
+
+    /// Makes the node that only one process can have. Returns by how many milliseconds this host's
+    /// clock is ahead of the servers'; `seen` is who else was seen to have the name.
+    async fn take_name(
+        &self,
+        before: &Before,
+        seen: &mut Option<String>,
+    ) -> Result<i64, ZooKeeperError> {
+        let registry = self.registry();
+        let node = registry.temporary_node();
+        let patience = self.tree.session_timeout() + GRACE;
+        let mut deadline = None;
+        let mut attempt = 0;
+        loop {
+            let found = self.answer(async {
+                match self.tree.write(vec![self.create_name()]).await {
+                    Ok(_) | Err(Failure::Exists) => self.tree.read(&node).await,
+                    Err(failure) => Err(self.failed(failure)),
+                }
+            });
+            let found = found.await?;
+            let endpoint = found.as_ref().and_then(|(data, _)| Endpoint::from_json(data));
+            match found {
+                Some((_, stat)) if stat.owner == self.tree.session() => {
+                    let ahead = |own: Endpoint| peers::millis_ahead(own.timestamp, stat.made_at);
+                    return Ok(endpoint.map_or(0, ahead));
+                }
+                Some(_) if !self.answer(self.inherit_name(before)).await? => {}
+                // It has gone, or is taken over.
+                _ => {
+                    if attempt == ATTEMPTS {
+                        return Err(self.registry().interference());
+                    }
+                    self.back_off(attempt).await;
+                    attempt += 1;
+                    continue;
+                }
+            }
+            let holder = match endpoint {
+                Some(Endpoint { ip, port, timestamp }) => {
+                    format!("{ip}:{port} has it, since {timestamp} by its clock")
+                }
+                None => format!("somebody has {node}"),
+            };
+            if !matches!(before, Before::Start { .. }) {
+                return Err(registry.in_use(holder));
+            }
+            // The previous process may have died just now.
+            let now = self.ensemble.moment();
+            let deadline = *deadline.get_or_insert_with(|| {
+                log!(
+                    warn,
+                    "instance {} is in use: {holder}; waiting up to {patience:?}, in case that \
+                     process has just died",
+                    registry.instance
+                );
+                now.after(patience)
+            });
+            *seen = Some(holder.clone());
+            let left = deadline.map_or(Duration::ZERO, |deadline| deadline.since(now));
+            if left.is_zero() || self.tree.is_over() {
+                return Err(registry.in_use(holder));
+            }
+            self.ensemble.within(left, self.tree.changed(&node)).await.transpose()?;
+        }
+    }
+
+    /// The write that makes the node with the name.
+    fn create_name(&self) -> Write {
+        let (path, data) =
+            (self.registry().temporary_node(), self.endpoint(self.now()).to_own_json());
+        Write::Create { path, data, mode: CreateMode::Ephemeral }
+    }
+
+    /// Takes the name over from the holder that this one follows, and that is known to be dead, or
+    /// to be this one in an earlier session. True means to look again, false that somebody else has
+    /// the name.
+    async fn inherit_name(&self, before: &Before) -> Result<bool, ZooKeeperError> {
+        let previous = match before {
+            Before::Start { previous } => previous.as_ref(),
+            Before::StartByFile { previous, .. } => Some(previous),
+            Before::Claimed { .. } => None,
+        };
+        let Some((reserved, stat)) = self.read_reserved().await? else { return Ok(false) };
+        if reserved.holder != self.applicant.holder && Some(&reserved.holder) != previous {
+            return Ok(false);
+        }
+        // Otherwise what a Java Leaf did after it would be forgotten.
+        let Some((node, _)) = self.find_number().await? else { return Ok(false) };
+        if self.tree.read(&node).await?.is_none_or(|(_, other)| other.written > stat.written) {
+            return Ok(false);
+        }
+        // All at once: a third process that has the name, and is about to enter itself as the
+        // holder, either comes first, so that this fails, or finds that it comes too late.
+        let inherit = vec![
+            Write::Set {
+                path: self.registry().reserved_node(),
+                data: Reserved { holder: self.applicant.holder.clone(), ..reserved }.to_json(),
+                version: stat.version,
+            },
+            Write::Delete { path: self.registry().temporary_node() },
+            self.create_name(),
+        ];
+        match self.tree.write(inherit).await {
+            // What came first may be the dead one's last message.
+            Ok(_) | Err(Failure::Changed | Failure::Missing) => Ok(true),
+            Err(failure) => Err(self.failed(failure)),
+        }
+    }
+
+    /// Finds or makes the instance's number, checks what the registry says of it, and enters this
+    /// holder. `None` if somebody wrote meanwhile.
+    async fn claim_number(
+        &self,
+        before: &Before,
+        clock_ahead: i64,
+    ) -> Result<Option<(u64, Entry)>, ZooKeeperError> {
+        let registry = self.registry();
+        let is_bounded = registry.is_bounded();
+        let is_start = matches!(before, Before::Start { .. });
+        let mut number = self.find_number().await?;
+        let is_new = number.is_none() && is_start;
+        if is_new {
+            if !self.make_number(None).await? {
+                return Ok(None);
+            }
+            // By its name, not by its position among the others.
+            number = self.find_number().await?;
+        }
+        if let (Some((node, 0)), true, true) = (&number, is_start, is_bounded) {
+            // A Java Leaf whose registry does not exist yet when it looks works with 0, whatever
+            // number its node gets then.
+            if !self.make_number(Some(node.clone())).await? {
+                return Ok(None);
+            }
+            number = self.find_number().await?;
+        }
+        let Some((node, number)) = number else {
+            return Err(registry.corrupt(format!(
+                "the node of instance {} is gone from {}: its number may be given to another; \
+                 start again, without the cache file",
+                registry.instance,
+                registry.forever()
+            )));
+        };
+        let worker_id = match self.check_number(before, number) {
+            Ok(worker_id) => worker_id,
+            Err(refusal) => {
+                if is_new {
+                    let _ = self.tree.write(vec![Write::Delete { path: node }]).await;
+                }
+                return Err(refusal);
+            }
+        };
+        let Some((stored, stat)) = self.read_endpoint(&node).await? else { return Ok(None) };
+        let reserved = self.read_reserved().await?;
+        // Who inherits a name takes it from whoever is about to claim, and writes the reservation:
+        // after this look it makes the transaction below fail, and before it the name is gone.
+        let name = self.tree.read(&registry.temporary_node()).await?;
+        if name.is_none_or(|(_, stat)| stat.owner != self.tree.session()) {
+            return Ok(None);
+        }
+        if let Before::Claimed { .. } = before {
+            self.check_holder(&node, stat, reserved.as_ref())?;
+        }
+        let mut until = match &reserved {
+            // Both are always written at once: a later timestamp is of somebody who reserves
+            // nothing, and issues ids until the next one.
+            Some((reserved, other)) if is_new || other.written >= stat.written => {
+                if is_bounded && reserved.version != VERSION {
+                    return Err(self.foreign(&registry.reserved_node()));
+                }
+                reserved.until
+            }
+            _ if is_bounded => return Err(self.foreign(&node)),
+            _ if is_new => Timestamp::default(),
+            reserved => {
+                let reserved = reserved.as_ref().map(|(reserved, _)| reserved.until);
+                let uploaded = stored.timestamp.saturating_add(UPLOAD_GAP);
+                reserved.unwrap_or_default().max(uploaded)
+            }
+        };
+        let now = self.now();
+        match before {
+            Before::Start { .. } => {
+                let stored = stored.timestamp;
+                if !is_new && stored > now {
+                    return Err(ZooKeeperError::ClockBehindStored { location: node, stored, now });
+                }
+                if let Some(limit) = self.applicant.max_clock_difference {
+                    peers::compare(self.tree, registry, clock_ahead, limit).await?;
+                }
+            }
+            Before::StartByFile { floor, .. } => {
+                if until > *floor {
+                    return Err(registry.in_use(format!(
+                        "while the registry was out of reach for this start, somebody had reserved \
+                         ids up to {until} in it"
+                    )));
+                }
+                until = *floor;
+            }
+            Before::Claimed { .. } => {}
+        }
+        let entry = Entry {
+            node,
+            endpoint_version: stat.version,
+            reserved_version: reserved.map(|(_, stat)| stat.version),
+            mark: Mark { until, timestamp: stored.timestamp },
+        };
+        match self.write(entry, Mark { until, timestamp: now }, false).await {
+            Ok(entry) => Ok(Some((worker_id, entry))),
+            Err(Failure::Other(error)) => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Makes the instance's node in Leaf's folder, perhaps in exchange for one that it has. A
+    /// bounded instance writes its reservation with it, so that a node that was written after that
+    /// is known to be somebody else's. False if somebody wrote meanwhile.
+    async fn make_number(&self, instead: Option<String>) -> Result<bool, ZooKeeperError> {
+        let registry = self.registry();
+        let (path, data) = (registry.number_prefix(), self.endpoint(self.now()).to_json());
+        let mut writes = vec![Write::Create { path, data, mode: CreateMode::PersistentSequential }];
+        writes.extend(instead.map(|path| Write::Delete { path }));
+        if registry.is_bounded() {
+            writes.push(match self.read_reserved().await? {
+                Some((before, _)) if before.version != VERSION => {
+                    return Err(self.foreign(&registry.reserved_node()));
+                }
+                Some((before, stat)) => self.reserve(before.until, Some(stat.version)),
+                None => self.reserve(Timestamp::default(), None),
+            });
+        }
+        match self.tree.write(writes).await {
+            Ok(_) => Ok(true),
+            Err(Failure::Other(error)) => Err(error),
+            Err(_) => Ok(false),
+        }
+    }
+
+    fn check_number(&self, before: &Before, number: i64) -> Result<u64, ZooKeeperError> {
+        let registry = self.registry();
+        let number = u64::try_from(number).map_err(|_| {
+            registry.corrupt(format!(
+                "number {number} is negative: its counter has overflowed; use a new name with an \
+                 earlier epoch"
+            ))
+        })?;
+        let max = self.applicant.max_worker_id;
+        if number > max {
+            let registry = registry.to_string();
+            return Err(ZooKeeperError::RegistryFull { registry, number, max });
+        }
+        match before {
+            Before::StartByFile { worker_id, .. } | Before::Claimed { worker_id }
+                if *worker_id != number =>
+            {
+                Err(registry.corrupt(format!(
+                    "instance {} has the number {number} now, and works with {worker_id}, which may \
+                     be given to another; start again, without the cache file",
+                    registry.instance
+                )))
+            }
+            _ => Ok(number),
+        }
+    }
+
+    /// The error for a node that is not as a bounded instance leaves it.
+    fn foreign(&self, node: &str) -> ZooKeeperError {
+        self.registry().corrupt(format!(
+            "node {node} was written by another program, or by hand, which may have issued ids that \
+             are not reserved; use another instance name"
+        ))
+    }
+}

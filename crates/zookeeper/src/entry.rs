@@ -1,0 +1,210 @@
+//! An instance's nodes in the registry, as they are read, checked and written in one session.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use uidring::clock::Clock;
+use uidring::{StoreErrorKind, Timestamp, adapter};
+
+use super::error::ZooKeeperError;
+use super::nodes::{Endpoint, Reserved, VERSION, instance_and_number};
+use super::registry::{MISSING_NODE, Registry};
+use super::tree::{CreateMode, Ensemble, Failure, Stat, Tree, Write};
+
+/// How often a write is tried that others interfere with.
+pub const ATTEMPTS: u32 = 8;
+
+/// The longest pause before the second attempt, which doubles with each.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+
+/// Who an instance is, and what lets it in.
+#[derive(Debug)]
+pub struct Applicant {
+    pub registry: Registry,
+    /// A name of this start alone.
+    pub holder: String,
+    /// For the JSON.
+    pub address: (String, String),
+    pub max_worker_id: u64,
+    pub max_clock_difference: Option<Duration>,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// How far ids may have been issued, and when that was said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    pub until: Timestamp,
+    pub timestamp: Timestamp,
+}
+
+/// The nodes that an instance writes, as it has left them.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The node with the number.
+    pub node: String,
+    pub endpoint_version: i32,
+    /// `None` if the node does not exist yet.
+    pub reserved_version: Option<i32>,
+    pub mark: Mark,
+}
+
+/// An instance in one session.
+pub struct InstanceNodes<'a, E: Ensemble> {
+    pub ensemble: &'a E,
+    pub applicant: &'a Applicant,
+    pub tree: &'a E::Tree,
+}
+
+impl<E: Ensemble> InstanceNodes<'_, E> {
+    pub fn registry(&self) -> &Registry {
+        &self.applicant.registry
+    }
+
+    /// Writes both nodes, or none, if nobody else has written to them; at the end it also frees the
+    /// name. The timestamp never goes backwards.
+    pub async fn write(
+        &self,
+        entry: Entry,
+        mark: Mark,
+        frees_name: bool,
+    ) -> Result<Entry, Failure> {
+        let registry = self.registry();
+        let mark = Mark { timestamp: mark.timestamp.max(entry.mark.timestamp), ..mark };
+        let (path, data) = (entry.node.clone(), self.endpoint(mark.timestamp).to_json());
+        let mut writes = vec![
+            Write::Set { path, data, version: entry.endpoint_version },
+            self.reserve(mark.until, entry.reserved_version),
+        ];
+        if frees_name {
+            writes.push(Write::Delete { path: registry.temporary_node() });
+        }
+        let versions = self.tree.write(writes).await?;
+        let [endpoint_version, reserved_version] = versions[..] else {
+            return Err(Failure::Other(registry.unreachable("an answer without versions")));
+        };
+        Ok(Entry { endpoint_version, reserved_version: Some(reserved_version), mark, ..entry })
+    }
+
+    /// The write that reserves ids up to this time, where the node has this version.
+    pub fn reserve(&self, until: Timestamp, version: Option<i32>) -> Write {
+        let path = self.registry().reserved_node();
+        let data = Reserved::new(until, &self.applicant.holder).to_json();
+        match version {
+            Some(version) => Write::Set { path, data, version },
+            None => Write::Create { path, data, mode: CreateMode::Persistent },
+        }
+    }
+
+    /// Finds out the versions, after a write whose outcome is not known.
+    pub async fn reload(&self, entry: &Entry) -> Result<Entry, ZooKeeperError> {
+        let registry = self.registry();
+        let gone = |node: &str| {
+            registry.corrupt(format!(
+                "node {node} is gone, and others may be given what it held; start again"
+            ))
+        };
+        let reserved = self.read_reserved().await?;
+        let reserved = reserved.ok_or_else(|| gone(&registry.reserved_node()))?;
+        let stored = self.read_endpoint(&entry.node).await?;
+        let (stored, stat) = stored.ok_or_else(|| gone(&entry.node))?;
+        self.check_holder(&entry.node, stat, Some(&reserved))?;
+        Ok(Entry {
+            node: entry.node.clone(),
+            endpoint_version: stat.version,
+            reserved_version: Some(reserved.1.version),
+            mark: Mark { until: reserved.0.until, timestamp: stored.timestamp },
+        })
+    }
+
+    pub async fn read_endpoint(
+        &self,
+        node: &str,
+    ) -> Result<Option<(Endpoint, Stat)>, ZooKeeperError> {
+        let Some((data, stat)) = self.tree.read(node).await? else { return Ok(None) };
+        let endpoint =
+            Endpoint::from_json(&data).ok_or_else(|| self.registry().unreadable(node))?;
+        Ok(Some((endpoint, stat)))
+    }
+
+    pub async fn read_reserved(&self) -> Result<Option<(Reserved, Stat)>, ZooKeeperError> {
+        let registry = self.registry();
+        let node = registry.reserved_node();
+        let Some((data, stat)) = self.tree.read(&node).await? else { return Ok(None) };
+        let reserved = Reserved::from_json(&data).ok_or_else(|| registry.unreadable(&node))?;
+        if reserved.version > VERSION {
+            return Err(registry.corrupt(format!(
+                "node {node} is of version {}, and this program knows {VERSION}: use a newer program, \
+                 or another instance name",
+                reserved.version
+            )));
+        }
+        Ok(Some((reserved, stat)))
+    }
+
+    /// Returns the instance's node in Leaf's folder, and its number: the lowest if there are several.
+    pub async fn find_number(&self) -> Result<Option<(String, i64)>, ZooKeeperError> {
+        let (folder, own) = (self.registry().forever(), self.registry().node_name());
+        let nodes = self.tree.children(&folder).await?;
+        let numbers = nodes.iter().filter_map(|node| {
+            let (name, number) = instance_and_number(node)?;
+            (name == own).then(|| (format!("{folder}/{node}"), number))
+        });
+        Ok(numbers.min_by_key(|(_, number)| *number))
+    }
+
+    /// Checks that nobody else has been let in since this instance wrote.
+    pub fn check_holder(
+        &self,
+        node: &str,
+        stat: Stat,
+        reserved: Option<&(Reserved, Stat)>,
+    ) -> Result<(), ZooKeeperError> {
+        let Some((reserved, other)) = reserved else { return Ok(()) };
+        if reserved.holder != self.applicant.holder {
+            return Err(self.registry().in_use("another process has taken it over meanwhile"));
+        }
+        if stat.written > other.written {
+            return Err(self.registry().in_use(format!(
+                "somebody else writes to {node}, as a Java Leaf of the same name would"
+            )));
+        }
+        Ok(())
+    }
+
+    pub fn endpoint(&self, timestamp: Timestamp) -> Endpoint {
+        let (ip, port) = self.applicant.address.clone();
+        Endpoint { ip, port, timestamp }
+    }
+
+    /// The present time by this host's clock.
+    pub fn now(&self) -> Timestamp {
+        adapter::read(&self.applicant.clock)
+    }
+
+    /// Waits for an answer until the deadline.
+    pub async fn answer<T>(
+        &self,
+        work: impl Future<Output = Result<T, ZooKeeperError>>,
+    ) -> Result<T, ZooKeeperError> {
+        let limit = self.registry().servers.connect_deadline;
+        let answer = self.ensemble.within(limit, work).await;
+        answer.unwrap_or_else(|| Err(self.registry().no_answer(limit)))
+    }
+
+    /// Waits, so that those who interfere with each other do not come back together.
+    pub async fn back_off(&self, attempt: u32) {
+        let most = FIRST_PAUSE * (1 << attempt.min(5));
+        self.ensemble.pause(most.mul_f64(fastrand::f64())).await;
+    }
+
+    /// The error where a failed transaction is not tried again.
+    pub fn failed(&self, failure: Failure) -> ZooKeeperError {
+        let problem = match failure {
+            Failure::Missing => MISSING_NODE,
+            Failure::Exists => "a node exists already",
+            Failure::Changed => "a node was changed meanwhile",
+            Failure::Other(error) => return error,
+        };
+        self.registry().error(StoreErrorKind::Denied, problem)
+    }
+}

@@ -1,0 +1,154 @@
+//! The options of an instance of Leaf's registry.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use uidring::Error;
+use uidring::clock::{Clock, SystemClock};
+
+use super::instance::Instance;
+use super::registry::{Outages, Registry};
+use super::servers::ZooKeeperServers;
+
+/// Leaf's registry in ZooKeeper: the same [`Instance`] name gets the same worker id again, and a new
+/// name gets the next one.
+///
+/// Nothing is issued that the registry does not hold: an instance reserves there how far it may issue
+/// before it does, including what it needs while ZooKeeper is away ([`max_outage`](Self::max_outage)).
+/// If ZooKeeper is away for longer, the lease is lost. So uids are unique whatever clocks, pauses,
+/// crashes and partitions do, as long as the registry forgets nothing.
+///
+/// It is the registry of Meituan's Leaf in snowflake mode, so that Java Leafs can have numbers in it
+/// too; nodes that Leaf does not read hold the reservations. An instance can also work as Leaf itself
+/// does, at its [own risk](Self::risk_repeats_in_outages). `docs/worker-ids.md` has the details.
+///
+/// ```no_run
+/// use uidring::LeafSnowflakeGenerator;
+/// use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperServers};
+///
+/// let servers = ZooKeeperServers::new("zk1:2181,zk2:2181,zk3:2181")?;
+/// let registry = LeafZooKeeper::new(servers, "orders", Instance::new("web-0")?)?;
+/// let generator = LeafSnowflakeGenerator::builder().worker_from(registry).build()?;
+/// # Ok::<(), uidring::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct LeafZooKeeper {
+    pub(super) registry: Registry,
+    pub(super) address: Option<(String, String)>,
+    pub(super) cache: CacheLocation,
+    pub(super) max_start_wait: Option<Duration>,
+    pub(super) max_clock_difference: Option<Duration>,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+/// Where the local file is.
+#[derive(Clone, Debug)]
+pub(super) enum CacheLocation {
+    DataDirectory,
+    At(PathBuf),
+    None,
+}
+
+impl LeafZooKeeper {
+    /// The registry of this name (Leaf's `leaf.name`) on these servers, for this instance.
+    ///
+    /// # Errors
+    ///
+    /// [`ZooKeeperError::LeafName`](super::ZooKeeperError::LeafName) for a name that a node or a file
+    /// cannot have.
+    pub fn new(servers: ZooKeeperServers, name: &str, instance: Instance) -> Result<Self, Error> {
+        Ok(Self {
+            registry: Registry::new(servers, name, instance)?,
+            address: None,
+            cache: CacheLocation::DataDirectory,
+            max_start_wait: None,
+            max_clock_difference: None,
+            clock: Arc::new(SystemClock),
+        })
+    }
+
+    /// Sets address and port for people who look into the registry. By default they are those in the
+    /// instance's name, if it has the form `ip:port`; else those in `UIDRING_HOST` and
+    /// `UIDRING_PORT`; else an address of this machine, and port 0.
+    #[must_use]
+    pub fn address(mut self, ip: &str, port: u16) -> Self {
+        self.address = Some((ip.into(), port.to_string()));
+        self
+    }
+
+    /// Sets the local file; by default it is `uidring/leaf/NAME/INSTANCE@bounded.json` in the user's
+    /// data directory, without `@bounded` for an instance that
+    /// [risks repeats](Self::risk_repeats_in_outages). Each instance needs a file of its own, on a
+    /// disk of its host.
+    ///
+    /// With it, a second process on this host is refused at once, and a start after a crash need not
+    /// wait for the session to end. It grants nothing.
+    #[must_use]
+    pub fn cache_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.cache = CacheLocation::At(path.into());
+        self
+    }
+
+    /// Does without a local file.
+    #[must_use]
+    pub fn no_cache_file(mut self) -> Self {
+        self.cache = CacheLocation::None;
+        self
+    }
+
+    /// Sets how long the start of a generator on the clock waits for the clock to pass what was
+    /// reserved before. By default it is long enough for what an instance with the same options has
+    /// reserved when it crashes: about 20 s for the default of [`max_outage`](Self::max_outage). A
+    /// start that would take longer is refused.
+    #[must_use]
+    pub fn max_start_wait(mut self, limit: Duration) -> Self {
+        self.max_start_wait = Some(limit);
+        self
+    }
+
+    /// Sets how long an instance may go on without an answer from ZooKeeper, at least 1 s; by default
+    /// nine tenths of the session timeout that the servers grant, 9 s of 10 s. Then it stops for good,
+    /// with [`TakeError::LeaseLost`](uidring::TakeError::LeaseLost). Time in which the machine is
+    /// suspended counts, if the system reports it.
+    ///
+    /// Until then it issues what the registry holds for it: each renewal reserves that much ahead. A
+    /// crash leaves it reserved, and the next start begins above it.
+    ///
+    /// A start is refused if this is more than nine tenths of the session: another host could get the
+    /// name before this one has stopped.
+    #[must_use]
+    pub fn max_outage(mut self, limit: Duration) -> Self {
+        self.registry.outages = Outages::Bounded(Some(limit));
+        self
+    }
+
+    /// Goes on without ZooKeeper for any time, and starts without it, by the local file alone, as
+    /// Leaf does: **uids come twice** if the instance is cut off, and another process of the same
+    /// instance name starts where it cannot see that file.
+    ///
+    /// It is for users who take over the numbers of Java Leafs, and accept what these do. Its nodes
+    /// have Leaf's names, so that it has the number of the Java Leaf of the same name. An instance
+    /// that does not risk repeats has another number. This and [`max_outage`](Self::max_outage)
+    /// exclude each other: the last call counts.
+    #[must_use]
+    pub fn risk_repeats_in_outages(mut self) -> Self {
+        self.registry.outages = Outages::Unbounded;
+        self
+    }
+
+    /// Sets how far this host's clock may be from the median of the live instances' at the start; by
+    /// default they are not compared.
+    #[must_use]
+    pub fn max_clock_difference(mut self, limit: Duration) -> Self {
+        self.max_clock_difference = Some(limit);
+        self
+    }
+
+    /// Sets the wall clock; the operating system's by default. It should be the generator's.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+}

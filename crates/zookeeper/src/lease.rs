@@ -1,0 +1,203 @@
+//! A lease on an instance's worker id.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use uidring::adapter::{LogThrottle, log, read};
+use uidring::clock::Clock;
+use uidring::worker::{LeaseBackend, LeaseTerms, RenewError};
+use uidring::{Error, Layout, Timestamp, Uid};
+
+use super::cache::{Cached, LocalFile};
+use super::entry::Mark;
+use super::error::{ZooKeeperError, chain};
+use super::registry::Registry;
+use super::session::SessionHandle;
+
+/// How often a lease is renewed, as Leaf uploads its timestamp, unless a short budget needs more.
+const RENEW_EVERY: Duration = Duration::from_secs(3);
+
+/// How long the end of a lease waits for the registry.
+const RELEASE_PATIENCE: Duration = Duration::from_millis(1_500);
+
+/// How long a renewal of a lease with a fallback waits for the registry if the file holds the mark; if
+/// not, it waits this much longer than a request may take.
+const PATIENCE_WITH_FILE: Duration = Duration::from_secs(1);
+
+/// A lease on an instance's worker id.
+///
+/// It ends when the registry is away for longer than the budget. What is issued meanwhile is part of
+/// each horizon ([`LeaseTerms::reserve`]), so that this never grants anything by itself. With a
+/// [`Fallback`], it goes on instead.
+pub struct ZkLease<S, F> {
+    pub registry: Registry,
+    pub layout: Layout,
+    pub clock: Arc<dyn Clock>,
+    pub session: S,
+    /// It holds the lock of this host.
+    pub file: Option<F>,
+    /// The last millisecond of which ids may have been issued before this start.
+    pub base: Timestamp,
+    /// The furthest that the registry was asked for. It may hold that whatever it has answered, so
+    /// that no renewal asks for less.
+    pub mark: Mark,
+    /// How long a renewal waits for the registry, without a fallback. The next one returns the result
+    /// of a longer one.
+    pub patience: Duration,
+    pub fallback: Option<Fallback>,
+    /// Once lost, always lost.
+    pub lost: Option<ZooKeeperError>,
+}
+
+/// What an instance needs to go on without the registry, as Leaf does: the local file alone remembers
+/// how far it may issue. An instance that starts elsewhere meanwhile does not know what is in it.
+pub struct Fallback {
+    /// What the file says, or would say.
+    pub cached: Cached,
+    /// This start's own, which the registry knows once it has stored something.
+    pub holder: String,
+    /// Whether the registry did not answer the last time.
+    pub is_away: bool,
+    pub outage_logged: LogThrottle,
+    pub file_fails: LogThrottle,
+}
+
+/// Returns how a lease is kept that survives an outage this long.
+pub fn bounded_terms(
+    layout: &Layout,
+    max_outage: Duration,
+    max_start_wait: Option<Duration>,
+) -> LeaseTerms {
+    let renew_every = RENEW_EVERY.min(max_outage / 3);
+    // What an instance with the same budget has reserved when it crashes: two and a half renewals at
+    // the clock's pace, the budget, and what rounding up to ticks adds.
+    let tick = Duration::from_millis(layout.tick().millis().unsigned_abs());
+    let reserved = 3 * renew_every + max_outage + 5 * tick + Duration::from_secs(1);
+    let mut terms = LeaseTerms::default();
+    // No margin: it is in the budget, which is shorter than the session.
+    terms.lasts = Some(max_outage);
+    terms.renew_every = renew_every;
+    terms.reserve = max_outage;
+    terms.max_start_wait = max_start_wait.unwrap_or(reserved.max(Duration::from_secs(10)));
+    terms
+}
+
+/// Returns how a lease is kept that survives any outage.
+pub fn unbounded_terms(max_start_wait: Option<Duration>) -> LeaseTerms {
+    let mut terms = LeaseTerms::default();
+    terms.renew_every = RENEW_EVERY;
+    terms.max_start_wait = max_start_wait.unwrap_or(terms.max_start_wait);
+    terms
+}
+
+/// Returns the last millisecond of a tick.
+pub fn end_of(layout: &Layout, tick: u64) -> Timestamp {
+    let next = layout.time_of(tick.saturating_add(1));
+    Timestamp::from_millis(next.as_millis().saturating_sub(1))
+}
+
+impl<S: SessionHandle, F: LocalFile> LeaseBackend for ZkLease<S, F> {
+    fn renew(&mut self, horizon: u64) -> Result<(), RenewError> {
+        if let Some(lost) = &self.lost {
+            return Err(RenewError::Lost(lost.clone().into()));
+        }
+        let until = end_of(&self.layout, horizon).max(self.mark.until);
+        let in_file = self.advance(until);
+        match (self.store(matches!(in_file, Ok(true))), in_file) {
+            (Err(error), _) if error.is_final() => {
+                self.lost = Some(error.clone());
+                Err(RenewError::Lost(error.into()))
+            }
+            (Ok(()), Ok(_)) => Ok(()),
+            (Ok(()), Err(error)) => self.go_without_file(&error).map_err(RenewError::Failed),
+            (Err(error), Ok(true)) => {
+                self.go_without_registry(&error);
+                Ok(())
+            }
+            (Err(error), _) => Err(RenewError::Failed(error.into())),
+        }
+    }
+
+    fn release(&mut self, last: Option<Uid>) -> Result<(), Error> {
+        let released = self.give_back(last);
+        // Whoever waits for this may start again at once: the file is free when it returns.
+        self.file = None;
+        released
+    }
+}
+
+impl<S: SessionHandle, F: LocalFile> ZkLease<S, F> {
+    fn give_back(&mut self, last: Option<Uid>) -> Result<(), Error> {
+        if let Some(lost) = &self.lost {
+            return Err(lost.clone().into());
+        }
+        let last = last.map(|uid| self.layout.decode(uid)).transpose()?;
+        let until = last.map_or(self.base, |last| end_of(&self.layout, last.tick).max(self.base));
+        let in_file = self.advance(until);
+        let is_away = self.fallback.as_ref().is_some_and(|fallback| fallback.is_away);
+        let is_hopeless = is_away && matches!(in_file, Ok(true));
+        let patience = if is_hopeless { Duration::ZERO } else { RELEASE_PATIENCE };
+        self.session.release(self.mark, patience)?;
+        in_file.map(drop)
+    }
+
+    /// Moves the mark, and brings the file up to date if the lease depends on it; returns whether the
+    /// file holds the mark.
+    fn advance(&mut self, until: Timestamp) -> Result<bool, Error> {
+        let timestamp = read(&self.clock).max(self.mark.timestamp);
+        self.mark = Mark { until, timestamp };
+        let (Some(fallback), Some(file)) = (&mut self.fallback, &self.file) else {
+            return Ok(false);
+        };
+        fallback.cached.mark = self.mark;
+        file.write(&fallback.cached).map(|()| true)
+    }
+
+    /// Has the registry store the mark. If the file holds it, that need not be waited for: while the
+    /// registry is away, the next call looks for its answer.
+    pub fn store(&mut self, in_file: bool) -> Result<(), ZooKeeperError> {
+        let Some(Fallback { cached, holder, is_away, .. }) = &mut self.fallback else {
+            return self.session.store(self.mark, self.patience);
+        };
+        let patience = match (in_file, *is_away) {
+            (true, true) => Duration::ZERO,
+            (true, false) => PATIENCE_WITH_FILE,
+            (false, _) => self.registry.servers.connect_deadline + PATIENCE_WITH_FILE,
+        };
+        self.session.store(self.mark, patience)?;
+        if *is_away {
+            log!(info, "registry {} is back", self.registry);
+        }
+        *is_away = false;
+        cached.last_answer = self.mark.timestamp;
+        // From now on it is this start that the registry knows.
+        cached.holder.clone_from(holder);
+        Ok(())
+    }
+
+    fn go_without_registry(&mut self, error: &ZooKeeperError) {
+        let Some(fallback) = &mut self.fallback else { return };
+        fallback.is_away = true;
+        if fallback.outage_logged.is_due() {
+            let silent_for = self.mark.timestamp.saturating_since(fallback.cached.last_answer);
+            log!(
+                warn,
+                "{}; no answer from it for {silent_for:?}; going on with the cache file, so that an \
+                 instance of this name that starts elsewhere may repeat uids",
+                chain(error)
+            );
+        }
+    }
+
+    /// Removes a file that is behind: it must not be there at the next start.
+    fn go_without_file(&mut self, error: &Error) -> Result<(), Error> {
+        if let Some(file) = &self.file {
+            file.remove()?;
+        }
+        if self.fallback.as_mut().is_some_and(|fallback| fallback.file_fails.is_due()) {
+            let error = chain(error);
+            log!(warn, "{error}; going on with the registry alone, without a cache file");
+        }
+        Ok(())
+    }
+}

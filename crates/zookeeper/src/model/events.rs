@@ -1,0 +1,218 @@
+//! What happens to processes, hosts and servers.
+
+use std::time::Duration;
+
+use uidring::model::{self, Host, Property, Suspended};
+
+use super::tree::Process;
+use super::world::{Grant, HOUR, Job, Machine, State, Task, World};
+use crate::lease::end_of;
+use crate::nodes::Reserved;
+
+impl World {
+    /// One thing happens; how much time passes then.
+    pub(super) fn act(&mut self) -> u64 {
+        self.steps += 1;
+        let host = self.rng.usize(0..self.machines.len());
+        let session = self.session;
+        let mut pass = |most: u64| self.rng.u64(0..most);
+        let time = match pass(100) {
+            50..65 => pass(session / 12),
+            65..75 => pass(session / 2),
+            75..80 => pass(2 * session),
+            _ => 0,
+        };
+        if time > 0 {
+            return time;
+        }
+        if self.rng.u8(0..10) < self.trouble {
+            return self.make_trouble(host);
+        }
+        match self.rng.u8(0..100) {
+            0..65 => self.take(host),
+            65..88 => self.begin(host),
+            88..92 => self.close(host),
+            _ => self.service(host),
+        }
+        self.check_owners();
+        0
+    }
+
+    fn make_trouble(&mut self, host: usize) -> u64 {
+        let session = self.session;
+        match self.rng.u8(0..14) {
+            0..2 => self.kill(host),
+            2..5 => return self.pause(host),
+            5..8 => {
+                let most = [100, 5_000, 5 * HOUR][self.rng.usize(0..3)];
+                let by = self.rng.i64(-most..most);
+                self.machines[host].host.step_wall(by);
+            }
+            8..12 => {
+                let most = [session / 2, 3 * session][self.rng.usize(0..2)];
+                self.machines[host].cut_until = self.now + self.rng.u64(0..most);
+            }
+            _ => {
+                let most = [session / 2, 2 * session][self.rng.usize(0..2)];
+                self.servers_down_until = self.now + self.rng.u64(0..most);
+            }
+        }
+        0
+    }
+
+    fn pause(&mut self, host: usize) -> u64 {
+        let most = [self.session / 3, 3 * self.session][self.rng.usize(0..2)];
+        let pause = self.rng.u64(1..most);
+        // A machine that is suspended, of a system whose clock does not count that.
+        let suspends = !self.is_calm && self.rng.bool();
+        let with_wall = self.rng.bool();
+        let there = &mut self.machines[host].host;
+        there.paused_until = self.now + pause;
+        there.suspended = suspends.then_some(Suspended { with_wall });
+        // Takers may be the first to run again.
+        if self.rng.bool() { pause } else { 0 }
+    }
+
+    /// Some time passes, but not beyond `end`; false once that has come.
+    pub(super) fn pass(&mut self, end: u64) -> bool {
+        if self.now >= end {
+            return false;
+        }
+        let nap = self.now + self.rng.u64(1..self.session / 12);
+        let late = self.late.iter().map(|(at, ..)| *at).min().unwrap_or(u64::MAX);
+        let then = end.min(nap).min(late.max(self.now + 1));
+        for machine in &mut self.machines {
+            machine.host.pass(self.now, then - self.now);
+        }
+        self.now = then;
+        while let Some(due) = self.late.iter().position(|(at, ..)| *at <= then) {
+            let (_, session, writes) = self.late.swap_remove(due);
+            self.counts.late += u64::from(self.write(session, &writes).is_ok());
+        }
+        self.servers.expire(then);
+        for host in 0..self.machines.len() {
+            if !self.is_awake(host) {
+                continue;
+            }
+            let process = Process { host, number: self.machines[host].number };
+            // Its session's thread, which does nothing else.
+            if self.can_reach(process) {
+                self.servers.hear(process, then);
+            }
+            if self.rng.u8(0..4) > 0 {
+                self.renew(host);
+                if self.rng.bool() {
+                    self.service(host);
+                }
+            }
+        }
+        self.check_owners();
+        true
+    }
+
+    /// A process begins, if there is none.
+    pub(super) fn begin(&mut self, host: usize) {
+        if !self.is_awake(host) {
+            return;
+        }
+        match &self.machines[host].state {
+            State::Idle => {
+                let role = self.rng.u8(0..self.instances);
+                self.start(host, role);
+            }
+            // An owner that has lost its lease closes.
+            State::Running(owner) if !owner.issuer.renewals.is_live() => self.close(host),
+            _ => {}
+        }
+    }
+
+    /// Takers take.
+    pub(super) fn take(&mut self, host: usize) {
+        let machine = &self.machines[host];
+        let process = Process { host, number: machine.number };
+        if !self.is_awake(host) || !matches!(machine.state, State::Running(_)) {
+            return;
+        }
+        let (layout, reserved) = (self.layout, self.reserved(process));
+        let is_covered = |uid| {
+            let tick = layout.decode(uid).expect("of the layout").tick;
+            reserved.is_some_and(|reserved| end_of(&layout, tick) <= reserved)
+        };
+        let is_cut_off = self.is_cut_off(host);
+        let before = self.issued.uids;
+        if let State::Running(owner) = &mut self.machines[host].state {
+            owner.issuer.take(&mut self.rng, &mut self.issued, is_covered);
+        }
+        if is_cut_off {
+            self.counts.uids_cut_off += self.issued.uids - before;
+        }
+    }
+
+    /// The thread of a lease does what is to be done.
+    pub(super) fn renew(&mut self, host: usize) {
+        let State::Running(owner) = &mut self.machines[host].state else { return };
+        if owner.lease.is_none() {
+            return;
+        }
+        let job = match owner.issuer.renewals.next_task() {
+            model::Task::Wait(_) => return,
+            model::Task::Renew(request) => Job::Renew(request),
+            model::Task::Release(last) => Job::Release(last),
+        };
+        let lease = owner.lease.take().expect("it is there");
+        let task = Task { process: owner.process, lease, job };
+        self.tasks.push(task);
+    }
+
+    pub(super) fn close(&mut self, host: usize) {
+        if self.is_awake(host)
+            && let State::Running(owner) = &mut self.machines[host].state
+        {
+            owner.issuer.close();
+        }
+    }
+
+    pub(super) fn service(&mut self, host: usize) {
+        if self.is_awake(host)
+            && let State::Running(owner) = &mut self.machines[host].state
+        {
+            owner.issuer.service();
+        }
+    }
+
+    /// Checks that while an owner counts its lease as live, nobody else has the name.
+    pub(super) fn check_owners(&mut self) {
+        if !self.is_calm || self.grant == Grant::LocalFile {
+            return;
+        }
+        for machine in &self.machines {
+            let State::Running(owner) = &machine.state else { continue };
+            if !owner.issuer.is_live() {
+                continue;
+            }
+            let node = self.node("temporary", self.roles[&owner.process.number]);
+            let holder = self.servers.process_of(&node);
+            let is_alone = holder.is_none_or(|holder| holder == owner.process);
+            self.issued.check(Property::Owner, is_alone, || {
+                format!("{:?} lives, and {holder:?} has the name", owner.process)
+            });
+        }
+    }
+
+    /// A start on a new host, once the sessions have ended, and its clock has passed what was
+    /// reserved; when that is.
+    pub(super) fn prepare_last_start(&mut self, role: u8) -> u64 {
+        self.now += 3 * self.session;
+        let now = self.now;
+        self.late.clear();
+        self.servers.expire(now);
+        let node = self.node("reserved", role);
+        let held = self.servers.read(&node).and_then(|(data, _)| Reserved::from_json(&data));
+        let held = held.map(|reserved| reserved.until).unwrap_or_default();
+        // No clock was wrong by more.
+        let wall = self.time().max(held).saturating_add(Duration::from_hours(1_000));
+        self.machines[0] = Machine::new(Host::new(wall, 1_000));
+        self.start(0, role);
+        1
+    }
+}

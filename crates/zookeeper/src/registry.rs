@@ -1,0 +1,145 @@
+//! The registry of one name, as one instance sees it: where its nodes are.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use uidring::StoreErrorKind;
+
+use super::error::ZooKeeperError;
+use super::instance::{Instance, check_name};
+use super::nodes::BOUNDED;
+use super::servers::ZooKeeperServers;
+
+/// The problem if a node does not exist that should.
+pub const MISSING_NODE: &str = "a node is missing; the path after the hosts must exist, and nobody may \
+                                remove nodes while instances run";
+
+/// The registry of one name, as one instance sees it. It prints as its servers and path.
+#[derive(Clone, Debug)]
+pub struct Registry {
+    pub servers: ZooKeeperServers,
+    pub name: String,
+    pub instance: Instance,
+    pub outages: Outages,
+}
+
+/// What an instance does while the registry is away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outages {
+    /// Issues what it has reserved, for this long, or for as long as the session allows.
+    Bounded(Option<Duration>),
+    /// Goes on by its local file, as Leaf does.
+    Unbounded,
+}
+
+impl Registry {
+    pub fn new(
+        servers: ZooKeeperServers,
+        name: &str,
+        instance: Instance,
+    ) -> Result<Self, ZooKeeperError> {
+        check_name("registry", name)?;
+        Ok(Self { servers, name: name.into(), instance, outages: Outages::Bounded(None) })
+    }
+
+    pub fn is_bounded(&self) -> bool {
+        matches!(self.outages, Outages::Bounded(_))
+    }
+
+    /// The folders, in which an instance has a node each.
+    pub fn folders(&self) -> [String; 3] {
+        [self.forever(), self.temporary(), self.folder("reserved")]
+    }
+
+    /// Leaf's folder: nodes `<instance>-<number>`, of which the number is the worker id.
+    pub fn forever(&self) -> String {
+        self.folder("forever")
+    }
+
+    /// The folder of the nodes that live as long as their instance does.
+    pub fn temporary(&self) -> String {
+        self.folder("temporary")
+    }
+
+    fn folder(&self, folder: &str) -> String {
+        format!("/snowflake/{}/{folder}", self.name)
+    }
+
+    /// The name of the instance's nodes.
+    pub fn node_name(&self) -> String {
+        let end = if self.is_bounded() { BOUNDED } else { "" };
+        format!("{}{end}", self.instance)
+    }
+
+    /// The path of the node with the instance's number, up to the number.
+    pub fn number_prefix(&self) -> String {
+        format!("{}/{}-", self.forever(), self.node_name())
+    }
+
+    /// The node that lives as long as the instance: who has it has the name.
+    pub fn temporary_node(&self) -> String {
+        format!("{}/{}", self.temporary(), self.node_name())
+    }
+
+    /// The node that says how far the instance has reserved.
+    pub fn reserved_node(&self) -> String {
+        format!("{}/{}", self.folder("reserved"), self.node_name())
+    }
+
+    pub fn error(&self, kind: StoreErrorKind, problem: impl Into<String>) -> ZooKeeperError {
+        let (registry, problem) = (self.to_string(), problem.into());
+        ZooKeeperError::Registry { registry, problem, kind, source: None }
+    }
+
+    /// No server could be asked, or none has answered.
+    pub fn unreachable(&self, problem: impl Into<String>) -> ZooKeeperError {
+        self.error(StoreErrorKind::Unreachable, problem)
+    }
+
+    pub fn no_answer(&self, within: Duration) -> ZooKeeperError {
+        self.unreachable(format!("connected, but no answer within {within:?}"))
+    }
+
+    pub fn interference(&self) -> ZooKeeperError {
+        self.unreachable("others write to the same nodes all the time")
+    }
+
+    /// A node is missing, or does not hold what it should.
+    pub fn corrupt(&self, problem: impl Into<String>) -> ZooKeeperError {
+        self.error(StoreErrorKind::Corrupt, problem)
+    }
+
+    /// A node holds no JSON that can be read.
+    pub fn unreadable(&self, node: &str) -> ZooKeeperError {
+        self.corrupt(format!(
+            "node {node} does not hold the JSON that it should; find out who wrote it, and correct \
+             or remove it"
+        ))
+    }
+
+    /// The client's thread or runtime could not be started.
+    pub fn client_not_started(&self, source: io::Error) -> ZooKeeperError {
+        let problem = "did not start; is the process at its limits?";
+        let (registry, source) = (self.to_string(), Some(source.into()));
+        ZooKeeperError::Client { registry, problem, kind: StoreErrorKind::Denied, source }
+    }
+
+    /// The session has ended with its thread, and nobody looks after the name any more.
+    pub fn client_ended(&self) -> ZooKeeperError {
+        let (registry, problem) = (self.to_string(), "has ended unexpectedly; start again");
+        ZooKeeperError::Client { registry, problem, kind: StoreErrorKind::Corrupt, source: None }
+    }
+
+    /// Somebody else has the instance's name, or had it.
+    pub fn in_use(&self, holder: impl Into<String>) -> ZooKeeperError {
+        let instance = self.instance.name().into();
+        ZooKeeperError::InstanceInUse { instance, holder: holder.into() }
+    }
+}
+
+impl fmt::Display for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/snowflake/{}", self.servers, self.name)
+    }
+}

@@ -1,0 +1,284 @@
+//! A generator with a lease, and what its takers may get.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::check::Property;
+use crate::clock::ManualClock;
+use crate::error::{Error, TakeError};
+use crate::generator::clocked::SnowflakeGenerator;
+use crate::generator::local::LocalGenerator;
+use crate::generator::{CachedUidGenerator, ClockPolicy, ELSEWHERE, SequenceStart, UidGenerator};
+use crate::layout::Layout;
+use crate::padding::Padder;
+use crate::policy::TakePolicy;
+use crate::uid::Uid;
+use crate::worker::{Lease, RenewalState};
+
+/// A generator with a lease, and what was taken from it.
+pub struct Issuer {
+    worker_id: u64,
+    /// The greatest uid that earlier holders of the worker id may have issued.
+    before: Option<Uid>,
+    /// The state of the lease.
+    pub renewals: RenewalState,
+    generator: Generator,
+    is_closed: bool,
+    /// The padder has looked since the lease was over.
+    is_shut: bool,
+    /// The greatest uid that was taken, and the last one of the local taker.
+    last: Option<Uid>,
+    last_local: Option<Uid>,
+}
+
+/// What was issued in a history, by all of its generators.
+pub struct Issued {
+    layout: Layout,
+    /// The only property to check.
+    only: Option<Property>,
+    issued: HashSet<Uid>,
+    /// How many uids these are.
+    pub uids: u64,
+    /// Of these, those that were ready when the lease was over.
+    pub uids_after_loss: u64,
+    /// Takes that got `LeaseLost`.
+    pub lost: u64,
+}
+
+impl Issued {
+    /// A history of this layout. Other properties than `only` are not checked.
+    pub fn new(layout: Layout, only: Option<Property>) -> Self {
+        let issued = HashSet::new();
+        Self { layout, only, issued, uids: 0, uids_after_loss: 0, lost: 0 }
+    }
+
+    /// Panics if a property does not hold that is to be checked.
+    pub fn check(&self, property: Property, holds: bool, what: impl FnOnce() -> String) {
+        if self.only.is_none_or(|only| only == property) {
+            property.check(holds, what);
+        }
+    }
+}
+
+impl Issuer {
+    /// A generator that begins above `before`.
+    pub fn new(
+        worker_id: u64,
+        before: Option<Uid>,
+        renewals: RenewalState,
+        generator: Generator,
+    ) -> Self {
+        let (is_closed, is_shut, last, last_local) = (false, false, None, None);
+        Self { worker_id, before, renewals, generator, is_closed, is_shut, last, last_local }
+    }
+
+    /// Closes the generator.
+    pub fn close(&mut self) {
+        self.generator.close();
+        self.is_closed = true;
+    }
+
+    /// The padder looks, if there is one.
+    pub fn service(&mut self) {
+        let is_live = self.renewals.is_live();
+        self.is_shut |= self.generator.service() && !is_live;
+    }
+
+    /// Whether it may go on by its own account.
+    pub fn is_live(&self) -> bool {
+        !self.is_closed && self.renewals.is_live()
+    }
+
+    /// Takes one by one, locally or not, or fills. Each uid has to be new, in order, above `before`
+    /// and covered by the store.
+    pub fn take(&mut self, rng: &mut Rng, issued: &mut Issued, is_covered: impl Fn(Uid) -> bool) {
+        let count = rng.usize(1..60);
+        if rng.u8(0..4) == 0 {
+            let mut uids = vec![Uid::default(); count];
+            let is_live = self.renewals.is_live();
+            match self.generator.try_fill(&mut uids) {
+                Ok(given) => {
+                    for &uid in &uids[..given] {
+                        self.accept(issued, uid, is_covered(uid), is_live, false);
+                    }
+                }
+                Err(error) => self.accept_error(issued, error),
+            }
+            return;
+        }
+        let locally = rng.u8(0..3) == 0;
+        for _ in 0..count {
+            let is_live = self.renewals.is_live();
+            let local = if locally { self.generator.take_locally() } else { None };
+            let is_local = local.is_some();
+            match local.unwrap_or_else(|| self.generator.try_next_uid()) {
+                Ok(uid) => self.accept(issued, uid, is_covered(uid), is_live, is_local),
+                Err(error) => return self.accept_error(issued, error),
+            }
+        }
+    }
+
+    fn accept(
+        &mut self,
+        issued: &mut Issued,
+        uid: Uid,
+        is_covered: bool,
+        is_live: bool,
+        is_local: bool,
+    ) {
+        let (before, worker_id) = (self.before, self.worker_id);
+        // A uid of the generator itself is above all before it, one of the local taker above its own.
+        let last = if is_local { self.last_local } else { self.last };
+        let is_next = last < Some(uid);
+        issued.check(Property::Order, is_next, || {
+            format!("{uid} after {last:?}{}", if is_local { ", locally" } else { "" })
+        });
+        let layout = issued.layout;
+        let found = layout.decode(uid).expect("of the layout");
+        assert_eq!(found.worker_id, worker_id);
+        let name = || format!("{}/{worker_id}/{}", found.tick, found.sequence);
+        let is_new = issued.issued.insert(uid);
+        issued.check(Property::Once, is_new, || format!("{} came twice", name()));
+        issued.check(Property::Covered, is_covered, || format!("{} above the horizon", name()));
+        let is_above = before < Some(uid);
+        issued.check(Property::Above, is_above, || format!("{} not above {before:?}", name()));
+        issued.check(Property::Ended, !self.is_closed && !self.is_shut, name);
+        if let (false, Generator::Clocked(_)) = (is_live, &self.generator) {
+            let tick = |uid| layout.decode(uid).expect("of the layout").tick;
+            let is_granted = self.last.or(before).map(tick) == Some(found.tick);
+            issued.check(Property::Ended, is_granted, || format!("{} is new", name()));
+        }
+        issued.uids += 1;
+        issued.uids_after_loss += u64::from(!is_live);
+        if is_local {
+            self.last_local = Some(uid);
+        }
+        self.last = self.last.max(Some(uid));
+    }
+
+    fn accept_error(&self, issued: &mut Issued, error: TakeError) {
+        let is_expected = match error {
+            TakeError::Empty | TakeError::BorrowLimit { .. } | TakeError::ClockBackwards { .. } => {
+                !self.is_closed && !self.is_shut
+            }
+            TakeError::LeaseLost => {
+                issued.lost += 1;
+                !self.renewals.is_live()
+            }
+            TakeError::Closed => self.is_closed,
+            _ => false,
+        };
+        issued.check(Property::Ended, is_expected, || format!("unexpected: {error:?}"));
+    }
+}
+
+/// A generator with a lease, of one kind or the other, with random options.
+pub enum Generator {
+    /// With a ring, and a local taker beside.
+    Cached {
+        /// The generator.
+        generator: Arc<CachedUidGenerator>,
+        /// The taker.
+        local: LocalGenerator<Arc<CachedUidGenerator>>,
+    },
+    /// On the clock.
+    Clocked(SnowflakeGenerator<ManualClock>),
+}
+
+impl Generator {
+    /// Builds one.
+    ///
+    /// # Errors
+    ///
+    /// As its builder's.
+    pub fn build(
+        rng: &mut Rng,
+        layout: Layout,
+        lease: Lease,
+        wall: ManualClock,
+    ) -> Result<Self, Error> {
+        if rng.bool() {
+            let mut builder = CachedUidGenerator::builder()
+                .layout(layout)
+                .worker(lease)
+                .namespace(ELSEWHERE)
+                .boost_power(rng.u32(0..5))
+                .padding_factor(rng.u32(1..100))
+                .take_policy(TakePolicy::Reject)
+                .clock(wall)
+                .padder(&Padder::by_hand());
+            if rng.bool() {
+                builder = builder.max_borrow(Duration::from_millis(rng.u64(0..60_000)));
+            }
+            if rng.bool() {
+                builder = builder.max_lag(None);
+            }
+            let generator = Arc::new(builder.build()?);
+            let local = LocalGenerator::new(Arc::clone(&generator));
+            return Ok(Self::Cached { generator, local });
+        }
+        let sequence_start = match rng.u8(0..4) {
+            0 => SequenceStart::Zero,
+            1 => SequenceStart::RandomBelow(layout.uids_per_tick()),
+            2 => SequenceStart::Spread,
+            _ => SequenceStart::Continue { modulo: layout.uids_per_tick() },
+        };
+        let clock_policy = match rng.u8(0..3) {
+            0 => ClockPolicy::Refuse,
+            1 => ClockPolicy::StandStill(Duration::from_hours(1)),
+            _ => ClockPolicy::StandStill(Duration::from_secs(2)),
+        };
+        let builder = SnowflakeGenerator::builder()
+            .layout(layout)
+            .worker(lease)
+            .namespace(ELSEWHERE)
+            .sequence_start(sequence_start)
+            .clock_policy(clock_policy)
+            .take_policy(TakePolicy::Reject)
+            .clock(wall);
+        builder.build().map(Self::Clocked)
+    }
+
+    fn try_next_uid(&self) -> Result<Uid, TakeError> {
+        match self {
+            Self::Cached { generator, .. } => generator.try_next_uid(),
+            Self::Clocked(generator) => generator.try_next_uid(),
+        }
+    }
+
+    fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError> {
+        match self {
+            Self::Cached { generator, .. } => generator.try_fill(out),
+            Self::Clocked(generator) => generator.try_fill(out),
+        }
+    }
+
+    /// By the local taker, if there is one.
+    fn take_locally(&mut self) -> Option<Result<Uid, TakeError>> {
+        match self {
+            Self::Cached { local, .. } => Some(local.next_uid()),
+            Self::Clocked(_) => None,
+        }
+    }
+
+    fn close(&self) {
+        match self {
+            Self::Cached { generator, .. } => generator.close(),
+            Self::Clocked(generator) => generator.close(),
+        }
+    }
+
+    /// The padder looks, if there is one.
+    fn service(&self) -> bool {
+        match self {
+            Self::Cached { generator, .. } => {
+                generator.service();
+                true
+            }
+            Self::Clocked(_) => false,
+        }
+    }
+}
