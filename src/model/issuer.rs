@@ -228,7 +228,7 @@ impl Generator {
         };
         let clock_policy = match rng.u8(0..3) {
             0 => ClockPolicy::Refuse,
-            1 => ClockPolicy::StandStill(Duration::from_hours(1)),
+            1 => ClockPolicy::StandStill(Duration::from_secs(3_600)),
             _ => ClockPolicy::StandStill(Duration::from_secs(2)),
         };
         let builder = SnowflakeGenerator::builder()
