@@ -123,6 +123,18 @@ pub fn generator(registry: &LeafZooKeeper) -> LeafSnowflakeGenerator {
         .expect("built")
 }
 
+/// What a start is refused with that must not succeed, with the causes.
+pub fn refusal(registry: &LeafZooKeeper) -> String {
+    let start = Instant::now();
+    loop {
+        let error = registry.lease(&uidring::Layout::SNOWFLAKE).expect_err("refused");
+        // On a busy machine a session may be over before it is used.
+        if !error.may_pass() || start.elapsed() > Duration::from_secs(60) {
+            return chain(&error);
+        }
+    }
+}
+
 /// The error and its causes, as the program shows them.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let (mut text, mut next) = (error.to_string(), error.source());

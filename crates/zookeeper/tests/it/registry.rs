@@ -13,7 +13,7 @@ use uidring_testkit::namespace::fresh;
 use uidring_testkit::zookeeper::ZooKeeper;
 use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperError, ZooKeeperServers};
 
-use crate::leaf::{Site, chain, generator, now, wait_until};
+use crate::leaf::{Site, chain, generator, now, refusal, wait_until};
 
 const LAYOUT: Layout = Layout::SNOWFLAKE;
 
@@ -458,8 +458,8 @@ fn a_user_has_nodes_of_its_own() {
 fn a_path_behind_the_hosts_is_below_what_it_names() {
     let site = Site::new(ZooKeeper::shared());
     let hosts = format!("{}/deep/{}", site.server.hosts(), site.name);
-    let error = site.registry_at(&hosts, "a:1").lease(&LAYOUT).expect_err("there is none");
-    assert!(chain(&error).contains("the path after the hosts must exist"), "{error}");
+    let error = refusal(&site.registry_at(&hosts, "a:1"));
+    assert!(error.contains("the path after the hosts must exist"), "{error}");
     let servers = ZooKeeperServers::new(&hosts).expect("servers");
     assert!(servers.leaf_nodes(&site.name).is_err());
     site.server.put(&format!("/deep/{}", site.name), "");

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use uidring::{Layout, UidGenerator};
 use uidring_testkit::zookeeper::ZooKeeper;
-use uidring_zookeeper::{LeafZooKeeper, ZooKeeperError};
+use uidring_zookeeper::ZooKeeperError;
 use zookeeper_client::{Acls, Client, CreateMode};
 
-use crate::leaf::{Site, chain, generator, now};
+use crate::leaf::{Site, generator, now, refusal};
 
 const LAYOUT: Layout = Layout::SNOWFLAKE;
 
@@ -55,10 +55,6 @@ fn until_as_the_first_reads(json: &str) -> i64 {
     let json: serde_json::Value = serde_json::from_str(json).expect("JSON");
     assert!(json["holder"].is_string());
     json["until"].as_i64().expect("a number")
-}
-
-fn refusal(registry: &LeafZooKeeper) -> String {
-    chain(&registry.lease(&LAYOUT).expect_err("refused"))
 }
 
 /// It may be cut off, and issue anything with its number: nobody else gets that.
