@@ -14,7 +14,7 @@ mod check;
 mod histories;
 mod host;
 mod messages;
-#[cfg(test)]
+#[cfg(all(test, not(uidring_loom)))]
 mod simulation;
 mod store;
 mod takes;
