@@ -15,7 +15,7 @@ mod histories;
 mod host;
 mod issuer;
 mod messages;
-#[cfg(test)]
+#[cfg(all(test, not(uidring_loom)))]
 mod simulation;
 mod store;
 mod world;
