@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -51,6 +51,7 @@ pub struct MariaDb {
     /// `None` while the server is down.
     process: Mutex<Option<Process>>,
     databases: AtomicU32,
+    is_shared: AtomicBool,
 }
 
 impl MariaDb {
@@ -66,6 +67,7 @@ impl MariaDb {
             port: 0,
             process: Mutex::new(None),
             databases: AtomicU32::new(0),
+            is_shared: AtomicBool::new(false),
         };
         server.make_files();
         let deadline = Instant::now() + LIMIT;
@@ -85,12 +87,14 @@ impl MariaDb {
     }
 
     /// The server of all tests of this binary that need none of their own. It ends with the last
-    /// test that holds it, since nothing is dropped at the end of a process.
+    /// test that holds it, since nothing is dropped at the end of a process. Its settings are not to be
+    /// changed: other tests run at the same time.
     pub fn shared() -> Arc<Self> {
         static SHARED: Mutex<Weak<MariaDb>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         shared.upgrade().unwrap_or_else(|| {
             let server = Self::start();
+            server.is_shared.store(true, Ordering::Relaxed);
             *shared = Arc::downgrade(&server);
             server
         })
@@ -109,6 +113,8 @@ impl MariaDb {
     /// The rows of a query of the administrator's, such as `query::<u64>` or
     /// `query::<(u64, String)>`.
     pub fn query<T: FromRow + Send + 'static>(&self, sql: &str) -> Vec<T> {
+        let is_shared = self.is_shared.load(Ordering::Relaxed);
+        assert!(!is_shared || !sql.contains("GLOBAL"), "{sql}: of a server that other tests use");
         query(self.administrator(), LIMIT, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 

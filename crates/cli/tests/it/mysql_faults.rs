@@ -220,7 +220,7 @@ fn a_server_that_dies_later_is_not_missed() {
 
 #[test]
 fn each_failure_has_a_message_of_its_own() {
-    let server = MariaDb::shared();
+    let server = MariaDb::start();
     let good = database(&server);
     let none = server.database();
     let home = Home::new();
