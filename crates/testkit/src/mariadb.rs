@@ -175,7 +175,8 @@ impl MariaDb {
         read(&self.log())
     }
 
-    /// Takes half a second. Making a template to copy would not be worth it.
+    /// Takes half a second, and much longer beside many others. Making a template to copy would not be
+    /// worth it.
     fn make_files(&self) {
         let program = find("mariadb-install-db");
         find("my_print_defaults");
@@ -183,7 +184,7 @@ impl MariaDb {
         // Neither `--user`, with which the script changes the owners of installed files, nor a
         // look-up of this host's name, which containers fail.
         let output = Command::new("timeout")
-            .arg(LIMIT.as_secs().to_string())
+            .arg((4 * LIMIT).as_secs().to_string())
             .arg(program)
             .arg("--no-defaults")
             .arg(format!("--datadir={folder}/data"))

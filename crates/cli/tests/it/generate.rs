@@ -31,7 +31,9 @@ fn seven_million_uids_increase() {
     assert_eq!(count, COUNT);
     let rest = child.wait_with_output().expect("ends");
     assert!(rest.status.success());
-    assert_eq!(String::from_utf8_lossy(&rest.stderr), "");
+    // Where this takes longer than ten seconds, it is warned that such a rate uses up the layout.
+    let said = String::from_utf8_lossy(&rest.stderr);
+    assert!(said.lines().all(|line| line.contains("is left at the present rate")), "{said}");
 }
 
 #[test]
