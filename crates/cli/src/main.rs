@@ -28,6 +28,7 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+use uidring::adapter::Chain;
 
 use self::args::{Cli, Command};
 
@@ -57,7 +58,7 @@ impl Failure {
 
 impl From<uidring::Error> for Failure {
     fn from(error: uidring::Error) -> Self {
-        Self::Failed(error.to_string())
+        Self::Failed(Chain(&error).to_string())
     }
 }
 

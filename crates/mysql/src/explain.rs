@@ -8,6 +8,9 @@ use uidring::{Error, StoreErrorKind};
 use super::session::Problem;
 use super::{MySqlError, MySqlStore};
 
+/// An error of the driver, the server or the system.
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
 /// What errors say of the table that was worked on.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
@@ -97,58 +100,70 @@ pub fn is_locked(problem: &Problem) -> bool {
     matches!(problem, Problem::Driver(Failure::Server(error)) if matches!(error.code, 1205 | 3572))
 }
 
-pub fn explain(server: &MySqlStore, table: &Table, problem: &Problem) -> Error {
-    let text = match problem {
+/// Returns the error for callers: what to do, with what the driver said as its source.
+pub fn explain(server: &MySqlStore, table: &Table, problem: Problem) -> Error {
+    let kind = kind_of(&problem);
+    let (problem, source): (String, Option<Cause>) = match problem {
         Problem::UsedUp { row, max } => {
-            let (row, max, server) = (*row, *max, server.to_string());
+            let server = server.to_string();
             return Error::from(MySqlError::WorkerIdsUsedUp { server, row, max });
         }
-        Problem::Refused(why) | Problem::Conflict(why) => why.clone(),
         Problem::ClockDiffers { ours, theirs, limit } => {
-            let (ours, theirs, limit) = (*ours, *theirs, *limit);
-            return Error::from(MySqlError::ClockDiffers {
-                server: server.to_string(),
-                ours,
-                theirs,
-                limit,
-            });
+            let server = server.to_string();
+            return Error::from(MySqlError::ClockDiffers { server, ours, theirs, limit });
         }
-        Problem::NoConnection(limit) => format!(
-            "no answer within {limit:?} while connecting; is a MySQL server there, and does the \
-             network let us through?"
+        Problem::Refused(why) | Problem::Conflict(why) => (why, None),
+        Problem::NoConnection(limit) => (
+            format!(
+                "no answer within {limit:?} while connecting; is a MySQL server there, and does the \
+                 network let us through?"
+            ),
+            None,
         ),
-        Problem::NoEnd(limit) => format!(
-            "connected, but a statement did not end within {limit:?}; is {} locked, or the server \
-             overloaded?",
-            table.name
+        Problem::NoEnd(limit) => (
+            format!(
+                "connected, but a statement did not end within {limit:?}; is {} locked, or the server \
+                 overloaded?",
+                table.name
+            ),
+            None,
         ),
-        Problem::Driver(Failure::Server(error)) => of_server(server, table, error),
-        Problem::Driver(Failure::Io(IoError::Io(error))) => of_connection(error),
-        Problem::Driver(Failure::Io(IoError::Tls(error))) => tls(error),
-        Problem::Driver(Failure::Driver(DriverError::NoClientSslFlagFromServer)) => {
+        Problem::Driver(Failure::Server(error)) => {
+            (of_server(server, table, &error), Some(error.into()))
+        }
+        Problem::Driver(Failure::Io(IoError::Io(error))) => {
+            (of_connection(&error), Some(error.into()))
+        }
+        Problem::Driver(Failure::Io(IoError::Tls(error))) => (tls(&error), Some(error.into())),
+        Problem::Driver(Failure::Driver(DriverError::NoClientSslFlagFromServer)) => (
             "TLS was asked for, and the server offers none; give it a certificate, or do without"
-                .into()
-        }
-        Problem::Driver(Failure::Driver(DriverError::ConnectionClosed)) => {
-            "the server closed the connection".into()
+                .into(),
+            None,
+        ),
+        Problem::Driver(Failure::Driver(error @ DriverError::ConnectionClosed)) => {
+            ("the server closed the connection".into(), Some(error.into()))
         }
         // The driver's texts name neither user nor password, but for those about URLs, which have
         // been read long before.
-        Problem::Driver(Failure::Driver(error)) => format!("no understanding: {error}"),
-        Problem::Driver(Failure::Url(_)) => "the URL cannot be used".into(),
-        Problem::Driver(Failure::Other(error)) => error.to_string(),
+        Problem::Driver(Failure::Driver(error)) => {
+            ("the driver and the server do not understand each other".into(), Some(error.into()))
+        }
+        Problem::Driver(Failure::Url(_)) => ("the URL cannot be used".into(), None),
+        Problem::Driver(Failure::Other(error)) => ("the driver failed".into(), Some(error)),
     };
-    server.error(kind_of(problem), text)
+    MySqlError::Database { server: server.to_string(), problem, kind, source }.into()
 }
 
 /// Adds to what an error says of the server.
 pub fn with_note(error: Error, note: &str) -> Error {
-    match error.store() {
-        Some(MySqlError::Database { server, problem, kind }) => {
-            let (server, problem) = (server.clone(), format!("{problem}{note}"));
-            MySqlError::Database { server, problem, kind: *kind }.into()
+    let Error::Store(error) = error else { return error };
+    match error.downcast::<MySqlError>() {
+        Ok(MySqlError::Database { server, mut problem, kind, source }) => {
+            problem.push_str(note);
+            MySqlError::Database { server, problem, kind, source }.into()
         }
-        _ => error,
+        Ok(other) => other.into(),
+        Err(error) => error.into(),
     }
 }
 
@@ -175,14 +190,15 @@ fn of_connection(error: &io::Error) -> String {
     if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         return tls(error);
     }
-    match error.kind() {
-        ErrorKind::ConnectionRefused => format!("{error}; is the server running?"),
-        ErrorKind::NotFound => format!("{error}; is the server running, and the socket its own?"),
-        ErrorKind::UnexpectedEof => "the server closed the connection".into(),
-        ErrorKind::InvalidData => format!("{error}; is this a MySQL server?"),
-        _ if is_gibberish(error) => format!("{error}; is this a MySQL server?"),
-        _ => error.to_string(),
-    }
+    let what = match error.kind() {
+        ErrorKind::ConnectionRefused => "no connection; is the server running?",
+        ErrorKind::NotFound => "no connection; is the server running, and the socket its own?",
+        ErrorKind::UnexpectedEof => "the server closed the connection",
+        ErrorKind::InvalidData => "no connection; is this a MySQL server?",
+        _ if is_gibberish(error) => "no connection; is this a MySQL server?",
+        _ => "the connection failed",
+    };
+    what.into()
 }
 
 /// Whether the other side speaks something else: the driver's type for it is out of sight.
@@ -207,50 +223,56 @@ fn tls(error: &(dyn std::error::Error + 'static)) -> String {
         },
         _ => "",
     };
-    format!("TLS failed: {error}{advice}")
+    format!("TLS failed{advice}")
 }
 
 fn of_server(server: &MySqlStore, table: &Table, error: &ServerError) -> String {
     let ServerError { code, message, .. } = error;
     let Table { name, origin, command, or, rights, .. } = table;
-    let advice = match code {
-        1045 if server.demands_tls() => "; check user and password, percent-encoded in a URL",
+    let text = match code {
+        1045 if server.demands_tls() => {
+            "the login failed; check user and password, percent-encoded in a URL"
+        }
         1045 => {
-            "; check user and password, percent-encoded in a URL; the account may also demand TLS"
+            "the login failed; check user and password, percent-encoded in a URL; the account may \
+             also demand TLS"
         }
-        1698 => "; this account is not let in with a password: use one that is",
-        4151 | 3118 => "; unlock it: ALTER USER … ACCOUNT UNLOCK",
-        1820 | 1862 => "; its password has expired: give it a new one with ALTER USER",
-        1044 => "; grant the account its rights on this database",
-        1049 => "; create it, or name another",
-        1142 if message.starts_with("CREATE command denied") => {
-            &format!("; grant CREATE, or have somebody else make the table (`{command}`)")
-        }
-        1142 | 1143 => &format!("; grant it: {rights}"),
-        1146 => &format!("; create it (`{command}`){or}"),
+        1698 => "this account is not let in with a password; use one that is",
+        4151 | 3118 => "the account is locked; unlock it: ALTER USER … ACCOUNT UNLOCK",
+        1820 | 1862 => "the account's password has expired; give it a new one with ALTER USER",
+        1044 => "the account may not use this database; grant it its rights on it",
+        1049 => "there is no such database; create it, or name another",
+        1142 if message.starts_with("CREATE command denied") => &format!(
+            "the account may not make the table; grant CREATE, or have somebody else make it \
+             (`{command}`)"
+        ),
+        1142 | 1143 => &format!("the account may not do that; grant it: {rights}"),
+        1146 => &format!("there is no table {name}; create it (`{command}`){or}"),
         1226 if message.contains("max_user_connections") => {
-            "; all connections that this account may have are in use: allow it more"
+            "all connections that this account may have are in use; allow it more"
         }
-        1226 => "; the account has used up its limit of this hour: raise it, or wait",
-        1290 | 1836 => "; it takes no rows now: name the primary",
-        1792 => "; transactions are read-only there: name the primary, or unset the variable",
+        1226 => "the account has used up its limit of this hour; raise it, or wait",
+        1290 | 1836 => "the server takes no rows now; name the primary",
+        1792 => "transactions are read-only there; name the primary, or unset the variable",
         1054 | 1136 | 1264 | 1364 | 1366 | 1406 => {
-            &format!("; {name} is not as {origin} script makes it")
+            &format!("{name} is not as {origin} script makes it")
         }
         167 | 1062 | 1467 => {
-            "; the table's AUTO_INCREMENT is behind its rows, or at its end: set it above the \
+            "the table's AUTO_INCREMENT is behind its rows, or at its end; set it above the \
              greatest ID with ALTER TABLE"
         }
-        1205 | 3572 => "; another transaction has it locked",
-        3159 => "; ask for TLS",
-        _ => "",
+        1205 | 3572 => "another transaction has the row or table locked",
+        3159 => "the account demands TLS; ask for it",
+        _ => "the server refused",
     };
-    format!("{message} (error {code}){advice}")
+    text.into()
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use uidring::adapter::Chain;
 
     use super::*;
 
@@ -259,9 +281,9 @@ mod tests {
         Problem::Driver(Failure::Server(ServerError { code, message, state }))
     }
 
-    fn text(problem: &Problem) -> String {
+    fn text(problem: Problem) -> String {
         let server = MySqlStore::from_url("mysql://root@h/d").expect("a URL");
-        explain(&server, &WORKER_NODE, problem).to_string()
+        Chain(&explain(&server, &WORKER_NODE, problem)).to_string()
     }
 
     #[test]
@@ -277,7 +299,7 @@ mod tests {
             (1792, "Cannot execute statement in a READ ONLY transaction", "the primary"),
             (167, "Out of range value for column 'ID'", "ALTER TABLE"),
         ] {
-            let text = text(&of_server(code, message));
+            let text = text(of_server(code, message));
             assert!(text.contains(message) && text.contains(&code.to_string()), "{text}");
             assert!(text.contains(advice), "{advice}: {text}");
         }
@@ -303,6 +325,6 @@ mod tests {
         ] {
             assert!(!is_transient(&problem), "{problem:?}");
         }
-        assert!(text(&other("Packets out of sync")).contains("is this a MySQL server?"));
+        assert!(text(other("Packets out of sync")).contains("is this a MySQL server?"));
     }
 }

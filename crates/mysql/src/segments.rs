@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use uidring::Error;
-use uidring::adapter::log;
+use uidring::adapter::{Chain, log};
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
 use uidring_store::{NewSegmentTag, SegmentTable};
 
@@ -106,7 +106,7 @@ impl MySqlSegments {
                 Err(NotLoaded::Locked(problem)) => {
                     *has_waited = true;
                     self.locked.insert(request.tag.clone());
-                    Err(explain(self.server(), &LEAF_ALLOC, &problem).into())
+                    Err(explain(self.server(), &LEAF_ALLOC, problem).into())
                 }
                 Err(NotLoaded::MustWait) => {
                     self.may_skip = false;
@@ -152,10 +152,11 @@ impl SegmentStore for MySqlSegments {
             }
             let done = self.load_one(request, &mut has_waited);
             if let Err(LoadError::Store(error)) = &done
-                && let Some(MySqlError::Database { kind, problem, .. }) = error.store()
+                && let Some(MySqlError::Database { kind, problem, source, .. }) = error.store()
                 && !self.kept.has_reached()
             {
-                unreachable = Some((*kind, problem.clone()));
+                let cause = source.as_deref().map(|cause| format!(": {}", Chain(cause)));
+                unreachable = Some((*kind, format!("{problem}{}", cause.unwrap_or_default())));
             }
             loaded(index, done);
         }

@@ -111,13 +111,9 @@ impl MySqlStore {
         const WHAT: &str = "the certificate authority of the database";
         let path = path.as_ref();
         check_path(WHAT, path)?;
-        let wrong = |problem: String| TableError::DatabaseFile {
-            what: WHAT,
-            path: path.to_owned(),
-            problem,
-        };
-        let pem = fs::read(path).map_err(|error| wrong(error.to_string()))?;
-        check_certificates(&pem).map_err(wrong)?;
+        let wrong = |source| TableError::DatabaseFile { what: WHAT, path: path.to_owned(), source };
+        let pem = fs::read(path).map_err(|error| wrong(error.into()))?;
+        check_certificates(&pem).map_err(|problem| wrong(problem.into()))?;
         let ssl = self.opts.ssl_opts().cloned().unwrap_or_default();
         let ssl = ssl
             .with_root_certs(vec![pem.into()])
@@ -217,7 +213,7 @@ impl MySqlStore {
     }
 
     pub(super) fn error(&self, kind: StoreErrorKind, problem: String) -> Error {
-        Error::from(MySqlError::Database { server: self.to_string(), problem, kind })
+        Error::from(MySqlError::Database { server: self.to_string(), problem, kind, source: None })
     }
 }
 
@@ -275,6 +271,8 @@ fn check_certificates(pem: &[u8]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use uidring::adapter::Chain;
+
     use super::*;
 
     #[test]
@@ -375,7 +373,8 @@ mod tests {
         let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         for (pem, word) in [("", "no"), (none, "no"), (open, "broken"), (broken, "broken")] {
             fs::write(&path, pem).expect("writes");
-            let error = server.clone().tls_authority(&path).expect_err(pem).to_string();
+            let error = server.clone().tls_authority(&path).expect_err(pem);
+            let error = Chain(&error).to_string();
             assert!(error.contains(word) && error.contains("ca.pem"), "{error}");
         }
     }

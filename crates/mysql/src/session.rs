@@ -6,7 +6,7 @@ use std::time::Duration;
 use mysql_async::prelude::{FromValue, Queryable};
 use mysql_async::{Conn, Opts, Row};
 use tokio::time::{sleep, timeout};
-use uidring::adapter::{Deadline, Stopwatch, log};
+use uidring::adapter::{Chain, Deadline, Stopwatch, log};
 use uidring::{Error, StoreErrorKind, Timestamp};
 
 use super::MySqlStore;
@@ -160,25 +160,29 @@ impl MySqlStore {
                 Ok(done) => return Ok(done),
                 Err(problem) => problem,
             };
-            let explain = |problem: &Problem| explain(self, &W::TABLE, problem);
-            if !is_transient(&problem) {
-                return Err(Failed { error: explain(&problem), is_final: is_final(&problem) });
+            let (may_pass, is_final) = (is_transient(&problem), is_final(&problem));
+            let waited = last_wait(&problem);
+            let error = explain(self, &W::TABLE, problem);
+            if !may_pass {
+                return Err(Failed { error, is_final });
             }
             // Starts that met the same failure at once should not come back at once.
             let next = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
             if left() <= next {
-                let last = last_wait(&problem).filter(|_| left().is_zero() && before.is_some());
                 // An attempt that the deadline cut short says less than the one before it.
-                let cause = if last.is_some() { before.unwrap_or(problem) } else { problem };
-                let error = gave_up(explain(&cause), limit, attempt, last);
+                let (error, last) = match before {
+                    Some(before) if left().is_zero() && waited.is_some() => (before, waited),
+                    _ => (error, None),
+                };
+                let error = gave_up(error, limit, attempt, last);
                 return Err(Failed { error, is_final: false });
             }
             if attempt == 1 {
-                log!(warn, "{}; trying again for up to {limit:?}", explain(&problem));
+                log!(warn, "{}; trying again for up to {limit:?}", Chain(&error));
             }
             sleep(next).await;
             pause = (pause * 2).min(LAST_PAUSE);
-            before = Some(problem);
+            before = Some(error);
         }
         unreachable!("a deadline comes before so many attempts")
     }
@@ -191,7 +195,7 @@ impl MySqlStore {
     ) -> Result<W::Done, Error> {
         let (deadline, _) = self.begin(line).await?;
         let done = self.attempt(line, work, deadline).await;
-        done.map_err(|problem| explain(self, &W::TABLE, &problem))
+        done.map_err(|problem| explain(self, &W::TABLE, problem))
     }
 
     /// Sees to the line; says by when the work has to be done, and how long that is.

@@ -1,5 +1,6 @@
 //! The file of a SQLite store: made for its owner only, opened so that what is committed lasts.
 
+use std::io;
 use std::ops::{Deref, DerefMut};
 use std::path::{self, Path, PathBuf};
 use std::thread;
@@ -35,6 +36,15 @@ pub struct StoreFile {
 pub enum Kind {
     Workers,
     Segments,
+}
+
+impl Kind {
+    fn what(self) -> &'static str {
+        match self {
+            Self::Workers => "the worker file",
+            Self::Segments => "the segment file",
+        }
+    }
 }
 
 impl StoreFile {
@@ -143,7 +153,7 @@ impl StoreFile {
 
     fn problem(&self, action: &'static str, problem: Problem) -> Error {
         match problem {
-            Problem::Sqlite(error) => self.sqlite_error(action, &error),
+            Problem::Sqlite(error) => self.sqlite_error(action, error),
             Problem::Unusable(problem) => self.error("used", StoreErrorKind::Corrupt, problem),
         }
     }
@@ -154,56 +164,64 @@ impl StoreFile {
     }
 
     pub fn error(&self, action: &'static str, kind: StoreErrorKind, problem: String) -> Error {
-        let path = self.path.clone();
-        Error::from(match self.kind {
-            Kind::Workers => SqliteError::WorkerFile { path, action, problem, kind },
-            Kind::Segments => SqliteError::SegmentFile { path, action, problem, kind },
-        })
+        self.error_from(action, kind, problem, None)
     }
 
-    pub fn sqlite_error(&self, action: &'static str, error: &rusqlite::Error) -> Error {
-        let remedy = match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => "; free some space",
+    fn error_from(
+        &self,
+        action: &'static str,
+        kind: StoreErrorKind,
+        problem: String,
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Error {
+        let (what, path) = (self.kind.what(), self.path.clone());
+        Error::from(SqliteError::File { what, path, action, problem, kind, source })
+    }
+
+    fn io_error(&self, action: &'static str, kind: StoreErrorKind, error: io::Error) -> Error {
+        self.error_from(action, kind, String::new(), Some(error.into()))
+    }
+
+    pub fn sqlite_error(&self, action: &'static str, error: rusqlite::Error) -> Error {
+        let text = error.to_string();
+        let advice = match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => "free some space",
             Some(ErrorCode::DatabaseCorrupt) => format::DAMAGED,
             Some(ErrorCode::NotADatabase) => {
-                "; name a file that is one. If ids were handed out from this file, it is damaged: see \
-                 docs/worker-ids.md, the SQLite file"
+                "name a file that is a database. If ids were handed out from this file, it is damaged: \
+                 see docs/worker-ids.md, the SQLite file"
             }
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                "; another process keeps it locked"
+                "another process keeps it locked"
             }
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-                "; file and folder must be writable for this user"
+                "file and folder must be writable for this user"
             }
-            _ if error.to_string().contains("no such table: UIDRING_LEASE") => {
-                "; name the file that worker ids are leased from, or make the table (`uidring worker \
+            _ if text.contains("no such table: UIDRING_LEASE") => {
+                "name the file that worker ids are leased from, or make the table (`uidring worker \
                  init --leases`)"
             }
-            _ if error.to_string().contains("no such table") => match self.kind {
+            _ if text.contains("no such table") => match self.kind {
                 Kind::Workers => {
-                    "; name the file that worker ids come from, or make the table (`uidring worker \
+                    "name the file that worker ids come from, or make the table (`uidring worker \
                      init`)"
                 }
                 Kind::Segments => {
-                    "; name the file that segments come from, or make the table with its first tag \
+                    "name the file that segments come from, or make the table with its first tag \
                      (`uidring segment create`)"
                 }
             },
             _ => "",
         };
-        self.error(action, kind_of(error), format!("{error}{remedy}"))
+        self.error_from(action, kind_of(&error), advice.into(), Some(error.into()))
     }
 
     /// Absolute, so that SQLite takes no name (`:memory:`, an empty one) for something that is
     /// not a file: two starts from two such databases would get the same numbers.
     fn absolute_path(&self) -> Result<PathBuf, Error> {
-        let what = match self.kind {
-            Kind::Workers => "the worker file",
-            Kind::Segments => "the segment file",
-        };
-        check_path(what, &self.path)?;
+        check_path(self.kind.what(), &self.path)?;
         path::absolute(&self.path)
-            .map_err(|error| self.error("opened", StoreErrorKind::Invalid, error.to_string()))
+            .map_err(|error| self.io_error("opened", StoreErrorKind::Invalid, error))
     }
 
     fn existing_path(&self) -> Result<PathBuf, Error> {
@@ -239,13 +257,11 @@ impl StoreFile {
             }
             Found::Nothing => {}
         }
-        let explain = |error: std::io::Error| {
-            self.error("created", StoreErrorKind::Denied, error.to_string())
-        };
+        let explain = |error| self.io_error("created", StoreErrorKind::Denied, error);
         let new = NewFile::for_path(path).map_err(explain)?;
         let mut connection = self.checked(new.path(), "created", None)?;
         let written = self.begin(&mut connection)?.commit();
-        written.map_err(|error| self.sqlite_error("created", &error))?;
+        written.map_err(|error| self.sqlite_error("created", error))?;
         drop(connection);
         new.link(path).map_err(explain)
     }

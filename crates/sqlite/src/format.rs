@@ -127,7 +127,7 @@ fn version(connection: &Connection) -> Result<Option<i64>, Problem> {
              that has written it, or a later one"
         )),
         _ => unusable(format!(
-            "it is damaged: UIDRING_FILE holds the versions {versions:?}{DAMAGED}"
+            "it is damaged: UIDRING_FILE holds the versions {versions:?}; {DAMAGED}"
         )),
     }
 }
@@ -139,7 +139,7 @@ pub fn has(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
 }
 
 /// The remedy in every error about damage.
-pub const DAMAGED: &str = "; nothing is handed out from it. Do not put an older copy in its place: see \
+pub const DAMAGED: &str = "nothing is handed out from it. Do not put an older copy in its place: see \
                            docs/worker-ids.md, the SQLite file";
 
 /// Checks the structure of the file, or of one table with its indexes, and compares indexes with tables.
@@ -152,7 +152,7 @@ pub fn check_integrity(connection: &Connection, table: Option<&str>) -> Result<(
     if found == "ok" {
         return Ok(());
     }
-    unusable(format!("it is damaged: {}{DAMAGED}", found.trim()))
+    unusable(format!("it is damaged: {}; {DAMAGED}", found.trim()))
 }
 
 /// Opens the gates in a transaction, after adopting the file if it is of version 0.
@@ -222,7 +222,7 @@ pub fn last_worker_id(transaction: &Transaction<'_>) -> Result<i64, Problem> {
     }
     unusable(format!(
         "it is damaged, or was changed by hand: the counter of WORKER_NODE is {counter}, and the last \
-         worker id was {last}{DAMAGED}"
+         worker id was {last}; {DAMAGED}"
     ))
 }
 
@@ -239,7 +239,7 @@ fn counter(transaction: &Transaction<'_>) -> Result<i64, Problem> {
         [Some(counter)] if counter >= 0 => counter,
         _ => {
             let found = format!("the counters {counters:?} of WORKER_NODE");
-            return unusable(format!("it is damaged: it holds {found}{DAMAGED}"));
+            return unusable(format!("it is damaged: it holds {found}; {DAMAGED}"));
         }
     };
     let ends = "SELECT MIN(ID), MAX(ID) FROM WORKER_NODE";
@@ -249,7 +249,7 @@ fn counter(transaction: &Transaction<'_>) -> Result<i64, Problem> {
         let (first, last) = (first.unwrap_or(0), last.unwrap_or(0));
         return unusable(format!(
             "it is damaged, or was changed by hand: the counter of WORKER_NODE is {counter}, and its \
-             rows go from {first} to {last}{DAMAGED}"
+             rows go from {first} to {last}; {DAMAGED}"
         ));
     }
     Ok(counter)

@@ -114,7 +114,7 @@ impl SqliteLeases {
         connection: &mut Connection,
         work: impl FnOnce(&Transaction<'_>) -> Result<Result<T, E>, Error>,
     ) -> Result<Result<T, E>, Error> {
-        let explain = |error: rusqlite::Error| self.file.sqlite_error("written", &error);
+        let explain = |error: rusqlite::Error| self.file.sqlite_error("written", error);
         let transaction = self.file.begin(connection)?;
         let done = work(&transaction)?;
         if done.is_ok() {
@@ -126,7 +126,7 @@ impl SqliteLeases {
     /// Executes a statement on one row; says whether it met it, and what stands there now.
     fn end(&self, worker_id: u64, statement: &str) -> Result<LeaseRow, Error> {
         let place = self.place();
-        let explain = |error: rusqlite::Error| self.file.sqlite_error("written", &error);
+        let explain = |error: rusqlite::Error| self.file.sqlite_error("written", error);
         let id = worker_id.cast_signed();
         let mut connection = self.file.open("UIDRING_LEASE")?;
         let transaction = self.file.begin(&mut connection)?;
@@ -214,7 +214,7 @@ impl LeaseTable for SqliteLeases {
         layout: &Layout,
         used_until: Timestamp,
     ) -> Result<(), Error> {
-        let explain = |error: rusqlite::Error| self.file.sqlite_error("written", &error);
+        let explain = |error: rusqlite::Error| self.file.sqlite_error("written", error);
         let horizon = leases::used_until(layout, &worker_ids, used_until)?;
         let fingerprint = layout.to_string();
         let mut connection = self.file.open("WORKER_NODE")?;

@@ -65,7 +65,7 @@ impl WorkerTable for SqliteWorkerNodes {
     /// layout is not spent: its row is rolled back.
     fn assign(&self, layout: &Layout) -> Result<u64, Error> {
         let node = NodeIdentity::from_env()?;
-        let explain = |error: rusqlite::Error| self.file.sqlite_error("written", &error);
+        let explain = |error: rusqlite::Error| self.file.sqlite_error("written", error);
         let mut connection = self.file.open_or_create()?;
         let transaction = self.file.begin(&mut connection)?;
         let worker_id = insert_node(&self.file, &transaction, &node)?;
@@ -77,7 +77,7 @@ impl WorkerTable for SqliteWorkerNodes {
     fn create(&self) -> Result<(), Error> {
         let mut connection = self.file.open_or_create()?;
         let transaction = self.file.begin(&mut connection)?;
-        transaction.commit().map_err(|error| self.file.sqlite_error("written", &error))
+        transaction.commit().map_err(|error| self.file.sqlite_error("written", error))
     }
 
     fn list(&self) -> Result<Vec<WorkerNode>, Error> {
@@ -168,7 +168,7 @@ fn insert_node(
             (&node.host, &node.port, node.kind as i64),
             |row| row.get(0),
         )
-        .map_err(|error| file.sqlite_error("written", &error))?;
+        .map_err(|error| file.sqlite_error("written", error))?;
     if id != next {
         return Err(file.error(
             "used",
@@ -186,6 +186,8 @@ mod tests {
     use std::fs;
 
     use uidring::{Bits, Tick};
+
+    use uidring_testkit::chain;
 
     use super::*;
 
@@ -285,21 +287,21 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let text = SqliteStore::new(folder.path().join("text")).worker_nodes();
         fs::write(text.path(), "this is not a database, and longer than a header").expect("writes");
-        let error = text.assign(&Layout::UID_GENERATOR).expect_err("no database").to_string();
+        let error = chain(&text.assign(&Layout::UID_GENERATOR).expect_err("no database"));
         assert!(error.contains("not a database"), "{error}");
 
         let other = SqliteStore::new(folder.path().join("other")).worker_nodes();
         Connection::open(other.path())
             .and_then(|c| c.execute_batch("CREATE TABLE T (ID INTEGER PRIMARY KEY)"))
             .expect("creates");
-        let error = other.list().expect_err("no table").to_string();
+        let error = chain(&other.list().expect_err("no table"));
         assert!(error.contains("no such table") && error.contains("worker init"), "{error}");
 
         let foreign = SqliteStore::new(folder.path().join("foreign")).worker_nodes();
         Connection::open(foreign.path())
             .and_then(|c| c.execute_batch("CREATE TABLE WORKER_NODE (ID INTEGER PRIMARY KEY)"))
             .expect("creates");
-        let error = foreign.assign(&Layout::UID_GENERATOR).expect_err("no counter").to_string();
+        let error = chain(&foreign.assign(&Layout::UID_GENERATOR).expect_err("no counter"));
         assert!(error.contains("AUTOINCREMENT"), "{error}");
     }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction};
+use uidring::adapter::Chain;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
 use uidring::{Error, StoreErrorKind};
 use uidring_store::{NewSegmentTag, SegmentTable};
@@ -62,7 +63,7 @@ impl SqliteSegments {
         connection: &mut Connection,
         request: &SegmentRequest,
     ) -> Result<LoadedSegment, LoadError> {
-        let explain = |error: rusqlite::Error| self.load_error(&error);
+        let explain = |error: rusqlite::Error| self.load_error(error);
         let transaction = self.file.begin(connection).map_err(file_error)?;
         let row: Option<(i64, i64)> = transaction
             .query_row(
@@ -98,9 +99,10 @@ impl SqliteSegments {
     }
 
     /// Whether it may pass: others at the file, and a disk that is full, do.
-    fn load_error(&self, error: &rusqlite::Error) -> LoadError {
+    fn load_error(&self, error: rusqlite::Error) -> LoadError {
+        let code = error.sqlite_error_code();
         let explained = self.file.sqlite_error("written", error);
-        match error.sqlite_error_code() {
+        match code {
             Some(
                 ErrorCode::DatabaseBusy
                 | ErrorCode::DatabaseLocked
@@ -137,9 +139,10 @@ impl SegmentStore for SqliteSegments {
             };
             let done = opened.map_err(file_error).and_then(|c| self.load_one(c, request));
             if let Err(LoadError::Store(error)) = &done
-                && let Some(SqliteError::SegmentFile { kind, problem, .. }) = error.store()
+                && let Some(SqliteError::File { kind, problem, source, .. }) = error.store()
             {
-                busy = Some((*kind, problem.clone()));
+                let cause = source.as_deref().map(|cause| format!(": {}", Chain(cause)));
+                busy = Some((*kind, format!("{problem}{}", cause.unwrap_or_default())));
             }
             loaded(index, done);
         }
@@ -149,7 +152,7 @@ impl SegmentStore for SqliteSegments {
 impl SegmentTable for SqliteSegments {
     /// Makes the file and the table, unless they are there.
     fn create_tag(&self, new: &NewSegmentTag) -> Result<(), Error> {
-        let explain = |error: rusqlite::Error| self.file.sqlite_error("written", &error);
+        let explain = |error: rusqlite::Error| self.file.sqlite_error("written", error);
         let (tag, start, step, description) = new.columns();
         let mut connection = self.file.open_or_create()?;
         let transaction = self.file.begin(&mut connection)?;
@@ -208,6 +211,8 @@ fn tag(row: &Row<'_>) -> rusqlite::Result<SegmentTag> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use uidring_testkit::chain;
 
     use super::*;
     use crate::{SqliteStore, TableError};
@@ -294,7 +299,7 @@ mod tests {
         store.load(&wanted, &mut |_, done| {
             let error = done.expect_err("locked");
             assert!(matches!(error, LoadError::Store(_)), "{error:?}");
-            assert!(error.to_string().contains("locked"), "{error}");
+            assert!(chain(&error).contains("locked"), "{error}");
             told += 1;
         });
         assert_eq!(told, 20);
@@ -341,19 +346,19 @@ mod tests {
     #[test]
     fn a_missing_file_or_table_names_the_command_and_is_not_made() {
         let (_folder, mut store) = new_file();
-        let file = load(&mut store, "a", 0).expect_err("no file").to_string();
+        let file = chain(&load(&mut store, "a", 0).expect_err("no file"));
         assert!(file.contains("no such file") && file.contains("uidring segment create"), "{file}");
         assert!(store.tags().is_err() && !store.path().exists(), "nothing was made");
         fs::create_dir_all(store.path().parent().expect("has one")).expect("made");
         Connection::open(store.path())
             .and_then(|c| c.execute_batch("CREATE TABLE T (ID INTEGER PRIMARY KEY)"))
             .expect("creates");
-        let table = load(&mut store, "a", 0).expect_err("no table").to_string();
+        let table = chain(&load(&mut store, "a", 0).expect_err("no table"));
         assert!(table.contains("no such table") && table.contains("segment create"), "{table}");
         let foreign = "CREATE TABLE leaf_alloc (biz_tag, max_id, step, update_time);
                        INSERT INTO leaf_alloc VALUES ('a', 1, 5, ''), ('a', 1, 5, '')";
         Connection::open(store.path()).and_then(|c| c.execute_batch(foreign)).expect("creates");
-        let twice = load(&mut store, "a", 0).expect_err("two rows").to_string();
+        let twice = chain(&load(&mut store, "a", 0).expect_err("two rows"));
         assert!(twice.contains("2 rows") && twice.contains("primary key"), "{twice}");
     }
 

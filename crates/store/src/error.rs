@@ -135,14 +135,14 @@ pub enum TableError {
     },
 
     /// A file that a database is reached by could not be used.
-    #[error("{what} could not be read from {}: {problem}", path.display())]
+    #[error("{what} could not be read from {}", path.display())]
     DatabaseFile {
         /// What the file should hold.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What went wrong.
-        problem: String,
+        /// What went wrong, such as an [`io::Error`](std::io::Error).
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 

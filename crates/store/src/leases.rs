@@ -27,7 +27,7 @@ pub trait LeaseTable: WorkerSource {
     ///
     /// # Errors
     ///
-    /// What the store says: `SqliteError::WorkerFile`, `MySqlError::Database`.
+    /// What the store says: `SqliteError::File`, `MySqlError::Database`.
     fn create(&self) -> Result<(), Error>;
 
     /// Leases a worker id that nobody holds, the lowest unless many start at once; else a new one.

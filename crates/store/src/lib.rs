@@ -36,7 +36,7 @@ pub fn read_text(what: &'static str, path: &Path) -> Result<String, Error> {
     let text = std::fs::read_to_string(path).map_err(|error| TableError::DatabaseFile {
         what,
         path: path.to_owned(),
-        problem: error.to_string(),
+        source: error.into(),
     })?;
     // Some editors begin a text with a byte order mark.
     Ok(text.trim_start_matches('\u{feff}').to_owned())

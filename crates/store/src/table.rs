@@ -22,7 +22,7 @@ pub trait WorkerTable: WorkerSource {
     ///
     /// # Errors
     ///
-    /// What the store says: `SqliteError::WorkerFile`, `MySqlError::Database`.
+    /// What the store says: `SqliteError::File`, `MySqlError::Database`.
     fn create(&self) -> Result<(), Error>;
 
     /// All rows, by id.

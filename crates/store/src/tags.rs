@@ -15,7 +15,7 @@ pub trait SegmentTable {
     /// # Errors
     ///
     /// [`TableError::TagExists`](crate::TableError::TagExists); what the store says:
-    /// `SqliteError::SegmentFile`, `MySqlError::Database`.
+    /// `SqliteError::File`, `MySqlError::Database`.
     fn create_tag(&self, tag: &NewSegmentTag) -> Result<(), Error>;
 
     /// All tags, by name.

@@ -3,6 +3,7 @@
 use std::mem;
 use std::time::Duration;
 
+use uidring::adapter::Chain;
 use uidring::policy::TakePolicy;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
 use uidring::segment::{SegmentError, SegmentHandle};
@@ -107,7 +108,7 @@ fn failure(error: SegmentError) -> Failure {
             "{cause}: `uidring segment create TAG --step S` makes one, `uidring segment list` shows \
              those that there are"
         )),
-        other => Failure::Failed(other.to_string()),
+        other => Failure::Failed(Chain(&other).to_string()),
     }
 }
 

@@ -37,7 +37,7 @@ impl Asker for Asking {
 
     fn ask(&mut self, ask: &Ask) -> Result<Answer, Error> {
         let mut connection = self.leases.file.open_or_create()?;
-        let explain = |error: rusqlite::Error| self.leases.file.sqlite_error("written", &error);
+        let explain = |error: rusqlite::Error| self.leases.file.sqlite_error("written", error);
         let done = self.leases.change(&mut connection, |transaction| {
             if let Some(denial) = foreign(transaction, &ask.fingerprint).map_err(explain)? {
                 return Ok(Err(denial));
@@ -72,7 +72,7 @@ impl Asking {
     /// A worker id that nobody had before: the next key of `WORKER_NODE`. `None` if there are no more.
     fn add_row(&self, transaction: &Transaction<'_>, ask: &Ask) -> Result<Option<Held>, Error> {
         let Ask { layout, fingerprint, node, owner, .. } = ask;
-        let explain = |error: rusqlite::Error| self.leases.file.sqlite_error("written", &error);
+        let explain = |error: rusqlite::Error| self.leases.file.sqlite_error("written", error);
         let key = insert_node(&self.leases.file, transaction, node)?;
         if layout.check_worker_id(key).is_err() {
             // The whole transaction is rolled back.
@@ -221,7 +221,7 @@ impl Row {
         values: &[(&str, &dyn rusqlite::ToSql)],
     ) -> Result<Result<(), Loss>, Error> {
         let file = &self.file;
-        let explain = |error: rusqlite::Error| file.sqlite_error("written", &error);
+        let explain = |error: rusqlite::Error| file.sqlite_error("written", error);
         let id = held.worker_id.cast_signed();
         let transaction = file.begin(connection)?;
         let present: Option<((String, i64), Option<i64>)> = transaction

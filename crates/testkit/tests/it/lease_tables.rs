@@ -19,7 +19,7 @@ use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseRow, LeaseState, LeaseTable, TableError, WorkerTable};
 use uidring_testkit::mariadb::{Database, MariaDb};
 use uidring_testkit::namespace::fresh;
-use uidring_testkit::request;
+use uidring_testkit::{chain, request};
 
 /// A table, whatever the store, and how else to get at it.
 trait Place: Sync {
@@ -225,7 +225,7 @@ fn when_all_are_held_it_says_so_or_waits() {
             panic!("{error}")
         };
         assert!(ends_in <= Duration::from_mins(2) && ends_in > Duration::from_mins(1));
-        let text = error.to_string();
+        let text = chain(&error);
         assert!(text.contains("3 are held, the first for") && !text.contains("p@ss"), "{text}");
 
         let begin = Instant::now();
@@ -287,7 +287,7 @@ fn who_lost_the_row_is_told_by_whom() {
                 .worker(lease)
                 .namespace(fresh())
                 .build();
-            let error = error.expect_err("lost").to_string();
+            let error = chain(&error.expect_err("lost"));
             assert!(error.contains("worker id 1 is lost") && error.contains(text), "{error}");
             let row = &place.leases().list().expect("listed")[0];
             assert!(matches!(row.state, LeaseState::Held(_)), "left as it is: {row:?}");
@@ -308,7 +308,7 @@ fn a_fenced_holder_stops_at_its_next_renewal() {
             matches!(error.store(), Some(TableError::LeaseHeld { worker_id: 1, .. })),
             "{error}"
         );
-        assert!(error.to_string().contains("tests/"), "{error}");
+        assert!(chain(&error).contains("tests/"), "{error}");
         let fenced = place.leases().fence(1).expect("fenced");
         assert!(matches!(fenced.state, LeaseState::Expired(_)) && fenced.token == 2, "{fenced:?}");
         let begin = Instant::now();
@@ -371,7 +371,7 @@ fn two_layouts_on_one_table_are_an_error_that_shows_both() {
             let error =
                 place.leases().lease(&request(other), &options()).expect_err("another layout");
             assert!(matches!(error.store(), Some(TableError::LeaseTableLayout { .. })), "{error}");
-            let text = error.to_string();
+            let text = chain(&error);
             assert!(text.contains(&small().to_string()) && text.contains(&other.to_string()));
         }
         assert_eq!(place.leases().list().expect("listed"), before, "nothing was taken");
