@@ -1,5 +1,7 @@
 //! What goes wrong, with the values and what to do.
 
+pub mod advice;
+
 use std::time::Duration;
 
 use uidring::{Error, StoreError, StoreErrorKind, Timestamp};

@@ -118,7 +118,7 @@ fn a_proxy_that_reads_from_a_stale_replica_breaks_nothing() {
         let row = row();
         assert_eq!(row.state, LeaseState::Free, "given back");
         let decoded = layout().decode(last.expect("taken")).expect("of the layout");
-        assert_eq!(row.horizon, Some((decoded.tick as i64, decoded.sequence as i64)));
+        assert_eq!(row.horizon, Some((decoded.tick, decoded.sequence)));
     }
     // What people are shown of what they have done is the primary's, too.
     let held = at(&url).lease(&request(layout()), &options(5_000)).expect("free");

@@ -17,9 +17,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
 use uidring::adapter::log;
-
-use super::leases;
-use super::segments;
+use uidring_store::sql::NEWEST_NODE;
 
 /// The version that this program reads and writes.
 pub const VERSION: i64 = 1;
@@ -34,6 +32,28 @@ const WORKER_NODE: &str = "CREATE TABLE IF NOT EXISTS WORKER_NODE (
     LAUNCH_DATE DATE NOT NULL,
     MODIFIED TIMESTAMP NOT NULL,
     CREATED TIMESTAMP NOT NULL
+)";
+
+/// The columns are those on a server; times are texts in UTC, which compare as the times do.
+const UIDRING_LEASE: &str = "CREATE TABLE IF NOT EXISTS UIDRING_LEASE (
+    WORKER_ID INTEGER PRIMARY KEY NOT NULL,
+    OWNER VARCHAR(255) NOT NULL,
+    TOKEN BIGINT NOT NULL,
+    LEASE_END DATETIME,
+    HORIZON_TICK BIGINT,
+    HORIZON_SEQUENCE BIGINT,
+    LAYOUT VARCHAR(255) NOT NULL,
+    CREATED DATETIME NOT NULL,
+    RENEWED DATETIME NOT NULL
+)";
+
+/// The columns of Leaf.
+const LEAF_ALLOC: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
+    biz_tag VARCHAR(128) PRIMARY KEY NOT NULL,
+    max_id BIGINT NOT NULL DEFAULT 1,
+    step INT NOT NULL,
+    description VARCHAR(256),
+    update_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP
 )";
 
 /// `LAST_WORKER_ID` is a copy of the counter of `WORKER_NODE`, which `integrity_check` compares with
@@ -95,6 +115,8 @@ pub enum Problem {
     Sqlite(rusqlite::Error),
     /// The file is of another version, of another program, or damaged.
     Unusable(String),
+    /// There are no more worker ids.
+    UsedUp(String),
 }
 
 impl From<rusqlite::Error> for Problem {
@@ -103,7 +125,7 @@ impl From<rusqlite::Error> for Problem {
     }
 }
 
-fn unusable<T>(problem: impl Into<String>) -> Result<T, Problem> {
+pub fn unusable<T>(problem: impl Into<String>) -> Result<T, Problem> {
     Err(Problem::Unusable(problem.into()))
 }
 
@@ -170,7 +192,7 @@ pub fn prepare(transaction: &Transaction<'_>) -> Result<(), Problem> {
 
 /// Creates the tables and guards that are missing.
 fn adopt(transaction: &Transaction<'_>, version: Option<i64>) -> Result<(), Problem> {
-    for table in [WORKER_NODE, leases::CREATE_TABLE, segments::CREATE_TABLE] {
+    for table in [WORKER_NODE, UIDRING_LEASE, LEAF_ALLOC] {
         transaction.execute_batch(table)?;
     }
     let counts_up: bool = transaction.query_row(
@@ -187,8 +209,7 @@ fn adopt(transaction: &Transaction<'_>, version: Option<i64>) -> Result<(), Prob
     }
     if version.is_none() {
         let last = counter(transaction)?;
-        let newest: Option<i64> =
-            transaction.query_row("SELECT MAX(ID) FROM WORKER_NODE", [], |row| row.get(0))?;
+        let newest: Option<i64> = transaction.query_row(NEWEST_NODE, [], |row| row.get(0))?;
         if newest.unwrap_or(0) < last {
             log!(
                 warn,

@@ -110,8 +110,8 @@ fn no_lock_is_dropped_by_anything_that_is_done_with_a_file() {
             lease.release().expect("released");
         }),
         ("list leases", &|| drop(leases.list().expect("listed"))),
-        ("fence", &|| drop(leases.fence(leases.list().unwrap()[0].worker_id.unsigned_abs()))),
-        ("release", &|| drop(leases.release(leases.list().unwrap()[0].worker_id.unsigned_abs()))),
+        ("fence", &|| drop(leases.fence(leases.list().unwrap()[0].worker_id))),
+        ("release", &|| drop(leases.release(leases.list().unwrap()[0].worker_id))),
         ("reuse", &|| leases.reuse(1..=1, &LAYOUT, LAYOUT.epoch()).expect("added")),
         ("create tag", &|| segments.create_tag(&tag("b")).expect("made")),
         ("list tags", &|| drop(segments.list_tags().expect("listed"))),

@@ -202,7 +202,7 @@ fn a_server_that_restarts_within_the_lease_is_not_noticed() {
     let row = &rows(&database)[0];
     assert_eq!((row.state, row.token), (LeaseState::Free, 2));
     let last = layout().decode(last).expect("of the layout");
-    assert_eq!(row.horizon, Some((last.tick as i64, last.sequence as i64)));
+    assert_eq!(row.horizon, Some((last.tick, last.sequence)));
 }
 
 /// No attempt may take so long that the end of the lease is missed: neither that of the holder, nor

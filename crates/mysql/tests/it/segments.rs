@@ -525,7 +525,7 @@ fn a_locked_row_is_an_error_for_its_tag_alone() {
         store.load(&[request("t", 0), request("u", 0)], &mut |_, result| done.push(result));
         let [locked, free] = <[_; 2]>::try_from(done).expect("two");
         let text = chain(&locked.expect_err("locked"));
-        assert!(text.contains("another transaction has it locked"), "{text}");
+        assert!(text.contains("another transaction has the row or table locked"), "{text}");
         assert_eq!(free.expect("loaded").end, 6);
     });
 }

@@ -38,7 +38,7 @@ trait Place: Sync {
         while self.nodes().assign(&Layout::UID_GENERATOR).expect("assigned") < worker_id {}
     }
 
-    fn row(&self, worker_id: i64) -> LeaseRow {
+    fn row(&self, worker_id: u64) -> LeaseRow {
         let rows = self.leases().list().expect("listed");
         rows.into_iter().find(|row| row.worker_id == worker_id).expect("a row")
     }
@@ -133,12 +133,12 @@ fn cached(lease: Lease) -> CachedUidGenerator {
         .expect("possible")
 }
 
-fn tick(uid: Uid) -> i64 {
-    small().decode(uid).expect("of the layout").tick.cast_signed()
+fn tick(uid: Uid) -> u64 {
+    small().decode(uid).expect("of the layout").tick
 }
 
-fn present() -> i64 {
-    small().tick_at(SystemClock.now()).expect("in range").cast_signed()
+fn present() -> u64 {
+    small().tick_at(SystemClock.now()).expect("in range")
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn the_lowest_free_row_is_taken_and_given_back_to_the_uid() {
         let row = place.row(2);
         assert_eq!(row.state, LeaseState::Free);
         let decoded = small().decode(last).expect("of the layout");
-        let exact = (decoded.tick.cast_signed(), decoded.sequence.cast_signed());
+        let exact = (decoded.tick, decoded.sequence);
         assert_eq!(row.horizon, Some(exact), "the last uid");
         assert_eq!((row.token, place.row(1).token), (2, 1), "it has grown");
 
@@ -457,7 +457,7 @@ fn worker_ids_of_starts_that_have_ended_can_be_leased() {
         assert!(matches!(stored(&error), Some(TableError::LeaseTableLayout { .. })), "{error:?}");
         let lease = place.acquire().expect("free");
         assert_eq!(lease.worker_id(), 2);
-        let limit = small().tick_at(used_until).expect("in range").cast_signed();
+        let limit = small().tick_at(used_until).expect("in range");
         assert_eq!(lease.after().map(tick), Some(limit));
         assert!(tick(cached(lease).next_uid().expect("ready")) > limit);
         assert_eq!(place.leases().list().expect("listed").len(), 2, "1 is still nobody's");

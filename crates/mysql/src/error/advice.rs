@@ -1,108 +1,20 @@
-//! What a failure means, whether it may pass, and what to do about it.
+//! What an error says, and what to do about it.
 
 use std::io::{self, ErrorKind};
 
 use mysql_async::{DriverError, Error as Failure, IoError, ServerError};
-use uidring::{Error, StoreErrorKind};
+use uidring::Error;
 
-use super::session::Problem;
-use super::{MySqlError, MySqlStore};
+use crate::problem::{Problem, is_gibberish};
+use crate::tables::Table;
+use crate::{MySqlError, MySqlStore};
 
 /// An error of the driver, the server or the system.
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// What errors say of the table that was worked on.
-#[derive(Clone, Copy, Debug)]
-pub struct Table {
-    name: &'static str,
-    /// It, and those that are used with it.
-    pub all: &'static [&'static str],
-    /// Whose script makes it.
-    origin: &'static str,
-    /// The subcommand that makes it.
-    command: &'static str,
-    /// What to do where it is missing, besides.
-    or: &'static str,
-    /// What the account has to be granted.
-    rights: &'static str,
-}
-
-pub const WORKER_NODE: Table = Table {
-    name: "WORKER_NODE",
-    all: &["WORKER_NODE"],
-    origin: "Baidu's",
-    command: "uidring worker init",
-    or: ", or allow the first start to",
-    rights: "an assignment needs SELECT and INSERT on the table, pruning also DELETE",
-};
-
-pub const LEAF_ALLOC: Table = Table {
-    name: "leaf_alloc",
-    all: &["leaf_alloc"],
-    origin: "Leaf's",
-    command: "uidring segment create",
-    or: ", with its first tag",
-    rights: "a load needs SELECT and UPDATE on the table, a new tag INSERT",
-};
-
-pub const UIDRING_LEASE: Table = Table {
-    name: "UIDRING_LEASE",
-    all: &["UIDRING_LEASE", "WORKER_NODE"],
-    origin: "this program's",
-    command: "uidring worker init --leases",
-    or: ", or allow the first start to",
-    rights: "a lease needs SELECT, INSERT and UPDATE on UIDRING_LEASE, and SELECT and INSERT on \
-             WORKER_NODE",
-};
-
-/// Whether another attempt may succeed without anybody doing anything.
-pub fn is_transient(problem: &Problem) -> bool {
-    match problem {
-        Problem::NoConnection(_) | Problem::NoEnd(_) => true,
-        Problem::Refused(_)
-        | Problem::Conflict(_)
-        | Problem::UsedUp { .. }
-        | Problem::ClockDiffers { .. } => false,
-        Problem::Driver(Failure::Io(IoError::Io(error))) => {
-            // InvalidData is a handshake that failed: TLS, or no MySQL server.
-            !matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::PermissionDenied)
-                && !is_gibberish(error)
-        }
-        Problem::Driver(Failure::Driver(DriverError::ConnectionClosed)) => true,
-        Problem::Driver(Failure::Server(error)) => match error.code {
-            // Too many connections, of all or of this user; shutting down; a cluster's node that
-            // is not ready.
-            1040 | 1203 | 1053 | 1047
-            // Lock wait, deadlock, a row that changed since it was read; a query or connection that
-            // somebody killed.
-            | 1205 | 1213 | 1020 | 1317 | 1927 => true,
-            // Of the account's limits those of an hour outlast any start.
-            1226 => error.message.contains("max_user_connections"),
-            _ => false,
-        },
-        Problem::Driver(_) => false,
-    }
-}
-
-/// Whether it stays so until somebody does something.
-pub fn is_final(problem: &Problem) -> bool {
-    // A server that takes no rows now may be one that hands over to another.
-    const READ_ONLY: [u16; 3] = [1290, 1792, 1836];
-    match problem {
-        Problem::Conflict(_) => false,
-        Problem::Driver(Failure::Server(error)) if READ_ONLY.contains(&error.code) => false,
-        problem => !is_transient(problem),
-    }
-}
-
-/// Whether somebody else has a row locked: it was waited for, or waiting was not wanted.
-pub fn is_locked(problem: &Problem) -> bool {
-    matches!(problem, Problem::Driver(Failure::Server(error)) if matches!(error.code, 1205 | 3572))
-}
-
 /// Returns the error for callers: what to do, with what the driver said as its source.
-pub fn explain(server: &MySqlStore, table: &Table, problem: Problem) -> Error {
-    let kind = kind_of(&problem);
+pub fn to_error(server: &MySqlStore, table: &Table, problem: Problem) -> Error {
+    let kind = problem.kind();
     let (problem, source): (String, Option<Cause>) = match problem {
         Problem::UsedUp { row, max } => {
             let server = server.to_string();
@@ -167,24 +79,6 @@ pub fn with_note(error: Error, note: &str) -> Error {
     }
 }
 
-/// What kind of thing went wrong.
-fn kind_of(problem: &Problem) -> StoreErrorKind {
-    match problem {
-        Problem::UsedUp { .. } => StoreErrorKind::Exhausted,
-        Problem::ClockDiffers { .. } => StoreErrorKind::Clock,
-        Problem::Refused(_) => StoreErrorKind::Corrupt,
-        // It is tried again.
-        Problem::Conflict(_) | Problem::NoEnd(_) => StoreErrorKind::TimedOut,
-        problem if is_locked(problem) => StoreErrorKind::TimedOut,
-        Problem::Driver(Failure::Server(error)) if matches!(error.code, 1049 | 1146) => {
-            StoreErrorKind::NotFound
-        }
-        problem if is_transient(problem) => StoreErrorKind::Unreachable,
-        Problem::Driver(Failure::Server(_)) => StoreErrorKind::Denied,
-        _ => StoreErrorKind::Other,
-    }
-}
-
 fn of_connection(error: &io::Error) -> String {
     let inner = error.get_ref();
     if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
@@ -199,11 +93,6 @@ fn of_connection(error: &io::Error) -> String {
         _ => "the connection failed",
     };
     what.into()
-}
-
-/// Whether the other side speaks something else: the driver's type for it is out of sight.
-fn is_gibberish(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.to_string() == "Packets out of sync")
 }
 
 fn tls(error: &(dyn std::error::Error + 'static)) -> String {
@@ -240,7 +129,7 @@ fn of_server(server: &MySqlStore, table: &Table, error: &ServerError) -> String 
         1698 => "this account is not let in with a password; use one that is",
         4151 | 3118 => "the account is locked; unlock it: ALTER USER … ACCOUNT UNLOCK",
         1820 | 1862 => "the account's password has expired; give it a new one with ALTER USER",
-        1044 => "the account may not use this database; grant it its rights on it",
+        1044 => "the account may not use this database; grant the account its rights on it",
         1049 => "there is no such database; create it, or name another",
         1142 if message.starts_with("CREATE command denied") => &format!(
             "the account may not make the table; grant CREATE, or have somebody else make it \
@@ -270,11 +159,10 @@ fn of_server(server: &MySqlStore, table: &Table, error: &ServerError) -> String 
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use uidring::adapter::Chain;
 
     use super::*;
+    use crate::tables::WORKER_NODE;
 
     fn of_server(code: u16, message: &str) -> Problem {
         let (message, state) = (message.to_owned(), "HY000".to_owned());
@@ -283,7 +171,7 @@ mod tests {
 
     fn text(problem: Problem) -> String {
         let server = MySqlStore::from_url("mysql://root@h/d").expect("a URL");
-        Chain(&explain(&server, &WORKER_NODE, problem)).to_string()
+        Chain(&to_error(&server, &WORKER_NODE, problem)).to_string()
     }
 
     #[test]
@@ -306,25 +194,8 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_pass_is_tried_again() {
-        let limit = Duration::from_secs(1);
-        let other = |text: &str| Problem::Driver(io::Error::other(text).into());
-        for problem in [
-            Problem::NoConnection(limit),
-            Problem::NoEnd(limit),
-            of_server(1226, "exceeded the 'max_user_connections' resource"),
-            other("Connection reset by peer"),
-        ] {
-            assert!(is_transient(&problem), "{problem:?}");
-        }
-        for problem in [
-            of_server(1226, "exceeded the 'max_connections_per_hour' resource"),
-            of_server(1226, "exceeded the 'max_questions' resource"),
-            of_server(1045, "Access denied"),
-            other("Packets out of sync"),
-        ] {
-            assert!(!is_transient(&problem), "{problem:?}");
-        }
-        assert!(text(other("Packets out of sync")).contains("is this a MySQL server?"));
+    fn another_protocol_is_recognised() {
+        let other = Problem::Driver(io::Error::other("Packets out of sync").into());
+        assert!(text(other).contains("is this a MySQL server?"));
     }
 }
