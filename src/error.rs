@@ -1,11 +1,13 @@
 //! The two errors: [`Error`] for everything that is set up, [`TakeError`] for the hot path.
 
+mod chain;
 mod store;
 mod take;
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+pub use self::chain::Chain;
 pub use self::store::{StoreError, StoreErrorKind};
 pub(crate) use self::take::rarely;
 pub use self::take::{FillError, TakeError};

@@ -10,7 +10,7 @@ use super::shared::{Retry, Shared};
 use super::store::{LoadError, SegmentStore};
 use super::tag::{Next, Tag};
 use crate::clock::{Deadline, LogThrottle};
-use crate::error::Error;
+use crate::error::{Chain, Error};
 use crate::sync::{Serving, contained, log, unlocked};
 
 /// So many tags are loaded before the thread looks for news.
@@ -108,7 +108,7 @@ impl Loader {
             }
             Err(error) => {
                 if self.failing.is_due() {
-                    log!(warn, %error, "the tags of segments could not be read");
+                    log!(warn, error = %Chain(&error), "the tags of segments could not be read");
                 }
                 self.unread = self.unread.saturating_add(1);
                 let retry = Retry { longest: settings.refresh, ..settings.retry };
@@ -148,7 +148,7 @@ impl Loader {
             if let Err(error) = &result
                 && failing.is_due()
             {
-                log!(warn, tag = tag.name(), %error, "a segment could not be loaded");
+                log!(warn, tag = tag.name(), error = %Chain(error), "a segment could not be loaded");
             }
             *next = Some(tag.loaded(shared, result));
         });

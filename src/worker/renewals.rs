@@ -9,7 +9,7 @@ use fastrand::Rng;
 use super::issue_horizon::LeaseState;
 use super::lease::{LeaseBackend, LeaseTerms, RenewError};
 use crate::clock::{LogThrottle, Moment, Monotonic};
-use crate::error::Error;
+use crate::error::{Chain, Error};
 use crate::layout::Layout;
 use crate::sync::{Life, Ordering, log};
 use crate::uid::Uid;
@@ -163,12 +163,12 @@ impl RenewalState {
                 let part = 0.5 + self.rng.f64() / 2.0;
                 self.plan(pause.mul_f64(part));
                 if self.failed.is_due() {
-                    log!(warn, "the lease of the worker id was not renewed: {error}");
+                    log!(warn, "the lease of the worker id was not renewed: {}", Chain(&error));
                 }
             }
             Err(RenewError::Lost(error)) => {
                 self.shared.lost.store(true, Ordering::Relaxed);
-                log!(error, "the lease of the worker id is lost: {error}");
+                log!(error, "the lease of the worker id is lost: {}", Chain(&error));
             }
         }
     }
@@ -223,7 +223,7 @@ impl RenewalState {
     pub fn released(&self, answer: Result<(), Error>) {
         self.ended();
         if let Err(error) = answer {
-            log!(warn, "the worker id could not be given back: {error}");
+            log!(warn, "the worker id could not be given back: {}", Chain(&error));
         }
     }
 }

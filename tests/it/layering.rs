@@ -184,7 +184,7 @@ const LEFT_TO_THE_CORE: &[(&str, &[&str])] = &[
     ("SystemTime::now", &[]),
     ("Instant::now", &[]),
     // A stopwatch of the clock's.
-    (".elapsed()", &["mysql/src/session.rs"]),
+    (".elapsed()", &["mysql/src/client/connection.rs"]),
     ("unsafe ", &[]),
     ("libc::", &[]),
 ];

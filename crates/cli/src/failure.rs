@@ -4,6 +4,8 @@ use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
+use uidring::adapter::Chain;
+
 /// Why a command ended early.
 pub enum Failure {
     /// The command line is wrong: status 2.
@@ -24,8 +26,8 @@ pub enum Failure {
 
 impl Failure {
     /// What the library says about a value of the command line.
-    pub fn usage(error: impl Error) -> Self {
-        Self::Usage(with_sources(&error))
+    pub fn usage(error: impl Error + 'static) -> Self {
+        Self::Usage(Chain(&error).to_string())
     }
 
     /// Prints the failure, and returns the program's exit code.
@@ -51,13 +53,13 @@ impl Failure {
 
 impl From<uidring::Error> for Failure {
     fn from(error: uidring::Error) -> Self {
-        Self::Failed(with_sources(&error))
+        Self::Failed(Chain(&error).to_string())
     }
 }
 
 impl From<uidring::TakeError> for Failure {
     fn from(error: uidring::TakeError) -> Self {
-        Self::Failed(with_sources(&error))
+        Self::Failed(Chain(&error).to_string())
     }
 }
 
@@ -71,21 +73,3 @@ impl From<io::Error> for Failure {
         }
     }
 }
-
-/// Returns the error and its sources, as in `message: cause: cause`. Some errors repeat their source
-/// in their own text: that is left out.
-pub fn with_sources(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests;

@@ -3,10 +3,11 @@
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
 use clap::{Args, ValueEnum};
+use uidring::adapter::Chain;
 use uidring::{ParseUidError, Uid};
 
 use crate::args::layout::{LayoutArgs, Preset};
-use crate::failure::{Failure, with_sources};
+use crate::failure::Failure;
 use crate::lines::Fields;
 use crate::stdio;
 
@@ -113,7 +114,7 @@ impl<W: Write> Parser<W> {
         self.line.clear();
         let done = match read_uid(self.format, &String::from_utf8_lossy(text)) {
             Ok(uid) => self.fields.append(&mut self.line, uid),
-            Err(error) => Err(Failure::Failed(with_sources(&error))),
+            Err(error) => Err(Failure::Failed(Chain(&error).to_string())),
         };
         match done {
             Ok(()) => Ok(self.output.write_all(&self.line)?),

@@ -1,5 +1,7 @@
 //! What goes wrong, with the values and what to do.
 
+pub mod advice;
+
 use std::time::Duration;
 
 use uidring::{Error, StoreError, StoreErrorKind, Timestamp};
@@ -27,10 +29,13 @@ pub enum MySqlError {
     Database {
         /// Its host, port and name.
         server: String,
-        /// What went wrong, and what to do.
+        /// What to do about it, and what went wrong unless `source` says it.
         problem: String,
         /// What kind of thing went wrong.
         kind: StoreErrorKind,
+        /// What the driver, the server or the system said:
+        /// [`mysql_async::ServerError`], [`io::Error`](std::io::Error), ….
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
 
     /// A database's clock and this host's are further apart than is allowed.

@@ -1,21 +1,25 @@
 //! Leases of worker ids from a table of a MySQL or MariaDB server.
 
+mod acquire;
+mod admin;
+mod hold;
+
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use uidring::worker::Lease;
 use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
-use uidring_store::TableError;
 use uidring_store::leases::{
-    self, Answer, Ask, Asker, Held, HeldRow, LeaseOptions, LeaseRow, LeaseTable, Loss, Place,
+    self, AcquireRequest, Acquired, Horizon, LeaseOptions, LeaseRow, LeaseStore, LeaseTable,
+    LeasedRow, Loss, RowStore,
 };
 
-use super::MySqlStore;
-use super::kept::Kept;
-use super::lease_care::{End, HowToEnd, List, Reuse};
-use super::lease_holding::{GiveBack, Renew};
-use super::lease_rows::{CreateLeases, Take};
-use super::session::{ISOLATION, LOCK_WAIT};
+use self::acquire::{CreateLeases, Take};
+use self::admin::{End, List, Reuse};
+use self::hold::{Release, Renew};
+use crate::MySqlStore;
+use crate::client::Client;
+use crate::dialect::DIALECT;
 
 /// The table `UIDRING_LEASE` of a MySQL or MariaDB server, which all hosts share.
 ///
@@ -32,16 +36,23 @@ use super::session::{ISOLATION, LOCK_WAIT};
 /// ```
 #[derive(Clone, Debug)]
 pub struct MySqlLeases {
-    server: MySqlStore,
+    store: MySqlStore,
     create_tables_if_missing: bool,
     options: LeaseOptions,
 }
 
-impl MySqlLeases {
-    pub(crate) fn new(server: MySqlStore) -> Self {
-        Self { server, create_tables_if_missing: false, options: LeaseOptions::default() }
+impl MySqlStore {
+    /// The table `UIDRING_LEASE`: worker ids that are held, renewed and given back.
+    pub fn leases(&self) -> MySqlLeases {
+        MySqlLeases {
+            store: self.clone(),
+            create_tables_if_missing: false,
+            options: LeaseOptions::default(),
+        }
     }
+}
 
+impl MySqlLeases {
     /// How worker ids are leased by generators; the defaults of [`LeaseOptions`] if not set.
     #[must_use]
     pub fn options(mut self, options: LeaseOptions) -> Self {
@@ -59,34 +70,30 @@ impl MySqlLeases {
 
     /// Where the table is.
     pub fn server(&self) -> &MySqlStore {
-        &self.server
+        &self.store
     }
 
-    /// A connection that the server ends when it has heard nothing for so long.
-    fn connect(&self, lasts: Duration) -> Kept {
+    /// A client whose connection the server ends when it has heard nothing for so long.
+    fn connect(&self, lasts: Duration) -> Client {
         // With autocommit off, every statement would need a COMMIT, and with another completion type
         // a COMMIT would end the connection. A server that waits long for a client that was paused
-        // keeps what it has locked; and who waits long for a lock holds up a start that might have
-        // another row.
+        // keeps what it has locked.
         let session = format!(
             "SET SESSION autocommit = 1, SESSION completion_type = 'NO_CHAIN',
-             SESSION innodb_lock_wait_timeout = {LOCK_WAIT}, SESSION wait_timeout = {}",
+             SESSION wait_timeout = {}",
             lasts.as_secs().clamp(1, 3_600)
         );
-        Kept::new(self.server.clone(), vec![ISOLATION.into(), session])
+        Client::lasting(&self.store, Some(session))
     }
 
-    fn care(&self) -> Kept {
+    /// A client for an operator's command.
+    fn admin(&self) -> Client {
         self.connect(Duration::from_secs(60))
     }
 
-    fn end(&self, worker_id: u64, how: HowToEnd) -> Result<LeaseRow, Error> {
-        let place = self.server.to_string();
-        let (is_done, row) = self.care().run(&End { worker_id, how })?;
-        match row {
-            Some(row) => row.ended(is_done, place),
-            None => Err(Error::from(TableError::NoSuchLease { place, worker_id })),
-        }
+    fn end(&self, worker_id: u64, update: String) -> Result<LeaseRow, Error> {
+        let (is_done, row) = self.admin().run(&End { worker_id, update })?;
+        leases::ended(row, is_done, worker_id, self.store.to_string())
     }
 }
 
@@ -98,26 +105,26 @@ impl WorkerSource for MySqlLeases {
 
 impl LeaseTable for MySqlLeases {
     fn create(&self) -> Result<(), Error> {
-        self.care().run(&CreateLeases)
+        self.admin().run(&CreateLeases)
     }
 
     fn lease(&self, request: &WorkerRequest, options: &LeaseOptions) -> Result<Lease, Error> {
         let lasts = options.length();
-        let kept = self.connect(lasts);
+        let client = self.connect(lasts);
         let create_tables = self.create_tables_if_missing;
-        leases::acquire(Asking { kept, create_tables, lasts }, request, options)
+        leases::acquire(Acquiring { client, create_tables, lasts }, request, options)
     }
 
     fn list(&self) -> Result<Vec<LeaseRow>, Error> {
-        self.care().run(&List { worker_id: None })
+        self.admin().run(&List { worker_id: None })
     }
 
     fn fence(&self, worker_id: u64) -> Result<LeaseRow, Error> {
-        self.end(worker_id, HowToEnd::Fence)
+        self.end(worker_id, DIALECT.fence())
     }
 
     fn release(&self, worker_id: u64) -> Result<LeaseRow, Error> {
-        self.end(worker_id, HowToEnd::Free)
+        self.end(worker_id, DIALECT.free())
     }
 
     fn reuse(
@@ -129,48 +136,52 @@ impl LeaseTable for MySqlLeases {
         let horizon = leases::used_until(layout, &worker_ids, used_until)?;
         let fingerprint = layout.to_string();
         let work = Reuse { worker_ids, fingerprint: &fingerprint, horizon };
-        let done = self.care().run(&work)?;
-        done.map_err(|denial| denial.error(self.server.to_string(), &fingerprint))
+        let done = self.admin().run(&work)?;
+        done.map_err(|denial| denial.error(self.store.to_string(), &fingerprint))
     }
 }
 
-/// A connection in which worker ids are asked for.
-struct Asking {
-    kept: Kept,
+/// A client that acquires a lease.
+struct Acquiring {
+    client: Client,
     create_tables: bool,
     lasts: Duration,
 }
 
-impl Asker for Asking {
-    type Row = Row;
+impl LeaseStore for Acquiring {
+    type Rows = Rows;
 
-    fn place(&self) -> String {
-        self.kept.server().to_string()
+    fn location(&self) -> String {
+        self.client.store().to_string()
     }
 
-    fn ask(&mut self, ask: &Ask) -> Result<Answer, Error> {
-        self.kept.run(&Take { ask, create_tables: self.create_tables })
+    fn acquire(&mut self, request: &AcquireRequest) -> Result<Acquired, Error> {
+        self.client.run(&Take { request, create_tables: self.create_tables })
     }
 
-    fn keep(mut self) -> Row {
-        self.kept.limit(self.lasts / 3);
-        Row { kept: self.kept, lasts_micros: self.lasts.as_micros() as u64 }
+    fn hold(mut self) -> Rows {
+        self.client.limit(self.lasts / 3);
+        Rows { client: self.client, lasts_micros: self.lasts.as_micros() as u64 }
     }
 }
 
-/// A row that is held, and the connection to it.
-struct Row {
-    kept: Kept,
+/// A client that renews and releases a lease.
+struct Rows {
+    client: Client,
     lasts_micros: u64,
 }
 
-impl HeldRow for Row {
-    fn renew(&mut self, held: &Held, horizon: Place) -> Result<Result<(), Loss>, Error> {
-        let (lasts_micros, is_cluster) = (self.lasts_micros, self.kept.server().is_cluster());
-        self.kept.run_once(&Renew { held, horizon, lasts_micros, is_cluster })
+impl RowStore for Rows {
+    fn renew(&mut self, row: &LeasedRow, horizon: Horizon) -> Result<Result<(), Loss>, Error> {
+        let (lasts_micros, is_cluster) = (self.lasts_micros, self.client.store().is_cluster());
+        self.client.run_once(&Renew { row, horizon, lasts_micros, is_cluster })
     }
 
-    fn release(&mut self, held: &Held, last: Option<Place>) -> Result<Result<(), Loss>, Error> {
-        self.kept.run(&GiveBack { held, last })
+    fn release(
+        &mut self,
+        row: &LeasedRow,
+        last: Option<Horizon>,
+    ) -> Result<Result<(), Loss>, Error> {
+        self.client.run(&Release { row, last })
     }
 }

@@ -1,20 +1,20 @@
 //! Segments from a table of a MySQL or MariaDB server.
 
+mod rows;
+
 use std::collections::HashSet;
 use std::fmt;
 
 use uidring::Error;
-use uidring::adapter::log;
+use uidring::adapter::{Chain, log};
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
 use uidring_store::{NewSegmentTag, SegmentTable};
 
-use super::MySqlStore;
-use super::blocking;
-use super::explain::{LEAF_ALLOC, explain};
-use super::kept::Kept;
-use super::leaf_alloc::{CreateTag, Load, NotLoaded, Tags, Waits};
-use super::session::{ISOLATION, LOCK_WAIT};
-use crate::MySqlError;
+use self::rows::{CreateTag, Load, NotLoaded, Tags, Waits};
+use crate::client::Client;
+use crate::error::advice::to_error;
+use crate::tables::LEAF_ALLOC;
+use crate::{MySqlError, MySqlStore};
 
 /// The table `leaf_alloc` of a MySQL or MariaDB server, from which segments are loaded.
 ///
@@ -40,7 +40,7 @@ use crate::MySqlError;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct MySqlSegments {
-    kept: Kept,
+    client: Client,
     create_table_if_missing: bool,
     /// Tags whose row was locked when it was to be loaded last.
     locked: HashSet<String>,
@@ -50,19 +50,20 @@ pub struct MySqlSegments {
     server: Option<u64>,
 }
 
-impl MySqlSegments {
-    pub(crate) fn new(server: MySqlStore) -> Self {
-        let lock_wait = format!("SET SESSION innodb_lock_wait_timeout = {LOCK_WAIT}");
-        let kept = Kept::new(server, vec![ISOLATION.into(), lock_wait]);
-        Self {
-            kept,
+impl MySqlStore {
+    /// The table `leaf_alloc`: segments of dense numbers.
+    pub fn segments(&self) -> MySqlSegments {
+        MySqlSegments {
+            client: Client::lasting(self, None),
             create_table_if_missing: false,
             locked: HashSet::new(),
             may_skip: true,
             server: None,
         }
     }
+}
 
+impl MySqlSegments {
     /// Whether the table is made if it is missing, by adding or reading tags; by default it is an
     /// error. Only where it is missing does the account need the right to create it.
     #[must_use]
@@ -73,7 +74,7 @@ impl MySqlSegments {
 
     /// Where the table is.
     pub fn server(&self) -> &MySqlStore {
-        self.kept.server()
+        self.client.store()
     }
 
     /// Loads a segment. It waits for a locked row unless it has waited before: for this tag, or for
@@ -91,7 +92,7 @@ impl MySqlSegments {
             false => Waits::Briefly,
         };
         loop {
-            let done = self.kept.try_run(&Load { request, waits, only_server });
+            let done = self.client.try_run(&Load { request, waits, only_server });
             let done = done.map_err(|failed| match failed.is_final {
                 true => LoadError::Refused(failed.error),
                 false => LoadError::Store(failed.error),
@@ -106,7 +107,7 @@ impl MySqlSegments {
                 Err(NotLoaded::Locked(problem)) => {
                     *has_waited = true;
                     self.locked.insert(request.tag.clone());
-                    Err(explain(self.server(), &LEAF_ALLOC, &problem).into())
+                    Err(to_error(self.server(), &LEAF_ALLOC, problem).into())
                 }
                 Err(NotLoaded::MustWait) => {
                     self.may_skip = false;
@@ -117,8 +118,8 @@ impl MySqlSegments {
         }
     }
 
-    /// The server of the range that was reserved. It is served only if it lies above all that this
-    /// process has loaded for its tag; what others have loaded nobody can know here.
+    /// Notes which server reserved a range. The generator uses the range only if it lies above all that
+    /// this process has loaded for its tag; what other processes have loaded is not known here.
     fn note(&mut self, server: u64) {
         let before = self.server.replace(server);
         if before.is_some_and(|before| before != server) && !self.server().is_cluster() {
@@ -134,11 +135,11 @@ impl MySqlSegments {
 
 impl SegmentStore for MySqlSegments {
     fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
-        self.kept.run(&Tags { create_table: self.create_table_if_missing })
+        self.client.run(&Tags { create_table: self.create_table_if_missing })
     }
 
-    /// A server that cannot be reached for one tag is not asked for those behind it: they get the
-    /// same error at once, and nobody waits for many deadlines.
+    /// If the server cannot be reached for one tag, those after it get the same error at once, so that
+    /// nobody waits for many deadlines.
     fn load(
         &mut self,
         wanted: &[SegmentRequest],
@@ -152,10 +153,11 @@ impl SegmentStore for MySqlSegments {
             }
             let done = self.load_one(request, &mut has_waited);
             if let Err(LoadError::Store(error)) = &done
-                && let Some(MySqlError::Database { kind, problem, .. }) = error.store()
-                && !self.kept.has_reached()
+                && let Some(MySqlError::Database { kind, problem, source, .. }) = error.store()
+                && !self.client.has_reached()
             {
-                unreachable = Some((*kind, problem.clone()));
+                let cause = source.as_deref().map(|cause| format!(": {}", Chain(cause)));
+                unreachable = Some((*kind, format!("{problem}{}", cause.unwrap_or_default())));
             }
             loaded(index, done);
         }
@@ -165,12 +167,12 @@ impl SegmentStore for MySqlSegments {
 impl SegmentTable for MySqlSegments {
     fn create_tag(&self, tag: &NewSegmentTag) -> Result<(), Error> {
         let work = CreateTag { tag, create_table: self.create_table_if_missing };
-        blocking::run(self.server(), self.server().run(&work))?
+        Client::new(self.server()).run(&work)?
     }
 
     fn list_tags(&self) -> Result<Vec<SegmentTag>, Error> {
         let work = Tags { create_table: false };
-        blocking::run(self.server(), self.server().run(&work))
+        Client::new(self.server()).run(&work)
     }
 }
 

@@ -8,7 +8,7 @@ use uidring_mysql::MySqlStore;
 use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
 use uidring_testkit::log::Log;
 use uidring_testkit::mariadb::{Database, MariaDb};
-use uidring_testkit::request;
+use uidring_testkit::{chain, request};
 
 fn layout() -> Layout {
     Layout::SNOWFLAKE
@@ -38,9 +38,9 @@ fn use_all(server: &MySqlStore) -> [Option<String>; 3] {
     let assigned = WorkerTable::assign(&nodes, &layout());
     let leased = server.leases().lease(&request(layout()), &LeaseOptions::default());
     [
-        assigned.err().map(|error| error.to_string()),
-        leased.err().map(|error| error.to_string()),
-        load(server).err().map(|error| error.to_string()),
+        assigned.err().map(|error| chain(&error)),
+        leased.err().map(|error| chain(&error)),
+        load(server).err().map(|error| chain(&error)),
     ]
 }
 

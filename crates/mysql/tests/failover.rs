@@ -21,7 +21,7 @@ use uidring_testkit::log::Log;
 use uidring_testkit::mariadb::{Database, MariaDb};
 use uidring_testkit::proxy::Proxy;
 use uidring_testkit::splitter::Splitter;
-use uidring_testkit::{namespace, request};
+use uidring_testkit::{chain, namespace, request};
 
 fn layout() -> Layout {
     let bits = Bits { time: 41, worker: 4, sequence: 10 };
@@ -118,14 +118,14 @@ fn a_proxy_that_reads_from_a_stale_replica_breaks_nothing() {
         let row = row();
         assert_eq!(row.state, LeaseState::Free, "given back");
         let decoded = layout().decode(last.expect("taken")).expect("of the layout");
-        assert_eq!(row.horizon, Some((decoded.tick as i64, decoded.sequence as i64)));
+        assert_eq!(row.horizon, Some((decoded.tick, decoded.sequence)));
     }
     // What people are shown of what they have done is the primary's, too.
     let held = at(&url).lease(&request(layout()), &options(5_000)).expect("free");
     let fenced = at(&url).fence(1).expect("fenced");
     assert_eq!((fenced.token, fenced.clone()), (row().token, row()));
     let error = CachedUidGenerator::builder().layout(layout()).worker(held).build();
-    let text = error.expect_err("fenced").to_string();
+    let text = chain(&error.expect_err("fenced"));
     assert!(text.contains("fenced"), "{text}");
     let mut segments = server_at(&url).segments();
     for round in 0..3 {
@@ -302,7 +302,7 @@ fn a_stale_copy_of_the_files_on_the_same_port_is_noticed() {
         }
     };
     assert!(matches!(error, SegmentError::InvalidRow(_)), "{error:?}");
-    assert!(error.to_string().contains("went back"), "{error}");
+    assert!(chain(&error).contains("went back"), "{error}");
 }
 
 /// Its range is above all that was seen here; whether others have seen it, nobody can tell.
@@ -345,7 +345,7 @@ fn segments_of_another_server_warn_or_are_refused() {
         };
         if is_strict && !is_cluster {
             let error = load().expect_err("another server");
-            assert!(error.to_string().contains("another server answers"), "{error}");
+            assert!(chain(&error).contains("another server answers"), "{error}");
             let max_id = || query::<u64>(&two, "SELECT max_id FROM leaf_alloc");
             let before = max_id();
             assert!(load().is_err(), "for good");

@@ -10,38 +10,33 @@ use uidring::{Error, StoreError, StoreErrorKind};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SqliteError {
-    /// The file of worker ids could not be used.
-    #[error("the worker file {} could not be {action}: {problem}", path.display())]
-    WorkerFile {
+    /// A file could not be used.
+    #[error(
+        "{what} {} could not be {action}{}{problem}",
+        path.display(),
+        if problem.is_empty() { "" } else { ": " }
+    )]
+    File {
+        /// `the worker file` or `the segment file`.
+        what: &'static str,
         /// The file.
         path: PathBuf,
         /// What was being done: `created`, `opened`, `read`, `written`.
         action: &'static str,
-        /// What went wrong, and what to do.
+        /// What to do about it, and what went wrong unless `source` says it.
         problem: String,
         /// What kind of thing went wrong.
         kind: StoreErrorKind,
-    },
-
-    /// The file of segments could not be used.
-    #[error("the segment file {} could not be {action}: {problem}", path.display())]
-    SegmentFile {
-        /// The file.
-        path: PathBuf,
-        /// What was being done: `created`, `opened`, `read`, `written`.
-        action: &'static str,
-        /// What went wrong, and what to do.
-        problem: String,
-        /// What kind of thing went wrong.
-        kind: StoreErrorKind,
+        /// What SQLite or the system said: a [`rusqlite::Error`] or an
+        /// [`io::Error`](std::io::Error).
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
 }
 
 impl SqliteError {
     fn kind(&self) -> StoreErrorKind {
-        match self {
-            Self::WorkerFile { kind, .. } | Self::SegmentFile { kind, .. } => *kind,
-        }
+        let Self::File { kind, .. } = self;
+        *kind
     }
 }
 

@@ -1,12 +1,17 @@
 //! The file of a SQLite store: made for its owner only, opened so that what is committed lasts.
 
+use std::fmt;
+use std::fs;
+use std::io;
 use std::ops::{Deref, DerefMut};
 use std::path::{self, Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi};
-use uidring::adapter::{Deadline, log};
+use uidring::adapter::{Chain, Deadline, log};
 use uidring::{Error, StoreErrorKind};
 use uidring_store::check_path;
 
@@ -25,9 +30,22 @@ pub struct StoreFile {
     kind: Kind,
     path: PathBuf,
     patience: Duration,
+    opener: Option<Opener>,
     /// What SQL takes for the present time, if not the system's clock.
     #[cfg(feature = "simulation")]
-    clock: Option<std::sync::Arc<dyn uidring::clock::Clock>>,
+    clock: Option<Arc<dyn uidring::clock::Clock>>,
+}
+
+/// Opens a file, by a caller's code.
+#[derive(Clone)]
+pub struct Opener(pub Arc<Open>);
+
+type Open = dyn Fn(&Path) -> rusqlite::Result<Connection> + Send + Sync;
+
+impl fmt::Debug for Opener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Opener")
+    }
 }
 
 /// What a file is for.
@@ -37,21 +55,37 @@ pub enum Kind {
     Segments,
 }
 
+impl Kind {
+    fn what(self) -> &'static str {
+        match self {
+            Self::Workers => "the worker file",
+            Self::Segments => "the segment file",
+        }
+    }
+}
+
 impl StoreFile {
     pub fn new(kind: Kind, path: PathBuf) -> Self {
         Self {
             kind,
             path,
             patience: PATIENCE,
+            opener: None,
             #[cfg(feature = "simulation")]
             clock: None,
         }
     }
 
+    /// The same, but opened by the caller's code.
+    pub fn with_opener(mut self, opener: Option<Opener>) -> Self {
+        self.opener = opener;
+        self
+    }
+
     /// The same, but with a clock of the caller's.
     #[cfg(feature = "simulation")]
     pub fn with_clock(mut self, clock: impl uidring::clock::Clock + 'static) -> Self {
-        self.clock = Some(std::sync::Arc::new(clock));
+        self.clock = Some(Arc::new(clock));
         self
     }
 
@@ -97,20 +131,36 @@ impl StoreFile {
         self.checked(&self.existing_path()?, "opened", Some(table))
     }
 
-    /// Begins a transaction that writes. All tables exist in it, and the gates are open.
-    pub fn begin<'a>(&self, connection: &'a mut Connection) -> Result<Writing<'a>, Error> {
-        let explain = |problem| self.problem("written", problem);
-        let transaction = connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(|error| explain(error.into()))?;
-        format::prepare(&transaction).map_err(explain)?;
-        Ok(Writing(transaction))
+    /// Works in a transaction that writes, and commits it if the work returns `Ok(Ok(_))`. All tables exist
+    /// in it, and the gates are open.
+    pub fn write<T, E>(
+        &self,
+        connection: &mut Connection,
+        work: impl FnOnce(&Transaction<'_>) -> Result<Result<T, E>, Problem>,
+    ) -> Result<Result<T, E>, Error> {
+        self.try_write(connection, work).map_err(|problem| self.error("written", problem))
+    }
+
+    /// The same, with the problem itself.
+    pub fn try_write<T, E>(
+        &self,
+        connection: &mut Connection,
+        work: impl FnOnce(&Transaction<'_>) -> Result<Result<T, E>, Problem>,
+    ) -> Result<Result<T, E>, Problem> {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        format::prepare(&transaction)?;
+        let done = work(&transaction)?;
+        if done.is_ok() {
+            format::finish(&transaction)?;
+            transaction.commit()?;
+        }
+        Ok(done)
     }
 
     /// Reads a file that exists. A file of an earlier version stays one.
     pub fn read<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
         let connection = self.checked(&self.existing_path()?, "read", None)?;
-        self.patiently(|| Ok(work(&connection)?)).map_err(|problem| self.problem("read", problem))
+        self.patiently(|| Ok(work(&connection)?)).map_err(|problem| self.error("read", problem))
     }
 
     fn checked(
@@ -122,7 +172,7 @@ impl StoreFile {
         let entry = Entry::new().ok_or_else(|| {
             let problem = "this process was forked from one that had a SQLite file open, and does not \
                            have its locks; start a new process (exec)";
-            self.error(action, StoreErrorKind::Denied, problem.into())
+            self.error_from(action, StoreErrorKind::Denied, problem.into(), None)
         })?;
         let connect = || {
             let connection = self.connect(path)?;
@@ -137,73 +187,82 @@ impl StoreFile {
             }
             Ok(connection)
         };
-        let done = self.patiently(connect).map_err(|problem| self.problem(action, problem));
+        let done = self.patiently(connect).map_err(|problem| self.error(action, problem));
         done.map(|connection| Opened { connection, _entry: entry })
     }
 
-    fn problem(&self, action: &'static str, problem: Problem) -> Error {
-        match problem {
-            Problem::Sqlite(error) => self.sqlite_error(action, &error),
-            Problem::Unusable(problem) => self.error("used", StoreErrorKind::Corrupt, problem),
-        }
+    /// The error for a file that could not be used.
+    pub fn error(&self, action: &'static str, problem: Problem) -> Error {
+        let (kind, problem) = match problem {
+            Problem::Sqlite(error) => return self.sqlite_error(action, error),
+            Problem::Unusable(problem) => (StoreErrorKind::Corrupt, problem),
+            Problem::UsedUp(problem) => (StoreErrorKind::Exhausted, problem),
+        };
+        self.error_from("used", kind, problem, None)
     }
 
-    /// The error for a file that cannot be used.
-    pub fn unusable(&self, problem: Problem) -> Error {
-        self.problem("used", problem)
+    /// The same error again, for what was not tried after it.
+    pub fn repeated(&self, error: &SqliteError) -> Error {
+        let SqliteError::File { action, problem, kind, source, .. } = error;
+        let cause = source.as_deref().map(|cause| format!(": {}", Chain(cause)));
+        self.error_from(action, *kind, format!("{problem}{}", cause.unwrap_or_default()), None)
     }
 
-    pub fn error(&self, action: &'static str, kind: StoreErrorKind, problem: String) -> Error {
-        let path = self.path.clone();
-        Error::from(match self.kind {
-            Kind::Workers => SqliteError::WorkerFile { path, action, problem, kind },
-            Kind::Segments => SqliteError::SegmentFile { path, action, problem, kind },
-        })
+    fn error_from(
+        &self,
+        action: &'static str,
+        kind: StoreErrorKind,
+        problem: String,
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Error {
+        let (what, path) = (self.kind.what(), self.path.clone());
+        Error::from(SqliteError::File { what, path, action, problem, kind, source })
     }
 
-    pub fn sqlite_error(&self, action: &'static str, error: &rusqlite::Error) -> Error {
-        let remedy = match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => "; free some space",
+    fn io_error(&self, action: &'static str, kind: StoreErrorKind, error: io::Error) -> Error {
+        self.error_from(action, kind, String::new(), Some(error.into()))
+    }
+
+    fn sqlite_error(&self, action: &'static str, error: rusqlite::Error) -> Error {
+        let text = error.to_string();
+        let advice = match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => "free some space",
             Some(ErrorCode::DatabaseCorrupt) => format::DAMAGED,
             Some(ErrorCode::NotADatabase) => {
-                "; name a file that is one. If ids were handed out from this file, it is damaged: see \
-                 docs/worker-ids.md, the SQLite file"
+                "name a file that is a database. If ids were handed out from this file, it is damaged: \
+                 see docs/worker-ids.md, the SQLite file"
             }
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                "; another process keeps it locked"
+                "another process keeps it locked"
             }
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-                "; file and folder must be writable for this user"
+                "file and folder must be writable for this user"
             }
-            _ if error.to_string().contains("no such table: UIDRING_LEASE") => {
-                "; name the file that worker ids are leased from, or make the table (`uidring worker \
+            _ if text.contains("no such table: UIDRING_LEASE") => {
+                "name the file that worker ids are leased from, or make the table (`uidring worker \
                  init --leases`)"
             }
-            _ if error.to_string().contains("no such table") => match self.kind {
+            _ if text.contains("no such table") => match self.kind {
                 Kind::Workers => {
-                    "; name the file that worker ids come from, or make the table (`uidring worker \
+                    "name the file that worker ids come from, or make the table (`uidring worker \
                      init`)"
                 }
                 Kind::Segments => {
-                    "; name the file that segments come from, or make the table with its first tag \
+                    "name the file that segments come from, or make the table with its first tag \
                      (`uidring segment create`)"
                 }
             },
             _ => "",
         };
-        self.error(action, kind_of(error), format!("{error}{remedy}"))
+        self.error_from(action, kind_of(&error), advice.into(), Some(error.into()))
     }
 
     /// Absolute, so that SQLite takes no name (`:memory:`, an empty one) for something that is
     /// not a file: two starts from two such databases would get the same numbers.
     fn absolute_path(&self) -> Result<PathBuf, Error> {
-        let what = match self.kind {
-            Kind::Workers => "the worker file",
-            Kind::Segments => "the segment file",
-        };
-        check_path(what, &self.path)?;
+        check_path(self.kind.what(), &self.path)?;
         path::absolute(&self.path)
-            .map_err(|error| self.error("opened", StoreErrorKind::Invalid, error.to_string()))
+            .map_err(|error| self.io_error("opened", StoreErrorKind::Invalid, error))
     }
 
     fn existing_path(&self) -> Result<PathBuf, Error> {
@@ -218,7 +277,7 @@ impl StoreFile {
                 "there is no such file; make it with its first tag (`uidring segment create`)"
             }
         };
-        Err(self.error("read", StoreErrorKind::NotFound, problem.into()))
+        Err(self.error_from("read", StoreErrorKind::NotFound, problem.into(), None))
     }
 
     /// Creates the file, unless it exists.
@@ -228,36 +287,43 @@ impl StoreFile {
         let has_log = log.exists();
         match look(path) {
             Found::Something => return Ok(()),
-            Found::Empty => return Err(self.error("used", StoreErrorKind::Corrupt, EMPTY.into())),
+            Found::Empty => return Err(self.error("used", Problem::Unusable(EMPTY.into()))),
             Found::Nothing if has_log => {
                 let log = log.display();
                 let problem = format!(
                     "its log {log} exists, but the file is gone: a new file would repeat ids. Find the \
                      file, or see docs/worker-ids.md, the SQLite file"
                 );
-                return Err(self.error("used", StoreErrorKind::Corrupt, problem));
+                return Err(self.error("used", Problem::Unusable(problem)));
             }
             Found::Nothing => {}
         }
-        let explain = |error: std::io::Error| {
-            self.error("created", StoreErrorKind::Denied, error.to_string())
-        };
+        let explain = |error| self.io_error("created", StoreErrorKind::Denied, error);
         let new = NewFile::for_path(path).map_err(explain)?;
         let mut connection = self.checked(new.path(), "created", None)?;
-        let written = self.begin(&mut connection)?.commit();
-        written.map_err(|error| self.sqlite_error("created", &error))?;
+        let created: Result<_, Problem> = self.try_write(&mut connection, |_| Ok(Ok::<_, ()>(())));
+        let _ = created.map_err(|problem| self.error("created", problem))?;
         drop(connection);
         new.link(path).map_err(explain)
     }
 
-    fn connect(&self, path: &Path) -> rusqlite::Result<Connection> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags)?;
+    /// Opens the file and sets what its commits rely on, whoever opened it.
+    fn connect(&self, path: &Path) -> Result<Connection, Problem> {
+        let connection = match &self.opener {
+            Some(Opener(open)) => open(path)?,
+            None => {
+                let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+                Connection::open_with_flags(path, flags)?
+            }
+        };
+        check_opened(&connection, path)?;
         connection.busy_timeout(self.patience)?;
         #[cfg(feature = "simulation")]
         if let Some(clock) = &self.clock {
             super::virtual_time::install(&connection, clock)?;
         }
+        // The guards of the tables are triggers.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, true)?;
         // Finds more kinds of damage when a page is read.
         connection.pragma_update(None, "cell_size_check", "ON")?;
         // Write-ahead logging: starts that insert and people who list do not wait for each other.
@@ -267,6 +333,7 @@ impl StoreFile {
         connection.pragma_update(None, "synchronous", "FULL")?;
         // On macOS an ordinary sync may leave the row in the disk's cache. No effect elsewhere.
         connection.pragma_update(None, "fullfsync", "ON")?;
+        check_durability(&connection)?;
         Ok(connection)
     }
 
@@ -312,22 +379,29 @@ impl DerefMut for Opened {
     }
 }
 
-/// A transaction that writes. It rolls back unless it is committed.
-pub struct Writing<'a>(Transaction<'a>);
-
-impl Writing<'_> {
-    pub fn commit(self) -> rusqlite::Result<()> {
-        format::finish(&self.0)?;
-        self.0.commit()
+/// Refuses a connection to anything but this file, or within a transaction.
+fn check_opened(connection: &Connection, path: &Path) -> Result<(), Problem> {
+    let opened = connection.path().and_then(|opened| fs::canonicalize(opened).ok());
+    if opened.is_none() || opened != fs::canonicalize(path).ok() {
+        return format::unusable("it was opened as another file: open the path that was asked for");
     }
+    if !connection.is_autocommit() {
+        return format::unusable("it was opened with a transaction begun: leave that to the store");
+    }
+    Ok(())
 }
 
-impl<'a> Deref for Writing<'a> {
-    type Target = Transaction<'a>;
-
-    fn deref(&self) -> &Transaction<'a> {
-        &self.0
+/// Refuses a connection whose commits might not last. SQLite ignores a setting that it cannot make.
+fn check_durability(connection: &Connection) -> Result<(), Problem> {
+    let journal: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+    let synchronous: i64 = connection.pragma_query_value(None, "synchronous", |row| row.get(0))?;
+    if journal == "wal" && synchronous == 2 {
+        return Ok(());
     }
+    format::unusable(format!(
+        "its commits would not last: it has journal_mode = {journal} and synchronous = {synchronous}, \
+         and needs wal and 2 (FULL)"
+    ))
 }
 
 /// What kind of thing went wrong, by SQLite's code.
@@ -359,7 +433,27 @@ mod tests {
     fn a_commit_reaches_the_disk_before_it_returns() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = StoreFile::new(Kind::Workers, folder.path().join("a.db"));
+        commits_last(&file.open_or_create().expect("made"));
+    }
+
+    #[test]
+    fn a_connection_of_the_callers_is_put_right() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let careless = |path: &Path| {
+            let connection = Connection::open(path)?;
+            connection.execute_batch("PRAGMA synchronous = OFF; PRAGMA fullfsync = OFF")?;
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+            Ok(connection)
+        };
+        let file = StoreFile::new(Kind::Workers, folder.path().join("a.db"))
+            .with_opener(Some(Opener(Arc::new(careless))));
         let connection = file.open_or_create().expect("made");
+        commits_last(&connection);
+        let triggers = connection.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER);
+        assert!(triggers.expect("known"));
+    }
+
+    fn commits_last(connection: &Connection) {
         let pragma = |name: &str| -> String {
             let value = connection.query_row(&format!("PRAGMA {name}"), [], |row| {
                 row.get::<_, rusqlite::types::Value>(0)

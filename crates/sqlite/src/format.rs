@@ -17,9 +17,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
 use uidring::adapter::log;
-
-use super::leases;
-use super::segments;
+use uidring_store::sql::NEWEST_NODE;
 
 /// The version that this program reads and writes.
 pub const VERSION: i64 = 1;
@@ -34,6 +32,28 @@ const WORKER_NODE: &str = "CREATE TABLE IF NOT EXISTS WORKER_NODE (
     LAUNCH_DATE DATE NOT NULL,
     MODIFIED TIMESTAMP NOT NULL,
     CREATED TIMESTAMP NOT NULL
+)";
+
+/// The columns are those on a server; times are texts in UTC, which compare as the times do.
+const UIDRING_LEASE: &str = "CREATE TABLE IF NOT EXISTS UIDRING_LEASE (
+    WORKER_ID INTEGER PRIMARY KEY NOT NULL,
+    OWNER VARCHAR(255) NOT NULL,
+    TOKEN BIGINT NOT NULL,
+    LEASE_END DATETIME,
+    HORIZON_TICK BIGINT,
+    HORIZON_SEQUENCE BIGINT,
+    LAYOUT VARCHAR(255) NOT NULL,
+    CREATED DATETIME NOT NULL,
+    RENEWED DATETIME NOT NULL
+)";
+
+/// The columns of Leaf.
+const LEAF_ALLOC: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
+    biz_tag VARCHAR(128) PRIMARY KEY NOT NULL,
+    max_id BIGINT NOT NULL DEFAULT 1,
+    step INT NOT NULL,
+    description VARCHAR(256),
+    update_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP
 )";
 
 /// `LAST_WORKER_ID` is a copy of the counter of `WORKER_NODE`, which `integrity_check` compares with
@@ -95,6 +115,8 @@ pub enum Problem {
     Sqlite(rusqlite::Error),
     /// The file is of another version, of another program, or damaged.
     Unusable(String),
+    /// There are no more worker ids.
+    UsedUp(String),
 }
 
 impl From<rusqlite::Error> for Problem {
@@ -103,7 +125,7 @@ impl From<rusqlite::Error> for Problem {
     }
 }
 
-fn unusable<T>(problem: impl Into<String>) -> Result<T, Problem> {
+pub fn unusable<T>(problem: impl Into<String>) -> Result<T, Problem> {
     Err(Problem::Unusable(problem.into()))
 }
 
@@ -127,7 +149,7 @@ fn version(connection: &Connection) -> Result<Option<i64>, Problem> {
              that has written it, or a later one"
         )),
         _ => unusable(format!(
-            "it is damaged: UIDRING_FILE holds the versions {versions:?}{DAMAGED}"
+            "it is damaged: UIDRING_FILE holds the versions {versions:?}; {DAMAGED}"
         )),
     }
 }
@@ -139,7 +161,7 @@ pub fn has(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
 }
 
 /// The remedy in every error about damage.
-pub const DAMAGED: &str = "; nothing is handed out from it. Do not put an older copy in its place: see \
+pub const DAMAGED: &str = "nothing is handed out from it. Do not put an older copy in its place: see \
                            docs/worker-ids.md, the SQLite file";
 
 /// Checks the structure of the file, or of one table with its indexes, and compares indexes with tables.
@@ -152,7 +174,7 @@ pub fn check_integrity(connection: &Connection, table: Option<&str>) -> Result<(
     if found == "ok" {
         return Ok(());
     }
-    unusable(format!("it is damaged: {}{DAMAGED}", found.trim()))
+    unusable(format!("it is damaged: {}; {DAMAGED}", found.trim()))
 }
 
 /// Opens the gates in a transaction, after adopting the file if it is of version 0.
@@ -170,7 +192,7 @@ pub fn prepare(transaction: &Transaction<'_>) -> Result<(), Problem> {
 
 /// Creates the tables and guards that are missing.
 fn adopt(transaction: &Transaction<'_>, version: Option<i64>) -> Result<(), Problem> {
-    for table in [WORKER_NODE, leases::CREATE_TABLE, segments::CREATE_TABLE] {
+    for table in [WORKER_NODE, UIDRING_LEASE, LEAF_ALLOC] {
         transaction.execute_batch(table)?;
     }
     let counts_up: bool = transaction.query_row(
@@ -187,8 +209,7 @@ fn adopt(transaction: &Transaction<'_>, version: Option<i64>) -> Result<(), Prob
     }
     if version.is_none() {
         let last = counter(transaction)?;
-        let newest: Option<i64> =
-            transaction.query_row("SELECT MAX(ID) FROM WORKER_NODE", [], |row| row.get(0))?;
+        let newest: Option<i64> = transaction.query_row(NEWEST_NODE, [], |row| row.get(0))?;
         if newest.unwrap_or(0) < last {
             log!(
                 warn,
@@ -222,7 +243,7 @@ pub fn last_worker_id(transaction: &Transaction<'_>) -> Result<i64, Problem> {
     }
     unusable(format!(
         "it is damaged, or was changed by hand: the counter of WORKER_NODE is {counter}, and the last \
-         worker id was {last}{DAMAGED}"
+         worker id was {last}; {DAMAGED}"
     ))
 }
 
@@ -239,7 +260,7 @@ fn counter(transaction: &Transaction<'_>) -> Result<i64, Problem> {
         [Some(counter)] if counter >= 0 => counter,
         _ => {
             let found = format!("the counters {counters:?} of WORKER_NODE");
-            return unusable(format!("it is damaged: it holds {found}{DAMAGED}"));
+            return unusable(format!("it is damaged: it holds {found}; {DAMAGED}"));
         }
     };
     let ends = "SELECT MIN(ID), MAX(ID) FROM WORKER_NODE";
@@ -249,7 +270,7 @@ fn counter(transaction: &Transaction<'_>) -> Result<i64, Problem> {
         let (first, last) = (first.unwrap_or(0), last.unwrap_or(0));
         return unusable(format!(
             "it is damaged, or was changed by hand: the counter of WORKER_NODE is {counter}, and its \
-             rows go from {first} to {last}{DAMAGED}"
+             rows go from {first} to {last}; {DAMAGED}"
         ));
     }
     Ok(counter)

@@ -2,22 +2,15 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
+use uidring::Error;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
-use uidring::{Error, StoreErrorKind};
+use uidring_store::sql::INSERT_TAG;
 use uidring_store::{NewSegmentTag, SegmentTable};
 
-use super::file::StoreFile;
-use crate::SqliteError;
-
-/// The columns of Leaf.
-pub const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
-    biz_tag VARCHAR(128) PRIMARY KEY NOT NULL,
-    max_id BIGINT NOT NULL DEFAULT 1,
-    step INT NOT NULL,
-    description VARCHAR(256),
-    update_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP
-)";
+use crate::dialect::DIALECT;
+use crate::file::StoreFile;
+use crate::format::{self, Problem};
 
 /// A table `leaf_alloc` in a SQLite file, from which segments are loaded.
 ///
@@ -62,54 +55,53 @@ impl SqliteSegments {
         connection: &mut Connection,
         request: &SegmentRequest,
     ) -> Result<LoadedSegment, LoadError> {
-        let explain = |error: rusqlite::Error| self.load_error(&error);
-        let transaction = self.file.begin(connection).map_err(file_error)?;
-        let row: Option<(i64, i64)> = transaction
-            .query_row(
-                "SELECT max_id, step FROM leaf_alloc WHERE biz_tag = ?1",
-                [&request.tag],
-                |row| Ok((row.get(0)?, row.get(1)?)),
-            )
-            .optional()
-            .map_err(explain)?;
-        let (max_id, step) =
-            row.ok_or_else(|| LoadError::NoSuchTag { tag: request.tag.clone() })?;
-        let range = request.range(max_id, step)?;
-        let rows = transaction
-            .execute(
+        let tag = &request.tag;
+        let loaded = self.file.try_write(connection, |transaction| {
+            let row: Option<(i64, i64)> = transaction
+                .query_row("SELECT max_id, step FROM leaf_alloc WHERE biz_tag = ?1", [tag], |row| {
+                    Ok((row.get(0)?, row.get(1)?))
+                })
+                .optional()?;
+            let Some((max_id, step)) = row else {
+                return Ok(Err(LoadError::NoSuchTag { tag: tag.clone() }));
+            };
+            let range = match request.range(max_id, step) {
+                Ok(range) => range,
+                Err(refusal) => return Ok(Err(refusal)),
+            };
+            let rows = transaction.execute(
                 "UPDATE leaf_alloc SET max_id = ?1, update_time = CURRENT_TIMESTAMP
                  WHERE biz_tag = ?2 AND max_id = ?3",
-                (range.end.cast_signed(), &request.tag, max_id),
-            )
-            .map_err(explain)?;
-        if rows != 1 {
-            let problem = format!(
-                "a load of tag `{}` changed {rows} rows and not 1: biz_tag has to be the primary key",
-                request.tag
-            );
-            return Err(LoadError::Refused(self.file.error(
-                "used",
-                StoreErrorKind::Corrupt,
-                problem,
-            )));
-        }
-        transaction.commit().map_err(explain)?;
-        Ok(range)
+                params![range.end.cast_signed(), tag, max_id],
+            )?;
+            if rows != 1 {
+                return format::unusable(format!(
+                    "a load of tag `{tag}` changed {rows} rows and not 1: biz_tag has to be the \
+                     primary key"
+                ));
+            }
+            Ok(Ok(range))
+        });
+        loaded.unwrap_or_else(|problem| Err(self.load_error(problem)))
     }
 
-    /// Whether it may pass: others at the file, and a disk that is full, do.
-    fn load_error(&self, error: &rusqlite::Error) -> LoadError {
-        let explained = self.file.sqlite_error("written", error);
-        match error.sqlite_error_code() {
-            Some(
-                ErrorCode::DatabaseBusy
-                | ErrorCode::DatabaseLocked
-                | ErrorCode::DiskFull
-                | ErrorCode::SystemIoFailure
-                | ErrorCode::OutOfMemory,
-            ) => LoadError::Store(explained),
-            _ => LoadError::Refused(explained),
-        }
+    /// Tells what may pass, others at the file and a disk that is full, from what does not.
+    fn load_error(&self, problem: Problem) -> LoadError {
+        let may_pass = matches!(
+            &problem,
+            Problem::Sqlite(error) if matches!(
+                error.sqlite_error_code(),
+                Some(
+                    ErrorCode::DatabaseBusy
+                        | ErrorCode::DatabaseLocked
+                        | ErrorCode::DiskFull
+                        | ErrorCode::SystemIoFailure
+                        | ErrorCode::OutOfMemory,
+                )
+            )
+        );
+        let error = self.file.error("written", problem);
+        if may_pass { LoadError::Store(error) } else { LoadError::Refused(error) }
     }
 }
 
@@ -123,12 +115,12 @@ impl SegmentStore for SqliteSegments {
         wanted: &[SegmentRequest],
         loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
     ) {
-        let (mut connection, mut busy) = (None, None);
+        let (mut connection, mut busy) = (None, None::<Error>);
         for (index, request) in wanted.iter().enumerate() {
-            // Who has the file locked has it locked for all tags: nobody waits for that many times.
-            if let Some((kind, problem)) = &busy {
-                let error = self.file.error("written", *kind, String::clone(problem));
-                loaded(index, Err(LoadError::Store(error)));
+            // A lock on the file is one for all tags: a call waits for it only once.
+            if let Some(again) = busy.take() {
+                busy = again.store().map(|error| self.file.repeated(error));
+                loaded(index, Err(LoadError::Store(again)));
                 continue;
             }
             let opened = match &mut connection {
@@ -136,10 +128,8 @@ impl SegmentStore for SqliteSegments {
                 none => self.file.open("leaf_alloc").map(|opened| none.insert(opened)),
             };
             let done = opened.map_err(file_error).and_then(|c| self.load_one(c, request));
-            if let Err(LoadError::Store(error)) = &done
-                && let Some(SqliteError::SegmentFile { kind, problem, .. }) = error.store()
-            {
-                busy = Some((*kind, problem.clone()));
+            if let Err(LoadError::Store(error)) = &done {
+                busy = error.store().map(|error| self.file.repeated(error));
             }
             loaded(index, done);
         }
@@ -149,32 +139,21 @@ impl SegmentStore for SqliteSegments {
 impl SegmentTable for SqliteSegments {
     /// Makes the file and the table, unless they are there.
     fn create_tag(&self, new: &NewSegmentTag) -> Result<(), Error> {
-        let explain = |error: rusqlite::Error| self.file.sqlite_error("written", &error);
         let (tag, start, step, description) = new.columns();
         let mut connection = self.file.open_or_create()?;
-        let transaction = self.file.begin(&mut connection)?;
-        if let Some(found) = find(&transaction, tag).map_err(explain)? {
-            return Err(NewSegmentTag::exists(found));
-        }
-        transaction
-            .execute(
-                "INSERT INTO leaf_alloc (biz_tag, max_id, step, description, update_time)
-                 VALUES (?1, ?2, ?3, ?4, CURRENT_TIMESTAMP)",
-                (tag, start, step, description),
-            )
-            .map_err(explain)?;
-        transaction.commit().map_err(explain)
+        self.file.write(&mut connection, |transaction| {
+            let find = DIALECT.find_tag();
+            if let Some(found) = transaction.query_row(&find, [tag], self::tag).optional()? {
+                return Ok(Err(NewSegmentTag::exists(found)));
+            }
+            transaction.execute(INSERT_TAG, (tag, start, step, description))?;
+            Ok(Ok(()))
+        })?
     }
 
     fn list_tags(&self) -> Result<Vec<SegmentTag>, Error> {
         self.file.read(|connection| {
-            connection
-                .prepare(
-                    "SELECT biz_tag, max_id, step, description, update_time FROM leaf_alloc
-                     ORDER BY biz_tag",
-                )?
-                .query_map([], tag)?
-                .collect()
+            connection.prepare(&DIALECT.list_tags())?.query_map([], tag)?.collect()
         })
     }
 }
@@ -182,17 +161,6 @@ impl SegmentTable for SqliteSegments {
 /// Whether it is tried again.
 fn file_error(error: Error) -> LoadError {
     if error.may_pass() { LoadError::Store(error) } else { LoadError::Refused(error) }
-}
-
-fn find(transaction: &Transaction<'_>, name: &str) -> rusqlite::Result<Option<SegmentTag>> {
-    transaction
-        .query_row(
-            "SELECT biz_tag, max_id, step, description, update_time FROM leaf_alloc
-             WHERE biz_tag = ?1",
-            [name],
-            tag,
-        )
-        .optional()
 }
 
 fn tag(row: &Row<'_>) -> rusqlite::Result<SegmentTag> {
@@ -208,6 +176,8 @@ fn tag(row: &Row<'_>) -> rusqlite::Result<SegmentTag> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use uidring_testkit::chain;
 
     use super::*;
     use crate::{SqliteStore, TableError};
@@ -294,7 +264,7 @@ mod tests {
         store.load(&wanted, &mut |_, done| {
             let error = done.expect_err("locked");
             assert!(matches!(error, LoadError::Store(_)), "{error:?}");
-            assert!(error.to_string().contains("locked"), "{error}");
+            assert!(chain(&error).contains("locked"), "{error}");
             told += 1;
         });
         assert_eq!(told, 20);
@@ -341,19 +311,19 @@ mod tests {
     #[test]
     fn a_missing_file_or_table_names_the_command_and_is_not_made() {
         let (_folder, mut store) = new_file();
-        let file = load(&mut store, "a", 0).expect_err("no file").to_string();
+        let file = chain(&load(&mut store, "a", 0).expect_err("no file"));
         assert!(file.contains("no such file") && file.contains("uidring segment create"), "{file}");
         assert!(store.tags().is_err() && !store.path().exists(), "nothing was made");
         fs::create_dir_all(store.path().parent().expect("has one")).expect("made");
         Connection::open(store.path())
             .and_then(|c| c.execute_batch("CREATE TABLE T (ID INTEGER PRIMARY KEY)"))
             .expect("creates");
-        let table = load(&mut store, "a", 0).expect_err("no table").to_string();
+        let table = chain(&load(&mut store, "a", 0).expect_err("no table"));
         assert!(table.contains("no such table") && table.contains("segment create"), "{table}");
         let foreign = "CREATE TABLE leaf_alloc (biz_tag, max_id, step, update_time);
                        INSERT INTO leaf_alloc VALUES ('a', 1, 5, ''), ('a', 1, 5, '')";
         Connection::open(store.path()).and_then(|c| c.execute_batch(foreign)).expect("creates");
-        let twice = load(&mut store, "a", 0).expect_err("two rows").to_string();
+        let twice = chain(&load(&mut store, "a", 0).expect_err("two rows"));
         assert!(twice.contains("2 rows") && twice.contains("primary key"), "{twice}");
     }
 

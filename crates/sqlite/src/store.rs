@@ -1,11 +1,13 @@
 //! A SQLite file, and the tables in it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use rusqlite::Connection;
 use uidring::Error;
 use uidring_store::TableError;
 
-use super::file::{Kind, StoreFile};
+use super::file::{Kind, Opener, StoreFile};
 use super::{SqliteLeases, SqliteSegments, SqliteWorkerNodes};
 
 /// A SQLite file with tables of worker ids, of leases and of segments: the embedded store, for one
@@ -31,11 +33,12 @@ use super::{SqliteLeases, SqliteSegments, SqliteWorkerNodes};
 /// ```
 #[derive(Clone, Debug)]
 pub struct SqliteStore {
-    place: Place,
+    files: Files,
+    opener: Option<Opener>,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum Files {
     File(PathBuf),
     /// A file for each kind in this folder.
     Folder(PathBuf),
@@ -44,7 +47,7 @@ enum Place {
 impl SqliteStore {
     /// The tables in this file, which is made, with its folder, when it is first used.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { place: Place::File(path.into()) }
+        Self { files: Files::File(path.into()), opener: None }
     }
 
     /// The tables in the user's own files: `uidring/workers.db` and `uidring/segments.db` in the
@@ -57,12 +60,47 @@ impl SqliteStore {
     /// [`TableError::NoDataDirectory`](uidring_store::TableError::NoDataDirectory).
     pub fn in_data_directory() -> Result<Self, Error> {
         let folder = dirs::data_dir().ok_or(Error::from(TableError::NoDataDirectory))?;
-        Ok(Self { place: Place::Folder(folder.join("uidring")) })
+        Ok(Self { files: Files::Folder(folder.join("uidring")), opener: None })
+    }
+
+    /// Opens the files by this function, for a program with a VFS of its own, a key (SQLCipher) or
+    /// settings of its own.
+    ///
+    /// Each use of a table calls it with an absolute path. It must open that path, for reading and
+    /// writing, without making a new file: the store makes its files itself, under a temporary name that
+    /// the function gets first. The store then sets what its commits rely on (`journal_mode`,
+    /// `synchronous`, triggers, the busy timeout), and refuses a connection on which these do not hold, or
+    /// which is open to another file.
+    ///
+    /// Nothing else in the process may open the file, unless SQLite opens it: closing any descriptor of the
+    /// file drops SQLite's locks on it.
+    ///
+    /// ```
+    /// use uidring_sqlite::{SqliteStore, rusqlite::Connection, rusqlite::OpenFlags};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("workers.db");
+    /// let store = SqliteStore::new(path).open_with(|path| {
+    ///     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    ///     connection.pragma_update(None, "cache_size", -512)?;
+    ///     Ok(connection)
+    /// });
+    /// # use uidring_sqlite::WorkerTable;
+    /// # assert_eq!(store.worker_nodes().assign(&uidring::Layout::UID_GENERATOR)?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn open_with(
+        mut self,
+        open: impl Fn(&Path) -> rusqlite::Result<Connection> + Send + Sync + 'static,
+    ) -> Self {
+        self.opener = Some(Opener(Arc::new(open)));
+        self
     }
 
     /// The table `WORKER_NODE`: a fresh worker id for each start.
     pub fn worker_nodes(&self) -> SqliteWorkerNodes {
-        SqliteWorkerNodes { file: self.file(Kind::Workers) }
+        SqliteWorkerNodes::of(self.file(Kind::Workers))
     }
 
     /// The table `UIDRING_LEASE`: worker ids that are held, renewed and given back.
@@ -76,9 +114,10 @@ impl SqliteStore {
     }
 
     fn file(&self, kind: Kind) -> StoreFile {
-        match &self.place {
-            Place::File(path) => StoreFile::new(kind, path.clone()),
-            Place::Folder(folder) => StoreFile::in_folder(kind, folder),
-        }
+        let file = match &self.files {
+            Files::File(path) => StoreFile::new(kind, path.clone()),
+            Files::Folder(folder) => StoreFile::in_folder(kind, folder),
+        };
+        file.with_opener(self.opener.clone())
     }
 }

@@ -17,7 +17,7 @@ use uidring::Layout;
 use uidring::segment::{SegmentRequest, SegmentStore};
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
-use uidring_testkit::request;
+use uidring_testkit::{chain, request};
 
 const LAYOUT: Layout = Layout::UID_GENERATOR;
 
@@ -110,8 +110,8 @@ fn no_lock_is_dropped_by_anything_that_is_done_with_a_file() {
             lease.release().expect("released");
         }),
         ("list leases", &|| drop(leases.list().expect("listed"))),
-        ("fence", &|| drop(leases.fence(leases.list().unwrap()[0].worker_id.unsigned_abs()))),
-        ("release", &|| drop(leases.release(leases.list().unwrap()[0].worker_id.unsigned_abs()))),
+        ("fence", &|| drop(leases.fence(leases.list().unwrap()[0].worker_id))),
+        ("release", &|| drop(leases.release(leases.list().unwrap()[0].worker_id))),
         ("reuse", &|| leases.reuse(1..=1, &LAYOUT, LAYOUT.epoch()).expect("added")),
         ("create tag", &|| segments.create_tag(&tag("b")).expect("made")),
         ("list tags", &|| drop(segments.list_tags().expect("listed"))),
@@ -159,7 +159,7 @@ fn an_empty_file_is_none_of_ours() {
     fs::write(&path, "").expect("written");
     let nodes = SqliteStore::new(&path).worker_nodes();
     for error in [nodes.assign(&LAYOUT).expect_err("refused"), nodes.list().expect_err("refused")] {
-        assert!(error.to_string().contains("the file is empty"), "{error}");
+        assert!(chain(&error).contains("the file is empty"), "{error}");
     }
     assert_eq!(fs::metadata(&path).expect("there").len(), 0);
 }
@@ -216,7 +216,7 @@ fn a_forked_child_of_one_that_has_it_open_is_refused() {
     let nodes = SqliteStore::new(&path).worker_nodes();
     let is_refused = |path: &Path| {
         let error = SqliteStore::new(path).worker_nodes().assign(&LAYOUT).err();
-        error.is_some_and(|error| error.to_string().contains("forked"))
+        error.is_some_and(|error| chain(&error).contains("forked"))
     };
     assert_eq!(assign(&path), 1);
     assert!(in_child(|| nodes.assign(&LAYOUT).is_ok_and(|id| id == 2)), "nothing was open");

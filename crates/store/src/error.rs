@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use uidring::{Error, StoreError, StoreErrorKind, Timestamp};
 
-/// Why something about tables of worker ids, leases or segments was not done, whatever the store.
+/// Why an operation on a table of worker ids, leases or segments failed, in any store.
 ///
 /// It is the cause of a [`StoreError`]; [`Error::store`] gets it back.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +35,7 @@ pub enum TableError {
         /// The file, or host, port and name of the database.
         place: String,
         /// A row with another layout.
-        worker_id: i64,
+        worker_id: u64,
         /// Its layout.
         found: String,
         /// The layout that a worker id was asked for.
@@ -78,9 +78,9 @@ pub enum TableError {
         why: &'static str,
     },
 
-    /// Of the two variables that name a container's node, only one is set.
+    /// Only one of the two variables that name a container's node is set.
     #[error(
-        "the environment names a node by half: {set} is set, {missing} is not; set both or none"
+        "the environment names only half of a node: {set} is set, {missing} is not; set both or none"
     )]
     NodeIdentity {
         /// The variable that is set.
@@ -110,13 +110,13 @@ pub enum TableError {
     #[error("a URL was given for a tag, which is a name of your choice, such as `orders`")]
     UrlForTag,
 
-    /// The tag to be created is there.
+    /// The tag to be created exists.
     #[error(
         "there is a tag `{tag}` already, at max_id {max_id} with step {step}; \
          it was left as it is: choose another tag, or use this one"
     )]
     TagExists {
-        /// The tag as it stands in the table, whose collation may take another case for the same.
+        /// The tag as the table has it, whose collation may treat another case as the same.
         tag: String,
         /// Its position.
         max_id: i64,
@@ -135,14 +135,14 @@ pub enum TableError {
     },
 
     /// A file that a database is reached by could not be used.
-    #[error("{what} could not be read from {}: {problem}", path.display())]
+    #[error("{what} could not be read from {}", path.display())]
     DatabaseFile {
         /// What the file should hold.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What went wrong.
-        problem: String,
+        /// What went wrong, such as an [`io::Error`](std::io::Error).
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 

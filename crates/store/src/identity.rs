@@ -1,4 +1,4 @@
-//! How a node calls itself in the table of worker ids.
+//! The name of a node in the table of worker ids.
 
 use std::env;
 
@@ -16,8 +16,8 @@ pub enum NodeKind {
     Actual = 2,
 }
 
-/// A node's name in `WORKER_NODE`, after the rules of Baidu's UidGenerator. It tells people who
-/// has a worker id; the id's uniqueness does not hang on it.
+/// A node's name in `WORKER_NODE`, by the rules of Baidu's UidGenerator. It tells people which node has a
+/// worker id; uniqueness does not depend on it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct NodeIdentity {
@@ -30,14 +30,14 @@ pub struct NodeIdentity {
 }
 
 impl NodeIdentity {
-    /// A container by `UIDRING_HOST` and `UIDRING_PORT`; else by `JPAAS_HOST` and
+    /// Returns a container named by `UIDRING_HOST` and `UIDRING_PORT`; else by `JPAAS_HOST` and
     /// `JPAAS_HTTP_PORT`, or `JPAAS_HOST_PORT_8080`; else this machine, by its address and, as
     /// the port, the time in milliseconds and a random number. Blank variables do not count.
     ///
     /// # Errors
     ///
-    /// [`TableError::NodeIdentity`](crate::TableError::NodeIdentity) where of a host and a port
-    /// only one is set.
+    /// [`TableError::NodeIdentity`](crate::TableError::NodeIdentity) if only one of a host and a port
+    /// is set.
     pub fn from_env() -> Result<Self, Error> {
         Self::from_variables(|name| Some(env::var_os(name)?.to_string_lossy().into_owned()))
     }

@@ -7,6 +7,7 @@
 mod error;
 mod identity;
 pub mod leases;
+pub mod sql;
 mod table;
 mod tags;
 mod usage;
@@ -22,7 +23,7 @@ pub use self::table::{Pruned, WorkerNode, WorkerTable, age};
 pub use self::tags::{NewSegmentTag, SegmentTable};
 pub use self::usage::{Counts, WorkerUsage};
 
-/// Refuses a path that is a URL: its password would be in every text about the file.
+/// Refuses a path that is a URL, whose password would be in every text about the file.
 pub fn check_path(what: &'static str, path: &Path) -> Result<(), Error> {
     if path.to_string_lossy().contains("://") {
         return Err(Error::from(TableError::UrlForPath { what }));
@@ -30,19 +31,19 @@ pub fn check_path(what: &'static str, path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads a file of secrets, of which no error repeats anything.
+/// Reads a file of secrets. No error repeats anything of it.
 pub fn read_text(what: &'static str, path: &Path) -> Result<String, Error> {
     check_path(what, path)?;
     let text = std::fs::read_to_string(path).map_err(|error| TableError::DatabaseFile {
         what,
         path: path.to_owned(),
-        problem: error.to_string(),
+        source: error.into(),
     })?;
     // Some editors begin a text with a byte order mark.
     Ok(text.trim_start_matches('\u{feff}').to_owned())
 }
 
-/// Makes the folder, with those that it is in, for its owner only, unless it is there.
+/// Creates a folder and its parents for their owner only, if they do not exist.
 pub fn create_folder(folder: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);

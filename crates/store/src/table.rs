@@ -1,4 +1,4 @@
-//! Tables `WORKER_NODE`: what they can do, whichever database they are in.
+//! What people and generators do with a table of starts, in any database.
 
 use std::time::Duration;
 
@@ -18,21 +18,21 @@ pub trait WorkerTable: WorkerSource {
     /// [`TableError::NodeIdentity`](crate::TableError::NodeIdentity), and what the store says.
     fn assign(&self, layout: &Layout) -> Result<u64, Error>;
 
-    /// Makes the table, unless it is there.
+    /// Creates the table if it does not exist.
     ///
     /// # Errors
     ///
-    /// What the store says: `SqliteError::WorkerFile`, `MySqlError::Database`.
+    /// What the store says: `SqliteError::File`, `MySqlError::Database`.
     fn create(&self) -> Result<(), Error>;
 
-    /// All rows, by id.
+    /// Returns all rows, by id.
     ///
     /// # Errors
     ///
     /// As for [`create`](Self::create).
     fn list(&self) -> Result<Vec<WorkerNode>, Error>;
 
-    /// How many worker ids have been used, and how fast.
+    /// Returns how many worker ids are used, and how fast.
     ///
     /// # Errors
     ///
@@ -40,8 +40,8 @@ pub trait WorkerTable: WorkerSource {
     fn usage(&self) -> Result<WorkerUsage, Error>;
 
     /// Removes the rows of starts longer ago than this, 100 years at most, by the store's clock.
-    /// The newest row stays whatever its age, so that no server can take up counting below it; a
-    /// worker id is not handed out again because its row is gone.
+    /// The newest row stays whatever its age, so that no server starts counting below it. Pruning a row
+    /// never makes its worker id available again.
     ///
     /// A server removes many rows a part at a time, of which each gets the server's whole deadline.
     ///
@@ -55,7 +55,7 @@ pub trait WorkerTable: WorkerSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerNode {
     /// The worker id.
-    pub id: i64,
+    pub id: u64,
     /// Host name or address of the node.
     pub host_name: String,
     /// Its port, or what made it unique.
@@ -76,10 +76,11 @@ pub struct Pruned {
     /// Rows that were removed.
     pub removed: u64,
     /// The newest row's id; `None` in an empty table.
-    pub newest: Option<i64>,
+    pub newest: Option<u64>,
 }
 
-/// The age for [`WorkerTable::prune`], in seconds: no database can subtract any time from its clock.
+/// Returns the age for [`WorkerTable::prune`] in seconds, limited to what databases can subtract from
+/// their clocks.
 pub fn age(older_than: Duration) -> u64 {
     const CENTURY: u64 = 36_525 * 86_400;
     older_than.as_secs().min(CENTURY)

@@ -6,19 +6,17 @@ use uidring::segment::SegmentTag;
 
 use crate::TableError;
 
-/// A table `leaf_alloc`: what can be done with it besides loading segments from it.
-///
-/// Its methods block; they are for the people who look after the table.
+/// A table `leaf_alloc`: what operators do with it. Its methods block.
 pub trait SegmentTable {
     /// Adds a tag.
     ///
     /// # Errors
     ///
     /// [`TableError::TagExists`](crate::TableError::TagExists); what the store says:
-    /// `SqliteError::SegmentFile`, `MySqlError::Database`.
+    /// `SqliteError::File`, `MySqlError::Database`.
     fn create_tag(&self, tag: &NewSegmentTag) -> Result<(), Error>;
 
-    /// All tags, by name.
+    /// Returns all tags, by name.
     ///
     /// # Errors
     ///
@@ -93,12 +91,12 @@ impl NewSegmentTag {
         Ok(self)
     }
 
-    /// Columns `biz_tag`, `max_id`, `step` and `description` of its row.
+    /// Returns the columns `biz_tag`, `max_id`, `step` and `description` of its row.
     pub fn columns(&self) -> (&str, i64, i64, Option<&str>) {
         (&self.tag, self.start, self.step, self.description.as_deref())
     }
 
-    /// The refusal for a row that is there.
+    /// Returns the error for a tag that exists already.
     pub fn exists(found: SegmentTag) -> Error {
         Error::from(TableError::TagExists {
             tag: found.tag,

@@ -1,4 +1,4 @@
-//! How many worker ids are used up, and when they end.
+//! How many worker ids are used, and when they run out.
 
 use std::time::Duration;
 
@@ -7,33 +7,33 @@ use uidring::{Layout, Timestamp};
 const DAY_MILLIS: f64 = 86_400_000.0;
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// How far a table has come: the greatest worker id, and how many a day the starts of late use up.
+/// The greatest worker id of a table, and how many worker ids recent starts use per day.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WorkerUsage {
     /// Rows in the table: starts, less those that were pruned.
     pub rows: u64,
     /// The greatest worker id so far; `None` in an empty table.
-    pub newest: Option<i64>,
-    /// Worker ids that a day uses up, over the last 30 days, or since the table's first row if
-    /// that is younger. `None` where nothing can be told: from a single row of the last 30 days, or
-    /// from less than an hour.
+    pub newest: Option<u64>,
+    /// Worker ids used per day over the last 30 days, or since the table's first row if that is
+    /// younger. `None` if the rows do not tell: a single row of the last 30 days, or less than an
+    /// hour.
     pub per_day: Option<f64>,
     /// The store's clock.
     pub now: Timestamp,
 }
 
-/// What a table says about itself.
+/// What a store counts in its table.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
     /// Rows in the table.
     pub rows: u64,
     /// The greatest id.
-    pub newest: Option<i64>,
+    pub newest: Option<u64>,
     /// The greatest id of the rows before the window.
-    pub before: Option<i64>,
+    pub before: Option<u64>,
     /// Id and time of the first row in the window.
-    pub first: Option<(i64, Timestamp)>,
+    pub first: Option<(u64, Timestamp)>,
     /// The store's clock.
     pub now: Timestamp,
 }
@@ -42,7 +42,7 @@ impl WorkerUsage {
     /// The window: the days over which starts are counted.
     pub const WINDOW_DAYS: u32 = 30;
 
-    /// What follows from the counts.
+    /// Returns the usage that follows from the counts.
     pub fn new(counts: Counts) -> Self {
         let Counts { rows, newest, before, first, now } = counts;
         let per_day = newest.and_then(|newest| match (before, first) {
@@ -60,14 +60,13 @@ impl WorkerUsage {
         Self { rows, newest, per_day, now }
     }
 
-    /// Worker ids that the layout still has above the greatest so far.
+    /// Returns how many worker ids the layout has above the greatest so far.
     pub fn left(&self, layout: &Layout) -> u64 {
-        let used = u64::try_from(self.newest.unwrap_or(0)).unwrap_or(0);
-        layout.max_worker_id().saturating_sub(used)
+        layout.max_worker_id().saturating_sub(self.newest.unwrap_or(0))
     }
 
-    /// When the worker ids run out if starts go on at this rate, which is now where none are left;
-    /// `None` where there is no rate.
+    /// Returns when the worker ids run out at this rate: now if none are left, `None` if there is no
+    /// rate.
     pub fn runs_out(&self, layout: &Layout) -> Option<Timestamp> {
         let left = self.left(layout);
         if left == 0 {
@@ -88,7 +87,7 @@ mod tests {
         text.parse().expect("a time")
     }
 
-    fn usage(newest: i64, before: Option<i64>, first: Option<(i64, &str)>) -> WorkerUsage {
+    fn usage(newest: u64, before: Option<u64>, first: Option<(u64, &str)>) -> WorkerUsage {
         let first = first.map(|(id, time)| (id, at(time)));
         let (rows, now) = (5, at("2026-06-11"));
         WorkerUsage::new(Counts { rows, newest: Some(newest), before, first, now })

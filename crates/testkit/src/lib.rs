@@ -7,6 +7,7 @@
 pub mod attack;
 #[cfg(feature = "mariadb")]
 pub mod certificates;
+mod chain;
 pub mod deadline;
 #[cfg(unix)]
 pub mod fork;
@@ -22,4 +23,5 @@ pub mod splitter;
 #[cfg(all(unix, feature = "zookeeper"))]
 pub mod zookeeper;
 
+pub use self::chain::chain;
 pub use self::request::request;

@@ -12,7 +12,7 @@ use uidring_store::{LeaseOptions, LeaseState, LeaseTable};
 use uidring_testkit::fork::{FORKED, alone, in_child};
 use uidring_testkit::mariadb::MariaDb;
 use uidring_testkit::namespace::fresh;
-use uidring_testkit::request;
+use uidring_testkit::{chain, request};
 
 /// A child has its parent's lease in its memory, used or not, and leaves it alone.
 fn a_child_leaves_the_lease_alone(table: &dyn LeaseTable) {
@@ -37,7 +37,7 @@ fn a_child_leaves_the_lease_alone(table: &dyn LeaseTable) {
             let (one, two) = unused.take().expect("still there");
             drop(one);
             // It would be another holder of the same token.
-            let refused = build(two).expect_err("not the child's").to_string();
+            let refused = chain(&build(two).expect_err("not the child's"));
             to.check(refused.contains("was forked from"));
         });
         assert_eq!(words, [FORKED]);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use uidring::adapter::Chain;
 use uidring::policy::TakePolicy;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
 use uidring::segment::{SegmentError, SegmentHandle};
@@ -10,7 +11,7 @@ use uidring_store::TableError;
 
 use super::args::{GenerateArgs, WorkerKind};
 use crate::args::check;
-use crate::failure::{Failure, with_sources};
+use crate::failure::Failure;
 use crate::lines::{Lines, lines};
 use crate::output::{PORTION, Source};
 use crate::stores;
@@ -89,9 +90,9 @@ fn failure(error: SegmentError) -> Failure {
         SegmentError::UnknownTag(cause) => format!(
             "{}; `uidring segment create TAG --step S` creates one, `uidring segment list` shows \
              those that exist",
-            with_sources(&*cause)
+            Chain(&*cause)
         ),
-        other => with_sources(&other),
+        other => Chain(&other).to_string(),
     })
 }
 

@@ -16,7 +16,7 @@ use uidring_store::{LeaseOptions, LeaseRow, LeaseState, LeaseTable, TableError, 
 use uidring_testkit::mariadb::{Database, MariaDb};
 use uidring_testkit::namespace::fresh;
 use uidring_testkit::proxy::{Chunk, Proxy, Verdict};
-use uidring_testkit::request;
+use uidring_testkit::{chain, request};
 
 /// Longer than anything here takes, on however busy a machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -202,7 +202,7 @@ fn a_server_that_restarts_within_the_lease_is_not_noticed() {
     let row = &rows(&database)[0];
     assert_eq!((row.state, row.token), (LeaseState::Free, 2));
     let last = layout().decode(last).expect("of the layout");
-    assert_eq!(row.horizon, Some((last.tick as i64, last.sequence as i64)));
+    assert_eq!(row.horizon, Some((last.tick, last.sequence)));
 }
 
 /// No attempt may take so long that the end of the lease is missed: neither that of the holder, nor
@@ -362,7 +362,7 @@ fn a_table_that_cannot_hold_the_horizon_is_refused() {
     database.execute(trigger);
     let error =
         CachedUidGenerator::builder().layout(layout()).worker(lease).namespace(fresh()).build();
-    let text = error.expect_err("not stored").to_string();
+    let text = chain(&error.expect_err("not stored"));
     assert!(text.contains("reads Some(5)") && text.contains("without triggers"), "{text}");
 }
 
@@ -370,7 +370,7 @@ fn a_table_that_cannot_hold_the_horizon_is_refused() {
 fn the_lack_of_the_tables_names_the_command_or_is_made_good() {
     let database = MariaDb::shared().database();
     let leases = at(&database.url());
-    let text = leases.lease(&request(layout()), &options(5_000)).expect_err("no table").to_string();
+    let text = chain(&leases.lease(&request(layout()), &options(5_000)).expect_err("no table"));
     assert!(text.contains("1146") && text.contains("uidring worker init --leases"), "{text}");
     assert!(!text.contains("p@ss"), "{text}");
     let leases = leases.create_tables_if_missing(true);
@@ -389,5 +389,5 @@ fn a_counter_that_went_backwards_is_refused() {
     database.execute("UPDATE UIDRING_LEASE SET WORKER_ID = 2");
     let error =
         at(&database.url()).lease(&request(layout()), &options(5_000)).expect_err("backwards");
-    assert!(error.to_string().contains("went backwards"), "{error}");
+    assert!(chain(&error).contains("went backwards"), "{error}");
 }

@@ -13,6 +13,7 @@ use uidring::clock::{Clock, SystemClock};
 use uidring_mysql::{MySqlError, MySqlStore, MySqlWorkerNodes};
 use uidring_store::WorkerTable;
 use uidring_testkit::certificates::Authority;
+use uidring_testkit::chain;
 use uidring_testkit::mariadb::{Database, MariaDb};
 use uidring_testkit::proxy::{Proxy, Verdict};
 
@@ -42,7 +43,7 @@ fn within(seconds: u64, database: &Database, proxy: &Proxy) -> MySqlWorkerNodes 
 }
 
 fn refusal(nodes: &MySqlWorkerNodes) -> String {
-    nodes.assign(&LAYOUT).expect_err("refused").to_string()
+    chain(&nodes.assign(&LAYOUT).expect_err("refused"))
 }
 
 #[test]
@@ -115,7 +116,7 @@ fn pruning_counts_part_by_part() {
     let start = Instant::now();
     let error = within(2, &database, &proxy).prune(Duration::from_secs(60)).expect_err("cut");
     assert!(start.elapsed() >= Duration::from_millis(4_200), "{:?}", start.elapsed());
-    let text = error.to_string();
+    let text = chain(&error);
     assert!(text.contains("did not end") && text.contains("rows removed before: 20000"), "{text}");
     assert_eq!(database.query::<u64>("SELECT COUNT(*) FROM WORKER_NODE"), [10_002]);
 }
@@ -143,7 +144,7 @@ fn clocks_that_differ_are_refused_before_the_insert() {
             assert_eq!((theirs > ours, limit), (ahead, Duration::from_secs(30)));
             let apart = theirs.saturating_since(ours).max(ours.saturating_since(theirs));
             assert!((3_590..=3_610).contains(&apart.as_secs()), "{apart:?}");
-            let text = error.to_string();
+            let text = chain(&error);
             assert!(
                 text.contains("apart, where 30s is allowed; set the wrong one right"),
                 "{text}"

@@ -11,6 +11,7 @@ use uidring::policy::TakePolicy;
 use uidring::segment::{SegmentBuilder, SegmentError};
 use uidring_mysql::MySqlStore;
 use uidring_store::{NewSegmentTag, SegmentTable};
+use uidring_testkit::chain;
 use uidring_testkit::mariadb::{Database, MariaDb};
 
 /// Longer than any test; who waits so long has not been told.
@@ -68,7 +69,7 @@ fn a_right_that_was_revoked_is_told_at_once_and_heals_when_granted() {
     assert_eq!(generator.next_id("t").expect("in memory"), 10);
     let begin = Instant::now();
     let error = generator.next_id("t").expect_err("no UPDATE");
-    let text = error.to_string();
+    let text = chain(&error);
     assert!(matches!(error, SegmentError::Refused(_)), "{error:?}");
     assert!(text.contains("1142") && text.contains("SELECT and UPDATE"), "{text}");
     // Not the deadline, and not the policy's patience; also for a tag that was never loaded.
@@ -128,7 +129,7 @@ fn a_table_that_is_gone_or_of_another_form_is_told_at_once() {
         let begin = Instant::now();
         let error = generator.next_id("t").expect_err("refused");
         assert!(matches!(error, SegmentError::Refused(_)), "{change}: {error:?}");
-        assert!(error.to_string().contains(code), "{error}");
+        assert!(chain(&error).contains(code), "{error}");
         assert!(begin.elapsed() < Duration::from_secs(8), "{change}: {:?}", begin.elapsed());
         database.execute(back);
         assert_eq!(heals(&generator, "t"), 11, "{change}");

@@ -11,6 +11,7 @@ use uidring::Error;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
 use uidring_mysql::{MySqlSegments, MySqlStore};
 use uidring_store::{NewSegmentTag, SegmentTable, TableError};
+use uidring_testkit::chain;
 use uidring_testkit::mariadb::{Database, MariaDb};
 use uidring_testkit::proxy::{Proxy, Verdict};
 
@@ -67,10 +68,10 @@ fn range(store: &mut MySqlSegments, tag: &str, step: u64) -> (u64, u64) {
 /// The text of a refusal, which must not tell the password.
 fn refusal(store: &mut MySqlSegments, tag: &str) -> String {
     let error = load(store, tag, 0).expect_err("refused");
-    for text in [error.to_string(), format!("{error:?}"), format!("{store:?}")] {
+    for text in [chain(&error), format!("{error:?}"), format!("{store:?}")] {
         assert!(!text.contains("p@ss") && !text.contains("%40"), "{text}");
     }
-    error.to_string()
+    chain(&error)
 }
 
 fn max_id(database: &Database, tag: &str) -> i64 {
@@ -202,7 +203,7 @@ fn a_table_without_transactions_repeats_nothing() {
                     let loaded = loads.filter_map(|done| match done {
                         Ok(range) => Some((range.start, range.end)),
                         Err(error) => {
-                            assert!(error.to_string().contains("InnoDB"), "{error}");
+                            assert!(chain(&error).contains("InnoDB"), "{error}");
                             None
                         }
                     });
@@ -290,7 +291,7 @@ fn a_column_that_holds_less_is_refused() {
     // A name that does not fit would be cut, and be another tag.
     database.execute("ALTER TABLE leaf_alloc MODIFY biz_tag VARCHAR(4) NOT NULL");
     let error = segments(&database).create_tag(&new_tag("orders", 1)).expect_err("cut");
-    assert!(error.to_string().contains("Leaf's script"), "{error}");
+    assert!(chain(&error).contains("Leaf's script"), "{error}");
     let tags = segments(&database).list_tags().expect("listed");
     assert_eq!(tags.len(), 1, "{tags:?}");
 }
@@ -302,9 +303,9 @@ fn a_missing_table_is_made_only_when_asked() {
     let tag = new_tag("t", 10);
     for text in [
         refusal(&mut store, "t"),
-        store.tags().expect_err("no table").to_string(),
-        store.create_tag(&tag).expect_err("no table").to_string(),
-        store.list_tags().expect_err("no table").to_string(),
+        chain(&store.tags().expect_err("no table")),
+        chain(&store.create_tag(&tag).expect_err("no table")),
+        chain(&store.list_tags().expect_err("no table")),
     ] {
         assert!(text.contains("1146") && text.contains("uidring segment create"), "{text}");
     }
@@ -333,7 +334,7 @@ fn the_least_rights_are_enough() {
     assert!(text.contains("1142") && text.contains("SELECT and UPDATE"), "{text}");
     server.execute(&format!("GRANT UPDATE ON {name}.leaf_alloc TO {grantee}"));
     assert_eq!(range(&mut store, "t", 0), (1, 11));
-    let text = store.create_tag(&new_tag("u", 1)).expect_err("no INSERT").to_string();
+    let text = chain(&store.create_tag(&new_tag("u", 1)).expect_err("no INSERT"));
     assert!(text.contains("a new tag INSERT"), "{text}");
 }
 
@@ -488,7 +489,7 @@ fn a_server_that_is_away_costs_a_call_one_deadline() {
     assert!(errors.iter().map(|(index, _)| *index).eq(0..50));
     for (_, error) in errors {
         assert!(matches!(error, LoadError::Store(Error::Store(_))), "{error:?}");
-        let text = error.to_string();
+        let text = chain(&error);
         assert!(text.contains("is the server running?"), "{text}");
         assert!(!text.contains("p@ss") && !text.contains("%40"), "{text}");
     }
@@ -523,8 +524,8 @@ fn a_locked_row_is_an_error_for_its_tag_alone() {
         let mut done = Vec::new();
         store.load(&[request("t", 0), request("u", 0)], &mut |_, result| done.push(result));
         let [locked, free] = <[_; 2]>::try_from(done).expect("two");
-        let text = locked.expect_err("locked").to_string();
-        assert!(text.contains("another transaction has it locked"), "{text}");
+        let text = chain(&locked.expect_err("locked"));
+        assert!(text.contains("another transaction has the row or table locked"), "{text}");
         assert_eq!(free.expect("loaded").end, 6);
     });
 }

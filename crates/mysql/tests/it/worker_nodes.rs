@@ -10,6 +10,7 @@ use tokio::runtime;
 use uidring::{Bits, CachedUidGenerator, Layout, Tick, Timestamp};
 use uidring_mysql::{MySqlError, MySqlStore, MySqlWorkerNodes};
 use uidring_store::WorkerTable;
+use uidring_testkit::chain;
 use uidring_testkit::mariadb::{Database, MariaDb};
 use uidring_testkit::namespace::fresh;
 
@@ -40,10 +41,10 @@ fn ids(database: &Database) -> Vec<i64> {
 /// The text of a refusal, which must not tell the password.
 fn refusal(nodes: &MySqlWorkerNodes) -> String {
     let error = nodes.assign(&LAYOUT).expect_err("refused");
-    for text in [error.to_string(), format!("{error:?}"), format!("{nodes:?}")] {
+    for text in [chain(&error), format!("{error:?}"), format!("{nodes:?}")] {
         assert!(!text.contains("p@ss") && !text.contains("%40"), "{text}");
     }
-    error.to_string()
+    chain(&error)
 }
 
 #[test]
@@ -163,7 +164,7 @@ fn a_key_over_the_maximum_names_row_and_maximum() {
         matches!(error.store(), Some(MySqlError::WorkerIdsUsedUp { row: 1_024, max: 1_023, .. })),
         "{error:?}"
     );
-    let text = error.to_string();
+    let text = chain(&error);
     for word in ["row 1024", "1023", "more worker bits", "earlier epoch", &database.name()] {
         assert!(text.contains(word), "{word}: {text}");
     }

@@ -13,7 +13,7 @@ use uidring::segment::{SegmentRequest, SegmentStore};
 use uidring::{Layout, Uid};
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
-use uidring_testkit::request;
+use uidring_testkit::{chain, request};
 
 use crate::previous;
 
@@ -88,7 +88,7 @@ fn force(path: &Path, sql: &str) {
 }
 
 fn assign(path: &Path) -> Result<u64, String> {
-    SqliteStore::new(path).worker_nodes().assign(&LAYOUT).map_err(|error| error.to_string())
+    SqliteStore::new(path).worker_nodes().assign(&LAYOUT).map_err(|error| chain(&error))
 }
 
 /// The first id of the next range.
@@ -97,13 +97,13 @@ fn load(path: &Path) -> Result<u64, String> {
     let wanted = [SegmentRequest { tag: "a".into(), step: 0 }];
     SqliteStore::new(path).segments().load(&wanted, &mut |_, result| done = Some(result));
     let done = done.expect("handed over");
-    done.map(|range| range.start).map_err(|error| error.to_string())
+    done.map(|range| range.start).map_err(|error| chain(&error))
 }
 
 /// What the next holder of worker id 1 starts above.
 fn lease(path: &Path) -> Result<(u64, Option<Uid>), String> {
     let lease = SqliteStore::new(path).leases().lease(&request(LAYOUT), &LeaseOptions::default());
-    lease.map(|lease| (lease.worker_id(), lease.after())).map_err(|error| error.to_string())
+    lease.map(|lease| (lease.worker_id(), lease.after())).map_err(|error| chain(&error))
 }
 
 /// What is refused; what is not must be right. `owner` may be another one: a lease that seems to be held,

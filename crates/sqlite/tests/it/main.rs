@@ -7,4 +7,5 @@ mod previous;
 mod damage;
 #[cfg(feature = "simulation")]
 mod lease_histories;
+mod own_connection;
 mod versions;

@@ -12,7 +12,7 @@ use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore};
 use uidring::{DefaultUidGenerator, Error, Layout};
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
-use uidring_testkit::request;
+use uidring_testkit::{chain, request};
 
 use crate::previous;
 
@@ -122,17 +122,17 @@ fn a_file_of_a_later_version_is_refused() {
     let segments = SqliteStore::new(&path).segments();
     let day = Duration::from_secs(86_400);
     let errors = [
-        assign(&path).map(drop).expect_err("refused").to_string(),
-        nodes.create().expect_err("refused").to_string(),
-        nodes.list().map(drop).expect_err("refused").to_string(),
-        nodes.usage().map(drop).expect_err("refused").to_string(),
-        nodes.prune(day).map(drop).expect_err("refused").to_string(),
-        leases.lease(&request(LAYOUT), &LeaseOptions::default()).expect_err("refused").to_string(),
-        leases.list().map(drop).expect_err("refused").to_string(),
-        leases.fence(1).map(drop).expect_err("refused").to_string(),
-        segments.list_tags().map(drop).expect_err("refused").to_string(),
-        segments.create_tag(&NewSegmentTag::new("b", 5).unwrap()).expect_err("no").to_string(),
-        load(&path, "a").map(drop).expect_err("refused").to_string(),
+        chain(&assign(&path).map(drop).expect_err("refused")),
+        chain(&nodes.create().expect_err("refused")),
+        chain(&nodes.list().map(drop).expect_err("refused")),
+        chain(&nodes.usage().map(drop).expect_err("refused")),
+        chain(&nodes.prune(day).map(drop).expect_err("refused")),
+        chain(&leases.lease(&request(LAYOUT), &LeaseOptions::default()).expect_err("refused")),
+        chain(&leases.list().map(drop).expect_err("refused")),
+        chain(&leases.fence(1).map(drop).expect_err("refused")),
+        chain(&segments.list_tags().map(drop).expect_err("refused")),
+        chain(&segments.create_tag(&NewSegmentTag::new("b", 5).unwrap()).expect_err("no")),
+        chain(&load(&path, "a").map(drop).expect_err("refused")),
     ];
     for error in errors {
         assert!(error.contains("version 2") && error.contains("up to 1"), "{error}");
@@ -154,7 +154,7 @@ fn refuses_the_previous_program(path: &Path) {
         previous::load(path, "a").expect_err("refused"),
     ];
     for error in errors {
-        let error = error.to_string();
+        let error = chain(&error);
         assert!(error.contains("later uidring") && error.contains("docs/worker-ids.md"), "{error}");
     }
     if query(path, "SELECT COUNT(*) FROM UIDRING_LEASE WHERE LEASE_END IS NULL")[0] > 0 {
@@ -247,8 +247,8 @@ fn process() {
             let (mut ids, mut refused) = (Vec::new(), 0);
             while Instant::now() < end {
                 let done = match program {
-                    "previous" => previous::assign(path).map_err(|error| error.to_string()),
-                    _ => assign(path).map(u64::cast_signed).map_err(|error| error.to_string()),
+                    "previous" => previous::assign(path).map_err(|error| chain(&error)),
+                    _ => assign(path).map(u64::cast_signed).map_err(|error| chain(&error)),
                 };
                 match done {
                     Ok(id) => ids.push(id),

@@ -15,6 +15,7 @@ use uidring::{
 };
 
 use super::{Kind, Place, TAGS, Target, layout, millis};
+use crate::chain;
 
 const VARIABLE: &str = "UIDRING_ATTACKER";
 
@@ -191,12 +192,15 @@ impl Attacker {
     }
 
     /// What went wrong is noted with the time of it.
-    fn attempt<T, E: ToString>(&self, work: impl FnOnce() -> Result<T, E>) -> Option<T> {
+    fn attempt<T, E: std::error::Error + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, E>,
+    ) -> Option<T> {
         let start = millis(SystemTime::now());
         match work() {
             Ok(done) => Some(done),
             Err(error) => {
-                let text = error.to_string().replace('\n', " ");
+                let text = chain(&error).replace('\n', " ");
                 let end = millis(SystemTime::now());
                 write(&self.errors, format!("{start} {end} {text}\n").as_bytes());
                 None

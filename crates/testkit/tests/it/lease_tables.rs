@@ -19,7 +19,7 @@ use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseRow, LeaseState, LeaseTable, TableError, WorkerTable};
 use uidring_testkit::mariadb::{Database, MariaDb};
 use uidring_testkit::namespace::fresh;
-use uidring_testkit::request;
+use uidring_testkit::{chain, request};
 
 /// A table, whatever the store, and how else to get at it.
 trait Place: Sync {
@@ -38,7 +38,7 @@ trait Place: Sync {
         while self.nodes().assign(&Layout::UID_GENERATOR).expect("assigned") < worker_id {}
     }
 
-    fn row(&self, worker_id: i64) -> LeaseRow {
+    fn row(&self, worker_id: u64) -> LeaseRow {
         let rows = self.leases().list().expect("listed");
         rows.into_iter().find(|row| row.worker_id == worker_id).expect("a row")
     }
@@ -133,12 +133,12 @@ fn cached(lease: Lease) -> CachedUidGenerator {
         .expect("possible")
 }
 
-fn tick(uid: Uid) -> i64 {
-    small().decode(uid).expect("of the layout").tick.cast_signed()
+fn tick(uid: Uid) -> u64 {
+    small().decode(uid).expect("of the layout").tick
 }
 
-fn present() -> i64 {
-    small().tick_at(SystemClock.now()).expect("in range").cast_signed()
+fn present() -> u64 {
+    small().tick_at(SystemClock.now()).expect("in range")
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn the_lowest_free_row_is_taken_and_given_back_to_the_uid() {
         let row = place.row(2);
         assert_eq!(row.state, LeaseState::Free);
         let decoded = small().decode(last).expect("of the layout");
-        let exact = (decoded.tick.cast_signed(), decoded.sequence.cast_signed());
+        let exact = (decoded.tick, decoded.sequence);
         assert_eq!(row.horizon, Some(exact), "the last uid");
         assert_eq!((row.token, place.row(1).token), (2, 1), "it has grown");
 
@@ -225,7 +225,7 @@ fn when_all_are_held_it_says_so_or_waits() {
             panic!("{error}")
         };
         assert!(ends_in <= Duration::from_mins(2) && ends_in > Duration::from_mins(1));
-        let text = error.to_string();
+        let text = chain(&error);
         assert!(text.contains("3 are held, the first for") && !text.contains("p@ss"), "{text}");
 
         let begin = Instant::now();
@@ -287,7 +287,7 @@ fn who_lost_the_row_is_told_by_whom() {
                 .worker(lease)
                 .namespace(fresh())
                 .build();
-            let error = error.expect_err("lost").to_string();
+            let error = chain(&error.expect_err("lost"));
             assert!(error.contains("worker id 1 is lost") && error.contains(text), "{error}");
             let row = &place.leases().list().expect("listed")[0];
             assert!(matches!(row.state, LeaseState::Held(_)), "left as it is: {row:?}");
@@ -308,7 +308,7 @@ fn a_fenced_holder_stops_at_its_next_renewal() {
             matches!(error.store(), Some(TableError::LeaseHeld { worker_id: 1, .. })),
             "{error}"
         );
-        assert!(error.to_string().contains("tests/"), "{error}");
+        assert!(chain(&error).contains("tests/"), "{error}");
         let fenced = place.leases().fence(1).expect("fenced");
         assert!(matches!(fenced.state, LeaseState::Expired(_)) && fenced.token == 2, "{fenced:?}");
         let begin = Instant::now();
@@ -371,7 +371,7 @@ fn two_layouts_on_one_table_are_an_error_that_shows_both() {
             let error =
                 place.leases().lease(&request(other), &options()).expect_err("another layout");
             assert!(matches!(error.store(), Some(TableError::LeaseTableLayout { .. })), "{error}");
-            let text = error.to_string();
+            let text = chain(&error);
             assert!(text.contains(&small().to_string()) && text.contains(&other.to_string()));
         }
         assert_eq!(place.leases().list().expect("listed"), before, "nothing was taken");
@@ -457,7 +457,7 @@ fn worker_ids_of_starts_that_have_ended_can_be_leased() {
         assert!(matches!(stored(&error), Some(TableError::LeaseTableLayout { .. })), "{error:?}");
         let lease = place.acquire().expect("free");
         assert_eq!(lease.worker_id(), 2);
-        let limit = small().tick_at(used_until).expect("in range").cast_signed();
+        let limit = small().tick_at(used_until).expect("in range");
         assert_eq!(lease.after().map(tick), Some(limit));
         assert!(tick(cached(lease).next_uid().expect("ready")) > limit);
         assert_eq!(place.leases().list().expect("listed").len(), 2, "1 is still nobody's");

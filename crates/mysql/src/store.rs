@@ -14,9 +14,8 @@ use rustls::pki_types::pem::PemObject;
 use uidring::{Error, StoreErrorKind};
 use uidring_store::{TableError, check_path, read_text};
 
-use super::inspection::Reported;
-use super::{MySqlLeases, MySqlSegments, MySqlWorkerNodes};
-use crate::MySqlError;
+use crate::error::MySqlError;
+use crate::risk::Reported;
 
 /// The environment variable with a server's URL.
 const VARIABLE: &str = "UIDRING_MYSQL_URL";
@@ -111,13 +110,9 @@ impl MySqlStore {
         const WHAT: &str = "the certificate authority of the database";
         let path = path.as_ref();
         check_path(WHAT, path)?;
-        let wrong = |problem: String| TableError::DatabaseFile {
-            what: WHAT,
-            path: path.to_owned(),
-            problem,
-        };
-        let pem = fs::read(path).map_err(|error| wrong(error.to_string()))?;
-        check_certificates(&pem).map_err(wrong)?;
+        let wrong = |source| TableError::DatabaseFile { what: WHAT, path: path.to_owned(), source };
+        let pem = fs::read(path).map_err(|error| wrong(error.into()))?;
+        check_certificates(&pem).map_err(|problem| wrong(problem.into()))?;
         let ssl = self.opts.ssl_opts().cloned().unwrap_or_default();
         let ssl = ssl
             .with_root_certs(vec![pem.into()])
@@ -150,8 +145,8 @@ impl MySqlStore {
         self
     }
 
-    /// Refuses a server that may forget, in a crash of its machine, what it has confirmed; by default
-    /// there is a warning, once. A start, a renewal and a load each look when they connect: at
+    /// Refuses a server that may lose confirmed commits when its machine crashes; by default it logs a
+    /// warning once. A start, a renewal and a load each look when they connect: at
     /// `sync_binlog`, where the binary log is on, at `innodb_flush_log_at_trx_commit`, and at the
     /// engine of the tables.
     ///
@@ -163,8 +158,8 @@ impl MySqlStore {
         self
     }
 
-    /// Says that several servers stand behind the address, none of which confirms a commit that the
-    /// others may not have: a Galera cluster, for one. By default a lease is lost, and a load of a
+    /// Declares that the address leads to several servers, none of which confirms a commit that the
+    /// others may lack: a Galera cluster, for one. By default a lease is lost, and a load of a
     /// segment warns, when another server (`server_uuid`, MariaDB's `server_uid`) answers than
     /// before: it may be a replica that lags behind.
     #[must_use]
@@ -173,51 +168,36 @@ impl MySqlStore {
         self
     }
 
-    /// The table `WORKER_NODE`: a fresh worker id for each start.
-    pub fn worker_nodes(&self) -> MySqlWorkerNodes {
-        MySqlWorkerNodes::new(self.clone())
-    }
-
-    /// The table `UIDRING_LEASE`: worker ids that are held, renewed and given back.
-    pub fn leases(&self) -> MySqlLeases {
-        MySqlLeases::new(self.clone())
-    }
-
-    /// The table `leaf_alloc`: segments of dense numbers.
-    pub fn segments(&self) -> MySqlSegments {
-        MySqlSegments::new(self.clone())
-    }
-
-    pub(super) fn requires_durability(&self) -> bool {
+    pub(crate) fn requires_durability(&self) -> bool {
         self.requires_durability
     }
 
-    pub(super) fn is_cluster(&self) -> bool {
+    pub(crate) fn is_cluster(&self) -> bool {
         self.is_cluster
     }
 
-    pub(super) fn reported(&self) -> &Reported {
+    pub(crate) fn reported(&self) -> &Reported {
         &self.reported
     }
 
-    pub(super) fn opts(&self) -> &Opts {
+    pub(crate) fn opts(&self) -> &Opts {
         &self.opts
     }
 
-    pub(super) fn timeouts(&self) -> (Duration, Duration) {
+    pub(crate) fn timeouts(&self) -> (Duration, Duration) {
         (self.connect_timeout, self.deadline)
     }
 
-    pub(super) fn is_socket(&self) -> bool {
+    pub(crate) fn is_socket(&self) -> bool {
         self.opts.socket().is_some()
     }
 
-    pub(super) fn demands_tls(&self) -> bool {
+    pub(crate) fn demands_tls(&self) -> bool {
         self.opts.ssl_opts().is_some()
     }
 
-    pub(super) fn error(&self, kind: StoreErrorKind, problem: String) -> Error {
-        Error::from(MySqlError::Database { server: self.to_string(), problem, kind })
+    pub(crate) fn error(&self, kind: StoreErrorKind, problem: String) -> Error {
+        Error::from(MySqlError::Database { server: self.to_string(), problem, kind, source: None })
     }
 }
 
@@ -275,6 +255,8 @@ fn check_certificates(pem: &[u8]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use uidring::adapter::Chain;
+
     use super::*;
 
     #[test]
@@ -315,8 +297,7 @@ mod tests {
             .require_tls();
         assert_eq!(server.opts().pass(), Some("s3cret@/"));
         assert_eq!(server.to_string(), "db.example:3307/ids");
-        for text in [format!("{server:?}"), format!("{:?}", MySqlWorkerNodes::new(server.clone()))]
-        {
+        for text in [format!("{server:?}"), format!("{:?}", server.worker_nodes())] {
             assert!(text.contains("db.example:3307/ids") && text.contains("tls: true"), "{text}");
             assert!(!text.contains("s3cret"), "{text}");
         }
@@ -375,7 +356,8 @@ mod tests {
         let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         for (pem, word) in [("", "no"), (none, "no"), (open, "broken"), (broken, "broken")] {
             fs::write(&path, pem).expect("writes");
-            let error = server.clone().tls_authority(&path).expect_err(pem).to_string();
+            let error = server.clone().tls_authority(&path).expect_err(pem);
+            let error = Chain(&error).to_string();
             assert!(error.contains(word) && error.contains("ca.pem"), "{error}");
         }
     }

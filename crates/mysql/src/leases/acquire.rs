@@ -8,12 +8,16 @@
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
-use uidring_store::leases::{Answer, Ask, Denial, Held, Place, Shortage};
+use uidring_store::leases::{AcquireRequest, Acquired, Denial, Horizon, LeasedRow, Shortage};
+use uidring_store::sql::Dialect;
 
-use super::explain::{Table, UIDRING_LEASE, is_locked};
-use super::inspection::Session;
-use super::session::{Problem, Work, column};
-use super::table::{self, insert_node, is_no_table};
+use crate::client::connection::Work;
+use crate::columns::{column, text};
+use crate::dialect::DIALECT;
+use crate::problem::Problem;
+use crate::session::Session;
+use crate::tables::{Table, UIDRING_LEASE};
+use crate::worker_nodes::rows::{Create, insert_node};
 
 /// Letters compare byte by byte, as in the layout's text they must.
 const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS UIDRING_LEASE (
@@ -35,20 +39,13 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS UIDRING_LEASE (
 const CANDIDATES: u64 = 1_024;
 const TRIES: usize = 16;
 
-/// How often they are read before it is said that none can be taken.
+/// How often they are read before the acquire fails.
 const READINGS: usize = 1_000;
 
-/// Of so many rows that somebody keeps locked none is waited for any more.
+/// After this many locked rows, the acquire stops waiting.
 const LOCKED_ROWS: usize = 3;
 
-/// Whether a row may be taken, as far as its holder goes. One that names our own acquire was taken by
-/// an attempt whose answer was lost.
-const IS_FREE: &str = "(LEASE_END IS NULL OR LEASE_END <= UTC_TIMESTAMP(3) OR OWNER = ?)";
-
-/// The end of a lease that begins now and lasts so many microseconds.
-pub const END: &str = "UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND";
-
-/// Makes the tables, unless they are there.
+/// Creates the tables if they do not exist.
 pub struct CreateLeases;
 
 impl Work for CreateLeases {
@@ -57,20 +54,20 @@ impl Work for CreateLeases {
     type Done = ();
 
     async fn run(&self, conn: &mut Session) -> Result<(), Problem> {
-        table::Create.run(conn).await?;
+        Create.run(conn).await?;
         Ok(conn.query_drop(CREATE_TABLE).await?)
     }
 }
 
-/// Takes a row that nobody holds, else adds one.
+/// Takes a row that nobody holds, or adds one.
 pub struct Take<'a> {
-    pub ask: &'a Ask,
+    pub request: &'a AcquireRequest,
     pub create_tables: bool,
 }
 
 /// A free row as it was read.
 struct Candidate {
-    worker_id: i64,
+    worker_id: u64,
     token: i64,
     tick: Option<i64>,
     sequence: Option<i64>,
@@ -79,11 +76,11 @@ struct Candidate {
 impl Work for Take<'_> {
     const TABLE: Table = UIDRING_LEASE;
 
-    type Done = Answer;
+    type Done = Acquired;
 
-    async fn run(&self, conn: &mut Session) -> Result<Answer, Problem> {
+    async fn run(&self, conn: &mut Session) -> Result<Acquired, Problem> {
         match self.take(conn).await {
-            Err(problem) if self.create_tables && is_no_table(&problem) => {
+            Err(problem) if self.create_tables && problem.is_no_table() => {
                 CreateLeases.run(conn).await?;
                 self.take(conn).await
             }
@@ -93,10 +90,10 @@ impl Work for Take<'_> {
 }
 
 impl Take<'_> {
-    /// The lowest free row is tried first, so that few worker ids do for many starts. Who finds that
-    /// somebody was faster goes on at random: starts that all went the same way would meet at each
-    /// row. A new row is added only when no row is free.
-    async fn take(&self, conn: &mut Session) -> Result<Answer, Problem> {
+    /// Tries the lowest free row first, so that few worker ids serve many starts. If another start was
+    /// faster, it goes on at random: starts that all went the same way would meet at each row. Adds a
+    /// row only if no row is free.
+    async fn take(&self, conn: &mut Session) -> Result<Acquired, Problem> {
         let mut locked = Vec::new();
         for _ in 0..READINGS {
             conn.query_drop("START TRANSACTION").await?;
@@ -118,7 +115,7 @@ impl Take<'_> {
                 match self.take_row(conn, row).await {
                     Ok(Some(held)) => return Ok(Ok(held)),
                     Ok(None) => {}
-                    Err(problem) if is_locked(&problem) => {
+                    Err(problem) if problem.is_locked() => {
                         locked.push(row.worker_id);
                         if locked.len() >= LOCKED_ROWS {
                             return Err(problem);
@@ -139,15 +136,16 @@ impl Take<'_> {
         &self,
         conn: &mut Session,
     ) -> Result<Result<Vec<Candidate>, Denial>, Problem> {
-        let Ask { fingerprint, owner, last_tick, .. } = self.ask;
+        let AcquireRequest { fingerprint, owner, last_tick, .. } = self.request;
         // Our own comes first: an attempt whose answer was lost has taken it.
         let rows: Vec<Row> = conn
             .exec(
                 format!(
                     "SELECT WORKER_ID, LAYOUT, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE
-                     FROM UIDRING_LEASE WHERE LAYOUT <> ? OR ({IS_FREE}
+                     FROM UIDRING_LEASE WHERE LAYOUT <> ? OR ({}
                      AND (HORIZON_TICK IS NULL OR HORIZON_TICK <= ?))
-                     ORDER BY LAYOUT = ?, OWNER <> ?, WORKER_ID LIMIT ?"
+                     ORDER BY LAYOUT = ?, OWNER <> ?, WORKER_ID LIMIT ?",
+                    free_or_own()
                 ),
                 (fingerprint, owner, last_tick, fingerprint, owner, CANDIDATES),
             )
@@ -164,16 +162,22 @@ impl Take<'_> {
         Ok(Ok(candidates))
     }
 
-    /// `None` if the row is not any more as it was read. The statement names all that was read, so
-    /// that it need not be locked in between, and that what was read may be old.
-    async fn take_row(&self, conn: &mut Session, row: &Candidate) -> Result<Option<Held>, Problem> {
-        let Ask { fingerprint, owner, lasts, .. } = self.ask;
+    /// Takes a row; `None` if it has changed since it was read. The statement compares all that was
+    /// read, so the row needs no lock in between, and what was read may be old.
+    async fn take_row(
+        &self,
+        conn: &mut Session,
+        row: &Candidate,
+    ) -> Result<Option<LeasedRow>, Problem> {
+        let AcquireRequest { fingerprint, owner, lasts, .. } = self.request;
         let Candidate { worker_id, token, tick, sequence } = *row;
+        let Dialect { now, now_plus, .. } = DIALECT;
         let update = format!(
-            "UPDATE UIDRING_LEASE SET OWNER = ?, TOKEN = TOKEN + 1 + {SERVER}, LEASE_END = {END},
-             RENEWED = UTC_TIMESTAMP(3) WHERE WORKER_ID = ? AND TOKEN = ? AND LAYOUT = ?
-             AND HORIZON_TICK <=> ? AND HORIZON_SEQUENCE <=> ? AND {IS_FREE}",
-            SERVER = identified(conn)
+            "UPDATE UIDRING_LEASE SET OWNER = ?, TOKEN = TOKEN + 1 + {}, LEASE_END = {now_plus},
+             RENEWED = {now} WHERE WORKER_ID = ? AND TOKEN = ? AND LAYOUT = ?
+             AND HORIZON_TICK <=> ? AND HORIZON_SEQUENCE <=> ? AND {}",
+            identified(conn),
+            free_or_own()
         );
         let lasts = lasts.as_micros() as u64;
         let values = (owner, lasts, worker_id, token, fingerprint, tick, sequence, owner);
@@ -182,8 +186,8 @@ impl Take<'_> {
         match conn.affected_rows() {
             0 => Ok(None),
             1 => {
-                let before = Held::place(tick, sequence);
-                self.held(worker_id, token + 1, before, server).map(Some)
+                let before = LeasedRow::horizon(tick, sequence);
+                Ok(Some(self.row(worker_id, token + 1, before, server)))
             }
             rows => Err(Problem::Refused(format!(
                 "a change of worker id {worker_id} met {rows} rows and not 1: UIDRING_LEASE needs \
@@ -192,21 +196,22 @@ impl Take<'_> {
         }
     }
 
-    /// A worker id that nobody had before: the next key of `WORKER_NODE`. `None` if there are no more.
-    async fn add_row(&self, conn: &mut Session) -> Result<Option<Held>, Problem> {
-        let Ask { layout, fingerprint, node, owner, lasts, .. } = self.ask;
+    /// Adds a worker id that nobody had before: the next key of `WORKER_NODE`. `None` if there are no
+    /// more.
+    async fn add_row(&self, conn: &mut Session) -> Result<Option<LeasedRow>, Problem> {
+        let AcquireRequest { layout, fingerprint, node, owner, lasts, .. } = self.request;
         conn.query_drop("START TRANSACTION").await?;
         let select = format!(
             "SELECT GREATEST(COALESCE((SELECT MAX(ID) FROM WORKER_NODE), 0),
              COALESCE((SELECT MAX(WORKER_ID) FROM UIDRING_LEASE), 0)), {}",
             conn.identity()
         );
-        let (newest, server): (i64, u64) = match conn.query_first::<Row, _>(select).await? {
+        let (newest, server): (u64, u64) = match conn.query_first::<Row, _>(select).await? {
             Some(mut row) => (column(&mut row, 0)?, column(&mut row, 1)?),
             None => (0, 0),
         };
         // A key that would be refused is not asked for: it would be spent.
-        let key = match layout.check_worker_id(newest.unsigned_abs() + 1) {
+        let key = match layout.check_worker_id(newest + 1) {
             Ok(()) => Some(insert_node(conn, node, Some(newest)).await?),
             Err(_) => None,
         };
@@ -214,28 +219,23 @@ impl Take<'_> {
             conn.query_drop("ROLLBACK").await?;
             return Ok(None);
         };
-        let insert = format!(
-            "INSERT INTO UIDRING_LEASE (WORKER_ID, OWNER, TOKEN, LEASE_END, LAYOUT, CREATED, RENEWED)
-             VALUES (?, ?, 1, {END}, ?, UTC_TIMESTAMP(3), UTC_TIMESTAMP(3))"
-        );
-        conn.exec_drop(insert, (key, owner, lasts.as_micros() as u64, fingerprint)).await?;
+        let values = (key, owner, lasts.as_micros() as u64, fingerprint);
+        conn.exec_drop(DIALECT.insert_held_lease(), values).await?;
         conn.query_drop("COMMIT").await?;
         let server = Some(server).filter(|server| *server > 0);
-        Ok(Some(self.held(key.cast_signed(), 1, None, server)?))
+        Ok(Some(self.row(key, 1, None, server)))
     }
 
-    fn held(
+    fn row(
         &self,
-        worker_id: i64,
+        worker_id: u64,
         token: i64,
-        before: Option<Place>,
+        before: Option<Horizon>,
         server: Option<u64>,
-    ) -> Result<Held, Problem> {
-        let Ask { layout, owner, .. } = self.ask;
-        let worker_id = u64::try_from(worker_id)
-            .map_err(|_| Problem::Refused(format!("there is a row of worker id {worker_id}")))?;
+    ) -> LeasedRow {
+        let AcquireRequest { layout, owner, .. } = self.request;
         let (layout, owner) = (*layout, owner.clone());
-        Ok(Held { worker_id, layout, owner, token, before, confirmed: None, server })
+        LeasedRow { worker_id, layout, owner, token, before, confirmed: None, server }
     }
 
     async fn shortage(&self, conn: &mut Conn) -> Result<Shortage, Problem> {
@@ -246,39 +246,29 @@ impl Take<'_> {
     }
 
     async fn count(&self, conn: &mut Conn) -> Result<Shortage, Problem> {
-        let row: Option<Row> = conn
-            .query_first(
-                "SELECT COUNT(*),
-                 TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(3), MIN(LEASE_END)) DIV 1000
-                 FROM UIDRING_LEASE WHERE LEASE_END > UTC_TIMESTAMP(3)",
-            )
-            .await?;
+        let row: Option<Row> = conn.query_first(DIALECT.count_held_leases()).await?;
         let (held, ends_in) = match row {
-            Some(mut row) => (column(&mut row, 0)?, column(&mut row, 1)?),
+            Some(mut row) => (column(&mut row, 0)?, column::<Option<i64>>(&mut row, 1)?),
             None => (0, None),
         };
-        let row: Option<Row> = conn
-            .exec_first(
-                "SELECT WORKER_ID, HORIZON_TICK FROM UIDRING_LEASE
-                 WHERE (LEASE_END IS NULL OR LEASE_END <= UTC_TIMESTAMP(3)) AND HORIZON_TICK > ?
-                 ORDER BY HORIZON_TICK LIMIT 1",
-                (self.ask.last_tick,),
-            )
-            .await?;
+        let row: Option<Row> =
+            conn.exec_first(DIALECT.least_ahead(), (self.request.last_tick,)).await?;
         let ahead = match row {
             Some(mut row) => Some((column(&mut row, 0)?, column(&mut row, 1)?)),
             None => None,
         };
+        let ends_in = ends_in.map(|millis| u64::try_from(millis).unwrap_or(0));
         Ok(Shortage { held, ends_in, ahead })
     }
 }
 
-/// A term of 0, by whose way the answer to an UPDATE tells which server has executed it. It changes
-/// nothing, so that a replica which executes the statement again does the same.
+/// Returns a term of 0 that makes the answer to an UPDATE tell which server executed it. It changes
+/// nothing, so a replica that executes the statement again does the same.
 pub fn identified(conn: &Session) -> String {
     format!("0 * LAST_INSERT_ID({})", conn.identity())
 }
 
-pub fn text(row: &mut Row, index: usize) -> Result<String, Problem> {
-    column::<Vec<u8>>(row, index).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+/// Whether nobody holds a row, or an attempt of the same acquire took it whose answer was lost.
+fn free_or_own() -> String {
+    format!("({} OR OWNER = ?)", DIALECT.is_free())
 }

@@ -1,17 +1,20 @@
-//! What is done with the table `WORKER_NODE`, in SQL.
+//! The table `WORKER_NODE`, in SQL.
 
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Error as Failure, Row};
+use mysql_async::{Conn, Row};
+use uidring::Layout;
 use uidring::clock::{Clock, SystemClock};
-use uidring::{Error, Layout, Timestamp};
-use uidring_store::{Counts, NodeIdentity, Pruned, WorkerNode, WorkerUsage, age};
+use uidring_store::sql::NEWEST_NODE;
+use uidring_store::{Counts, NodeIdentity, WorkerNode, WorkerUsage};
 
-use super::MySqlStore;
-use super::explain::{Table, WORKER_NODE, with_note};
-use super::inspection::Session;
-use super::session::{Problem, Work, column};
+use crate::client::connection::Work;
+use crate::columns::{column, millis, seconds, text};
+use crate::dialect::DIALECT;
+use crate::problem::Problem;
+use crate::session::Session;
+use crate::tables::{Table, WORKER_NODE};
 
 /// The columns of Baidu's UidGenerator. Both times have a default, which its own script lacks: a
 /// strict server refuses the second one otherwise.
@@ -26,23 +29,15 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS WORKER_NODE (
     PRIMARY KEY (ID)
 ) ENGINE = InnoDB COMMENT 'uidring version 1: worker ids'";
 
-/// The clock is that of the transaction's own rows. Its milliseconds are counted in UTC: a local
-/// time comes twice when summer ends.
-const NEWEST_AND_CLOCK: &str = "SELECT MAX(ID), \
-    TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000 FROM WORKER_NODE";
-
 const NOTHING: &str = "the server gave no answer to a count";
-
-/// What a server calls the lack of the table.
-const NO_SUCH_TABLE: u16 = 1146;
 
 /// Characters that `HOST_NAME` and `PORT` hold.
 const NAME_CHARS: usize = 64;
 
-/// Rows that one statement removes: a lock that starts do not notice.
-const PRUNE_ROWS: u64 = 10_000;
+/// Rows that one statement removes: few enough that starts do not notice its locks.
+pub const PRUNE_ROWS: u64 = 10_000;
 
-/// Makes the table, unless it is there.
+/// Creates the table if it does not exist.
 pub struct Create;
 
 impl Work for Create {
@@ -55,7 +50,7 @@ impl Work for Create {
     }
 }
 
-/// Inserts a row, and has its key for a worker id.
+/// Inserts a row, whose key is the worker id.
 pub struct Assign {
     pub node: NodeIdentity,
     pub layout: Layout,
@@ -72,8 +67,8 @@ impl Work for Assign {
     /// the one that is there.
     async fn run(&self, conn: &mut Session) -> Result<u64, Problem> {
         match self.insert(conn).await {
-            Err(problem) if is_no_table(&problem) && self.create_table => {
-                // It ends the transaction that met the lack.
+            Err(problem) if self.create_table && problem.is_no_table() => {
+                // It ends the transaction that found no table.
                 Create.run(conn).await?;
                 self.insert(conn).await
             }
@@ -83,8 +78,8 @@ impl Work for Assign {
 }
 
 impl Assign {
-    /// In a transaction, whatever the server's `autocommit` is: a row that nobody commits goes when
-    /// the connection does, and an older server would hand out its key again after a restart.
+    /// Works in a transaction, whatever the server's `autocommit` is: a row that is not committed goes
+    /// with the connection, and an older server would hand out its key again after a restart.
     async fn insert(&self, conn: &mut Conn) -> Result<u64, Problem> {
         begin(conn).await?;
         // Before the insert: every key that another start has been given by now is below the one
@@ -99,16 +94,19 @@ impl Assign {
     }
 
     /// The greatest id, with a look at the server's clock where there is a limit.
-    async fn look(&self, conn: &mut Conn) -> Result<Option<i64>, Problem> {
+    async fn look(&self, conn: &mut Conn) -> Result<Option<u64>, Problem> {
         let Some(limit) = self.max_clock_difference else {
             return newest(conn).await;
         };
         let before = SystemClock.now();
-        let row: Option<Row> = conn.query_first(NEWEST_AND_CLOCK).await?;
+        // One statement, in which the clock is that of the server whose rows are read.
+        let clock = (DIALECT.millis)(DIALECT.now);
+        let select = format!("SELECT MAX(ID), {clock} FROM WORKER_NODE");
+        let row: Option<Row> = conn.query_first(select).await?;
         let after = SystemClock.now();
         let mut row = row.ok_or_else(|| Problem::Refused(NOTHING.into()))?;
-        let theirs = Timestamp::from_millis(column(&mut row, 1)?);
-        // Theirs was read at some time in between; in favour of both clocks, at the best one.
+        let theirs = millis(&mut row, 1)?;
+        // The server read its clock at some time in between; the best one counts, in favour of both clocks.
         let ours = theirs.max(before).min(after);
         if ours.saturating_since(theirs).max(theirs.saturating_since(ours)) > limit {
             return Err(Problem::ClockDiffers { ours, theirs, limit });
@@ -117,19 +115,14 @@ impl Assign {
     }
 }
 
-pub fn is_no_table(problem: &Problem) -> bool {
-    matches!(problem, Problem::Driver(Failure::Server(error)) if error.code == NO_SUCH_TABLE)
-}
-
-/// A new row's key, which is above `newest`.
+/// Inserts a row and returns its key, which is above `newest`.
 pub async fn insert_node(
     conn: &mut Conn,
     node: &NodeIdentity,
-    newest: Option<i64>,
+    newest: Option<u64>,
 ) -> Result<u64, Problem> {
     conn.exec_drop(
-        "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED)
-         VALUES (?, ?, ?, UTC_DATE(), CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)",
+        DIALECT.insert_node(),
         (shortened(&node.host), shortened(&node.port), node.kind as i64),
     )
     .await?;
@@ -141,8 +134,7 @@ pub async fn insert_node(
                 .into(),
         ));
     };
-    if i128::from(id) <= newest.map_or(-1, i128::from) {
-        let newest = newest.unwrap_or_default();
+    if let Some(newest) = newest.filter(|newest| id <= *newest) {
         return Err(Problem::Refused(format!(
             "the generated key {id} is not above the greatest in WORKER_NODE, {newest}: its \
              AUTO_INCREMENT went backwards, and a worker id might come twice; set it above \
@@ -159,8 +151,8 @@ pub async fn begin(conn: &mut Conn) -> Result<(), Problem> {
     Ok(conn.query_drop("START TRANSACTION").await?)
 }
 
-async fn newest(conn: &mut Conn) -> Result<Option<i64>, Problem> {
-    match conn.query_first::<Row, _>("SELECT MAX(ID) FROM WORKER_NODE").await? {
+async fn newest(conn: &mut Conn) -> Result<Option<u64>, Problem> {
+    match conn.query_first::<Row, _>(NEWEST_NODE).await? {
         Some(mut row) => column(&mut row, 0),
         None => Ok(None),
     }
@@ -184,15 +176,7 @@ impl Work for List {
 
     async fn run(&self, conn: &mut Session) -> Result<Vec<WorkerNode>, Problem> {
         conn.query_drop("SET time_zone = '+00:00'").await?;
-        let rows: Vec<Row> = conn
-        .query(
-            "SELECT ID, HOST_NAME, PORT, TYPE, CAST(LAUNCH_DATE AS CHAR), CAST(MODIFIED AS CHAR),
-             CAST(CREATED AS CHAR) FROM WORKER_NODE ORDER BY ID",
-        )
-        .await?;
-        let text = |row: &mut Row, index| {
-            column::<Vec<u8>>(row, index).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        };
+        let rows: Vec<Row> = conn.query(DIALECT.list_nodes()).await?;
         rows.into_iter()
             .map(|mut row| {
                 Ok(WorkerNode {
@@ -209,7 +193,7 @@ impl Work for List {
     }
 }
 
-/// How far the table has come.
+/// How many worker ids are used.
 pub struct Usage;
 
 impl Work for Usage {
@@ -218,75 +202,43 @@ impl Work for Usage {
     type Done = WorkerUsage;
 
     async fn run(&self, conn: &mut Session) -> Result<WorkerUsage, Problem> {
-        let counts: Option<Row> = conn
-            .exec_first(
-                "SELECT COUNT(*), MAX(ID), CAST(UNIX_TIMESTAMP() AS SIGNED),
-                 MAX(CASE WHEN CREATED < CURRENT_TIMESTAMP - INTERVAL ? DAY THEN ID END)
-                 FROM WORKER_NODE",
-                (WorkerUsage::WINDOW_DAYS,),
-            )
-            .await?;
+        let counts: Option<Row> =
+            conn.exec_first(DIALECT.count_nodes(), (WorkerUsage::WINDOW_DAYS,)).await?;
         let mut counts = counts.ok_or_else(|| Problem::Refused(NOTHING.into()))?;
-        let first: Option<Row> = conn
-            .exec_first(
-                "SELECT ID, CAST(FLOOR(UNIX_TIMESTAMP(CREATED)) AS SIGNED) FROM WORKER_NODE
-                 WHERE CREATED >= CURRENT_TIMESTAMP - INTERVAL ? DAY ORDER BY ID LIMIT 1",
-                (WorkerUsage::WINDOW_DAYS,),
-            )
-            .await?;
+        let first: Option<Row> =
+            conn.exec_first(DIALECT.first_node(), (WorkerUsage::WINDOW_DAYS,)).await?;
         let first = match first {
-            Some(mut row) => Some((column(&mut row, 0)?, timestamp(&mut row, 1)?)),
+            Some(mut row) => Some((column(&mut row, 0)?, seconds(&mut row, 1)?)),
             None => None,
         };
         Ok(WorkerUsage::new(Counts {
             rows: column(&mut counts, 0)?,
             newest: column(&mut counts, 1)?,
-            now: timestamp(&mut counts, 2)?,
+            now: seconds(&mut counts, 2)?,
             before: column(&mut counts, 3)?,
             first,
         }))
     }
 }
 
-/// A column of whole seconds since 1970.
-fn timestamp(row: &mut Row, index: usize) -> Result<Timestamp, Problem> {
-    column::<i64>(row, index).map(|seconds| Timestamp::from_millis(seconds.saturating_mul(1_000)))
-}
-
-/// Removes old rows, but not the newest: part by part, each with the server's whole deadline.
-pub async fn prune(server: &MySqlStore, older_than: Duration) -> Result<Pruned, Error> {
-    let mut removed = 0;
-    let newest = server.run(&Newest).await?;
-    if let Some(newest) = newest {
-        let part = PrunePart { newest, age: age(older_than) };
-        loop {
-            let rows = server.run(&part).await.map_err(|error| counted(error, removed))?;
-            removed += rows;
-            if rows < PRUNE_ROWS {
-                break;
-            }
-        }
-    }
-    Ok(Pruned { removed, newest })
-}
-
-struct Newest;
+/// The greatest worker id so far.
+pub struct Newest;
 
 impl Work for Newest {
     const TABLE: Table = WORKER_NODE;
 
-    type Done = Option<i64>;
+    type Done = Option<u64>;
 
-    async fn run(&self, conn: &mut Session) -> Result<Option<i64>, Problem> {
+    async fn run(&self, conn: &mut Session) -> Result<Option<u64>, Problem> {
         newest(conn).await
     }
 }
 
-/// The rows that one statement removes.
-struct PrunePart {
-    newest: i64,
+/// Removes up to [`PRUNE_ROWS`] old rows with ids below the newest.
+pub struct PrunePart {
+    pub newest: u64,
     /// In seconds.
-    age: u64,
+    pub age: u64,
 }
 
 impl Work for PrunePart {
@@ -297,8 +249,7 @@ impl Work for PrunePart {
     async fn run(&self, conn: &mut Session) -> Result<u64, Problem> {
         begin(conn).await?;
         conn.exec_drop(
-            "DELETE FROM WORKER_NODE WHERE ID < ? AND CREATED <= CURRENT_TIMESTAMP - INTERVAL ? SECOND
-             ORDER BY ID LIMIT ?",
+            format!("{} ORDER BY ID LIMIT ?", DIALECT.prune_nodes()),
             (self.newest, self.age, PRUNE_ROWS),
         )
         .await?;
@@ -306,14 +257,6 @@ impl Work for PrunePart {
         conn.query_drop("COMMIT").await?;
         Ok(rows)
     }
-}
-
-/// What is gone is gone, whatever came then.
-fn counted(error: Error, removed: u64) -> Error {
-    if removed == 0 {
-        return error;
-    }
-    with_note(error, &format!("; rows removed before: {removed}"))
 }
 
 #[cfg(test)]

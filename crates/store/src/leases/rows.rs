@@ -1,22 +1,22 @@
-//! Keeping a row that is held, whatever the store.
+//! Rows of leases that this process holds, whatever the store.
 
 use std::process;
 
 use uidring::worker::{LeaseBackend, RenewError};
 use uidring::{Error, Layout, Uid};
 
-/// A tick and a sequence number: the greatest that may have been issued.
+/// The greatest tick and sequence number that may have been issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct Horizon {
     /// The tick.
     pub tick: u64,
     /// The sequence number in it.
     pub sequence: u64,
 }
 
-/// A row that is held.
+/// A row as its holder took it.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct LeasedRow {
     /// The worker id.
     pub worker_id: u64,
     /// The layout of the uids.
@@ -26,15 +26,15 @@ pub struct Held {
     /// The fencing token.
     pub token: i64,
     /// What earlier holders may have issued.
-    pub before: Option<Place>,
-    /// The tick of the last horizon that the store has confirmed to this holder. A row that has less
-    /// was taken back, by whatever: a failover, or an older state that was put back.
+    pub before: Option<Horizon>,
+    /// The tick of the last horizon that the store has confirmed to this holder. If the row has less,
+    /// something took the store back: a failover, or an older state that was restored.
     pub confirmed: Option<u64>,
-    /// A number of the server that the row was taken from, where it tells one.
+    /// A number of the server that the row was taken from, if the server has one.
     pub server: Option<u64>,
 }
 
-/// Why a row is not ours any more.
+/// Why this process does not hold a row any more.
 #[derive(Debug)]
 pub enum Loss {
     /// It is gone.
@@ -46,7 +46,7 @@ pub enum Loss {
         /// The present token.
         token: i64,
     },
-    /// It is ours, and has not what was confirmed.
+    /// This process holds it, but the row has less than the store confirmed.
     Forgotten {
         /// The tick that the store confirmed.
         confirmed: u64,
@@ -58,39 +58,45 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// Of a row whose owner and token, if it is there, are not ours.
+    /// Returns the loss of a row that has another owner or token, or is gone.
     pub fn of(present: Option<(String, i64)>) -> Self {
         present.map_or(Self::Gone, |(owner, token)| Self::Taken { owner, token })
     }
 }
 
-/// The store's side of a row. It acts only as long as owner and token are those of `held`, and says
-/// otherwise why not. A renewal demands also that the row has what was confirmed.
-pub trait HeldRow: Send + 'static {
-    /// The lease ends as long from now as it lasts, and the horizon is not below this any more.
+/// What a store does with a row for its holder.
+///
+/// It changes the row only if owner and token are those of `row`, and returns the [`Loss`] otherwise. A
+/// renewal also requires that the row has the confirmed horizon.
+pub trait RowStore: Send + 'static {
+    /// Makes the lease last from now on, and raises the horizon to this one.
     ///
     /// # Errors
     ///
-    /// What the store says; it may be tried again.
-    fn renew(&mut self, held: &Held, horizon: Place) -> Result<Result<(), Loss>, Error>;
+    /// What the store says; the caller may try again.
+    fn renew(&mut self, row: &LeasedRow, horizon: Horizon) -> Result<Result<(), Loss>, Error>;
 
-    /// The row is free, with this for its horizon.
+    /// Frees the row and sets its horizon to `last`.
     ///
     /// # Errors
     ///
     /// What the store says.
-    fn release(&mut self, held: &Held, last: Option<Place>) -> Result<Result<(), Loss>, Error>;
+    fn release(
+        &mut self,
+        row: &LeasedRow,
+        last: Option<Horizon>,
+    ) -> Result<Result<(), Loss>, Error>;
 }
 
 /// Stands for the last sequence number of a tick.
 const WHOLE_TICK: i64 = i64::MAX;
 
-impl Held {
-    /// Reads the columns of a horizon. Without a sequence it is the whole tick, as after an
+impl LeasedRow {
+    /// Reads the columns of a horizon. Without a sequence number it is the whole tick, as after an
     /// operator has raised the tick of a row that was never used.
-    pub fn place(tick: Option<i64>, sequence: Option<i64>) -> Option<Place> {
+    pub fn horizon(tick: Option<i64>, sequence: Option<i64>) -> Option<Horizon> {
         let [tick, sequence] = [tick?, sequence.unwrap_or(WHOLE_TICK)].map(i64::cast_unsigned);
-        Some(Place { tick, sequence })
+        Some(Horizon { tick, sequence })
     }
 
     /// The greatest uid that earlier holders may have issued.
@@ -99,11 +105,11 @@ impl Held {
     ///
     /// [`Error::FieldOutOfRange`] where the row has a sequence number that the layout does not.
     pub fn after(&self) -> Result<Option<Uid>, Error> {
-        let compose = |place: Place| {
+        let compose = |horizon: Horizon| {
             // Any other number that does not fit is damage, and refused.
-            let whole = place.sequence == WHOLE_TICK.cast_unsigned();
-            let sequence = if whole { self.layout.max_sequence() } else { place.sequence };
-            self.layout.compose(place.tick, self.worker_id, sequence)
+            let whole = horizon.sequence == WHOLE_TICK.cast_unsigned();
+            let sequence = if whole { self.layout.max_sequence() } else { horizon.sequence };
+            self.layout.compose(horizon.tick, self.worker_id, sequence)
         };
         self.before.map(compose).transpose()
     }
@@ -112,27 +118,27 @@ impl Held {
 /// What to do after a store has lost commits.
 const AFTER_LOSS: &str = "see \"After commits were lost\" in docs/worker-ids.md";
 
-/// Keeps a row for a generator.
-pub struct Keeper<R: HeldRow> {
-    row: R,
-    held: Held,
+/// A row that a generator's lease renews and releases.
+pub struct RowLease<S: RowStore> {
+    store: S,
+    row: LeasedRow,
     /// What errors call the store.
-    place: String,
-    /// In another process than this, a forked child, nothing of it may be touched.
+    location: String,
+    /// In any other process, such as a forked child, nothing may touch the store.
     process: u32,
     /// A renewal has succeeded: from then on uids may be issued.
     in_use: bool,
     is_over: bool,
 }
 
-impl<R: HeldRow> Keeper<R> {
-    /// Keeps this row of the store at `place`.
-    pub fn new(row: R, held: Held, place: String) -> Self {
-        Self { row, held, place, process: process::id(), in_use: false, is_over: false }
+impl<S: RowStore> RowLease<S> {
+    /// Holds this row of the store at `location`.
+    pub fn new(store: S, row: LeasedRow, location: String) -> Self {
+        Self { store, row, location, process: process::id(), in_use: false, is_over: false }
     }
 
     fn lost(&self, why: String) -> Error {
-        Error::LeaseLost { worker_id: self.held.worker_id, place: self.place.clone(), why }
+        Error::LeaseLost { worker_id: self.row.worker_id, place: self.location.clone(), why }
     }
 
     fn check_process(&self) -> Result<(), Error> {
@@ -143,7 +149,7 @@ impl<R: HeldRow> Keeper<R> {
     }
 
     fn explain(&self, loss: Loss) -> Error {
-        let Held { owner: ours, token, .. } = &self.held;
+        let LeasedRow { owner: ours, token, .. } = &self.row;
         self.lost(match loss {
             Loss::Gone => "its row is gone".into(),
             Loss::Taken { owner, token: now } if owner == *ours => {
@@ -168,16 +174,16 @@ impl<R: HeldRow> Keeper<R> {
     }
 }
 
-impl<R: HeldRow> LeaseBackend for Keeper<R> {
+impl<S: RowStore> LeaseBackend for RowLease<S> {
     fn renew(&mut self, horizon: u64) -> Result<(), RenewError> {
         self.check_process().map_err(RenewError::Lost)?;
-        let layout = &self.held.layout;
+        let layout = &self.row.layout;
         // Above the last tick there is nothing to be issued.
         let (tick, sequence) = (horizon.min(layout.max_tick()), layout.max_sequence());
-        match self.row.renew(&self.held, Place { tick, sequence }) {
+        match self.store.renew(&self.row, Horizon { tick, sequence }) {
             Ok(Ok(())) => {
                 self.in_use = true;
-                self.held.confirmed = self.held.confirmed.max(Some(tick));
+                self.row.confirmed = self.row.confirmed.max(Some(tick));
                 Ok(())
             }
             Ok(Err(loss)) => Err(RenewError::Lost(self.explain(loss))),
@@ -190,23 +196,23 @@ impl<R: HeldRow> LeaseBackend for Keeper<R> {
         self.is_over = true;
         let last = match last {
             Some(uid) => {
-                let uid = self.held.layout.decode(uid)?;
-                Some(Place { tick: uid.tick, sequence: uid.sequence })
+                let uid = self.row.layout.decode(uid)?;
+                Some(Horizon { tick: uid.tick, sequence: uid.sequence })
             }
             None => None,
         };
-        // Not below what earlier holders may have issued.
-        let last = last.max(self.held.before);
-        self.row.release(&self.held, last)?.map_err(|loss| self.explain(loss))
+        // Never below what earlier holders may have issued.
+        let last = last.max(self.row.before);
+        self.store.release(&self.row, last)?.map_err(|loss| self.explain(loss))
     }
 }
 
-/// A row that no generator came to use is given back: a start that fails again and again would hold
-/// one row after another.
-impl<R: HeldRow> Drop for Keeper<R> {
+/// Releases a row that no generator used: otherwise a start that keeps failing would hold one row after
+/// another.
+impl<S: RowStore> Drop for RowLease<S> {
     fn drop(&mut self) {
         if !self.in_use && !self.is_over && process::id() == self.process {
-            // If that fails it runs out by itself.
+            // If that fails, the lease expires by itself.
             let _ = self.release(None);
         }
     }

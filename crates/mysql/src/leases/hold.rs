@@ -1,20 +1,24 @@
-//! How a row of `UIDRING_LEASE` that is held is renewed and given back, in SQL.
+//! How the holder of a row of `UIDRING_LEASE` renews and releases it, in SQL.
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
-use uidring_store::leases::{Held, Loss, Place};
+use uidring_store::leases::{Horizon, LeasedRow, Loss};
+use uidring_store::sql::Dialect;
 
-use super::explain::{Table, UIDRING_LEASE};
-use super::inspection::Session;
-use super::lease_rows::{END, identified, text};
-use super::session::{Problem, Work, column};
+use super::acquire::identified;
+use crate::client::connection::Work;
+use crate::columns::{column, text};
+use crate::dialect::DIALECT;
+use crate::problem::Problem;
+use crate::session::Session;
+use crate::tables::{Table, UIDRING_LEASE};
 
 /// Renews a lease.
 pub struct Renew<'a> {
-    pub held: &'a Held,
-    pub horizon: Place,
+    pub row: &'a LeasedRow,
+    pub horizon: Horizon,
     pub lasts_micros: u64,
-    /// Whatever server answers is a good one.
+    /// Any server that answers is a good one.
     pub is_cluster: bool,
 }
 
@@ -27,15 +31,16 @@ impl Work for Renew<'_> {
     /// It always changes a row that it meets, and the connection asks for the count of those that
     /// are met: either does.
     async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
-        let Held { worker_id, owner, token, confirmed, server, .. } = self.held;
-        let Place { tick, sequence } = self.horizon;
-        // From left to right: where the tick is compared it is still the old one.
+        let LeasedRow { worker_id, owner, token, confirmed, server, .. } = self.row;
+        let Horizon { tick, sequence } = self.horizon;
+        let Dialect { now, now_plus, .. } = DIALECT;
+        // The server assigns from left to right: where the tick is compared, it is still the old one.
         let update = format!(
-            "UPDATE UIDRING_LEASE SET LEASE_END = {END}, RENEWED = UTC_TIMESTAMP(3),
+            "UPDATE UIDRING_LEASE SET LEASE_END = {now_plus}, RENEWED = {now},
              HORIZON_SEQUENCE = IF(HORIZON_TICK > ?, HORIZON_SEQUENCE, ?),
-             HORIZON_TICK = GREATEST(COALESCE(HORIZON_TICK, 0), ?), TOKEN = TOKEN + {SERVER}
+             HORIZON_TICK = GREATEST(COALESCE(HORIZON_TICK, 0), ?), TOKEN = TOKEN + {}
              WHERE WORKER_ID = ? AND TOKEN = ? AND OWNER = ? AND COALESCE(HORIZON_TICK, 0) >= ?",
-            SERVER = identified(conn)
+            identified(conn)
         );
         let known = confirmed.unwrap_or(0);
         let values = (self.lasts_micros, tick, sequence, tick, worker_id, token, owner, known);
@@ -56,7 +61,10 @@ impl Work for Renew<'_> {
                 "the horizon of worker id {worker_id} was to be tick {tick}, and reads {:?}: \
                  UIDRING_LEASE has to be as `uidring worker init --leases` makes it, without \
                  triggers",
-                read(conn, *worker_id).await?.and_then(|row| row.horizon).map(|place| place.tick)
+                read(conn, *worker_id)
+                    .await?
+                    .and_then(|row| row.horizon)
+                    .map(|horizon| horizon.tick)
             )));
         }
         Ok(Ok(()))
@@ -66,8 +74,8 @@ impl Work for Renew<'_> {
 impl Renew<'_> {
     /// A column of a smaller type, or a trigger, may have made something else of the horizon.
     async fn has_stayed(&self, conn: &mut Conn) -> Result<bool, Problem> {
-        let Held { worker_id, owner, token, .. } = self.held;
-        let Place { tick, sequence } = self.horizon;
+        let LeasedRow { worker_id, owner, token, .. } = self.row;
+        let Horizon { tick, sequence } = self.horizon;
         conn.exec_drop(
             "UPDATE UIDRING_LEASE SET RENEWED = RENEWED + INTERVAL 1000 MICROSECOND
              WHERE WORKER_ID = ? AND TOKEN = ? AND OWNER = ?
@@ -78,12 +86,12 @@ impl Renew<'_> {
         Ok(conn.affected_rows() == 1)
     }
 
-    /// Why the row is not ours any more. That it is not, is certain; this is for people.
+    /// Returns why the row is lost, for a message to people: that it is lost, is certain.
     async fn loss(&self, conn: &mut Conn) -> Result<Loss, Problem> {
-        let Held { worker_id, owner, token, confirmed, .. } = self.held;
+        let LeasedRow { worker_id, owner, token, confirmed, .. } = self.row;
         Ok(match read(conn, *worker_id).await? {
             Some(row) if (row.token, &row.owner) == (*token, owner) => {
-                let found = row.horizon.map(|place| place.tick);
+                let found = row.horizon.map(|horizon| horizon.tick);
                 Loss::Forgotten { confirmed: confirmed.unwrap_or(0), found }
             }
             other => Loss::of(other.map(|row| (row.owner, row.token))),
@@ -91,21 +99,21 @@ impl Renew<'_> {
     }
 }
 
-/// Gives a worker id back.
-pub struct GiveBack<'a> {
-    pub held: &'a Held,
-    pub last: Option<Place>,
+/// Frees the row.
+pub struct Release<'a> {
+    pub row: &'a LeasedRow,
+    pub last: Option<Horizon>,
 }
 
-impl Work for GiveBack<'_> {
+impl Work for Release<'_> {
     const TABLE: Table = UIDRING_LEASE;
 
     type Done = Result<(), Loss>;
 
-    /// It also meets a row that an attempt of ours has freed, whose answer was lost, and leaves it as
-    /// it is.
+    /// The statement also meets a row that an earlier attempt has freed, whose answer was lost, and leaves
+    /// it as it is.
     async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
-        let Held { worker_id, owner, token, .. } = self.held;
+        let LeasedRow { worker_id, owner, token, .. } = self.row;
         let (tick, sequence) = (self.last.map(|p| p.tick), self.last.map(|p| p.sequence));
         conn.exec_drop(
             "UPDATE UIDRING_LEASE SET LEASE_END = NULL, TOKEN = ?, HORIZON_TICK = ?,
@@ -123,14 +131,14 @@ impl Work for GiveBack<'_> {
     }
 }
 
-/// Who has a row now.
+/// Who holds a row now.
 struct Standing {
     owner: String,
     token: i64,
-    horizon: Option<Place>,
+    horizon: Option<Horizon>,
 }
 
-/// For people: nothing hangs on it.
+/// Reads a row for a message to people: no decision depends on it.
 async fn read(conn: &mut Conn, worker_id: u64) -> Result<Option<Standing>, Problem> {
     conn.query_drop("START TRANSACTION").await?;
     let row: Result<Option<Row>, _> = conn
@@ -145,7 +153,7 @@ async fn read(conn: &mut Conn, worker_id: u64) -> Result<Option<Standing>, Probl
         Ok(Standing {
             owner: text(&mut row, 0)?,
             token: column(&mut row, 1)?,
-            horizon: Held::place(column(&mut row, 2)?, column(&mut row, 3)?),
+            horizon: LeasedRow::horizon(column(&mut row, 2)?, column(&mut row, 3)?),
         })
     })
     .transpose()

@@ -1,15 +1,19 @@
 //! What is done with the table `leaf_alloc`, in SQL.
 
+use mysql_async::Row;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Error as Failure, Row};
 use uidring::Error;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
 use uidring_store::NewSegmentTag;
+use uidring_store::sql::INSERT_TAG;
 
-use super::explain::{LEAF_ALLOC, Table, is_locked};
-use super::inspection::Session;
-use super::session::{Problem, Work, column};
-use super::table::{begin, is_no_table};
+use crate::client::connection::Work;
+use crate::columns::{column, optional_text, text};
+use crate::dialect::DIALECT;
+use crate::problem::Problem;
+use crate::session::Session;
+use crate::tables::{LEAF_ALLOC, Table};
+use crate::worker_nodes::rows::begin;
 
 /// The columns of Leaf. Tags that differ by case alone are two, which is up to the server's default
 /// where Leaf's own script made the table.
@@ -22,10 +26,10 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
     PRIMARY KEY (biz_tag)
 ) ENGINE = InnoDB COMMENT 'uidring version 1: segments'";
 
-/// What a server calls a key that is there.
+/// The server's code for a key that exists.
 const DUPLICATE_KEY: u16 = 1062;
 
-/// What a server says that does not know the word `NOWAIT`.
+/// The server's code if it does not know the word `NOWAIT`.
 const SYNTAX_ERROR: u16 = 1064;
 
 /// Reserves a range.
@@ -74,10 +78,8 @@ impl Work for Load<'_> {
         conn.query_drop("START TRANSACTION").await?;
         let done = match self.reserve(conn).await {
             Ok(done) => done,
-            Err(problem) if is_locked(&problem) => Err(NotLoaded::Locked(problem)),
-            Err(Problem::Driver(Failure::Server(error)))
-                if error.code == SYNTAX_ERROR && self.waits == Waits::Not =>
-            {
+            Err(problem) if problem.is_locked() => Err(NotLoaded::Locked(problem)),
+            Err(problem) if problem.code() == Some(SYNTAX_ERROR) && self.waits == Waits::Not => {
                 Err(NotLoaded::MustWait)
             }
             Err(problem) => return Err(problem),
@@ -160,7 +162,7 @@ impl Work for Tags {
 
     async fn run(&self, conn: &mut Session) -> Result<Vec<SegmentTag>, Problem> {
         match list(conn).await {
-            Err(problem) if self.create_table && is_no_table(&problem) => {
+            Err(problem) if self.create_table && problem.is_no_table() => {
                 conn.query_drop(CREATE_TABLE).await?;
                 list(conn).await
             }
@@ -170,28 +172,22 @@ impl Work for Tags {
 }
 
 /// In a transaction of its own: a server that does not commit by itself, or begins the next
-/// transaction by itself, would show a kept connection the same old rows for ever.
-async fn list(conn: &mut Conn) -> Result<Vec<SegmentTag>, Problem> {
+/// transaction by itself, would show an open connection the same old rows again and again.
+async fn list(conn: &mut Session) -> Result<Vec<SegmentTag>, Problem> {
     conn.query_drop("SET time_zone = '+00:00'").await?;
     conn.query_drop("START TRANSACTION").await?;
-    let rows: Vec<Row> = conn
-        .query(
-            "SELECT biz_tag, max_id, step, description, CAST(update_time AS CHAR)
-             FROM leaf_alloc ORDER BY biz_tag",
-        )
-        .await?;
+    let rows: Vec<Row> = conn.query(DIALECT.list_tags()).await?;
     conn.query_drop("COMMIT").await?;
     rows.into_iter().map(tag).collect()
 }
 
 fn tag(mut row: Row) -> Result<SegmentTag, Problem> {
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Ok(SegmentTag {
-        tag: text(column(&mut row, 0)?),
+        tag: text(&mut row, 0)?,
         max_id: column(&mut row, 1)?,
         step: column(&mut row, 2)?,
-        description: column::<Option<Vec<u8>>>(&mut row, 3)?.map(text),
-        update_time: column::<Option<Vec<u8>>>(&mut row, 4)?.map(text).unwrap_or_default(),
+        description: optional_text(&mut row, 3)?,
+        update_time: optional_text(&mut row, 4)?.unwrap_or_default(),
     })
 }
 
@@ -208,7 +204,7 @@ impl Work for CreateTag<'_> {
 
     async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
         match self.insert(conn).await {
-            Err(problem) if self.create_table && is_no_table(&problem) => {
+            Err(problem) if self.create_table && problem.is_no_table() => {
                 conn.query_drop(CREATE_TABLE).await?;
                 self.insert(conn).await
             }
@@ -218,28 +214,18 @@ impl Work for CreateTag<'_> {
 }
 
 impl CreateTag<'_> {
-    async fn insert(&self, conn: &mut Conn) -> Result<Result<(), Error>, Problem> {
+    async fn insert(&self, conn: &mut Session) -> Result<Result<(), Error>, Problem> {
         let (tag, start, step, description) = self.tag.columns();
         begin(conn).await?;
-        let inserted = conn
-            .exec_drop(
-                "INSERT INTO leaf_alloc (biz_tag, max_id, step, description) VALUES (?, ?, ?, ?)",
-                (tag, start, step, description),
-            )
-            .await;
-        let is_there = matches!(
-            &inserted, Err(Failure::Server(error)) if error.code == DUPLICATE_KEY
-        );
+        let inserted = conn.exec_drop(INSERT_TAG, (tag, start, step, description)).await;
+        let inserted = inserted.map_err(Problem::from);
+        let is_there =
+            inserted.as_ref().is_err_and(|problem| problem.code() == Some(DUPLICATE_KEY));
         if !is_there {
             inserted?;
         }
         // Also a row of ours is looked at: a lenient server would have cut what does not fit.
-        let row: Option<Row> = conn
-            .exec_first(
-                "SELECT biz_tag, max_id, step, description, NULL FROM leaf_alloc WHERE biz_tag = ?",
-                (tag,),
-            )
-            .await?;
+        let row: Option<Row> = conn.exec_first(DIALECT.find_tag(), (tag,)).await?;
         match row.map(self::tag).transpose()? {
             Some(found) if is_there => Ok(Err(NewSegmentTag::exists(found))),
             Some(ours) if (&*ours.tag, ours.max_id, ours.step) == (tag, start, step) => {

@@ -1,4 +1,4 @@
-//! Asking a store for a worker id, once or until there is one.
+//! Acquires a lease from a store, once or until a worker id is free.
 
 use std::process;
 use std::thread;
@@ -9,18 +9,18 @@ use uidring::clock::{Clock, SystemClock};
 use uidring::worker::Lease;
 use uidring::{Error, Layout, Timestamp, WorkerRequest};
 
-use super::LeaseOptions;
-use super::keeping::{Held, HeldRow, Keeper};
+use super::options::LeaseOptions;
+use super::rows::{LeasedRow, RowLease, RowStore};
 use crate::NodeIdentity;
 use crate::TableError;
 
-/// What a store is asked for.
-pub struct Ask {
+/// What an acquire asks a store for.
+pub struct AcquireRequest {
     /// The layout of the uids.
     pub layout: Layout,
     /// The layout as it stands in the table.
     pub fingerprint: String,
-    /// Whom a new row of `WORKER_NODE` names.
+    /// The node that a new row of `WORKER_NODE` names.
     pub node: NodeIdentity,
     /// Unique for each acquire, so that a retry recognises a row whose reply was lost.
     pub owner: String,
@@ -30,15 +30,15 @@ pub struct Ask {
     pub last_tick: u64,
 }
 
-/// What a store says to that.
-pub type Answer = Result<Held, Denial>;
+/// The row that an acquire took, or why it took none.
+pub type Acquired = Result<LeasedRow, Denial>;
 
 /// Why there is no worker id.
 pub enum Denial {
     /// A row of the table is for another layout.
     Foreign {
         /// The row's worker id.
-        worker_id: i64,
+        worker_id: u64,
         /// Its layout.
         layout: String,
     },
@@ -57,18 +57,15 @@ pub struct Unusable {
 }
 
 impl Unusable {
-    /// Of these worker ids the first that no start can have had; `newest` is the greatest that one
-    /// had.
-    pub fn never_handed_out(first: u64, last: u64, newest: Option<u64>) -> Option<Self> {
-        let newest = newest.unwrap_or(0);
-        let worker_id = if first == 0 { 0 } else { (newest + 1).max(first) };
-        let why = "no start has had it, and one may get it yet";
-        (worker_id <= last).then_some(Self { worker_id, why })
-    }
-
-    /// A worker id that is leased already.
-    pub fn leased(worker_id: u64) -> Self {
-        Self { worker_id, why: "it is leased already" }
+    /// Returns the first of these worker ids that cannot be leased: no start has had it yet, or it has a
+    /// lease. `newest` is the greatest that a start has had, `leased` the lowest of them with a lease.
+    pub fn find(first: u64, last: u64, newest: Option<u64>, leased: Option<u64>) -> Option<Self> {
+        let never = if first == 0 { 0 } else { (newest.unwrap_or(0) + 1).max(first) };
+        if never <= last {
+            let why = "no start has had it, and one may get it yet";
+            return Some(Self { worker_id: never, why });
+        }
+        leased.map(|worker_id| Self { worker_id, why: "it is leased already" })
     }
 }
 
@@ -81,42 +78,42 @@ pub struct Shortage {
     pub ends_in: Option<u64>,
     /// The worker id and horizon's tick of the row that was used the least far ahead of the clock, of
     /// those that nobody holds.
-    pub ahead: Option<(i64, i64)>,
+    pub ahead: Option<(u64, u64)>,
 }
 
 /// Characters of an owner's name, before what is added.
 const NAME_CHARS: usize = 200;
 
-/// The pauses between two tries: worker ids may be given back at any time.
+/// The pauses between two attempts: a worker id may be released at any time.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_millis(250);
 
-/// A store that is asked for a worker id, with what it keeps open meanwhile.
-pub trait Asker {
-    /// What keeps the row afterwards.
-    type Row: HeldRow;
+/// A store from which an acquire takes a row, with what it keeps open between attempts.
+pub trait LeaseStore {
+    /// What renews and releases the row.
+    type Rows: RowStore;
 
-    /// The store's name in errors.
-    fn place(&self) -> String;
+    /// Returns the store's name in errors.
+    fn location(&self) -> String;
 
-    /// Takes a free row, or makes a new one.
+    /// Takes a free row, or adds one.
     ///
     /// # Errors
     ///
     /// What the store says.
-    fn ask(&mut self, ask: &Ask) -> Result<Answer, Error>;
+    fn acquire(&mut self, request: &AcquireRequest) -> Result<Acquired, Error>;
 
-    /// Begins to keep the row that was taken.
-    fn keep(self) -> Self::Row;
+    /// Returns the store's side of the row that was taken.
+    fn hold(self) -> Self::Rows;
 }
 
-/// Asks until there is a worker id, or the time for it is over.
+/// Acquires a lease, trying until a worker id is free or the options' time for that is over.
 ///
 /// # Errors
 ///
 /// As for [`LeaseTable::lease`](crate::LeaseTable::lease).
 pub fn acquire(
-    mut asker: impl Asker,
+    mut store: impl LeaseStore,
     request: &WorkerRequest,
     options: &LeaseOptions,
 ) -> Result<Lease, Error> {
@@ -126,7 +123,7 @@ pub fn acquire(
     let terms = options.terms()?;
     let node = NodeIdentity::from_env()?;
     let name = options.owner.clone().unwrap_or_else(|| format!("{}:{}", node.host, node.port));
-    let mut question = Ask {
+    let mut request = AcquireRequest {
         layout: *layout,
         fingerprint: layout.to_string(),
         node,
@@ -140,22 +137,22 @@ pub fn acquire(
         let now = SystemClock.now();
         let present = layout.tick_at(now)?;
         let limit = layout.tick_at(now.saturating_add(max_ahead));
-        question.last_tick = limit.unwrap_or(layout.max_tick()).max(present);
-        let shortage = match asker.ask(&question)? {
-            Ok(held) => {
-                let (worker_id, after) = (held.worker_id, held.after());
-                let place = asker.place();
-                let keeper = Keeper::new(asker.keep(), held, place);
-                return Lease::new(*layout, worker_id, after?, terms, keeper);
+        request.last_tick = limit.unwrap_or(layout.max_tick()).max(present);
+        let shortage = match store.acquire(&request)? {
+            Ok(row) => {
+                let (worker_id, after) = (row.worker_id, row.after());
+                let location = store.location();
+                let lease = RowLease::new(store.hold(), row, location);
+                return Lease::new(*layout, worker_id, after?, terms, lease);
             }
             Err(Denial::Short(shortage)) => shortage,
-            Err(denial) => return Err(denial.error(asker.place(), &question.fingerprint)),
+            Err(denial) => return Err(denial.error(store.location(), &request.fingerprint)),
         };
         let left = deadline.remaining().unwrap_or_default();
         if left.is_zero() {
-            return Err(shortage.error(asker.place(), layout, now, max_ahead));
+            return Err(shortage.error(store.location(), layout, now, max_ahead));
         }
-        // Those who wait together should not come back together.
+        // Starts that wait together should not come back together.
         let next = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
         let ends = shortage.ends_in.map_or(next, Duration::from_millis);
         thread::sleep(next.min(ends.max(FIRST_PAUSE)).min(left));
@@ -190,7 +187,6 @@ impl Shortage {
     fn error(self, place: String, layout: &Layout, now: Timestamp, limit: Duration) -> Error {
         match self.ahead {
             Some((worker_id, tick)) => {
-                let [worker_id, tick] = [worker_id, tick].map(i64::unsigned_abs);
                 Error::UsedAhead { worker_id, until: layout.time_of(tick), now, limit }
             }
             None => Denial::Short(self).error(place, ""),

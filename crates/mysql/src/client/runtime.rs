@@ -1,0 +1,62 @@
+//! Runs async work for callers that are not async.
+
+use std::future::Future;
+use std::io;
+use std::thread;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use uidring::{Error, StoreErrorKind};
+
+use crate::MySqlStore;
+
+/// A runtime that the first call starts. It outlives the call, as an open connection needs.
+#[derive(Default)]
+pub struct BlockingRuntime(Option<Runtime>);
+
+impl BlockingRuntime {
+    /// Runs the future to its end. If this thread is in a runtime already, where another one would
+    /// panic, it runs on a thread of its own.
+    pub fn block_on<T: Send>(
+        &mut self,
+        store: &MySqlStore,
+        work: impl Future<Output = T> + Send,
+    ) -> Result<T, Error> {
+        let run = || {
+            let runtime = self.started().map_err(|error| failed(store, &error.to_string()))?;
+            Ok(runtime.block_on(work))
+        };
+        if Handle::try_current().is_err() {
+            return run();
+        }
+        thread::scope(|scope| {
+            let thread =
+                thread::Builder::new().name("uidring-mysql".into()).spawn_scoped(scope, run);
+            match thread.map(thread::ScopedJoinHandle::join) {
+                Ok(Ok(done)) => done,
+                Ok(Err(_)) => Err(failed(store, "it panicked")),
+                Err(error) => Err(failed(store, &format!("no thread: {error}"))),
+            }
+        })
+    }
+
+    fn started(&mut self) -> io::Result<&Runtime> {
+        Ok(match &mut self.0 {
+            Some(runtime) => runtime,
+            none => none.insert(Builder::new_current_thread().enable_all().build()?),
+        })
+    }
+}
+
+impl Drop for BlockingRuntime {
+    /// Does not wait for the look-up of a host's name, which may hang beyond its deadline. A thread with
+    /// another runtime must not wait either.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn failed(store: &MySqlStore, what: &str) -> Error {
+    store.error(StoreErrorKind::Other, format!("the client failed: {what}"))
+}

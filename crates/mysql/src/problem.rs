@@ -1,0 +1,163 @@
+//! Why work in a connection failed, and whether it may succeed later.
+
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+use mysql_async::{DriverError, Error as Failure, IoError};
+use uidring::{StoreErrorKind, Timestamp};
+
+/// The server's code for a table that does not exist.
+const NO_SUCH_TABLE: u16 = 1146;
+
+/// Why an attempt failed.
+#[derive(Debug)]
+pub enum Problem {
+    /// What the driver or the server said.
+    Driver(mysql_async::Error),
+    /// There was no connection within this time.
+    NoConnection(Duration),
+    /// There was one, and the work was not done within this time.
+    NoEnd(Duration),
+    /// What the server did is not to be used.
+    Refused(String),
+    /// Somebody else did something at the same time.
+    Conflict(String),
+    /// The worker id is over the layout's maximum.
+    UsedUp {
+        /// The generated key.
+        row: u64,
+        /// The layout's greatest worker id.
+        max: u64,
+    },
+    /// The server's clock and ours are too far apart.
+    ClockDiffers {
+        /// What ours said.
+        ours: Timestamp,
+        /// What the server's said.
+        theirs: Timestamp,
+        /// How far they may be apart.
+        limit: Duration,
+    },
+}
+
+impl From<mysql_async::Error> for Problem {
+    fn from(error: mysql_async::Error) -> Self {
+        Self::Driver(error)
+    }
+}
+
+impl Problem {
+    /// The server's code, if the server refused.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Driver(Failure::Server(error)) => Some(error.code),
+            _ => None,
+        }
+    }
+
+    /// Whether another attempt may succeed without anybody doing anything.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::NoConnection(_) | Self::NoEnd(_) => true,
+            Self::Driver(Failure::Io(IoError::Io(error))) => {
+                // InvalidData is a handshake that failed: TLS, or no MySQL server.
+                !matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::PermissionDenied)
+                    && !is_gibberish(error)
+            }
+            Self::Driver(Failure::Driver(DriverError::ConnectionClosed)) => true,
+            Self::Driver(Failure::Server(error)) => match error.code {
+                // Too many connections, of all or of this user; shutting down; a cluster's node that
+                // is not ready.
+                1040 | 1203 | 1053 | 1047
+                // Lock wait, deadlock, a row that changed since it was read; a query or connection
+                // that somebody killed.
+                | 1205 | 1213 | 1020 | 1317 | 1927 => true,
+                // Of the account's limits those of an hour outlast any start.
+                1226 => error.message.contains("max_user_connections"),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// Whether it stays so until somebody does something.
+    pub fn is_final(&self) -> bool {
+        // A server that takes no rows now may be one that hands over to another.
+        let is_read_only = matches!(self.code(), Some(1290 | 1792 | 1836));
+        !is_read_only && !matches!(self, Self::Conflict(_)) && !self.is_transient()
+    }
+
+    /// Whether somebody else has a row locked, after a wait or if the statement did not wait.
+    pub fn is_locked(&self) -> bool {
+        matches!(self.code(), Some(1205 | 3572))
+    }
+
+    /// Whether the table does not exist.
+    pub fn is_no_table(&self) -> bool {
+        self.code() == Some(NO_SUCH_TABLE)
+    }
+
+    /// What an attempt that ran out of time was waiting for.
+    pub fn last_wait(&self) -> Option<&'static str> {
+        match self {
+            Self::NoConnection(_) => Some("connecting"),
+            Self::NoEnd(_) => Some("waiting for a statement to end"),
+            _ => None,
+        }
+    }
+
+    /// The kind of the error for callers.
+    pub fn kind(&self) -> StoreErrorKind {
+        match self {
+            Self::UsedUp { .. } => StoreErrorKind::Exhausted,
+            Self::ClockDiffers { .. } => StoreErrorKind::Clock,
+            Self::Refused(_) => StoreErrorKind::Corrupt,
+            // The caller tries these again.
+            Self::Conflict(_) | Self::NoEnd(_) => StoreErrorKind::TimedOut,
+            _ if self.is_locked() => StoreErrorKind::TimedOut,
+            _ if matches!(self.code(), Some(1049 | NO_SUCH_TABLE)) => StoreErrorKind::NotFound,
+            _ if self.is_transient() => StoreErrorKind::Unreachable,
+            _ if self.code().is_some() => StoreErrorKind::Denied,
+            _ => StoreErrorKind::Other,
+        }
+    }
+}
+
+/// Whether the other side speaks another protocol. The driver hides its type for that.
+pub fn is_gibberish(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.to_string() == "Packets out of sync")
+}
+
+#[cfg(test)]
+mod tests {
+    use mysql_async::ServerError;
+
+    use super::*;
+
+    fn of_server(code: u16, message: &str) -> Problem {
+        let (message, state) = (message.to_owned(), "HY000".to_owned());
+        Problem::Driver(Failure::Server(ServerError { code, message, state }))
+    }
+
+    #[test]
+    fn only_what_may_pass_is_tried_again() {
+        let limit = Duration::from_secs(1);
+        let other = |text: &str| Problem::Driver(io::Error::other(text).into());
+        for problem in [
+            Problem::NoConnection(limit),
+            Problem::NoEnd(limit),
+            of_server(1226, "exceeded the 'max_user_connections' resource"),
+            other("Connection reset by peer"),
+        ] {
+            assert!(problem.is_transient(), "{problem:?}");
+        }
+        for problem in [
+            of_server(1226, "exceeded the 'max_connections_per_hour' resource"),
+            of_server(1226, "exceeded the 'max_questions' resource"),
+            of_server(1045, "Access denied"),
+            other("Packets out of sync"),
+        ] {
+            assert!(!problem.is_transient(), "{problem:?}");
+        }
+    }
+}

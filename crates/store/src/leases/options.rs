@@ -1,0 +1,125 @@
+//! How a worker id is leased.
+
+use std::time::Duration;
+
+use uidring::Error;
+use uidring::adapter::check_millis;
+use uidring::worker::LeaseTerms;
+
+/// How a worker id is leased.
+///
+/// ```
+/// use std::time::Duration;
+/// use uidring_store::LeaseOptions;
+///
+/// let options = LeaseOptions::default().lasts(Duration::from_secs(10)).owner("orders-7");
+/// ```
+#[derive(Clone, Debug)]
+pub struct LeaseOptions {
+    pub(super) owner: Option<String>,
+    pub(super) lasts: Duration,
+    margin: Option<Duration>,
+    pub(super) max_start_wait: Duration,
+    pub(super) wait_for: Duration,
+}
+
+/// 30 s, of which 3 s are margin; renewed every 10 s.
+impl Default for LeaseOptions {
+    fn default() -> Self {
+        Self {
+            owner: None,
+            lasts: Duration::from_secs(30),
+            margin: None,
+            max_start_wait: Duration::from_secs(10),
+            wait_for: Duration::ZERO,
+        }
+    }
+}
+
+impl LeaseOptions {
+    /// Who holds the lease, for people who look at the table; the node as in
+    /// [`NodeIdentity::from_env`](crate::NodeIdentity::from_env) if not set. The number of the
+    /// process and a random one are added.
+    #[must_use]
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.owner = Some(owner.into());
+        self
+    }
+
+    /// How long the lease lasts unless it is renewed, 1 s to 1 h; 30 s if not set. It is renewed
+    /// three times as often.
+    ///
+    /// So long does a worker id stay unused after its holder crashed; and so long, less the margin,
+    /// may the store be away.
+    #[must_use]
+    pub fn lasts(mut self, lasts: Duration) -> Self {
+        self.lasts = lasts;
+        self
+    }
+
+    /// How much earlier than the store the holder takes the lease for over, half of it at most;
+    /// a tenth of it if not set. It makes up for a holder's clock that runs slower than the store's;
+    /// uniqueness does not hang on it.
+    #[must_use]
+    pub fn margin(mut self, margin: Duration) -> Self {
+        self.margin = Some(margin);
+        self
+    }
+
+    /// How long the start of a generator waits for the clock to pass what was issued before, if it
+    /// may not be ahead of it; 10 s if not set.
+    ///
+    /// A worker id that was used further ahead of this host's clock than this, and than the
+    /// generator's [`max_borrow`](uidring::generator::CachedBuilder::max_borrow) allows for, is passed over.
+    #[must_use]
+    pub fn max_start_wait(mut self, limit: Duration) -> Self {
+        self.max_start_wait = limit;
+        self
+    }
+
+    /// How long to wait for a worker id when all are held; by default that is an error at once.
+    #[must_use]
+    pub fn wait_for(mut self, limit: Duration) -> Self {
+        self.wait_for = limit;
+        self
+    }
+
+    /// How long the lease lasts.
+    pub fn length(&self) -> Duration {
+        self.lasts
+    }
+
+    pub(super) fn terms(&self) -> Result<LeaseTerms, Error> {
+        let margin = self.margin.unwrap_or(self.lasts / 10);
+        check_millis("lasts (ms)", self.lasts, 1_000..=3_600_000)?;
+        check_millis("margin (ms)", margin, 0..=self.lasts.as_millis() as u64 / 2)?;
+        let mut terms = LeaseTerms::default();
+        terms.lasts = Some(self.lasts);
+        terms.margin = margin;
+        terms.renew_every = self.lasts / 3;
+        terms.max_start_wait = self.max_start_wait;
+        Ok(terms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_terms_follow_from_how_long_a_lease_lasts() {
+        let seconds = Duration::from_secs;
+        let terms = LeaseOptions::default().terms().expect("allowed");
+        assert_eq!((terms.lasts, terms.margin), (Some(seconds(30)), seconds(3)));
+        assert_eq!((terms.renew_every, terms.max_start_wait), (seconds(10), seconds(10)));
+        let options = LeaseOptions::default();
+        for wrong in [
+            options.clone().lasts(Duration::from_millis(999)),
+            options.clone().lasts(seconds(3_601)),
+            options.clone().margin(seconds(16)),
+        ] {
+            assert!(matches!(wrong.terms(), Err(Error::OptionOutOfRange { .. })), "{wrong:?}");
+        }
+        assert!(options.lasts(seconds(1)).margin(Duration::ZERO).terms().is_ok());
+    }
+}

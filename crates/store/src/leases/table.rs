@@ -1,0 +1,218 @@
+//! What people do with a table of leases.
+
+use std::ops::RangeInclusive;
+
+use uidring::worker::Lease;
+use uidring::{Error, Layout, Timestamp, WorkerRequest, WorkerSource};
+
+use super::options::LeaseOptions;
+use super::rows::Horizon;
+use crate::TableError;
+
+/// A table `UIDRING_LEASE`, from which worker ids are leased. docs/worker-ids.md has its columns and
+/// the protocol.
+///
+/// New worker ids come from the counter of the table `WORKER_NODE` beside it, so that those that are
+/// leased and those that are used by one start never meet.
+///
+/// Its methods block, and work within an async runtime too.
+pub trait LeaseTable: WorkerSource {
+    /// Creates this table and `WORKER_NODE` if they do not exist.
+    ///
+    /// # Errors
+    ///
+    /// What the store says: `SqliteError::File`, `MySqlError::Database`.
+    fn create(&self) -> Result<(), Error>;
+
+    /// Leases a worker id: the lowest that is free, or another one if many start at once, or a new one if
+    /// none is free.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::LeasesHeld`] where all of the layout's worker
+    /// ids are held, and [`Error::UsedAhead`] where the only ones that are not were used too far
+    /// ahead of this host's clock, when [`wait_for`](LeaseOptions::wait_for) is over;
+    /// [`TableError::LeaseTableLayout`] where the table is for
+    /// another layout; [`Error::OptionOutOfRange`];
+    /// [`TableError::NodeIdentity`]; [`Error::ClockBeforeEpoch`]
+    /// and [`Error::LayoutExhausted`]; and what the store says.
+    fn lease(&self, request: &WorkerRequest, options: &LeaseOptions) -> Result<Lease, Error>;
+
+    /// Returns all rows, by worker id.
+    ///
+    /// # Errors
+    ///
+    /// As for [`create`](Self::create).
+    fn list(&self) -> Result<Vec<LeaseRow>, Error>;
+
+    /// Ends a lease whoever holds it: its holder stops at its next renewal, and others may have the
+    /// worker id at once. They start above all that the holder may issue until then.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::NoSuchLease`]; else as for [`create`](Self::create).
+    fn fence(&self, worker_id: u64) -> Result<LeaseRow, Error>;
+
+    /// Frees a worker id whose lease has run out or was fenced.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::LeaseHeld`] where it has not;
+    /// [`TableError::NoSuchLease`]; else as for
+    /// [`create`](Self::create).
+    fn release(&self, worker_id: u64) -> Result<LeaseRow, Error>;
+
+    /// Adds free rows for worker ids from `WORKER_NODE` whose starts have all ended: none of them
+    /// issued a uid of a later tick than that of `used_until`, and none will.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::NotReusable`] where one of them was never
+    /// handed out, or is leased already, and then nothing is added;
+    /// [`TableError::LeaseTableLayout`]; else as for
+    /// [`create`](Self::create).
+    fn reuse(
+        &self,
+        worker_ids: RangeInclusive<u64>,
+        layout: &Layout,
+        used_until: Timestamp,
+    ) -> Result<(), Error>;
+}
+
+/// A row of `UIDRING_LEASE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeaseRow {
+    /// The worker id.
+    pub worker_id: u64,
+    /// Who holds it, or was the last to.
+    pub owner: String,
+    /// The fencing token, which grows with every change of the holder.
+    pub token: i64,
+    /// By the store's clock.
+    pub state: LeaseState,
+    /// The last tick and sequence number that may have been issued.
+    pub horizon: Option<(u64, u64)>,
+    /// The layout, as in `28/22/13 in s since 2026-01-01T00:00:00Z`.
+    pub layout: String,
+    /// When the row was added.
+    pub created: Timestamp,
+    /// When it was changed last.
+    pub renewed: Timestamp,
+}
+
+/// Whether a worker id is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseState {
+    /// It was given back, or never held.
+    Free,
+    /// Held until then, or longer if the lease is renewed.
+    Held(Timestamp),
+    /// The lease has run out, or was fenced: anybody may take it.
+    Expired(Timestamp),
+}
+
+impl LeaseRow {
+    /// Returns the time of the horizon's tick; `None` if nothing was issued.
+    pub fn used_until(&self) -> Option<Timestamp> {
+        let (tick, _) = self.horizon?;
+        Some(self.layout.parse::<Layout>().ok()?.time_of(tick))
+    }
+}
+
+/// Returns the row after a release or a fence, which changed it if `is_done`.
+///
+/// # Errors
+///
+/// [`TableError::LeaseHeld`] if the lease had to be over and is not; [`TableError::NoSuchLease`] if there
+/// is no row.
+pub fn ended(
+    row: Option<LeaseRow>,
+    is_done: bool,
+    worker_id: u64,
+    place: String,
+) -> Result<LeaseRow, Error> {
+    match row {
+        None => Err(TableError::NoSuchLease { place, worker_id }.into()),
+        Some(LeaseRow { state: LeaseState::Held(until), owner, .. }) if !is_done => {
+            Err(TableError::LeaseHeld { place, worker_id, owner, until }.into())
+        }
+        Some(row) => Ok(row),
+    }
+}
+
+/// Returns the horizon of rows for worker ids of starts that have ended.
+///
+/// # Errors
+///
+/// [`Error::WorkerIdOutOfRange`], [`Error::ClockBeforeEpoch`], [`Error::LayoutExhausted`].
+pub fn used_until(
+    layout: &Layout,
+    ids: &RangeInclusive<u64>,
+    until: Timestamp,
+) -> Result<Horizon, Error> {
+    layout.check_worker_id(*ids.end())?;
+    Ok(Horizon { tick: layout.tick_at(until)?, sequence: layout.max_sequence() })
+}
+
+/// The columns of a row of `UIDRING_LEASE` as a store read them.
+pub struct LeaseColumns {
+    /// Column `WORKER_ID`.
+    pub worker_id: u64,
+    /// Column `OWNER`.
+    pub owner: String,
+    /// Column `TOKEN`.
+    pub token: i64,
+    /// Column `LEASE_END`.
+    pub lease_end: Option<Timestamp>,
+    /// Whether the lease has ended, by the store's clock.
+    pub is_over: bool,
+    /// Columns `HORIZON_TICK` and `HORIZON_SEQUENCE`.
+    pub horizon: (Option<u64>, Option<u64>),
+    /// Column `LAYOUT`.
+    pub layout: String,
+    /// Column `CREATED`.
+    pub created: Timestamp,
+    /// Column `RENEWED`.
+    pub renewed: Timestamp,
+}
+
+impl From<LeaseColumns> for LeaseRow {
+    fn from(row: LeaseColumns) -> Self {
+        let LeaseColumns { worker_id, owner, token, layout, created, renewed, .. } = row;
+        let state = match row.lease_end {
+            None => LeaseState::Free,
+            Some(end) if row.is_over => LeaseState::Expired(end),
+            Some(end) => LeaseState::Held(end),
+        };
+        let horizon = row.horizon.0.map(|tick| (tick, row.horizon.1.unwrap_or_default()));
+        Self { worker_id, owner, token, state, horizon, layout, created, renewed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_horizon_is_read_by_the_rows_own_layout() {
+        let mut row = LeaseRow {
+            worker_id: 1,
+            owner: String::new(),
+            token: 1,
+            state: LeaseState::Free,
+            horizon: Some((60, 0)),
+            layout: Layout::UID_GENERATOR.to_string(),
+            created: Timestamp::default(),
+            renewed: Timestamp::default(),
+        };
+        let text = row.used_until().map(|time| time.to_string());
+        assert_eq!(text.as_deref(), Some("2026-01-01T00:01:00Z"));
+        for layout in [Layout::SNOWFLAKE, Layout::JAVASCRIPT_SAFE] {
+            row.layout = layout.to_string();
+            assert_eq!(row.used_until(), Some(layout.time_of(60)));
+        }
+        row.layout = "28/22/13".into();
+        assert_eq!(row.used_until(), None);
+    }
+}

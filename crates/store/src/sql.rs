@@ -1,0 +1,177 @@
+//! The statements that stores with SQL share. A [`Dialect`] has what differs between databases.
+//!
+//! Parameters are `?`, in the order of the text. What a store does in a way of its own (creating tables,
+//! taking, renewing and releasing a lease, loading a segment) is in its crate.
+
+/// What a database writes differently from others.
+#[derive(Clone, Copy, Debug)]
+pub struct Dialect {
+    /// The present time as the columns of `UIDRING_LEASE` hold it, in UTC with milliseconds.
+    pub now: &'static str,
+    /// The same, later by a parameter.
+    pub now_plus: &'static str,
+    /// Milliseconds since 1970 of such a time.
+    pub millis: fn(&str) -> String,
+    /// The day in UTC.
+    pub today: &'static str,
+    /// Seconds since 1970 of `CREATED` of `WORKER_NODE`.
+    pub created_seconds: &'static str,
+    /// The present time in seconds since 1970.
+    pub now_seconds: &'static str,
+    /// The time a parameter of days ago, as `CREATED` of `WORKER_NODE` holds it.
+    pub days_ago: &'static str,
+    /// The same for a parameter of seconds.
+    pub seconds_ago: &'static str,
+    /// A column of time as text.
+    pub text: fn(&str) -> String,
+}
+
+/// The greatest worker id of a start.
+pub const NEWEST_NODE: &str = "SELECT MAX(ID) FROM WORKER_NODE";
+
+/// A lease of another layout than a parameter.
+pub const FOREIGN_LEASE: &str =
+    "SELECT WORKER_ID, LAYOUT FROM UIDRING_LEASE WHERE LAYOUT <> ? LIMIT 1";
+
+/// The lowest worker id between two parameters that has a lease.
+pub const LOWEST_LEASE: &str =
+    "SELECT MIN(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID BETWEEN ? AND ?";
+
+/// Adds a tag: its name, first id, step and description.
+pub const INSERT_TAG: &str =
+    "INSERT INTO leaf_alloc (biz_tag, max_id, step, description, update_time)
+    VALUES (?, ?, ?, ?, CURRENT_TIMESTAMP)";
+
+/// `WORKER_NODE`.
+impl Dialect {
+    /// Adds a row: host, port and type.
+    pub fn insert_node(&self) -> String {
+        format!(
+            "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED)
+             VALUES (?, ?, ?, {}, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)",
+            self.today
+        )
+    }
+
+    /// All rows, in the order of the fields of [`WorkerNode`](crate::WorkerNode).
+    pub fn list_nodes(&self) -> String {
+        let [day, modified, created] = ["LAUNCH_DATE", "MODIFIED", "CREATED"].map(self.text);
+        format!(
+            "SELECT ID, HOST_NAME, PORT, TYPE, {day}, {modified}, {created}
+             FROM WORKER_NODE ORDER BY ID"
+        )
+    }
+
+    /// The number of rows, the greatest id, the present time in seconds, and the greatest id of the rows
+    /// older than a parameter of days.
+    pub fn count_nodes(&self) -> String {
+        format!(
+            "SELECT COUNT(*), MAX(ID), {}, MAX(CASE WHEN CREATED < {} THEN ID END) FROM WORKER_NODE",
+            self.now_seconds, self.days_ago
+        )
+    }
+
+    /// Id and time in seconds of the first row younger than a parameter of days.
+    pub fn first_node(&self) -> String {
+        format!(
+            "SELECT ID, {} FROM WORKER_NODE WHERE CREATED >= {} ORDER BY ID LIMIT 1",
+            self.created_seconds, self.days_ago
+        )
+    }
+
+    /// Removes the rows with an id below a parameter that are older than a parameter of seconds.
+    pub fn prune_nodes(&self) -> String {
+        format!("DELETE FROM WORKER_NODE WHERE ID < ? AND CREATED <= {}", self.seconds_ago)
+    }
+}
+
+/// `UIDRING_LEASE`.
+impl Dialect {
+    /// Whether nobody holds a row.
+    pub fn is_free(&self) -> String {
+        format!("(LEASE_END IS NULL OR LEASE_END <= {})", self.now)
+    }
+
+    /// All rows if the parameter, which comes twice, is NULL, else the one of that worker id; in the order
+    /// of the fields of [`LeaseColumns`](crate::leases::LeaseColumns), with times in milliseconds.
+    pub fn list_leases(&self) -> String {
+        let [end, created, renewed] = ["LEASE_END", "CREATED", "RENEWED"].map(self.millis);
+        format!(
+            "SELECT WORKER_ID, OWNER, TOKEN, {end}, {}, HORIZON_TICK, HORIZON_SEQUENCE, LAYOUT,
+             {created}, {renewed} FROM UIDRING_LEASE WHERE ? IS NULL OR WORKER_ID = ?
+             ORDER BY WORKER_ID",
+            self.is_free()
+        )
+    }
+
+    /// Adds a row that is held: worker id, owner, how long the lease lasts, layout.
+    pub fn insert_held_lease(&self) -> String {
+        let Self { now, now_plus, .. } = self;
+        format!(
+            "INSERT INTO UIDRING_LEASE (WORKER_ID, OWNER, TOKEN, LEASE_END, LAYOUT, CREATED, RENEWED)
+             VALUES (?, ?, 1, {now_plus}, ?, {now}, {now})"
+        )
+    }
+
+    /// Adds a row that is free: worker id, tick and sequence number of its horizon, layout.
+    pub fn insert_free_lease(&self) -> String {
+        let Self { now, .. } = self;
+        format!(
+            "INSERT INTO UIDRING_LEASE (WORKER_ID, OWNER, TOKEN, LEASE_END, HORIZON_TICK,
+             HORIZON_SEQUENCE, LAYOUT, CREATED, RENEWED)
+             VALUES (?, '', 0, NULL, ?, ?, ?, {now}, {now})"
+        )
+    }
+
+    /// How many rows are held, and in how many milliseconds the first of those leases ends.
+    pub fn count_held_leases(&self) -> String {
+        let [end, now] = ["MIN(LEASE_END)", self.now].map(self.millis);
+        format!("SELECT COUNT(*), {end} - {now} FROM UIDRING_LEASE WHERE NOT {}", self.is_free())
+    }
+
+    /// Worker id and horizon's tick of the free row that was used the least beyond a parameter.
+    pub fn least_ahead(&self) -> String {
+        format!(
+            "SELECT WORKER_ID, HORIZON_TICK FROM UIDRING_LEASE WHERE HORIZON_TICK > ? AND {}
+             ORDER BY HORIZON_TICK LIMIT 1",
+            self.is_free()
+        )
+    }
+
+    /// Ends the lease of a worker id, no matter who holds it.
+    pub fn fence(&self) -> String {
+        let Self { now, .. } = self;
+        format!(
+            "UPDATE UIDRING_LEASE SET TOKEN = TOKEN + 1, RENEWED = {now},
+             LEASE_END = CASE WHEN LEASE_END IS NOT NULL THEN {now} END WHERE WORKER_ID = ?"
+        )
+    }
+
+    /// Frees a worker id that nobody holds any more.
+    pub fn free(&self) -> String {
+        format!(
+            "UPDATE UIDRING_LEASE SET TOKEN = TOKEN + 1, RENEWED = {}, LEASE_END = NULL
+             WHERE WORKER_ID = ? AND {}",
+            self.now,
+            self.is_free()
+        )
+    }
+}
+
+/// `leaf_alloc`.
+impl Dialect {
+    /// All tags, in the order of the fields of [`SegmentTag`](uidring::segment::SegmentTag).
+    pub fn list_tags(&self) -> String {
+        format!("{} ORDER BY biz_tag", self.select_tags())
+    }
+
+    /// The tag of this name.
+    pub fn find_tag(&self) -> String {
+        format!("{} WHERE biz_tag = ?", self.select_tags())
+    }
+
+    fn select_tags(&self) -> String {
+        let updated = (self.text)("update_time");
+        format!("SELECT biz_tag, max_id, step, description, {updated} FROM leaf_alloc")
+    }
+}
