@@ -6,6 +6,7 @@ mod forecast;
 mod forward;
 pub(crate) mod local;
 pub(crate) mod per_thread;
+mod position;
 #[cfg(not(uidring_loom))]
 mod register;
 #[cfg(uidring_loom)]

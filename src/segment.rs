@@ -84,6 +84,7 @@ pub(crate) mod generator;
 mod loader;
 mod memory;
 mod names;
+mod settings;
 mod shared;
 mod stats;
 mod step;

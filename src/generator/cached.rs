@@ -11,8 +11,8 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 
 use super::UidGenerator;
+use super::position::Position;
 use super::register::Claim;
-use super::start::Position;
 use super::ticks::PaddingProgress;
 use crate::clock::{Clock, read};
 use crate::error::{TakeError, rarely};
@@ -72,13 +72,6 @@ struct Counters {
 }
 
 impl CachedUidGenerator {
-    /// A builder with the defaults: layout [`Layout::UID_GENERATOR`], boost power 3, padding
-    /// factor 50, no schedule, unbounded borrowing, a lag of at most a second, sequences that go on
-    /// after a gap, the padder on a core by the worker id, waiting takes.
-    pub fn builder() -> CachedBuilder {
-        CachedBuilder::default()
-    }
-
     /// Tries once more after an error, if that was for want of runs and this thread could make
     /// some.
     #[cold]

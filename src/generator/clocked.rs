@@ -19,8 +19,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::UidGenerator;
+use super::position::Position;
 use super::register::Claim;
-use super::start::Position;
 use super::uid_generator::next_by_policy;
 use crate::clock::{Clock, Deadline, SystemClock, read};
 use crate::error::{TakeError, rarely};
@@ -126,14 +126,6 @@ fn give_way() {
     const PAUSES: u32 = 8;
     for _ in 0..PAUSES {
         hint::spin_loop();
-    }
-}
-
-impl<R: ClockRules> ClockedUidGenerator<R> {
-    /// A builder with the defaults: the layout, sequence start and clock policy of the rules,
-    /// waiting takes.
-    pub fn builder() -> ClockedBuilder<R> {
-        ClockedBuilder::new()
     }
 }
 

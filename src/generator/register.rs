@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use super::start::Position;
+use super::position::Position;
 use crate::error::Error;
 use crate::layout::{Bits, Layout};
 use crate::sync::{AtomicU64, ForkGuarded, Life, Ordering, PushList};

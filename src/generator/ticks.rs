@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::forecast::Forecast;
-use super::start::Position;
+use super::position::Position;
 use crate::clock::{Clock, read};
 use crate::error::Error;
 use crate::layout::Layout;

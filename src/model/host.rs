@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::store::Holding;
+use super::holding::Holding;
 use crate::clock::monotonic::ManualMonotonic;
 use crate::clock::{Clock, ManualClock};
 use crate::error::{Error, TakeError};

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::beside::{Beside, Setting, StoredLease};
+use super::holding::{Fenced, Holding};
 use crate::layout::Layout;
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
@@ -38,21 +39,6 @@ impl Row {
         self.ends.is_none_or(|end| end <= now)
     }
 }
-
-/// What an owner knows of its row.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Holding {
-    pub(super) worker_id: u64,
-    pub(super) token: u64,
-    /// The horizon when it was acquired.
-    pub(super) before: Option<Uid>,
-    /// From somebody who did not give it back.
-    pub(super) is_seized: bool,
-}
-
-/// Another one has the row, or may.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Fenced;
 
 impl Store {
     pub(super) fn new(setting: &Setting, beside: Option<Beside>) -> Self {

@@ -3,8 +3,8 @@
 use std::mem;
 
 use super::check::Property;
+use super::holding::Holding;
 use super::host::{Generator, Owner, State};
-use super::store::Holding;
 use super::world::World;
 use crate::error::TakeError;
 use crate::uid::Uid;

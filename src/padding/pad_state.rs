@@ -4,7 +4,7 @@ use std::fmt;
 use std::mem;
 use std::time::Duration;
 
-use super::{NextRun, RunSource};
+use super::source::{NextRun, RunSource};
 use crate::clock::{Deadline, LogThrottle};
 use crate::error::TakeError;
 use crate::ring::{CloseReason, Producer, PutError, RingBuffer};

@@ -4,8 +4,8 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::RunSource;
 use super::pad_state::{Note, PadState, is_over};
+use super::source::RunSource;
 use crate::clock::Deadline;
 use crate::ring::{Producer, RingBuffer};
 use crate::sync::{AtomicBool, AtomicU64, ForkGuarded, Forked, Ordering, Serving};

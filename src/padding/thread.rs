@@ -1,4 +1,4 @@
-//! The padder's thread.
+//! The padder's thread, and the handles of the rings that it keeps filled.
 
 use std::hint;
 use std::mem;
@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::core;
+use super::options::{PadderIdle, PadderOptions};
 use super::padded_ring::PaddedRing;
-use super::{PadderIdle, PadderOptions, Padding, RunSource, core};
+use super::source::RunSource;
 use crate::error::Error;
 use crate::ring::{RingBuffer, RingOptions};
 use crate::sync::{AtomicBool, Event, ForkGuarded, Life, Ordering, Serving, contained, log};
@@ -130,6 +132,63 @@ impl Padder {
         shared.arrived.store(true, Ordering::Relaxed);
         shared.demand.notify();
         Ok(Padding { served, _padder: self.clone() })
+    }
+}
+
+/// A ring that a padder keeps filled. Dropping it closes the ring; the padder goes on if others
+/// need it.
+#[derive(Debug)]
+pub struct Padding {
+    served: Arc<PaddedRing>,
+    // Keeps the padder's thread alive.
+    _padder: Padder,
+}
+
+impl Padding {
+    /// The ring.
+    pub fn ring(&self) -> &Arc<RingBuffer> {
+        self.served.ring()
+    }
+
+    /// How often the ring has been padded by the padder, the first filling included.
+    pub fn paddings(&self) -> u64 {
+        self.served.paddings()
+    }
+
+    /// Puts a few runs into the ring in the caller's own thread, unless the padder, or another
+    /// helper, is just at it; returns whether there may be something to take now.
+    ///
+    /// A taker that finds the ring dry need not wait until the operating system lets the padder
+    /// run, which on a busy machine takes thousands of times longer than the runs themselves.
+    #[cold]
+    pub fn help(&self) -> bool {
+        self.served.help()
+    }
+
+    /// Closes the ring and throws away what is in it: takers that wait are released, and every
+    /// take from now on gets [`TakeError::Closed`](crate::TakeError::Closed). A second close
+    /// changes nothing.
+    pub fn close(&self) {
+        self.end();
+    }
+
+    /// [`close`](Self::close); returns a number below which all lie that were taken before, `None`
+    /// if nothing was ever put into the ring.
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.served.close()
+    }
+
+    /// What the padder does at its next refresh, at once and in this thread.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn service(&self) {
+        self.served.hurry();
+        let _ = self.served.service();
+    }
+}
+
+impl Drop for Padding {
+    fn drop(&mut self) {
+        self.served.close();
     }
 }
 

@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::builder::SegmentBuilder;
 use super::error::SegmentError;
 use super::shared::Shared;
 use super::stats::SegmentStats;
-use super::store::SegmentStore;
 use super::tag::Tag;
 use crate::error::FillError;
 
@@ -24,8 +22,8 @@ use crate::error::FillError;
 /// - Order: ids of one tag increase within one generator: if one take returns before another begins,
 ///   its id is the smaller. Ids of two generators on one table do not compare: each has its own
 ///   ranges.
-/// - What is in memory when the process ends is lost: [`depth`](SegmentBuilder::depth) segments at
-///   the most, or [`max_depth`](SegmentBuilder::max_depth) for tags that have run dry, each as long
+/// - What is in memory when the process ends is lost: [`depth`](super::SegmentBuilder::depth) segments at
+///   the most, or [`max_depth`](super::SegmentBuilder::max_depth) for tags that have run dry, each as long
 ///   as the step at that time. [`SegmentStats::left`] says how many that would be.
 ///
 /// All methods take `&self` and may be called from any number of threads at once. Dropping it closes
@@ -66,13 +64,6 @@ pub struct SegmentHandle {
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl SegmentGenerator {
-    /// A builder with the defaults: waiting takes, prefetch at 10 %, two segments in memory and up
-    /// to four, Leaf's rule for the step (15 min, factor 2, up to 1,000,000), the tags read again
-    /// every 60 s.
-    pub fn builder(store: impl SegmentStore) -> SegmentBuilder {
-        SegmentBuilder::new(Box::new(store))
-    }
-
     pub(super) fn new(shared: Arc<Shared>, thread: JoinHandle<()>) -> Self {
         Self { shared, thread: Some(thread) }
     }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::shared::{Retry, Shared};
+use super::settings::Retry;
+use super::shared::Shared;
 use super::store::{LoadError, SegmentStore};
 use super::tag::{Next, Tag};
 use crate::clock::{Deadline, LogThrottle};
@@ -136,7 +137,8 @@ impl Loader {
         let asked = self.queue.drain(..count).filter_map(|tag| Some((tag.request()?, tag)));
         let (requests, tags): (Vec<_>, Vec<_>) = asked.unzip();
         let mut nexts = vec![None; tags.len()];
-        let (shared, failing, faulty) = (&*self.shared, &mut self.failing, &mut self.faulty);
+        let (settings, failing, faulty) =
+            (&self.shared.settings, &mut self.failing, &mut self.faulty);
         unlocked();
         self.store.load(&requests, &mut |place, result| {
             let (Some(tag), Some(next @ None)) = (tags.get(place), nexts.get_mut(place)) else {
@@ -150,7 +152,7 @@ impl Loader {
             {
                 log!(warn, tag = tag.name(), %error, "a segment could not be loaded");
             }
-            *next = Some(tag.loaded(shared, result));
+            *next = Some(tag.loaded(settings, result));
         });
         if self.shared.life.are_wiped() {
             return;

@@ -7,18 +7,16 @@ use std::time::Duration;
 
 use super::error::SegmentError;
 use super::names::Names;
-use super::step::StepRule;
+use super::settings::Settings;
 use super::store::{LoadError, SegmentTag};
 use super::tag::Tag;
-use crate::clock::{Clock, Deadline};
-use crate::policy::TakePolicy;
+use crate::clock::Deadline;
 use crate::sync::{AtomicBool, AtomicU64, Event, ForkGuarded, Life, Ordering, Pages, Serving, log};
 
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) names: Names,
     pub(super) settings: Settings,
-    pub(super) clock: Arc<dyn Clock>,
     /// Tells a forked child.
     pub(super) life: Pages,
     /// Every tag that ever was.
@@ -33,52 +31,6 @@ pub(super) struct Shared {
     /// The thread is done, and the store gone.
     ended: AtomicBool,
     end: Event,
-}
-
-#[derive(Debug)]
-pub(super) struct Settings {
-    pub(super) take_policy: TakePolicy,
-    pub(super) prefetch: u32,
-    pub(super) depth: u64,
-    pub(super) max_depth: u64,
-    pub(super) step_rule: StepRule,
-    pub(super) refresh: Duration,
-    pub(super) retry: Retry,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            take_policy: TakePolicy::default(),
-            prefetch: 10,
-            depth: 2,
-            max_depth: 4,
-            step_rule: StepRule::default(),
-            refresh: Duration::from_secs(60),
-            retry: Retry { first: Duration::from_millis(10), longest: Duration::from_secs(1) },
-        }
-    }
-}
-
-/// How long to wait after loads that failed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Retry {
-    pub(super) first: Duration,
-    pub(super) longest: Duration,
-}
-
-impl Retry {
-    /// For what does not pass by itself: from the longest pause on, up to the one between two
-    /// readings of the tags.
-    pub(super) fn of_refusals(self, refresh: Duration) -> Self {
-        Self { first: self.longest, longest: refresh.max(self.longest) }
-    }
-
-    /// The pause after so many failures in a row: twice as long each time.
-    pub(super) fn pause(self, failed: u32) -> Duration {
-        let doublings = failed.saturating_sub(1).min(31);
-        self.first.saturating_mul(1 << doublings).min(self.longest)
-    }
 }
 
 /// Readings of the tags that somebody waits for.
@@ -103,12 +55,11 @@ impl Readings {
 }
 
 impl Shared {
-    pub(super) fn new(settings: Settings, clock: Arc<dyn Clock>, life: Pages) -> Self {
+    pub(super) fn new(settings: Settings, life: Pages) -> Self {
         let mark = life.life();
         Self {
             names: Names::new(),
             settings,
-            clock,
             life,
             tags: ForkGuarded::new(mark.clone(), Vec::new()),
             load_queue: ForkGuarded::new(mark.clone(), Vec::new()),
@@ -161,7 +112,7 @@ impl Shared {
     }
 
     fn add(&self, row: &SegmentTag) {
-        let tag = Arc::new(Tag::new(row, self.life.clone(), self));
+        let tag = Arc::new(Tag::new(row, self.life.clone(), &self.settings));
         tag.found(row);
         if let Ok(mut tags) = self.tags.lock() {
             tags.push(Arc::clone(&tag));
@@ -290,19 +241,8 @@ impl Shared {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::clock::SystemClock;
 
     pub(in crate::segment) fn shared() -> Shared {
-        Shared::new(Settings::default(), Arc::new(SystemClock), Pages::new(0).expect("memory"))
-    }
-
-    #[test]
-    fn pauses_double_up_to_the_longest() {
-        let Settings { retry, .. } = shared().settings;
-        let pauses = [1, 2, 3, 7, 8, 1_000].map(|failed| retry.pause(failed).as_millis());
-        assert_eq!(pauses, [10, 20, 40, 640, 1_000, 1_000]);
-        let refusals = retry.of_refusals(Duration::from_secs(60));
-        let pauses = [1, 2, 6, 7, 1_000].map(|failed| refusals.pause(failed).as_secs());
-        assert_eq!(pauses, [1, 2, 32, 60, 60]);
+        Shared::new(Settings::default(), Pages::new(0).expect("memory"))
     }
 }

@@ -1,19 +1,20 @@
 //! One tag: its chain of segments, and what is known of its row.
 
+mod takes;
+
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::chain::{ChainEvent, PushError, SegmentChain, Settled, Supply};
+use super::chain::{ChainEvent, PushError, SegmentChain, Supply};
 use super::error::SegmentError;
-use super::shared::{Settings, Shared};
+use super::settings::Settings;
 use super::stats::SegmentStats;
 use super::step::Step;
 use super::store::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
-use super::ticket_view::Drawn;
 use crate::clock::read;
-use crate::error::{Error, FillError, TakeError};
-use crate::sync::{AtomicBool, AtomicU8, AtomicU64, ForkGuarded, Forked, Ordering, Pages, Serving};
+use crate::error::Error;
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, ForkGuarded, Forked, Ordering, Pages};
 
 #[derive(Debug)]
 pub(super) struct Tag {
@@ -86,14 +87,14 @@ pub(super) enum Next {
 }
 
 impl Tag {
-    pub(super) fn new(row: &SegmentTag, life: Pages, shared: &Shared) -> Self {
+    pub(super) fn new(row: &SegmentTag, life: Pages, settings: &Settings) -> Self {
         let row_life = life.life();
         Self {
-            chain: SegmentChain::with_life(life, shared.settings.prefetch),
+            chain: SegmentChain::with_life(life, settings.prefetch),
             name: row.tag.clone(),
             health: AtomicU8::new(Health::Well as u8),
             asked: AtomicBool::new(false),
-            depth: AtomicU64::new(shared.settings.depth),
+            depth: AtomicU64::new(settings.depth),
             row: ForkGuarded::new(
                 row_life,
                 TagRow {
@@ -111,150 +112,24 @@ impl Tag {
         &self.name
     }
 
-    #[inline]
-    pub(super) fn next_id(self: &Arc<Self>, shared: &Shared) -> Result<u64, SegmentError> {
-        match self.chain.draw() {
-            Ok(id) => Ok(id),
-            Err(missed) => self.take_by_policy(shared, missed),
-        }
-    }
-
-    #[inline]
-    pub(super) fn try_next_id(self: &Arc<Self>, shared: &Shared) -> Result<u64, SegmentError> {
-        match self.chain.draw() {
-            Ok(id) => Ok(id),
-            Err(missed) => self.take_slowly(shared, missed),
-        }
-    }
-
-    pub(super) fn try_fill(
-        self: &Arc<Self>,
-        shared: &Shared,
-        out: &mut [u64],
-    ) -> Result<usize, SegmentError> {
-        self.chain.fill(out, &mut |missed| self.take_slowly(shared, missed))
-    }
-
-    pub(super) fn fill(
-        self: &Arc<Self>,
-        shared: &Shared,
-        out: &mut [u64],
-    ) -> Result<(), FillError<SegmentError>> {
-        let mut filled = 0;
-        while filled < out.len() {
-            let rest = &mut out[filled..];
-            let given = match self.try_fill(shared, rest) {
-                Err(error) => self.follow_policy(shared, error, || self.try_fill(shared, rest)),
-                given => given,
-            };
-            filled += given.map_err(|error| {
-                // After a fork amid the call, what was filled in before it is the parent's.
-                let is_forked = matches!(error, SegmentError::Forked);
-                FillError { filled: if is_forked { 0 } else { filled }, error }
-            })?;
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn take_by_policy(
-        self: &Arc<Self>,
-        shared: &Shared,
-        missed: Option<Drawn>,
-    ) -> Result<u64, SegmentError> {
-        match self.take_slowly(shared, missed) {
-            Err(error) => self.follow_policy(shared, error, || self.try_next_id(shared)),
-            taken => taken,
-        }
-    }
-
-    /// A take that the fast path gave up. Asks for a segment if it is time.
-    #[cold]
-    fn take_slowly(
-        self: &Arc<Self>,
-        shared: &Shared,
-        missed: Option<Drawn>,
-    ) -> Result<u64, SegmentError> {
-        // Before the chain: what was loaded before the tag's health became so is found there.
-        let health = self.health();
-        let Settled { id, supply, events } = self.chain.settle(missed)?;
-        // It reads the clock, which may fork: then the id is the parent's.
-        self.note(shared, &events)?;
-        if health < Health::Invalid && self.is_short(supply) {
-            shared.ask(self);
-        }
-        match id {
-            Some(id) => Ok(id),
-            None => Err(self.why_empty(health)),
-        }
-    }
-
-    /// Goes on after a first try, as the take policy says.
-    #[cold]
-    fn follow_policy<T>(
-        &self,
-        shared: &Shared,
-        first: SegmentError,
-        mut again: impl FnMut() -> Result<T, SegmentError>,
-    ) -> Result<T, SegmentError> {
-        // This thread loads, maybe for this very tag: it would wait for itself.
-        if Serving::is_here() {
-            return Err(first);
-        }
-        // The policy knows the errors of takes; what it has not to know waits here.
-        let mut last = None;
-        let mut told = |error: SegmentError| {
-            let kind = if error.may_pass() { TakeError::Empty } else { TakeError::Closed };
-            last = Some(error);
-            kind
-        };
-        let mut waited = false;
-        let done = shared.settings.take_policy.after_empty(
-            told(first),
-            || again().map_err(&mut told),
-            |timeout| {
-                waited = true;
-                self.chain.wait_or(timeout, || self.health() >= Health::Refused);
-            },
-        );
-        // Relaxed: counters.
-        self.counts.waits.fetch_add(waited.into(), Ordering::Relaxed);
-        // A handler may have forked, and given up.
-        if self.chain.is_forked() {
-            return Err(SegmentError::Forked);
-        }
-        done.map_err(|kind| {
-            let error = match (kind, last) {
-                (TakeError::DeadlineExceeded, Some(SegmentError::Empty)) => {
-                    SegmentError::DeadlineExceeded
-                }
-                (_, Some(error)) => error,
-                (_, None) => SegmentError::Closed,
-            };
-            let rejected = error.may_pass() || matches!(error, SegmentError::DeadlineExceeded);
-            self.counts.rejects.fetch_add(rejected.into(), Ordering::Relaxed);
-            error
-        })
-    }
-
     /// Keeps account of what has happened in the chain. Two threads that end two segments in no time may
     /// come here in the other order: then a segment is taken for a little shorter or longer than it
     /// was.
-    fn note(&self, shared: &Shared, events: &[ChainEvent]) -> Result<(), Forked> {
+    fn note(&self, settings: &Settings, events: &[ChainEvent]) -> Result<(), Forked> {
         if events.is_empty() {
             return Ok(());
         }
-        let now = read(&*shared.clock);
+        let now = read(&*settings.clock);
         let mut row = self.row.lock()?;
         for turn in events {
             match turn {
                 ChainEvent::Begun => row.step.begun(now),
-                ChainEvent::UsedUp => row.step.used_up(&shared.settings.step_rule, now),
+                ChainEvent::UsedUp => row.step.used_up(&settings.step_rule, now),
                 ChainEvent::Dried => {
                     // Relaxed: a counter, and a setting that is changed under the row's lock.
                     self.counts.dried.fetch_add(1, Ordering::Relaxed);
                     let depth = self.depth.load(Ordering::Relaxed);
-                    self.depth.store((depth + 1).min(shared.settings.max_depth), Ordering::Relaxed);
+                    self.depth.store((depth + 1).min(settings.max_depth), Ordering::Relaxed);
                 }
             }
         }
@@ -355,18 +230,22 @@ impl Tag {
     }
 
     /// What came of a load. In a forked child nothing does.
-    pub(super) fn loaded(&self, shared: &Shared, result: Result<LoadedSegment, LoadError>) -> Next {
-        match result.and_then(|segment| self.append(shared, segment)) {
+    pub(super) fn loaded(
+        &self,
+        settings: &Settings,
+        result: Result<LoadedSegment, LoadError>,
+    ) -> Next {
+        match result.and_then(|segment| self.append(settings, segment)) {
             Ok(()) => {
                 self.counts.loads.fetch_add(1, Ordering::Relaxed);
                 self.set_health(Health::Well, None);
                 self.rest_or_again()
             }
-            Err(error) => self.failed(shared, error),
+            Err(error) => self.failed(settings, error),
         }
     }
 
-    fn append(&self, shared: &Shared, segment: LoadedSegment) -> Result<(), LoadError> {
+    fn append(&self, settings: &Settings, segment: LoadedSegment) -> Result<(), LoadError> {
         let LoadedSegment { start, end, table_step } = segment;
         let invalid = |problem| LoadError::InvalidRow { tag: self.name.clone(), problem };
         if start == 0 || table_step == 0 {
@@ -376,7 +255,7 @@ impl Tag {
         }
         self.set_table_step(table_step);
         let appended = self.chain.append(start..end).and_then(|events| {
-            self.note(shared, &events)?;
+            self.note(settings, &events)?;
             Ok(())
         });
         appended.map_err(|error| match error {
@@ -388,7 +267,7 @@ impl Tag {
         })
     }
 
-    fn failed(&self, shared: &Shared, error: LoadError) -> Next {
+    fn failed(&self, settings: &Settings, error: LoadError) -> Next {
         self.counts.failures.fetch_add(1, Ordering::Relaxed);
         let health = match &error {
             LoadError::NoSuchTag { .. } => {
@@ -403,7 +282,7 @@ impl Tag {
             LoadError::Refused(_) => Health::Refused,
         };
         self.set_health(health, Some(error));
-        let Settings { retry, refresh, .. } = shared.settings;
+        let Settings { retry, refresh, .. } = *settings;
         let retry = match health {
             Health::StoreDown => retry,
             Health::Refused => retry.of_refusals(refresh),
@@ -489,7 +368,7 @@ pub(super) mod tests {
     pub(in crate::segment) fn tag(name: &str) -> Arc<Tag> {
         let row = SegmentTag::new(name, 1, 10);
         let shared = shared();
-        Arc::new(Tag::new(&row, shared.life.clone(), &shared))
+        Arc::new(Tag::new(&row, shared.life.clone(), &shared.settings))
     }
 
     #[test]

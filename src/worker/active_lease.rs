@@ -1,16 +1,16 @@
-//! A lease from its first renewal to its end, and the thread that renews it.
+//! A lease from its first renewal to its end.
 
 use std::mem;
-use std::sync::{Arc, mpsc};
-use std::thread;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::backend::RenewError;
 use super::issue_horizon::{IssueHorizon, LeaseState};
-use super::lease::{Lease, LeaseBackend, RenewError};
-use super::renewals::{LeaseStart, RenewalState, Renewer, Task};
-use crate::clock::{Deadline, Monotonic, SystemMonotonic};
+use super::lease::Lease;
+use super::renewals::{LeaseStart, RenewalState};
+use crate::clock::Deadline;
 use crate::error::Error;
-use crate::sync::{Life, Ordering, Serving, contained, log, unlocked};
+use crate::sync::{Life, Ordering, Serving, contained};
 use crate::uid::Uid;
 
 /// A lease in use. It is renewed until it is ended.
@@ -95,84 +95,5 @@ impl ActiveLease {
 impl Drop for ActiveLease {
     fn drop(&mut self) {
         self.end(None);
-    }
-}
-
-/// Renews in a thread of its own.
-pub(super) struct RenewalThread;
-
-impl Renewer for RenewalThread {
-    fn time(&self) -> Arc<dyn Monotonic> {
-        Arc::new(SystemMonotonic)
-    }
-
-    fn seed(&self) -> u64 {
-        fastrand::u64(..)
-    }
-
-    fn begin(
-        &self,
-        renewals: RenewalState,
-        mut backend: Box<dyn LeaseBackend>,
-    ) -> Result<(), Error> {
-        let (work, theirs) = mpsc::sync_channel(1);
-        let thread = thread::Builder::new().name("uidring-lease".into());
-        let started = thread.spawn(move || {
-            if let Ok((renewals, backend)) = theirs.recv() {
-                run(renewals, backend);
-            }
-        });
-        if let Err(error) = started {
-            // Nothing was issued. Without this the worker id would be held until the lease ends.
-            let _ = backend.release(None);
-            return Err(Error::LeaseThread(error));
-        }
-        // The thread waits for it.
-        let _ = work.send((renewals, backend));
-        Ok(())
-    }
-}
-
-/// Does what is to be done until the lease has been given back. A backend is a user's code: when it
-/// panics the lease is lost, takers are told, and whoever ends the lease does not wait for it.
-fn run(mut renewals: RenewalState, mut backend: Box<dyn LeaseBackend>) {
-    let _serving = Serving::begin();
-    let done = contained(|| renew(&mut renewals, &mut *backend));
-    // Whatever was called, the log included, may have forked: a child that is made of this thread
-    // would renew its parent's lease. The backend is the parent's as well.
-    if renewals.is_forked() {
-        return mem::forget(backend);
-    }
-    if done.is_none() {
-        renewals.panicked();
-    }
-    // Its end may panic as well; and so may a log's, which comes last therefore.
-    let dropped = contained(|| drop(backend));
-    renewals.ended();
-    if done.is_none() || dropped.is_none() {
-        log!(error, "the backend of the lease of the worker id panicked; the lease is lost");
-    }
-}
-
-/// Ends when the lease has been given back, and in a forked child.
-fn renew(renewals: &mut RenewalState, backend: &mut dyn LeaseBackend) {
-    while !renewals.is_forked() {
-        match renewals.next_task() {
-            Task::Wait(pause) => renewals.wait(pause),
-            Task::Renew(request) => {
-                unlocked();
-                let answer = backend.renew(request.horizon());
-                if !renewals.is_forked() {
-                    renewals.answered(request, answer);
-                }
-            }
-            Task::Release(last) => {
-                unlocked();
-                let answer = backend.release(last);
-                if !renewals.is_forked() {
-                    return renewals.released(answer);
-                }
-            }
-        }
     }
 }

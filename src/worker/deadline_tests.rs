@@ -5,7 +5,7 @@ use crate::error::StoreErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lease::{LeaseTerms, RenewError};
+use super::backend::{LeaseTerms, RenewError};
 use super::renewals::{LeaseStart, RenewalState, Request, Task};
 use crate::clock::monotonic::ManualMonotonic;
 use crate::layout::Layout;

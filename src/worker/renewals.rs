@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use super::backend::{LeaseBackend, LeaseTerms, RenewError};
 use super::issue_horizon::LeaseState;
-use super::lease::{LeaseBackend, LeaseTerms, RenewError};
 use crate::clock::{LogThrottle, Moment, Monotonic};
 use crate::error::Error;
 use crate::layout::Layout;

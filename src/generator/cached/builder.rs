@@ -354,6 +354,13 @@ impl SequenceGap {
 }
 
 impl CachedUidGenerator {
+    /// A builder with the defaults: layout [`Layout::UID_GENERATOR`], boost power 3, padding
+    /// factor 50, no schedule, unbounded borrowing, a lag of at most a second, sequences that go on
+    /// after a gap, the padder on a core by the worker id, waiting takes.
+    pub fn builder() -> CachedBuilder {
+        CachedBuilder::default()
+    }
+
     /// The memory of the ring's slots, in bytes, that a layout and a boost power ask for.
     ///
     /// # Errors

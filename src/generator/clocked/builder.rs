@@ -28,9 +28,11 @@ pub struct ClockedBuilder<R, C = SystemClock> {
     rules: PhantomData<fn() -> R>,
 }
 
-impl<R: ClockRules> ClockedBuilder<R> {
-    pub(super) fn new() -> Self {
-        Self {
+impl<R: ClockRules> ClockedUidGenerator<R> {
+    /// A builder with the defaults: the layout, sequence start and clock policy of the rules,
+    /// waiting takes.
+    pub fn builder() -> ClockedBuilder<R> {
+        ClockedBuilder {
             layout: R::LAYOUT,
             worker: None,
             namespace: String::new(),
