@@ -13,7 +13,7 @@ mod register;
 #[path = "generator/register/none.rs"]
 mod register;
 #[cfg(test)]
-mod spread;
+mod spread_tests;
 mod start;
 mod ticks;
 pub(crate) mod uid_generator;

@@ -14,7 +14,7 @@ impl World {
         if !self.is_awake(host) {
             return;
         }
-        // Out of its place while it is looked at.
+        // Taken out of the host while it is used.
         let state = mem::replace(&mut self.hosts[host].state, State::Idle);
         if let State::Running(mut owner) = state {
             self.take_from(&mut owner);

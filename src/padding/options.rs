@@ -6,12 +6,11 @@ use crate::error::Error;
 /// What a padder does when all its rings are full enough.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PadderIdle {
-    /// Sleep until a taker finds a ring below its padding factor. It costs no processor time; the
-    /// taker pays for the wake-up, a system call.
+    /// Sleep until a taker finds a ring below its padding factor. This costs no processor time, but the
+    /// taker a system call for the wake-up.
     #[default]
     Sleep,
-    /// Look at the rings again and again, without end. It takes a whole core: for those who have
-    /// one to spare, and want takers never to make a system call.
+    /// Check the rings again and again. This takes a whole core, and saves the takers the system call.
     BusyPoll,
 }
 
@@ -33,7 +32,7 @@ impl PadderOptions {
         self
     }
 
-    /// Whether a padder can run so.
+    /// Returns an error if no padder can run with these options.
     pub(crate) fn check(self) -> Result<(), Error> {
         core::find(self.core, None).map(drop)
     }

@@ -2,26 +2,25 @@
 
 use std::time::Duration;
 
-/// Where runs come from.
+/// Gives the runs of a ring.
 ///
-/// Its methods are called with no lock held, and may take ids themselves: one that is served by the same
-/// padder, or this one, gets [`TakeError::Empty`](crate::TakeError::Empty) at once where nothing is
-/// ready, since it would wait for itself.
+/// Its methods are called with no lock held, and may take ids themselves. Where nothing is ready, such a
+/// take gets [`TakeError::Empty`](crate::TakeError::Empty) at once if the padder would have to fill its
+/// ring: it would wait for itself.
 pub trait RunSource: Send + 'static {
-    /// Called before each padding and at each refresh: the time to look at a clock, which is too
-    /// dear for every run. Returns the oldest number that may still be taken; at a refresh, runs
-    /// in the ring below it are discarded, if they are in order. `None` if nothing of this source
-    /// may be taken any more, not even what is in the ring: takers then get
-    /// [`LeaseLost`](crate::TakeError::LeaseLost), for good.
+    /// Returns the oldest number that may still be taken. Called before each padding and at each refresh,
+    /// so that a clock need not be read for every run. At a refresh, runs in the ring below that number
+    /// are discarded. `None` if nothing of this source may be taken any more, not even what is in the
+    /// ring: takers then get [`LeaseLost`](crate::TakeError::LeaseLost), for good.
     fn begin(&mut self) -> Option<u64> {
         Some(0)
     }
 
-    /// The next run. Its numbers are above those of all runs before it, and below 2^63: one that
-    /// gives others is at fault, and its ring is closed.
+    /// Returns the next run. Its numbers must be above those of all runs before it, and below 2^63;
+    /// otherwise the ring is closed.
     fn next_run(&mut self) -> NextRun;
 
-    /// How often the padder calls [`begin`](Self::begin) if there is nothing to pad; not at all if
+    /// Returns how often the padder calls [`begin`](Self::begin) if there is nothing to pad; never if
     /// `None`.
     fn refresh(&self) -> Option<Duration> {
         None
@@ -40,14 +39,14 @@ pub enum NextRun {
         /// How many numbers it has.
         length: u64,
     },
-    /// Nothing before this time is over. The padder asks again then.
+    /// There is no run before this time has passed. The padder asks again then.
     NotYet(Duration),
     /// There will never be another run.
     End,
 }
 
-/// A function that makes the first number of each run, all of which are as long as the ring's runs
-/// are at most, and `None` when there will never be another one.
+/// A function that returns the first number of each run, or `None` when there will never be another one.
+/// All runs have the full length of the ring's runs.
 impl<F: FnMut() -> Option<u64> + Send + 'static> RunSource for F {
     fn next_run(&mut self) -> NextRun {
         self().map_or(NextRun::End, NextRun::Run)

@@ -43,13 +43,13 @@ pub(super) struct Retry {
 }
 
 impl Retry {
-    /// For what does not pass by itself: from the longest pause on, up to the one between two
-    /// readings of the tags.
+    /// Returns the pauses after a refusal, which does not pass by itself: from the longest pause up to
+    /// the interval between two readings of the tags.
     pub(super) fn of_refusals(self, refresh: Duration) -> Self {
         Self { first: self.longest, longest: refresh.max(self.longest) }
     }
 
-    /// The pause after so many failures in a row: twice as long each time.
+    /// Returns the pause after `failed` failures in a row: twice as long each time.
     pub(super) fn pause(self, failed: u32) -> Duration {
         let doublings = failed.saturating_sub(1).min(31);
         self.first.saturating_mul(1 << doublings).min(self.longest)

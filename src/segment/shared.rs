@@ -17,28 +17,28 @@ use crate::sync::{AtomicBool, AtomicU64, Event, ForkGuarded, Life, Ordering, Pag
 pub(super) struct Shared {
     pub(super) names: Names,
     pub(super) settings: Settings,
-    /// Tells a forked child.
+    /// Wiped in a forked child.
     pub(super) life: Pages,
-    /// Every tag that ever was.
+    /// Every tag since the start, the removed ones included.
     tags: ForkGuarded<Vec<Arc<Tag>>>,
-    /// Tags that want a segment, and whether there are any.
+    /// Tags that need a segment, and whether there are any.
     load_queue: ForkGuarded<Vec<Arc<Tag>>>,
-    wished: AtomicBool,
+    has_queued: AtomicBool,
     readings: Readings,
     /// Where the thread sleeps.
     demand: Event,
     closed: AtomicBool,
-    /// The thread is done, and the store gone.
+    /// The thread has ended, and the store is dropped.
     ended: AtomicBool,
     end: Event,
 }
 
-/// Readings of the tags that somebody waits for.
+/// Readings of the tags that callers of `refresh` wait for.
 #[derive(Debug)]
 struct Readings {
     asked: AtomicU64,
     done: AtomicU64,
-    /// What came of the last one.
+    /// Why the last one failed, if it did.
     last: ForkGuarded<Option<Arc<LoadError>>>,
     event: Event,
 }
@@ -63,7 +63,7 @@ impl Shared {
             life,
             tags: ForkGuarded::new(mark.clone(), Vec::new()),
             load_queue: ForkGuarded::new(mark.clone(), Vec::new()),
-            wished: AtomicBool::new(false),
+            has_queued: AtomicBool::new(false),
             readings: Readings::new(mark.clone()),
             demand: Event::new(mark.clone()),
             closed: AtomicBool::new(false),
@@ -89,12 +89,12 @@ impl Shared {
         }
     }
 
-    /// Every tag that ever was; none in a forked child.
+    /// Returns every tag since the start; none in a forked child.
     pub(super) fn tags(&self) -> Vec<Arc<Tag>> {
         self.tags.lock().map_or_else(|_| Vec::new(), |tags| tags.clone())
     }
 
-    /// Takes in what the table holds now.
+    /// Adds, updates and removes tags as the table has them now.
     pub(super) fn sync_tags(&self, rows: &[SegmentTag]) {
         let names: HashSet<&str> = rows.iter().map(|row| &*row.tag).collect();
         for tag in self.tags() {
@@ -118,25 +118,25 @@ impl Shared {
             tags.push(Arc::clone(&tag));
         }
         self.names.insert(Arc::clone(&tag));
-        // A close that did not see it on the list has come before.
+        // A close may have read the list before this tag was on it.
         if self.is_closed() {
             tag.close();
         }
     }
 
-    /// Has the thread load a segment, unless it is about to.
+    /// Queues the tag for the thread, unless it is queued.
     pub(super) fn ask(&self, tag: &Arc<Tag>) {
         if tag.set_asked() {
             let Ok(mut load_queue) = self.load_queue.lock() else { return };
             load_queue.push(Arc::clone(tag));
-            // Relaxed: written under the lock alone, and for who looks, the event's fences order it.
-            self.wished.store(true, Ordering::Relaxed);
+            // Relaxed: written under the lock; the event's fences order it for the thread.
+            self.has_queued.store(true, Ordering::Relaxed);
             drop(load_queue);
             self.demand.notify();
         }
     }
 
-    /// Has the thread read the tags, and waits for it.
+    /// Has the thread read the tags, and waits until it has.
     pub(super) fn refresh(&self) -> Result<(), SegmentError> {
         if self.life.are_wiped() {
             return Err(SegmentError::Forked);
@@ -165,13 +165,13 @@ impl Shared {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Ends everything, but for the thread, which ends as soon as the store lets it.
+    /// Closes all tags. The thread ends as soon as the store returns.
     pub(super) fn close(&self) {
-        // A child has nobody to tell, and the locks may be held for ever.
+        // A forked child has no thread and no waiting takers.
         if self.life.are_wiped() {
             return;
         }
-        // Release, and before the list is read: a tag that comes later closes itself.
+        // Release, and before the list is read: a tag that is added later closes itself.
         self.closed.store(true, Ordering::Release);
         self.tags().iter().for_each(|tag| tag.close());
         self.demand.notify();
@@ -195,7 +195,7 @@ impl Shared {
 
 /// The thread's side.
 impl Shared {
-    /// How many readings were asked for that are not done yet.
+    /// Returns the number of the last reading that was asked for, if it is not done.
     pub(super) fn readings_asked(&self) -> Option<u64> {
         let asked = self.readings.asked.load(Ordering::Acquire);
         (asked > self.readings.done.load(Ordering::Relaxed)).then_some(asked)
@@ -206,7 +206,7 @@ impl Shared {
             Ok(mut last) => mem::replace(&mut *last, error),
             Err(_) => return,
         };
-        // With no lock held: the errors of a store are a caller's code.
+        // With no lock held, because dropping a store's error runs a caller's code.
         drop(before);
         if let Some(asked) = asked {
             self.readings.done.store(asked, Ordering::Release);
@@ -214,19 +214,19 @@ impl Shared {
         }
     }
 
-    pub(super) fn take_wishes(&self, to: &mut impl Extend<Arc<Tag>>) {
-        // Relaxed: a wish that is missed here is found before the thread sleeps.
-        if self.wished.load(Ordering::Relaxed) {
+    pub(super) fn drain_load_queue(&self, to: &mut impl Extend<Arc<Tag>>) {
+        // Relaxed: a tag that is missed here is found before the thread sleeps.
+        if self.has_queued.load(Ordering::Relaxed) {
             let Ok(mut load_queue) = self.load_queue.lock() else { return };
-            self.wished.store(false, Ordering::Relaxed);
+            self.has_queued.store(false, Ordering::Relaxed);
             to.extend(load_queue.drain(..));
         }
     }
 
-    /// Sleeps until there is something to do, or for so long.
+    /// Sleeps until there is something to do, or for `timeout`.
     pub(super) fn sleep(&self, timeout: Option<Duration>) {
         self.demand.wait(timeout, || {
-            self.wished.load(Ordering::Relaxed)
+            self.has_queued.load(Ordering::Relaxed)
                 || self.is_closed()
                 || self.readings_asked().is_some()
         });

@@ -22,19 +22,19 @@ pub(super) struct Tag {
     name: String,
     /// A [`Health`].
     health: AtomicU8,
-    /// The loader has it on its list, or is just loading.
+    /// It is in the load queue, or the loader has it.
     asked: AtomicBool,
-    /// How many segments there are to be in memory.
+    /// How many segments to keep in memory.
     depth: AtomicU64,
     row: ForkGuarded<TagRow>,
-    counts: TagCounters,
+    counters: TagCounters,
 }
 
-/// What the loader learns, and the takers that end a segment.
+/// What is known of a tag's row, written by the loader and by takers that end a segment.
 #[derive(Debug)]
 struct TagRow {
     step: Step,
-    /// Why there is no segment, where that is so.
+    /// Why no segment can be loaded, if so.
     cause: Option<Arc<LoadError>>,
     /// How many loads in a row have failed.
     failed: u32,
@@ -49,8 +49,8 @@ struct TagCounters {
     dried: AtomicU64,
 }
 
-/// What can be expected of a tag. From `Refused` on, nothing before somebody does something; it is the
-/// loader that looks whether somebody has. From `Invalid` on it does so only when the tags are read.
+/// Whether segments of a tag can be loaded. From `Refused` on, somebody has to change something first; the
+/// loader tries again by itself. From `Invalid` on it does so only when the tags are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 enum Health {
@@ -75,7 +75,7 @@ impl Health {
     ];
 }
 
-/// What is to become of a tag that was loaded.
+/// What the loader does next with a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// It has what it needs.
@@ -103,7 +103,7 @@ impl Tag {
                     failed: 0,
                 },
             ),
-            counts: TagCounters::default(),
+            counters: TagCounters::default(),
         }
     }
 
@@ -112,22 +112,22 @@ impl Tag {
         &self.name
     }
 
-    /// Keeps account of what has happened in the chain. Two threads that end two segments in no time may
-    /// come here in the other order: then a segment is taken for a little shorter or longer than it
-    /// was.
+    /// Updates the step and the depth after events in the chain. Two threads that end two segments at
+    /// almost the same time may come here in the other order. A segment then counts as lasting a little
+    /// shorter or longer than it did.
     fn note(&self, settings: &Settings, events: &[ChainEvent]) -> Result<(), Forked> {
         if events.is_empty() {
             return Ok(());
         }
         let now = read(&*settings.clock);
         let mut row = self.row.lock()?;
-        for turn in events {
-            match turn {
+        for event in events {
+            match event {
                 ChainEvent::Begun => row.step.begun(now),
                 ChainEvent::UsedUp => row.step.used_up(&settings.step_rule, now),
                 ChainEvent::Dried => {
                     // Relaxed: a counter, and a setting that is changed under the row's lock.
-                    self.counts.dried.fetch_add(1, Ordering::Relaxed);
+                    self.counters.dried.fetch_add(1, Ordering::Relaxed);
                     let depth = self.depth.load(Ordering::Relaxed);
                     self.depth.store((depth + 1).min(settings.max_depth), Ordering::Relaxed);
                 }
@@ -141,11 +141,11 @@ impl Tag {
     }
 
     fn health(&self) -> Health {
-        // Acquire: pairs with the Release in `set_health`; who sees it sees what was loaded before.
+        // Acquire: pairs with the Release in `set_health`, to see what was loaded before.
         Health::ALL[usize::from(self.health.load(Ordering::Acquire))]
     }
 
-    /// Why nothing is there.
+    /// Returns why there is no id.
     fn why_empty(&self, health: Health) -> SegmentError {
         let kind = match health {
             Health::Well => return SegmentError::Empty,
@@ -157,7 +157,7 @@ impl Tag {
             Health::Removed => SegmentError::RemovedTag,
         };
         match self.row.lock() {
-            // None where it has become well since.
+            // No cause: the tag has become well since.
             Ok(row) => row.cause.clone().map_or(SegmentError::Empty, kind),
             Err(Forked) => SegmentError::Forked,
         }
@@ -178,18 +178,18 @@ impl Tag {
             reserved: chain.reserved,
             discarded: chain.discarded,
             lapped: chain.lapped,
-            loads: count(&self.counts.loads),
-            load_failures: count(&self.counts.failures),
+            loads: count(&self.counters.loads),
+            load_failures: count(&self.counters.failures),
             step,
             table_step,
             depth: count(&self.depth),
-            waits: count(&self.counts.waits),
-            rejects: count(&self.counts.rejects),
-            dried: count(&self.counts.dried),
+            waits: count(&self.counters.waits),
+            rejects: count(&self.counters.rejects),
+            dried: count(&self.counters.dried),
         })
     }
 
-    /// Whether it is served, or may be again without anybody doing anything.
+    /// Returns an error if takes cannot succeed, now or later.
     pub(super) fn check(&self) -> Result<(), SegmentError> {
         if self.chain.is_forked() {
             return Err(SegmentError::Forked);
@@ -212,15 +212,15 @@ impl Tag {
 
 /// The loader's side.
 impl Tag {
-    /// Puts it on the loader's list; returns whether it was not there.
+    /// Marks it as queued for the loader; returns whether it was not.
     pub(super) fn set_asked(&self) -> bool {
-        // AcqRel: pairs with the one in `is_settled`: either the loader sees what this taker has
-        // changed in the chain, or this taker finds the loader done, and asks anew.
+        // AcqRel: pairs with the one in `rest_or_again`. Either the loader sees what this taker has
+        // changed in the chain, or this taker finds the loader done, and asks again.
         !self.asked.swap(true, Ordering::AcqRel)
     }
 
-    /// What to ask the store for; `None` where there is no use in asking, or no need any more: a
-    /// taker may have been slow to say what it found.
+    /// Returns what to ask the store for. `None` where it cannot load, or where no segment is needed any
+    /// more, because a taker was slow to ask.
     pub(super) fn request(&self) -> Option<SegmentRequest> {
         let is_needed = self.health() < Health::Invalid && self.is_short(self.chain.supply().ok()?);
         if !is_needed && self.rest_or_again() == Next::Rest {
@@ -229,7 +229,7 @@ impl Tag {
         Some(SegmentRequest { tag: self.name.clone(), step: self.row.lock().ok()?.step.present() })
     }
 
-    /// What came of a load. In a forked child nothing does.
+    /// Handles the result of a load. Does nothing in a forked child.
     pub(super) fn loaded(
         &self,
         settings: &Settings,
@@ -237,7 +237,7 @@ impl Tag {
     ) -> Next {
         match result.and_then(|segment| self.append(settings, segment)) {
             Ok(()) => {
-                self.counts.loads.fetch_add(1, Ordering::Relaxed);
+                self.counters.loads.fetch_add(1, Ordering::Relaxed);
                 self.set_health(Health::Well, None);
                 self.rest_or_again()
             }
@@ -254,10 +254,8 @@ impl Tag {
             )));
         }
         self.set_table_step(table_step);
-        let appended = self.chain.append(start..end).and_then(|events| {
-            self.note(settings, &events)?;
-            Ok(())
-        });
+        let appended =
+            self.chain.append(start..end).and_then(|events| Ok(self.note(settings, &events)?));
         appended.map_err(|error| match error {
             PushError::Forked => LoadError::Store(Error::Forked { what: "generator" }),
             PushError::NoRange { .. } => invalid(error.to_string()),
@@ -268,15 +266,17 @@ impl Tag {
     }
 
     fn failed(&self, settings: &Settings, error: LoadError) -> Next {
-        self.counts.failures.fetch_add(1, Ordering::Relaxed);
+        self.counters.failures.fetch_add(1, Ordering::Relaxed);
         let health = match &error {
             LoadError::NoSuchTag { .. } => {
                 self.remove();
                 return self.rest_or_again();
             }
             LoadError::InvalidRow { .. } => Health::Invalid,
-            // What is left may be enough for the table's own step.
-            LoadError::UsedUp { .. } if self.has_reset_step() => return Next::Again,
+            // The numbers that are left may be enough for the table's own step.
+            LoadError::UsedUp { .. } if self.row.lock().is_ok_and(|mut row| row.step.reset()) => {
+                return Next::Again;
+            }
             LoadError::UsedUp { .. } => Health::UsedUp,
             LoadError::Store(_) => Health::StoreDown,
             LoadError::Refused(_) => Health::Refused,
@@ -298,21 +298,16 @@ impl Tag {
         }
     }
 
-    /// Goes back to the table's step; returns whether that is less than it was.
-    fn has_reset_step(&self) -> bool {
-        self.row.lock().is_ok_and(|mut row| row.step.reset())
-    }
-
-    /// Takes it off the loader's list, unless it is short again.
+    /// Marks it as no longer queued, unless it is short of segments again.
     fn rest_or_again(&self) -> Next {
-        // AcqRel: see `set_asked`. What is looked at below comes after it.
+        // AcqRel: see `set_asked`. The reads below come after it.
         self.asked.swap(false, Ordering::AcqRel);
         let short = self.health() < Health::Invalid
             && self.chain.supply().is_ok_and(|supply| self.is_short(supply));
         if short && self.set_asked() { Next::Again } else { Next::Rest }
     }
 
-    /// Its row was read.
+    /// Updates the tag from its row in the table.
     pub(super) fn found(&self, row: &SegmentTag) {
         let (step, max_id) = (row.step, row.max_id);
         let positive = u64::try_from(step).ok().filter(|step| *step > 0 && max_id > 0);
@@ -322,16 +317,16 @@ impl Tag {
             return self.set_health(Health::Invalid, Some(error));
         };
         self.set_table_step(step);
-        // Whether it can be served, the next load will tell.
+        // The next load shows whether it can be loaded.
         if self.health() >= Health::Invalid {
             self.set_health(Health::Well, None);
         }
     }
 
-    /// The table has it no more.
+    /// Discards the segments of a tag that is not in the table any more.
     pub(super) fn remove(&self) {
         let error = LoadError::NoSuchTag { tag: self.name.clone() };
-        // Discarded first: who sees that it is removed gets nothing of it any more.
+        // Discarded first: a taker that sees it removed gets no more ids of it.
         self.chain.discard();
         self.set_health(Health::Removed, Some(error));
     }
@@ -348,7 +343,7 @@ impl Tag {
             self.health.store(health as u8, Ordering::Release);
         }
         drop(row);
-        // With no lock held: the errors of a store are a caller's code.
+        // With no lock held, because dropping a store's error runs a caller's code.
         drop(cause);
         if health >= Health::Refused {
             self.chain.wake();

@@ -10,7 +10,7 @@ use crate::layout::Layout;
 use crate::sync::Life;
 use crate::uid::Uid;
 
-/// The worker of a generator: an id that is its own for good, or one that it holds by a [`Lease`].
+/// The worker of a generator: an id that stays its own, or one that it holds by a [`Lease`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Worker {
@@ -44,14 +44,13 @@ impl From<Lease> for Worker {
 
 /// A worker id that is held, and the store that remembers how far its holder may have issued.
 ///
-/// The *horizon* is the last tick that the holder may issue. The store has it before the holder
-/// issues that tick, so that whoever gets the worker id next starts above it, whatever its clock
-/// says, and whatever became of the holder before. That alone makes reuse safe; the times of the
-/// lease only make it quick.
+/// The *horizon* is the last tick that the holder may issue. The store has it before the holder issues that
+/// tick. So the next holder of the worker id starts above it, whatever its clock says, and whatever
+/// happened to the holder before. That alone makes reuse safe; the times of the lease only make it quick.
 ///
-/// A generator that is built with it renews it in the background, gives it back when it is closed
-/// or dropped, and refuses with [`TakeError::LeaseLost`](crate::TakeError::LeaseLost) when it is
-/// lost. One that no generator takes is given back when it is dropped, or runs out by itself.
+/// A generator that is built with a lease renews it in the background, releases it when it is closed or
+/// dropped, and refuses with [`TakeError::LeaseLost`](crate::TakeError::LeaseLost) when it is lost. A lease
+/// that no generator takes is given back when it is dropped, or runs out by itself.
 pub struct Lease {
     pub(crate) worker_id: u64,
     pub(crate) layout: Layout,
@@ -60,13 +59,13 @@ pub struct Lease {
     pub(crate) terms: LeaseTerms,
     pub(crate) backend: Box<dyn LeaseBackend>,
     pub(super) renewer: Box<dyn Renewer>,
-    /// In a forked child it is the parent's.
+    /// Wiped in a forked child, whose parent has the lease.
     pub(super) life: Life,
 }
 
 impl Lease {
-    /// A lease on a worker id with `layout`. `after` is the greatest uid that the store's horizon
-    /// allows for: the new holder issues none that is not above it.
+    /// Returns a lease on a worker id with `layout`. `after` is the greatest uid that the store's horizon
+    /// allows: the new holder issues only uids above it.
     ///
     /// # Errors
     ///
@@ -85,28 +84,28 @@ impl Lease {
         Ok(Self { worker_id, layout, after, terms, backend, renewer, life })
     }
 
-    /// Has the lease renewed by somebody else than a thread of its own.
+    /// Sets what renews the lease instead of a thread of its own.
     #[cfg(any(test, feature = "simulation"))]
     pub fn renewed_by(self, renewer: impl Renewer) -> Self {
         Self { renewer: Box::new(renewer), ..self }
     }
 
-    /// The worker id that is held.
+    /// Returns the worker id that is held.
     pub fn worker_id(&self) -> u64 {
         self.worker_id
     }
 
-    /// The greatest uid that earlier holders may have issued; `None` if there was none.
+    /// Returns the greatest uid that earlier holders may have issued; `None` if they issued nothing.
     pub fn after(&self) -> Option<Uid> {
         self.after
     }
 
-    /// How it is kept.
+    /// Returns how long it lasts, and how it is renewed.
     pub fn terms(&self) -> LeaseTerms {
         self.terms
     }
 
-    /// Gives the worker id back without having used it.
+    /// Releases the worker id without having used it.
     ///
     /// # Errors
     ///

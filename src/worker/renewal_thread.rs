@@ -35,30 +35,30 @@ impl Renewer for RenewalThread {
             }
         });
         if let Err(error) = started {
-            // Nothing was issued. Without this the worker id would be held until the lease ends.
+            // Nothing was issued. Without this the worker id would stay held until the lease ends.
             let _ = backend.release(None);
             return Err(Error::LeaseThread(error));
         }
-        // The thread waits for it.
+        // The thread waits for this.
         let _ = work.send((renewals, backend));
         Ok(())
     }
 }
 
-/// Does what is to be done until the lease has been given back. A backend is a user's code: when it
-/// panics the lease is lost, takers are told, and whoever ends the lease does not wait for it.
+/// Executes the tasks of a lease until it has been released. A backend is a caller's code: if it panics, the
+/// lease is lost, takers get that error, and whoever ends the lease does not wait for the store.
 fn run(mut renewals: RenewalState, mut backend: Box<dyn LeaseBackend>) {
     let _serving = Serving::begin();
     let done = contained(|| renew(&mut renewals, &mut *backend));
-    // Whatever was called, the log included, may have forked: a child that is made of this thread
-    // would renew its parent's lease. The backend is the parent's as well.
+    // Whatever was called, the log included, may have forked. A child that was forked in this thread must
+    // not renew its parent's lease. The backend is the parent's as well.
     if renewals.is_forked() {
         return mem::forget(backend);
     }
     if done.is_none() {
         renewals.panicked();
     }
-    // Its end may panic as well; and so may a log's, which comes last therefore.
+    // Dropping it may panic as well. So may a subscriber to the log, which therefore comes last.
     let dropped = contained(|| drop(backend));
     renewals.ended();
     if done.is_none() || dropped.is_none() {
@@ -66,7 +66,7 @@ fn run(mut renewals: RenewalState, mut backend: Box<dyn LeaseBackend>) {
     }
 }
 
-/// Ends when the lease has been given back, and in a forked child.
+/// Returns when the lease has been released, and in a forked child.
 fn renew(renewals: &mut RenewalState, backend: &mut dyn LeaseBackend) {
     while !renewals.is_forked() {
         match renewals.next_task() {

@@ -1,4 +1,4 @@
-//! Twitter's two fields in the place of the worker id.
+//! Twitter's two fields instead of the worker id.
 
 use super::{ClockedBuilder, SnowflakeGenerator};
 use crate::error::Error;
@@ -87,7 +87,7 @@ impl<C> SnowflakeGenerator<C> {
 }
 
 impl<C> ClockedBuilder<super::TwitterRules, C> {
-    /// Datacenter and worker, in the place of the worker id.
+    /// Sets datacenter and worker instead of the worker id.
     #[must_use]
     pub fn node(self, node: SnowflakeNode) -> Self {
         self.worker_id(node.as_worker_id())

@@ -38,7 +38,7 @@ fn take(shared: &Shared, tag: &Arc<Tag>) -> Result<u64, SegmentError> {
 fn load(shared: &Shared, segments: u64) {
     let (mut queue, mut start) = (Vec::new(), 1);
     while !shared.is_closed() {
-        shared.take_wishes(&mut queue);
+        shared.drain_load_queue(&mut queue);
         let Some(tag) = queue.pop() else {
             thread::yield_now();
             continue;

@@ -54,7 +54,7 @@ impl Tag {
                 given => given,
             };
             filled += given.map_err(|error| {
-                // After a fork amid the call, what was filled in before it is the parent's.
+                // After a fork during the call, what was filled in before it is the parent's.
                 let is_forked = matches!(error, SegmentError::Forked);
                 FillError { filled: if is_forked { 0 } else { filled }, error }
             })?;
@@ -74,17 +74,17 @@ impl Tag {
         }
     }
 
-    /// A take that the fast path gave up. Asks for a segment if it is time.
+    /// Finishes a take that the fast path could not, and asks for a segment if it is time.
     #[cold]
     fn take_slowly(
         self: &Arc<Self>,
         shared: &Shared,
         missed: Option<Drawn>,
     ) -> Result<u64, SegmentError> {
-        // Before the chain: what was loaded before the tag's health became so is found there.
+        // Before the chain, which then has what was loaded before the health changed.
         let health = self.health();
         let Settled { id, supply, events } = self.chain.settle(missed)?;
-        // It reads the clock, which may fork: then the id is the parent's.
+        // This reads the clock, which may fork: then the id is the parent's.
         self.note(&shared.settings, &events)?;
         if health < Health::Invalid && self.is_short(supply) {
             shared.ask(self);
@@ -95,7 +95,7 @@ impl Tag {
         }
     }
 
-    /// Goes on after a first try, as the take policy says.
+    /// Applies the take policy after a first try.
     #[cold]
     fn follow_policy<T>(
         &self,
@@ -103,29 +103,29 @@ impl Tag {
         first: SegmentError,
         mut again: impl FnMut() -> Result<T, SegmentError>,
     ) -> Result<T, SegmentError> {
-        // This thread loads, maybe for this very tag: it would wait for itself.
+        // This thread loads, perhaps for this tag, and would wait for itself.
         if Serving::is_here() {
             return Err(first);
         }
-        // The policy knows the errors of takes; what it has not to know waits here.
+        // The policy works with `TakeError`; the segment's error is kept beside it.
         let mut last = None;
-        let mut told = |error: SegmentError| {
+        let mut keep = |error: SegmentError| {
             let kind = if error.may_pass() { TakeError::Empty } else { TakeError::Closed };
             last = Some(error);
             kind
         };
         let mut waited = false;
         let done = shared.settings.take_policy.after_empty(
-            told(first),
-            || again().map_err(&mut told),
+            keep(first),
+            || again().map_err(&mut keep),
             |timeout| {
                 waited = true;
                 self.chain.wait_or(timeout, || self.health() >= Health::Refused);
             },
         );
         // Relaxed: counters.
-        self.counts.waits.fetch_add(waited.into(), Ordering::Relaxed);
-        // A handler may have forked, and given up.
+        self.counters.waits.fetch_add(waited.into(), Ordering::Relaxed);
+        // A handler may have forked.
         if self.chain.is_forked() {
             return Err(SegmentError::Forked);
         }
@@ -138,7 +138,7 @@ impl Tag {
                 (_, None) => SegmentError::Closed,
             };
             let rejected = error.may_pass() || matches!(error, SegmentError::DeadlineExceeded);
-            self.counts.rejects.fetch_add(rejected.into(), Ordering::Relaxed);
+            self.counters.rejects.fetch_add(rejected.into(), Ordering::Relaxed);
             error
         })
     }
