@@ -1,4 +1,4 @@
-//! The one place that reads the time: the wall clock for timestamps, the monotonic clock for
+//! The only module that reads the time: the wall clock for timestamps, the monotonic clock for
 //! deadlines.
 
 pub(crate) mod monotonic;
@@ -29,7 +29,7 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     }
 }
 
-/// Reads a clock, which is a caller's code: no lock is held, and it may have forked the process.
+/// Reads a clock, which is a caller's code: no lock may be held, and it may fork the process.
 #[doc(hidden)]
 #[inline]
 pub fn read(clock: &(impl Clock + ?Sized)) -> Timestamp {

@@ -6,13 +6,14 @@ mod forecast;
 mod forward;
 pub(crate) mod local;
 pub(crate) mod per_thread;
+mod position;
 #[cfg(not(uidring_loom))]
 mod register;
 #[cfg(uidring_loom)]
 #[path = "generator/register/none.rs"]
 mod register;
 #[cfg(test)]
-mod spread;
+mod spread_tests;
 mod start;
 mod ticks;
 pub(crate) mod uid_generator;

@@ -11,232 +11,31 @@
 
 mod beside;
 mod check;
+mod counts;
+mod event;
 mod histories;
+mod holding;
 mod host;
 mod issuer;
 mod messages;
+mod sim;
 #[cfg(all(test, not(uidring_loom)))]
 mod simulation;
 mod store;
 mod world;
 
-use std::sync::Arc;
-
-use fastrand::Rng;
-
-use self::beside::Open;
 pub use self::beside::{Setting, StoreUnderTest, StoredLease};
 pub use self::check::Property;
-pub use self::histories::{Counts, Histories, History};
+pub use self::counts::Counts;
+pub use self::histories::{COUNT, Histories, History, SEED};
 pub use self::host::{Host, Suspended};
-use self::host::{Owner, State};
 pub use self::issuer::{Generator, Issued, Issuer};
-use self::messages::problem;
-use self::store::Holding;
-use self::world::{MILLISECOND, START, World};
-use crate::clock::Monotonic;
+pub use self::sim::{Begun, ByHand};
 pub use crate::clock::monotonic::ManualMonotonic;
-use crate::error::Error;
-use crate::sync::Mutex;
 pub use crate::sync::lock;
-use crate::uid::Uid;
-use crate::worker::{Lease, LeaseBackend, RenewError};
 pub use crate::worker::{RenewalState, Renewer, Request, Task};
-
-/// A seed to replay, or the first one if there is a count too.
-pub const SEED: &str = "UIDRING_LEASES_SEED";
-/// How many histories, if not as many as fit between other tests.
-pub const COUNT: &str = "UIDRING_LEASES_COUNT";
-
-const STEPS: u32 = 200;
 
 #[test]
 fn histories_of_leases() {
     Histories::from_env(5_000, "cargo test --lib histories_of_leases").run();
-}
-
-/// A history. What a start asks of the store is asked in the middle of it, and others go on
-/// meanwhile: hence the lock.
-#[derive(Clone)]
-struct Sim(Arc<Mutex<World>>);
-
-impl Sim {
-    fn new(seed: u64, open: Option<&Open<'_>>) -> Self {
-        // For the generators' own use.
-        fastrand::seed(seed);
-        Self(Arc::new(Mutex::new(World::new(Rng::with_seed(seed), open))))
-    }
-
-    fn run(&self) -> Counts {
-        for _ in 0..STEPS {
-            self.step(0);
-        }
-        self.end();
-        let world = lock(&self.0);
-        let Issued { uids, uids_after_loss, lost, .. } = world.issued;
-        Counts { uids, uids_after_loss, lost, ..world.counts }
-    }
-
-    fn step(&self, depth: u32) {
-        lock(&self.0).act();
-        self.build(depth);
-    }
-
-    /// Builds the generators of those who have got a lease. In the middle of too many starts the
-    /// next ones wait.
-    fn build(&self, depth: u32) {
-        const MAX_DEPTH: u32 = 2;
-        if depth == MAX_DEPTH {
-            return;
-        }
-        let next = || lock(&self.0).starts.pop();
-        while let Some((host, session, holding)) = next() {
-            self.build_one(host, session, holding, depth);
-        }
-    }
-
-    fn build_one(&self, host: usize, session: u64, holding: Holding, depth: u32) {
-        let (mut rng, layout, terms, wall, time) = {
-            let mut world = lock(&self.0);
-            let (layout, terms) = (world.layout, world.terms);
-            let rng = world.rng.fork();
-            let there = &world.hosts[host];
-            (rng, layout, terms, there.wall.clone(), there.time.clone())
-        };
-        let backend = Keeper { sim: self.clone(), holding, depth };
-        let begun = Begun::default();
-        let renewer = ByHand { time, seed: rng.u64(..), begun: Arc::clone(&begun) };
-        let lease = Lease::new(layout, holding.worker_id, holding.before, terms, backend)
-            .expect("in range")
-            .renewed_by(renewer);
-        let built = Generator::build(&mut rng, layout, lease, wall);
-        let mut world = lock(&self.0);
-        match &built {
-            Ok(_) => {}
-            Err(Error::UsedAhead { .. }) => world.counts.refused += 1,
-            Err(Error::Store(_)) => world.counts.unanswered += 1,
-            Err(other) => panic!("{other}"),
-        }
-        let state = &mut world.hosts[host].state;
-        if !matches!(state, State::Starting(other) if *other == session) {
-            // It has crashed meanwhile.
-            return;
-        }
-        *state = State::Idle;
-        if let (Ok(generator), Some((renewals, _))) = (built, lock(&begun).take()) {
-            let issuer = Issuer::new(holding.worker_id, holding.before, renewals, generator);
-            *state =
-                State::Running(Box::new(Owner { session, holding, is_waiting: false, issuer }));
-        }
-        world.check_owners();
-    }
-
-    /// Everybody crashes. Once the leases have run out, every id can be had again, and goes on
-    /// above what was issued.
-    fn end(&self) {
-        let rows = {
-            let mut world = lock(&self.0);
-            world.starts.clear();
-            for host in &mut world.hosts {
-                host.state = State::Idle;
-            }
-            // Until the last message has come.
-            let lasts = world.lasts;
-            world.advance(6 * lasts);
-            world.is_orderly = true;
-            let now = world.store_time();
-            let left = world.store.last_end().map_or(0, |end| end - now);
-            world.now += left.max(0) as u64 * MILLISECOND;
-            world.store.worker_ids()
-        };
-        for _ in rows {
-            let mut world = lock(&self.0);
-            let (session, now) = (world.new_session(), world.store_time());
-            let holding = world.store.acquire(session, now).expect("free");
-            let before = holding.before.map(|uid| world.layout.decode(uid).expect("of the layout"));
-            let mut host = Host::new(START, 1_000);
-            if let Some(before) = before {
-                let next = world.layout.time_of(before.tick + 1);
-                host = Host::new(next, 1_000);
-            }
-            world.hosts[0] = host;
-            world.start(0, session, holding);
-            drop(world);
-            self.build(0);
-            let mut world = lock(&self.0);
-            let before = world.issued.uids;
-            world.take(0);
-            let is_used = world.issued.uids > before;
-            Property::Progress.check(is_used, || format!("{holding:?} is of no use"));
-        }
-    }
-}
-
-/// Asks the store for what a start needs, while others go on.
-struct Keeper {
-    sim: Sim,
-    holding: Holding,
-    depth: u32,
-}
-
-impl Keeper {
-    fn meanwhile(&self) {
-        let mut world = lock(&self.sim.0);
-        let time = world.delay();
-        world.advance(time);
-        let steps = if world.is_orderly { 0 } else { world.rng.u32(0..6).saturating_sub(2) };
-        drop(world);
-        for _ in 0..steps {
-            self.sim.step(self.depth + 1);
-        }
-    }
-}
-
-impl LeaseBackend for Keeper {
-    fn renew(&mut self, horizon: u64) -> Result<(), RenewError> {
-        let failed = || Err(RenewError::Failed(problem()));
-        self.meanwhile();
-        let (answer, is_answered) = {
-            let mut world = lock(&self.sim.0);
-            if world.goes_wrong() || world.is_store_down() {
-                return failed();
-            }
-            (world.renew_row(self.holding, horizon), !world.goes_wrong())
-        };
-        self.meanwhile();
-        if is_answered { answer } else { failed() }
-    }
-
-    /// Releases are messages of the model.
-    fn release(&mut self, _: Option<Uid>) -> Result<(), Error> {
-        Err(problem())
-    }
-}
-
-/// What a generator's lease begins with.
-pub type Begun = Arc<Mutex<Option<(RenewalState, Box<dyn LeaseBackend>)>>>;
-
-/// Has the lease of a generator renewed by the model.
-pub struct ByHand {
-    /// The monotonic clock of the lease.
-    pub time: ManualMonotonic,
-    /// The seed of its random parts.
-    pub seed: u64,
-    /// Where the lease is put when the generator is built.
-    pub begun: Begun,
-}
-
-impl Renewer for ByHand {
-    fn time(&self) -> Arc<dyn Monotonic> {
-        Arc::new(self.time.clone())
-    }
-
-    fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    fn begin(&self, renewals: RenewalState, backend: Box<dyn LeaseBackend>) -> Result<(), Error> {
-        *lock(&self.begun) = Some((renewals.unattended(), backend));
-        Ok(())
-    }
 }

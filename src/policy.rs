@@ -31,7 +31,7 @@ pub enum TakePolicy {
     Handler(TakeHandler),
 }
 
-/// A take that found nothing, as told to a handler.
+/// A take that found nothing, as a handler gets it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RejectedTake {
@@ -158,7 +158,7 @@ pub enum PutPolicy {
     Handler(PutHandler),
 }
 
-/// A put that found the ring full, as told to a handler.
+/// A put that found the ring full, as a handler gets it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RejectedPut {
@@ -242,13 +242,13 @@ impl PutHandler {
 
 /// A user's function.
 struct Handler<F: ?Sized> {
-    told: SharedLogThrottle,
+    throttle: SharedLogThrottle,
     decide: F,
 }
 
 impl<F> Handler<F> {
     fn new(decide: F) -> Arc<Self> {
-        Arc::new(Self { told: SharedLogThrottle::default(), decide })
+        Arc::new(Self { throttle: SharedLogThrottle::default(), decide })
     }
 }
 
@@ -257,7 +257,7 @@ impl<F: ?Sized> Handler<F> {
     /// padder, nor poison a taker.
     fn ask<D>(&self, kind: &'static str, fallback: D, ask: impl FnOnce(&F) -> D) -> D {
         contained(|| ask(&self.decide)).unwrap_or_else(|| {
-            if self.told.is_due() {
+            if self.throttle.is_due() {
                 log!(error, kind, "a policy's handler panicked; going on without its decision");
             }
             fallback

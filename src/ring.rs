@@ -3,6 +3,7 @@
 //!
 //! It knows numbers, not uids or clocks. `docs/ring-buffer.md` has the protocol.
 
+mod counters;
 mod fill;
 #[cfg(all(test, uidring_loom))]
 mod models;
@@ -25,9 +26,9 @@ use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 
+use self::counters::Counters;
 use self::slot::Run;
-use self::stats::Counters;
-use crate::error::{Error, TakeError};
+use crate::error::TakeError;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Event, ForkGuarded, Life, Limit, Ordering};
 
 /// A ring of numbers: see the [module](self) for how it works.
@@ -89,35 +90,6 @@ pub(crate) enum CloseReason {
 }
 
 impl RingBuffer {
-    /// An empty ring and its only producer.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OptionOutOfRange`] for a shape that is not possible, [`Error::OutOfMemory`] where
-    /// the memory is not to be had.
-    pub fn new(options: RingOptions) -> Result<(Producer, Arc<Self>), Error> {
-        options.check()?;
-        let runs = options.runs();
-        // Two slots at least: while a run waits in one, the open run stays in another.
-        let state = RingState::new(runs.max(2) as usize)
-            .ok_or_else(|| Error::OutOfMemory { bytes: options.memory() })?;
-        let life = state.numbers.life();
-        let ring = Arc::new(Self {
-            state,
-            runs,
-            threshold: options.threshold(),
-            tail: CachePadded::new(AtomicU64::new(2)),
-            published: Event::new(life.clone()),
-            ended: ForkGuarded::new(life.clone(), None),
-            demand: options.demand.clone().unwrap_or_else(|| Arc::new(Event::new(life))),
-            held: AtomicBool::new(false),
-            closed: AtomicU8::new(0),
-            counters: CachePadded::default(),
-            options,
-        });
-        Ok((Producer::new(Arc::clone(&ring)), ring))
-    }
-
     /// How many numbers the ring holds when full.
     pub fn capacity(&self) -> u64 {
         self.runs * self.run_length()

@@ -79,7 +79,7 @@ impl From<SystemTime> for Timestamp {
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The calendar library ends with the year 9999, a layout need not: such a time is shown
-        // by the day that stands at the same place in a cycle that the library knows.
+        // by the day that is at the same point of a cycle that the library knows.
         let cycles = match self.0 {
             FIRST_MILLI..=LAST_MILLI => 0,
             after if after > 0 => (after - LAST_MILLI - 1) / CYCLE_MILLIS + 1,

@@ -1,17 +1,20 @@
 //! Who owns which worker id.
 
 mod active_lease;
+mod backend;
 #[cfg(test)]
 mod deadline_tests;
 mod issue_horizon;
 pub(crate) mod lease;
+mod renewal_thread;
 mod renewals;
 pub(crate) mod source;
 
 pub(crate) use self::active_lease::ActiveLease;
+pub use self::backend::{LeaseBackend, LeaseTerms, RenewError};
 pub(crate) use self::issue_horizon::IssueHorizon;
+pub use self::lease::Lease;
 pub(crate) use self::lease::Worker;
-pub use self::lease::{Lease, LeaseBackend, LeaseTerms, RenewError};
 pub(crate) use self::renewals::LeaseStart;
 #[cfg(any(test, feature = "simulation"))]
 #[doc(hidden)]

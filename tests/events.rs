@@ -158,7 +158,7 @@ fn alarms(log: &Log) {
         padder.serve(RingOptions::new(4).run_bits(2), Faulty::new(fault), None).expect("builds")
     });
     log.wait_for_level("ERROR", "the source of a ring's runs panicked; the ring is closed");
-    log.wait_for_level("ERROR", "a ring is closed, for its source is at fault");
+    log.wait_for_level("ERROR", "a ring is closed: its source gave a misplaced run");
 
     let _leased = [Fault::Panics, Fault::Fails, Fault::Lies].map(|fault| {
         let mut terms = LeaseTerms::default();
@@ -182,7 +182,7 @@ fn alarms(log: &Log) {
     });
     log.wait_for_level("ERROR", "the store of segments panicked; its generator is closed");
     log.wait_for_level("WARN", "a segment could not be loaded");
-    log.wait_for_level("ERROR", "a store of segments answered what it was not asked");
+    log.wait_for_level("ERROR", "a store of segments gave a result that was not asked for");
 }
 
 /// One test, since the log is the process's.

@@ -10,19 +10,24 @@ use std::time::{Duration, Instant};
 use crate::sync::AtomicI64;
 use crate::sync::{AtomicU64, Ordering, boot_time};
 
-/// A point of the monotonic clock at which waiting ends; none means that it never does.
+/// A point of the monotonic clock at which waiting ends, or none, if it never ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// So far from now. A time beyond what the monotonic clock can express is never reached.
+    /// Returns a deadline this long from now. One beyond what the clock can express never comes.
     pub fn after(timeout: Option<Duration>) -> Self {
         Self(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
     }
 
-    /// What is left: `None` without a deadline, zero once it has passed.
+    /// Returns the time that is left: `None` without an end, zero once it has passed.
     pub fn remaining(self) -> Option<Duration> {
         self.0.map(|end| end.saturating_duration_since(Instant::now()))
+    }
+
+    /// Returns whether it has passed.
+    pub fn is_over(self) -> bool {
+        self.remaining() == Some(Duration::ZERO)
     }
 }
 
@@ -42,55 +47,55 @@ impl Stopwatch {
     }
 }
 
-/// A point of a monotonic clock: the time since its beginning.
+/// A point of a monotonic clock: the time since its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(Duration);
 
 impl Moment {
-    /// `None` beyond what can be expressed, which never comes.
+    /// Returns the moment this much later; `None` beyond what can be expressed.
     pub fn after(self, time: Duration) -> Option<Self> {
         self.0.checked_add(time).map(Self)
     }
 
-    /// Zero if the other one is not earlier.
+    /// Returns the time since `earlier`; zero if that is not earlier.
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// A monotonic clock, which nobody sets: the operating system's, or one that tests move.
+/// A monotonic clock, which nobody sets: the operating system's, or one that tests advance.
 pub trait Monotonic: Debug + Send + Sync {
     /// The present moment.
     fn moment(&self) -> Moment;
 }
 
-/// The operating system's monotonic clock. It counts the time in which the machine is suspended,
-/// where the system has such a clock: whatever lasts by the clock of another machine goes on lasting
-/// there. `Instant` does not count it, not on Linux and macOS.
+/// The operating system's monotonic clock. It counts the time in which the machine is suspended, where
+/// the system has such a clock, because a lease runs out on its store's machine meanwhile. On Linux and
+/// macOS `Instant` does not count that time.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemMonotonic;
 
 impl Monotonic for SystemMonotonic {
     fn moment(&self) -> Moment {
-        static BEGINNING: OnceLock<Instant> = OnceLock::new();
-        Moment(boot_time().unwrap_or_else(|| BEGINNING.get_or_init(Instant::now).elapsed()))
+        static START: OnceLock<Instant> = OnceLock::new();
+        Moment(boot_time().unwrap_or_else(|| START.get_or_init(Instant::now).elapsed()))
     }
 }
 
-/// A monotonic clock that stands still until it is moved. Clones share one time.
+/// A monotonic clock that stands still until a test advances it. Clones share one time.
 #[cfg(any(test, feature = "simulation"))]
 #[derive(Clone, Debug)]
 pub struct ManualMonotonic(Arc<AtomicI64>);
 
 #[cfg(any(test, feature = "simulation"))]
 impl ManualMonotonic {
-    /// A clock that stands at its beginning.
+    /// Returns a clock that stands at its start.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
         Self(Arc::default())
     }
 
-    /// Moves the clock on.
+    /// Advances the clock.
     pub fn advance(&self, nanos: u64) {
         self.0.fetch_add(nanos as i64, Ordering::Relaxed);
     }

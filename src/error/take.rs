@@ -1,46 +1,67 @@
 //! The errors of the hot path.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::sync::Forked;
 
 /// Why no uid was handed out.
 ///
-/// It is small and `Copy`, and costs nothing as long as all goes well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// It is small and `Copy`, so that it costs a successful take nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum TakeError {
-    /// Nothing is ready now: the padder, or the clock, has to catch up first. Trying again later
-    /// is fine.
+    /// Nothing is ready now: the padder, or the clock, has to catch up first. A later take may succeed.
+    #[error("no uid is ready at this moment; try again, or use a waiting take policy")]
     Empty,
     /// Nothing was ready within the deadline of the take policy.
+    #[error(
+        "no uid was ready within the take policy's deadline; allow more time, or give the layout more \
+         sequence bits"
+    )]
     DeadlineExceeded,
     /// The next tick is further ahead of the clock than the generator may borrow. Once the clock
     /// has caught up, uids flow again.
+    #[error(
+        "the next uid would be {:?} ahead of the clock, and may be {:?}; wait, or allow to borrow more, \
+         or use a layout with more uids a second",
+        Duration::from_millis((*lead_millis).into()),
+        Duration::from_millis((*limit_millis).into())
+    )]
     BorrowLimit {
         /// How far the next tick is ahead of the clock, in milliseconds; 49 days at most.
         lead_millis: u32,
         /// How far it may be; likewise.
         limit_millis: u32,
     },
-    /// The layout's last uid has been issued. This is for good.
+    /// The layout's last uid has been issued. This is permanent.
+    #[error("the layout's time field is used up, for good; choose a later epoch or more time bits")]
     TimeExhausted,
     /// The clock stands behind the last uid issued. Nothing was changed; once the clock has caught
     /// up, uids flow again.
+    #[error(
+        "the clock moved backwards: it is {:?} behind the last uid issued; set it right or wait",
+        Duration::from_millis(*by_millis)
+    )]
     ClockBackwards {
         /// By how many milliseconds, in whole ticks of the layout.
         by_millis: u64,
     },
     /// The clock stands before the layout's epoch.
+    #[error("the clock stands before the layout's epoch; set it right")]
     ClockBeforeEpoch,
-    /// The worker id is not this generator's any more: somebody else holds it, or may, or its
-    /// holder may not go on without word from the store. This is for good.
+    /// The worker id is not this generator's any more: somebody else holds it, or may, or the store has
+    /// not confirmed the lease in time. This is permanent.
+    #[error("the lease of the worker id is lost; build a generator with a new one")]
     LeaseLost,
     /// This process is a forked child of the one that built the generator, whose uids would come
-    /// twice. This is for good; the parent is not affected.
+    /// twice. This is permanent; the parent is not affected.
+    #[error(
+        "this process was forked from the generator's; build one after the fork, with a worker id of \
+         its own"
+    )]
     Forked,
     /// The generator, or the producer of its ring, is gone.
+    #[error("the generator is closed")]
     Closed,
 }
 
@@ -69,44 +90,6 @@ impl TakeError {
         matches!(self, Self::Empty | Self::BorrowLimit { .. })
     }
 }
-
-impl fmt::Display for TakeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("no uid is ready at this moment; try again, or use a waiting take policy"),
-            Self::DeadlineExceeded => f.write_str(
-                "no uid was ready within the take policy's deadline; allow more time, or give the layout more sequence bits",
-            ),
-            Self::BorrowLimit { lead_millis, limit_millis } => write!(
-                f,
-                "the next uid would be {:?} ahead of the clock, and may be {:?}; wait, or allow to \
-                 borrow more, or use a layout with more uids a second",
-                Duration::from_millis((*lead_millis).into()),
-                Duration::from_millis((*limit_millis).into())
-            ),
-            Self::TimeExhausted => f.write_str(
-                "the layout's time field is used up, for good; choose a later epoch or more time bits",
-            ),
-            Self::ClockBackwards { by_millis } => write!(
-                f,
-                "the clock moved backwards: it is {:?} behind the last uid issued; set it right or wait",
-                Duration::from_millis(*by_millis)
-            ),
-            Self::ClockBeforeEpoch => {
-                f.write_str("the clock stands before the layout's epoch; set it right")
-            }
-            Self::LeaseLost => f.write_str(
-                "the lease of the worker id is lost; build a generator with a new one",
-            ),
-            Self::Forked => f.write_str(
-                "this process was forked from the generator's; build one after the fork, with a worker id of its own",
-            ),
-            Self::Closed => f.write_str("the generator is closed"),
-        }
-    }
-}
-
-impl std::error::Error for TakeError {}
 
 impl From<Forked> for TakeError {
     fn from(_: Forked) -> Self {

@@ -11,8 +11,8 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 
 use super::UidGenerator;
+use super::position::Position;
 use super::register::Claim;
-use super::start::Position;
 use super::ticks::PaddingProgress;
 use crate::clock::{Clock, read};
 use crate::error::{TakeError, rarely};
@@ -26,11 +26,11 @@ use crate::worker::ActiveLease;
 
 /// Hands out uids from a ring that a thread of its own, the padder, keeps filled.
 ///
-/// It re-creates Baidu's `CachedUidGenerator`. A take does not look at the clock, but for the rare
-/// one that finds the ring dry and pads a little itself. The padder walks one tick after another:
-/// faster callers than the layout has uids per second *borrow* ticks of the future, without end or
-/// up to [`max_borrow`](CachedBuilder::max_borrow). What stands in the ring for longer than
-/// [`max_lag`](CachedBuilder::max_lag) is discarded.
+/// It re-creates Baidu's `CachedUidGenerator`. A take does not read the clock, except for the rare one that
+/// finds the ring dry and pads a little itself. The padder walks one tick after another: callers that take
+/// faster than the layout has uids per second *borrow* ticks of the future, without limit or up to
+/// [`max_borrow`](CachedBuilder::max_borrow). Uids that are older than
+/// [`max_lag`](CachedBuilder::max_lag) are discarded.
 ///
 /// ```
 /// use uidring::CachedUidGenerator;
@@ -43,13 +43,13 @@ use crate::worker::ActiveLease;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Two generators that live at the same time must have different worker ids; and one that is built
-/// again with a worker id that was in use before must start above what was issued then. In one
-/// process both are [seen to](CachedBuilder::namespace); for the rest see
+/// Two generators that live at the same time must have different worker ids, and one that is built with a
+/// worker id that was in use before must start above what was issued then. Within one process
+/// [both are checked](CachedBuilder::namespace); otherwise see
 /// [`start_after`](CachedBuilder::start_after).
 #[derive(Debug)]
 pub struct CachedUidGenerator {
-    /// The ring's, close at hand: it is what a take needs.
+    /// The ring's, without the indirection: all that a take needs.
     state: RingState,
     ring: Arc<RingBuffer>,
     take_policy: TakePolicy,
@@ -60,11 +60,11 @@ pub struct CachedUidGenerator {
     lease: Option<ActiveLease>,
     max_borrow: Option<Duration>,
     clock: Arc<dyn Clock>,
-    front: Arc<PaddingProgress>,
+    progress: Arc<PaddingProgress>,
     counters: CachePadded<Counters>,
 }
 
-/// Counted where a taker has found nothing.
+/// Takes that found nothing at first.
 #[derive(Debug, Default)]
 struct Counters {
     waits: AtomicU64,
@@ -72,15 +72,7 @@ struct Counters {
 }
 
 impl CachedUidGenerator {
-    /// A builder with the defaults: layout [`Layout::UID_GENERATOR`], boost power 3, padding
-    /// factor 50, no schedule, unbounded borrowing, a lag of at most a second, sequences that go on
-    /// after a gap, the padder on a core by the worker id, waiting takes.
-    pub fn builder() -> CachedBuilder {
-        CachedBuilder::default()
-    }
-
-    /// Tries once more after an error, if that was for want of runs and this thread could make
-    /// some.
+    /// Tries once more after an error, if it was for want of runs and this thread could pad some.
     #[cold]
     fn help_and_try<T>(
         &self,
@@ -93,7 +85,7 @@ impl CachedUidGenerator {
                 done => return done,
             }
         } else if self.ring.is_forked() {
-            // By the clock, which was read to help.
+            // By the clock, which padding reads.
             TakeError::Forked
         } else {
             error
@@ -102,10 +94,10 @@ impl CachedUidGenerator {
             Some(limit)
                 if error == TakeError::Empty
                     && self.ring.is_held()
-                    && self.front.is_too_far_ahead() =>
+                    && self.progress.is_too_far_ahead() =>
             {
                 Err(TakeError::BorrowLimit {
-                    lead_millis: self.front.lead_millis(),
+                    lead_millis: self.progress.lead_millis(),
                     limit_millis: u32::try_from(limit.as_millis()).unwrap_or(u32::MAX),
                 })
             }
@@ -113,7 +105,7 @@ impl CachedUidGenerator {
         }
     }
 
-    /// Some uids that are neighbours, of one tick.
+    /// Takes up to 255 consecutive uids of one tick.
     pub(super) fn try_lease(&self) -> Result<Range<u64>, TakeError> {
         let lease = match self.ring.lease_quietly() {
             Err(error) => self.help_and_try(error, RingBuffer::lease_quietly),
@@ -123,14 +115,14 @@ impl CachedUidGenerator {
         Ok(lease)
     }
 
-    /// Whether a uid of this age, which was leased, may still be handed out.
+    /// Returns whether a leased uid of this age may still be handed out.
     #[inline]
     pub(super) fn is_fresh(&self, age: Age) -> bool {
         self.state.is_fresh(age)
     }
 
-    /// After many uids were taken at once. Who takes so fast is served soonest by padding a little
-    /// itself: waking the padder costs a system call, which takes longer than the padding.
+    /// Pads a little after many uids were taken at once: waking the padder costs a system call, which takes
+    /// longer than the padding.
     ///
     /// Padding reads the clock, which may fork: what was taken before is not the child's.
     fn keep_up(&self) -> Result<(), TakeError> {
@@ -139,13 +131,13 @@ impl CachedUidGenerator {
             if self.ring.is_forked() {
                 return Err(TakeError::Forked);
             }
-            // A little may not have been enough, or somebody else was at it.
+            // It may not have been enough, or another thread was padding.
             self.ring.announce();
         }
         Ok(())
     }
 
-    /// Goes on after the fast path, with what that drew, if anything.
+    /// Goes on after the fast path, with the number that it drew, if any.
     fn take_slowly(&self, drawn: Option<Drawn>) -> Result<Uid, TakeError> {
         let number = match self.ring.take_slowly(drawn) {
             Err(error) => self.help_and_try(error, RingBuffer::try_take),
@@ -160,13 +152,13 @@ impl CachedUidGenerator {
         self.padding.service();
     }
 
-    /// A look at the generator. It reads the clock.
+    /// Returns statistics. This reads the clock.
     pub fn stats(&self) -> CachedStats {
         let ring = self.ring.stats();
         let now = read(&*self.clock);
         let next = match self.ring.peek() {
             Some(number) => self.layout.tick_of(number),
-            None => self.front.tick(),
+            None => self.progress.tick(),
         };
         let next = self.layout.time_of(next);
         CachedStats {
@@ -177,12 +169,12 @@ impl CachedUidGenerator {
             paddings: self.padding.paddings(),
             lead: next.saturating_since(now),
             lag: now.saturating_since(next),
-            remaining_life: self.front.life(),
+            remaining_life: self.progress.life(),
             ring,
         }
     }
 
-    /// The last uid that may have been issued, if all that were are below this number.
+    /// Returns the last uid below this number.
     fn last_below(&self, number: u64) -> Option<Uid> {
         let last = Uid::from_layout(number.checked_sub(1)?);
         match self.layout.decode(last) {
@@ -196,11 +188,10 @@ impl CachedUidGenerator {
         }
     }
 
-    /// How long the layout's time field will last: to its last instant, or shorter where takers
-    /// borrow, at the rate of the last ten seconds or so. As of the padder's last look at the
-    /// clock.
+    /// Returns how long the layout's time field will last: to its last instant, or less where takers
+    /// borrow, at the rate of about the last ten seconds. As of the padder's last reading of the clock.
     pub fn remaining_life(&self) -> Duration {
-        self.front.life()
+        self.progress.life()
     }
 }
 
@@ -225,7 +216,7 @@ impl UidGenerator for CachedUidGenerator {
     }
 
     fn wait(&self, timeout: Option<Duration>) {
-        // A thread that others wait for does not wait.
+        // A thread that takers wait for would wait for itself.
         if !Serving::is_here() {
             self.ring.wait(timeout);
         }
@@ -233,7 +224,7 @@ impl UidGenerator for CachedUidGenerator {
 
     fn close(&self) {
         let last = self.padding.end().and_then(|issued| self.last_below(issued));
-        // Before the lease is given back, with which another generator may start.
+        // Before the lease is released, with which another generator may start.
         self.claim.release(last);
         if let Some(lease) = &self.lease {
             lease.end(last);
@@ -246,7 +237,7 @@ impl UidGenerator for CachedUidGenerator {
         error: TakeError,
         again: &mut dyn FnMut() -> Result<(), TakeError>,
     ) -> Result<(), TakeError> {
-        // This thread pads, maybe this very ring: it would wait for itself.
+        // This thread pads, perhaps this ring, and would wait for itself.
         if Serving::is_here() {
             return Err(error);
         }
@@ -255,7 +246,7 @@ impl UidGenerator for CachedUidGenerator {
             waited = true;
             self.wait(timeout);
         });
-        // A handler may have forked, and given up.
+        // A handler may have forked.
         if self.ring.is_forked() {
             return Err(TakeError::Forked);
         }
@@ -279,14 +270,14 @@ impl UidGenerator for CachedUidGenerator {
     }
 }
 
-/// Gives a leased worker id back.
+/// Closes it, which releases a leased worker id.
 impl Drop for CachedUidGenerator {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-/// A look at a [`CachedUidGenerator`]. The parts are read one after another while takers go on.
+/// Statistics of a [`CachedUidGenerator`]. The fields are read one after another while takers go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CachedStats {

@@ -19,8 +19,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::UidGenerator;
+use super::position::Position;
 use super::register::Claim;
-use super::start::Position;
 use super::uid_generator::next_by_policy;
 use crate::clock::{Clock, Deadline, SystemClock, read};
 use crate::error::{TakeError, rarely};
@@ -33,12 +33,12 @@ use crate::worker::{ActiveLease, IssueHorizon};
 /// Hands out uids of the present tick. Each take reads the clock; when the tick's uids are used up,
 /// the take policy decides: waiting means waiting for the next tick.
 ///
-/// Three systems are re-created by it, which differ in [rules](ClockRules) alone:
+/// It re-creates three systems, which differ only in their [rules](ClockRules):
 /// [`DefaultUidGenerator`], [`SnowflakeGenerator`] and [`LeafSnowflakeGenerator`].
 ///
-/// Two generators that live at the same time must have different worker ids; and one that is built
-/// again with a worker id that was in use before must start above what was issued then. In one
-/// process both are [seen to](ClockedBuilder::namespace); for the rest see
+/// Two generators that live at the same time must have different worker ids, and one that is built with a
+/// worker id that was in use before must start above what was issued then. Within one process
+/// [both are checked](ClockedBuilder::namespace); otherwise see
 /// [`start_after`](ClockedBuilder::start_after).
 #[derive(Debug)]
 pub struct ClockedUidGenerator<R, C = SystemClock> {
@@ -50,10 +50,10 @@ pub struct ClockedUidGenerator<R, C = SystemClock> {
     by_addition: bool,
     clock: C,
     layout: Layout,
-    /// Of the layout, which would have to work them out.
+    /// These two are of the layout, which would have to compute them.
     tick_shift: u32,
     uids_per_tick: u64,
-    /// The worker id in its place.
+    /// The worker id, shifted to its bits.
     worker_part: u64,
     sequence_start: SequenceStart,
     /// Of the sequence start and the layout.
@@ -62,7 +62,7 @@ pub struct ClockedUidGenerator<R, C = SystemClock> {
     origin: u64,
     clock_policy: ClockPolicy,
     worker_id: u64,
-    /// How far uids may be issued: asked at the beginning of each tick.
+    /// How far uids may be issued: checked at the start of each tick.
     issue_horizon: IssueHorizon,
     claim: Claim,
     lease: Option<ActiveLease>,
@@ -114,26 +114,18 @@ pub type SnowflakeGenerator<C = SystemClock> = ClockedUidGenerator<TwitterRules,
 /// ```
 pub type LeafSnowflakeGenerator<C = SystemClock> = ClockedUidGenerator<LeafRules, C>;
 
-/// What is left of a closed generator's numbers: all above those of open ones.
+/// The next number of a closed generator: above all numbers of open ones.
 const CLOSED: u64 = 3 << 62;
 
 /// After so many lost races for a claim, a single draw brings the taker forward.
 const ATTEMPTS: u32 = if cfg!(uidring_loom) { 1 } else { 4 };
 
-/// What a taker does that has lost a race, for a tenth of a microsecond or a few: the winner keeps
-/// the word's cache line for some takes, instead of both tearing it from each other for every one.
+/// Pauses a taker that has lost a race for a tenth of a microsecond or a few, so that the winner keeps the
+/// word's cache line for some takes, instead of both taking it from each other for every one.
 fn give_way() {
     const PAUSES: u32 = 8;
     for _ in 0..PAUSES {
         hint::spin_loop();
-    }
-}
-
-impl<R: ClockRules> ClockedUidGenerator<R> {
-    /// A builder with the defaults: the layout, sequence start and clock policy of the rules,
-    /// waiting takes.
-    pub fn builder() -> ClockedBuilder<R> {
-        ClockedBuilder::new()
     }
 }
 
@@ -172,10 +164,10 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
         self.numbers.reach_limit(Limit::used_up(last + 1));
         let limit = self.numbers.limit();
         let open_tick = limit.end().wrapping_sub(1) >> self.tick_shift;
-        let place = number.wrapping_sub(self.worker_part) & ((1 << self.tick_shift) - 1);
+        let offset = number.wrapping_sub(self.worker_part) & ((1 << self.tick_shift) - 1);
         let is_of_open_tick = limit < Limit::CLOSED
             && number >> self.tick_shift == open_tick
-            && place < self.uids_per_tick;
+            && offset < self.uids_per_tick;
         (number == last || is_of_open_tick).then_some(number)
     }
 
@@ -276,11 +268,11 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
         }
     }
 
-    /// When `next` is beyond the present tick: the end of the tick that it is in, if the policy is to
-    /// stand still in it; else why nothing can be issued.
+    /// If `next` is beyond the present tick, returns the end of its tick, if the policy is to stand still in
+    /// it; else why nothing can be issued.
     #[cold]
     fn standing_still(&self, next: u64, present: u64) -> Result<u64, TakeError> {
-        // `next` is beyond the beginning of the present tick, so it is not 0.
+        // `next` is beyond the start of the present tick, so it is not 0.
         let last_issued = (next - 1) >> self.tick_shift;
         let end = (last_issued << self.tick_shift) + self.uids_per_tick;
         // Draws by addition may have gone beyond the end.
@@ -309,7 +301,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
         }
     }
 
-    /// Waits for a clock that is a little behind; how that ended.
+    /// Waits for a clock that is a little behind, and tries again meanwhile.
     fn wait_for_clock(
         &self,
         by_millis: u64,
@@ -335,7 +327,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
 
 impl<R, C> ClockedUidGenerator<R, C> {
     fn end(&self) {
-        // The words of a forked child stay wiped, and its event is not to be touched.
+        // In a forked child the numbers stay wiped, and the event must not be used.
         if self.numbers.is_wiped() {
             return;
         }
@@ -350,7 +342,7 @@ impl<R, C> ClockedUidGenerator<R, C> {
         let tick = (next >> self.tick_shift).min(self.layout.max_tick());
         let sequence = (next - (tick << self.tick_shift)).min(self.uids_per_tick);
         let last = Position { tick, sequence }.before(&self.layout, self.worker_id);
-        // Before the lease is given back, with which another generator may start.
+        // Before the lease is released, with which another generator may start.
         self.claim.release(last);
         if let Some(lease) = &self.lease {
             lease.end(last);
@@ -358,7 +350,7 @@ impl<R, C> ClockedUidGenerator<R, C> {
     }
 }
 
-/// Gives a leased worker id back.
+/// Closes it, which releases a leased worker id.
 impl<R, C> Drop for ClockedUidGenerator<R, C> {
     fn drop(&mut self) {
         self.end();
@@ -394,8 +386,8 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
         }
         let claimed = self.claim(out.len() as u64)?;
         let count = (claimed.end - claimed.start) as usize;
-        for (place, uid) in out.iter_mut().zip(claimed) {
-            *place = Uid::from_layout(uid);
+        for (target, uid) in out.iter_mut().zip(claimed) {
+            *target = Uid::from_layout(uid);
         }
         Ok(count)
     }
@@ -453,7 +445,7 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
             _ => error,
         };
         let done = self.take_policy.after_empty(error, again, |timeout| self.wait(timeout));
-        // A handler may have forked, and given up.
+        // A handler may have forked.
         if self.numbers.is_wiped() { Err(TakeError::Forked) } else { done }
     }
 

@@ -1,4 +1,4 @@
-//! How long a layout's time field will last, and who is told.
+//! How long a layout's time field will last, and the warnings before its end.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::timestamp::Timestamp;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A layout with less than this left is warned about when a generator is built.
+/// With less than this left, building a generator logs a warning.
 pub(super) const SHORT_LIFE: Duration = DAY.saturating_mul(365);
 
-/// The warnings that a running generator gives, each once.
+/// The warnings that a running generator logs, each once.
 const WARNINGS: [(Duration, &str); 4] = [
     (SHORT_LIFE, "a year"),
     (DAY.saturating_mul(30), "a month"),
@@ -19,42 +19,42 @@ const WARNINGS: [(Duration, &str); 4] = [
     (DAY, "a day"),
 ];
 
-/// The rate of the time field is measured anew after this time.
+/// The interval over which the use of the time field is measured.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Foretells the end of the time field: it comes with the clock, or sooner where ticks are used up
-/// faster than they pass.
+/// Predicts the end of the time field: by the clock, or sooner where ticks are used up faster than they
+/// pass.
 #[derive(Debug)]
 pub(super) struct Forecast {
     layout: Layout,
-    /// Clock and front of the field when the measuring began.
+    /// The clock and the next tick's time when the interval began.
     since: (Timestamp, Timestamp),
     /// Seconds of the field that a second uses up.
     speed: f64,
-    /// Warnings that have been given.
+    /// How many warnings have been logged.
     warned: usize,
 }
 
 impl Forecast {
-    pub(super) fn new(layout: Layout, now: Timestamp, front: Timestamp) -> Self {
-        // The generator's builder has spoken of what the clock alone leaves.
+    pub(super) fn new(layout: Layout, now: Timestamp, next: Timestamp) -> Self {
+        // The generator's builder has warned of what the clock alone leaves.
         let left = layout.remaining_life(now);
         let warned = WARNINGS.iter().take_while(|(limit, _)| left < *limit).count();
-        Self { layout, since: (now, front), speed: 1.0, warned }
+        Self { layout, since: (now, next), speed: 1.0, warned }
     }
 
-    /// What is left when the clock says `now` and the next tick is at `front`.
-    pub(super) fn remaining(&mut self, now: Timestamp, front: Timestamp) -> Duration {
+    /// Returns what is left when the clock says `now` and the next tick is at `next`.
+    pub(super) fn remaining(&mut self, now: Timestamp, next: Timestamp) -> Duration {
         let passed = now.saturating_since(self.since.0);
         if passed >= WINDOW {
-            let used = front.saturating_since(self.since.1);
+            let used = next.saturating_since(self.since.1);
             self.speed = (used.as_secs_f64() / passed.as_secs_f64()).max(1.0);
-            self.since = (now, front);
+            self.since = (now, next);
         } else if now < self.since.0 {
-            // A clock that was set back: measure from here.
-            self.since = (now, front);
+            // The clock was set back: measure from here.
+            self.since = (now, next);
         }
-        let left = self.layout.remaining_life(front.max(now));
+        let left = self.layout.remaining_life(next.max(now));
         let left = left.div_f64(self.speed);
         self.warn(left);
         left
@@ -93,8 +93,8 @@ mod tests {
         assert_eq!(forecast.remaining(now, now), by_clock);
         // 20 s pass, and 2,000 s of the field are used up.
         let later = now.saturating_add(Duration::from_secs(20));
-        let front = now.saturating_add(Duration::from_secs(2_000));
-        let left = forecast.remaining(later, front);
+        let next = now.saturating_add(Duration::from_secs(2_000));
+        let left = forecast.remaining(later, next);
         let expected = (by_clock.as_secs_f64() - 2_000.0) / 100.0;
         assert!((left.as_secs_f64() - expected).abs() < 1.0, "{left:?} for {expected}");
         assert_eq!(forecast.warned, 3, "a month and a week, not yet a day");

@@ -84,10 +84,10 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         // is still in the ring.
         let own = self.shards.find();
         let mut filled = 0;
-        while let Some(place) = out.get_mut(filled)
+        while let Some(target) = out.get_mut(filled)
             && let Some(uid) = own.and_then(|shard| self.count_up(shard))
         {
-            *place = uid;
+            *target = uid;
             filled += 1;
         }
         self.generator

@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use super::start::Position;
+use super::position::Position;
 use crate::error::Error;
 use crate::layout::{Bits, Layout};
 use crate::sync::{AtomicU64, ForkGuarded, Life, Ordering, PushList};
@@ -109,8 +109,8 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 struct Process {
     /// Claims with lower numbers are those of processes that this one was forked from.
     first: u64,
-    /// Held by whoever claims. No code of the caller's runs meanwhile. It tells a forked child, for which
-    /// this is another's.
+    /// Locked during a claim. No caller's code runs meanwhile. In a forked child the lock fails: this
+    /// process is not the child's.
     leased: ForkGuarded<Vec<Leased>>,
 }
 
@@ -154,8 +154,8 @@ impl Process {
 
 /// A worker id that is a generator's own in this process, until it is released or dropped.
 ///
-/// One that is forgotten stays claimed: its generator's threads and borrowers may go on. It is boxed to
-/// be one word beside those that takers read.
+/// A forgotten claim stays: its generator's threads and borrowers may go on. It is boxed, to be one word
+/// beside those that takers read.
 pub(super) struct Claim(Option<Box<Held>>);
 
 struct Held {
@@ -166,8 +166,8 @@ struct Held {
     above: u64,
 }
 
-/// Claims a worker id for a generator that is about to be built. It comes before everything that
-/// runs the caller's code, such as a clock, but for the source that the id comes from.
+/// Claims a worker id for a generator that is about to be built. This comes before any caller's code,
+/// such as a clock, except for the source of the id.
 pub(super) fn claim(namespace: &str, layout: &Layout, worker_id: u64) -> Result<Claim, Error> {
     #[cfg(any(test, feature = "simulation"))]
     if namespace == ELSEWHERE {
@@ -207,7 +207,7 @@ impl Process {
                 above = above.max(entry.above.load(Ordering::Relaxed));
             }
         }
-        // Whoever has lost a lease starts no tick any more.
+        // A generator that has lost its lease starts no more ticks.
         for leased in leased.iter().filter(|leased| lost.contains(&leased.claim)) {
             if let Some(end) = leased.end() {
                 above = above.max(end);
@@ -238,7 +238,8 @@ impl Process {
     }
 }
 
-/// Only ever with the lock held, but for a child whose parent's thread was about to do the same.
+/// Called with the lock held, except that in a child a thread of the parent may have been in here at the
+/// fork.
 fn push<T: Sync>(list: &PushList<T>, make: impl Fn() -> T) -> &'static T {
     loop {
         if let Some(value) = list.push_after(list.newest(), make()) {

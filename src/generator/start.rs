@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::forecast::SHORT_LIFE;
+use super::position::Position;
 use super::register::{self, Claim};
 use crate::clock::{Clock, Deadline, read};
 use crate::error::Error;
@@ -16,47 +17,6 @@ use crate::worker::{
     ActiveLease, IssueHorizon, Lease, LeaseStart, Worker, WorkerChoice, WorkerRequest, source,
 };
 
-/// The place of a uid among those of its worker: tick and sequence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Position {
-    pub(super) tick: u64,
-    pub(super) sequence: u64,
-}
-
-impl Position {
-    /// The place after a uid; its tick may be above the layout's last one.
-    fn after(layout: &Layout, uid: Uid) -> Result<Self, Error> {
-        let last = layout.decode(uid)?;
-        Ok(if last.sequence < layout.max_sequence() {
-            Self { tick: last.tick, sequence: last.sequence + 1 }
-        } else {
-            Self { tick: last.tick + 1, sequence: 0 }
-        })
-    }
-
-    /// The first place of this worker whose uid is not below a number, which need not be a uid of
-    /// the layout; its tick may be above the layout's last one.
-    #[cfg(not(uidring_loom))]
-    pub(super) fn from(layout: &Layout, worker_id: u64, number: u64) -> Self {
-        let tick = layout.tick_of(number);
-        let place = number - layout.first_number(tick);
-        let first = worker_id << layout.bits().sequence;
-        match place.checked_sub(first) {
-            None => Self { tick, sequence: 0 },
-            Some(sequence) if sequence <= layout.max_sequence() => Self { tick, sequence },
-            Some(_) => Self { tick: tick + 1, sequence: 0 },
-        }
-    }
-
-    /// The uid before this place.
-    pub(super) fn before(self, layout: &Layout, worker_id: u64) -> Option<Uid> {
-        Some(match self.sequence.checked_sub(1) {
-            Some(sequence) => layout.pack(self.tick, worker_id, sequence),
-            None => layout.pack(self.tick.checked_sub(1)?, worker_id, layout.max_sequence()),
-        })
-    }
-}
-
 /// A worker's generator that is about to start.
 #[derive(Debug)]
 pub(super) struct Start {
@@ -67,7 +27,7 @@ pub(super) struct Start {
     lease: Option<Lease>,
 }
 
-/// Which generator is to start.
+/// What a builder sets of the start.
 #[derive(Debug)]
 pub(super) struct StartRequest {
     pub(super) layout: Layout,
@@ -78,8 +38,16 @@ pub(super) struct StartRequest {
     pub(super) after: Option<Uid>,
 }
 
-/// Checks what is to be one worker's generator, claims its worker id in this process, and says where
-/// it starts: at the present tick, or above what was issued before if that is later.
+impl StartRequest {
+    /// The request of a generator that issues nothing ahead of the clock.
+    pub(super) fn new(layout: Layout) -> Self {
+        let (max_ahead, namespace) = (Duration::ZERO, String::new());
+        Self { layout, worker: None, max_ahead, namespace, after: None }
+    }
+}
+
+/// Checks a worker's generator that is about to start, claims its worker id in this process, and finds
+/// where it starts: at the present tick, or above what was issued before if that is later.
 pub(super) fn start(request: StartRequest, clock: &dyn Clock) -> Result<Start, Error> {
     let StartRequest { ref layout, worker, max_ahead, namespace, after } = request;
     let choice = worker.ok_or(Error::NoWorkerId)?;
@@ -87,9 +55,9 @@ pub(super) fn start(request: StartRequest, clock: &dyn Clock) -> Result<Start, E
     let (worker, life) = match choice {
         WorkerChoice::Given(worker) => (worker, None),
         WorkerChoice::From(source) => {
-            // Before the clock, which may fork: both sides would be given the same worker id.
+            // Before the clock, which may fork: both processes would get the same worker id.
             let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;
-            // A layout that cannot express the present time must not cost a worker id.
+            // No worker id is spent for a layout that cannot express the present time.
             layout.tick_at(read(clock))?;
             let request = WorkerRequest::new(*layout).with_max_ahead(max_ahead);
             (source::acquire(source, &request, &life)?, Some(life))
@@ -106,11 +74,11 @@ pub(super) fn start(request: StartRequest, clock: &dyn Clock) -> Result<Start, E
             (Some(lease), issued)
         }
     };
-    // From now on the claim goes before the lease if anything fails: who gets the lease next may
-    // claim it, too.
+    // If anything fails from now on, the claim is dropped before the lease, so that the lease's next
+    // holder can claim the worker id.
     let mut start = Start { worker_id, position, claim, lease };
     if life.is_some_and(|life| life.is_forked()) {
-        // What came before the claim it does not know of.
+        // The claim does not notice a fork that came before it.
         mem::forget(start.lease);
         return Err(Error::Forked { what: "worker id" });
     }
@@ -156,7 +124,7 @@ pub(super) fn start(request: StartRequest, clock: &dyn Clock) -> Result<Start, E
     Ok(start)
 }
 
-/// A uid that was issued, its worker id, and the place after it.
+/// Returns a uid that was issued, its worker id, and the position after it.
 fn next_after(layout: &Layout, uid: Uid) -> Result<(Uid, u64, Position), Error> {
     let found = layout.decode(uid)?.worker_id;
     let next = Position::after(layout, uid)?;
@@ -166,7 +134,7 @@ fn next_after(layout: &Layout, uid: Uid) -> Result<(Uid, u64, Position), Error> 
     Ok((uid, found, next))
 }
 
-/// A start further ahead of the clock, for the sake of an earlier generator, is warned about.
+/// A start this far ahead of the clock, above an earlier generator's uids, is logged as a warning.
 const LONG_LEAD: Duration = Duration::from_secs(60);
 
 impl Start {
@@ -174,8 +142,8 @@ impl Start {
         self.lease.is_some()
     }
 
-    /// Begins the lease, if there is one. Earlier holders may have left the worker id ahead of the
-    /// clock: by more than `max_ahead`, that is waited for as long as the lease says, then refused.
+    /// Starts the lease, if there is one. If earlier holders were ahead of the clock by more than
+    /// `max_ahead`, waits for the clock as long as the lease says, then refuses.
     pub(super) fn start_lease(
         &mut self,
         layout: &Layout,
@@ -184,7 +152,7 @@ impl Start {
     ) -> Result<(Option<ActiveLease>, IssueHorizon), Error> {
         let Some(lease) = self.lease.take() else { return Ok((None, IssueHorizon::default())) };
         let now = self.wait_for_clock(layout, clock, max_ahead, lease.terms.max_start_wait);
-        // In a child that the clock forked, the lease is the parent's, and is not to be given back.
+        // In a child that the clock forked, the lease is the parent's, and must not be released.
         if let Err(error) = self.claim.check() {
             mem::forget(lease);
             return Err(error);
@@ -192,19 +160,19 @@ impl Start {
         let present = match now.and_then(|now| layout.tick_at(now)) {
             Ok(present) => present,
             Err(error) => {
-                // It goes after the claim.
+                // It is dropped after the claim.
                 self.lease = Some(lease);
                 return Err(error);
             }
         };
         self.position = self.position.max(Position { tick: present, sequence: 0 });
         let max_ahead = max_ahead.as_millis() / u128::from(layout.tick().millis().unsigned_abs());
-        let beginning = LeaseStart {
+        let lease_start = LeaseStart {
             present,
-            start: self.position.tick,
+            first: self.position.tick,
             max_ahead: u64::try_from(max_ahead).unwrap_or(u64::MAX),
         };
-        let (active, issue_horizon) = ActiveLease::start(lease, beginning)?;
+        let (active, issue_horizon) = ActiveLease::start(lease, lease_start)?;
         self.claim.leased(layout, &issue_horizon);
         Ok((Some(active), issue_horizon))
     }
@@ -217,9 +185,9 @@ impl Start {
         max_wait: Duration,
     ) -> Result<Timestamp, Error> {
         const NAP: Duration = Duration::from_millis(10);
-        /// Shorter waits are not worth a word.
+        /// Shorter waits are not logged.
         const SHORT: Duration = Duration::from_secs(1);
-        let mut is_told = false;
+        let mut is_logged = false;
         let deadline = Deadline::after(Some(max_wait));
         let until = layout.time_of(self.position.tick);
         loop {
@@ -233,8 +201,8 @@ impl Start {
                 let worker_id = self.worker_id;
                 return Err(Error::UsedAhead { worker_id, until, now, limit: limit + max_wait });
             }
-            if !is_told && early > SHORT {
-                is_told = true;
+            if !is_logged && early > SHORT {
+                is_logged = true;
                 log!(
                     warn,
                     "worker id {} may have been used up to {until}; the start waits {early:?} for the \
@@ -247,8 +215,8 @@ impl Start {
     }
 }
 
-/// Whether takers may draw by addition: between a worker's ticks lie the uids of all other workers, at
-/// least as many as its own. Takers in flight, of which each may draw one of those, are fewer than
+/// Returns whether takers may draw by addition. Between a worker's ticks are the uids of all other workers,
+/// at least as many as its own. Each taker in flight may draw one of those; there are fewer takers than
 /// that.
 pub(super) fn has_room_for_draws(layout: &Layout) -> bool {
     // In the models two takers are many.

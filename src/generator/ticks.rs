@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::forecast::Forecast;
-use super::start::Position;
+use super::position::Position;
 use crate::clock::{Clock, read};
 use crate::error::Error;
 use crate::layout::Layout;
@@ -16,15 +16,15 @@ use crate::worker::IssueHorizon;
 /// How far uids may be from the clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Ahead of it; without end if `None`.
+    /// Ahead of it; without limit if `None`.
     pub(super) max_borrow: Option<Duration>,
-    /// Behind it; without end if `None`.
+    /// Behind it; without limit if `None`.
     pub(super) max_lag: Option<Duration>,
-    /// How often that is looked after.
+    /// How often stale uids are discarded.
     pub(super) refresh: Duration,
 }
 
-/// What the generator knows of its source: written by whoever pads, read by `stats` and errors.
+/// How far the padding is: written by whoever pads, read by `stats` and errors.
 #[derive(Debug, Default)]
 pub(super) struct PaddingProgress {
     /// The next tick to be padded.
@@ -56,16 +56,16 @@ impl PaddingProgress {
     }
 }
 
-/// Walks the ticks of one worker, each to its last sequence number, and never back: neither a full
-/// ring nor a clock that is set back makes it drop or repeat a part of a tick. Only a clock that is
-/// ahead of it makes it go on from there.
+/// Walks the ticks of one worker, each to its last sequence number, and never back. Neither a full ring nor
+/// a clock that is set back makes it drop or repeat a part of a tick. If the clock is ahead of it, it goes
+/// on from there.
 #[derive(Debug)]
 pub(super) struct TickRuns<C> {
     layout: Layout,
     worker_id: u64,
     clock: C,
     bounds: Bounds,
-    /// The next run's place; its tick is above the layout's last one when nothing is left.
+    /// Where the next run starts; its tick is above the layout's last one when nothing is left.
     next: Position,
     /// The last tick that may be borrowed, by the clock's last reading.
     horizon: u64,
@@ -74,9 +74,9 @@ pub(super) struct TickRuns<C> {
     /// The clock's last reading.
     now: Timestamp,
     forecast: Forecast,
-    front: Arc<PaddingProgress>,
+    progress: Arc<PaddingProgress>,
     issue_horizon: IssueHorizon,
-    /// The last tick that the issue_horizon was asked for.
+    /// The last tick that the issue horizon has allowed.
     granted: Option<u64>,
 }
 
@@ -91,8 +91,8 @@ impl<C: Clock> TickRuns<C> {
         issue_horizon: IssueHorizon,
     ) -> Self {
         let now = read(&clock);
-        let front = Arc::<PaddingProgress>::default();
-        front.tick.store(start.tick, Ordering::Relaxed);
+        let progress = Arc::<PaddingProgress>::default();
+        progress.tick.store(start.tick, Ordering::Relaxed);
         let mut runs = Self {
             layout,
             worker_id,
@@ -103,7 +103,7 @@ impl<C: Clock> TickRuns<C> {
             oldest: 0,
             now,
             forecast: Forecast::new(layout, now, layout.time_of(start.tick)),
-            front,
+            progress,
             issue_horizon,
             granted: None,
         };
@@ -111,18 +111,18 @@ impl<C: Clock> TickRuns<C> {
         runs
     }
 
-    pub(super) fn front(&self) -> &Arc<PaddingProgress> {
-        &self.front
+    pub(super) fn progress(&self) -> &Arc<PaddingProgress> {
+        &self.progress
     }
 
     /// Goes on with a later tick.
     fn go_to(&mut self, tick: u64) {
         self.next = Position { tick, sequence: 0 };
-        self.front.tick.store(tick, Ordering::Relaxed);
+        self.progress.tick.store(tick, Ordering::Relaxed);
         self.issue_horizon.reach(tick);
     }
 
-    /// The tick at a time, or the nearest one that there is.
+    /// Returns the tick at a time, or the nearest one of the layout.
     fn nearest_tick(&self, time: Timestamp) -> u64 {
         match self.layout.tick_at(time) {
             Ok(tick) => tick,
@@ -131,7 +131,7 @@ impl<C: Clock> TickRuns<C> {
         }
     }
 
-    /// The first tick whose uids are not stale. The present one never is.
+    /// Returns the first tick whose uids are not stale. The present one never is.
     fn oldest_tick(&self) -> u64 {
         let Some(max_lag) = self.bounds.max_lag else { return 0 };
         let lag = i64::try_from(max_lag.as_millis()).unwrap_or(i64::MAX);
@@ -144,21 +144,21 @@ impl<C: Clock> TickRuns<C> {
         }
     }
 
-    /// Works out what follows from the time.
+    /// Updates everything that depends on the time.
     fn look(&mut self, now: Timestamp) {
         self.now = now;
         let present = match self.layout.tick_at(self.now) {
             Ok(tick) => tick,
-            // No tick can express this time: it is over, even if some ticks were left.
+            // No tick can express this time: nothing more is issued, even if some ticks were left.
             Err(Error::LayoutExhausted { .. }) => self.layout.max_tick() + 1,
-            // A clock that was set back: nothing is repeated, the walk just goes on.
+            // The clock was set back: nothing is repeated, the walk goes on.
             Err(_) => 0,
         };
         if present > self.next.tick {
             self.go_to(present);
         }
         self.horizon = match self.bounds.max_borrow {
-            // Beyond the last tick the end decides, not the horizon.
+            // Beyond the last tick the layout's end decides, not the horizon.
             None => u64::MAX,
             Some(limit) => match self.layout.tick_at(self.now.saturating_add(limit)) {
                 Err(Error::LayoutExhausted { .. }) => u64::MAX,
@@ -168,15 +168,15 @@ impl<C: Clock> TickRuns<C> {
         };
         let life = self.forecast.remaining(self.now, self.layout.time_of(self.next.tick));
         let life = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
-        self.front.life.store(life, Ordering::Relaxed);
+        self.progress.life.store(life, Ordering::Relaxed);
         self.oldest = self.layout.first_number(self.oldest_tick());
     }
 
-    /// How long until the next tick may be issued, or it is worth while to ask again.
+    /// Returns the time until the next tick may be issued, or until asking again is useful.
     fn too_early(&mut self) -> Option<Duration> {
         let tick = self.next.tick;
         let waits = tick > self.horizon;
-        self.front.borrowed.store(waits, Ordering::Relaxed);
+        self.progress.borrowed.store(waits, Ordering::Relaxed);
         if waits {
             return self.too_far_ahead();
         }
@@ -184,19 +184,19 @@ impl<C: Clock> TickRuns<C> {
             return None;
         }
         if self.issue_horizon.check(tick).is_err() {
-            // What the store needs for an answer, more or less.
+            // About the time that the store needs to answer.
             return Some(Duration::from_millis(1));
         }
         self.granted = Some(tick);
         None
     }
 
-    /// How long until the next tick may be borrowed.
+    /// Returns the time until the next tick may be borrowed.
     fn too_far_ahead(&self) -> Option<Duration> {
         let limit = self.bounds.max_borrow?;
         let lead = self.layout.time_of(self.next.tick).saturating_since(self.now);
-        self.front.lead.store(lead.as_millis() as u64, Ordering::Relaxed);
-        // A clock may jump: the padder looks at least as often as it refreshes.
+        self.progress.lead.store(lead.as_millis() as u64, Ordering::Relaxed);
+        // A clock may jump: the padder reads it at least as often as it refreshes.
         Some(lead.saturating_sub(limit).min(self.bounds.refresh))
     }
 }
@@ -207,7 +207,7 @@ impl<C: Clock + 'static> RunSource for TickRuns<C> {
             return None;
         }
         let now = read(&self.clock);
-        // Takers that pad for themselves do so many times in a millisecond.
+        // Takers that help pad many times in a millisecond.
         if now != self.now {
             self.look(now);
         }
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(all, [(10, 4), (11, 0), (12, 0)].map(Some));
         // Tick 13 is 2.5 s ahead, and may be in 0.9 s; but a clock may be set.
         assert_eq!(runs.next_run(), NextRun::NotYet(Duration::from_millis(100)));
-        assert_eq!(runs.front().lead_millis(), 2_500);
+        assert_eq!(runs.progress().lead_millis(), 2_500);
         clock.advance(Duration::from_millis(850));
         runs.begin();
         assert_eq!(runs.next_run(), NextRun::NotYet(Duration::from_millis(50)));

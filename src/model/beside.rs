@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::store::{Fenced, Holding};
+use super::holding::{Fenced, Holding};
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::timestamp::Timestamp;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::holding::Holding;
 use super::issuer::Issuer;
-use super::store::Holding;
 use crate::clock::monotonic::ManualMonotonic;
 use crate::clock::{Clock, ManualClock};
 use crate::timestamp::Timestamp;

@@ -1,42 +1,11 @@
 //! What hosts and the store say to each other, and how that goes wrong.
 
 use super::check::Property;
+use super::event::{Answer, Call, Event, problem};
+use super::holding::{Fenced, Holding};
 use super::host::{Owner, State};
-use super::store::{Fenced, Holding};
 use super::world::World;
-use crate::error::Error;
-use crate::error::StoreError;
-use crate::error::StoreErrorKind;
-use crate::uid::Uid;
-use crate::worker::{RenewError, Request, Task};
-
-pub(super) enum Event {
-    /// A message comes to the store; it is answered after this time, if at all.
-    Asked {
-        host: usize,
-        session: u64,
-        call: Call,
-        answered_in: Option<u64>,
-    },
-    Answered {
-        host: usize,
-        session: u64,
-        answer: Answer,
-    },
-}
-
-#[derive(Clone, Copy)]
-pub(super) enum Call {
-    Acquire,
-    Renew(Holding, Request),
-    Release(Holding, Option<Uid>),
-}
-
-pub(super) enum Answer {
-    Acquired(Option<Holding>),
-    Renewed(Request, Result<(), RenewError>),
-    Released,
-}
+use crate::worker::{RenewError, Task};
 
 impl World {
     pub(super) fn acquire(&mut self, host: usize) {
@@ -191,9 +160,4 @@ impl World {
         self.hosts[host].state = State::Starting(session);
         self.starts.push((host, session, holding));
     }
-}
-
-/// A problem of the store's; any error will do.
-pub(super) fn problem() -> Error {
-    StoreError::new(StoreErrorKind::Unreachable, "the store is away").into()
 }

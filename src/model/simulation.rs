@@ -273,7 +273,7 @@ impl Life {
         self.generator = generator;
     }
 
-    /// A place holder while the generator is lent.
+    /// A stand-in while the generator is lent.
     fn nobody() -> CachedUidGenerator {
         CachedUidGenerator::builder()
             .worker_id(0)
@@ -399,8 +399,8 @@ fn uids_of_two_machines_are_in_order_but_for_the_bound() {
         }
         let tick = millis(layout.tick().millis().unsigned_abs());
         let bound = max_borrow + max_lag.max(tick) + refresh + skew;
-        for (place, (earlier, first, a)) in taken.iter().enumerate() {
-            for (later, second, b) in &taken[place + 1..] {
+        for (index, (earlier, first, a)) in taken.iter().enumerate() {
+            for (later, second, b) in &taken[index + 1..] {
                 if first != second && a > b {
                     let apart = later.saturating_since(*earlier);
                     assert!(apart <= bound, "seed {seed}: {apart:?}, and may be {bound:?}");

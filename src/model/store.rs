@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::beside::{Beside, Setting, StoredLease};
+use super::holding::{Fenced, Holding};
 use crate::layout::Layout;
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
@@ -38,21 +39,6 @@ impl Row {
         self.ends.is_none_or(|end| end <= now)
     }
 }
-
-/// What an owner knows of its row.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Holding {
-    pub(super) worker_id: u64,
-    pub(super) token: u64,
-    /// The horizon when it was acquired.
-    pub(super) before: Option<Uid>,
-    /// From somebody who did not give it back.
-    pub(super) is_seized: bool,
-}
-
-/// Another one has the row, or may.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Fenced;
 
 impl Store {
     pub(super) fn new(setting: &Setting, beside: Option<Beside>) -> Self {
@@ -96,16 +82,16 @@ impl Store {
 
     fn acquire_row(&mut self, owner: u64, now: i64) -> Option<Holding> {
         let found = self.rows.iter().position(|row| row.is_free(now));
-        let place = match found {
-            Some(place) => place,
+        let index = match found {
+            Some(index) => index,
             None if self.rows.len() < self.worker_ids.clone().count() => {
                 self.rows.push(Row { owner, token: 0, ends: None, horizon: None });
                 self.rows.len() - 1
             }
             None => return None,
         };
-        let worker_id = self.worker_ids.start() + place as u64;
-        let row = &mut self.rows[place];
+        let worker_id = self.worker_ids.start() + index as u64;
+        let row = &mut self.rows[index];
         let is_seized = row.ends.is_some();
         row.owner = owner;
         row.token += 1;
@@ -190,7 +176,7 @@ impl Store {
     /// The store beside this one has the same rows.
     fn compare(&mut self) {
         let Some(beside) = &mut self.beside else { return };
-        let place = |uid| {
+        let position = |uid| {
             let found = self.layout.decode(uid).expect("of the layout");
             (found.tick, found.sequence)
         };
@@ -198,7 +184,7 @@ impl Store {
             worker_id,
             token: row.token,
             ends: row.ends.map(time),
-            horizon: row.horizon.map(place),
+            horizon: row.horizon.map(position),
         });
         beside.compare(&rows.collect::<Vec<_>>());
     }

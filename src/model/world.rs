@@ -6,11 +6,12 @@ use fastrand::Rng;
 
 use super::beside::{Beside, Open, Setting};
 use super::check::Property;
-use super::histories::Counts;
+use super::counts::Counts;
+use super::event::Event;
+use super::holding::Holding;
 use super::host::{Host, State, Suspended};
 use super::issuer::Issued;
-use super::messages::Event;
-use super::store::{Holding, Store};
+use super::store::Store;
 use crate::layout::{Bits, Layout, Tick};
 use crate::timestamp::Timestamp;
 use crate::worker::LeaseTerms;

@@ -9,9 +9,9 @@ use crate::sync::log;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PadderCore {
-    /// One of the cores that this process may use, if it may use more than one: the worker id decides
-    /// which, so that the padders of a machine's processes do not all run on the same one. For a
-    /// padder that no generator has started for itself, it is the last one.
+    /// One of the cores that this process may use, if it may use more than one, chosen by the worker id, so
+    /// that the padders of a machine's processes do not all run on the same one. A padder that no
+    /// generator has started for itself runs on the last one.
     #[default]
     ByWorker,
     /// The last core that this process may use, if it may use more than one.
@@ -22,16 +22,16 @@ pub enum PadderCore {
     Unpinned,
 }
 
-/// The core to pin to, if any.
+/// Returns the core to pin to, if any.
 pub(super) fn find(wanted: PadderCore, worker_id: Option<u64>) -> Result<Option<CoreId>, Error> {
-    // None where the platform does not tell; then only `Id` is an error.
+    // Empty if the platform does not list them; then only `Id` is an error.
     let cores = || core_affinity::get_core_ids().unwrap_or_default();
     match wanted {
         PadderCore::Unpinned => Ok(None),
         PadderCore::ByWorker | PadderCore::Last => Ok(match (cores().as_slice(), worker_id) {
             ([] | [_], _) => None,
             (cores, Some(worker_id)) if wanted == PadderCore::ByWorker => {
-                // From the end: what a program pins by itself mostly starts at the first.
+                // From the end, because programs mostly pin their own threads from the first core on.
                 let back = (worker_id % cores.len() as u64) as usize;
                 cores.get(cores.len() - 1 - back).copied()
             }
@@ -50,7 +50,7 @@ pub(super) fn find(wanted: PadderCore, worker_id: Option<u64>) -> Result<Option<
     }
 }
 
-/// Pins the calling thread. That a core which exists refuses it is no reason to stop.
+/// Pins the calling thread. A failure is logged only: the padder also works unpinned.
 pub(super) fn pin(core: Option<CoreId>) {
     let Some(core) = core else { return };
     if !core_affinity::set_for_current(core) {

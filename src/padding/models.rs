@@ -16,7 +16,7 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
 }
 
 /// A ring of two numbers, or of so many, in runs of one, and what pads it: the numbers up to `end`.
-fn served(end: u64) -> Arc<PaddedRing> {
+fn padded(end: u64) -> Arc<PaddedRing> {
     let (producer, _) = RingBuffer::new(RingOptions::new(1).run_bits(0)).expect("possible");
     let mut next = 0;
     let source = move || {
@@ -27,9 +27,9 @@ fn served(end: u64) -> Arc<PaddedRing> {
 }
 
 /// What the padder's thread does, without its sleep: it ends when there is no more to pad.
-fn service(served: &PaddedRing) {
-    while let Ok(due) = served.service() {
-        if due != Some(Duration::ZERO) && !served.wants_attention() {
+fn service(padded: &PaddedRing) {
+    while let Ok(due) = padded.service() {
+        if due != Some(Duration::ZERO) && !padded.wants_service() {
             thread::yield_now();
         }
     }
@@ -40,17 +40,17 @@ fn service(served: &PaddedRing) {
 #[test]
 fn models_a_helper_against_the_padder() {
     check(|| {
-        let served = served(2);
+        let padded = padded(2);
         let padder = {
-            let served = Arc::clone(&served);
-            thread::spawn(move || service(&served))
+            let padded = Arc::clone(&padded);
+            thread::spawn(move || service(&padded))
         };
         let mut taken = Vec::new();
         loop {
-            match served.ring().try_take() {
+            match padded.ring().try_take() {
                 Ok(number) => taken.push(number),
                 Err(TakeError::Empty) => {
-                    if !served.help() {
+                    if !padded.help() {
                         thread::yield_now();
                     }
                 }
@@ -63,7 +63,7 @@ fn models_a_helper_against_the_padder() {
         padder.join().expect("no panic");
         assert!(taken.is_sorted_by(|a, b| a < b), "{taken:?}");
         assert!(taken.iter().all(|number| (1..=2).contains(number)), "{taken:?}");
-        assert_eq!(served.ring().stats().taken, taken.len() as u64);
+        assert_eq!(padded.ring().stats().taken, taken.len() as u64);
     });
 }
 
@@ -77,19 +77,19 @@ fn models_a_padder_that_came_in_vain_is_called() {
         let options = RingOptions::new(1).run_bits(0).demand(Arc::clone(&demand));
         let (producer, _) = RingBuffer::new(options).expect("possible");
         let source = || -> Option<u64> { None };
-        let served = Arc::new(PaddedRing::new(producer, source, None));
+        let padded = Arc::new(PaddedRing::new(producer, source, None));
         let helper = {
-            let served = Arc::clone(&served);
+            let padded = Arc::clone(&padded);
             thread::spawn(move || {
-                served.help();
+                padded.help();
             })
         };
         // The source is at its end, which the padder is to see, whoever has asked it.
-        while served.service().is_ok() {
-            demand.wait(None, || served.wants_attention());
+        while padded.service().is_ok() {
+            demand.wait(None, || padded.wants_service());
         }
         helper.join().expect("no panic");
-        assert!(served.ring().why_gone().is_some());
+        assert!(padded.ring().why_gone().is_some());
     });
 }
 
@@ -97,18 +97,18 @@ fn models_a_padder_that_came_in_vain_is_called() {
 #[test]
 fn models_a_close_against_a_helper() {
     check(|| {
-        let served = served(9);
+        let padded = padded(9);
         let helper = {
-            let served = Arc::clone(&served);
+            let padded = Arc::clone(&padded);
             thread::spawn(move || {
-                served.help();
-                served.ring().try_take().ok()
+                padded.help();
+                padded.ring().try_take().ok()
             })
         };
-        let issued = served.close();
+        let issued = padded.close();
         let taken = helper.join().expect("no panic");
         assert!(taken.is_none_or(|taken| Some(taken) < issued), "{taken:?} of {issued:?}");
-        assert!(served.ring().try_take().is_err());
+        assert!(padded.ring().try_take().is_err());
     });
 }
 
@@ -138,24 +138,24 @@ fn models_a_fork_in_the_source() {
     for in_begin in [true, false] {
         check(move || {
             let (producer, _) = RingBuffer::new(RingOptions::new(1).run_bits(0)).expect("possible");
-            let served = Arc::new(PaddedRing::new(producer, Forking { next: 0, in_begin }, None));
+            let padded = Arc::new(PaddedRing::new(producer, Forking { next: 0, in_begin }, None));
             let other = {
-                let served = Arc::clone(&served);
+                let padded = Arc::clone(&padded);
                 thread::spawn(move || {
-                    if served.with_state(false, |_| ()).is_ok() {
-                        let _ = served.wants_attention();
+                    if padded.with_state(false, |_| ()).is_ok() {
+                        let _ = padded.wants_service();
                     }
                 })
             };
             for _ in 0..2 {
-                served.help();
+                padded.help();
             }
-            let is_child = served.ring().is_forked();
-            let taken = served.ring().try_take();
+            let is_child = padded.ring().is_forked();
+            let taken = padded.ring().try_take();
             assert!(!is_child || taken == Err(TakeError::Forked), "{taken:?}");
             if is_child {
-                assert!(!served.help() || served.ring().why_gone().is_some());
-                assert!(served.service().is_err() && served.close().is_none());
+                assert!(!padded.help() || padded.ring().why_gone().is_some());
+                assert!(padded.service().is_err() && padded.close().is_none());
             }
             other.join().expect("no panic");
         });

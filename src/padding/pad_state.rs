@@ -1,16 +1,16 @@
-//! What it takes to pad a ring, for the one thread that is just at it.
+//! The producer and the source of a ring, for the one thread that pads it now.
 
 use std::fmt;
 use std::mem;
 use std::time::Duration;
 
-use super::{NextRun, RunSource};
+use super::source::{NextRun, RunSource};
 use crate::clock::{Deadline, LogThrottle};
 use crate::error::TakeError;
 use crate::ring::{CloseReason, Producer, PutError, RingBuffer};
 use crate::sync::{AtomicBool, Ordering, contained, log};
 
-/// The producer of a ring and its source, and what is known of them.
+/// The producer of a ring, its source, and the schedule of its padding.
 pub(super) struct PadState {
     /// Gone when the ring is closed, or the source has ended and nothing is left.
     producer: Option<Producer>,
@@ -18,9 +18,9 @@ pub(super) struct PadState {
     schedule: Option<Duration>,
     /// When to pad, however full the ring is.
     due: Option<Deadline>,
-    /// When to ask the source again what is fresh.
+    /// When to ask the source again which numbers are fresh.
     refresh_due: Option<Deadline>,
-    /// How long the source has no run to give.
+    /// How long the source has no run.
     held_for: Option<Duration>,
     dryings: u64,
     dried: LogThrottle,
@@ -29,7 +29,7 @@ pub(super) struct PadState {
     notes: Vec<Note>,
 }
 
-/// What is to be told when the work is done, for a subscriber may do anything, too.
+/// A log record that is written after the padding, because a subscriber is a caller's code, too.
 pub(super) enum Note {
     Lost,
     Panicked,
@@ -60,11 +60,11 @@ impl PadState {
         }
     }
 
-    /// Lets the producer publish runs from the source, so many at most; returns how many. A source
-    /// that ends finishes the ring.
+    /// Publishes at most `most` runs from the source, and returns how many. A source that ends finishes
+    /// the ring.
     pub(super) fn pad(&mut self, ring: &RingBuffer, most: u64) -> u64 {
         let (mut ended, mut held_for) = (false, None);
-        // One that ends nowhere is empty, and refused.
+        // One whose end overflows becomes an empty run, which the ring refuses.
         let run = |first: u64, length| Some(first..first.checked_add(length).unwrap_or(first));
         let published = self.ask(ring, |producer, source| {
             if producer.is_closed() {
@@ -72,8 +72,8 @@ impl PadState {
             }
             source.begin().ok_or(Note::Lost)?;
             let next_run = || match source.next_run() {
-                // What comes out of it in a forked child is the parent's, and a wiped slot must
-                // stay so. Of a ring that was closed in it, it is told already what was issued.
+                // The source may have forked: the run is the parent's, and a wiped slot must stay
+                // wiped. It may have closed the ring: what was issued is settled already.
                 _ if ring.why_gone().is_some() => None,
                 NextRun::Run(first) => run(first, ring.run_length()),
                 NextRun::Part { first, length } => run(first, length),
@@ -100,17 +100,17 @@ impl PadState {
         published
     }
 
-    /// Throws away what has become stale, if it is time to ask for that.
+    /// Discards stale runs if a refresh is due.
     pub(super) fn refresh_if_due(&mut self, ring: &RingBuffer) {
-        // A source of a ring that was ended is not asked.
-        if !self.refresh_due.is_none_or(is_over) || ring.state().oldest() == u64::MAX {
+        // The source of a ring that was ended is not asked.
+        if !self.refresh_due.is_none_or(Deadline::is_over) || ring.state().oldest() == u64::MAX {
             return;
         }
         self.refresh_due = None;
         let asked = self.ask(ring, |producer, source| {
             let Some(interval) = source.refresh() else { return Ok(None) };
             let oldest = source.begin().ok_or(Note::Lost)?;
-            // In a forked child neither does anything.
+            // In a forked child neither has an effect.
             ring.state().set_oldest(oldest);
             Ok(Some((interval, producer.discard_below(oldest))))
         });
@@ -121,9 +121,8 @@ impl PadState {
         }
     }
 
-    /// Asks the source, which is a caller's code, and may do anything. `None` in a forked child; and
-    /// where it panics, or there is something to be told of it: then nothing of the ring is issued any
-    /// more, for nobody would see to it that it is not stale.
+    /// Asks the source, which is a caller's code. Returns `None` in a forked child, and after a panic or
+    /// an error of the source. The ring is ended then, as nobody would discard its stale runs.
     fn ask<R>(
         &mut self,
         ring: &RingBuffer,
@@ -147,17 +146,17 @@ impl PadState {
         None
     }
 
-    /// Sets the time of the next padding: as soon as the caller, the source or the schedule wants.
+    /// Sets the time of the next padding: the earliest of the caller's, the source's and the schedule's.
     pub(super) fn plan(&mut self, soon: Option<Duration>) {
         let times = [soon, self.held_for, self.schedule];
         self.due = times.into_iter().flatten().min().map(|time| Deadline::after(Some(time)));
     }
 
     pub(super) fn is_due(&self) -> bool {
-        self.due.is_some_and(is_over)
+        self.due.is_some_and(Deadline::is_over)
     }
 
-    /// How long it may be before there is something to do.
+    /// Returns the time until there is something to do.
     pub(super) fn next_time(&self) -> Option<Duration> {
         let times = [self.due, self.refresh_due];
         times.into_iter().flatten().filter_map(Deadline::remaining).min()
@@ -169,15 +168,15 @@ impl PadState {
         self.due = self.held_for.map(|_| Deadline::after(Some(Duration::ZERO)));
     }
 
-    /// Whether the ring needs no padder any more. `is_draining` is set to whether what is left still has
-    /// to be kept fresh.
+    /// Returns whether the ring needs no padder any more. Sets `is_draining` if the runs that are left
+    /// still have to be kept fresh.
     pub(super) fn is_over(&mut self, ring: &RingBuffer, is_draining: &AtomicBool) -> bool {
         let why = ring.why_gone();
         if self.producer.is_some() && why.is_none() {
             return false;
         }
-        // What a finished ring still holds, and what takers have leased of it, grows old all the
-        // same, if its source knows about age.
+        // What a finished ring still holds, and what takers have leased of it, becomes stale all the
+        // same.
         let draining = self.producer.is_some()
             && why == Some(TakeError::TimeExhausted)
             && self.refresh_due.is_some()
@@ -197,7 +196,7 @@ impl PadState {
         self.dryings = dryings;
     }
 
-    /// What is to be told, once.
+    /// Takes the notes that are to be logged.
     pub(super) fn notes(&mut self) -> Vec<Note> {
         mem::take(&mut self.notes)
     }
@@ -209,13 +208,9 @@ impl fmt::Debug for PadState {
     }
 }
 
-pub(super) fn is_over(deadline: Deadline) -> bool {
-    deadline.remaining() == Some(Duration::ZERO)
-}
-
 impl Note {
-    /// To be called when others can do the work again.
-    pub(super) fn tell(self) {
+    /// Writes the record; called when other threads can pad the ring again.
+    pub(super) fn log(self) {
         match self {
             Self::Lost => {
                 log!(error, "nothing of a ring may be issued any more; the ring is closed");
@@ -224,7 +219,7 @@ impl Note {
                 log!(error, "the source of a ring's runs panicked; the ring is closed");
             }
             Self::Misplaced(error) => {
-                log!(error, %error, "a ring is closed, for its source is at fault");
+                log!(error, %error, "a ring is closed: its source gave a misplaced run");
             }
             Self::Held => log!(
                 warn,

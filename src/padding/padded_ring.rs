@@ -1,32 +1,32 @@
-//! One ring and what it takes to pad it, shared by the padder and the takers that help it.
+//! One ring that is padded, by the padder and by takers that help it.
 
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::RunSource;
-use super::pad_state::{Note, PadState, is_over};
+use super::pad_state::{Note, PadState};
+use super::source::RunSource;
 use crate::clock::Deadline;
 use crate::ring::{Producer, RingBuffer};
 use crate::sync::{AtomicBool, AtomicU64, ForkGuarded, Forked, Ordering, Serving};
 
 /// A ring that is padded.
 ///
-/// Padding calls a caller's code, so no lock is held meanwhile: a thread that pads takes the work away
-/// and brings it back. Nobody waits for it to come back: takers try again, a padder that found it gone
-/// is called when it is there, and who closes the ring does so beside it.
+/// Padding calls a caller's code, so no lock is held meanwhile: a thread that pads takes the state out and
+/// puts it back. Nobody waits for it: takers try again, a padder that found it taken is called when it is
+/// back, and a close does not need it.
 #[derive(Debug)]
 pub(super) struct PaddedRing {
     ring: Arc<RingBuffer>,
     paddings: AtomicU64,
-    /// A helper has changed the time at which the padder should come, or has brought the work back.
+    /// A helper has changed the time of the next service, or has put the state back.
     called: AtomicBool,
-    /// The padder has come while the work was away. Written under the lock of `work`.
+    /// The padder came while the state was taken. Written under the lock of `state`.
     came: AtomicBool,
     /// The source has ended, and what is left in the ring still has to be kept fresh.
     is_draining: AtomicBool,
-    /// `None` while it is away.
-    work: ForkGuarded<Option<Box<PadState>>>,
+    /// `None` while a thread has taken it.
+    state: ForkGuarded<Option<Box<PadState>>>,
     /// When to pad because the put policy's handler wants that.
     retry: ForkGuarded<Option<Deadline>>,
 }
@@ -35,12 +35,12 @@ pub(super) struct PaddedRing {
 #[path = "models.rs"]
 mod models;
 
-/// So many runs are put in a turn: more than the usual ring holds. Then other rings of the same padder
-/// have their turns, be this one's takers as fast as the padder or not.
-const TURN: u64 = 1024;
+/// The most runs of one service: more than the usual ring holds. Then the padder goes on with its other
+/// rings, even if this one's takers are as fast as the padder.
+const SERVICE_RUNS: u64 = 1024;
 
-/// So many runs are put by a taker that helps.
-const HELP: u64 = 64;
+/// The most runs that a helping taker puts.
+const HELP_RUNS: u64 = 64;
 
 /// The ring of a `PaddedRing` needs no padder any more.
 pub(super) struct Closed;
@@ -58,9 +58,9 @@ impl PaddedRing {
         schedule: Option<Duration>,
     ) -> Self {
         let ring = Arc::clone(producer.ring());
-        let work = Box::new(PadState::new(producer, source, schedule));
+        let state = Box::new(PadState::new(producer, source, schedule));
         Self {
-            work: ForkGuarded::new(ring.life(), Some(work)),
+            state: ForkGuarded::new(ring.life(), Some(state)),
             retry: ForkGuarded::new(ring.life(), None),
             ring,
             paddings: AtomicU64::new(0),
@@ -78,11 +78,11 @@ impl PaddedRing {
         self.paddings.load(Ordering::Relaxed)
     }
 
-    /// Whether the padder should service to this ring before its time comes.
-    pub(super) fn wants_attention(&self) -> bool {
+    /// Returns whether the padder should service this ring before its time comes.
+    pub(super) fn wants_service(&self) -> bool {
         // Relaxed: the padder looks here between the fences of its event.
-        let work_is_away = self.came.load(Ordering::Relaxed);
-        self.called.load(Ordering::Relaxed) || (self.wants_runs() && !work_is_away)
+        let is_away = self.came.load(Ordering::Relaxed);
+        self.called.load(Ordering::Relaxed) || (self.wants_runs() && !is_away)
     }
 
     fn wants_runs(&self) -> bool {
@@ -90,30 +90,29 @@ impl PaddedRing {
     }
 
     /// Discards stale runs if a refresh is due, then pads the ring if it is low or its time has come.
-    /// Returns how long it may be before the next time comes, and `Err` when the ring needs no
-    /// padder any more.
+    /// Returns the time until the next service, and `Err` when the ring needs no padder any more.
     pub(super) fn service(&self) -> Result<Option<Duration>, Closed> {
         self.called.store(false, Ordering::Relaxed);
         let ring = &*self.ring;
         let mut retry = *self.retry.lock()?;
-        let done = self.with_state(true, |work| {
-            work.refresh_if_due(ring);
+        let done = self.with_state(true, |state| {
+            state.refresh_if_due(ring);
             let mut is_full = false;
-            if self.wants_runs() || work.is_due() || retry.is_some_and(is_over) {
-                work.note_drying(ring);
-                is_full = work.pad(ring, TURN) < TURN;
-                work.plan((!is_full).then_some(Duration::ZERO));
+            if self.wants_runs() || state.is_due() || retry.is_some_and(Deadline::is_over) {
+                state.note_drying(ring);
+                is_full = state.pad(ring, SERVICE_RUNS) < SERVICE_RUNS;
+                state.plan((!is_full).then_some(Duration::ZERO));
                 self.paddings.fetch_add(1, Ordering::Relaxed);
             }
-            if work.is_over(ring, &self.is_draining) {
+            if state.is_over(ring, &self.is_draining) {
                 return Err(Closed);
             }
-            Ok((is_full, work.next_time()))
+            Ok((is_full, state.next_time()))
         });
         let Some(done) = done? else { return Ok(None) };
         let (is_full, next_time) = done?;
         if is_full && ring.why_gone().is_none() {
-            // With the work back: a handler may be slow, and takers help meanwhile.
+            // With the state back: a handler may be slow, and takers help meanwhile.
             retry = ring.full_again().map(|time| Deadline::after(Some(time)));
             *self.retry.lock()? = retry;
         }
@@ -122,32 +121,32 @@ impl PaddedRing {
 
     /// Fills the ring for the first time.
     pub(super) fn begin(&self) {
-        let _ = self.with_state(false, |work| {
-            work.pad(&self.ring, u64::MAX);
-            work.plan(None);
+        let _ = self.with_state(false, |state| {
+            state.pad(&self.ring, u64::MAX);
+            state.plan(None);
             self.paddings.fetch_add(1, Ordering::Relaxed);
         });
     }
 
     pub(super) fn help(&self) -> bool {
-        // The source has nothing yet, and the padder goes on when it has.
+        // The source has nothing yet. The padder goes on when it has.
         if self.ring.is_held() {
             return false;
         }
         if self.ring.why_gone().is_some() {
             return true;
         }
-        let done = self.with_state(false, |work| {
-            let published = work.pad(&self.ring, HELP);
+        let done = self.with_state(false, |state| {
+            let published = state.pad(&self.ring, HELP_RUNS);
             if self.ring.is_held() {
                 // The padder has to know when to go on.
-                work.plan(None);
+                state.plan(None);
                 self.call_padder();
             }
             published
         });
         let Ok(Some(published)) = done else { return false };
-        // The end of the source is news to the taker, too.
+        // The taker also tries again to learn of the source's end.
         published > 0 || self.ring.why_gone().is_some()
     }
 
@@ -156,48 +155,49 @@ impl PaddedRing {
         self.ring.call_producer();
     }
 
-    /// Closes the ring, and throws away what is in it; says what was taken before. It waits for
-    /// nobody: what a thread that pads still puts is thrown away.
+    /// Closes the ring, discards what is in it, and returns the end of what was taken before. It waits for
+    /// nobody: what a thread that pads still puts is discarded.
     pub(super) fn close(&self) -> Option<u64> {
         self.ring.close();
         self.ring.end()
     }
 
-    /// Has the next attendance refresh, whatever the time.
+    /// Makes the next service refresh, whatever the time.
     #[cfg(any(test, feature = "simulation"))]
     pub(super) fn hurry(&self) {
-        let mut work = self.work.lock().expect("no child");
-        work.as_mut().expect("nobody else is at it").hurry();
+        let mut state = self.state.lock().expect("no child");
+        state.as_mut().expect("nobody else is at it").hurry();
     }
 
-    /// Takes the work away, does the job, brings the work back and tells what came of it; `None` where
-    /// another thread has it, which then calls the padder, if that is who came. A job does not panic,
-    /// for sources that do are caught; if it did, the work would go, and its ring close.
+    /// Takes the state out, does the job, puts the state back and writes its notes to the log. Returns
+    /// `None` if another thread has the state; that thread then calls the padder, if it was the padder who
+    /// came. A job does not panic, because panics of sources are caught. If one did, the state would be
+    /// dropped, and the ring closed.
     fn with_state<R>(
         &self,
         is_padder: bool,
         job: impl FnOnce(&mut PadState) -> R,
     ) -> Result<Option<R>, Forked> {
-        let mut work = {
-            let mut place = self.work.lock()?;
-            let work = place.take();
+        let mut state = {
+            let mut slot = self.state.lock()?;
+            let state = slot.take();
             if is_padder {
-                self.came.store(work.is_none(), Ordering::Relaxed);
+                self.came.store(state.is_none(), Ordering::Relaxed);
             }
-            let Some(work) = work else { return Ok(None) };
-            work
+            let Some(state) = state else { return Ok(None) };
+            state
         };
         let serving = Serving::begin();
-        let done = job(&mut work);
-        let notes = work.notes();
-        let came = match self.work.lock() {
-            Ok(mut place) => {
-                *place = Some(work);
+        let done = job(&mut state);
+        let notes = state.notes();
+        let came = match self.state.lock() {
+            Ok(mut slot) => {
+                *slot = Some(state);
                 self.came.swap(false, Ordering::Relaxed)
             }
             Err(forked) => {
-                // Whatever its end would do is the parent's to do.
-                mem::forget(work);
+                // Dropping it is the parent's to do.
+                mem::forget(state);
                 return Err(forked);
             }
         };
@@ -205,7 +205,7 @@ impl PaddedRing {
             self.call_padder();
         }
         drop(serving);
-        notes.into_iter().for_each(Note::tell);
+        notes.into_iter().for_each(Note::log);
         Ok(Some(done))
     }
 }

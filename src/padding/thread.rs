@@ -1,4 +1,4 @@
-//! The padder's thread.
+//! The padder's thread, and the handles of the rings that it keeps filled.
 
 use std::hint;
 use std::mem;
@@ -6,14 +6,16 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::core;
+use super::options::{PadderIdle, PadderOptions};
 use super::padded_ring::PaddedRing;
-use super::{PadderIdle, PadderOptions, Padding, RunSource, core};
+use super::source::RunSource;
 use crate::error::Error;
 use crate::ring::{RingBuffer, RingOptions};
 use crate::sync::{AtomicBool, Event, ForkGuarded, Life, Ordering, Serving, contained, log};
 
 /// A thread that keeps rings filled: one ring, or all of a process's. Clones are handles to the
-/// same thread, which ends when the last handle, and the last ring that it serves, is dropped.
+/// same thread, which ends when the last handle, and the last ring that it fills, is dropped.
 ///
 /// ```
 /// use uidring::CachedUidGenerator;
@@ -31,16 +33,16 @@ pub struct Padder(Arc<Handle>);
 
 #[derive(Debug)]
 struct Handle {
-    shared: Arc<PadderState>,
+    state: Arc<PadderState>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What the thread and its handles share.
 #[derive(Debug)]
 struct PadderState {
-    /// Tells a forked child, which has no such thread.
+    /// Wiped in a forked child, which has no such thread.
     life: Life,
-    /// Rings that the thread does not know of yet; `None` when it is gone.
+    /// Rings that the thread has not seen yet; `None` when it has ended.
     arrivals: ForkGuarded<Option<Vec<Arc<PaddedRing>>>>,
     arrived: AtomicBool,
     stopped: AtomicBool,
@@ -53,9 +55,9 @@ impl Padder {
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchCore`] for a core that this process may not use, [`Error::PadderThread`]
-    /// where the operating system starts no thread. That a core which exists refuses the thread
-    /// is no error: it is logged, and the padder runs unpinned.
+    /// [`Error::NoSuchCore`] for a core that this process may not use, [`Error::PadderThread`] if the
+    /// operating system starts no thread. If pinning to a core that exists fails, that is logged, and the
+    /// padder runs unpinned.
     pub fn start(options: PadderOptions) -> Result<Self, Error> {
         Self::start_for(options, None)
     }
@@ -64,8 +66,8 @@ impl Padder {
     pub(crate) fn start_for(options: PadderOptions, worker_id: Option<u64>) -> Result<Self, Error> {
         let core = core::find(options.core, worker_id)?;
         let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;
-        let shared = Arc::new(PadderState::new(life));
-        let theirs = Arc::clone(&shared);
+        let state = Arc::new(PadderState::new(life));
+        let theirs = Arc::clone(&state);
         let thread = thread::Builder::new()
             .name("uidring-padder".into())
             .spawn(move || {
@@ -73,31 +75,30 @@ impl Padder {
                 Rings::of(&theirs).pad(options.idle);
             })
             .map_err(Error::PadderThread)?;
-        Ok(Self(Arc::new(Handle { shared, thread: Some(thread) })))
+        Ok(Self(Arc::new(Handle { state, thread: Some(thread) })))
     }
 
-    /// A padder without a thread: nothing happens but what its takers, and [`Padding::service`], do.
+    /// Returns a padder without a thread: only its takers and [`Padding::service`] pad.
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn by_hand() -> Self {
         let life = Life::new().expect("memory");
-        Self(Arc::new(Handle { shared: Arc::new(PadderState::new(life)), thread: None }))
+        Self(Arc::new(Handle { state: Arc::new(PadderState::new(life)), thread: None }))
     }
 
-    /// Whether it can serve: in a forked child it has no thread.
+    /// Returns an error in a forked child, where it has no thread.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.0.shared.life.is_forked() {
+        if self.0.state.life.is_forked() {
             return Err(Error::Forked { what: "padder" });
         }
         Ok(())
     }
 
-    /// Makes a ring, fills it, and keeps it filled: whenever less is left in it than its padding
-    /// factor asks for and, with a `schedule`, as often as that.
+    /// Makes a ring, fills it, and keeps it filled: it is padded whenever less is left in it than its
+    /// padding factor asks for and, with a `schedule`, as often as that.
     ///
-    /// When the ring is full, its put policy says how to go on: [`Discard`] stops until the ring
-    /// is below the padding factor again, and the run that found no room comes then; [`Wait`]
-    /// keeps the ring full, run by run; a handler that wants to retry gets the ring padded again
-    /// within a millisecond.
+    /// When the ring is full, its put policy decides: with [`Discard`], padding stops until the ring is
+    /// below the padding factor again, and the run that found no room is put then; with [`Wait`], the ring
+    /// is kept full, run by run; after a handler's retry, the ring is padded again within a millisecond.
     ///
     /// A source that ends finishes the ring: takers get what is left and then
     /// [`TakeError::TimeExhausted`](crate::TakeError::TimeExhausted). One that panics closes it.
@@ -116,20 +117,76 @@ impl Padder {
         schedule: Option<Duration>,
     ) -> Result<Padding, Error> {
         self.check()?;
-        let shared = &self.0.shared;
-        let (producer, _) = RingBuffer::new(options.demand(Arc::clone(&shared.demand)))?;
-        let served = Arc::new(PaddedRing::new(producer, source, schedule));
-        served.begin();
+        let state = &self.0.state;
+        let (producer, _) = RingBuffer::new(options.demand(Arc::clone(&state.demand)))?;
+        let padded = Arc::new(PaddedRing::new(producer, source, schedule));
+        padded.begin();
         let forked = |_| Error::Forked { what: "padder" };
-        let theirs = Arc::clone(&served);
-        let known = shared.arrivals.lock().map_err(forked)?.as_mut().map(|all| all.push(theirs));
+        let theirs = Arc::clone(&padded);
+        let known = state.arrivals.lock().map_err(forked)?.as_mut().map(|all| all.push(theirs));
         if known.is_none() {
-            served.close();
+            padded.close();
         }
         // Relaxed: the event's fences order it, the lock guards the list.
-        shared.arrived.store(true, Ordering::Relaxed);
-        shared.demand.notify();
-        Ok(Padding { served, _padder: self.clone() })
+        state.arrived.store(true, Ordering::Relaxed);
+        state.demand.notify();
+        Ok(Padding { padded, _padder: self.clone() })
+    }
+}
+
+/// A ring that a padder keeps filled. Dropping it closes the ring; the padder goes on if it has other
+/// rings or handles.
+#[derive(Debug)]
+pub struct Padding {
+    padded: Arc<PaddedRing>,
+    // Keeps the padder's thread alive.
+    _padder: Padder,
+}
+
+impl Padding {
+    /// Returns the ring.
+    pub fn ring(&self) -> &Arc<RingBuffer> {
+        self.padded.ring()
+    }
+
+    /// Returns how often the padder has padded the ring, the first time included.
+    pub fn paddings(&self) -> u64 {
+        self.padded.paddings()
+    }
+
+    /// Puts a few runs into the ring in the caller's own thread, unless the padder or another helper pads
+    /// it now. Returns whether there may be something to take.
+    ///
+    /// So a taker that finds the ring dry need not wait until the operating system lets the padder run,
+    /// which on a busy machine takes thousands of times longer than the padding itself.
+    #[cold]
+    pub fn help(&self) -> bool {
+        self.padded.help()
+    }
+
+    /// Closes the ring and discards what is in it: takers that wait are released, and every take from now
+    /// on gets [`TakeError::Closed`](crate::TakeError::Closed). A second close changes nothing.
+    pub fn close(&self) {
+        self.end();
+    }
+
+    /// [`close`](Self::close) that returns a number above all that were taken, `None` if nothing was ever
+    /// put into the ring.
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.padded.close()
+    }
+
+    /// What the padder does at its next refresh, at once and in this thread.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn service(&self) {
+        self.padded.hurry();
+        let _ = self.padded.service();
+    }
+}
+
+impl Drop for Padding {
+    fn drop(&mut self) {
+        self.padded.close();
     }
 }
 
@@ -145,23 +202,23 @@ impl PadderState {
     }
 }
 
-/// The rings that the thread knows of.
+/// The rings that the thread pads.
 struct Rings<'a> {
-    shared: &'a PadderState,
+    state: &'a PadderState,
     known: Vec<Arc<PaddedRing>>,
     _serving: Serving,
 }
 
 impl<'a> Rings<'a> {
-    fn of(shared: &'a PadderState) -> Self {
-        Self { shared, known: Vec::new(), _serving: Serving::begin() }
+    fn of(state: &'a PadderState) -> Self {
+        Self { state, known: Vec::new(), _serving: Serving::begin() }
     }
 
     fn pad(&mut self, idle: PadderIdle) {
-        let Self { shared, known, .. } = self;
-        while !shared.stopped.load(Ordering::Relaxed) && !shared.life.is_forked() {
-            if shared.arrived.swap(false, Ordering::Relaxed)
-                && let Ok(mut arrivals) = shared.arrivals.lock()
+        let Self { state, known, .. } = self;
+        while !state.stopped.load(Ordering::Relaxed) && !state.life.is_forked() {
+            if state.arrived.swap(false, Ordering::Relaxed)
+                && let Ok(mut arrivals) = state.arrivals.lock()
             {
                 known.extend(arrivals.iter_mut().flat_map(mem::take));
             }
@@ -174,19 +231,19 @@ impl<'a> Rings<'a> {
                 Err(_) => true,
             });
             for ring in over {
-                // The source may go with it, whose end is a caller's code.
+                // This may drop the source, which is a caller's code.
                 contained(|| drop(ring));
             }
             match idle {
-                // A turn of a ring was over before it was full.
+                // A ring was not full at the end of its service.
                 _ if pause == Some(Duration::ZERO) => {}
-                // Each look at a cursor takes its cache line from the takers: not too often, then.
+                // Not too often: each read of a cursor takes its cache line from the takers.
                 PadderIdle::BusyPoll => (0..64).for_each(|_| hint::spin_loop()),
                 PadderIdle::Sleep => {
-                    shared.demand.wait(pause, || {
-                        shared.stopped.load(Ordering::Relaxed)
-                            || shared.arrived.load(Ordering::Relaxed)
-                            || known.iter().any(|ring| ring.wants_attention())
+                    state.demand.wait(pause, || {
+                        state.stopped.load(Ordering::Relaxed)
+                            || state.arrived.load(Ordering::Relaxed)
+                            || known.iter().any(|ring| ring.wants_service())
                     });
                 }
             }
@@ -194,12 +251,12 @@ impl<'a> Rings<'a> {
     }
 }
 
-/// What of a caller's can panic is caught where it is called. Should the thread end for another reason
-/// while there are rings, these would never be filled again, which their takers should know.
+/// Panics of a caller's code are caught where it is called. If the thread ends for another reason, its
+/// rings are closed, as nobody would fill them.
 impl Drop for Rings<'_> {
     fn drop(&mut self) {
-        let Ok(arrivals) = self.shared.arrivals.lock().map(|mut arrivals| arrivals.take()) else {
-            // A child that is made of this thread. Its rings' ends are the parent's to bring about.
+        let Ok(arrivals) = self.state.arrivals.lock().map(|mut arrivals| arrivals.take()) else {
+            // A child that was forked in this thread: closing the rings is the parent's to do.
             mem::forget(mem::take(&mut self.known));
             return;
         };
@@ -208,26 +265,25 @@ impl Drop for Rings<'_> {
             let _ = ring.close();
         }
         if thread::panicking() {
-            log!(error, "the padder panicked; the rings that it served are closed");
+            log!(error, "the padder panicked; its rings are closed");
         }
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // A forked child has no such thread to wait for; and whoever held a lock at the fork holds
-        // it for ever.
-        if self.shared.life.is_forked() {
+        // A forked child has no such thread, and a lock that was held at the fork stays held.
+        if self.state.life.is_forked() {
             mem::forget(self.thread.take());
             return;
         }
-        self.shared.stopped.store(true, Ordering::Relaxed);
-        self.shared.demand.notify();
+        self.state.stopped.store(true, Ordering::Relaxed);
+        self.state.demand.notify();
         let Some(thread) = self.thread.take() else { return };
-        // A put handler that held the last reference drops us in the padder's own thread, which
-        // cannot wait for itself; it ends by itself.
+        // A put handler that held the last reference drops this in the padder's own thread, which
+        // cannot wait for itself. It ends by itself.
         if thread.thread().id() != thread::current().id() {
-            // It does not panic: sources and handlers that do are caught.
+            // It does not panic: panics of sources and handlers are caught.
             let _ = thread.join();
         }
     }
@@ -247,9 +303,9 @@ mod tests {
         let serve =
             || padder.serve(RingOptions::new(2).run_bits(1), || Some(0), None).expect("builds");
         let before = serve();
-        let shared = &padder.0.shared;
+        let state = &padder.0.state;
         let died = catch_unwind(AssertUnwindSafe(|| {
-            let _rings = Rings::of(shared);
+            let _rings = Rings::of(state);
             panic!("a fault");
         }));
         assert!(died.is_err());

@@ -25,7 +25,9 @@ fn models_a_slot_against_its_reader() {
             let state = state.clone();
             thread::spawn(move || [2, 3].map(|index| (index, state.slot(index).read(index))))
         };
-        [2, 3].map(|index| state.slot(index).publish(run(index)));
+        for index in [2, 3] {
+            state.slot(index).publish(run(index));
+        }
         for (index, found) in reader.join().expect("no panic") {
             assert!(found.is_none_or(|found| found == run(index)), "{index}: {found:?}");
         }

@@ -4,9 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crossbeam_utils::CachePadded;
+
 use super::slot::Run;
-use super::{CloseReason, RingBuffer};
-use crate::sync::{Limit, MAX_END, Ordering};
+use super::{CloseReason, RingBuffer, RingOptions, RingState};
+use crate::error::Error;
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Event, ForkGuarded, Limit, MAX_END, Ordering};
 
 /// The only one who puts runs into its ring. It cannot be cloned, and putting takes `&mut self`:
 /// the types see to it that there is one producer. Dropping it closes the ring.
@@ -46,11 +49,38 @@ impl PutError {
     }
 }
 
-impl Producer {
-    pub(super) fn new(ring: Arc<RingBuffer>) -> Self {
-        Self { ring, gap: None }
+impl RingBuffer {
+    /// An empty ring and its only producer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OptionOutOfRange`] for a shape that is not possible, [`Error::OutOfMemory`] where
+    /// the memory is not to be had.
+    pub fn new(options: RingOptions) -> Result<(Producer, Arc<Self>), Error> {
+        options.check()?;
+        let runs = options.runs();
+        // Two slots at least: while a run waits in one, the open run stays in another.
+        let state = RingState::new(runs.max(2) as usize)
+            .ok_or_else(|| Error::OutOfMemory { bytes: options.memory() })?;
+        let life = state.numbers.life();
+        let ring = Arc::new(Self {
+            state,
+            runs,
+            threshold: options.threshold(),
+            tail: CachePadded::new(AtomicU64::new(2)),
+            published: Event::new(life.clone()),
+            ended: ForkGuarded::new(life.clone(), None),
+            demand: options.demand.clone().unwrap_or_else(|| Arc::new(Event::new(life))),
+            held: AtomicBool::new(false),
+            closed: AtomicU8::new(0),
+            counters: CachePadded::default(),
+            options,
+        });
+        Ok((Producer { ring: Arc::clone(&ring), gap: None }, ring))
     }
+}
 
+impl Producer {
     /// The ring.
     pub fn ring(&self) -> &Arc<RingBuffer> {
         &self.ring

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use super::generator::SegmentGenerator;
 use super::loader;
-use super::shared::{Retry, Settings, Shared};
+use super::settings::{Retry, Settings};
+use super::shared::Shared;
 use super::store::SegmentStore;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::Clock;
 use crate::error::{Error, check_millis, check_option};
 use crate::policy::TakePolicy;
 use crate::sync::{Pages, log, unlocked};
@@ -17,7 +18,6 @@ use crate::sync::{Pages, log, unlocked};
 pub struct SegmentBuilder {
     store: Box<dyn SegmentStore>,
     settings: Settings,
-    clock: Arc<dyn Clock>,
 }
 
 /// More segments than this in memory are a longer step's work.
@@ -27,12 +27,16 @@ const MAX_DEPTH: u64 = 64;
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
 
-impl SegmentBuilder {
-    pub(super) fn new(store: Box<dyn SegmentStore>) -> Self {
-        let settings = Settings::default();
-        Self { store, settings, clock: Arc::new(SystemClock) }
+impl SegmentGenerator {
+    /// A builder with the defaults: waiting takes, prefetch at 10 %, two segments in memory and up
+    /// to four, Leaf's rule for the step (15 min, factor 2, up to 1,000,000), the tags read again
+    /// every 60 s.
+    pub fn builder(store: impl SegmentStore) -> SegmentBuilder {
+        SegmentBuilder { store: Box::new(store), settings: Settings::default() }
     }
+}
 
+impl SegmentBuilder {
     /// What a take does when no id is in memory; it waits if not set.
     #[must_use]
     pub fn take_policy(mut self, policy: TakePolicy) -> Self {
@@ -104,7 +108,7 @@ impl SegmentBuilder {
     /// The clock by which it is known how long a segment lasted; the operating system's if not set.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Arc::new(clock);
+        self.settings.clock = Arc::new(clock);
         self
     }
 
@@ -116,7 +120,7 @@ impl SegmentBuilder {
     /// [`Error::OptionOutOfRange`] for settings that are not possible; the store's own where the
     /// tags cannot be read; [`Error::SegmentThread`]; [`Error::Forked`] where the store forks.
     pub fn build(self) -> Result<SegmentGenerator, Error> {
-        let Self { mut store, mut settings, clock } = self;
+        let Self { mut store, mut settings } = self;
         check(&settings)?;
         settings.max_depth = settings.max_depth.max(settings.depth);
         let life = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
@@ -125,7 +129,7 @@ impl SegmentBuilder {
         if life.are_wiped() {
             return Err(Error::Forked { what: "generator" });
         }
-        let shared = Arc::new(Shared::new(settings, clock, life));
+        let shared = Arc::new(Shared::new(settings, life));
         shared.sync_tags(&rows);
         let thread = loader::start(store, &shared)?;
         log!(info, tags = rows.len(), "generator of segments started");

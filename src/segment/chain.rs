@@ -1,4 +1,4 @@
-//! The segments of one tag: the current one, and those that wait for their turn.
+//! The segments of one tag: the current one, and those that come after it.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -8,18 +8,18 @@ use super::ticket_view::{Drawn, Span, TicketView};
 use crate::error::{Error, TakeError, check_option};
 use crate::sync::{Event, ForkGuarded, Forked, Pages};
 
-/// Ranges of ids, one after another, that any number of takers use up: each take is one atomic
-/// addition, and the one that finds the end of a range goes on with the next.
+/// Ranges of ids, one after another, that any number of takers use up. Each take is one atomic
+/// addition; a take that finds the end of a range goes on with the next one.
 ///
-/// A [`SegmentGenerator`](crate::SegmentGenerator) has one for each tag. It is of use without one,
-/// too, where ranges come from elsewhere.
+/// A [`SegmentGenerator`](crate::SegmentGenerator) has one for each tag. It can be used alone, too, for
+/// ranges that come from elsewhere.
 ///
-/// - No id of a range is given out twice, and none that is not of a range.
+/// - No id of a range is given out twice, and no id that is not of a range.
 /// - Order: if one take returns before another begins, its id is the smaller.
-/// - Every id is given out, but those of a range that is [thrown away](Self::discard), and one where
-///   a taker's thread is stopped twice between two instructions, each time for as long as the others
+/// - Every id is given out, except those of a range that is [discarded](Self::discard), and one for each
+///   taker whose thread is stopped twice between two instructions, each time for as long as the others
 ///   need for several ranges; [`lapped`](ChainStats::lapped) counts these.
-/// - The child of a fork gets [`TakeError::Forked`].
+/// - A forked child gets [`TakeError::Forked`].
 ///
 /// ```
 /// use uidring::TakeError;
@@ -35,25 +35,25 @@ use crate::sync::{Event, ForkGuarded, Forked, Pages};
 /// ```
 #[derive(Debug)]
 pub struct SegmentChain {
-    words: TicketView,
-    links: ForkGuarded<SegmentQueue>,
+    view: TicketView,
+    queue: ForkGuarded<SegmentQueue>,
     /// Where takers wait for the next segment.
     ready: Event,
 }
 
 /// What changes once or twice a segment.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct SegmentQueue {
     current: Option<Span>,
     /// More of the current segment is used than the mark allows.
     marked: bool,
-    /// The last ones before it, the oldest first.
+    /// The last segments before it, the oldest first.
     past: VecDeque<Span>,
-    /// Those to come.
+    /// The segments after it.
     waiting: VecDeque<Range<u64>>,
     /// The end of the last range that was pushed.
     end: u64,
-    /// Takers have found nothing, and it is told.
+    /// Takers have found nothing, and [`ChainEvent::Dried`] has been reported.
     dry: bool,
     closed: bool,
     prefetch: u32,
@@ -62,11 +62,11 @@ struct SegmentQueue {
     lapped: u64,
 }
 
-/// So many of the last segments are known to takers that come late with a ticket; few enough for the
-/// model checker to have some forgotten.
+/// How many of the last segments are remembered for takers that come late with a ticket. In the models
+/// few enough that some are forgotten.
 const PAST: usize = if cfg!(uidring_loom) { 2 } else { 8 };
 
-/// A look at a [`SegmentChain`].
+/// Statistics of a [`SegmentChain`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChainStats {
@@ -78,7 +78,7 @@ pub struct ChainStats {
     pub segments: usize,
     /// Ids that were pushed.
     pub reserved: u64,
-    /// Ids that were thrown away.
+    /// Ids that were discarded.
     pub discarded: u64,
     /// Ids that may have been lost because their taker's thread was stopped for too long.
     pub lapped: u64,
@@ -89,9 +89,7 @@ pub struct ChainStats {
 #[non_exhaustive]
 pub enum PushError {
     /// The range is empty, or does not fit 63 bits.
-    #[error(
-        "the range {start} to {end} is none: it must end above its start, and at 2^63 - 1 at most"
-    )]
+    #[error("invalid range {start}..{end}: the end must be above the start, and at most 2^63 - 1")]
     NoRange {
         /// Where it begins.
         start: u64,
@@ -117,45 +115,45 @@ impl From<Forked> for PushError {
     }
 }
 
-/// What happens in a chain, for those who keep account of it. They read a clock for that, so it is
-/// told after the chain's lock is given back.
+/// What happens in a chain. Whoever handles it reads a clock, so it is handled after the chain's lock is
+/// released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChainEvent {
     /// The current segment has no id left.
     UsedUp,
-    /// Another one is the current one.
+    /// The next segment has become the current one.
     Begun,
-    /// There was none to go on with. Told once until there is one again.
+    /// There was no next segment. Reported once until there is one again.
     Dried,
 }
 
-/// How well a chain is stocked.
+/// How much a chain has in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Supply {
     marked: bool,
     segments: usize,
 }
 
-/// What came of a take that needed a closer look.
+/// The result of a take that the fast path could not finish.
 #[derive(Debug)]
 pub(super) struct Settled {
     /// None where nothing is left.
     pub(super) id: Option<u64>,
     pub(super) supply: Supply,
-    /// What has happened by it.
+    /// What has happened in the chain meanwhile.
     pub(super) events: Vec<ChainEvent>,
 }
 
 impl Supply {
-    /// Whether it is time to get another segment, if there are to be so many.
+    /// Whether another segment is to be loaded, to have `depth` of them.
     pub(super) fn is_short_of(self, depth: usize) -> bool {
         self.marked && self.segments < depth
     }
 }
 
 impl SegmentChain {
-    /// An empty chain. Once so many percent of a segment, 1 to 99, are used,
-    /// [`is_low`](Self::is_low) says so.
+    /// Returns an empty chain. Once `prefetch` percent of a segment, 1 to 99, are used,
+    /// [`is_low`](Self::is_low) returns true.
     ///
     /// # Errors
     ///
@@ -166,61 +164,49 @@ impl SegmentChain {
         Ok(Self::with_life(life, prefetch))
     }
 
-    /// One of many, with one mark of life.
+    /// One of many chains that share a page that forks wipe.
     pub(super) fn with_life(life: Pages, prefetch: u32) -> Self {
-        let links = SegmentQueue {
-            current: None,
-            marked: false,
-            past: VecDeque::new(),
-            waiting: VecDeque::new(),
-            end: 0,
-            dry: true,
-            closed: false,
-            prefetch,
-            reserved: 0,
-            discarded: 0,
-            lapped: 0,
-        };
-        let links = ForkGuarded::new(life.life(), links);
+        let queue = SegmentQueue { dry: true, prefetch, ..SegmentQueue::default() };
+        let queue = ForkGuarded::new(life.life(), queue);
         let ready = Event::new(life.life());
-        Self { words: TicketView::new(life), links, ready }
+        Self { view: TicketView::new(life), queue, ready }
     }
 
-    /// Appends a range, and wakes takers that wait. Of a closed chain it is thrown away.
+    /// Appends a range, and wakes takers that wait. A closed chain discards it.
     ///
     /// # Errors
     ///
-    /// [`PushError`] for a range that does not lie above those before it, whatever became of them; and in
-    /// a forked child.
+    /// [`PushError`] for a range that is not above all ranges before it, whether they were used or not; and
+    /// in a forked child.
     pub fn push(&self, ids: Range<u64>) -> Result<(), PushError> {
         self.append(ids).map(drop)
     }
 
-    /// [`push`](Self::push), and what has happened by it.
+    /// [`push`](Self::push) that returns what has happened in the chain.
     pub(super) fn append(&self, ids: Range<u64>) -> Result<Vec<ChainEvent>, PushError> {
         let Range { start, end } = ids;
         if start >= end || end >> 63 != 0 {
             return Err(PushError::NoRange { start, end });
         }
         let mut events = Vec::new();
-        let mut links = self.links.lock()?;
-        if start < links.end {
-            return Err(PushError::Backwards { start, end: links.end });
+        let mut queue = self.queue.lock()?;
+        if start < queue.end {
+            return Err(PushError::Backwards { start, end: queue.end });
         }
-        links.end = end;
-        links.reserved += end - start;
-        if links.closed {
-            links.discarded += end - start;
+        queue.end = end;
+        queue.reserved += end - start;
+        if queue.closed {
+            queue.discarded += end - start;
         } else {
-            links.waiting.push_back(ids);
-            links.advance(&self.words, &mut events);
+            queue.waiting.push_back(ids);
+            queue.advance(&self.view, &mut events);
         }
-        drop(links);
+        drop(queue);
         self.ready.notify();
         Ok(events)
     }
 
-    /// Takes the next id, or says at once that there is none. Never waits for a segment.
+    /// Takes the next id. Never waits for a segment.
     ///
     /// # Errors
     ///
@@ -238,7 +224,7 @@ impl SegmentChain {
     fn take_slowly(&self, missed: Option<Drawn>) -> Result<u64, TakeError> {
         match self.settle(missed)?.id {
             Some(id) => Ok(id),
-            None if self.links.lock()?.closed => Err(TakeError::Closed),
+            None if self.queue.lock()?.closed => Err(TakeError::Closed),
             None => Err(TakeError::Empty),
         }
     }
@@ -253,7 +239,7 @@ impl SegmentChain {
         self.fill(out, &mut |missed| self.take_slowly(missed))
     }
 
-    /// [`try_fill`](Self::try_fill) that leaves to its caller what the fast path cannot do.
+    /// [`try_fill`](Self::try_fill) with the caller's own slow path.
     pub(super) fn fill<E>(
         &self,
         out: &mut [u64],
@@ -261,11 +247,11 @@ impl SegmentChain {
     ) -> Result<usize, E> {
         let mut filled = 0;
         while let rest @ [_, ..] = &mut out[filled..] {
-            filled += match self.words.claim(rest.len() as u64) {
+            filled += match self.view.claim(rest.len() as u64) {
                 Some(ids) => {
                     let count = (ids.end - ids.start) as usize;
-                    for (place, id) in rest.iter_mut().zip(ids) {
-                        *place = id;
+                    for (target, id) in rest.iter_mut().zip(ids) {
+                        *target = id;
                     }
                     count
                 }
@@ -285,106 +271,107 @@ impl SegmentChain {
 
     /// Sleeps until there may be something to take, the chain is closed, or `timeout` is over.
     pub fn wait(&self, timeout: Option<Duration>) {
-        self.wait_or(timeout, || self.links.lock().map_or(true, |links| links.closed));
+        self.wait_or(timeout, || self.queue.lock().map_or(true, |queue| queue.closed));
     }
 
-    /// [`wait`](Self::wait) for something else, too, of which [`wake`](Self::wake) tells.
+    /// [`wait`](Self::wait) until `over`, too; whoever makes that true calls [`wake`](Self::wake).
     pub(super) fn wait_or(&self, timeout: Option<Duration>, over: impl Fn() -> bool) {
-        self.ready.wait(timeout, || self.words.is_open() || over());
+        self.ready.wait(timeout, || self.view.is_open() || over());
     }
 
     pub(super) fn wake(&self) {
         self.ready.notify();
     }
 
-    /// Whether more of the last segment is used than the mark allows, or nothing is left: time to
-    /// push another.
+    /// Returns whether to push another range: more of the last segment is used than the mark allows, or
+    /// nothing is left.
     pub fn is_low(&self) -> bool {
         self.supply().is_ok_and(|supply| supply.is_short_of(2))
     }
 
     pub(super) fn supply(&self) -> Result<Supply, Forked> {
-        Ok(self.links.lock()?.supply())
+        Ok(self.queue.lock()?.supply())
     }
 
-    /// Throws away what is left; returns how many ids that were. What is pushed later is served.
+    /// Discards what is left, and returns how many ids that were. Ranges that are pushed later are given
+    /// out.
     pub fn discard(&self) -> u64 {
-        self.links.lock().map_or(0, |mut links| links.discard(&self.words))
+        self.queue.lock().map_or(0, |mut queue| queue.discard(&self.view))
     }
 
-    /// Throws away what is left, and what may come: takers that wait are released, and every take
-    /// from now on gets [`TakeError::Closed`]. A second close changes nothing.
+    /// Closes the chain: discards what is left and what is pushed later, and releases takers that wait.
+    /// Every take from now on gets [`TakeError::Closed`]. A second close changes nothing.
     pub fn close(&self) {
-        // A child has nobody to tell.
-        let Ok(mut links) = self.links.lock() else { return };
-        links.closed = true;
-        links.discard(&self.words);
-        drop(links);
+        // A forked child has no waiting takers.
+        let Ok(mut queue) = self.queue.lock() else { return };
+        queue.closed = true;
+        queue.discard(&self.view);
+        drop(queue);
         self.ready.notify();
     }
 
-    /// A look at the chain. In a forked child there is nothing to see.
+    /// Returns statistics; all zero in a forked child.
     pub fn stats(&self) -> ChainStats {
-        let Ok(links) = self.links.lock() else { return ChainStats::default() };
-        let mut left: u64 = links.waiting.iter().map(|ids| ids.end - ids.start).sum();
-        let mut segments = links.waiting.len();
-        let mut position = links.waiting.front().map(|ids| ids.start);
-        if let Some(span) = &links.current {
-            let next = self.words.next(span);
+        let Ok(queue) = self.queue.lock() else { return ChainStats::default() };
+        let mut left: u64 = queue.waiting.iter().map(|ids| ids.end - ids.start).sum();
+        let mut segments = queue.waiting.len();
+        let mut position = queue.waiting.front().map(|ids| ids.start);
+        if let Some(span) = &queue.current {
+            let next = self.view.next(span);
             if span.holds(next) {
                 left += span.stop - next;
                 segments += 1;
                 position = Some(span.id(next));
             }
         }
-        let SegmentQueue { reserved, discarded, lapped, .. } = *links;
+        let SegmentQueue { reserved, discarded, lapped, .. } = *queue;
         ChainStats { position, left, segments, reserved, discarded, lapped }
     }
 
     #[inline]
     pub(super) fn draw(&self) -> Result<u64, Option<Drawn>> {
-        self.words.draw()
+        self.view.draw()
     }
 
     pub(super) fn is_forked(&self) -> bool {
-        self.words.is_forked()
+        self.view.is_forked()
     }
 
-    /// Finds an id for a take that the fast path gave up, and brings the view up to date.
+    /// Finds an id for a take that the fast path could not finish, and brings the view up to date.
     #[cold]
     pub(super) fn settle(&self, missed: Option<Drawn>) -> Result<Settled, Forked> {
         let mut events = Vec::new();
-        let mut links = self.links.lock()?;
-        let mut id = missed.and_then(|drawn| drawn.id().or_else(|| links.find(&drawn)));
-        links.advance(&self.words, &mut events);
+        let mut queue = self.queue.lock()?;
+        let mut id = missed.and_then(|drawn| drawn.id().or_else(|| queue.find(&drawn)));
+        queue.advance(&self.view, &mut events);
         while id.is_none()
-            && let Some(span) = links.current
+            && let Some(span) = queue.current
         {
-            id = self.words.draw_of(&span);
-            links.advance(&self.words, &mut events);
+            id = self.view.draw_of(&span);
+            queue.advance(&self.view, &mut events);
         }
-        Ok(Settled { id, supply: links.supply(), events })
+        Ok(Settled { id, supply: queue.supply(), events })
     }
 }
 
 impl SegmentQueue {
     /// Follows the cursor: past the mark, and past the end to the next segment.
-    fn advance(&mut self, words: &TicketView, events: &mut Vec<ChainEvent>) {
+    fn advance(&mut self, view: &TicketView, events: &mut Vec<ChainEvent>) {
         if let Some(span) = self.current {
-            let next = words.next(&span);
+            let next = view.next(&span);
             if next < span.stop {
                 if !self.marked && next >= span.first + self.mark(span.stop - span.first) {
                     self.marked = true;
-                    words.widen(&span);
+                    view.widen(&span);
                 }
                 return;
             }
-            self.retire(words, span);
+            self.retire(view, span);
             events.push(ChainEvent::UsedUp);
         }
         match self.waiting.pop_front() {
             Some(ids) => {
-                self.begin(words, &ids);
+                self.begin(view, &ids);
                 events.push(ChainEvent::Begun);
             }
             None if !self.dry => {
@@ -395,17 +382,17 @@ impl SegmentQueue {
         }
     }
 
-    fn begin(&mut self, words: &TicketView, ids: &Range<u64>) {
+    fn begin(&mut self, view: &TicketView, ids: &Range<u64>) {
         let length = ids.end - ids.start;
-        // Of a short one the mark lies before the first id: it is passed from the beginning.
+        // The mark of a short segment is before its first id: it has been passed already.
         let mark = Some(self.mark(length)).filter(|mark| *mark > 0);
-        // The other lane than the last one's: its takers may still be on their way.
+        // Not the last segment's lane, on which takers may still be about to draw.
         let lane = self.past.back().map_or(0, |last| 1 - last.lane);
-        self.current = words.open(lane, ids, mark.unwrap_or(length));
+        self.current = view.open(lane, ids, mark.unwrap_or(length));
         self.dry = false;
         self.marked = mark.is_none();
         if self.current.is_none() {
-            // Not in this world: 2^63 tickets of a lane are drawn.
+            // This takes 2^63 draws of a lane.
             self.discarded += length;
         }
     }
@@ -415,8 +402,8 @@ impl SegmentQueue {
         u64::try_from(percent).unwrap_or(length)
     }
 
-    fn retire(&mut self, words: &TicketView, span: Span) {
-        words.shut();
+    fn retire(&mut self, view: &TicketView, span: Span) {
+        view.shut();
         self.current = None;
         if self.past.len() == PAST {
             self.past.pop_front();
@@ -424,13 +411,13 @@ impl SegmentQueue {
         self.past.push_back(span);
     }
 
-    /// The id of a ticket that was drawn with a view of an earlier segment of its lane. Its taker
-    /// was stopped between the look and the draw; the ticket may be one of a later segment, and if
-    /// so, it is nobody else's.
+    /// Returns the id of a ticket that was drawn with a view of an earlier segment of its lane: its taker
+    /// was stopped between look and draw. The ticket may be one of a later segment. Then it is nobody
+    /// else's.
     fn find(&mut self, drawn: &Drawn) -> Option<u64> {
         let spans = self.past.iter().chain(&self.current).rev();
         match spans.filter(|s| s.lane == drawn.lane).find(|s| s.first <= drawn.ticket) {
-            // Beyond the end it was drawn in vain, before the next segment of the lane began.
+            // One beyond the end is no id: it was drawn before the lane's next segment began.
             Some(span) => span.holds(drawn.ticket).then(|| span.id(drawn.ticket)),
             None => {
                 self.lapped += 1;
@@ -439,13 +426,13 @@ impl SegmentQueue {
         }
     }
 
-    fn discard(&mut self, words: &TicketView) -> u64 {
+    fn discard(&mut self, view: &TicketView) -> u64 {
         let mut count = self.waiting.drain(..).map(|ids| ids.end - ids.start).sum();
         if let Some(span) = self.current {
-            count += words.drain(&span);
-            self.retire(words, span);
+            count += view.drain(&span);
+            self.retire(view, span);
         }
-        // Nobody ran dry.
+        // No taker found it dry.
         self.dry = true;
         self.discarded += count;
         count

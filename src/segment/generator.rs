@@ -4,28 +4,25 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::builder::SegmentBuilder;
 use super::error::SegmentError;
 use super::shared::Shared;
 use super::stats::SegmentStats;
-use super::store::SegmentStore;
 use super::tag::Tag;
 use crate::error::FillError;
 
-/// Hands out numbers of many tags, each tag's out of ranges that a store reserves.
+/// Hands out numbers of many tags, each tag's from ranges that a store reserves.
 ///
-/// It re-creates Leaf's segment mode. A take is one atomic addition in the tag's current segment.
-/// Once a part of it is used, 10 % if not set otherwise, a thread that serves all tags loads the
-/// next; when all that is in memory is used up, the take policy decides: waiting, if not set
-/// otherwise.
+/// It re-creates Leaf's segment mode. A take is one atomic addition in the tag's current segment. Once a
+/// part of the segment is used, 10 % by default, a thread that loads for all tags loads the next one.
+/// When all that is in memory is used up, the take policy decides: by default, the take waits.
 ///
-/// - No id is given out twice, as long as no two rows of the table, at any time, gave the same
-///   range. A row whose `max_id` goes back below what this generator has reserved is refused.
+/// - No id is given out twice, as long as the table never reserves a range twice. A row whose `max_id`
+///   goes back below what this generator has reserved is refused.
 /// - Order: ids of one tag increase within one generator: if one take returns before another begins,
-///   its id is the smaller. Ids of two generators on one table do not compare: each has its own
+///   its id is the smaller. There is no order between two generators on one table: each has its own
 ///   ranges.
-/// - What is in memory when the process ends is lost: [`depth`](SegmentBuilder::depth) segments at
-///   the most, or [`max_depth`](SegmentBuilder::max_depth) for tags that have run dry, each as long
+/// - Ids in memory are lost when the process ends: at most [`depth`](super::SegmentBuilder::depth)
+///   segments, or [`max_depth`](super::SegmentBuilder::max_depth) for tags that have run dry, each as long
 ///   as the step at that time. [`SegmentStats::left`] says how many that would be.
 ///
 /// All methods take `&self` and may be called from any number of threads at once. Dropping it closes
@@ -40,7 +37,7 @@ use crate::error::FillError;
 /// let generator = SegmentGenerator::builder(table).build()?;
 /// assert_eq!(generator.next_id("orders")?, 1);
 ///
-/// // Who takes often spares itself the look-up.
+/// // A handle saves the look-up of the tag.
 /// let orders = generator.tag("orders")?;
 /// assert_eq!(orders.next_id()?, 2);
 /// let mut batch = [0; 100];
@@ -54,46 +51,40 @@ pub struct SegmentGenerator {
     thread: Option<JoinHandle<()>>,
 }
 
-/// One tag of a [`SegmentGenerator`]: the fast way to its ids. Clones are handles of the same tag.
-/// It does not keep the generator alive: once that is gone, takes get [`SegmentError::Closed`].
+/// A handle to one tag of a [`SegmentGenerator`], which saves the look-up of the tag. Clones are handles to
+/// the same tag. It does not keep the generator alive: once that is dropped, takes get
+/// [`SegmentError::Closed`].
 #[derive(Clone, Debug)]
 pub struct SegmentHandle {
     tag: Arc<Tag>,
     shared: Arc<Shared>,
 }
 
-/// How long the end of a generator waits for its thread, which may wait for the store.
+/// How long dropping a generator waits for its thread, which may wait for the store.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl SegmentGenerator {
-    /// A builder with the defaults: waiting takes, prefetch at 10 %, two segments in memory and up
-    /// to four, Leaf's rule for the step (15 min, factor 2, up to 1,000,000), the tags read again
-    /// every 60 s.
-    pub fn builder(store: impl SegmentStore) -> SegmentBuilder {
-        SegmentBuilder::new(Box::new(store))
-    }
-
     pub(super) fn new(shared: Arc<Shared>, thread: JoinHandle<()>) -> Self {
         Self { shared, thread: Some(thread) }
     }
 
-    /// The next id of a tag; when none is in memory, the take policy decides.
+    /// Returns the next id of a tag; when none is in memory, the take policy decides.
     ///
     /// # Errors
     ///
     /// - [`SegmentError::UnknownTag`] for a tag that was not there when the tags were last read,
     ///   and [`SegmentError::RemovedTag`] for one that is not there any more.
     /// - [`SegmentError::UsedUp`] and [`SegmentError::InvalidRow`] once what is in memory is used up.
-    /// - [`SegmentError::Empty`] or [`SegmentError::DeadlineExceeded`] as the policy says, and in
-    ///   place of either [`SegmentError::StoreDown`] where loading has failed.
+    /// - [`SegmentError::Empty`] or [`SegmentError::DeadlineExceeded`] as the policy says, or
+    ///   [`SegmentError::StoreDown`] instead if loading has failed.
     /// - [`SegmentError::Forked`] and [`SegmentError::Closed`].
     #[inline]
     pub fn next_id(&self, tag: &str) -> Result<u64, SegmentError> {
         self.shared.tag(tag)?.next_id(&self.shared)
     }
 
-    /// The next id of a tag, or at once the reason why there is none now. It never waits for the
-    /// store; the first take of a tag has its first segment loaded.
+    /// Returns the next id of a tag if one is in memory. Never waits for the store; the first take of a
+    /// tag has its first segment loaded.
     ///
     /// # Errors
     ///
@@ -116,7 +107,7 @@ impl SegmentGenerator {
         }
     }
 
-    /// A handle of a tag.
+    /// Returns a handle to a tag.
     ///
     /// # Errors
     ///
@@ -128,7 +119,7 @@ impl SegmentGenerator {
         Ok(SegmentHandle { tag: Arc::clone(tag), shared: Arc::clone(&self.shared) })
     }
 
-    /// The names of the tags that are served, in no order.
+    /// Returns the names of the tags in the table, in no order.
     ///
     /// # Errors
     ///
@@ -141,18 +132,18 @@ impl SegmentGenerator {
         Ok(tags.iter().filter(|tag| !tag.is_removed()).map(|tag| tag.name().to_owned()).collect())
     }
 
-    /// Reads the tags now, and waits until that is done: what was created before is known after
-    /// it, what was removed is not served any more, and a row that was set right is tried again.
+    /// Reads the tags now, and waits until that is done: it adds the tags that were created, drops the
+    /// tags that were removed, and tries rows that were repaired again.
     ///
     /// # Errors
     ///
-    /// [`SegmentError::StoreDown`] where the store could not be asked; [`SegmentError::Forked`]
+    /// [`SegmentError::StoreDown`] if the store could not be asked; [`SegmentError::Forked`]
     /// and [`SegmentError::Closed`].
     pub fn refresh(&self) -> Result<(), SegmentError> {
         self.shared.refresh()
     }
 
-    /// A look at a tag.
+    /// Returns statistics of a tag.
     ///
     /// # Errors
     ///
@@ -161,8 +152,8 @@ impl SegmentGenerator {
         self.shared.tag(tag)?.stats()
     }
 
-    /// Ends the generator: takers that wait are released, and every take from now on gets
-    /// [`SegmentError::Closed`]. Its thread ends as soon as the store lets it. A second close
+    /// Closes the generator: takers that wait are released, and every take from now on gets
+    /// [`SegmentError::Closed`]. Its thread ends as soon as the store returns. A second close
     /// changes nothing.
     pub fn close(&self) {
         self.shared.close();
@@ -170,13 +161,11 @@ impl SegmentGenerator {
 }
 
 impl Drop for SegmentGenerator {
-    /// Closes it, and waits until its thread and its store are gone, but for no longer than a
-    /// second: a store that is just being asked may take its time, and both go by themselves after
-    /// that.
+    /// Closes it, and waits for at most a second until its thread has ended and its store is dropped. If
+    /// the store takes longer to return, both end by themselves after that.
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
-        // A forked child has no such thread to wait for; and whoever held a lock at the fork holds
-        // it for ever.
+        // A forked child has no such thread, and a lock that was held at the fork stays held.
         if self.shared.life.are_wiped() {
             std::mem::forget(thread);
             return;
@@ -185,19 +174,19 @@ impl Drop for SegmentGenerator {
         // A store that holds its own generator drops it in this thread, which cannot wait for
         // itself.
         if thread.thread().id() != thread::current().id() && self.shared.wait_for_end(PATIENCE) {
-            // It does not panic: what can is caught.
+            // It does not panic: panics of a caller's code are caught.
             let _ = thread.join();
         }
     }
 }
 
 impl SegmentHandle {
-    /// The tag's name.
+    /// Returns the tag's name.
     pub fn name(&self) -> &str {
         self.tag.name()
     }
 
-    /// The next id; when none is in memory, the take policy decides.
+    /// Returns the next id; when none is in memory, the take policy decides.
     ///
     /// # Errors
     ///
@@ -207,7 +196,7 @@ impl SegmentHandle {
         self.tag.next_id(&self.shared)
     }
 
-    /// The next id, or at once the reason why there is none now.
+    /// Returns the next id if one is in memory. Never waits for the store.
     ///
     /// # Errors
     ///
@@ -226,17 +215,17 @@ impl SegmentHandle {
         self.tag.fill(&self.shared, out)
     }
 
-    /// As many ids as are in memory now, up to `out.len()`, written to the front of `out` in
-    /// increasing order; returns how many. It never waits. With an empty `out` it does nothing.
+    /// Writes the ids that are in memory now, up to `out.len()`, to the front of `out` in increasing
+    /// order, and returns how many. Never waits. With an empty `out` it does nothing.
     ///
     /// # Errors
     ///
-    /// As [`SegmentGenerator::next_id`], if there was not even one.
+    /// As [`SegmentGenerator::next_id`], if there was no id at all.
     pub fn try_fill(&self, out: &mut [u64]) -> Result<usize, SegmentError> {
         self.tag.try_fill(&self.shared, out)
     }
 
-    /// A look at the tag.
+    /// Returns statistics of the tag.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The thread that asks the store, for all tags of a generator.
+//! The thread that loads segments from the store, for all tags of a generator.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -6,17 +6,18 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::shared::{Retry, Shared};
+use super::settings::Retry;
+use super::shared::Shared;
 use super::store::{LoadError, SegmentStore};
 use super::tag::{Next, Tag};
 use crate::clock::{Deadline, LogThrottle};
 use crate::error::{Chain, Error};
 use crate::sync::{Serving, contained, log, unlocked};
 
-/// So many tags are loaded before the thread looks for news.
+/// How many tags are loaded before the thread looks at the load queue again.
 const BATCH: usize = 256;
 
-/// Starts the thread. It ends when what it shares is closed, and closes it when the store panics.
+/// Starts the thread. It ends when the generator is closed, and closes it when the store panics.
 pub(super) fn start(
     store: Box<dyn SegmentStore>,
     shared: &Arc<Shared>,
@@ -34,10 +35,10 @@ pub(super) fn start(
     };
     let run = move || {
         let _serving = Serving::begin();
-        // The store goes with the loader, whose end may panic as well.
+        // The store is dropped with the loader, which may panic as well.
         let done = contained(move || {
             loader.run();
-            // A child that is made of this thread ends here; the store is its parent's.
+            // In a child that is forked in this thread, the store is the parent's.
             if loader.shared.life.are_wiped() {
                 mem::forget(loader);
             }
@@ -67,16 +68,16 @@ struct Loader {
     /// Tags whose load has failed, and when to try again.
     later: Vec<(Deadline, Arc<Tag>)>,
     failing: LogThrottle,
-    /// The store does not keep to its trait.
+    /// Errors of a store that breaks the contract of its trait.
     faulty: LogThrottle,
 }
 
 impl Loader {
     fn run(&mut self) {
-        // Whatever is called here, the log included, may have forked.
+        // Whatever is called here, the log included, may fork.
         while !self.shared.is_closed() && !self.shared.life.are_wiped() {
             let asked = self.shared.readings_asked();
-            if asked.is_some() || is_over(self.refresh_due) {
+            if asked.is_some() || self.refresh_due.is_over() {
                 self.read_tags(asked);
             }
             self.gather();
@@ -96,11 +97,11 @@ impl Loader {
             Ok(rows) => {
                 self.shared.sync_tags(&rows);
                 self.unread = 0;
-                // Processes that started together do not read together.
+                // A random part, so that processes that started together do not read together.
                 let early = settings.refresh.mul_f64(fastrand::f64() / 8.0);
                 self.refresh_due = Deadline::after(Some(settings.refresh - early));
                 if asked.is_some() {
-                    // Who asks has changed something: what was put off is tried now.
+                    // The caller may have repaired something: postponed loads are tried now.
                     let now = Deadline::after(Some(Duration::ZERO));
                     self.later.iter_mut().for_each(|(due, _)| *due = now);
                 }
@@ -118,12 +119,12 @@ impl Loader {
         }
     }
 
-    /// Queues whatever wants a segment now.
+    /// Queues the tags that need a segment now.
     fn gather(&mut self) {
-        self.shared.take_wishes(&mut self.queue);
+        self.shared.drain_load_queue(&mut self.queue);
         let queue = &mut self.queue;
         self.later.retain(|(due, tag)| {
-            let over = is_over(*due);
+            let over = due.is_over();
             if over {
                 queue.push_back(Arc::clone(tag));
             }
@@ -136,12 +137,13 @@ impl Loader {
         let asked = self.queue.drain(..count).filter_map(|tag| Some((tag.request()?, tag)));
         let (requests, tags): (Vec<_>, Vec<_>) = asked.unzip();
         let mut nexts = vec![None; tags.len()];
-        let (shared, failing, faulty) = (&*self.shared, &mut self.failing, &mut self.faulty);
+        let (settings, failing, faulty) =
+            (&self.shared.settings, &mut self.failing, &mut self.faulty);
         unlocked();
-        self.store.load(&requests, &mut |place, result| {
-            let (Some(tag), Some(next @ None)) = (tags.get(place), nexts.get_mut(place)) else {
+        self.store.load(&requests, &mut |index, result| {
+            let (Some(tag), Some(next @ None)) = (tags.get(index), nexts.get_mut(index)) else {
                 if faulty.is_due() {
-                    log!(error, place, "a store of segments answered what it was not asked");
+                    log!(error, index, "a store of segments gave a result that was not asked for");
                 }
                 return;
             };
@@ -150,7 +152,7 @@ impl Loader {
             {
                 log!(warn, tag = tag.name(), error = %Chain(error), "a segment could not be loaded");
             }
-            *next = Some(tag.loaded(shared, result));
+            *next = Some(tag.loaded(settings, result));
         });
         if self.shared.life.are_wiped() {
             return;
@@ -162,7 +164,7 @@ impl Loader {
                 Some(Next::Later(pause)) => self.put_off(tag, pause),
                 None => {
                     if self.faulty.is_due() {
-                        log!(error, tag = tag.name(), "a store of segments gave no answer");
+                        log!(error, tag = tag.name(), "a store of segments gave no result");
                     }
                     self.put_off(tag, self.shared.settings.retry.longest);
                 }
@@ -180,11 +182,8 @@ impl Loader {
     }
 }
 
-/// A pause shortened at random by up to half: those who failed together do not come back together.
+/// Shortens a pause at random by up to half, so that processes that failed together do not retry
+/// together.
 fn apart(pause: Duration) -> Duration {
     pause.mul_f64(0.5 + fastrand::f64() / 2.0)
-}
-
-fn is_over(deadline: Deadline) -> bool {
-    deadline.remaining() == Some(Duration::ZERO)
 }

@@ -103,13 +103,13 @@ impl SegmentStore for MemorySegments {
         wanted: &[SegmentRequest],
         loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
     ) {
-        for (place, request) in wanted.iter().enumerate() {
+        for (index, request) in wanted.iter().enumerate() {
             // Not under the lock, whose holder may be a taker that changes the table.
             let result = match self.0.lock() {
                 Ok(mut rows) => reserve(&mut rows, request),
                 Err(error) => Err(LoadError::Store(forked(error))),
             };
-            loaded(place, result);
+            loaded(index, result);
         }
     }
 }

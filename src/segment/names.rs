@@ -32,13 +32,13 @@ impl Names {
     pub(super) fn find(&self, name: &str) -> Option<&Arc<Tag>> {
         let hash = hash(name);
         let mut bits = hash >> ROOT_BITS;
-        let mut place = &self.roots[hash as usize & ((1 << ROOT_BITS) - 1)];
+        let mut link = &self.roots[hash as usize & ((1 << ROOT_BITS) - 1)];
         loop {
-            let node = place.get()?;
+            let node = link.get()?;
             if node.hash == hash && node.tag.name() == name {
                 return Some(&node.tag);
             }
-            place = &node.below[bits as usize & ((1 << BITS) - 1)];
+            link = &node.below[bits as usize & ((1 << BITS) - 1)];
             bits >>= BITS;
         }
     }
@@ -47,13 +47,13 @@ impl Names {
     pub(super) fn insert(&self, tag: Arc<Tag>) {
         let hash = hash(tag.name());
         let mut bits = hash >> ROOT_BITS;
-        let mut place = &self.roots[hash as usize & ((1 << ROOT_BITS) - 1)];
+        let mut link = &self.roots[hash as usize & ((1 << ROOT_BITS) - 1)];
         let below = std::array::from_fn(|_| OnceLock::new());
         let mut node = Box::new(Node { hash, tag, below });
-        while let Err(back) = place.set(node) {
+        while let Err(back) = link.set(node) {
             node = back;
-            let Some(taken) = place.get() else { return };
-            place = &taken.below[bits as usize & ((1 << BITS) - 1)];
+            let Some(taken) = link.get() else { return };
+            link = &taken.below[bits as usize & ((1 << BITS) - 1)];
             bits >>= BITS;
         }
     }

@@ -7,86 +7,38 @@ use std::time::Duration;
 
 use super::error::SegmentError;
 use super::names::Names;
-use super::step::StepRule;
+use super::settings::Settings;
 use super::store::{LoadError, SegmentTag};
 use super::tag::Tag;
-use crate::clock::{Clock, Deadline};
-use crate::policy::TakePolicy;
+use crate::clock::Deadline;
 use crate::sync::{AtomicBool, AtomicU64, Event, ForkGuarded, Life, Ordering, Pages, Serving, log};
 
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) names: Names,
     pub(super) settings: Settings,
-    pub(super) clock: Arc<dyn Clock>,
-    /// Tells a forked child.
+    /// Wiped in a forked child.
     pub(super) life: Pages,
-    /// Every tag that ever was.
+    /// Every tag since the start, the removed ones included.
     tags: ForkGuarded<Vec<Arc<Tag>>>,
-    /// Tags that want a segment, and whether there are any.
+    /// Tags that need a segment, and whether there are any.
     load_queue: ForkGuarded<Vec<Arc<Tag>>>,
-    wished: AtomicBool,
+    has_queued: AtomicBool,
     readings: Readings,
     /// Where the thread sleeps.
     demand: Event,
     closed: AtomicBool,
-    /// The thread is done, and the store gone.
+    /// The thread has ended, and the store is dropped.
     ended: AtomicBool,
     end: Event,
 }
 
-#[derive(Debug)]
-pub(super) struct Settings {
-    pub(super) take_policy: TakePolicy,
-    pub(super) prefetch: u32,
-    pub(super) depth: u64,
-    pub(super) max_depth: u64,
-    pub(super) step_rule: StepRule,
-    pub(super) refresh: Duration,
-    pub(super) retry: Retry,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            take_policy: TakePolicy::default(),
-            prefetch: 10,
-            depth: 2,
-            max_depth: 4,
-            step_rule: StepRule::default(),
-            refresh: Duration::from_secs(60),
-            retry: Retry { first: Duration::from_millis(10), longest: Duration::from_secs(1) },
-        }
-    }
-}
-
-/// How long to wait after loads that failed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Retry {
-    pub(super) first: Duration,
-    pub(super) longest: Duration,
-}
-
-impl Retry {
-    /// For what does not pass by itself: from the longest pause on, up to the one between two
-    /// readings of the tags.
-    pub(super) fn of_refusals(self, refresh: Duration) -> Self {
-        Self { first: self.longest, longest: refresh.max(self.longest) }
-    }
-
-    /// The pause after so many failures in a row: twice as long each time.
-    pub(super) fn pause(self, failed: u32) -> Duration {
-        let doublings = failed.saturating_sub(1).min(31);
-        self.first.saturating_mul(1 << doublings).min(self.longest)
-    }
-}
-
-/// Readings of the tags that somebody waits for.
+/// Readings of the tags that callers of `refresh` wait for.
 #[derive(Debug)]
 struct Readings {
     asked: AtomicU64,
     done: AtomicU64,
-    /// What came of the last one.
+    /// Why the last one failed, if it did.
     last: ForkGuarded<Option<Arc<LoadError>>>,
     event: Event,
 }
@@ -103,16 +55,15 @@ impl Readings {
 }
 
 impl Shared {
-    pub(super) fn new(settings: Settings, clock: Arc<dyn Clock>, life: Pages) -> Self {
+    pub(super) fn new(settings: Settings, life: Pages) -> Self {
         let mark = life.life();
         Self {
             names: Names::new(),
             settings,
-            clock,
             life,
             tags: ForkGuarded::new(mark.clone(), Vec::new()),
             load_queue: ForkGuarded::new(mark.clone(), Vec::new()),
-            wished: AtomicBool::new(false),
+            has_queued: AtomicBool::new(false),
             readings: Readings::new(mark.clone()),
             demand: Event::new(mark.clone()),
             closed: AtomicBool::new(false),
@@ -138,12 +89,12 @@ impl Shared {
         }
     }
 
-    /// Every tag that ever was; none in a forked child.
+    /// Returns every tag since the start; none in a forked child.
     pub(super) fn tags(&self) -> Vec<Arc<Tag>> {
         self.tags.lock().map_or_else(|_| Vec::new(), |tags| tags.clone())
     }
 
-    /// Takes in what the table holds now.
+    /// Adds, updates and removes tags as the table has them now.
     pub(super) fn sync_tags(&self, rows: &[SegmentTag]) {
         let names: HashSet<&str> = rows.iter().map(|row| &*row.tag).collect();
         for tag in self.tags() {
@@ -161,31 +112,31 @@ impl Shared {
     }
 
     fn add(&self, row: &SegmentTag) {
-        let tag = Arc::new(Tag::new(row, self.life.clone(), self));
+        let tag = Arc::new(Tag::new(row, self.life.clone(), &self.settings));
         tag.found(row);
         if let Ok(mut tags) = self.tags.lock() {
             tags.push(Arc::clone(&tag));
         }
         self.names.insert(Arc::clone(&tag));
-        // A close that did not see it on the list has come before.
+        // A close may have read the list before this tag was on it.
         if self.is_closed() {
             tag.close();
         }
     }
 
-    /// Has the thread load a segment, unless it is about to.
+    /// Queues the tag for the thread, unless it is queued.
     pub(super) fn ask(&self, tag: &Arc<Tag>) {
         if tag.set_asked() {
             let Ok(mut load_queue) = self.load_queue.lock() else { return };
             load_queue.push(Arc::clone(tag));
-            // Relaxed: written under the lock alone, and for who looks, the event's fences order it.
-            self.wished.store(true, Ordering::Relaxed);
+            // Relaxed: written under the lock; the event's fences order it for the thread.
+            self.has_queued.store(true, Ordering::Relaxed);
             drop(load_queue);
             self.demand.notify();
         }
     }
 
-    /// Has the thread read the tags, and waits for it.
+    /// Has the thread read the tags, and waits until it has.
     pub(super) fn refresh(&self) -> Result<(), SegmentError> {
         if self.life.are_wiped() {
             return Err(SegmentError::Forked);
@@ -214,13 +165,13 @@ impl Shared {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Ends everything, but for the thread, which ends as soon as the store lets it.
+    /// Closes all tags. The thread ends as soon as the store returns.
     pub(super) fn close(&self) {
-        // A child has nobody to tell, and the locks may be held for ever.
+        // A forked child has no thread and no waiting takers.
         if self.life.are_wiped() {
             return;
         }
-        // Release, and before the list is read: a tag that comes later closes itself.
+        // Release, and before the list is read: a tag that is added later closes itself.
         self.closed.store(true, Ordering::Release);
         self.tags().iter().for_each(|tag| tag.close());
         self.demand.notify();
@@ -244,7 +195,7 @@ impl Shared {
 
 /// The thread's side.
 impl Shared {
-    /// How many readings were asked for that are not done yet.
+    /// Returns the number of the last reading that was asked for, if it is not done.
     pub(super) fn readings_asked(&self) -> Option<u64> {
         let asked = self.readings.asked.load(Ordering::Acquire);
         (asked > self.readings.done.load(Ordering::Relaxed)).then_some(asked)
@@ -255,7 +206,7 @@ impl Shared {
             Ok(mut last) => mem::replace(&mut *last, error),
             Err(_) => return,
         };
-        // With no lock held: the errors of a store are a caller's code.
+        // With no lock held, because dropping a store's error runs a caller's code.
         drop(before);
         if let Some(asked) = asked {
             self.readings.done.store(asked, Ordering::Release);
@@ -263,19 +214,19 @@ impl Shared {
         }
     }
 
-    pub(super) fn take_wishes(&self, to: &mut impl Extend<Arc<Tag>>) {
-        // Relaxed: a wish that is missed here is found before the thread sleeps.
-        if self.wished.load(Ordering::Relaxed) {
+    pub(super) fn drain_load_queue(&self, to: &mut impl Extend<Arc<Tag>>) {
+        // Relaxed: a tag that is missed here is found before the thread sleeps.
+        if self.has_queued.load(Ordering::Relaxed) {
             let Ok(mut load_queue) = self.load_queue.lock() else { return };
-            self.wished.store(false, Ordering::Relaxed);
+            self.has_queued.store(false, Ordering::Relaxed);
             to.extend(load_queue.drain(..));
         }
     }
 
-    /// Sleeps until there is something to do, or for so long.
+    /// Sleeps until there is something to do, or for `timeout`.
     pub(super) fn sleep(&self, timeout: Option<Duration>) {
         self.demand.wait(timeout, || {
-            self.wished.load(Ordering::Relaxed)
+            self.has_queued.load(Ordering::Relaxed)
                 || self.is_closed()
                 || self.readings_asked().is_some()
         });
@@ -290,19 +241,8 @@ impl Shared {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::clock::SystemClock;
 
     pub(in crate::segment) fn shared() -> Shared {
-        Shared::new(Settings::default(), Arc::new(SystemClock), Pages::new(0).expect("memory"))
-    }
-
-    #[test]
-    fn pauses_double_up_to_the_longest() {
-        let Settings { retry, .. } = shared().settings;
-        let pauses = [1, 2, 3, 7, 8, 1_000].map(|failed| retry.pause(failed).as_millis());
-        assert_eq!(pauses, [10, 20, 40, 640, 1_000, 1_000]);
-        let refusals = retry.of_refusals(Duration::from_secs(60));
-        let pauses = [1, 2, 6, 7, 1_000].map(|failed| refusals.pause(failed).as_secs());
-        assert_eq!(pauses, [1, 2, 32, 60, 60]);
+        Shared::new(Settings::default(), Pages::new(0).expect("memory"))
     }
 }

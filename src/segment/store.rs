@@ -1,23 +1,23 @@
-//! What a segment generator asks of a database.
+//! What a segment generator asks of its store.
 
 use crate::error::Error;
 
-/// Where segments come from: a table `leaf_alloc`, or what stands in for one.
+/// The source of segments: a table `leaf_alloc`, or a replacement for one.
 ///
-/// Its methods block. They are called by one thread at a time, apart from those who take ids.
+/// Its methods block. They are called by one thread at a time, which takes no ids.
 pub trait SegmentStore: Send + 'static {
-    /// All tags.
+    /// Returns all tags.
     ///
     /// # Errors
     ///
-    /// What the store says.
+    /// The store's own.
     fn tags(&mut self) -> Result<Vec<SegmentTag>, Error>;
 
-    /// Reserves a range for each of `wanted`, each in a transaction of its own, and hands over what
-    /// came of it, by its place in `wanted`, as soon as it is known. Each is handed over once.
+    /// Reserves a range for each of `wanted`, each in a transaction of its own. Calls `loaded` with the
+    /// index in `wanted` and the result, once for each, as soon as it is known.
     ///
-    /// A range that was reserved and not handed over, because the connection broke in between, is
-    /// lost; it is never reserved again.
+    /// A range that was reserved and not passed to `loaded`, because the connection broke in between, is
+    /// lost. It is never reserved again.
     fn load(
         &mut self,
         wanted: &[SegmentRequest],
@@ -55,14 +55,14 @@ pub struct SegmentTag {
 }
 
 impl SegmentTag {
-    /// A row, without a description and the time of its last change.
+    /// Returns a row without a description and the time of its last change.
     pub fn new(tag: impl Into<String>, max_id: i64, step: i64) -> Self {
         let (description, update_time) = (None, String::new());
         Self { tag: tag.into(), max_id, step, description, update_time }
     }
 }
 
-/// A wish for a range of ids.
+/// A request for a range of ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentRequest {
     /// The tag.
@@ -72,8 +72,8 @@ pub struct SegmentRequest {
 }
 
 impl SegmentRequest {
-    /// The range that a load takes from a row with these columns, of which the row's new `max_id` is
-    /// the end; or why the row has to stay as it is.
+    /// Returns the range that a load takes from a row with these columns. Its end is the row's new
+    /// `max_id`. After an error the row stays as it is.
     ///
     /// # Errors
     ///
@@ -110,13 +110,13 @@ pub struct LoadedSegment {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The table has no such tag, or not any more.
+    /// The table does not have the tag, or not any more.
     #[error("the table has no tag `{tag}`")]
     NoSuchTag {
         /// The tag.
         tag: String,
     },
-    /// The row holds what cannot be served: a step or a start that is not positive.
+    /// The step or the start in the row is not positive.
     #[error("tag `{tag}` cannot be served: {problem}; set its row right")]
     InvalidRow {
         /// The tag.
@@ -134,11 +134,11 @@ pub enum LoadError {
         /// The length that was asked for.
         step: u64,
     },
-    /// The store could not be asked; it may be another time.
+    /// The store could not be asked. Another attempt may succeed.
     #[error(transparent)]
     Store(#[from] Error),
-    /// The store refuses, and goes on to until somebody changes something: there is no right, or no
-    /// table. Takers are not kept waiting for that.
+    /// The store refuses until somebody changes something, because a right or the table is missing.
+    /// Takers do not wait for that.
     #[error("{0}")]
     Refused(#[source] Error),
 }

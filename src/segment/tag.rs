@@ -1,19 +1,20 @@
 //! One tag: its chain of segments, and what is known of its row.
 
+mod takes;
+
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::chain::{ChainEvent, PushError, SegmentChain, Settled, Supply};
+use super::chain::{ChainEvent, PushError, SegmentChain, Supply};
 use super::error::SegmentError;
-use super::shared::{Settings, Shared};
+use super::settings::Settings;
 use super::stats::SegmentStats;
 use super::step::Step;
 use super::store::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
-use super::ticket_view::Drawn;
 use crate::clock::read;
-use crate::error::{Error, FillError, TakeError};
-use crate::sync::{AtomicBool, AtomicU8, AtomicU64, ForkGuarded, Forked, Ordering, Pages, Serving};
+use crate::error::Error;
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, ForkGuarded, Forked, Ordering, Pages};
 
 #[derive(Debug)]
 pub(super) struct Tag {
@@ -21,19 +22,19 @@ pub(super) struct Tag {
     name: String,
     /// A [`Health`].
     health: AtomicU8,
-    /// The loader has it on its list, or is just loading.
+    /// It is in the load queue, or the loader has it.
     asked: AtomicBool,
-    /// How many segments there are to be in memory.
+    /// How many segments to keep in memory.
     depth: AtomicU64,
     row: ForkGuarded<TagRow>,
-    counts: TagCounters,
+    counters: TagCounters,
 }
 
-/// What the loader learns, and the takers that end a segment.
+/// What is known of a tag's row, written by the loader and by takers that end a segment.
 #[derive(Debug)]
 struct TagRow {
     step: Step,
-    /// Why there is no segment, where that is so.
+    /// Why no segment can be loaded, if so.
     cause: Option<Arc<LoadError>>,
     /// How many loads in a row have failed.
     failed: u32,
@@ -48,8 +49,8 @@ struct TagCounters {
     dried: AtomicU64,
 }
 
-/// What can be expected of a tag. From `Refused` on, nothing before somebody does something; it is the
-/// loader that looks whether somebody has. From `Invalid` on it does so only when the tags are read.
+/// Whether segments of a tag can be loaded. From `Refused` on, somebody has to change something first; the
+/// loader tries again by itself. From `Invalid` on it does so only when the tags are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 enum Health {
@@ -74,7 +75,7 @@ impl Health {
     ];
 }
 
-/// What is to become of a tag that was loaded.
+/// What the loader does next with a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// It has what it needs.
@@ -86,14 +87,14 @@ pub(super) enum Next {
 }
 
 impl Tag {
-    pub(super) fn new(row: &SegmentTag, life: Pages, shared: &Shared) -> Self {
+    pub(super) fn new(row: &SegmentTag, life: Pages, settings: &Settings) -> Self {
         let row_life = life.life();
         Self {
-            chain: SegmentChain::with_life(life, shared.settings.prefetch),
+            chain: SegmentChain::with_life(life, settings.prefetch),
             name: row.tag.clone(),
             health: AtomicU8::new(Health::Well as u8),
             asked: AtomicBool::new(false),
-            depth: AtomicU64::new(shared.settings.depth),
+            depth: AtomicU64::new(settings.depth),
             row: ForkGuarded::new(
                 row_life,
                 TagRow {
@@ -102,7 +103,7 @@ impl Tag {
                     failed: 0,
                 },
             ),
-            counts: TagCounters::default(),
+            counters: TagCounters::default(),
         }
     }
 
@@ -111,150 +112,24 @@ impl Tag {
         &self.name
     }
 
-    #[inline]
-    pub(super) fn next_id(self: &Arc<Self>, shared: &Shared) -> Result<u64, SegmentError> {
-        match self.chain.draw() {
-            Ok(id) => Ok(id),
-            Err(missed) => self.take_by_policy(shared, missed),
-        }
-    }
-
-    #[inline]
-    pub(super) fn try_next_id(self: &Arc<Self>, shared: &Shared) -> Result<u64, SegmentError> {
-        match self.chain.draw() {
-            Ok(id) => Ok(id),
-            Err(missed) => self.take_slowly(shared, missed),
-        }
-    }
-
-    pub(super) fn try_fill(
-        self: &Arc<Self>,
-        shared: &Shared,
-        out: &mut [u64],
-    ) -> Result<usize, SegmentError> {
-        self.chain.fill(out, &mut |missed| self.take_slowly(shared, missed))
-    }
-
-    pub(super) fn fill(
-        self: &Arc<Self>,
-        shared: &Shared,
-        out: &mut [u64],
-    ) -> Result<(), FillError<SegmentError>> {
-        let mut filled = 0;
-        while filled < out.len() {
-            let rest = &mut out[filled..];
-            let given = match self.try_fill(shared, rest) {
-                Err(error) => self.follow_policy(shared, error, || self.try_fill(shared, rest)),
-                given => given,
-            };
-            filled += given.map_err(|error| {
-                // After a fork amid the call, what was filled in before it is the parent's.
-                let is_forked = matches!(error, SegmentError::Forked);
-                FillError { filled: if is_forked { 0 } else { filled }, error }
-            })?;
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn take_by_policy(
-        self: &Arc<Self>,
-        shared: &Shared,
-        missed: Option<Drawn>,
-    ) -> Result<u64, SegmentError> {
-        match self.take_slowly(shared, missed) {
-            Err(error) => self.follow_policy(shared, error, || self.try_next_id(shared)),
-            taken => taken,
-        }
-    }
-
-    /// A take that the fast path gave up. Asks for a segment if it is time.
-    #[cold]
-    fn take_slowly(
-        self: &Arc<Self>,
-        shared: &Shared,
-        missed: Option<Drawn>,
-    ) -> Result<u64, SegmentError> {
-        // Before the chain: what was loaded before the tag's health became so is found there.
-        let health = self.health();
-        let Settled { id, supply, events } = self.chain.settle(missed)?;
-        // It reads the clock, which may fork: then the id is the parent's.
-        self.note(shared, &events)?;
-        if health < Health::Invalid && self.is_short(supply) {
-            shared.ask(self);
-        }
-        match id {
-            Some(id) => Ok(id),
-            None => Err(self.why_empty(health)),
-        }
-    }
-
-    /// Goes on after a first try, as the take policy says.
-    #[cold]
-    fn follow_policy<T>(
-        &self,
-        shared: &Shared,
-        first: SegmentError,
-        mut again: impl FnMut() -> Result<T, SegmentError>,
-    ) -> Result<T, SegmentError> {
-        // This thread loads, maybe for this very tag: it would wait for itself.
-        if Serving::is_here() {
-            return Err(first);
-        }
-        // The policy knows the errors of takes; what it has not to know waits here.
-        let mut last = None;
-        let mut told = |error: SegmentError| {
-            let kind = if error.may_pass() { TakeError::Empty } else { TakeError::Closed };
-            last = Some(error);
-            kind
-        };
-        let mut waited = false;
-        let done = shared.settings.take_policy.after_empty(
-            told(first),
-            || again().map_err(&mut told),
-            |timeout| {
-                waited = true;
-                self.chain.wait_or(timeout, || self.health() >= Health::Refused);
-            },
-        );
-        // Relaxed: counters.
-        self.counts.waits.fetch_add(waited.into(), Ordering::Relaxed);
-        // A handler may have forked, and given up.
-        if self.chain.is_forked() {
-            return Err(SegmentError::Forked);
-        }
-        done.map_err(|kind| {
-            let error = match (kind, last) {
-                (TakeError::DeadlineExceeded, Some(SegmentError::Empty)) => {
-                    SegmentError::DeadlineExceeded
-                }
-                (_, Some(error)) => error,
-                (_, None) => SegmentError::Closed,
-            };
-            let rejected = error.may_pass() || matches!(error, SegmentError::DeadlineExceeded);
-            self.counts.rejects.fetch_add(rejected.into(), Ordering::Relaxed);
-            error
-        })
-    }
-
-    /// Keeps account of what has happened in the chain. Two threads that end two segments in no time may
-    /// come here in the other order: then a segment is taken for a little shorter or longer than it
-    /// was.
-    fn note(&self, shared: &Shared, events: &[ChainEvent]) -> Result<(), Forked> {
+    /// Updates the step and the depth after events in the chain. Two threads that end two segments at
+    /// almost the same time may come here in the other order. A segment then counts as lasting a little
+    /// shorter or longer than it did.
+    fn note(&self, settings: &Settings, events: &[ChainEvent]) -> Result<(), Forked> {
         if events.is_empty() {
             return Ok(());
         }
-        let now = read(&*shared.clock);
+        let now = read(&*settings.clock);
         let mut row = self.row.lock()?;
-        for turn in events {
-            match turn {
+        for event in events {
+            match event {
                 ChainEvent::Begun => row.step.begun(now),
-                ChainEvent::UsedUp => row.step.used_up(&shared.settings.step_rule, now),
+                ChainEvent::UsedUp => row.step.used_up(&settings.step_rule, now),
                 ChainEvent::Dried => {
                     // Relaxed: a counter, and a setting that is changed under the row's lock.
-                    self.counts.dried.fetch_add(1, Ordering::Relaxed);
+                    self.counters.dried.fetch_add(1, Ordering::Relaxed);
                     let depth = self.depth.load(Ordering::Relaxed);
-                    self.depth.store((depth + 1).min(shared.settings.max_depth), Ordering::Relaxed);
+                    self.depth.store((depth + 1).min(settings.max_depth), Ordering::Relaxed);
                 }
             }
         }
@@ -266,11 +141,11 @@ impl Tag {
     }
 
     fn health(&self) -> Health {
-        // Acquire: pairs with the Release in `set_health`; who sees it sees what was loaded before.
+        // Acquire: pairs with the Release in `set_health`, to see what was loaded before.
         Health::ALL[usize::from(self.health.load(Ordering::Acquire))]
     }
 
-    /// Why nothing is there.
+    /// Returns why there is no id.
     fn why_empty(&self, health: Health) -> SegmentError {
         let kind = match health {
             Health::Well => return SegmentError::Empty,
@@ -282,7 +157,7 @@ impl Tag {
             Health::Removed => SegmentError::RemovedTag,
         };
         match self.row.lock() {
-            // None where it has become well since.
+            // No cause: the tag has become well since.
             Ok(row) => row.cause.clone().map_or(SegmentError::Empty, kind),
             Err(Forked) => SegmentError::Forked,
         }
@@ -303,18 +178,18 @@ impl Tag {
             reserved: chain.reserved,
             discarded: chain.discarded,
             lapped: chain.lapped,
-            loads: count(&self.counts.loads),
-            load_failures: count(&self.counts.failures),
+            loads: count(&self.counters.loads),
+            load_failures: count(&self.counters.failures),
             step,
             table_step,
             depth: count(&self.depth),
-            waits: count(&self.counts.waits),
-            rejects: count(&self.counts.rejects),
-            dried: count(&self.counts.dried),
+            waits: count(&self.counters.waits),
+            rejects: count(&self.counters.rejects),
+            dried: count(&self.counters.dried),
         })
     }
 
-    /// Whether it is served, or may be again without anybody doing anything.
+    /// Returns an error if takes cannot succeed, now or later.
     pub(super) fn check(&self) -> Result<(), SegmentError> {
         if self.chain.is_forked() {
             return Err(SegmentError::Forked);
@@ -337,15 +212,15 @@ impl Tag {
 
 /// The loader's side.
 impl Tag {
-    /// Puts it on the loader's list; returns whether it was not there.
+    /// Marks it as queued for the loader; returns whether it was not.
     pub(super) fn set_asked(&self) -> bool {
-        // AcqRel: pairs with the one in `is_settled`: either the loader sees what this taker has
-        // changed in the chain, or this taker finds the loader done, and asks anew.
+        // AcqRel: pairs with the one in `rest_or_again`. Either the loader sees what this taker has
+        // changed in the chain, or this taker finds the loader done, and asks again.
         !self.asked.swap(true, Ordering::AcqRel)
     }
 
-    /// What to ask the store for; `None` where there is no use in asking, or no need any more: a
-    /// taker may have been slow to say what it found.
+    /// Returns what to ask the store for. `None` where it cannot load, or where no segment is needed any
+    /// more, because a taker was slow to ask.
     pub(super) fn request(&self) -> Option<SegmentRequest> {
         let is_needed = self.health() < Health::Invalid && self.is_short(self.chain.supply().ok()?);
         if !is_needed && self.rest_or_again() == Next::Rest {
@@ -354,19 +229,23 @@ impl Tag {
         Some(SegmentRequest { tag: self.name.clone(), step: self.row.lock().ok()?.step.present() })
     }
 
-    /// What came of a load. In a forked child nothing does.
-    pub(super) fn loaded(&self, shared: &Shared, result: Result<LoadedSegment, LoadError>) -> Next {
-        match result.and_then(|segment| self.append(shared, segment)) {
+    /// Handles the result of a load. Does nothing in a forked child.
+    pub(super) fn loaded(
+        &self,
+        settings: &Settings,
+        result: Result<LoadedSegment, LoadError>,
+    ) -> Next {
+        match result.and_then(|segment| self.append(settings, segment)) {
             Ok(()) => {
-                self.counts.loads.fetch_add(1, Ordering::Relaxed);
+                self.counters.loads.fetch_add(1, Ordering::Relaxed);
                 self.set_health(Health::Well, None);
                 self.rest_or_again()
             }
-            Err(error) => self.failed(shared, error),
+            Err(error) => self.failed(settings, error),
         }
     }
 
-    fn append(&self, shared: &Shared, segment: LoadedSegment) -> Result<(), LoadError> {
+    fn append(&self, settings: &Settings, segment: LoadedSegment) -> Result<(), LoadError> {
         let LoadedSegment { start, end, table_step } = segment;
         let invalid = |problem| LoadError::InvalidRow { tag: self.name.clone(), problem };
         if start == 0 || table_step == 0 {
@@ -375,10 +254,8 @@ impl Tag {
             )));
         }
         self.set_table_step(table_step);
-        let appended = self.chain.append(start..end).and_then(|events| {
-            self.note(shared, &events)?;
-            Ok(())
-        });
+        let appended =
+            self.chain.append(start..end).and_then(|events| Ok(self.note(settings, &events)?));
         appended.map_err(|error| match error {
             PushError::Forked => LoadError::Store(Error::Forked { what: "generator" }),
             PushError::NoRange { .. } => invalid(error.to_string()),
@@ -388,22 +265,24 @@ impl Tag {
         })
     }
 
-    fn failed(&self, shared: &Shared, error: LoadError) -> Next {
-        self.counts.failures.fetch_add(1, Ordering::Relaxed);
+    fn failed(&self, settings: &Settings, error: LoadError) -> Next {
+        self.counters.failures.fetch_add(1, Ordering::Relaxed);
         let health = match &error {
             LoadError::NoSuchTag { .. } => {
                 self.remove();
                 return self.rest_or_again();
             }
             LoadError::InvalidRow { .. } => Health::Invalid,
-            // What is left may be enough for the table's own step.
-            LoadError::UsedUp { .. } if self.has_reset_step() => return Next::Again,
+            // The numbers that are left may be enough for the table's own step.
+            LoadError::UsedUp { .. } if self.row.lock().is_ok_and(|mut row| row.step.reset()) => {
+                return Next::Again;
+            }
             LoadError::UsedUp { .. } => Health::UsedUp,
             LoadError::Store(_) => Health::StoreDown,
             LoadError::Refused(_) => Health::Refused,
         };
         self.set_health(health, Some(error));
-        let Settings { retry, refresh, .. } = shared.settings;
+        let Settings { retry, refresh, .. } = *settings;
         let retry = match health {
             Health::StoreDown => retry,
             Health::Refused => retry.of_refusals(refresh),
@@ -419,21 +298,16 @@ impl Tag {
         }
     }
 
-    /// Goes back to the table's step; returns whether that is less than it was.
-    fn has_reset_step(&self) -> bool {
-        self.row.lock().is_ok_and(|mut row| row.step.reset())
-    }
-
-    /// Takes it off the loader's list, unless it is short again.
+    /// Marks it as no longer queued, unless it is short of segments again.
     fn rest_or_again(&self) -> Next {
-        // AcqRel: see `set_asked`. What is looked at below comes after it.
+        // AcqRel: see `set_asked`. The reads below come after it.
         self.asked.swap(false, Ordering::AcqRel);
         let short = self.health() < Health::Invalid
             && self.chain.supply().is_ok_and(|supply| self.is_short(supply));
         if short && self.set_asked() { Next::Again } else { Next::Rest }
     }
 
-    /// Its row was read.
+    /// Updates the tag from its row in the table.
     pub(super) fn found(&self, row: &SegmentTag) {
         let (step, max_id) = (row.step, row.max_id);
         let positive = u64::try_from(step).ok().filter(|step| *step > 0 && max_id > 0);
@@ -443,16 +317,16 @@ impl Tag {
             return self.set_health(Health::Invalid, Some(error));
         };
         self.set_table_step(step);
-        // Whether it can be served, the next load will tell.
+        // The next load shows whether it can be loaded.
         if self.health() >= Health::Invalid {
             self.set_health(Health::Well, None);
         }
     }
 
-    /// The table has it no more.
+    /// Discards the segments of a tag that is not in the table any more.
     pub(super) fn remove(&self) {
         let error = LoadError::NoSuchTag { tag: self.name.clone() };
-        // Discarded first: who sees that it is removed gets nothing of it any more.
+        // Discarded first: a taker that sees it removed gets no more ids of it.
         self.chain.discard();
         self.set_health(Health::Removed, Some(error));
     }
@@ -469,7 +343,7 @@ impl Tag {
             self.health.store(health as u8, Ordering::Release);
         }
         drop(row);
-        // With no lock held: the errors of a store are a caller's code.
+        // With no lock held, because dropping a store's error runs a caller's code.
         drop(cause);
         if health >= Health::Refused {
             self.chain.wake();
@@ -489,7 +363,7 @@ pub(super) mod tests {
     pub(in crate::segment) fn tag(name: &str) -> Arc<Tag> {
         let row = SegmentTag::new(name, 1, 10);
         let shared = shared();
-        Arc::new(Tag::new(&row, shared.life.clone(), &shared))
+        Arc::new(Tag::new(&row, shared.life.clone(), &shared.settings))
     }
 
     #[test]

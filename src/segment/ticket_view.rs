@@ -1,4 +1,4 @@
-//! The words that the takers of one tag share: which tickets are ids, and where the next ticket is.
+//! The atomics that the takers of one tag share: which tickets are ids, and the next ticket.
 
 use std::ops::Range;
 
@@ -6,30 +6,30 @@ use crossbeam_utils::CachePadded;
 
 use crate::sync::{AtomicU64, Ordering, Pages, fence};
 
-/// A view of the current segment, and two cursors, of which it names one. The module `segment` says
-/// why no ticket becomes two ids.
+/// A view of the current segment, which names one of two cursors. The module `segment` says why no ticket
+/// becomes two ids.
 #[derive(Debug)]
 pub(super) struct TicketView {
     view: CachePadded<View>,
-    /// The next ticket of each lane. They only grow. One line for both: one of them is in use.
+    /// The next ticket of each lane. They only grow. One cache line for both, as one of them is in use.
     cursors: CachePadded<[AtomicU64; 2]>,
 }
 
 /// What each take reads before it draws. Written once or twice a segment.
 #[derive(Debug)]
 struct View {
-    /// Twice the ticket below which a take is done with its ticket, plus the lane: no two segments
-    /// ever have the same. 0: there is nothing to draw from.
+    /// Twice the mark, plus the lane: no two segments ever have the same. 0 if there is nothing to draw
+    /// from.
     open: AtomicU64,
-    /// What makes an id of a ticket, by wrapping addition.
+    /// Makes an id of a ticket, by wrapping addition.
     shift: AtomicU64,
     /// The ticket at which the segment ends.
     stop: AtomicU64,
-    /// The mark of life: gone in a forked child.
+    /// Wiped in a forked child.
     life: Pages,
 }
 
-/// The tickets of a segment, `first..stop` of a lane, and what makes ids of them.
+/// The tickets of a segment, `first..stop` of a lane, and what is added to make ids of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) lane: u64,
@@ -47,11 +47,11 @@ pub(super) struct Drawn {
     stop: u64,
 }
 
-/// So many lost races, and a fill claims no more at once.
+/// After this many lost races a claim gives up.
 const ATTEMPTS: u32 = 4;
 
 impl Span {
-    /// The id of a ticket of this span.
+    /// Returns the id of a ticket of this span.
     pub(super) fn id(&self, ticket: u64) -> u64 {
         ticket.wrapping_add(self.shift)
     }
@@ -62,8 +62,8 @@ impl Span {
 }
 
 impl Drawn {
-    /// Its id, if it is one of the segment that its taker saw. No other knowledge is needed, so
-    /// that it is not lost, however late its taker comes.
+    /// Returns its id, if it is of the segment that its taker saw. It needs nothing else, so that the id
+    /// is not lost, however late the taker comes.
     pub(super) fn id(&self) -> Option<u64> {
         (self.ticket < self.stop).then(|| self.ticket.wrapping_add(self.shift))
     }
@@ -78,13 +78,12 @@ impl TicketView {
         }
     }
 
-    /// The fast path: an id; or a ticket that needs a closer look, or none where nothing is open.
+    /// The fast path: returns an id; else the ticket that was drawn, or `None` where nothing is open.
     #[inline]
     pub(super) fn draw(&self) -> Result<u64, Option<Drawn>> {
         let Some((open, shift, stop)) = self.look() else { return Err(None) };
-        // Relaxed: each ticket comes out of this addition once, which needs no more than the order
-        // of the cursor's own values. That they are not below the segment's first is known from
-        // the Acquire of the look.
+        // Relaxed: this addition returns each ticket once, by the order of the cursor's own values
+        // alone. The Acquire of the look makes sure that none is below the segment's first.
         let ticket = self.cursor(open & 1).fetch_add(1, Ordering::Relaxed);
         if ticket < open >> 1 {
             Ok(ticket.wrapping_add(shift))
@@ -93,7 +92,7 @@ impl TicketView {
         }
     }
 
-    /// Claims up to `wanted` ids at once, if they are on this side of the mark.
+    /// Claims up to `wanted` ids at once, as far as they are below the mark.
     pub(super) fn claim(&self, wanted: u64) -> Option<Range<u64>> {
         let (open, shift, _) = self.look()?;
         let cursor = self.cursor(open & 1);
@@ -111,18 +110,18 @@ impl TicketView {
         None
     }
 
-    /// The view, whole: of one segment, which was the current one at some time during the look.
+    /// Reads the view whole: of one segment, which was the current one at some time during the look.
     #[inline]
     fn look(&self) -> Option<(u64, u64, u64)> {
         let view = &*self.view;
-        // Acquire: pairs with the Release in `open`; who sees a segment open sees a cursor that is
-        // not below its first ticket.
+        // Acquire: pairs with the Release in `open`. A taker that sees a segment open sees a cursor
+        // that is not below its first ticket.
         let open = view.open.load(Ordering::Acquire);
-        // Acquire: pairs with the fence in `open`; who sees what is of a later segment sees, in
-        // the second look, that this one is shut.
+        // Acquire: pairs with the fence in `open`. A taker that sees a value of a later segment sees,
+        // at the second look, that this one is shut.
         let shift = view.shift.load(Ordering::Acquire);
         let stop = view.stop.load(Ordering::Acquire);
-        // Relaxed: kept behind the loads above by their Acquire.
+        // Relaxed: ordered after the loads above by their Acquire.
         let same = view.open.load(Ordering::Relaxed) == open;
         (same && open != 0 && !view.life.are_wiped()).then_some((open, shift, stop))
     }
@@ -132,31 +131,31 @@ impl TicketView {
         &self.cursors[lane as usize & 1]
     }
 
-    /// Whether this process is a forked child of the one that made the words.
+    /// Returns whether this process is a forked child of the one that made the view.
     pub(super) fn is_forked(&self) -> bool {
         self.view.life.are_wiped()
     }
 
-    /// Whether there is something to draw from, or was until a moment ago.
+    /// Returns whether there is something to draw from, or was until a moment ago.
     pub(super) fn is_open(&self) -> bool {
-        // Relaxed: who waits looks here between the fences of its event.
+        // Relaxed: a waiting taker reads it between the fences of its event.
         self.view.open.load(Ordering::Relaxed) != 0
     }
 }
 
-/// For the holder of the chain's lock alone.
+/// Only the holder of the chain's lock may call these.
 impl TicketView {
-    /// Makes these ids the current segment, with a mark after so many of them, at least one, on a
-    /// lane that is not in use. The view must be shut. `None` where the lane has no room for them.
+    /// Makes these ids the current segment, with a mark after `mark` of them, at least one, on a lane that
+    /// is not in use. The view must be shut. Returns `None` if the lane has no room for them.
     pub(super) fn open(&self, lane: u64, ids: &Range<u64>, mark: u64) -> Option<Span> {
-        // Every ticket of the lane that was drawn, whenever, is below: a view that is still on
-        // somebody's mind is of a span that ended there or earlier.
+        // Every ticket of the lane that was drawn is below. A view that a taker has read before is of a
+        // span that ended here or earlier.
         let first = self.cursor(lane).load(Ordering::Relaxed);
         let length = ids.end - ids.start;
         let stop = first.checked_add(length).filter(|stop| stop >> 63 == 0)?;
         let span = Span { lane, first, stop, shift: ids.start.wrapping_sub(first) };
-        // Release: pairs with the Acquire loads of `shift` and `stop` in `look`. What comes after
-        // it is not seen by who does not see the view shut.
+        // Release: pairs with the Acquire loads of `shift` and `stop` in `look`. A taker that sees what
+        // is stored below sees the view shut.
         fence(Ordering::Release);
         self.view.shift.store(span.shift, Ordering::Relaxed);
         self.view.stop.store(stop, Ordering::Relaxed);
@@ -164,12 +163,12 @@ impl TicketView {
         Some(span)
     }
 
-    /// Has takes go through without a closer look up to the end of the current segment.
+    /// Moves the mark to the end of the current segment.
     pub(super) fn widen(&self, span: &Span) {
         self.set_mark(span, span.stop - span.first);
     }
 
-    /// At least one beyond the first ticket, so that no two segments of a lane have one mark.
+    /// Sets the mark, at least one above the first ticket, so that no two segments of a lane have the same.
     fn set_mark(&self, span: &Span, after: u64) {
         let mark = span.first + after.clamp(1, span.stop - span.first);
         // Release: pairs with the Acquire in `look`, for what `open` has read and written.
@@ -181,18 +180,18 @@ impl TicketView {
         self.view.open.store(0, Ordering::Relaxed);
     }
 
-    /// The next ticket of a span's lane.
+    /// Returns the next ticket of a span's lane.
     pub(super) fn next(&self, span: &Span) -> u64 {
         self.cursor(span.lane).load(Ordering::Relaxed)
     }
 
-    /// A ticket of the current span, if one is left.
+    /// Draws an id of the current span, if one is left.
     pub(super) fn draw_of(&self, span: &Span) -> Option<u64> {
         let ticket = self.cursor(span.lane).fetch_add(1, Ordering::Relaxed);
         (ticket < span.stop).then(|| span.id(ticket))
     }
 
-    /// Takes what is left of a span away from everybody; returns how many ids that were.
+    /// Takes what is left of a span away from all takers; returns how many ids that were.
     pub(super) fn drain(&self, span: &Span) -> u64 {
         let next = self.cursor(span.lane).fetch_max(span.stop, Ordering::Relaxed);
         span.stop.saturating_sub(next)

@@ -35,21 +35,21 @@ impl<T: Default> Shards<T> {
             // Twice, for a handler of a signal that comes between: it may note another one.
             let is_ours = recent.of.get() == self.id;
             compiler_fence(Ordering::SeqCst);
-            let place = recent.place.get();
+            let shard = recent.shard.get();
             compiler_fence(Ordering::SeqCst);
             if !is_ours || recent.of.get() != self.id {
                 return None;
             }
             // SAFETY: this thread noted it together with this id, from a reference into these buckets.
             // What is in them neither moves nor goes before `self` does, wherever that was moved.
-            Some(unsafe { &*place.cast::<T>() })
+            Some(unsafe { &*shard.cast::<T>() })
         })
     }
 
     /// The current thread's own, if it was made.
     pub(crate) fn find(&self) -> Option<&T> {
-        let (bucket, place) = find(threads::number_or_acquire()?);
-        let own = self.buckets[bucket].get()?.get(place)?;
+        let (bucket, index) = find(threads::number_or_acquire()?);
+        let own = self.buckets[bucket].get()?.get(index)?;
         RECENT.with(|recent| recent.note(self.id, ptr::from_ref(own).cast()));
         Some(own)
     }
@@ -71,7 +71,7 @@ impl<T> fmt::Debug for Shards<T> {
     }
 }
 
-/// The bucket of a number below 2^15, and the place in it.
+/// The bucket of a number below 2^15, and the index in it.
 fn find(number: usize) -> (usize, usize) {
     let bucket = usize::BITS - number.leading_zeros();
     (bucket as usize, number ^ (1 << bucket >> 1))
@@ -79,7 +79,7 @@ fn find(number: usize) -> (usize, usize) {
 
 /// What a thread has found last.
 struct Recent {
-    place: Cell<*const ()>,
+    shard: Cell<*const ()>,
     /// The id of the shards that it is in; 0 is no one's.
     of: Cell<u64>,
     /// Whether it is just being changed.
@@ -89,20 +89,20 @@ struct Recent {
 thread_local! {
     // Without a destructor, so that a look at it is two loads.
     static RECENT: Recent = const {
-        Recent { place: Cell::new(ptr::null()), of: Cell::new(0), is_changing: Cell::new(false) }
+        Recent { shard: Cell::new(ptr::null()), of: Cell::new(0), is_changing: Cell::new(false) }
     };
 }
 
 impl Recent {
     /// A handler of a signal that comes between notes nothing.
-    fn note(&self, of: u64, place: *const ()) {
+    fn note(&self, of: u64, shard: *const ()) {
         if self.is_changing.replace(true) {
             return;
         }
         compiler_fence(Ordering::SeqCst);
         self.of.set(0);
         compiler_fence(Ordering::SeqCst);
-        self.place.set(place);
+        self.shard.set(shard);
         compiler_fence(Ordering::SeqCst);
         self.of.set(of);
         compiler_fence(Ordering::SeqCst);
@@ -159,12 +159,12 @@ mod tests {
 
     #[test]
     fn buckets_have_room_for_all_numbers() {
-        let mut places = [0; 16];
+        let mut lengths = [0; 16];
         for number in 0..1 << 15 {
-            let (bucket, place) = find(number);
-            assert_eq!(place, places[bucket], "{number}");
-            places[bucket] += 1;
+            let (bucket, index) = find(number);
+            assert_eq!(index, lengths[bucket], "{number}");
+            lengths[bucket] += 1;
         }
-        assert_eq!(places[..4], [1, 1, 2, 4]);
+        assert_eq!(lengths[..4], [1, 1, 2, 4]);
     }
 }

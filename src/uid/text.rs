@@ -34,11 +34,11 @@ impl<const N: usize> UidText<N> {
     fn encode(start: usize, mut number: u64, digits: &[u8]) -> Self {
         let mut text = [b'0'; N];
         let base = digits.len() as u64;
-        for place in text[start..].iter_mut().rev() {
-            *place = digits[(number % base) as usize];
+        for digit in text[start..].iter_mut().rev() {
+            *digit = digits[(number % base) as usize];
             number /= base;
         }
-        debug_assert_eq!(number, 0, "{N} places hold every uid");
+        debug_assert_eq!(number, 0, "{N} digits hold every uid");
         Self(text)
     }
 }

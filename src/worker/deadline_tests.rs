@@ -5,7 +5,7 @@ use crate::error::StoreErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lease::{LeaseTerms, RenewError};
+use super::backend::{LeaseTerms, RenewError};
 use super::renewals::{LeaseStart, RenewalState, Request, Task};
 use crate::clock::monotonic::ManualMonotonic;
 use crate::layout::Layout;
@@ -20,9 +20,9 @@ fn begin(time: &ManualMonotonic) -> RenewalState {
         renew_every: Duration::from_millis(100),
         ..LeaseTerms::default()
     };
-    let beginning = LeaseStart { present: 10, start: 10, max_ahead: 0 };
+    let start = LeaseStart { present: 10, first: 10, max_ahead: 0 };
     let (time, life) = (Arc::new(time.clone()), Life::new().expect("memory"));
-    let mut renewals = RenewalState::new(&Layout::SNOWFLAKE, terms, beginning, time, 1, life);
+    let mut renewals = RenewalState::new(&Layout::SNOWFLAKE, terms, start, time, 1, life);
     let request = renewals.request();
     renewals.granted(request);
     renewals
@@ -81,7 +81,7 @@ fn a_lease_that_is_over_is_over_whatever_the_store_says() {
     let request = renew(&mut renewals);
     time.advance(170 * MILLI);
     // A taker has been told.
-    assert!(renewals.shared().is_lost());
+    assert!(renewals.state().is_lost());
     renewals.answered(request, Ok(()));
     assert!(!renewals.is_live());
     assert!(matches!(renewals.next_task(), Task::Wait(None)), "nothing is left to do");

@@ -1,4 +1,4 @@
-//! How far a generator may issue, as it and those who renew its lease know it.
+//! How far a generator may issue, shared with what renews its lease.
 
 use std::sync::Arc;
 
@@ -7,57 +7,57 @@ use crate::error::TakeError;
 use crate::sync::{AtomicBool, AtomicU64, Event, ForkGuarded, Forked, Life, Ordering};
 use crate::uid::Uid;
 
-/// How far a generator may issue: what its lease says, or without end for a plain worker.
+/// How far a generator may issue: up to its lease's horizon, or without limit for a plain worker.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IssueHorizon(Option<Arc<LeaseState>>);
 
 impl IssueHorizon {
-    pub(super) fn new(shared: Arc<LeaseState>) -> Self {
-        Self(Some(shared))
+    pub(super) fn new(state: Arc<LeaseState>) -> Self {
+        Self(Some(state))
     }
 
-    /// Whether uids of this tick may be issued; [`TakeError::Empty`] if the store has to be asked
-    /// first, which is then on its way.
+    /// Returns whether uids of this tick may be issued; [`TakeError::Empty`] if the store has to be asked
+    /// first, which this demands.
     #[inline]
     pub(crate) fn check(&self, tick: u64) -> Result<(), TakeError> {
-        self.0.as_ref().map_or(Ok(()), |shared| shared.check(tick))
+        self.0.as_ref().map_or(Ok(()), |state| state.check(tick))
     }
 
-    /// Says that the generator has come to this tick, so that the store is asked in time.
+    /// Notes that the generator has reached this tick, so that the store is asked in time.
     pub(crate) fn reach(&self, tick: u64) {
-        if let Some(shared) = &self.0 {
-            shared.reach(tick);
+        if let Some(state) = &self.0 {
+            state.reach(tick);
         }
     }
 
-    /// Whether the generator waits for the store.
+    /// Returns whether the generator waits for the store.
     pub(crate) fn is_pending(&self) -> bool {
-        self.0.as_ref().is_some_and(|shared| shared.is_pending())
+        self.0.as_ref().is_some_and(|state| state.is_pending())
     }
 
-    /// Whether nothing may be issued any more.
+    /// Returns whether nothing may be issued any more.
     pub(crate) fn is_lost(&self) -> bool {
-        self.0.as_ref().is_some_and(|shared| shared.is_lost())
+        self.0.as_ref().is_some_and(|state| state.is_lost())
     }
 
-    /// If the lease is lost, the last tick of which uids may have been issued, or still may: a taker
-    /// that is in the middle of a tick goes on with it.
+    /// If the lease is lost, returns the last tick of which uids may have been issued, or may still be: a
+    /// taker in the middle of a tick goes on with it.
     #[cfg(not(uidring_loom))]
     pub(crate) fn lost_at(&self) -> Option<u64> {
-        let shared = self.0.as_ref().filter(|shared| shared.is_lost())?;
-        Some(shared.horizon.load(Ordering::Relaxed))
+        let state = self.0.as_ref().filter(|state| state.is_lost())?;
+        Some(state.horizon.load(Ordering::Relaxed))
     }
 }
 
-/// What the generator and those who renew share. Relaxed throughout: a number says all by
-/// itself, and that the store knew a horizon before it is stored here is the order of one thread.
+/// What the generator and its renewals share. Relaxed throughout: each number is independent of the
+/// others, and one thread asks the store before it writes a horizon here.
 #[derive(Debug)]
 pub(super) struct LeaseState {
     /// The clock of the deadline.
     pub(super) time: Arc<dyn Monotonic>,
     /// The last tick that may be issued: the store has it.
     pub(super) horizon: AtomicU64,
-    /// The greatest tick that the generator has come to.
+    /// The greatest tick that the generator has reached.
     pub(super) reached: AtomicU64,
     /// From this tick on the store is asked for more.
     pub(super) mark: AtomicU64,
@@ -68,14 +68,14 @@ pub(super) struct LeaseState {
     pub(super) released: AtomicBool,
     /// Where the thread waits.
     pub(super) demand: Event,
-    /// Where the one waits who ends the lease.
+    /// Where a call that ends the lease waits.
     pub(super) end: Event,
-    /// What was issued last, once that is certain.
+    /// What was issued last, set before `stop`.
     pub(super) last: ForkGuarded<Option<Uid>>,
 }
 
 impl LeaseState {
-    /// Of a generator that starts with this tick, once the store has been asked.
+    /// The state of a generator that starts with this tick. It may issue nothing yet.
     pub(super) fn new(time: Arc<dyn Monotonic>, start: u64, life: Life) -> Self {
         Self {
             time,
@@ -118,13 +118,13 @@ impl LeaseState {
         }
         let is_over = self.is_over();
         if is_over {
-            // For good: a renewal that comes too late changes nothing any more.
+            // Permanently: a renewal that succeeds too late changes nothing.
             self.lost.store(true, Ordering::Relaxed);
         }
         is_over
     }
 
-    /// Whether the deadline has passed. In a forked child it has.
+    /// Returns whether the deadline has passed; true in a forked child.
     pub(super) fn is_over(&self) -> bool {
         let deadline = match self.deadline.lock() {
             Ok(deadline) => *deadline,

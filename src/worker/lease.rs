@@ -1,16 +1,16 @@
 //! Worker ids that are held for a while, and how far their holders may issue.
 
 use std::fmt;
-use std::time::Duration;
 
-use super::active_lease::RenewalThread;
+use super::backend::{LeaseBackend, LeaseTerms};
+use super::renewal_thread::RenewalThread;
 use super::renewals::Renewer;
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::sync::Life;
 use crate::uid::Uid;
 
-/// The worker of a generator: an id that is its own for good, or one that it holds by a [`Lease`].
+/// The worker of a generator: an id that stays its own, or one that it holds by a [`Lease`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Worker {
@@ -44,14 +44,13 @@ impl From<Lease> for Worker {
 
 /// A worker id that is held, and the store that remembers how far its holder may have issued.
 ///
-/// The *horizon* is the last tick that the holder may issue. The store has it before the holder
-/// issues that tick, so that whoever gets the worker id next starts above it, whatever its clock
-/// says, and whatever became of the holder before. That alone makes reuse safe; the times of the
-/// lease only make it quick.
+/// The *horizon* is the last tick that the holder may issue. The store has it before the holder issues that
+/// tick. So the next holder of the worker id starts above it, whatever its clock says, and whatever
+/// happened to the holder before. That alone makes reuse safe; the times of the lease only make it quick.
 ///
-/// A generator that is built with it renews it in the background, gives it back when it is closed
-/// or dropped, and refuses with [`TakeError::LeaseLost`](crate::TakeError::LeaseLost) when it is
-/// lost. One that no generator takes is given back when it is dropped, or runs out by itself.
+/// A generator that is built with a lease renews it in the background, releases it when it is closed or
+/// dropped, and refuses with [`TakeError::LeaseLost`](crate::TakeError::LeaseLost) when it is lost. A lease
+/// that no generator takes is given back when it is dropped, or runs out by itself.
 pub struct Lease {
     pub(crate) worker_id: u64,
     pub(crate) layout: Layout,
@@ -60,78 +59,13 @@ pub struct Lease {
     pub(crate) terms: LeaseTerms,
     pub(crate) backend: Box<dyn LeaseBackend>,
     pub(super) renewer: Box<dyn Renewer>,
-    /// In a forked child it is the parent's.
+    /// Wiped in a forked child, whose parent has the lease.
     pub(super) life: Life,
 }
 
-/// How a lease is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LeaseTerms {
-    /// How long the id is held after a renewal, counted from before the store was asked; without
-    /// end if `None`.
-    pub lasts: Option<Duration>,
-    /// How much earlier than that the holder stops by itself, so that its clock may be slower than
-    /// the store's.
-    pub margin: Duration,
-    /// How often the lease is renewed if nothing asks for it earlier.
-    pub renew_every: Duration,
-    /// How much further than the holder needs until the next renewals the store is asked for: what
-    /// the holder issues while the store is away.
-    pub reserve: Duration,
-    /// How long the start of a generator on the clock waits for the clock to pass what was issued
-    /// before.
-    pub max_start_wait: Duration,
-}
-
-/// Held without end, renewed every 3 s; a start waits for 10 s at most.
-impl Default for LeaseTerms {
-    fn default() -> Self {
-        Self {
-            lasts: None,
-            margin: Duration::ZERO,
-            renew_every: Duration::from_secs(3),
-            reserve: Duration::ZERO,
-            max_start_wait: Duration::from_secs(10),
-        }
-    }
-}
-
-/// The store's side of a [`Lease`]. Its methods block; one thread at a time calls them.
-pub trait LeaseBackend: Send + 'static {
-    /// Holds on to the worker id, and has the store remember that ticks up to `horizon`, that one
-    /// included, may be issued: it must be durable when this returns `Ok`.
-    ///
-    /// # Errors
-    ///
-    /// [`RenewError`] says whether it may be tried again. Whatever the error, the store may have
-    /// the horizon or not.
-    fn renew(&mut self, horizon: u64) -> Result<(), RenewError>;
-
-    /// Gives the worker id back: nothing above `last` was, or will be, issued. With `None` this
-    /// holder has issued nothing at all.
-    ///
-    /// # Errors
-    ///
-    /// What the store says. The lease then runs out by itself.
-    fn release(&mut self, last: Option<Uid>) -> Result<(), Error>;
-}
-
-/// Why a lease was not renewed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RenewError {
-    /// Somebody else holds the worker id, or was allowed to: this is for good.
-    #[error(transparent)]
-    Lost(Error),
-    /// The store could not be asked; it is tried again until the lease has run out.
-    #[error(transparent)]
-    Failed(Error),
-}
-
 impl Lease {
-    /// A lease on a worker id with `layout`. `after` is the greatest uid that the store's horizon
-    /// allows for: the new holder issues none that is not above it.
+    /// Returns a lease on a worker id with `layout`. `after` is the greatest uid that the store's horizon
+    /// allows: the new holder issues only uids above it.
     ///
     /// # Errors
     ///
@@ -150,28 +84,28 @@ impl Lease {
         Ok(Self { worker_id, layout, after, terms, backend, renewer, life })
     }
 
-    /// Has the lease renewed by somebody else than a thread of its own.
+    /// Sets what renews the lease instead of a thread of its own.
     #[cfg(any(test, feature = "simulation"))]
     pub fn renewed_by(self, renewer: impl Renewer) -> Self {
         Self { renewer: Box::new(renewer), ..self }
     }
 
-    /// The worker id that is held.
+    /// Returns the worker id that is held.
     pub fn worker_id(&self) -> u64 {
         self.worker_id
     }
 
-    /// The greatest uid that earlier holders may have issued; `None` if there was none.
+    /// Returns the greatest uid that earlier holders may have issued; `None` if they issued nothing.
     pub fn after(&self) -> Option<Uid> {
         self.after
     }
 
-    /// How it is kept.
+    /// Returns how long it lasts, and how it is renewed.
     pub fn terms(&self) -> LeaseTerms {
         self.terms
     }
 
-    /// Gives the worker id back without having used it.
+    /// Releases the worker id without having used it.
     ///
     /// # Errors
     ///

@@ -1,28 +1,28 @@
-//! When a lease is renewed, how far, and what follows from the answer. Nothing here waits, or asks a
-//! store: that is for a [`Renewer`].
+//! Decides when a lease is renewed and how far, and handles the answer. Nothing here waits or asks a
+//! store: a [`Renewer`] does.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
 
+use super::backend::{LeaseBackend, LeaseTerms, RenewError};
 use super::issue_horizon::LeaseState;
-use super::lease::{LeaseBackend, LeaseTerms, RenewError};
 use crate::clock::{LogThrottle, Moment, Monotonic};
 use crate::error::{Chain, Error};
 use crate::layout::Layout;
 use crate::sync::{Life, Ordering, log};
 use crate::uid::Uid;
 
-/// Who has the tasks of a lease in use done.
+/// Executes the tasks of a lease in use.
 pub trait Renewer: Send + 'static {
-    /// The clock by which the lease lasts.
+    /// Returns the clock that measures the lease.
     fn time(&self) -> Arc<dyn Monotonic>;
 
-    /// What the random parts of its schedule follow from.
+    /// Returns the seed of the random parts of the schedule.
     fn seed(&self) -> u64;
 
-    /// Does one [task](RenewalState::next_task) after another, until the lease has been given back.
+    /// Executes one [task](RenewalState::next_task) after another, until the lease has been released.
     ///
     /// # Errors
     ///
@@ -30,13 +30,13 @@ pub trait Renewer: Send + 'static {
     fn begin(&self, renewals: RenewalState, backend: Box<dyn LeaseBackend>) -> Result<(), Error>;
 }
 
-/// What a generator tells of itself when its lease begins.
+/// Where a generator is when its lease starts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseStart {
     /// The tick at the present time.
     pub(crate) present: u64,
     /// The first tick that it will issue.
-    pub(crate) start: u64,
+    pub(crate) first: u64,
     /// How many ticks it may be ahead of the clock.
     pub(crate) max_ahead: u64,
 }
@@ -44,24 +44,24 @@ pub(crate) struct LeaseStart {
 /// What a lease needs next.
 #[derive(Debug)]
 pub enum Task {
-    /// Nothing, for so long, or until something is demanded.
+    /// To wait for this long, or until there is a demand.
     Wait(Option<Duration>),
-    /// That the store is asked, and its answer told.
+    /// To ask the store, and pass on its answer.
     Renew(Request),
-    /// That it is given back: this was issued last.
+    /// To release it: this was issued last.
     Release(Option<Uid>),
 }
 
-/// What the store is asked for.
+/// A renewal that the store is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     horizon: Horizon,
-    /// Before it was asked.
+    /// The time before the store was asked.
     started: Moment,
 }
 
 impl Request {
-    /// The last tick that is to be issued.
+    /// Returns the last tick that may be issued after it.
     pub fn horizon(self) -> u64 {
         self.horizon.last
     }
@@ -70,12 +70,12 @@ impl Request {
 /// The state of a lease in use.
 #[derive(Debug)]
 pub struct RenewalState {
-    shared: Arc<LeaseState>,
+    state: Arc<LeaseState>,
     terms: LeaseTerms,
-    pace: HorizonPlanner,
-    /// When the store is asked if nothing demands it earlier.
+    planner: HorizonPlanner,
+    /// When the store is asked, if no demand comes earlier.
     due: Option<Moment>,
-    /// How many renewals in a row have failed. After a failure no demand makes the next one come
+    /// How many renewals in a row have failed. After a failure a demand does not make the next one
     /// earlier.
     failures: u32,
     rng: Rng,
@@ -86,16 +86,16 @@ impl RenewalState {
     pub(super) fn new(
         layout: &Layout,
         terms: LeaseTerms,
-        beginning: LeaseStart,
+        start: LeaseStart,
         time: Arc<dyn Monotonic>,
         seed: u64,
         life: Life,
     ) -> Self {
         let now = time.moment();
         Self {
-            shared: Arc::new(LeaseState::new(time, beginning.start, life)),
+            state: Arc::new(LeaseState::new(time, start.first, life)),
             terms,
-            pace: HorizonPlanner::new(layout, terms, beginning, now),
+            planner: HorizonPlanner::new(layout, terms, start, now),
             due: Some(now),
             failures: 0,
             rng: Rng::with_seed(seed),
@@ -103,30 +103,30 @@ impl RenewalState {
         }
     }
 
-    pub(super) fn shared(&self) -> &Arc<LeaseState> {
-        &self.shared
+    pub(super) fn state(&self) -> &Arc<LeaseState> {
+        &self.state
     }
 
-    /// Whether this process is a forked child of the lease's owner.
+    /// Returns whether this process is a forked child of the lease's owner.
     pub(super) fn is_forked(&self) -> bool {
-        self.shared.deadline.is_forked()
+        self.state.deadline.is_forked()
     }
 
-    /// What is to be done now.
+    /// Returns what to do now.
     pub fn next_task(&mut self) -> Task {
-        let shared = &self.shared;
-        // Acquire: who stopped it has said before what was issued last.
-        if shared.stop.load(Ordering::Acquire) {
-            return match shared.last.lock() {
+        let state = &self.state;
+        // Acquire: pairs with the Release of the end, to see what was issued last.
+        if state.stop.load(Ordering::Acquire) {
+            return match state.last.lock() {
                 Ok(last) => Task::Release(*last),
-                // It is the parent's to give back.
+                // It is the parent's to release.
                 Err(_) => Task::Wait(None),
             };
         }
-        if shared.is_lost() {
+        if state.is_lost() {
             return Task::Wait(None);
         }
-        let left = self.due.map(|due| due.since(shared.time.moment()));
+        let left = self.due.map(|due| due.since(state.time.moment()));
         if left == Some(Duration::ZERO) || self.is_demanded() {
             Task::Renew(self.request())
         } else {
@@ -134,32 +134,32 @@ impl RenewalState {
         }
     }
 
-    /// Waits, unless there is something to do.
+    /// Waits until there is something to do.
     pub(super) fn wait(&self, pause: Option<Duration>) {
-        let shared = &self.shared;
-        shared.demand.wait(pause, || shared.is_stopped() || self.is_demanded());
+        let state = &self.state;
+        state.demand.wait(pause, || state.is_stopped() || self.is_demanded());
     }
 
     fn is_demanded(&self) -> bool {
-        let is_lost = self.shared.lost.load(Ordering::Relaxed);
-        !is_lost && self.failures == 0 && self.shared.wants_more()
+        let is_lost = self.state.lost.load(Ordering::Relaxed);
+        !is_lost && self.failures == 0 && self.state.wants_more()
     }
 
-    /// What to ask the store for now.
+    /// Returns what to ask the store for now.
     pub(super) fn request(&mut self) -> Request {
-        let started = self.shared.time.moment();
-        let reached = self.shared.reached.load(Ordering::Relaxed);
-        Request { horizon: self.pace.horizon(reached, started), started }
+        let started = self.state.time.moment();
+        let reached = self.state.reached.load(Ordering::Relaxed);
+        Request { horizon: self.planner.horizon(reached, started), started }
     }
 
-    /// The store has answered.
+    /// Handles the store's answer.
     pub fn answered(&mut self, request: Request, answer: Result<(), RenewError>) {
         match answer {
             Ok(()) => self.granted(request),
             Err(RenewError::Failed(error)) => {
                 self.failures = self.failures.saturating_add(1);
                 let pause = retry_after(self.failures, self.terms.renew_every);
-                // Those whom one outage has failed together do not come back together.
+                // A random part, so that holders that an outage has hit together do not retry together.
                 let part = 0.5 + self.rng.f64() / 2.0;
                 self.plan(pause.mul_f64(part));
                 if self.failed.is_due() {
@@ -167,59 +167,59 @@ impl RenewalState {
                 }
             }
             Err(RenewError::Lost(error)) => {
-                self.shared.lost.store(true, Ordering::Relaxed);
+                self.state.lost.store(true, Ordering::Relaxed);
                 log!(error, "the lease of the worker id is lost: {}", Chain(&error));
             }
         }
     }
 
-    /// The store knows of the horizon.
+    /// Handles a success: the store has the horizon.
     pub(super) fn granted(&mut self, request: Request) {
         let Request { horizon, started } = request;
         let lasts = self.terms.lasts.map(|lasts| lasts.saturating_sub(self.terms.margin));
-        // The end counts from before the store was asked: the store counts from later.
-        if let Ok(mut deadline) = self.shared.deadline.lock() {
+        // Counted from before the store was asked: the store counts from later.
+        if let Ok(mut deadline) = self.state.deadline.lock() {
             *deadline = lasts.and_then(|lasts| started.after(lasts));
         }
-        self.shared.mark.store(horizon.mark, Ordering::Relaxed);
-        self.shared.horizon.store(horizon.last, Ordering::Relaxed);
+        self.state.mark.store(horizon.mark, Ordering::Relaxed);
+        self.state.horizon.store(horizon.last, Ordering::Relaxed);
         self.failures = 0;
-        // Earlier by up to an eighth: those who started together do not renew together for good.
-        // Never later, which the horizon and the deadline are not made for.
+        // Earlier by up to an eighth, so that holders that started together do not keep renewing
+        // together. Never later: horizon and deadline do not allow for that.
         let part = 1.0 - self.rng.f64() / 8.0;
         self.plan(self.terms.renew_every.mul_f64(part));
     }
 
     fn plan(&mut self, pause: Duration) {
-        self.due = self.shared.time.moment().after(pause);
+        self.due = self.state.time.moment().after(pause);
     }
 
-    /// The store is told, as far as it ever will be.
+    /// Nothing more will be asked of the store.
     pub(super) fn ended(&self) {
-        // Release: who waits for it finds the store told.
-        self.shared.released.store(true, Ordering::Release);
-        self.shared.end.notify();
+        // Release: pairs with the Acquire of the call that ends the lease.
+        self.state.released.store(true, Ordering::Release);
+        self.state.end.notify();
     }
 
-    /// The backend has panicked: nobody knows what the store has, and nobody renews.
+    /// Handles a panic of the backend: the store's state is unknown, and nobody renews.
     pub(super) fn panicked(&self) {
-        self.shared.lost.store(true, Ordering::Relaxed);
+        self.state.lost.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the lease lasts, by the owner's own account.
+    /// Returns whether the lease lasts, by the owner's own clock.
     #[cfg(any(test, feature = "simulation"))]
     pub fn is_live(&self) -> bool {
-        !self.shared.lost.load(Ordering::Relaxed) && !self.shared.is_over()
+        !self.state.lost.load(Ordering::Relaxed) && !self.state.is_over()
     }
 
-    /// Whoever ends the lease goes on at once.
+    /// Makes a call that ends the lease return at once.
     #[cfg(any(test, feature = "simulation"))]
     pub fn unattended(self) -> Self {
-        self.shared.released.store(true, Ordering::Release);
+        self.state.released.store(true, Ordering::Release);
         self
     }
 
-    /// The worker id was given back, or that failed.
+    /// Handles the result of a release.
     pub fn released(&self, answer: Result<(), Error>) {
         self.ended();
         if let Err(error) = answer {
@@ -228,8 +228,8 @@ impl RenewalState {
     }
 }
 
-/// The pause after so many failures in a row, but for what chance takes off it: twice as long each
-/// time, and never so long that a lease could end without several attempts.
+/// Returns the pause after `failures` in a row, before a random part is taken off: twice as long each time,
+/// and never so long that a lease could end without several attempts.
 fn retry_after(failures: u32, renew_every: Duration) -> Duration {
     const FIRST: Duration = Duration::from_millis(250);
     const LONGEST: Duration = Duration::from_secs(5);
@@ -237,7 +237,7 @@ fn retry_after(failures: u32, renew_every: Duration) -> Duration {
     FIRST.saturating_mul(1 << doublings).min(LONGEST).min(renew_every / 2)
 }
 
-/// How far ahead the store is told.
+/// Decides how far ahead the stored horizon is.
 #[derive(Debug)]
 struct HorizonPlanner {
     /// A tick, in nanoseconds.
@@ -246,15 +246,15 @@ struct HorizonPlanner {
     /// Ticks beyond what is needed until the next renewals.
     reserve: u64,
     max_ahead: u64,
-    /// The present tick at the beginning. The clock is not asked again: it may be set, and a
-    /// horizon that is behind what is needed is moved on demand.
+    /// The present tick at the start. The clock is not read again: it may be set, and a horizon that is
+    /// too low is raised on demand.
     present: u64,
     since: Moment,
     /// Where the generator was at the last renewal, and when.
     before: (u64, Moment),
 }
 
-/// What is asked of the store, and when to ask again.
+/// The last tick that the store is asked for, and the tick from which to ask for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Horizon {
     last: u64,
@@ -262,24 +262,24 @@ struct Horizon {
 }
 
 impl HorizonPlanner {
-    fn new(layout: &Layout, terms: LeaseTerms, beginning: LeaseStart, now: Moment) -> Self {
+    fn new(layout: &Layout, terms: LeaseTerms, start: LeaseStart, now: Moment) -> Self {
         let tick = u128::from(layout.tick().millis().unsigned_abs()) * 1_000_000;
         Self {
             tick,
             renew_every: terms.renew_every.as_nanos(),
             reserve: u64::try_from(terms.reserve.as_nanos().div_ceil(tick)).unwrap_or(u64::MAX),
-            max_ahead: beginning.max_ahead,
-            present: beginning.present,
+            max_ahead: start.max_ahead,
+            present: start.present,
             since: now,
-            before: (beginning.start, now),
+            before: (start.first, now),
         }
     }
 
-    /// Enough for two renewals at the present rate, which is the clock's at least, but not further
-    /// ahead than the generator may go.
+    /// Returns enough for two renewals at the present rate, which is at least the clock's, but not more
+    /// than the generator may be ahead.
     fn horizon(&mut self, reached: u64, now: Moment) -> Horizon {
         let walked = self.ticks(now.since(self.since).as_nanos());
-        // No generator is further ahead of its clock than it may be: if it seems to be, the clock
+        // No generator is further ahead of its clock than it may be. If this one seems to be, the clock
         // was set.
         let present =
             self.present.saturating_add(walked).max(reached.saturating_sub(self.max_ahead));
@@ -289,7 +289,7 @@ impl HorizonPlanner {
         let by_rate = u64::try_from(walked * 2 * self.renew_every / elapsed).unwrap_or(u64::MAX);
         self.before = (reached, now);
         let at_rest = self.ticks(2 * self.renew_every).saturating_add(2);
-        // What the clock makes room for until the next renewal is the generator's too.
+        // The generator may also issue the ticks that pass until the next renewal.
         let limit = present.saturating_add(self.max_ahead.max(at_rest)).saturating_add(at_rest / 2);
         let from = reached.max(present);
         let last = from.saturating_add(by_rate.max(at_rest)).min(limit);
@@ -311,7 +311,7 @@ mod tests {
     use crate::clock::monotonic::ManualMonotonic;
     use crate::error::{StoreError, StoreErrorKind};
 
-    /// RenewalState of a lease of half a minute, after the first one.
+    /// The state of a lease of half a minute, after its first renewal.
     fn renewals(seed: u64, time: &ManualMonotonic) -> RenewalState {
         let terms = LeaseTerms {
             lasts: Some(Duration::from_secs(30)),
@@ -319,16 +319,16 @@ mod tests {
             renew_every: Duration::from_secs(10),
             ..LeaseTerms::default()
         };
-        let beginning = LeaseStart { present: 0, start: 1, max_ahead: 600 };
+        let start = LeaseStart { present: 0, first: 1, max_ahead: 600 };
         let layout = Layout::UID_GENERATOR;
         let (time, life) = (Arc::new(time.clone()), Life::new().expect("memory"));
-        let mut renewals = RenewalState::new(&layout, terms, beginning, time, seed, life);
+        let mut renewals = RenewalState::new(&layout, terms, start, time, seed, life);
         let request = renewals.request();
         renewals.granted(request);
         renewals
     }
 
-    /// How long until the store is asked next, which then does as it is told.
+    /// Returns the time until the next renewal, which then succeeds or `fails`.
     fn pause(renewals: &mut RenewalState, time: &ManualMonotonic, fails: bool) -> Duration {
         let Task::Wait(Some(pause)) = renewals.next_task() else { panic!("it is not time") };
         time.advance(pause.as_nanos() as u64);
@@ -353,14 +353,14 @@ mod tests {
                 assert!(*pause >= longest / 2 && *pause <= longest, "{pauses:?}");
             }
             firsts.insert(pauses[0]);
-            // A success ends it.
+            // A success resets it.
             pause(&mut renewals, &time, false);
             assert!(pause(&mut renewals, &time, false) > Duration::from_secs(8));
         }
         assert!(firsts.len() > 40, "{firsts:?}");
     }
 
-    /// As many processes as an outage may meet: of those that started at once, few come at once.
+    /// Of a thousand processes that started at once, few renew at once.
     #[test]
     fn the_regular_schedule_spreads_and_is_never_late() {
         let mut due: Vec<_> = (0..1_000)

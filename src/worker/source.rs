@@ -13,12 +13,10 @@ use crate::sync::{Life, unlocked};
 
 /// Hands out the worker id of a generator that is about to start.
 ///
-/// A builder asks it once, when all that it was given has been checked, so that nothing is spent for a
-/// generator that cannot start. What may still fail then is the system: a thread or memory that is not to
-/// be had.
+/// A builder asks it once, after it has checked all settings, so that no worker id is spent for a generator
+/// that cannot start. After that only the system can fail, for want of a thread or of memory.
 ///
-/// A source may panic, which unwinds through the builder, and may fork: the child gets
-/// [`Error::Forked`].
+/// A source may panic, which unwinds through the builder. It may fork: the child gets [`Error::Forked`].
 ///
 /// ```
 /// use uidring::{CachedUidGenerator, Layout};
@@ -37,12 +35,12 @@ use crate::sync::{Life, unlocked};
 pub trait WorkerSource {
     /// Acquires a worker id that nobody else uses with the layout of the request.
     ///
-    /// It may block, for as long as the source says.
+    /// It may block; the source documents for how long.
     ///
     /// # Errors
     ///
-    /// [`Error::WorkerIdOutOfRange`] where the id does not fit the layout, and the source's own
-    /// errors. There is no id that stands for a failure.
+    /// [`Error::WorkerIdOutOfRange`] if the id does not fit the layout, and the source's own errors. No id
+    /// stands for a failure.
     fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error>;
 }
 
@@ -70,13 +68,13 @@ impl<S: WorkerSource + ?Sized> WorkerSource for Arc<S> {
 pub struct WorkerRequest {
     /// The layout of the uids.
     pub layout: Layout,
-    /// How far ahead of the clock the generator issues if the worker id is leased, so that it can go on
-    /// above what earlier holders have issued up to that. Zero for one on the clock.
+    /// How far ahead of the clock the generator may issue if the worker id is leased: it goes on above what
+    /// earlier holders have issued, up to that. Zero for a generator on the clock.
     pub max_ahead: Duration,
 }
 
 impl WorkerRequest {
-    /// A worker id for a generator with this layout that issues nothing ahead of the clock.
+    /// Returns the request of a generator with this layout that issues nothing ahead of the clock.
     pub fn new(layout: Layout) -> Self {
         Self { layout, max_ahead: Duration::ZERO }
     }
@@ -95,8 +93,8 @@ impl From<Layout> for WorkerRequest {
     }
 }
 
-/// The same worker id every time; it is up to the caller that nobody else has it, and that a new
-/// start is [above](crate::generator::CachedBuilder::start_after) what was issued before.
+/// The same worker id every time. The caller makes sure that nobody else has it, and that a new start is
+/// [above](crate::generator::CachedBuilder::start_after) what was issued before.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedWorkerId(pub u64);
 
@@ -116,7 +114,7 @@ impl EnvWorkerId {
     /// The variable's name.
     pub const VARIABLE: &'static str = "UIDRING_WORKER_ID";
 
-    /// Whether the variable is there at all.
+    /// Returns whether the variable is set.
     pub fn is_set() -> bool {
         env::var_os(Self::VARIABLE).is_some()
     }
@@ -132,7 +130,7 @@ impl WorkerSource for EnvWorkerId {
         let digits = value.bytes().all(|byte| byte.is_ascii_digit());
         let worker_id = value.parse().ok().filter(|_| digits);
         let worker_id = worker_id.ok_or_else(|| {
-            // One with a password, it may be.
+            // A URL may hold a password.
             let is_url = value.contains("://");
             wrong(if is_url { "holds a URL".into() } else { format!("holds `{value}`") })
         })?;
@@ -150,8 +148,9 @@ pub(crate) enum WorkerChoice {
     From(Box<dyn WorkerSource + Send>),
 }
 
-/// Asks a source, which is the caller's code and may fork: what it gives a child is the parent's as well,
-/// and so is the source; both are left alone. `life` is older than whatever ran before, such as a clock.
+/// Asks a source, which is a caller's code and may fork. What it returns in a child is the parent's, as the
+/// source is; both are left alone. `life` was made before any other code of the caller's ran, such as a
+/// clock.
 pub(crate) fn acquire(
     source: Box<dyn WorkerSource + Send>,
     request: &WorkerRequest,
@@ -164,7 +163,7 @@ pub(crate) fn acquire(
         mem::forget((worker, source));
         return Err(error);
     }
-    // That is the caller's code as well.
+    // This is a caller's code as well.
     drop(source);
     if let Err(error) = check(life) {
         mem::forget(worker);

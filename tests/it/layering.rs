@@ -126,7 +126,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("segment/tag/models.rs", "loom::"),
     ("padding/models.rs", "loom::"),
     // A simulation in one thread, for tests alone.
-    ("model.rs", "Mutex"),
+    ("model/sim.rs", "Mutex"),
     ("model/simulation.rs", "clock.now()"),
     // A stopwatch of the clock's.
     ("policy.rs", ".elapsed()"),

@@ -4,6 +4,7 @@ mod behaviour;
 mod clock_driven;
 mod closing;
 mod honest_time;
+mod import_circles;
 mod last_ticks;
 mod layering;
 mod leases;

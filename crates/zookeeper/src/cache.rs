@@ -67,7 +67,7 @@ impl CacheFile {
         if let Some(folder) = path.parent() {
             create_folder(folder).map_err(|error| failed(&path, "made", error))?;
         }
-        let lock_path = path.with_added_extension("lock");
+        let lock_path = beside(&path, ".lock");
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false);
         let lock = private(&mut options).open(&lock_path);
@@ -182,7 +182,7 @@ impl CacheFile {
             "word": cached.last_answer.as_millis(),
             "checksum": checksum(VERSION, &self.name, &self.instance, cached),
         });
-        let fresh = self.path.with_added_extension("new");
+        let fresh = beside(&self.path, ".new");
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
         let mut file = private(&mut options).open(&fresh)?;
@@ -208,6 +208,13 @@ impl CacheFile {
 }
 
 /// The error where the system refuses something.
+/// Returns the path of a file beside this one.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
 fn failed(path: &Path, what: &str, source: io::Error) -> Error {
     let (path, problem) = (path.to_owned(), format!("could not be {what}"));
     let (kind, source) = (StoreErrorKind::Denied, Some(source.into()));
@@ -381,8 +388,8 @@ mod tests {
         file.write(&CACHED).expect("writes");
         let mode = |path: &Path| fs::metadata(path).expect("exists").permissions().mode() & 0o777;
         assert_eq!(mode(&file.path), 0o600);
-        assert_eq!(mode(&file.path.with_added_extension("lock")), 0o600);
+        assert_eq!(mode(&beside(&file.path, ".lock")), 0o600);
         assert_eq!(mode(file.path.parent().expect("has one")), 0o700);
-        assert!(!file.path.with_added_extension("new").exists());
+        assert!(!beside(&file.path, ".new").exists());
     }
 }

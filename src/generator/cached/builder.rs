@@ -9,8 +9,7 @@ use super::CachedUidGenerator;
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, check_millis, check_option};
 use crate::generator::SequenceStart;
-use crate::generator::start::has_room_for_draws;
-use crate::generator::start::{Start, StartRequest, start};
+use crate::generator::start::{Start, StartRequest, has_room_for_draws, start};
 use crate::generator::ticks::{Bounds, TickRuns};
 use crate::layout::Layout;
 use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
@@ -23,10 +22,7 @@ use crate::worker::{Worker, WorkerChoice, WorkerSource};
 /// Settings of a [`CachedUidGenerator`]; [`build`](Self::build) checks all of them.
 #[derive(Debug)]
 pub struct CachedBuilder {
-    layout: Layout,
-    worker: Option<WorkerChoice>,
-    namespace: String,
-    start_after: Option<Uid>,
+    start: StartRequest,
     sequence_start: SequenceStart,
     boost_power: u32,
     padding_factor: u32,
@@ -42,10 +38,7 @@ pub struct CachedBuilder {
 impl Default for CachedBuilder {
     fn default() -> Self {
         Self {
-            layout: Layout::default(),
-            worker: None,
-            namespace: String::new(),
-            start_after: None,
+            start: StartRequest::new(Layout::default()),
             sequence_start: SequenceStart::Spread,
             boost_power: 3,
             padding_factor: 50,
@@ -68,7 +61,7 @@ impl CachedBuilder {
     /// How the uids are made up.
     #[must_use]
     pub fn layout(mut self, layout: Layout) -> Self {
-        self.layout = layout;
+        self.start.layout = layout;
         self
     }
 
@@ -87,7 +80,7 @@ impl CachedBuilder {
     /// seen that the lease is lost.
     #[must_use]
     pub fn worker(mut self, worker: impl Into<Worker>) -> Self {
-        self.worker = Some(WorkerChoice::Given(worker.into()));
+        self.start.worker = Some(WorkerChoice::Given(worker.into()));
         self
     }
 
@@ -97,7 +90,7 @@ impl CachedBuilder {
     /// From a lease the generator goes on as [`worker`](Self::worker) says.
     #[must_use]
     pub fn worker_from(mut self, source: impl WorkerSource + Send + 'static) -> Self {
-        self.worker = Some(WorkerChoice::From(Box::new(source)));
+        self.start.worker = Some(WorkerChoice::From(Box::new(source)));
         self
     }
 
@@ -110,7 +103,7 @@ impl CachedBuilder {
     /// of two tables; docs/worker-ids.md says more.
     #[must_use]
     pub fn namespace(mut self, name: impl Into<String>) -> Self {
-        self.namespace = name.into();
+        self.start.namespace = name.into();
         self
     }
 
@@ -122,7 +115,7 @@ impl CachedBuilder {
     /// future, would repeat uids.
     #[must_use]
     pub fn start_after(mut self, uid: Uid) -> Self {
-        self.start_after = Some(uid);
+        self.start.after = Some(uid);
         self
     }
 
@@ -257,7 +250,8 @@ impl CachedBuilder {
     /// store forked. With a lease also [`Error::LeaseLayout`], [`Error::UsedAhead`],
     /// [`Error::LeaseThread`], and what its store says; with a source what that says.
     pub fn build(self) -> Result<CachedUidGenerator, Error> {
-        let Self { layout, clock, .. } = self;
+        let (clock, mut request) = (self.clock, self.start);
+        let layout = request.layout;
         let options = ring_options(&layout, self.boost_power)?
             .padding_factor(self.padding_factor)
             .put_policy(self.put_policy);
@@ -270,13 +264,7 @@ impl CachedBuilder {
             Some(padder) => padder.check()?,
             None => self.padder_options.check()?,
         }
-        let request = StartRequest {
-            layout,
-            worker: self.worker,
-            max_ahead: bounds.max_borrow.unwrap_or(LEASED_BORROW),
-            namespace: self.namespace,
-            after: self.start_after,
-        };
+        request.max_ahead = bounds.max_borrow.unwrap_or(LEASED_BORROW);
         let mut start = start(request, &*clock)?;
         let padder = match self.padder {
             Some(padder) => padder,
@@ -295,7 +283,7 @@ impl CachedBuilder {
         }
         let theirs = Arc::clone(&clock);
         let source = TickRuns::new(layout, worker_id, theirs, position, bounds, issue_horizon);
-        let front = Arc::clone(source.front());
+        let progress = Arc::clone(source.progress());
         let padding = padder.serve(options, source, self.schedule)?;
         let ring = Arc::clone(padding.ring());
         log!(
@@ -319,7 +307,7 @@ impl CachedBuilder {
             lease,
             max_borrow: bounds.max_borrow,
             clock,
-            front,
+            progress,
             counters: CachePadded::default(),
         })
     }
@@ -354,6 +342,13 @@ impl SequenceGap {
 }
 
 impl CachedUidGenerator {
+    /// A builder with the defaults: layout [`Layout::UID_GENERATOR`], boost power 3, padding
+    /// factor 50, no schedule, unbounded borrowing, a lag of at most a second, sequences that go on
+    /// after a gap, the padder on a core by the worker id, waiting takes.
+    pub fn builder() -> CachedBuilder {
+        CachedBuilder::default()
+    }
+
     /// The memory of the ring's slots, in bytes, that a layout and a boost power ask for.
     ///
     /// # Errors

@@ -6,8 +6,7 @@ use std::time::Duration;
 use super::{ClockPolicy, ClockRules, ClockedUidGenerator, SequenceStart};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
-use crate::generator::start::has_room_for_draws;
-use crate::generator::start::{Start, StartRequest, start};
+use crate::generator::start::{Start, StartRequest, has_room_for_draws, start};
 use crate::layout::Layout;
 use crate::policy::TakePolicy;
 use crate::sync::{Event, Numbers};
@@ -17,10 +16,7 @@ use crate::worker::{Worker, WorkerChoice, WorkerSource};
 /// Settings of a [`ClockedUidGenerator`]; [`build`](Self::build) checks all of them.
 #[derive(Debug)]
 pub struct ClockedBuilder<R, C = SystemClock> {
-    layout: Layout,
-    worker: Option<WorkerChoice>,
-    namespace: String,
-    start_after: Option<Uid>,
+    start: StartRequest,
     sequence_start: SequenceStart,
     clock_policy: ClockPolicy,
     take_policy: TakePolicy,
@@ -28,13 +24,12 @@ pub struct ClockedBuilder<R, C = SystemClock> {
     rules: PhantomData<fn() -> R>,
 }
 
-impl<R: ClockRules> ClockedBuilder<R> {
-    pub(super) fn new() -> Self {
-        Self {
-            layout: R::LAYOUT,
-            worker: None,
-            namespace: String::new(),
-            start_after: None,
+impl<R: ClockRules> ClockedUidGenerator<R> {
+    /// A builder with the defaults: the layout, sequence start and clock policy of the rules,
+    /// waiting takes.
+    pub fn builder() -> ClockedBuilder<R> {
+        ClockedBuilder {
+            start: StartRequest::new(R::LAYOUT),
             sequence_start: R::SEQUENCE_START,
             clock_policy: R::CLOCK_POLICY,
             take_policy: TakePolicy::default(),
@@ -48,7 +43,7 @@ impl<R, C> ClockedBuilder<R, C> {
     /// How the uids are made up.
     #[must_use]
     pub fn layout(mut self, layout: Layout) -> Self {
-        self.layout = layout;
+        self.start.layout = layout;
         self
     }
 
@@ -67,7 +62,7 @@ impl<R, C> ClockedBuilder<R, C> {
     /// is lost.
     #[must_use]
     pub fn worker(mut self, worker: impl Into<Worker>) -> Self {
-        self.worker = Some(WorkerChoice::Given(worker.into()));
+        self.start.worker = Some(WorkerChoice::Given(worker.into()));
         self
     }
 
@@ -77,7 +72,7 @@ impl<R, C> ClockedBuilder<R, C> {
     /// From a lease the generator goes on as [`worker`](Self::worker) says.
     #[must_use]
     pub fn worker_from(mut self, source: impl WorkerSource + Send + 'static) -> Self {
-        self.worker = Some(WorkerChoice::From(Box::new(source)));
+        self.start.worker = Some(WorkerChoice::From(Box::new(source)));
         self
     }
 
@@ -90,7 +85,7 @@ impl<R, C> ClockedBuilder<R, C> {
     /// of two tables; docs/worker-ids.md says more.
     #[must_use]
     pub fn namespace(mut self, name: impl Into<String>) -> Self {
-        self.namespace = name.into();
+        self.start.namespace = name.into();
         self
     }
 
@@ -98,7 +93,7 @@ impl<R, C> ClockedBuilder<R, C> {
     /// While the clock stands before it, the clock policy decides.
     #[must_use]
     pub fn start_after(mut self, uid: Uid) -> Self {
-        self.start_after = Some(uid);
+        self.start.after = Some(uid);
         self
     }
 
@@ -126,15 +121,10 @@ impl<R, C> ClockedBuilder<R, C> {
     /// The wall clock; the operating system's if not set.
     #[must_use]
     pub fn clock<D: Clock>(self, clock: D) -> ClockedBuilder<R, D> {
-        let Self { layout, worker, namespace, start_after, sequence_start, clock_policy, .. } =
-            self;
         ClockedBuilder {
-            layout,
-            worker,
-            namespace,
-            start_after,
-            sequence_start,
-            clock_policy,
+            start: self.start,
+            sequence_start: self.sequence_start,
+            clock_policy: self.clock_policy,
             take_policy: self.take_policy,
             clock,
             rules: PhantomData,
@@ -156,16 +146,9 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
     /// has; [`Error::OutOfMemory`]. With a lease also [`Error::LeaseLayout`], [`Error::UsedAhead`],
     /// [`Error::LeaseThread`], and what its store says; with a source what that says.
     pub fn build(self) -> Result<ClockedUidGenerator<R, C>, Error> {
-        let Self { layout, clock, .. } = self;
+        let (clock, layout) = (self.clock, self.start.layout);
         let limit = self.sequence_start.check(&layout)?;
-        let request = StartRequest {
-            layout,
-            worker: self.worker,
-            max_ahead: Duration::ZERO,
-            namespace: self.namespace,
-            after: self.start_after,
-        };
-        let mut start = start(request, &clock)?;
+        let mut start = start(self.start, &clock)?;
         let (lease, issue_horizon) = start.start_lease(&layout, &clock, Duration::ZERO)?;
         // Dropped before the lease if the rest fails: once the lease is given back, somebody else may
         // have it.

@@ -1,4 +1,4 @@
-//! Twitter's two fields in place of the worker id.
+//! Twitter's two fields instead of the worker id.
 
 use super::SnowflakeGenerator;
 use crate::error::Error;

@@ -1,7 +1,7 @@
 //! No register: the models build their generators anew in every execution, each of which is a
 //! process of its own.
 
-use super::start::Position;
+use super::position::Position;
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::uid::Uid;

@@ -2,6 +2,8 @@
 //! them with `scripts/loom`.
 
 use super::*;
+use crate::segment::error::SegmentError;
+use crate::segment::shared::Shared;
 use crate::segment::shared::tests::shared;
 use crate::sync::become_forked_child;
 use loom::thread;
@@ -36,7 +38,7 @@ fn take(shared: &Shared, tag: &Arc<Tag>) -> Result<u64, SegmentError> {
 fn load(shared: &Shared, segments: u64) {
     let (mut queue, mut start) = (Vec::new(), 1);
     while !shared.is_closed() {
-        shared.take_wishes(&mut queue);
+        shared.drain_load_queue(&mut queue);
         let Some(tag) = queue.pop() else {
             thread::yield_now();
             continue;
@@ -50,7 +52,7 @@ fn load(shared: &Shared, segments: u64) {
             Ok(LoadedSegment { start, end: start + 1, table_step: 1 })
         };
         start += 1;
-        if tag.loaded(shared, result) == Next::Again {
+        if tag.loaded(&shared.settings, result) == Next::Again {
             queue.push(tag);
         }
     }
@@ -98,7 +100,7 @@ fn models_a_removed_tag_has_nothing_left() {
         let shared = Arc::new(shared());
         let tag = tag_of(&shared);
         let segment = LoadedSegment { start: 1, end: 9, table_step: 8 };
-        assert_eq!(tag.loaded(&shared, Ok(segment)), Next::Again);
+        assert_eq!(tag.loaded(&shared.settings, Ok(segment)), Next::Again);
         let remover = {
             let tag = Arc::clone(&tag);
             thread::spawn(move || tag.remove())
@@ -126,7 +128,7 @@ fn models_a_fork_in_the_clock() {
     }
     check(|| {
         let mut shared = shared();
-        shared.clock = Arc::new(Forking);
+        shared.settings.clock = Arc::new(Forking);
         let shared = Arc::new(shared);
         let tag = tag_of(&shared);
         for ids in [1..2, 3..4] {

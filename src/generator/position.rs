@@ -1,0 +1,46 @@
+//! Where a worker is among its own uids.
+
+use crate::error::Error;
+use crate::layout::Layout;
+use crate::uid::Uid;
+
+/// The position of a uid among those of its worker: tick and sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Position {
+    pub(super) tick: u64,
+    pub(super) sequence: u64,
+}
+
+impl Position {
+    /// The position after a uid; its tick may be above the layout's last one.
+    pub(super) fn after(layout: &Layout, uid: Uid) -> Result<Self, Error> {
+        let last = layout.decode(uid)?;
+        Ok(if last.sequence < layout.max_sequence() {
+            Self { tick: last.tick, sequence: last.sequence + 1 }
+        } else {
+            Self { tick: last.tick + 1, sequence: 0 }
+        })
+    }
+
+    /// The first position of this worker whose uid is not below a number, which need not be a uid of
+    /// the layout; its tick may be above the layout's last one.
+    #[cfg(not(uidring_loom))]
+    pub(super) fn from(layout: &Layout, worker_id: u64, number: u64) -> Self {
+        let tick = layout.tick_of(number);
+        let offset = number - layout.first_number(tick);
+        let first = worker_id << layout.bits().sequence;
+        match offset.checked_sub(first) {
+            None => Self { tick, sequence: 0 },
+            Some(sequence) if sequence <= layout.max_sequence() => Self { tick, sequence },
+            Some(_) => Self { tick: tick + 1, sequence: 0 },
+        }
+    }
+
+    /// The uid before this position.
+    pub(super) fn before(self, layout: &Layout, worker_id: u64) -> Option<Uid> {
+        Some(match self.sequence.checked_sub(1) {
+            Some(sequence) => layout.pack(self.tick, worker_id, sequence),
+            None => layout.pack(self.tick.checked_sub(1)?, worker_id, layout.max_sequence()),
+        })
+    }
+}

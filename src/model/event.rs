@@ -1,0 +1,39 @@
+//! What is under way between hosts and the store.
+
+use super::holding::Holding;
+use crate::error::{Error, StoreError, StoreErrorKind};
+use crate::uid::Uid;
+use crate::worker::{RenewError, Request};
+
+pub(super) enum Event {
+    /// A message comes to the store; it is answered after this time, if at all.
+    Asked {
+        host: usize,
+        session: u64,
+        call: Call,
+        answered_in: Option<u64>,
+    },
+    Answered {
+        host: usize,
+        session: u64,
+        answer: Answer,
+    },
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Call {
+    Acquire,
+    Renew(Holding, Request),
+    Release(Holding, Option<Uid>),
+}
+
+pub(super) enum Answer {
+    Acquired(Option<Holding>),
+    Renewed(Request, Result<(), RenewError>),
+    Released,
+}
+
+/// A problem of the store's; any error will do.
+pub(super) fn problem() -> Error {
+    StoreError::new(StoreErrorKind::Unreachable, "the store is away").into()
+}

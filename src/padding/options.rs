@@ -1,0 +1,47 @@
+//! How a padder runs.
+
+use super::core::{self, PadderCore};
+use crate::error::Error;
+
+/// What a padder does when all its rings are full enough.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PadderIdle {
+    /// Sleep until a taker finds a ring below its padding factor. This costs no processor time, but the
+    /// taker a system call for the wake-up.
+    #[default]
+    Sleep,
+    /// Check the rings again and again. This takes a whole core, and saves the takers the system call.
+    BusyPoll,
+}
+
+/// How a padder runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PadderOptions {
+    /// The core on which it runs.
+    pub core: PadderCore,
+    /// What it does when all its rings are full enough.
+    pub idle: PadderIdle,
+}
+
+impl PadderOptions {
+    /// Sets the core.
+    #[must_use]
+    pub fn core(mut self, core: PadderCore) -> Self {
+        self.core = core;
+        self
+    }
+
+    /// Returns an error if no padder can run with these options.
+    pub(crate) fn check(self) -> Result<(), Error> {
+        core::find(self.core, None).map(drop)
+    }
+
+    /// Sets what the padder does when there is nothing to do.
+    #[must_use]
+    pub fn idle(mut self, idle: PadderIdle) -> Self {
+        self.idle = idle;
+        self
+    }
+}

@@ -1,0 +1,55 @@
+//! The source of a ring's runs.
+
+use std::time::Duration;
+
+/// Gives the runs of a ring.
+///
+/// Its methods are called with no lock held, and may take ids themselves. Where nothing is ready, such a
+/// take gets [`TakeError::Empty`](crate::TakeError::Empty) at once if the padder would have to fill its
+/// ring: it would wait for itself.
+pub trait RunSource: Send + 'static {
+    /// Returns the oldest number that may still be taken. Called before each padding and at each refresh,
+    /// so that a clock need not be read for every run. At a refresh, runs in the ring below that number
+    /// are discarded. `None` if nothing of this source may be taken any more, not even what is in the
+    /// ring: takers then get [`LeaseLost`](crate::TakeError::LeaseLost), for good.
+    fn begin(&mut self) -> Option<u64> {
+        Some(0)
+    }
+
+    /// Returns the next run. Its numbers must be above those of all runs before it, and below 2^63;
+    /// otherwise the ring is closed.
+    fn next_run(&mut self) -> NextRun;
+
+    /// Returns how often the padder calls [`begin`](Self::begin) if there is nothing to pad; never if
+    /// `None`.
+    fn refresh(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// What a source of runs has to offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NextRun {
+    /// A run as long as the ring's runs are at most, by its first number.
+    Run(u64),
+    /// A run of any other length.
+    Part {
+        /// The first number.
+        first: u64,
+        /// How many numbers it has.
+        length: u64,
+    },
+    /// There is no run before this time has passed. The padder asks again then.
+    NotYet(Duration),
+    /// There will never be another run.
+    End,
+}
+
+/// A function that returns the first number of each run, or `None` when there will never be another one.
+/// All runs have the full length of the ring's runs.
+impl<F: FnMut() -> Option<u64> + Send + 'static> RunSource for F {
+    fn next_run(&mut self) -> NextRun {
+        self().map_or(NextRun::End, NextRun::Run)
+    }
+}

@@ -1,0 +1,70 @@
+//! What a lease asks of its store.
+
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::uid::Uid;
+
+/// How long a lease lasts, and how it is renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeaseTerms {
+    /// How long the id is held after a renewal, counted from before the store was asked; without
+    /// limit if `None`.
+    pub lasts: Option<Duration>,
+    /// How much earlier than that the holder stops by itself, because its clock may be slower than
+    /// the store's.
+    pub margin: Duration,
+    /// How often the lease is renewed, if no demand comes earlier.
+    pub renew_every: Duration,
+    /// How much further the stored horizon is than the holder needs until the next renewals. The holder
+    /// issues this much while the store is away.
+    pub reserve: Duration,
+    /// How long a generator on the clock waits at its start for the clock to pass what was issued
+    /// before.
+    pub max_start_wait: Duration,
+}
+
+/// Held without limit, renewed every 3 s; a start waits for at most 10 s.
+impl Default for LeaseTerms {
+    fn default() -> Self {
+        Self {
+            lasts: None,
+            margin: Duration::ZERO,
+            renew_every: Duration::from_secs(3),
+            reserve: Duration::ZERO,
+            max_start_wait: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The store's side of a [`Lease`](super::Lease). Its methods block; one thread at a time calls them.
+pub trait LeaseBackend: Send + 'static {
+    /// Renews the lease, and stores that ticks up to and including `horizon` may be issued. That must be
+    /// durable when this returns `Ok`.
+    ///
+    /// # Errors
+    ///
+    /// [`RenewError`] says whether to try again. After any error the store may have the horizon or not.
+    fn renew(&mut self, horizon: u64) -> Result<(), RenewError>;
+
+    /// Releases the worker id: nothing above `last` was or will be issued. With `None` this holder has
+    /// issued nothing at all.
+    ///
+    /// # Errors
+    ///
+    /// The store's own. The lease then runs out by itself.
+    fn release(&mut self, last: Option<Uid>) -> Result<(), Error>;
+}
+
+/// Why a lease was not renewed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RenewError {
+    /// Somebody else holds the worker id, or may. This is permanent.
+    #[error(transparent)]
+    Lost(Error),
+    /// The store could not be asked. The renewal is tried again until the lease has run out.
+    #[error(transparent)]
+    Failed(Error),
+}

@@ -1,0 +1,90 @@
+//! The thread that renews a lease.
+
+use std::mem;
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use super::backend::LeaseBackend;
+use super::renewals::{RenewalState, Renewer, Task};
+use crate::clock::{Monotonic, SystemMonotonic};
+use crate::error::Error;
+use crate::sync::{Serving, contained, log, unlocked};
+
+/// Renews in a thread of its own.
+pub(super) struct RenewalThread;
+
+impl Renewer for RenewalThread {
+    fn time(&self) -> Arc<dyn Monotonic> {
+        Arc::new(SystemMonotonic)
+    }
+
+    fn seed(&self) -> u64 {
+        fastrand::u64(..)
+    }
+
+    fn begin(
+        &self,
+        renewals: RenewalState,
+        mut backend: Box<dyn LeaseBackend>,
+    ) -> Result<(), Error> {
+        let (work, theirs) = mpsc::sync_channel(1);
+        let thread = thread::Builder::new().name("uidring-lease".into());
+        let started = thread.spawn(move || {
+            if let Ok((renewals, backend)) = theirs.recv() {
+                run(renewals, backend);
+            }
+        });
+        if let Err(error) = started {
+            // Nothing was issued. Without this the worker id would stay held until the lease ends.
+            let _ = backend.release(None);
+            return Err(Error::LeaseThread(error));
+        }
+        // The thread waits for this.
+        let _ = work.send((renewals, backend));
+        Ok(())
+    }
+}
+
+/// Executes the tasks of a lease until it has been released. A backend is a caller's code: if it panics, the
+/// lease is lost, takers get that error, and whoever ends the lease does not wait for the store.
+fn run(mut renewals: RenewalState, mut backend: Box<dyn LeaseBackend>) {
+    let _serving = Serving::begin();
+    let done = contained(|| renew(&mut renewals, &mut *backend));
+    // Whatever was called, the log included, may have forked. A child that was forked in this thread must
+    // not renew its parent's lease. The backend is the parent's as well.
+    if renewals.is_forked() {
+        return mem::forget(backend);
+    }
+    if done.is_none() {
+        renewals.panicked();
+    }
+    // Dropping it may panic as well. So may a subscriber to the log, which therefore comes last.
+    let dropped = contained(|| drop(backend));
+    renewals.ended();
+    if done.is_none() || dropped.is_none() {
+        log!(error, "the backend of the lease of the worker id panicked; the lease is lost");
+    }
+}
+
+/// Returns when the lease has been released, and in a forked child.
+fn renew(renewals: &mut RenewalState, backend: &mut dyn LeaseBackend) {
+    while !renewals.is_forked() {
+        match renewals.next_task() {
+            Task::Wait(pause) => renewals.wait(pause),
+            Task::Renew(request) => {
+                unlocked();
+                let answer = backend.renew(request.horizon());
+                if !renewals.is_forked() {
+                    renewals.answered(request, answer);
+                }
+            }
+            Task::Release(last) => {
+                unlocked();
+                let answer = backend.release(last);
+                if !renewals.is_forked() {
+                    return renewals.released(answer);
+                }
+            }
+        }
+    }
+}
