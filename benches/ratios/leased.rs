@@ -58,7 +58,7 @@ fn lease(layout: Layout) -> Worker {
 /// A layout that no number of rounds brings to its end, and borrowing that they do not either.
 fn builder() -> (Layout, CachedBuilder) {
     let layout = layout(Bits { time: 45, worker: 5, sequence: 13 }, Tick::Second);
-    let decades = Duration::from_hours(24 * 365 * 100);
+    let decades = Duration::from_secs(100 * 365 * 86_400);
     (
         layout,
         CachedUidGenerator::builder()

@@ -114,7 +114,7 @@ fn layout() -> Layout {
 /// Of a lease that lasts longer than any test, on however busy a machine.
 fn terms() -> LeaseTerms {
     let mut terms = LeaseTerms::default();
-    terms.lasts = Some(Duration::from_mins(2));
+    terms.lasts = Some(Duration::from_secs(120));
     terms.margin = Duration::from_secs(12);
     terms.renew_every = Duration::from_secs(40);
     terms.max_start_wait = Duration::from_millis(500);
@@ -418,7 +418,7 @@ fn a_clock_that_jumps_is_followed_by_asking() {
         .build()
         .expect("possible");
     for _ in 0..5 {
-        clock.advance(Duration::from_hours(24));
+        clock.advance(Duration::from_secs(86_400));
         let uid = generator.next_uid().expect("asked for");
         let horizon = store.row().horizon.expect("stored");
         assert!((tick(uid)..tick(uid) + 20_000).contains(&horizon), "{horizon} for {}", tick(uid));

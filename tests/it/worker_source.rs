@@ -45,7 +45,7 @@ fn a_source_is_asked_once_for_what_the_builder_says() {
     let source = Noting::default();
     let bits = Bits { time: 41, worker: 4, sequence: 10 };
     let layout = Layout::new(bits, Tick::Millisecond, Timestamp::default()).expect("possible");
-    let minutes = Duration::from_mins;
+    let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
     let built = cached().layout(layout).worker_from(source.clone()).build().expect("built");
     assert_eq!(worker_of(&built), 5);
     let built = cached().layout(layout).max_borrow(minutes(2)).worker_from(source.clone()).build();

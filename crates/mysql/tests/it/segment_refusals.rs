@@ -94,7 +94,7 @@ fn a_right_that_was_revoked_is_told_at_once_and_heals_when_granted() {
 fn a_reading_on_demand_looks_at_what_was_refused() {
     let database = database(&MariaDb::shared(), &["t"]);
     grant(&database, "SELECT, UPDATE");
-    let slow = builder(&database).retry(Duration::from_mins(10), Duration::from_mins(10));
+    let slow = builder(&database).retry(Duration::from_secs(600), Duration::from_secs(600));
     let generator = slow.build().expect("built");
     grant(&database, "SELECT");
     assert!(matches!(generator.next_id("t"), Err(SegmentError::Refused(_))));

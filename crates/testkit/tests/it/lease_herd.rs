@@ -26,7 +26,7 @@ fn layout() -> Layout {
 }
 
 fn options() -> LeaseOptions {
-    LeaseOptions::default().lasts(Duration::from_mins(2)).owner("herd")
+    LeaseOptions::default().lasts(Duration::from_secs(120)).owner("herd")
 }
 
 fn cached(lease: Lease) -> CachedUidGenerator {

@@ -121,7 +121,7 @@ fn layout(worker: u8, tick: Tick) -> Layout {
 
 fn options() -> LeaseOptions {
     // Longer than any test, on however busy a machine.
-    LeaseOptions::default().lasts(Duration::from_mins(2)).owner("tests")
+    LeaseOptions::default().lasts(Duration::from_secs(120)).owner("tests")
 }
 
 fn cached(lease: Lease) -> CachedUidGenerator {
@@ -224,7 +224,7 @@ fn when_all_are_held_it_says_so_or_waits() {
         else {
             panic!("{error}")
         };
-        assert!(ends_in <= Duration::from_mins(2) && ends_in > Duration::from_mins(1));
+        assert!(ends_in <= Duration::from_secs(120) && ends_in > Duration::from_secs(60));
         let text = chain(&error);
         assert!(text.contains("3 are held, the first for") && !text.contains("p@ss"), "{text}");
 
@@ -392,7 +392,7 @@ fn what_was_used_far_ahead_is_passed_over() {
         let _three = place.acquire().expect("a new one");
         let error = place.acquire().expect_err("only the one far ahead");
         assert!(matches!(error, Error::UsedAhead { worker_id: 1, .. }), "{error}");
-        let far = request(small()).with_max_ahead(Duration::from_hours(2));
+        let far = request(small()).with_max_ahead(Duration::from_secs(7_200));
         let lease = place.leases().lease(&far, &options()).expect("allowed");
         assert_eq!(lease.after().map(tick), Some(ahead));
         let error =
@@ -437,7 +437,7 @@ fn worker_ids_of_starts_that_have_ended_can_be_leased() {
         place.use_up_to(3);
         place.leases().create().expect("made");
         assert!(matches!(stored(&place.acquire()), Some(TableError::LeasesHeld { held: 0, .. })));
-        let used_until: Timestamp = SystemClock.now().saturating_add(Duration::from_mins(1));
+        let used_until: Timestamp = SystemClock.now().saturating_add(Duration::from_secs(60));
         let reuse = |ids| place.leases().reuse(ids, &small(), used_until);
         for (ids, wrong) in [(0..=2, 0), (2..=4, 4)] {
             let layout = layout(4, Tick::Millisecond);
