@@ -2,6 +2,7 @@
 //! in a folder of its own, on a free port of 127.0.0.1, gone when the last handle is.
 
 mod database;
+mod query;
 
 use std::env;
 use std::fs;
@@ -19,11 +20,8 @@ use mysql_async::prelude::FromRow;
 use tempfile::TempDir;
 
 pub use self::database::Database;
-use self::database::query;
+use self::query::{LIMIT, query};
 use crate::process::Process;
-
-/// How long a start, a stop and a statement may take.
-const LIMIT: Duration = Duration::from_secs(30);
 
 /// What every server is told, besides where its files are. The log is written at each commit but
 /// not synced, so that what was committed outlives the server, though not the computer. It says of
@@ -98,11 +96,6 @@ impl MariaDb {
             *shared = Arc::downgrade(&server);
             server
         })
-    }
-
-    /// A fresh database, and a user who may do anything there and nothing elsewhere.
-    pub fn database(self: &Arc<Self>) -> Database {
-        Database::new(self, self.databases.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Executes a statement as the administrator, through the socket.

@@ -3,9 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
+use super::target::{Cause, Kind, Target, files};
 use super::torment::Tally;
-use super::{AFTERMATH, Cause, Kind, Target, files};
+
+/// How long after an outage its errors may come: that of a deadline.
+const AFTERMATH: Duration = Duration::from_secs(15);
 
 #[derive(Default)]
 pub struct Account {

@@ -14,7 +14,7 @@ use uidring::{
     CachedUidGenerator, DefaultUidGenerator, Error, SegmentGenerator, Uid, UidGenerator,
 };
 
-use super::{Kind, Place, TAGS, Target, layout, millis};
+use super::target::{Kind, Place, TAGS, Target, layout, millis};
 use crate::chain;
 
 const VARIABLE: &str = "UIDRING_ATTACKER";

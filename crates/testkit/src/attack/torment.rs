@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::attacker::Orders;
-use super::{Kind, Place, Server, Store, millis};
+use super::target::{Kind, Place, Server, Store, millis};
 
 /// So much longer than it is told may a process live: for the deadlines of what it waits for, on a
 /// machine that has other things to do.

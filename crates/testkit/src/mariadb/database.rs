@@ -1,12 +1,20 @@
 //! Databases of a private server, and how the tests' helpers talk to it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
-use mysql_async::prelude::{FromRow, Queryable};
-use mysql_async::{Conn, Opts, OptsBuilder};
+use mysql_async::prelude::FromRow;
+use mysql_async::{Opts, OptsBuilder};
 
-use super::{LIMIT, MariaDb};
+use super::MariaDb;
+use super::query::{LIMIT, query};
+
+impl MariaDb {
+    /// A fresh database, and a user who may do anything there and nothing elsewhere.
+    pub fn database(self: &Arc<Self>) -> Database {
+        Database::new(self, self.databases.fetch_add(1, Ordering::Relaxed))
+    }
+}
 
 /// A database of a server, which stays up at least as long.
 pub struct Database {
@@ -15,7 +23,7 @@ pub struct Database {
 }
 
 impl Database {
-    pub fn new(server: &Arc<MariaDb>, number: u32) -> Self {
+    fn new(server: &Arc<MariaDb>, number: u32) -> Self {
         let database = Self { server: Arc::clone(server), number };
         let (name, user) = (database.name(), database.user());
         server.execute(&format!("CREATE DATABASE {name}"));
@@ -63,27 +71,5 @@ impl Database {
         // The driver would rather move to the socket, where clients are not of 127.0.0.1.
         let opts = OptsBuilder::from_opts(opts).prefer_socket(false);
         query(opts, LIMIT, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
-    }
-}
-
-/// One session with one statement, at most as long as the limit.
-pub fn query<T: FromRow + Send + 'static>(
-    opts: OptsBuilder,
-    limit: Duration,
-    sql: &str,
-) -> Result<Vec<T>, String> {
-    // A server may be told not to commit by itself; the helpers' statements count in any case.
-    let opts = opts.init(vec!["SET autocommit = 1"]);
-    let session = async {
-        let mut connection = Conn::new(opts).await?;
-        let rows = connection.query(sql).await?;
-        connection.disconnect().await?;
-        Ok::<_, mysql_async::Error>(rows)
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    match runtime.expect("a runtime").block_on(async { tokio::time::timeout(limit, session).await })
-    {
-        Ok(result) => result.map_err(|error| error.to_string()),
-        Err(_) => Err("no answer in time".to_owned()),
     }
 }
