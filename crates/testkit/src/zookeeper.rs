@@ -157,9 +157,15 @@ impl ZooKeeper {
             client.mkdir(parent, &options).await?;
             let options = CreateMode::PersistentSequential.with_acls(Acls::anyone_all());
             let data = r#"{"ip":"10.0.0.1","port":"1","timestamp":1596957371092}"#;
-            for port in 0..count {
-                let prefix = format!("{parent}/10.0.0.1:{port}-");
-                client.create(&prefix, data.as_bytes(), &options).await?;
+            let prefixes: Vec<_> =
+                (0..count).map(|port| format!("{parent}/10.0.0.1:{port}-")).collect();
+            // A request is sent before its answer is asked for.
+            let requests: Vec<_> = prefixes
+                .iter()
+                .map(|prefix| client.create(prefix, data.as_bytes(), &options))
+                .collect();
+            for request in requests {
+                request.await?;
             }
             Ok(())
         });
