@@ -11,7 +11,8 @@
 //! ```
 //!
 //! A worker id of your choice has no memory of what was issued with it. The crates `uidring-sqlite`,
-//! `uidring-mysql` and `uidring-zookeeper` hand out worker ids that no two starts share.
+//! `uidring-mysql` and `uidring-zookeeper` hand out worker ids: a new one for each start, or one that
+//! continues above all uids issued with it before.
 
 #[doc(hidden)]
 pub mod adapter;

@@ -13,8 +13,8 @@ use crate::sync::{contained, log};
 /// What a take does when nothing is ready ([`TakeError::Empty`]), or may be issued yet
 /// ([`TakeError::BorrowLimit`]).
 ///
-/// Every other error is returned at once, whatever the policy. So is this one in a thread that would wait
-/// for itself: one that pads, loads segments or renews a lease, and calls code that takes.
+/// Every other error is returned at once, whatever the policy. The error is also returned at once in a thread
+/// that would wait for itself: one that pads, loads segments or renews a lease, and calls code that takes.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum TakePolicy {
@@ -149,7 +149,7 @@ impl TakeHandler {
 #[non_exhaustive]
 pub enum PutPolicy {
     /// Give the run back to the caller, who may put it again later. The default, as in Baidu's
-    /// UidGenerator, where however the uid is lost.
+    /// UidGenerator, which, however, loses the uid.
     #[default]
     Discard,
     /// Wait until takers have made room.

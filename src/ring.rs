@@ -1,5 +1,5 @@
 //! The ring: one producer publishes runs of consecutive numbers, any number of takers take them,
-//! each with one atomic addition to a word that is the next number itself.
+//! each with one atomic instruction on a word that holds the next number, as its complement.
 //!
 //! It knows numbers, not uids or clocks. `docs/ring-buffer.md` has the protocol.
 
@@ -59,7 +59,7 @@ pub struct RingBuffer {
     options: RingOptions,
     /// How many runs the ring holds.
     runs: u64,
-    /// Runs in the ring below which takers wake the producer.
+    /// At this many runs or fewer, the open one included, the ring is low and takers wake the producer.
     threshold: u64,
     /// The next run to be published; all below it are. Written by the producer and read by takers, once
     /// a run.

@@ -1,7 +1,8 @@
-//! The one door to atomics, threads and locks: std's, or loom's when the models are run.
+//! Atomics, threads and locks (std's, or loom's when the models are run), and what is built on them: memory
+//! that forks wipe, the word that numbers are drawn from, the eventcount, and calls of a caller's code.
 //!
 //! A lock of the rest of the library is a [`ForkGuarded`], or lies in an [`Event`]: neither touches
-//! its mutex in a forked child, where another thread of the parent may hold it for ever. No lock is
+//! its mutex in a forked child, where another thread of the parent may hold it forever. No lock is
 //! held where a caller's code runs, a subscriber to the log included: [`unlocked`] checks that in
 //! debug builds.
 

@@ -1,4 +1,4 @@
-//! Who owns which worker id.
+//! Worker ids: the sources that hand them out, fixed ones, and leases with the thread that renews them.
 
 mod active_lease;
 mod backend;

@@ -221,7 +221,7 @@ fn events_are_told_once() {
         assert!(matches!(generator.next_uid(), Err(TakeError::BorrowLimit { .. })));
         thread::sleep(Duration::from_micros(20));
     }
-    log.wait_for("the limit of borrowing is reached");
+    log.wait_for("the borrow limit is reached");
     for _ in 0..5 {
         clock.advance(Duration::from_secs(60));
         // The padder has looked when the second's uids are there.
@@ -229,8 +229,8 @@ fn events_are_told_once() {
             thread::yield_now();
         }
     }
-    log.wait_for("stale uids discarded");
-    for word in ["the limit of borrowing is reached", "stale uids discarded"] {
+    log.wait_for("stale numbers discarded");
+    for word in ["the borrow limit is reached", "stale numbers discarded"] {
         let times = log.lines(word);
         assert!(times as u64 <= 1 + begin.elapsed().as_secs() / 10, "{word}: {times} times");
     }

@@ -68,7 +68,7 @@ pub enum TakeError {
 /// The rare half of a take, which is called and not inlined.
 ///
 /// A `Result` is passed through memory: so would be the uid of the common half, which the caller gets in
-/// the same place. There is one more store and one more load behind the atomic addition then, and the
+/// the same place. There is one more store and one more load after the atomic addition then, and the
 /// next addition waits for them: a quarter of an addition on an Intel processor. An `Option` of a number
 /// is passed in registers.
 #[inline(always)]

@@ -26,9 +26,9 @@ use crate::worker::ActiveLease;
 
 /// Hands out uids from a ring that a thread of its own, the padder, keeps filled.
 ///
-/// It re-creates Baidu's `CachedUidGenerator`. A take does not read the clock, except for the rare one that
-/// finds the ring dry and pads a little itself. The padder walks one tick after another: callers that take
-/// faster than the layout has uids per second *borrow* ticks of the future, without limit or up to
+/// It re-creates Baidu's `CachedUidGenerator`. A take reads the clock only when it helps to pad: when it
+/// finds the ring dry, or when a fill leaves the ring low. The padder walks one tick after another: callers
+/// that take faster than the layout has uids per second *borrow* ticks of the future, without limit or up to
 /// [`max_borrow`](CachedBuilder::max_borrow). Uids that are older than
 /// [`max_lag`](CachedBuilder::max_lag) are discarded.
 ///
@@ -72,7 +72,7 @@ struct Counters {
 }
 
 impl CachedUidGenerator {
-    /// Tries once more after an error, if it was for want of runs and this thread could pad some.
+    /// Helps the padder if the ring was dry, and tries once more.
     #[cold]
     fn help_and_try<T>(
         &self,
@@ -85,7 +85,7 @@ impl CachedUidGenerator {
                 done => return done,
             }
         } else if self.ring.is_forked() {
-            // By the clock, which padding reads.
+            // Padding reads the clock, which may have forked.
             TakeError::Forked
         } else {
             error
@@ -295,7 +295,7 @@ pub struct CachedStats {
     pub paddings: u64,
     /// How far the next uid's timestamp is ahead of the clock.
     pub lead: Duration,
-    /// How far the next uid's timestamp is behind the clock; up to a tick is the present one's.
+    /// How far the next uid's timestamp is behind the clock. Within the present tick this is less than a tick.
     pub lag: Duration,
     /// See [`CachedUidGenerator::remaining_life`].
     pub remaining_life: Duration,

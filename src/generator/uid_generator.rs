@@ -7,12 +7,11 @@ use crate::layout::{Decoded, Layout};
 use crate::policy::TakePolicy;
 use crate::uid::Uid;
 
-/// What every generator does: it hands out uids that no generator with the same layout and another
-/// worker id hands out, nor this one a second time.
+/// What every generator does: it hands out each uid once, and none that a generator with the same layout and
+/// another worker id could hand out.
 ///
-/// All methods take `&self`, and those of the generators themselves may be called from any number of
-/// threads at once. Order: if one
-/// take returns before another begins, its uid is the smaller.
+/// All methods take `&self`, and those of the generators themselves may be called from any number of threads at
+/// once. If one take returns before another begins, its uid is smaller.
 ///
 /// Generators have these methods of their own, too: the trait is for code that takes any of them.
 pub trait UidGenerator {
@@ -71,9 +70,9 @@ pub trait UidGenerator {
     ///
     /// # Errors
     ///
-    /// [`TakeError::Empty`], [`TakeError::BorrowLimit`] or [`TakeError::DeadlineExceeded`] as the
-    /// policy says; [`TakeError::TimeExhausted`], [`TakeError::Forked`], [`TakeError::Closed`]
-    /// and the clock's errors whatever the policy.
+    /// [`TakeError::Empty`], [`TakeError::BorrowLimit`] or [`TakeError::DeadlineExceeded`] as the policy
+    /// says; [`TakeError::TimeExhausted`], [`TakeError::LeaseLost`], [`TakeError::Forked`],
+    /// [`TakeError::Closed`] and the clock's errors whatever the policy.
     #[inline]
     fn next_uid(&self) -> Result<Uid, TakeError> {
         match self.try_next_uid() {

@@ -7,8 +7,8 @@ use crate::error::Error;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PadderIdle {
-    /// Sleep until a taker finds a ring below its padding factor. This costs no processor time, but the
-    /// taker a system call for the wake-up.
+    /// Sleep until a taker finds a ring below its padding factor, or a refresh or schedule is due. The wake-up
+    /// costs that taker a system call.
     #[default]
     Sleep,
     /// Check the rings again and again. This takes a whole core, and saves the takers the system call.

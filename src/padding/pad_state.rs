@@ -213,7 +213,7 @@ impl Note {
     pub(super) fn log(self) {
         match self {
             Self::Lost => {
-                log!(error, "nothing of a ring may be issued any more; the ring is closed");
+                log!(error, "the lease of a ring's source is lost; the ring is closed");
             }
             Self::Panicked => {
                 log!(error, "the source of a ring's runs panicked; the ring is closed");
@@ -223,9 +223,9 @@ impl Note {
             }
             Self::Held => log!(
                 warn,
-                "padding waits: the limit of borrowing is reached, or a lease to be renewed"
+                "padding waits: the borrow limit is reached, or a lease must be renewed first"
             ),
-            Self::Stale(discarded) => log!(debug, discarded, "stale uids discarded"),
+            Self::Stale(discarded) => log!(debug, discarded, "stale numbers discarded"),
             Self::Dried(dryings) => log!(debug, dryings, "takers found the ring dry"),
         }
     }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 /// Gives the runs of a ring.
 ///
-/// Its methods are called with no lock held, and may take ids themselves. Where nothing is ready, such a
-/// take gets [`TakeError::Empty`](crate::TakeError::Empty) at once if the padder would have to fill its
-/// ring: it would wait for itself.
+/// Its methods are called with no lock held, and may take ids themselves. Such a take never waits, because it
+/// would wait for its own thread: if nothing is ready, it gets [`TakeError::Empty`](crate::TakeError::Empty)
+/// or [`TakeError::BorrowLimit`](crate::TakeError::BorrowLimit) at once, whatever its policy.
 pub trait RunSource: Send + 'static {
     /// Returns the oldest number that may still be taken. Called before each padding and at each refresh,
     /// so that a clock need not be read for every run. At a refresh, runs in the ring below that number

@@ -97,8 +97,8 @@ impl Padder {
     /// padding factor asks for and, with a `schedule`, as often as that.
     ///
     /// When the ring is full, its put policy decides: with [`Discard`], padding stops until the ring is
-    /// below the padding factor again, and the run that found no room is put then; with [`Wait`], the ring
-    /// is kept full, run by run; after a handler's retry, the ring is padded again within a millisecond.
+    /// below the padding factor again; with [`Wait`], the ring is kept full, run by run; after a handler's
+    /// retry, the ring is padded again within a millisecond. The source is not asked while there is no room.
     ///
     /// A source that ends finishes the ring: takers get what is left and then
     /// [`TakeError::TimeExhausted`](crate::TakeError::TimeExhausted). One that panics closes it.

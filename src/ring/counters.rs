@@ -1,4 +1,4 @@
-//! What a ring counts.
+//! The counters that takers and the producer raise.
 
 use crate::sync::AtomicU64;
 

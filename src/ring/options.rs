@@ -102,7 +102,8 @@ impl RingOptions {
         slots.unwrap_or(u64::MAX).saturating_mul(size_of::<Line>() as u64)
     }
 
-    /// So many runs, at least one, so that an empty ring always asks for more.
+    /// The number of runs, the open one included, at or below which the ring is low. At least one, so that an
+    /// empty ring always asks for more.
     pub(super) fn threshold(&self) -> u64 {
         match self.put_policy {
             // Who waits for room wants to hear of every run that is gone.
@@ -118,8 +119,8 @@ impl RingOptions {
     }
 }
 
-/// How far after its first number a run begins that follows a gap, by what would have been the next
-/// number without the gap.
+/// How far after its first number a run begins if numbers before it were discarded. The argument is the number
+/// that would have come next.
 #[derive(Clone)]
 pub(crate) struct AfterGap(Arc<dyn Fn(u64) -> u64 + Send + Sync>);
 

@@ -42,8 +42,8 @@ impl<'a> Slot<'a> {
 
     /// Writes the run down. Only the one producer may call this.
     pub(super) fn publish(self, Run { index, first, end, before }: Run) {
-        // Release: who sees the slot taken from a run sees that the cursor has passed that run, for
-        // which the producer looked, and does not look here in vain again.
+        // Release: a taker that finds its run gone from this slot also sees that the cursor has passed that
+        // run, as the producer did, so it does not look here again.
         self.flag.store(CAN_PUT, Ordering::Release);
         // Pairs with the Acquire loads of the fields in `read`: a reader that sees a new one sees
         // this CAN_PUT, or a later flag, when it looks at the flag again.

@@ -1,10 +1,10 @@
-//! What a ring counts, and what it tells.
+//! A snapshot of a ring's statistics.
 
 use super::RingBuffer;
 use crate::sync::{AtomicU64, Ordering};
 
-/// A look at a ring. The parts are read one after another while takers go on, so that they need
-/// not fit each other exactly; at rest they do.
+/// A snapshot of a ring. The parts are read one after another while takers go on, so they may disagree; when no
+/// take is under way they agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RingStats {

@@ -20,13 +20,15 @@ pub(super) enum Wake {
 }
 
 impl RingBuffer {
-    /// Takes the next number, or says at once why there is none. Never waits: in the common case
-    /// it is one atomic addition.
+    /// Takes the next number, or says at once why there is none. Never waits: in a
+    /// [spaced](super::RingOptions::spaced) ring the common case is one atomic addition, in others a
+    /// compare-and-swap.
     ///
     /// # Errors
     ///
-    /// [`TakeError::Empty`] when nothing is published; [`TakeError::Closed`] or
-    /// [`TakeError::TimeExhausted`] when nothing ever will be.
+    /// [`TakeError::Empty`] when nothing is published now; [`TakeError::Closed`],
+    /// [`TakeError::TimeExhausted`] or [`TakeError::LeaseLost`] when nothing ever will be;
+    /// [`TakeError::Forked`] in a forked child.
     #[inline]
     pub fn try_take(&self) -> Result<u64, TakeError> {
         self.state.numbers.draw().or_else(|drawn| rarely(|| self.take_slowly(drawn)))
@@ -121,7 +123,7 @@ impl RingBuffer {
             return;
         }
         if !self.open_after(run) {
-            // Nobody need draw behind the end.
+            // No more draws past the end.
             self.state.numbers.set_limit(Limit::used_up(run.end));
         }
         self.announce_if(wake);

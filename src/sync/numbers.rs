@@ -1,4 +1,4 @@
-//! A word that is the next number, from which any thread draws by one addition.
+//! The next number, from which any thread draws by one addition. The word holds its complement.
 
 use super::{AtomicU64, Life, Ordering, Pages, fence};
 
@@ -17,7 +17,7 @@ pub(crate) struct Numbers(Pages);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Drawn {
     pub(crate) number: u64,
-    /// The last number of the run that was open before: if it is this, it needs no further look.
+    /// The last number of the run whose limit the draw saw. A draw of exactly this number is valid as it is.
     pub(crate) last: u64,
 }
 

@@ -20,8 +20,8 @@ pub struct LeaseTerms {
     /// How much further the stored horizon is than the holder needs until the next renewals. The holder
     /// issues this much while the store is away.
     pub reserve: Duration,
-    /// How long a generator on the clock waits at its start for the clock to pass what was issued
-    /// before.
+    /// How long a start waits for the clock if earlier holders were further ahead of it than the generator
+    /// may be. A generator on the clock may not be ahead at all.
     pub max_start_wait: Duration,
 }
 

@@ -49,8 +49,8 @@ impl IssueHorizon {
     }
 }
 
-/// What the generator and its renewals share. Relaxed throughout: each number is independent of the
-/// others, and one thread asks the store before it writes a horizon here.
+/// What the generator and its renewals share. Relaxed, except `stop` and `released`: each number is
+/// independent of the others, and one thread asks the store before it writes a horizon here.
 #[derive(Debug)]
 pub(super) struct LeaseState {
     /// The clock of the deadline.

@@ -16,7 +16,7 @@ use crate::uid::Uid;
 pub enum Worker {
     /// An id that nobody else uses with the same layout, ever.
     Plain(u64),
-    /// An id that others had before, and will have again.
+    /// An id that others may have had before, and may have again.
     Leased(Lease),
 }
 

@@ -22,7 +22,8 @@ pub trait Renewer: Send + 'static {
     /// Returns the seed of the random parts of the schedule.
     fn seed(&self) -> u64;
 
-    /// Executes one [task](RenewalState::next_task) after another, until the lease has been released.
+    /// Starts to execute one [task](RenewalState::next_task) after another, until the lease has been
+    /// released; returns at once.
     ///
     /// # Errors
     ///

@@ -13,8 +13,9 @@ use crate::sync::{Life, unlocked};
 
 /// Hands out the worker id of a generator that is about to start.
 ///
-/// A builder asks it once, after it has checked all settings, so that no worker id is spent for a generator
-/// that cannot start. After that only the system can fail, for want of a thread or of memory.
+/// A builder asks it once, after it has checked all settings, so that settings that cannot work cost no
+/// worker id. The build can still fail after that: another generator of this process may have the worker id,
+/// `start_after` or the lease may not fit, or a thread or memory may be lacking.
 ///
 /// A source may panic, which unwinds through the builder. It may fork: the child gets [`Error::Forked`].
 ///

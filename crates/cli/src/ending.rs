@@ -20,7 +20,7 @@ pub fn work(
     use signal_hook::iterator::{Handle, Signals};
     use signal_hook::low_level::emulate_default_handler;
 
-    /// Nobody may read what is to be printed.
+    /// How long to wait for the last ids to be printed: the reader may have stopped reading.
     const PATIENCE: Duration = Duration::from_secs(1);
 
     struct Watched(Handle);
@@ -41,7 +41,7 @@ pub fn work(
         scope.spawn(move || {
             let Some(signal) = signals.forever().next() else { return };
             close();
-            // It is hung up when the work is done.
+            // The sender is dropped when the work is done.
             let _ = is_done.recv_timeout(PATIENCE);
             eprintln!("interrupted: {progress}");
             if emulate_default_handler(signal).is_err() {

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::{output, stdio};
 
 pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
-    // Nothing is spent on ids that nobody would see.
+    // Fails before a worker id is used up if stdout is closed.
     drop(stdio::stdout()?);
     let (source, lines) = match args.generator {
         Generator::Cached => uids::open(args, Preset::Uid, uids::cached),

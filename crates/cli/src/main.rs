@@ -76,8 +76,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // Warnings of the library, a line each. The ZooKeeper client would warn at every attempt; what
-    // matters of that, the library logs itself, once.
+    // Warnings, a line each. The ZooKeeper client warns at every attempt; the library logs what matters, once.
     let levels =
         Targets::new().with_default(Level::WARN).with_target("zookeeper_client", LevelFilter::OFF);
     tracing_subscriber::fmt()

@@ -13,7 +13,7 @@ use crate::lines::Lines;
 use crate::progress;
 use crate::stdio;
 
-/// How many ids are taken and written at a time: 32 KiB of text, which stays in the first cache and
+/// How many ids are taken and written at a time: up to 32 kB of text, which stays in the first cache and
 /// leaves the reader of a pipe, whose buffer is 64 KiB, something to do meanwhile.
 pub const PORTION: usize = 1_600;
 

@@ -1,4 +1,4 @@
-//! Worker ids and segments from tables of a MySQL or MariaDB server, which all hosts share.
+//! Worker ids, leases and segments from tables of a MySQL or MariaDB server, which all hosts share.
 
 mod client;
 mod columns;

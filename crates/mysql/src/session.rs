@@ -8,7 +8,7 @@ use mysql_async::{Conn, Row};
 use uidring::adapter::log;
 
 use crate::MySqlStore;
-use crate::columns::optional_text;
+use crate::columns::{optional_text, text};
 use crate::problem::Problem;
 use crate::risk::Risk;
 use crate::tables::Table;
@@ -38,12 +38,16 @@ impl Session {
         store: &MySqlStore,
         table: &Table,
     ) -> Result<Self, Problem> {
-        let variables: Vec<(String, String)> = conn
+        let rows: Vec<Row> = conn
             .query(
                 "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', 'sync_binlog',
                  'innodb_flush_log_at_trx_commit', 'server_uuid', 'server_uid')",
             )
             .await?;
+        let variables = rows.into_iter().map(|mut row| {
+            Ok((text(&mut row, 0)?, optional_text(&mut row, 1)?.unwrap_or_default()))
+        });
+        let variables = variables.collect::<Result<Vec<(String, String)>, Problem>>()?;
         let value = |name: &str| {
             let found = variables.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
             found.map(|(_, value)| &**value)

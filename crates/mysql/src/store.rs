@@ -29,8 +29,8 @@ const VARIABLE: &str = "UIDRING_MYSQL_URL";
 /// The port may be left out (3306). Characters like `@ : / ? # %` in user, password and database
 /// are percent-encoded. After a `?` may follow, among others of the driver, `socket=PATH` (a Unix
 /// socket instead of host and port) and `require_ssl=true` (TLS). With `verify_ca=false` any
-/// certificate will do, which leaves nothing of TLS's protection: a server in the middle reads
-/// along. [`tls_authority`](Self::tls_authority) overrides it.
+/// certificate is accepted: TLS then protects nothing, and a server in the middle can read everything.
+/// [`tls_authority`](Self::tls_authority) overrides it.
 ///
 /// Neither URL nor password appear in any text of this type or of its errors.
 #[derive(Clone)]
@@ -98,8 +98,8 @@ impl MySqlStore {
             .map_err(|error| found(error, "in UIDRING_MYSQL_URL"))
     }
 
-    /// Demands TLS with a certificate that an authority of this PEM file has signed, and none of
-    /// those that are known all over the world; whatever the URL says of it.
+    /// Requires TLS with a certificate signed by an authority in this PEM file. Public authorities are not
+    /// accepted, whatever the URL says.
     ///
     /// # Errors
     ///
@@ -122,8 +122,8 @@ impl MySqlStore {
         Ok(self)
     }
 
-    /// Demands TLS, with a certificate of an authority that is known all over the world unless
-    /// [`tls_authority`](Self::tls_authority) names another.
+    /// Requires TLS, with a certificate of a public authority unless [`tls_authority`](Self::tls_authority)
+    /// names another.
     #[must_use]
     pub fn require_tls(mut self) -> Self {
         let ssl: SslOpts = self.opts.ssl_opts().cloned().unwrap_or_default();

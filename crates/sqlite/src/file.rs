@@ -310,13 +310,12 @@ impl StoreFile {
     /// Opens the file and sets what its commits rely on, whoever opened it.
     fn connect(&self, path: &Path) -> Result<Connection, Problem> {
         let connection = match &self.opener {
-            Some(Opener(open)) => open(path)?,
+            Some(opener) => opener.open(path)?,
             None => {
                 let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
                 Connection::open_with_flags(path, flags)?
             }
         };
-        check_opened(&connection, path)?;
         connection.busy_timeout(self.patience)?;
         #[cfg(feature = "simulation")]
         if let Some(clock) = &self.clock {
@@ -379,28 +378,59 @@ impl DerefMut for Opened {
     }
 }
 
-/// Refuses a connection to anything but this file, or within a transaction.
-fn check_opened(connection: &Connection, path: &Path) -> Result<(), Problem> {
-    let opened = connection.path().and_then(|opened| fs::canonicalize(opened).ok());
-    if opened.is_none() || opened != fs::canonicalize(path).ok() {
-        return format::unusable("it was opened as another file: open the path that was asked for");
+impl Opener {
+    /// Opens the file; refuses a connection to anything else, or within a transaction.
+    fn open(&self, path: &Path) -> Result<Connection, Problem> {
+        // A link to nothing is no file, and an opener must not make one: ids would start anew.
+        let Some(file) = identity(path) else {
+            return format::unusable("there is no such file");
+        };
+        // An error's text may repeat the statement, with a key in it.
+        let connection = (self.0)(path).map_err(|error| match error.sqlite_error() {
+            Some(code) => rusqlite::Error::SqliteFailure(*code, None),
+            None => error,
+        })?;
+        let opened = connection.path().and_then(|opened| fs::canonicalize(opened).ok());
+        let is_same = opened.is_some() && opened == fs::canonicalize(path).ok();
+        if !is_same || identity(path) != Some(file) {
+            return format::unusable(
+                "it was opened as another file: open the path that was asked for",
+            );
+        }
+        if !connection.is_autocommit() {
+            return format::unusable(
+                "it was opened with a transaction begun: leave that to the store",
+            );
+        }
+        Ok(connection)
     }
-    if !connection.is_autocommit() {
-        return format::unusable("it was opened with a transaction begun: leave that to the store");
-    }
-    Ok(())
+}
+
+/// Tells a file from others, links followed, without opening it.
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<()> {
+    fs::metadata(path).ok().map(drop)
 }
 
 /// Refuses a connection whose commits might not last. SQLite ignores a setting that it cannot make.
 fn check_durability(connection: &Connection) -> Result<(), Problem> {
     let journal: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
     let synchronous: i64 = connection.pragma_query_value(None, "synchronous", |row| row.get(0))?;
-    if journal == "wal" && synchronous == 2 {
+    // In exclusive mode a log needs no shared memory, nor locks that others see.
+    let locking: String = connection.pragma_query_value(None, "locking_mode", |row| row.get(0))?;
+    if journal == "wal" && synchronous == 2 && locking == "normal" {
         return Ok(());
     }
     format::unusable(format!(
-        "its commits would not last: it has journal_mode = {journal} and synchronous = {synchronous}, \
-         and needs wal and 2 (FULL)"
+        "its commits would not last, or not exclude others: it has journal_mode = {journal}, \
+         synchronous = {synchronous} and locking_mode = {locking}, and needs wal, 2 (FULL) and normal"
     ))
 }
 

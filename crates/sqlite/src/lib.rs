@@ -1,4 +1,4 @@
-//! Worker ids and segments from a SQLite file: the embedded store, for one host.
+//! Worker ids, leases and segments from a SQLite file: the embedded store, for one host.
 //!
 //! It brings SQLite by rusqlite, of which it takes a range of versions: cargo allows one SQLite in a
 //! program, and chooses the version that shares it with sqlx 0.8 or 0.9, or with diesel 2.

@@ -1,4 +1,4 @@
-//! Worker ids from a table of starts.
+//! Disposable worker ids: each start inserts a row of `WORKER_NODE` and uses its key.
 
 use std::path::Path;
 use std::time::Duration;

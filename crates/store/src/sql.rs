@@ -8,7 +8,7 @@
 pub struct Dialect {
     /// The present time as the columns of `UIDRING_LEASE` hold it, in UTC with milliseconds.
     pub now: &'static str,
-    /// The same, later by a parameter.
+    /// The same, later by a parameter: microseconds in MySQL, seconds in SQLite.
     pub now_plus: &'static str,
     /// Milliseconds since 1970 of such a time.
     pub millis: fn(&str) -> String,
@@ -129,7 +129,7 @@ impl Dialect {
         format!("SELECT COUNT(*), {end} - {now} FROM UIDRING_LEASE WHERE NOT {}", self.is_free())
     }
 
-    /// Worker id and horizon's tick of the free row that was used the least beyond a parameter.
+    /// Worker id and horizon tick of the free row with the lowest horizon above a parameter.
     pub fn least_ahead(&self) -> String {
         format!(
             "SELECT WORKER_ID, HORIZON_TICK FROM UIDRING_LEASE WHERE HORIZON_TICK > ? AND {}

@@ -16,8 +16,8 @@ pub struct WorkerUsage {
     /// The greatest worker id so far; `None` in an empty table.
     pub newest: Option<u64>,
     /// Worker ids used per day over the last 30 days, or since the table's first row if that is
-    /// younger. `None` if the rows do not tell: a single row of the last 30 days, or less than an
-    /// hour.
+    /// younger. `None` if the rows cannot tell: there is none, only one, or the first is less than an hour
+    /// old.
     pub per_day: Option<f64>,
     /// The store's clock.
     pub now: Timestamp,

@@ -207,7 +207,6 @@ impl CacheFile {
     }
 }
 
-/// The error where the system refuses something.
 /// Returns the path of a file beside this one.
 fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -215,6 +214,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
+/// Returns the error for something that the system refuses.
 fn failed(path: &Path, what: &str, source: io::Error) -> Error {
     let (path, problem) = (path.to_owned(), format!("could not be {what}"));
     let (kind, source) = (StoreErrorKind::Denied, Some(source.into()));

@@ -153,8 +153,8 @@ impl CachedBuilder {
         self
     }
 
-    /// How far uids may be ahead of the clock; without end, as in Baidu's UidGenerator, if not set,
-    /// or `None`.
+    /// Sets how far uids may be ahead of the clock. If not set, or `None`: without limit, as in Baidu's
+    /// UidGenerator, or 10 minutes with a lease.
     ///
     /// No tick that begins later than this is padded. Callers that have used up what there is then
     /// get what the take policy says, and in the end
@@ -215,8 +215,8 @@ impl CachedBuilder {
         self
     }
 
-    /// What the padder does when it has filled the ring. No uid is lost, whatever it is: the run
-    /// that found no room is put later.
+    /// Sets what the padder does when it has filled the ring. No uid is lost in any case: the padder makes
+    /// no run for which there is no room.
     ///
     /// [`PutPolicy::Discard`], the default, ends the padding until takers have used the ring up to
     /// the padding factor. With [`PutPolicy::Wait`] the padder keeps the ring full, run by run,

@@ -19,7 +19,7 @@ use crate::session::Session;
 use crate::tables::{Table, UIDRING_LEASE};
 use crate::worker_nodes::rows::{Create, insert_node};
 
-/// Letters compare byte by byte, as in the layout's text they must.
+/// Texts compare byte by byte, because the case of letters in a layout's text matters.
 const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS UIDRING_LEASE (
     WORKER_ID BIGINT NOT NULL COMMENT 'worker id, of one holder at a time',
     OWNER VARCHAR(255) NOT NULL COMMENT 'who holds it, or was the last to',
@@ -42,7 +42,7 @@ const TRIES: usize = 16;
 /// How often they are read before the acquire fails.
 const READINGS: usize = 1_000;
 
-/// After this many locked rows, the acquire stops waiting.
+/// After this many locked rows the attempt fails; the client repeats it until its deadline.
 const LOCKED_ROWS: usize = 3;
 
 /// Creates the tables if they do not exist.

@@ -27,9 +27,8 @@ impl Work for Renew<'_> {
 
     type Done = Result<(), Loss>;
 
-    /// The statement meets the row only if it is ours and still has what the store has confirmed.
-    /// It always changes a row that it meets, and the connection asks for the count of those that
-    /// are met: either does.
+    /// The statement matches the row only if it is ours and still has what the store has confirmed. A matched
+    /// row always changes, and the connection counts matched rows, so the count is right either way.
     async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
         let LeasedRow { worker_id, owner, token, confirmed, server, .. } = self.row;
         let Horizon { tick, sequence } = self.horizon;
@@ -45,12 +44,12 @@ impl Work for Renew<'_> {
         let known = confirmed.unwrap_or(0);
         let values = (self.lasts_micros, tick, sequence, tick, worker_id, token, owner, known);
         conn.exec_drop(update, values).await?;
-        let (rows, now) = (conn.affected_rows(), conn.last_insert_id());
+        let (rows, answered_by) = (conn.affected_rows(), conn.last_insert_id());
         if rows != 1 {
             return Ok(Err(self.loss(conn).await?));
         }
-        // A trigger on the table keeps the server's number from us, which is none of another's then.
-        let is_other = now != *server && (now.is_some() || !conn.has_identity());
+        // A trigger on the table can hide the server's number. That alone does not mean another server.
+        let is_other = answered_by != *server && (answered_by.is_some() || !conn.has_identity());
         if !self.is_cluster && server.is_some() && is_other {
             return Ok(Err(Loss::OtherServer));
         }
@@ -86,7 +85,7 @@ impl Renew<'_> {
         Ok(conn.affected_rows() == 1)
     }
 
-    /// Returns why the row is lost, for a message to people: that it is lost, is certain.
+    /// Returns why the row is lost, for the message: it is lost in any case.
     async fn loss(&self, conn: &mut Conn) -> Result<Loss, Problem> {
         let LeasedRow { worker_id, owner, token, confirmed, .. } = self.row;
         Ok(match read(conn, *worker_id).await? {

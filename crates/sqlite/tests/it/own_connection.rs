@@ -51,7 +51,7 @@ fn starts_through_it_get_distinct_ids() {
 fn a_connection_that_cannot_be_put_right_is_refused() {
     type Open = fn(&Path) -> rusqlite::Result<Connection>;
     let folder = tempfile::tempdir().expect("a folder");
-    let cases: [(Open, &str); 4] = [
+    let cases: [(Open, &str); 5] = [
         (|_| Connection::open_in_memory(), "another file"),
         (|path| open(path.parent().expect("a folder").join("other.db").as_path()), "another file"),
         (
@@ -71,6 +71,17 @@ fn a_connection_that_cannot_be_put_right_is_refused() {
             },
             "journal_mode",
         ),
+        (
+            |path| {
+                // There is one in exclusive mode, but no lock that keeps others out.
+                let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI;
+                let uri = format!("file:{}?vfs=unix-none", path.display());
+                let connection = Connection::open_with_flags(uri, flags)?;
+                connection.execute_batch("PRAGMA locking_mode = EXCLUSIVE")?;
+                Ok(connection)
+            },
+            "locking_mode",
+        ),
     ];
     Connection::open(folder.path().join("other.db"))
         .and_then(|other| other.execute_batch("CREATE TABLE T (ID INTEGER PRIMARY KEY)"))
@@ -82,6 +93,44 @@ fn a_connection_that_cannot_be_put_right_is_refused() {
         assert!(text.contains(problem), "{text}");
         assert!(!path.exists(), "nothing was made");
     }
+}
+
+/// As where the volume with the file is not mounted.
+#[cfg(unix)]
+#[test]
+fn a_link_to_nothing_is_no_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.db");
+    let away = folder.path().join("volume.db");
+    std::os::unix::fs::symlink(&away, &path).expect("a link");
+    // It would make the file.
+    let store = SqliteStore::new(&path).open_with(|path| Connection::open(path));
+    let text = chain(&store.worker_nodes().assign(&LAYOUT).expect_err("refused"));
+    assert!(text.contains("no such file"), "{text}");
+    assert!(!away.exists(), "nothing was made");
+}
+
+#[test]
+fn a_key_is_not_repeated() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = SqliteStore::new(folder.path().join("a.db")).open_with(|path| {
+        let connection = open(path)?;
+        connection.execute_batch("PRAGMA key = 'it's s3cret'")?;
+        Ok(connection)
+    });
+    let text = chain(&store.worker_nodes().assign(&LAYOUT).expect_err("refused"));
+    assert!(!text.contains("s3cret") && text.contains("SQL"), "{text}");
+}
+
+/// The store's own connections take any path that the system takes.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_path_need_not_be_utf_8() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9.db"));
+    let nodes = SqliteStore::new(&path).worker_nodes();
+    assert_eq!([1, 2].map(|_| nodes.assign(&LAYOUT).expect("assigned")), [1, 2]);
 }
 
 #[test]

@@ -194,7 +194,7 @@ impl Shortage {
     }
 }
 
-/// Plain and short, whatever the column's letters; with what makes it this acquire's.
+/// Returns the owner's name, cut and in printable ASCII, with a suffix that is unique to this acquire.
 fn owner(name: &str) -> String {
     let plain = |letter| if matches!(letter, ' '..='~') { letter } else { '?' };
     let name: String = name.chars().take(NAME_CHARS).map(plain).collect();

@@ -46,20 +46,20 @@ impl LeaseOptions {
         self
     }
 
-    /// How long the lease lasts unless it is renewed, 1 s to 1 h; 30 s if not set. It is renewed
-    /// three times as often.
+    /// How long the lease lasts unless it is renewed, 1 s to 1 h; 30 s if not set. It is renewed every third
+    /// of that.
     ///
-    /// So long does a worker id stay unused after its holder crashed; and so long, less the margin,
-    /// may the store be away.
+    /// After a crash the worker id stays unused for up to this long. If the store is away, takes find nothing
+    /// ready from about two thirds of this after the last renewal, and the lease is lost at its deadline.
     #[must_use]
     pub fn lasts(mut self, lasts: Duration) -> Self {
         self.lasts = lasts;
         self
     }
 
-    /// How much earlier than the store the holder takes the lease for over, half of it at most;
-    /// a tenth of it if not set. It makes up for a holder's clock that runs slower than the store's;
-    /// uniqueness does not hang on it.
+    /// How long before the store does the holder considers the lease over: a tenth of its length if not set,
+    /// at most half. It allows for a holder's clock that is slower than the store's; uniqueness does not need
+    /// it.
     #[must_use]
     pub fn margin(mut self, margin: Duration) -> Self {
         self.margin = Some(margin);
