@@ -1,5 +1,6 @@
 //! The file of a SQLite store: made for its owner only, opened so that what is committed lasts.
 
+use std::error::Error as _;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -386,9 +387,12 @@ impl Opener {
             return format::unusable("there is no such file");
         };
         // An error's text may repeat the statement, with a key in it.
-        let connection = (self.0)(path).map_err(|error| match error.sqlite_error() {
-            Some(code) => rusqlite::Error::SqliteFailure(*code, None),
-            None => error,
+        let connection = (self.0)(path).map_err(|error| {
+            let source = error.source().and_then(|source| source.downcast_ref());
+            match error.sqlite_error().or(source) {
+                Some(code) => rusqlite::Error::SqliteFailure(*code, None),
+                None => error,
+            }
         })?;
         let opened = connection.path().and_then(|opened| fs::canonicalize(opened).ok());
         let is_same = opened.is_some() && opened == fs::canonicalize(path).ok();
