@@ -3,14 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::target::{Cause, Kind, Target, files};
 use super::torment::Tally;
-
-/// How long a renewal waits for a lock: a third of a lease, which lasts for a second, in milliseconds.
-const LOCK_PATIENCE: u64 = 330;
 
 /// How long after an outage its errors may come: that of a deadline.
 const AFTERMATH: Duration = Duration::from_secs(15);
@@ -95,8 +91,6 @@ impl Account {
         let mut pauses = tally.pauses.lock().expect("whole").clone();
         pauses.extend(&*tally.stalls.lock().expect("whole"));
         let outages = tally.outages.lock().expect("whole");
-        // So many may have waited for a lock in vain because others had it in turn.
-        let mut in_vain = tally.starts.load(Ordering::Relaxed) / 100;
         let mut explained = BTreeMap::new();
         let mut unexplained = tally.failures.lock().expect("whole").clone();
         for Error { start, end, text } in &self.errors {
@@ -106,12 +100,7 @@ impl Account {
             };
             let holds = |cause: &Cause| match cause {
                 Cause::NoneFree | Cause::Lost => true,
-                Cause::Locked if 2 * overlap(&pauses, *start) >= end - start => true,
-                Cause::Locked => {
-                    let is_one = in_vain > 0 && end - start >= LOCK_PATIENCE;
-                    in_vain -= usize::from(is_one);
-                    is_one
-                }
+                Cause::Locked => 2 * overlap(&pauses, *start) >= end - start,
                 Cause::Away => overlap(&pauses, before) + overlap(&outages, before) > 0,
             };
             match target.cause(text).filter(holds) {

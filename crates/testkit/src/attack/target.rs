@@ -118,8 +118,7 @@ pub enum Cause {
     /// A lease was not renewed in time.
     Lost,
     /// For half of the time or more, a process was stopped, which may have held a lock, or the machine
-    /// stalled. Or, in one of a hundred processes at most, the lock was waited for in vain because many
-    /// others had it in turn.
+    /// stalled.
     Locked,
     /// The server or a process was stopped, or the machine stalled, shortly before or meanwhile.
     Away,
