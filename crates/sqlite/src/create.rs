@@ -39,10 +39,10 @@ pub fn look(path: &Path) -> Found {
     }
 }
 
-/// Returns the path of the write-ahead log.
-pub fn log_of(path: &Path) -> PathBuf {
+/// Returns the path of a file that belongs to the database at `path`, by the end of its name.
+pub fn beside(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push("-wal");
+    name.push(end);
     name.into()
 }
 

@@ -17,13 +17,17 @@ use uidring::{Error, StoreErrorKind};
 use uidring_store::check_path;
 
 use super::SqliteError;
+use super::commits::CommitCount;
 use super::container;
-use super::create::{Found, NewFile, log_of, look};
+use super::create::{Found, NewFile, beside, look};
 use super::forked::Entry;
 use super::format::{self, Problem};
 
 /// How long a process waits for others that are at the file.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How the name of the count of commits ends.
+const COUNT: &str = "-commits";
 
 /// A SQLite file, and what errors say of it.
 #[derive(Clone, Debug)]
@@ -148,12 +152,31 @@ impl StoreFile {
         connection: &mut Connection,
         work: impl FnOnce(&Transaction<'_>) -> Result<Result<T, E>, Problem>,
     ) -> Result<Result<T, E>, Problem> {
+        // Where links lead, as with SQLite's log.
+        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        let path = beside(&path, COUNT);
+        let failed = |error| Problem::Count(path.clone(), error);
+        let Some(mut count) = CommitCount::lock(&path, self.patience).map_err(failed)? else {
+            let busy = ffi::Error::new(ffi::SQLITE_BUSY);
+            return Err(rusqlite::Error::SqliteFailure(busy, None).into());
+        };
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         format::prepare(&transaction)?;
+        let before = format::commits(&transaction)?;
+        let counted = count.get().map_err(failed)?;
+        if before < counted {
+            return format::unusable(format!(
+                "commits are lost: it has {before} of the {counted} that {} counts. Its log was removed while \
+                 the file was in use, or an older copy was put in its place; {}",
+                path.display(),
+                format::DAMAGED
+            ));
+        }
         let done = work(&transaction)?;
         if done.is_ok() {
             format::finish(&transaction)?;
             transaction.commit()?;
+            count.set(before + 1).map_err(failed)?;
         }
         Ok(done)
     }
@@ -196,6 +219,19 @@ impl StoreFile {
     pub fn error(&self, action: &'static str, problem: Problem) -> Error {
         let (kind, problem) = match problem {
             Problem::Sqlite(error) => return self.sqlite_error(action, error),
+            Problem::Count(path, error) => {
+                let advice = format!(
+                    "{} must be writable for this user, and on a disk with space",
+                    path.display()
+                );
+                let kind = match error.kind() {
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                        StoreErrorKind::Denied
+                    }
+                    _ => StoreErrorKind::Unreachable,
+                };
+                return self.error_from(action, kind, advice, Some(error.into()));
+            }
             Problem::Unusable(problem) => (StoreErrorKind::Corrupt, problem),
             Problem::UsedUp(problem) => (StoreErrorKind::Exhausted, problem),
         };
@@ -283,27 +319,26 @@ impl StoreFile {
 
     /// Creates the file, unless it exists.
     fn create(&self, path: &Path) -> Result<(), Error> {
-        // In this order: if another process creates the file meanwhile, its log is not seen without it.
-        let log = log_of(path);
-        let has_log = log.exists();
+        // In this order: if another process creates the file meanwhile, nothing beside is seen without it.
+        let left =
+            ["-wal", COUNT].map(|end| beside(path, end)).into_iter().find(|path| path.exists());
         match look(path) {
             Found::Something => return Ok(()),
             Found::Empty => return Err(self.error("used", Problem::Unusable(EMPTY.into()))),
-            Found::Nothing if has_log => {
-                let log = log.display();
-                let problem = format!(
-                    "its log {log} exists, but the file is gone: a new file would repeat ids. Find the \
-                     file, or see docs/worker-ids.md, the SQLite file"
-                );
-                return Err(self.error("used", Problem::Unusable(problem)));
-            }
             Found::Nothing => {}
+        }
+        if let Some(left) = left {
+            let problem = format!(
+                "{} exists, but the file is gone: a new file would repeat ids. Find the file, or see \
+                 docs/worker-ids.md, the SQLite file",
+                left.display()
+            );
+            return Err(self.error("used", Problem::Unusable(problem)));
         }
         let explain = |error| self.io_error("created", StoreErrorKind::Denied, error);
         let new = NewFile::for_path(path).map_err(explain)?;
         let mut connection = self.checked(new.path(), "created", None)?;
-        let created: Result<_, Problem> = self.try_write(&mut connection, |_| Ok(Ok::<_, ()>(())));
-        let _ = created.map_err(|problem| self.error("created", problem))?;
+        prepare_new(&mut connection).map_err(|problem| self.error("created", problem))?;
         drop(connection);
         new.link(path).map_err(explain)
     }
@@ -353,6 +388,14 @@ impl StoreFile {
             }
         }
     }
+}
+
+/// Creates the tables, in a file that no other process knows.
+fn prepare_new(connection: &mut Connection) -> Result<(), Problem> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    format::prepare(&transaction)?;
+    format::finish(&transaction)?;
+    Ok(transaction.commit()?)
 }
 
 /// Files that are created here are never empty.
@@ -442,7 +485,9 @@ fn check_durability(connection: &Connection) -> Result<(), Problem> {
 fn kind_of(error: &rusqlite::Error) -> StoreErrorKind {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreErrorKind::TimedOut,
-        Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure) => StoreErrorKind::Unreachable,
+        Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory) => {
+            StoreErrorKind::Unreachable
+        }
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreErrorKind::Corrupt,
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             StoreErrorKind::Denied

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | 0 | those of the tables `WORKER_NODE`, `UIDRING_LEASE` and `leaf_alloc` that were used |
 //! | 1 | all three; a second copy of each number that must not go back; `UIDRING_FILE`; gates |
+//! | 2 | `UIDRING_FILE.COMMITS` (see [`commits`](super::commits)) |
 //!
 //! The version is in the table `UIDRING_FILE`. `PRAGMA user_version` is not used: it belongs to a user who
 //! keeps tables of an application in the same file.
@@ -15,12 +16,17 @@
 //! which programs of version 0 do not know. Statements by hand pass, as long as they do not look like
 //! that program's: it leaves `ID` out, and sets `RENEWED` and `update_time`.
 
+use std::io;
+use std::path::PathBuf;
+
 use rusqlite::{Connection, OptionalExtension, Transaction};
 use uidring::adapter::log;
 use uidring_store::sql::NEWEST_NODE;
 
+use super::columns::unsigned;
+
 /// The version that this program reads and writes.
-pub const VERSION: i64 = 1;
+pub const VERSION: i64 = 2;
 
 /// The columns of Baidu's UidGenerator. AUTOINCREMENT, not just a primary key: without it SQLite
 /// would hand out the greatest id again after its row was deleted.
@@ -62,7 +68,8 @@ const UIDRING_FILE: &str = "CREATE TABLE UIDRING_FILE (
     ONE INTEGER PRIMARY KEY NOT NULL CHECK (ONE = 1),
     VERSION INTEGER NOT NULL,
     WRITER INTEGER NOT NULL,
-    LAST_WORKER_ID INTEGER NOT NULL
+    LAST_WORKER_ID INTEGER NOT NULL,
+    COMMITS INTEGER NOT NULL
 )";
 
 macro_rules! gate {
@@ -113,6 +120,8 @@ const GUARDS: [(&str, &str); 7] = [
 /// Why a file cannot be used.
 pub enum Problem {
     Sqlite(rusqlite::Error),
+    /// The count of commits, at this path, could not be used.
+    Count(PathBuf, io::Error),
     /// The file is of another version, of another program, or damaged.
     Unusable(String),
     /// There are no more worker ids.
@@ -143,7 +152,7 @@ fn version(connection: &Connection) -> Result<Option<i64>, Problem> {
     let versions: Vec<Option<i64>> =
         rows.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
     match versions[..] {
-        [Some(VERSION)] => Ok(Some(VERSION)),
+        [Some(version @ 1..=VERSION)] => Ok(Some(version)),
         [Some(later)] if later > VERSION => unusable(format!(
             "it has version {later}, and this uidring knows versions up to {VERSION}: use the uidring \
              that has written it, or a later one"
@@ -177,16 +186,16 @@ pub fn check_integrity(connection: &Connection, table: Option<&str>) -> Result<(
     unusable(format!("it is damaged: {}; {DAMAGED}", found.trim()))
 }
 
-/// Opens the gates in a transaction, after adopting the file if it is of version 0.
+/// Opens the gates in a transaction, after adopting the file if it is of an earlier version.
 pub fn prepare(transaction: &Transaction<'_>) -> Result<(), Problem> {
     let version = version(transaction)?;
     let names = GUARDS.map(|(name, _)| format!("'{name}'")).join(", ");
     let sql = format!("SELECT COUNT(*) FROM sqlite_master WHERE name IN ({names})");
     let guards: i64 = transaction.query_row(&sql, [], |row| row.get(0))?;
-    if version.is_none() || guards != GUARDS.len() as i64 {
+    if version != Some(VERSION) || guards != GUARDS.len() as i64 {
         adopt(transaction, version)?;
     }
-    transaction.execute("UPDATE UIDRING_FILE SET WRITER = ?1", [VERSION])?;
+    transaction.execute("UPDATE UIDRING_FILE SET WRITER = 1", [])?;
     Ok(())
 }
 
@@ -219,8 +228,14 @@ fn adopt(transaction: &Transaction<'_>, version: Option<i64>) -> Result<(), Prob
             );
         }
         transaction.execute_batch(UIDRING_FILE)?;
-        let row = "INSERT INTO UIDRING_FILE VALUES (1, ?1, 0, ?2)";
+        let row = "INSERT INTO UIDRING_FILE VALUES (1, ?1, 0, ?2, 0)";
         transaction.execute(row, (VERSION, last))?;
+    }
+    if version == Some(1) {
+        transaction.execute_batch(
+            "ALTER TABLE UIDRING_FILE ADD COLUMN COMMITS INTEGER NOT NULL DEFAULT 0;
+             UPDATE UIDRING_FILE SET VERSION = 2",
+        )?;
     }
     for (_, guard) in GUARDS {
         transaction.execute_batch(guard)?;
@@ -228,9 +243,15 @@ fn adopt(transaction: &Transaction<'_>, version: Option<i64>) -> Result<(), Prob
     Ok(())
 }
 
-/// Closes the gates, before a commit.
+/// Returns how many transactions were committed before this one.
+pub fn commits(transaction: &Transaction<'_>) -> rusqlite::Result<u64> {
+    transaction.query_row("SELECT COMMITS FROM UIDRING_FILE", [], |row| unsigned(row, 0))
+}
+
+/// Closes the gates, before a commit, and counts it.
 pub fn finish(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-    transaction.execute("UPDATE UIDRING_FILE SET WRITER = 0", []).map(drop)
+    let finish = "UPDATE UIDRING_FILE SET WRITER = 0, COMMITS = COMMITS + 1";
+    transaction.execute(finish, []).map(drop)
 }
 
 /// Returns the greatest worker id that was ever handed out, or 0, if the counter and its copy agree.

@@ -8,6 +8,7 @@
 mod readme {}
 
 mod columns;
+mod commits;
 mod container;
 mod create;
 mod dialect;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use uidring::Error;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
 use uidring_store::sql::INSERT_TAG;
@@ -87,20 +87,8 @@ impl SqliteSegments {
 
     /// Tells what may pass, others at the file and a disk that is full, from what does not.
     fn load_error(&self, problem: Problem) -> LoadError {
-        let may_pass = matches!(
-            &problem,
-            Problem::Sqlite(error) if matches!(
-                error.sqlite_error_code(),
-                Some(
-                    ErrorCode::DatabaseBusy
-                        | ErrorCode::DatabaseLocked
-                        | ErrorCode::DiskFull
-                        | ErrorCode::SystemIoFailure
-                        | ErrorCode::OutOfMemory,
-                )
-            )
-        );
         let error = self.file.error("written", problem);
+        let may_pass = matches!(&error, Error::Store(error) if error.may_pass());
         if may_pass { LoadError::Store(error) } else { LoadError::Refused(error) }
     }
 }

@@ -142,13 +142,16 @@ fn those_who_create_a_file_at_the_same_time_share_it() {
         }
         let distinct: BTreeSet<_> = got.iter().copied().collect();
         assert_eq!((got.len(), distinct), (12, (1..=12).collect()), "round {round}");
-        let entries: Vec<_> = fs::read_dir(path.parent().expect("has one"))
+        let left: BTreeSet<_> = fs::read_dir(path.parent().expect("has one"))
             .expect("a folder")
-            .map(|entry| entry.expect("an entry").file_name())
+            .map(|entry| {
+                let entry = entry.expect("an entry");
+                let mode = entry.metadata().expect("there").permissions().mode();
+                (entry.file_name().into_string().expect("UTF-8"), mode & 0o777)
+            })
             .collect();
-        assert_eq!(entries, ["store.db"], "nothing else is left");
-        let mode = fs::metadata(&path).expect("there").permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
+        let expected = ["store.db", "store.db-commits"].map(|name| (name.to_owned(), 0o600));
+        assert_eq!(left, expected.into(), "nothing else is left");
     }
 }
 

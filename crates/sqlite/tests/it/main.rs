@@ -4,6 +4,7 @@
 #[path = "../previous/mod.rs"]
 mod previous;
 
+mod commits;
 mod damage;
 #[cfg(feature = "simulation")]
 mod lease_histories;
