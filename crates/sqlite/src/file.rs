@@ -1,9 +1,6 @@
 //! The file of a SQLite store: made for its owner only, opened so that what is committed lasts.
 
-use std::error::Error as _;
-use std::fmt;
 use std::fs;
-use std::io;
 use std::ops::{Deref, DerefMut};
 use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
@@ -12,16 +9,16 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi};
-use uidring::adapter::{Chain, Deadline, log};
+use uidring::adapter::{Deadline, log};
 use uidring::{Error, StoreErrorKind};
 use uidring_store::check_path;
 
-use super::SqliteError;
 use super::commits::CommitCount;
 use super::container;
 use super::create::{Found, NewFile, beside, look};
 use super::forked::Entry;
 use super::format::{self, Problem};
+use super::opener::Opener;
 
 /// How long a process waits for others that are at the file.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -41,18 +38,6 @@ pub struct StoreFile {
     clock: Option<Arc<dyn uidring::clock::Clock>>,
 }
 
-/// Opens a file, by a caller's code.
-#[derive(Clone)]
-pub struct Opener(pub Arc<Open>);
-
-type Open = dyn Fn(&Path) -> rusqlite::Result<Connection> + Send + Sync;
-
-impl fmt::Debug for Opener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Opener")
-    }
-}
-
 /// What a file is for.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
@@ -61,7 +46,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn what(self) -> &'static str {
+    pub fn what(self) -> &'static str {
         match self {
             Self::Workers => "the worker file",
             Self::Segments => "the segment file",
@@ -118,6 +103,10 @@ impl StoreFile {
             );
         }
         file
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     pub fn path(&self) -> &Path {
@@ -213,85 +202,6 @@ impl StoreFile {
         };
         let done = self.patiently(connect).map_err(|problem| self.error(action, problem));
         done.map(|connection| Opened { connection, _entry: entry })
-    }
-
-    /// The error for a file that could not be used.
-    pub fn error(&self, action: &'static str, problem: Problem) -> Error {
-        let (kind, problem) = match problem {
-            Problem::Sqlite(error) => return self.sqlite_error(action, error),
-            Problem::Count(path, error) => {
-                let advice = format!(
-                    "{} must be writable for this user, and on a disk with space",
-                    path.display()
-                );
-                let kind = match error.kind() {
-                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                        StoreErrorKind::Denied
-                    }
-                    _ => StoreErrorKind::Unreachable,
-                };
-                return self.error_from(action, kind, advice, Some(error.into()));
-            }
-            Problem::Unusable(problem) => (StoreErrorKind::Corrupt, problem),
-            Problem::UsedUp(problem) => (StoreErrorKind::Exhausted, problem),
-        };
-        self.error_from("used", kind, problem, None)
-    }
-
-    /// The same error again, for what was not tried after it.
-    pub fn repeated(&self, error: &SqliteError) -> Error {
-        let SqliteError::File { action, problem, kind, source, .. } = error;
-        let cause = source.as_deref().map(|cause| format!(": {}", Chain(cause)));
-        self.error_from(action, *kind, format!("{problem}{}", cause.unwrap_or_default()), None)
-    }
-
-    fn error_from(
-        &self,
-        action: &'static str,
-        kind: StoreErrorKind,
-        problem: String,
-        source: Option<Box<dyn std::error::Error + Send + Sync>>,
-    ) -> Error {
-        let (what, path) = (self.kind.what(), self.path.clone());
-        Error::from(SqliteError::File { what, path, action, problem, kind, source })
-    }
-
-    fn io_error(&self, action: &'static str, kind: StoreErrorKind, error: io::Error) -> Error {
-        self.error_from(action, kind, String::new(), Some(error.into()))
-    }
-
-    fn sqlite_error(&self, action: &'static str, error: rusqlite::Error) -> Error {
-        let text = error.to_string();
-        let advice = match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => "free some space",
-            Some(ErrorCode::DatabaseCorrupt) => format::DAMAGED,
-            Some(ErrorCode::NotADatabase) => {
-                "name a file that is a database. If ids were handed out from this file, it is damaged: \
-                 see docs/worker-ids.md, the SQLite file"
-            }
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                "another process keeps it locked"
-            }
-            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-                "file and folder must be writable for this user"
-            }
-            _ if text.contains("no such table: UIDRING_LEASE") => {
-                "name the file that worker ids are leased from, or make the table (`uidring worker \
-                 init --leases`)"
-            }
-            _ if text.contains("no such table") => match self.kind {
-                Kind::Workers => {
-                    "name the file that worker ids come from, or make the table (`uidring worker \
-                     init`)"
-                }
-                Kind::Segments => {
-                    "name the file that segments come from, or make the table with its first tag \
-                     (`uidring segment create`)"
-                }
-            },
-            _ => "",
-        };
-        self.error_from(action, kind_of(&error), advice.into(), Some(error.into()))
     }
 
     /// Absolute, so that SQLite takes no name (`:memory:`, an empty one) for something that is
@@ -422,50 +332,6 @@ impl DerefMut for Opened {
     }
 }
 
-impl Opener {
-    /// Opens the file; refuses a connection to anything else, or within a transaction.
-    fn open(&self, path: &Path) -> Result<Connection, Problem> {
-        // A link to nothing is no file, and an opener must not make one: ids would start anew.
-        let Some(file) = identity(path) else {
-            return format::unusable("there is no such file");
-        };
-        // An error's text may repeat the statement, with a key in it.
-        let connection = (self.0)(path).map_err(|error| {
-            let source = error.source().and_then(|source| source.downcast_ref());
-            match error.sqlite_error().or(source) {
-                Some(code) => rusqlite::Error::SqliteFailure(*code, None),
-                None => error,
-            }
-        })?;
-        let opened = connection.path().and_then(|opened| fs::canonicalize(opened).ok());
-        let is_same = opened.is_some() && opened == fs::canonicalize(path).ok();
-        if !is_same || identity(path) != Some(file) {
-            return format::unusable(
-                "it was opened as another file: open the path that was asked for",
-            );
-        }
-        if !connection.is_autocommit() {
-            return format::unusable(
-                "it was opened with a transaction begun: leave that to the store",
-            );
-        }
-        Ok(connection)
-    }
-}
-
-/// Tells a file from others, links followed, without opening it.
-#[cfg(unix)]
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
-    let metadata = fs::metadata(path).ok()?;
-    Some((metadata.dev(), metadata.ino()))
-}
-
-#[cfg(not(unix))]
-fn identity(path: &Path) -> Option<()> {
-    fs::metadata(path).ok().map(drop)
-}
-
 /// Refuses a connection whose commits might not last. SQLite ignores a setting that it cannot make.
 fn check_durability(connection: &Connection) -> Result<(), Problem> {
     let journal: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
@@ -479,22 +345,6 @@ fn check_durability(connection: &Connection) -> Result<(), Problem> {
         "its commits would not last, or not exclude others: it has journal_mode = {journal}, \
          synchronous = {synchronous} and locking_mode = {locking}, and needs wal, 2 (FULL) and normal"
     ))
-}
-
-/// What kind of thing went wrong, by SQLite's code.
-fn kind_of(error: &rusqlite::Error) -> StoreErrorKind {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreErrorKind::TimedOut,
-        Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory) => {
-            StoreErrorKind::Unreachable
-        }
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreErrorKind::Corrupt,
-        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            StoreErrorKind::Denied
-        }
-        _ if error.to_string().contains("no such table") => StoreErrorKind::NotFound,
-        _ => StoreErrorKind::Other,
-    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ mod file;
 mod forked;
 mod format;
 mod leases;
+mod opener;
+mod problem;
 mod segments;
 mod store;
 #[cfg(feature = "simulation")]

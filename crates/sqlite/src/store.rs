@@ -7,7 +7,8 @@ use rusqlite::Connection;
 use uidring::Error;
 use uidring_store::TableError;
 
-use super::file::{Kind, Opener, StoreFile};
+use super::file::{Kind, StoreFile};
+use super::opener::Opener;
 use super::{SqliteLeases, SqliteSegments, SqliteWorkerNodes};
 
 /// A SQLite file with tables of worker ids, of leases and of segments: the embedded store, for one

@@ -1,0 +1,67 @@
+//! A caller's own way to open a file, and what is checked of it.
+
+use std::error::Error as _;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+use super::format::{self, Problem};
+
+/// Opens a file, by a caller's code.
+#[derive(Clone)]
+pub struct Opener(pub Arc<Open>);
+
+type Open = dyn Fn(&Path) -> rusqlite::Result<Connection> + Send + Sync;
+
+impl fmt::Debug for Opener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Opener")
+    }
+}
+
+impl Opener {
+    /// Opens the file; refuses a connection to anything else, or within a transaction.
+    pub fn open(&self, path: &Path) -> Result<Connection, Problem> {
+        // A link to nothing is no file, and an opener must not make one: ids would start anew.
+        let Some(file) = identity(path) else {
+            return format::unusable("there is no such file");
+        };
+        // An error's text may repeat the statement, with a key in it.
+        let connection = (self.0)(path).map_err(|error| {
+            let source = error.source().and_then(|source| source.downcast_ref());
+            match error.sqlite_error().or(source) {
+                Some(code) => rusqlite::Error::SqliteFailure(*code, None),
+                None => error,
+            }
+        })?;
+        let opened = connection.path().and_then(|opened| fs::canonicalize(opened).ok());
+        let is_same = opened.is_some() && opened == fs::canonicalize(path).ok();
+        if !is_same || identity(path) != Some(file) {
+            return format::unusable(
+                "it was opened as another file: open the path that was asked for",
+            );
+        }
+        if !connection.is_autocommit() {
+            return format::unusable(
+                "it was opened with a transaction begun: leave that to the store",
+            );
+        }
+        Ok(connection)
+    }
+}
+
+/// Tells a file from others, links followed, without opening it.
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<()> {
+    fs::metadata(path).ok().map(drop)
+}

@@ -1,0 +1,108 @@
+//! What the error of a file says: what happened, and what to do.
+
+use std::io;
+
+use rusqlite::ErrorCode;
+use uidring::adapter::Chain;
+use uidring::{Error, StoreErrorKind};
+
+use super::SqliteError;
+use super::file::{Kind, StoreFile};
+use super::format::{self, Problem};
+
+impl StoreFile {
+    /// The error for a file that could not be used.
+    pub fn error(&self, action: &'static str, problem: Problem) -> Error {
+        let (kind, problem) = match problem {
+            Problem::Sqlite(error) => return self.sqlite_error(action, error),
+            Problem::Count(path, error) => {
+                let advice = format!(
+                    "{} must be writable for this user, and on a disk with space",
+                    path.display()
+                );
+                let kind = match error.kind() {
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                        StoreErrorKind::Denied
+                    }
+                    _ => StoreErrorKind::Unreachable,
+                };
+                return self.error_from(action, kind, advice, Some(error.into()));
+            }
+            Problem::Unusable(problem) => (StoreErrorKind::Corrupt, problem),
+            Problem::UsedUp(problem) => (StoreErrorKind::Exhausted, problem),
+        };
+        self.error_from("used", kind, problem, None)
+    }
+
+    /// The same error again, for what was not tried after it.
+    pub fn repeated(&self, error: &SqliteError) -> Error {
+        let SqliteError::File { action, problem, kind, source, .. } = error;
+        let cause = source.as_deref().map(|cause| format!(": {}", Chain(cause)));
+        self.error_from(action, *kind, format!("{problem}{}", cause.unwrap_or_default()), None)
+    }
+
+    pub fn error_from(
+        &self,
+        action: &'static str,
+        kind: StoreErrorKind,
+        problem: String,
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Error {
+        let (what, path) = (self.kind().what(), self.path().to_owned());
+        Error::from(SqliteError::File { what, path, action, problem, kind, source })
+    }
+
+    pub fn io_error(&self, action: &'static str, kind: StoreErrorKind, error: io::Error) -> Error {
+        self.error_from(action, kind, String::new(), Some(error.into()))
+    }
+
+    fn sqlite_error(&self, action: &'static str, error: rusqlite::Error) -> Error {
+        let text = error.to_string();
+        let advice = match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => "free some space",
+            Some(ErrorCode::DatabaseCorrupt) => format::DAMAGED,
+            Some(ErrorCode::NotADatabase) => {
+                "name a file that is a database. If ids were handed out from this file, it is damaged: \
+                 see docs/worker-ids.md, the SQLite file"
+            }
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                "another process keeps it locked"
+            }
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+                "file and folder must be writable for this user"
+            }
+            _ if text.contains("no such table: UIDRING_LEASE") => {
+                "name the file that worker ids are leased from, or make the table (`uidring worker \
+                 init --leases`)"
+            }
+            _ if text.contains("no such table") => match self.kind() {
+                Kind::Workers => {
+                    "name the file that worker ids come from, or make the table (`uidring worker \
+                     init`)"
+                }
+                Kind::Segments => {
+                    "name the file that segments come from, or make the table with its first tag \
+                     (`uidring segment create`)"
+                }
+            },
+            _ => "",
+        };
+        self.error_from(action, kind_of(&error), advice.into(), Some(error.into()))
+    }
+}
+
+/// What kind of thing went wrong, by SQLite's code.
+fn kind_of(error: &rusqlite::Error) -> StoreErrorKind {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreErrorKind::TimedOut,
+        Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory) => {
+            StoreErrorKind::Unreachable
+        }
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreErrorKind::Corrupt,
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            StoreErrorKind::Denied
+        }
+        _ if error.to_string().contains("no such table") => StoreErrorKind::NotFound,
+        _ => StoreErrorKind::Other,
+    }
+}
