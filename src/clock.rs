@@ -14,7 +14,7 @@ pub(crate) use self::monotonic::{
 };
 #[cfg(not(uidring_loom))]
 pub use self::ticker::TickerClock;
-use crate::sync::{AtomicI64, Ordering, unlocked};
+use crate::sync::{AtomicI64, Ordering, assert_no_lock_held};
 use crate::timestamp::Timestamp;
 
 /// A wall clock, which may be set: it can jump forwards and backwards.
@@ -33,7 +33,7 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 #[doc(hidden)]
 #[inline]
 pub fn read(clock: &(impl Clock + ?Sized)) -> Timestamp {
-    unlocked();
+    assert_no_lock_held();
     clock.now()
 }
 

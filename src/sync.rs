@@ -3,7 +3,7 @@
 //!
 //! A lock of the rest of the library is a [`ForkGuarded`], or lies in an [`Event`]: neither touches
 //! its mutex in a forked child, where another thread of the parent may hold it forever. No lock is
-//! held where a caller's code runs, a subscriber to the log included: [`unlocked`] checks that in
+//! held where a caller's code runs, a subscriber to the log included: [`assert_no_lock_held`] checks that in
 //! debug builds.
 
 mod boot_time;
@@ -24,7 +24,7 @@ pub(crate) use self::guarded::{ForkGuarded, Forked};
 pub(crate) use self::imp::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
 pub(crate) use self::numbers::{Drawn, Limit, MAX_END, Numbers};
 pub use self::outside::record;
-pub(crate) use self::outside::{contained, log, unlocked};
+pub(crate) use self::outside::{assert_no_lock_held, contained, log};
 #[cfg(uidring_loom)]
 pub use self::pages::become_forked_child;
 pub(crate) use self::pages::{Life, Line, Pages};

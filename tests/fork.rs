@@ -328,7 +328,7 @@ fn a_child_can_neither_take_from_a_ring_nor_put() {
         to.check(producer.publish(|| Some(60..62)) == Ok(0));
         // Had it put something, that would be found now.
         to.take(number(theirs.try_take()));
-        to.take(number(theirs.try_lease().map(|lease| lease.start)));
+        to.take(number(theirs.try_take_block().map(|lease| lease.start)));
         to.take(number(theirs.try_fill(&mut [0; 2]).map(|filled| filled as u64)));
         to.check(theirs.try_fill(&mut []) == Ok(0));
         to.check(producer.is_closed());

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use uidring::generator::ClockPolicy;
-use uidring::padding::{NextRun, Padding, RunSource};
+use uidring::padding::{NextRun, RingHandle, RunSource};
 use uidring::padding::{Padder, PadderOptions};
 use uidring::policy::{PutDecision, PutPolicy, TakeDecision, TakePolicy};
 use uidring::ring::{RingBuffer, RingOptions};
@@ -389,7 +389,7 @@ struct Source {
 }
 
 impl RunSource for Source {
-    fn begin(&mut self) -> Option<u64> {
+    fn oldest_fresh(&mut self) -> Option<u64> {
         if self.in_begin {
             self.fork.here();
         }
@@ -405,7 +405,7 @@ impl RunSource for Source {
     }
 }
 
-fn served(padder: &Padder, fork: &Fork, in_begin: bool) -> Result<Padding, Error> {
+fn served(padder: &Padder, fork: &Fork, in_begin: bool) -> Result<RingHandle, Error> {
     let source = Source { fork: fork.clone(), next: 0, in_begin };
     padder.serve(RingOptions::new(4).run_bits(1), source, None)
 }

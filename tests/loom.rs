@@ -251,27 +251,27 @@ fn fill_against_takes_by_addition() {
     check(|| fill(spaced(2, 1), 100));
 }
 
-/// Leases of several numbers and takes share the ring.
-fn lease((mut producer, ring): (Producer, Arc<RingBuffer>), second: u64) {
+/// Blocks of several numbers and takes share the ring.
+fn blocks((mut producer, ring): (Producer, Arc<RingBuffer>), second: u64) {
     producer.put(10).expect("room");
     let taker = taker(&ring, 2);
-    let leaser = {
+    let block_taker = {
         let ring = Arc::clone(&ring);
-        thread::spawn(move || ring.try_lease().unwrap_or(0..0).collect::<Vec<u64>>())
+        thread::spawn(move || ring.try_take_block().unwrap_or(0..0).collect::<Vec<u64>>())
     };
     producer.put(second).expect("room");
-    let issued = joined([taker, leaser]);
+    let issued = joined([taker, block_taker]);
     assert_eq!(account(&ring, &[10..14, second..second + 4], issued), 0);
 }
 
 #[test]
-fn lease_against_takes() {
-    check(|| lease(exact(3, 2), 14));
+fn block_against_takes() {
+    check(|| blocks(exact(3, 2), 14));
 }
 
 #[test]
-fn lease_against_takes_by_addition() {
-    check(|| lease(spaced(3, 2), 100));
+fn block_against_takes_by_addition() {
+    check(|| blocks(spaced(3, 2), 100));
 }
 
 /// The wake-up of takers that wait is not lost, and they do not sleep on a number that is there:
@@ -416,20 +416,20 @@ fn discarding_old_runs_against_takes_by_addition() {
     check(|| discarding_old(spaced(2, 1), 11));
 }
 
-/// A lease, while its run is thrown away.
+/// A block, while its run is thrown away.
 #[test]
-fn discard_against_a_lease() {
+fn discard_against_a_block() {
     check(|| {
         let (mut producer, ring) = spaced(3, 2);
         producer.put(10).expect("room");
         producer.put(100).expect("room");
-        let leaser = {
+        let block_taker = {
             let ring = Arc::clone(&ring);
-            thread::spawn(move || ring.try_lease().expect("there").collect::<Vec<u64>>())
+            thread::spawn(move || ring.try_take_block().expect("there").collect::<Vec<u64>>())
         };
         let other = taker(&ring, 1);
         producer.discard_below(100);
-        let issued = joined([leaser, other]);
+        let issued = joined([block_taker, other]);
         assert_eq!(account(&ring, &[10..14, 100..104], issued), 0);
     });
 }

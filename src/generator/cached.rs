@@ -12,12 +12,12 @@ use crossbeam_utils::CachePadded;
 
 use super::UidGenerator;
 use super::position::Position;
-use super::register::Claim;
+use super::register::Registration;
 use super::ticks::PaddingProgress;
 use crate::clock::{Clock, read};
 use crate::error::{TakeError, rarely};
 use crate::layout::Layout;
-use crate::padding::Padding;
+use crate::padding::RingHandle;
 use crate::policy::TakePolicy;
 use crate::ring::{Age, RingBuffer, RingState, RingStats};
 use crate::sync::{AtomicU64, Drawn, Ordering, Serving};
@@ -55,8 +55,8 @@ pub struct CachedUidGenerator {
     take_policy: TakePolicy,
     layout: Layout,
     worker_id: u64,
-    padding: Padding,
-    claim: Claim,
+    padding: RingHandle,
+    registration: Registration,
     lease: Option<ActiveLease>,
     max_borrow: Option<Duration>,
     clock: Arc<dyn Clock>,
@@ -106,9 +106,9 @@ impl CachedUidGenerator {
     }
 
     /// Takes up to 255 consecutive uids of one tick.
-    pub(super) fn try_lease(&self) -> Result<Range<u64>, TakeError> {
-        let lease = match self.ring.lease_quietly() {
-            Err(error) => self.help_and_try(error, RingBuffer::lease_quietly),
+    pub(super) fn try_take_block(&self) -> Result<Range<u64>, TakeError> {
+        let lease = match self.ring.take_block_quietly() {
+            Err(error) => self.help_and_try(error, RingBuffer::take_block_quietly),
             done => done,
         }?;
         self.keep_up()?;
@@ -225,7 +225,7 @@ impl UidGenerator for CachedUidGenerator {
     fn close(&self) {
         let last = self.padding.end().and_then(|issued| self.last_below(issued));
         // Before the lease is released, with which another generator may start.
-        self.claim.release(last);
+        self.registration.release(last);
         if let Some(lease) = &self.lease {
             lease.end(last);
         }

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use super::UidGenerator;
 use super::position::Position;
-use super::register::Claim;
+use super::register::Registration;
 use super::uid_generator::next_by_policy;
 use crate::clock::{Clock, Deadline, SystemClock, read};
 use crate::error::{TakeError, rarely};
@@ -64,7 +64,7 @@ pub struct ClockedUidGenerator<R, C = SystemClock> {
     worker_id: u64,
     /// How far uids may be issued: checked at the start of each tick.
     issue_horizon: IssueHorizon,
-    claim: Claim,
+    registration: Registration,
     lease: Option<ActiveLease>,
     take_policy: TakePolicy,
     /// Where takers wait for the next tick.
@@ -343,7 +343,7 @@ impl<R, C> ClockedUidGenerator<R, C> {
         let sequence = (next - (tick << self.tick_shift)).min(self.uids_per_tick);
         let last = Position { tick, sequence }.before(&self.layout, self.worker_id);
         // Before the lease is released, with which another generator may start.
-        self.claim.release(last);
+        self.registration.release(last);
         if let Some(lease) = &self.lease {
             lease.end(last);
         }

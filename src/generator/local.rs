@@ -35,9 +35,9 @@ use crate::uid::Uid;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct LocalGenerator<G> {
-    /// The numbers that are left of the lease.
+    /// The numbers that are left of the block.
     run: Range<u64>,
-    /// The age of the lease: its numbers are of one tick.
+    /// The age of the block: its numbers are of one tick.
     age: Age,
     generator: G,
     /// Not `Sync`: sharing it could only be a mistake.
@@ -110,8 +110,8 @@ impl<G: GeneratorRef> LocalGenerator<G> {
             self.run.start += 1;
             return Ok(Uid::from_layout(number));
         }
-        // What is left of a lease that has become stale is given up.
-        let run = next_lease(&self.generator, self.run.clone())?;
+        // What is left of a block that has become stale is given up.
+        let run = next_block(&self.generator, self.run.clone())?;
         self.run = run.start + 1..run.end;
         self.age = Age::of(run.start);
         Ok(Uid::from_layout(run.start))
@@ -123,33 +123,33 @@ impl<G: GeneratorRef> LocalGenerator<G> {
     }
 }
 
-/// A new lease, of one number at least, after one of which this is left.
+/// A new block, of one number at least, after one of which this is left.
 ///
 /// It is handed over by value, and the taker stays out of it: so the compiler may keep the taker's
 /// numbers in registers, and does, where a caller counts in a loop.
 #[cold]
 #[inline(never)]
-pub(super) fn next_lease(
+pub(super) fn next_block(
     generator: &CachedUidGenerator,
     left: Range<u64>,
 ) -> Result<Range<u64>, TakeError> {
-    let lease = generator.try_lease().or_else(|error| -> Result<_, TakeError> {
-        let mut lease = 0..0;
+    let block = generator.try_take_block().or_else(|error| -> Result<_, TakeError> {
+        let mut block = 0..0;
         generator.follow_policy(error, &mut || {
-            lease = generator.try_lease()?;
+            block = generator.try_take_block()?;
             Ok(())
         })?;
-        Ok(lease)
+        Ok(block)
     })?;
-    Ok(if left.is_empty() { lease } else { after_gap(lease, left.start) })
+    Ok(if left.is_empty() { block } else { after_gap(block, left.start) })
 }
 
-/// What is left of a lease for a taker that goes on where it was, in the lowest bits: one that
-/// takes so seldom that each time its lease has become stale would else get the first number of
+/// What is left of a block for a taker that goes on where it was, in the lowest bits: one that
+/// takes so seldom that each time its block has become stale would else get the first number of
 /// each, of which all might have the same low bits.
-fn after_gap(lease: Range<u64>, next: u64) -> Range<u64> {
-    let start = lease.start + (next.wrapping_sub(lease.start) & 0xff);
-    if start < lease.end { start..lease.end } else { lease }
+fn after_gap(block: Range<u64>, next: u64) -> Range<u64> {
+    let start = block.start + (next.wrapping_sub(block.start) & 0xff);
+    if start < block.end { start..block.end } else { block }
 }
 
 /// Endless, but for errors: after one, the next call tries anew.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::local::next_lease;
+use super::local::next_block;
 use super::{CachedUidGenerator, GeneratorRef};
 use crate::error::{FillError, TakeError, rarely};
 use crate::ring::Age;
@@ -11,7 +11,7 @@ use crate::sync::{AtomicU64, Ordering, Shards, threads};
 use crate::uid::Uid;
 
 /// Hands out uids of a [`CachedUidGenerator`] to any number of threads through `&self`; each thread
-/// takes leases of up to 255 uids and counts through them by itself, so that threads share a
+/// takes blocks of up to 255 uids and counts through them by itself, so that threads share a
 /// cache line once in 255 takes.
 ///
 /// Made by [`CachedUidGenerator::per_thread`], or by [`new`](Self::new) from an `Arc`. It is for
@@ -20,7 +20,7 @@ use crate::uid::Uid;
 /// all threads matters, take from the generator itself; where a thread can own its handle, a
 /// [`LocalGenerator`](crate::LocalGenerator) costs less.
 ///
-/// A thread that ends leaves the rest of its lease to the next thread that comes. A lease that has
+/// A thread that ends leaves the rest of its block to the next thread that comes. A block that has
 /// become older than the generator's [`max_lag`](crate::generator::CachedBuilder::max_lag) is given up; so is
 /// all that is left when the handle is dropped or the generator is closed. A thread costs 64 to 128 bytes,
 /// by the greatest number of threads that have used a handle at the same time.
@@ -73,7 +73,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         }
     }
 
-    /// Fills the whole of `out` with increasing uids: what is left of this thread's lease, and then
+    /// Fills the whole of `out` with increasing uids: what is left of this thread's block, and then
     /// as [`UidGenerator::fill`](crate::UidGenerator::fill).
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         &self.generator
     }
 
-    /// The next number of this thread's lease, if that is fresh.
+    /// The next number of this thread's block, if that is fresh.
     #[inline]
     fn count_up(&self, shard: &Shard) -> Option<Uid> {
         // Relaxed, here and below: the shard is this thread's alone.
@@ -114,7 +114,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         }
     }
 
-    /// Goes on with what the last thread of this number left, or with a new lease.
+    /// Goes on with what the last thread of this number left, or with a new block.
     fn next_slowly(&self) -> Result<Uid, TakeError> {
         if threads::number_or_acquire().is_none() {
             return self.generator.next_uid();
@@ -125,17 +125,17 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         }
         // Before a shard is made: in a forked child another thread may have been about to make some,
         // and this says `Forked`.
-        let lease = next_lease(&self.generator, own.map_or(0..0, Shard::left))?;
+        let block = next_block(&self.generator, own.map_or(0..0, Shard::left))?;
         let Some(shard) = self.shards.find_or_make() else {
-            return Ok(Uid::from_layout(lease.start));
+            return Ok(Uid::from_layout(block.start));
         };
         // A clock, source or handler that took from this handle within that call may have got a
-        // later lease: then this thread goes on with it, or its uids would not increase.
-        if lease.start >= shard.end.load(Ordering::Relaxed) {
-            shard.next.store(lease.start + 1, Ordering::Relaxed);
-            shard.end.store(lease.end, Ordering::Relaxed);
+        // later block: then this thread goes on with it, or its uids would not increase.
+        if block.start >= shard.end.load(Ordering::Relaxed) {
+            shard.next.store(block.start + 1, Ordering::Relaxed);
+            shard.end.store(block.end, Ordering::Relaxed);
         }
-        Ok(Uid::from_layout(lease.start))
+        Ok(Uid::from_layout(block.start))
     }
 }
 
@@ -145,7 +145,7 @@ impl<G> fmt::Debug for PerThreadGenerator<G> {
     }
 }
 
-/// What is left of a thread's lease. One thread uses it at a time, the holder of its number; with
+/// What is left of a thread's block. One thread uses it at a time, the holder of its number; with
 /// the number it is handed on, and ordered. Atomics only so that no unsafe code is needed: they are
 /// loaded and stored like any other word.
 ///

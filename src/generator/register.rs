@@ -61,7 +61,7 @@ struct Space {
 
 struct Entry {
     worker_id: u64,
-    /// The number of the claim that holds it, or 0.
+    /// The number of the registration that holds it, or 0.
     holder: AtomicU64,
     /// No uid from this number on has been issued by earlier holders.
     above: AtomicU64,
@@ -102,21 +102,21 @@ impl Space {
     }
 }
 
-/// The next claim's number.
+/// The next registration's number.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// What processes do not share, though a child inherits it.
 struct Process {
     /// Claims with lower numbers are those of processes that this one was forked from.
     first: u64,
-    /// Locked during a claim. No caller's code runs meanwhile. In a forked child the lock fails: this
+    /// Locked during a registration. No caller's code runs meanwhile. In a forked child the lock fails: this
     /// process is not the child's.
     leased: ForkGuarded<Vec<Leased>>,
 }
 
 /// A generator with a lease, which may end before the generator does.
 struct Leased {
-    claim: u64,
+    registration: u64,
     entry: &'static Entry,
     layout: Layout,
     issue_horizon: IssueHorizon,
@@ -142,7 +142,7 @@ impl Process {
                 return Ok(process);
             }
             let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;
-            // Relaxed: claims of this process come after the push, and a number only grows.
+            // Relaxed: registrations of this process come after the push, and a number only grows.
             let first = NEXT.load(Ordering::Relaxed);
             let process = Self { first, leased: ForkGuarded::new(life, Vec::new()) };
             if let Some(process) = PROCESSES.push_after(newest, process) {
@@ -154,9 +154,9 @@ impl Process {
 
 /// A worker id that is a generator's own in this process, until it is released or dropped.
 ///
-/// A forgotten claim stays: its generator's threads and borrowers may go on. It is boxed, to be one word
+/// A forgotten registration stays: its generator's threads and borrowers may go on. It is boxed, to be one word
 /// beside those that takers read.
-pub(super) struct Claim(Option<Box<Held>>);
+pub(super) struct Registration(Option<Box<Held>>);
 
 struct Held {
     number: u64,
@@ -168,23 +168,32 @@ struct Held {
 
 /// Claims a worker id for a generator that is about to be built. This comes before any caller's code,
 /// such as a clock, except for the source of the id.
-pub(super) fn claim(namespace: &str, layout: &Layout, worker_id: u64) -> Result<Claim, Error> {
+pub(super) fn register(
+    namespace: &str,
+    layout: &Layout,
+    worker_id: u64,
+) -> Result<Registration, Error> {
     #[cfg(any(test, feature = "simulation"))]
     if namespace == ELSEWHERE {
-        return Ok(Claim(None));
+        return Ok(Registration(None));
     }
     let uids = Uids::of(layout, worker_id);
     loop {
         let process = Process::current()?;
         if let Ok(leased) = process.leased.lock() {
-            let held = process.claim(&leased, namespace, uids)?;
-            return Ok(Claim(Some(Box::new(held))));
+            let held = process.register(&leased, namespace, uids)?;
+            return Ok(Registration(Some(Box::new(held))));
         }
     }
 }
 
 impl Process {
-    fn claim(&'static self, leased: &[Leased], namespace: &str, uids: Uids) -> Result<Held, Error> {
+    fn register(
+        &'static self,
+        leased: &[Leased],
+        namespace: &str,
+        uids: Uids,
+    ) -> Result<Held, Error> {
         let list = spaces(namespace);
         let spaces = || list.iter().filter(|space| *space.namespace == *namespace);
         let mut above = 0;
@@ -197,7 +206,7 @@ impl Process {
                     number if number < self.first => {
                         return Err(uids.of_parent(space.bits, entry, namespace));
                     }
-                    number => match leased.iter().find(|leased| leased.claim == number) {
+                    number => match leased.iter().find(|leased| leased.registration == number) {
                         Some(Leased { issue_horizon, .. }) if issue_horizon.lost_at().is_some() => {
                             lost.push(number);
                         }
@@ -208,10 +217,10 @@ impl Process {
             }
         }
         // A generator that has lost its lease starts no more ticks.
-        for leased in leased.iter().filter(|leased| lost.contains(&leased.claim)) {
+        for leased in leased.iter().filter(|leased| lost.contains(&leased.registration)) {
             if let Some(end) = leased.end() {
                 above = above.max(end);
-                leased.entry.end(leased.claim, end);
+                leased.entry.end(leased.registration, end);
             }
         }
         let space = match spaces().find(|space| space.bits == uids.bits) {
@@ -231,7 +240,7 @@ impl Process {
                 above: AtomicU64::new(0),
             }),
         };
-        // Relaxed, both: the lock orders claims, and a child reads what was stored before the fork.
+        // Relaxed, both: the lock orders registrations, and a child reads what was stored before the fork.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         entry.holder.store(number, Ordering::Relaxed);
         Ok(Held { number, entry, process: self, above })
@@ -271,16 +280,16 @@ impl Uids {
 }
 
 impl Entry {
-    /// Ends a claim, of which nothing from this number on was issued.
-    fn end(&self, claim: u64, above: u64) {
+    /// Ends a registration, of which nothing from this number on was issued.
+    fn end(&self, registration: u64, above: u64) {
         self.above.fetch_max(above, Ordering::Relaxed);
-        // Release: who claims it next, and acquires this, starts above. If another claim holds it,
+        // Release: who registers it next, and acquires this, starts above. If another registration holds it,
         // that one goes on.
-        let _ = self.holder.compare_exchange(claim, 0, Ordering::Release, Ordering::Relaxed);
+        let _ = self.holder.compare_exchange(registration, 0, Ordering::Release, Ordering::Relaxed);
     }
 }
 
-impl Claim {
+impl Registration {
     /// Where the generator has to start to be above what earlier ones have issued; it may be above
     /// the layout's last tick.
     pub(super) fn start(&self, layout: &Layout) -> Option<(Position, u64)> {
@@ -293,13 +302,13 @@ impl Claim {
     pub(super) fn leased(&self, layout: &Layout, issue_horizon: &IssueHorizon) {
         let Some(Held { number, entry, process, .. }) = self.0.as_deref() else { return };
         let Ok(mut leased) = process.leased.lock() else { return };
-        // Relaxed: a claim that is seen too late to be over goes with the next lease.
-        leased.retain(|one| one.entry.holder.load(Ordering::Relaxed) == one.claim);
+        // Relaxed: a registration that is seen too late to be over goes with the next lease.
+        leased.retain(|one| one.entry.holder.load(Ordering::Relaxed) == one.registration);
         let (layout, issue_horizon) = (*layout, issue_horizon.clone());
-        leased.push(Leased { claim: *number, entry, layout, issue_horizon });
+        leased.push(Leased { registration: *number, entry, layout, issue_horizon });
     }
 
-    /// Refuses if this process was forked since the claim: the parent goes on with the same.
+    /// Refuses if this process was forked since the registration: the parent goes on with the same.
     pub(super) fn check(&self) -> Result<(), Error> {
         match &self.0 {
             Some(held) if held.process.leased.is_forked() => {
@@ -320,15 +329,15 @@ impl Claim {
     }
 }
 
-impl fmt::Debug for Claim {
+impl fmt::Debug for Registration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let worker_id = self.0.as_ref().map(|held| held.entry.worker_id);
-        f.debug_struct("Claim").field("worker_id", &worker_id).finish_non_exhaustive()
+        f.debug_struct("Registration").field("worker_id", &worker_id).finish_non_exhaustive()
     }
 }
 
 /// Of a generator that was not built.
-impl Drop for Claim {
+impl Drop for Registration {
     fn drop(&mut self) {
         self.release(None);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::forecast::SHORT_LIFE;
 use super::position::Position;
-use super::register::{self, Claim};
+use super::register::{self, Registration};
 use crate::clock::{Clock, Deadline, read};
 use crate::error::Error;
 use crate::layout::Layout;
@@ -23,7 +23,7 @@ pub(super) struct Start {
     pub(super) worker_id: u64,
     pub(super) position: Position,
     /// The worker id is this generator's in this process.
-    pub(super) claim: Claim,
+    pub(super) registration: Registration,
     lease: Option<Lease>,
 }
 
@@ -46,9 +46,9 @@ impl StartRequest {
     }
 }
 
-/// Checks a worker's generator that is about to start, claims its worker id in this process, and finds
+/// Checks a worker's generator that is about to start, registers its worker id in this process, and finds
 /// where it starts: at the present tick, or above what was issued before if that is later.
-pub(super) fn start(request: StartRequest, clock: &dyn Clock) -> Result<Start, Error> {
+pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start, Error> {
     let StartRequest { ref layout, worker, max_ahead, namespace, after } = request;
     let choice = worker.ok_or(Error::NoWorkerId)?;
     let after = after.map(|uid| next_after(layout, uid)).transpose()?;
@@ -65,7 +65,7 @@ pub(super) fn start(request: StartRequest, clock: &dyn Clock) -> Result<Start, E
     };
     let worker_id = worker.id();
     layout.check_worker_id(worker_id)?;
-    let claim = register::claim(&namespace, layout, worker_id)?;
+    let registration = register::register(&namespace, layout, worker_id)?;
     let position = Position { tick: 0, sequence: 0 };
     let (lease, issued) = match worker {
         Worker::Plain(_) => (None, None),
@@ -74,11 +74,11 @@ pub(super) fn start(request: StartRequest, clock: &dyn Clock) -> Result<Start, E
             (Some(lease), issued)
         }
     };
-    // If anything fails from now on, the claim is dropped before the lease, so that the lease's next
-    // holder can claim the worker id.
-    let mut start = Start { worker_id, position, claim, lease };
+    // If anything fails from now on, the registration is dropped before the lease, so that the lease's next
+    // holder can register the worker id.
+    let mut start = Start { worker_id, position, registration, lease };
     if life.is_some_and(|life| life.is_forked()) {
-        // The claim does not notice a fork that came before it.
+        // The registration does not notice a fork that came before it.
         mem::forget(start.lease);
         return Err(Error::Forked { what: "worker id" });
     }
@@ -107,7 +107,7 @@ pub(super) fn start(request: StartRequest, clock: &dyn Clock) -> Result<Start, E
         }
         start.position = start.position.max(next);
     }
-    if let Some((next, last)) = start.claim.start(layout) {
+    if let Some((next, last)) = start.registration.start(layout) {
         if next.tick > layout.max_tick() {
             return Err(Error::NothingAfter { uid: last, ended: layout.last_instant() });
         }
@@ -153,14 +153,14 @@ impl Start {
         let Some(lease) = self.lease.take() else { return Ok((None, IssueHorizon::default())) };
         let now = self.wait_for_clock(layout, clock, max_ahead, lease.terms.max_start_wait);
         // In a child that the clock forked, the lease is the parent's, and must not be released.
-        if let Err(error) = self.claim.check() {
+        if let Err(error) = self.registration.check() {
             mem::forget(lease);
             return Err(error);
         }
         let present = match now.and_then(|now| layout.tick_at(now)) {
             Ok(present) => present,
             Err(error) => {
-                // It is dropped after the claim.
+                // It is dropped after the registration.
                 self.lease = Some(lease);
                 return Err(error);
             }
@@ -173,7 +173,7 @@ impl Start {
             max_ahead: u64::try_from(max_ahead).unwrap_or(u64::MAX),
         };
         let (active, issue_horizon) = ActiveLease::start(lease, lease_start)?;
-        self.claim.leased(layout, &issue_horizon);
+        self.registration.leased(layout, &issue_horizon);
         Ok((Some(active), issue_horizon))
     }
 

@@ -68,7 +68,7 @@ pub(super) struct TickRuns<C> {
     /// Where the next run starts; its tick is above the layout's last one when nothing is left.
     next: Position,
     /// The last tick that may be borrowed, by the clock's last reading.
-    horizon: u64,
+    last_borrowable: u64,
     /// The first number that is not stale, likewise.
     oldest: u64,
     /// The clock's last reading.
@@ -99,7 +99,7 @@ impl<C: Clock> TickRuns<C> {
             clock,
             bounds,
             next: start,
-            horizon: 0,
+            last_borrowable: 0,
             oldest: 0,
             now,
             forecast: Forecast::new(layout, now, layout.time_of(start.tick)),
@@ -107,7 +107,7 @@ impl<C: Clock> TickRuns<C> {
             issue_horizon,
             granted: None,
         };
-        runs.look(now);
+        runs.update(now);
         runs
     }
 
@@ -145,7 +145,7 @@ impl<C: Clock> TickRuns<C> {
     }
 
     /// Updates everything that depends on the time.
-    fn look(&mut self, now: Timestamp) {
+    fn update(&mut self, now: Timestamp) {
         self.now = now;
         let present = match self.layout.tick_at(self.now) {
             Ok(tick) => tick,
@@ -157,7 +157,7 @@ impl<C: Clock> TickRuns<C> {
         if present > self.next.tick {
             self.go_to(present);
         }
-        self.horizon = match self.bounds.max_borrow {
+        self.last_borrowable = match self.bounds.max_borrow {
             // Beyond the last tick the layout's end decides, not the horizon.
             None => u64::MAX,
             Some(limit) => match self.layout.tick_at(self.now.saturating_add(limit)) {
@@ -173,9 +173,9 @@ impl<C: Clock> TickRuns<C> {
     }
 
     /// Returns the time until the next tick may be issued, or until asking again is useful.
-    fn too_early(&mut self) -> Option<Duration> {
+    fn wait_for_next(&mut self) -> Option<Duration> {
         let tick = self.next.tick;
-        let waits = tick > self.horizon;
+        let waits = tick > self.last_borrowable;
         self.progress.borrowed.store(waits, Ordering::Relaxed);
         if waits {
             return self.too_far_ahead();
@@ -202,14 +202,14 @@ impl<C: Clock> TickRuns<C> {
 }
 
 impl<C: Clock + 'static> RunSource for TickRuns<C> {
-    fn begin(&mut self) -> Option<u64> {
+    fn oldest_fresh(&mut self) -> Option<u64> {
         if self.issue_horizon.is_lost() {
             return None;
         }
         let now = read(&self.clock);
         // Takers that help pad many times in a millisecond.
         if now != self.now {
-            self.look(now);
+            self.update(now);
         }
         Some(self.oldest)
     }
@@ -219,7 +219,7 @@ impl<C: Clock + 'static> RunSource for TickRuns<C> {
         if tick > self.layout.max_tick() {
             return NextRun::End;
         }
-        if let Some(wait) = self.too_early() {
+        if let Some(wait) = self.wait_for_next() {
             return NextRun::NotYet(wait);
         }
         self.go_to(tick + 1);
@@ -229,7 +229,7 @@ impl<C: Clock + 'static> RunSource for TickRuns<C> {
         }
     }
 
-    fn refresh(&self) -> Option<Duration> {
+    fn refresh_interval(&self) -> Option<Duration> {
         Some(self.bounds.refresh)
     }
 }
@@ -296,13 +296,13 @@ mod tests {
     fn follows_the_clock_forwards_only() {
         let (mut runs, clock) = runs(Position { tick: 0, sequence: 0 });
         clock.advance(Duration::from_secs(2));
-        runs.begin();
+        runs.oldest_fresh();
         assert_eq!(next(&mut runs), Some((2, 0)));
         clock.set(Timestamp::from_millis(-5_000));
-        runs.begin();
+        runs.oldest_fresh();
         assert_eq!(next(&mut runs), Some((3, 0)));
         clock.set(Timestamp::from_millis(4_000));
-        runs.begin();
+        runs.oldest_fresh();
         assert_eq!(next(&mut runs), None, "there is no tick 4");
     }
 
@@ -315,21 +315,21 @@ mod tests {
         let bounds = Bounds { max_borrow: Some(Duration::from_millis(1_600)), ..FREE };
         let mut runs =
             TickRuns::new(layout, 1, clock.clone(), start, bounds, IssueHorizon::default());
-        assert_eq!(runs.begin(), Some(0), "nothing is ever too old");
+        assert_eq!(runs.oldest_fresh(), Some(0), "nothing is ever too old");
         let all: Vec<_> = (0..3).map(|_| next(&mut runs)).collect();
         assert_eq!(all, [(10, 4), (11, 0), (12, 0)].map(Some));
         // Tick 13 is 2.5 s ahead, and may be in 0.9 s; but a clock may be set.
         assert_eq!(runs.next_run(), NextRun::NotYet(Duration::from_millis(100)));
         assert_eq!(runs.progress().lead_millis(), 2_500);
         clock.advance(Duration::from_millis(850));
-        runs.begin();
+        runs.oldest_fresh();
         assert_eq!(runs.next_run(), NextRun::NotYet(Duration::from_millis(50)));
         clock.advance(Duration::from_millis(50));
-        runs.begin();
+        runs.oldest_fresh();
         assert_eq!(next(&mut runs), Some((13, 0)));
         // At the layout's end it is the end, not the limit, that stops.
         clock.set(Timestamp::from_millis(255_999));
-        runs.begin();
+        runs.oldest_fresh();
         assert_eq!(next(&mut runs), Some((255, 0)));
         assert_eq!(runs.next_run(), NextRun::End);
     }
@@ -359,7 +359,7 @@ mod tests {
             clock.set(Timestamp::from_millis(now));
             let mut runs =
                 TickRuns::new(layout, 1, clock.clone(), start, bounds, IssueHorizon::default());
-            assert_eq!(runs.begin(), Some(oldest << 4), "{max_lag:?} at {now}");
+            assert_eq!(runs.oldest_fresh(), Some(oldest << 4), "{max_lag:?} at {now}");
         }
     }
 }

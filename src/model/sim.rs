@@ -202,7 +202,7 @@ impl Renewer for ByHand {
         self.seed
     }
 
-    fn begin(&self, renewals: RenewalState, backend: Box<dyn LeaseBackend>) -> Result<(), Error> {
+    fn start(&self, renewals: RenewalState, backend: Box<dyn LeaseBackend>) -> Result<(), Error> {
         *lock(&self.begun) = Some((renewals.unattended(), backend));
         Ok(())
     }

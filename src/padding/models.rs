@@ -121,7 +121,7 @@ fn models_a_fork_in_the_source() {
         in_begin: bool,
     }
     impl RunSource for Forking {
-        fn begin(&mut self) -> Option<u64> {
+        fn oldest_fresh(&mut self) -> Option<u64> {
             if self.in_begin && self.next > 0 {
                 become_forked_child();
             }

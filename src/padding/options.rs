@@ -1,6 +1,6 @@
 //! How a padder runs.
 
-use super::core::{self, PadderCore};
+use super::pinning::{self, PadderCore};
 use crate::error::Error;
 
 /// What a padder does when all its rings are full enough.
@@ -35,7 +35,7 @@ impl PadderOptions {
 
     /// Returns an error if no padder can run with these options.
     pub(crate) fn check(self) -> Result<(), Error> {
-        core::find(self.core, None).map(drop)
+        pinning::find(self.core, None).map(drop)
     }
 
     /// Sets what the padder does when there is nothing to do.

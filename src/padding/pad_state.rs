@@ -70,7 +70,7 @@ impl PadState {
             if producer.is_closed() {
                 return Ok(0);
             }
-            source.begin().ok_or(Note::Lost)?;
+            source.oldest_fresh().ok_or(Note::Lost)?;
             let next_run = || match source.next_run() {
                 // The source may have forked: the run is the parent's, and a wiped slot must stay
                 // wiped. It may have closed the ring: what was issued is settled already.
@@ -108,8 +108,8 @@ impl PadState {
         }
         self.refresh_due = None;
         let asked = self.ask(ring, |producer, source| {
-            let Some(interval) = source.refresh() else { return Ok(None) };
-            let oldest = source.begin().ok_or(Note::Lost)?;
+            let Some(interval) = source.refresh_interval() else { return Ok(None) };
+            let oldest = source.oldest_fresh().ok_or(Note::Lost)?;
             // In a forked child neither has an effect.
             ring.state().set_oldest(oldest);
             Ok(Some((interval, producer.discard_below(oldest))))

@@ -21,8 +21,8 @@ pub(super) struct PaddedRing {
     paddings: AtomicU64,
     /// A helper has changed the time of the next service, or has put the state back.
     called: AtomicBool,
-    /// The padder came while the state was taken. Written under the lock of `state`.
-    came: AtomicBool,
+    /// The padder found the state taken. Written under the lock of `state`.
+    padder_was_turned_away: AtomicBool,
     /// The source has ended, and what is left in the ring still has to be kept fresh.
     is_draining: AtomicBool,
     /// `None` while a thread has taken it.
@@ -65,7 +65,7 @@ impl PaddedRing {
             ring,
             paddings: AtomicU64::new(0),
             called: AtomicBool::new(false),
-            came: AtomicBool::new(false),
+            padder_was_turned_away: AtomicBool::new(false),
             is_draining: AtomicBool::new(false),
         }
     }
@@ -81,7 +81,7 @@ impl PaddedRing {
     /// Returns whether the padder should service this ring before its time comes.
     pub(super) fn wants_service(&self) -> bool {
         // Relaxed: the padder looks here between the fences of its event.
-        let is_away = self.came.load(Ordering::Relaxed);
+        let is_away = self.padder_was_turned_away.load(Ordering::Relaxed);
         self.called.load(Ordering::Relaxed) || (self.wants_runs() && !is_away)
     }
 
@@ -182,7 +182,7 @@ impl PaddedRing {
             let mut slot = self.state.lock()?;
             let state = slot.take();
             if is_padder {
-                self.came.store(state.is_none(), Ordering::Relaxed);
+                self.padder_was_turned_away.store(state.is_none(), Ordering::Relaxed);
             }
             let Some(state) = state else { return Ok(None) };
             state
@@ -190,10 +190,10 @@ impl PaddedRing {
         let serving = Serving::begin();
         let done = job(&mut state);
         let notes = state.notes();
-        let came = match self.state.lock() {
+        let call_padder = match self.state.lock() {
             Ok(mut slot) => {
                 *slot = Some(state);
-                self.came.swap(false, Ordering::Relaxed)
+                self.padder_was_turned_away.swap(false, Ordering::Relaxed)
             }
             Err(forked) => {
                 // Dropping it is the parent's to do.
@@ -201,7 +201,7 @@ impl PaddedRing {
                 return Err(forked);
             }
         };
-        if came {
+        if call_padder {
             self.call_padder();
         }
         drop(serving);

@@ -12,7 +12,7 @@ pub trait RunSource: Send + 'static {
     /// so that a clock need not be read for every run. At a refresh, runs in the ring below that number
     /// are discarded. `None` if nothing of this source may be taken any more, not even what is in the
     /// ring: takers then get [`LeaseLost`](crate::TakeError::LeaseLost), for good.
-    fn begin(&mut self) -> Option<u64> {
+    fn oldest_fresh(&mut self) -> Option<u64> {
         Some(0)
     }
 
@@ -20,9 +20,9 @@ pub trait RunSource: Send + 'static {
     /// otherwise the ring is closed.
     fn next_run(&mut self) -> NextRun;
 
-    /// Returns how often the padder calls [`begin`](Self::begin) if there is nothing to pad; never if
+    /// Returns how often the padder calls [`oldest_fresh`](Self::oldest_fresh) if there is nothing to pad; never if
     /// `None`.
-    fn refresh(&self) -> Option<Duration> {
+    fn refresh_interval(&self) -> Option<Duration> {
         None
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::core;
 use super::options::{PadderIdle, PadderOptions};
 use super::padded_ring::PaddedRing;
+use super::pinning;
 use super::source::RunSource;
 use crate::error::Error;
 use crate::ring::{RingBuffer, RingOptions};
@@ -64,21 +64,21 @@ impl Padder {
 
     /// Starts the thread for the generator of a worker.
     pub(crate) fn start_for(options: PadderOptions, worker_id: Option<u64>) -> Result<Self, Error> {
-        let core = core::find(options.core, worker_id)?;
+        let core = pinning::find(options.core, worker_id)?;
         let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;
         let state = Arc::new(PadderState::new(life));
         let theirs = Arc::clone(&state);
         let thread = thread::Builder::new()
             .name("uidring-padder".into())
             .spawn(move || {
-                core::pin(core);
+                pinning::pin(core);
                 Rings::of(&theirs).pad(options.idle);
             })
             .map_err(Error::PadderThread)?;
         Ok(Self(Arc::new(Handle { state, thread: Some(thread) })))
     }
 
-    /// Returns a padder without a thread: only its takers and [`Padding::service`] pad.
+    /// Returns a padder without a thread: only its takers and [`RingHandle::service`] pad.
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn by_hand() -> Self {
         let life = Life::new().expect("memory");
@@ -115,7 +115,7 @@ impl Padder {
         options: RingOptions,
         source: impl RunSource,
         schedule: Option<Duration>,
-    ) -> Result<Padding, Error> {
+    ) -> Result<RingHandle, Error> {
         self.check()?;
         let state = &self.0.state;
         let (producer, _) = RingBuffer::new(options.demand(Arc::clone(&state.demand)))?;
@@ -130,20 +130,20 @@ impl Padder {
         // Relaxed: the event's fences order it, the lock guards the list.
         state.arrived.store(true, Ordering::Relaxed);
         state.demand.notify();
-        Ok(Padding { padded, _padder: self.clone() })
+        Ok(RingHandle { padded, _padder: self.clone() })
     }
 }
 
 /// A ring that a padder keeps filled. Dropping it closes the ring; the padder goes on if it has other
 /// rings or handles.
 #[derive(Debug)]
-pub struct Padding {
+pub struct RingHandle {
     padded: Arc<PaddedRing>,
     // Keeps the padder's thread alive.
     _padder: Padder,
 }
 
-impl Padding {
+impl RingHandle {
     /// Returns the ring.
     pub fn ring(&self) -> &Arc<RingBuffer> {
         self.padded.ring()
@@ -184,7 +184,7 @@ impl Padding {
     }
 }
 
-impl Drop for Padding {
+impl Drop for RingHandle {
     fn drop(&mut self) {
         self.padded.close();
     }

@@ -6,9 +6,9 @@ use super::RingBuffer;
 use super::take::Wake;
 use crate::error::TakeError;
 
-/// How long a lease is at most. Odd, so that the leases of many short-lived takers, each of
+/// The greatest length of a block. Odd, so that the blocks of many short-lived takers, each of
 /// which takes one number, begin at any remainder by a power of two equally often.
-const MAX_LEASE: u64 = if cfg!(uidring_loom) { 3 } else { 255 };
+const MAX_BLOCK: u64 = if cfg!(uidring_loom) { 3 } else { 255 };
 
 impl RingBuffer {
     /// Takes up to `out.len()` numbers; returns how many were written to the front of `out`, in
@@ -59,14 +59,14 @@ impl RingBuffer {
     /// # Errors
     ///
     /// As [`try_take`](Self::try_take).
-    pub fn try_lease(&self) -> Result<Range<u64>, TakeError> {
-        self.take_up_to(MAX_LEASE, Wake::Producer)
+    pub fn try_take_block(&self) -> Result<Range<u64>, TakeError> {
+        self.take_up_to(MAX_BLOCK, Wake::Producer)
     }
 
-    /// [`try_lease`](Self::try_lease) without waking the producer, as
+    /// [`try_take_block`](Self::try_take_block) without waking the producer, as
     /// [`fill_quietly`](Self::fill_quietly).
-    pub(crate) fn lease_quietly(&self) -> Result<Range<u64>, TakeError> {
-        self.take_up_to(MAX_LEASE, Wake::Nobody)
+    pub(crate) fn take_block_quietly(&self) -> Result<Range<u64>, TakeError> {
+        self.take_up_to(MAX_BLOCK, Wake::Nobody)
     }
 
     fn take_up_to(&self, wanted: u64, wake: Wake) -> Result<Range<u64>, TakeError> {

@@ -26,7 +26,7 @@ fn models_a_slot_against_its_reader() {
             thread::spawn(move || [2, 3].map(|index| (index, state.slot(index).read(index))))
         };
         for index in [2, 3] {
-            state.slot(index).publish(run(index));
+            state.slot(index).write(run(index));
         }
         for (index, found) in reader.join().expect("no panic") {
             assert!(found.is_none_or(|found| found == run(index)), "{index}: {found:?}");
@@ -34,16 +34,16 @@ fn models_a_slot_against_its_reader() {
     });
 }
 
-/// A ring is ended while others take and lease. Nothing is issued that is not below what the end
+/// A ring is ended while others take numbers and blocks. Nothing is issued that is not below what the end
 /// tells, and nothing at all to takes that begin after it.
-fn ending(options: RingOptions, lease: bool) {
+fn ending(options: RingOptions, by_block: bool) {
     let (mut producer, ring) = ring(options);
     producer.put(10).expect("room");
     producer.put(100).expect("room");
-    let takers = [lease, false].map(|lease| {
+    let takers = [by_block, false].map(|by_block| {
         let ring = Arc::clone(&ring);
-        thread::spawn(move || match lease {
-            true => ring.try_lease().map_or(Vec::new(), |lease| lease.collect()),
+        thread::spawn(move || match by_block {
+            true => ring.try_take_block().map_or(Vec::new(), |block| block.collect()),
             false => ring.try_take().into_iter().collect(),
         })
     });
@@ -51,7 +51,7 @@ fn ending(options: RingOptions, lease: bool) {
     drop(producer);
     let below = ring.end().expect("something was published");
     assert_eq!(ring.try_take(), Err(TakeError::Closed));
-    assert_eq!(ring.try_lease(), Err(TakeError::Closed));
+    assert_eq!(ring.try_take_block(), Err(TakeError::Closed));
     let mut issued: Vec<u64> =
         takers.into_iter().flat_map(|taker| taker.join().expect("no panic")).collect();
     assert!(issued.iter().all(|number| *number < below), "{issued:?} below {below}");
@@ -76,7 +76,7 @@ fn models_the_end_against_takes_by_addition() {
 }
 
 #[test]
-fn models_the_end_against_leases() {
+fn models_the_end_against_blocks() {
     check(|| ending(RingOptions::new(2).run_bits(1).spaced(), true));
 }
 
@@ -149,7 +149,7 @@ fn models_a_held_producer_against_demand() {
 }
 
 /// A taker that counts for itself looks at the freshness of each number. Once it has seen that
-/// nothing is fresh it stays so; and whatever it leases later is above what was thrown away.
+/// nothing is fresh it stays so; and whatever it takes later is above what was thrown away.
 #[test]
 fn models_freshness_against_a_local_taker() {
     check(|| {
@@ -159,13 +159,13 @@ fn models_freshness_against_a_local_taker() {
         let local = {
             let ring = Arc::clone(&ring);
             thread::spawn(move || {
-                let lease = ring.try_lease().expect("there");
-                let fresh = ring.state().is_fresh(Age::of(lease.start));
+                let block = ring.try_take_block().expect("there");
+                let fresh = ring.state().is_fresh(Age::of(block.start));
                 if fresh {
-                    return (lease.collect::<Vec<u64>>(), Vec::new());
+                    return (block.collect::<Vec<u64>>(), Vec::new());
                 }
-                let next = ring.try_lease().expect("there");
-                assert!(next.start >= lease.end);
+                let next = ring.try_take_block().expect("there");
+                assert!(next.start >= block.end);
                 (Vec::new(), next.collect())
             })
         };
@@ -217,7 +217,7 @@ fn models_a_child_takes_nothing() {
                     become_forked_child();
                     assert_eq!(ring.try_take(), Err(TakeError::Forked));
                     assert_eq!(ring.try_fill(&mut [0]), Err(TakeError::Forked));
-                    assert_eq!(ring.try_lease(), Err(TakeError::Forked));
+                    assert_eq!(ring.try_take_block(), Err(TakeError::Forked));
                     ring.wait(None);
                     before
                 })

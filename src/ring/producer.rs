@@ -165,7 +165,7 @@ impl Producer {
             None => start,
         };
         let (index, before) = (last.index + 1, last.published_below(u64::MAX));
-        ring.state.slot(index).publish(Run { index, first, end, before });
+        ring.state.slot(index).write(Run { index, first, end, before });
         // Release: pairs with the Acquire loads of the tail: who sees it sees the flags of all runs
         // below it, or later ones.
         ring.tail.store(index + 1, Ordering::Release);

@@ -21,12 +21,12 @@ impl Run {
 }
 
 /// The flag of a slot that has held no run yet, or is being written; or in a forked child.
-const CAN_PUT: u64 = 0;
+const NO_RUN: u64 = 0;
 
 /// Where a run is written down.
 ///
 /// The producer writes, any number of takers read; nobody waits for a reader. The flag of a slot that
-/// can be taken from is the run's number, so that a thread that was away for a whole lap of the ring
+/// can be taken from is the run's index, so that a thread that was away for a whole lap of the ring
 /// knows a newer run from its own. It is a sequence lock with the flag as its sequence: what a reader
 /// gets is the run if the flag was the same before and after.
 #[derive(Clone, Copy)]
@@ -41,29 +41,29 @@ impl<'a> Slot<'a> {
     }
 
     /// Writes the run down. Only the one producer may call this.
-    pub(super) fn publish(self, Run { index, first, end, before }: Run) {
+    pub(super) fn write(self, Run { index, first, end, before }: Run) {
         // Release: a taker that finds its run gone from this slot also sees that the cursor has passed that
         // run, as the producer did, so it does not look here again.
-        self.flag.store(CAN_PUT, Ordering::Release);
+        self.flag.store(NO_RUN, Ordering::Release);
         // Pairs with the Acquire loads of the fields in `read`: a reader that sees a new one sees
-        // this CAN_PUT, or a later flag, when it looks at the flag again.
+        // this NO_RUN, or a later flag, when it looks at the flag again.
         fence(Ordering::Release);
         for (field, value) in self.fields.into_iter().zip([first, end, before]) {
             field.store(value, Ordering::Relaxed);
         }
-        // Release: pairs with the Acquire load of the flag in `read`; who sees the number sees the
+        // Release: pairs with the Acquire load of the flag in `read`; who sees the index sees the
         // fields.
         self.flag.store(index, Ordering::Release);
     }
 
-    /// The run of this number, if that is what the slot holds.
+    /// The run of this index, if that is what the slot holds.
     pub(super) fn read(self, index: u64) -> Option<Run> {
-        // Acquire: pairs with the Release store of the number in `publish`. No run has the number 0,
+        // Acquire: pairs with the Release store of the index in `write`. No run has the index 0,
         // which a child finds.
-        if index == CAN_PUT || self.flag.load(Ordering::Acquire) != index {
+        if index == NO_RUN || self.flag.load(Ordering::Acquire) != index {
             return None;
         }
-        // Acquire: pairs with the Release fence in `publish`, and keeps the second look at the
+        // Acquire: pairs with the Release fence in `write`, and keeps the second look at the
         // flag after these loads.
         let [first, end, before] = self.fields.map(|field| field.load(Ordering::Acquire));
         // Relaxed: ordered by the loads above.

@@ -30,7 +30,7 @@ impl RingState {
     /// One slot at least. The open run is number 1, which is empty; all numbers are fresh.
     pub(super) fn new(slots: usize) -> Option<Self> {
         let state = Self { numbers: Numbers::new(0, slots)? };
-        state.slot(1).publish(Run { index: 1, first: 0, end: 0, before: 0 });
+        state.slot(1).write(Run { index: 1, first: 0, end: 0, before: 0 });
         state.cursor().store(1, Ordering::Relaxed);
         state.freshness().store(u64::MAX, Ordering::Relaxed);
         Some(state)

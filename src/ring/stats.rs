@@ -18,7 +18,7 @@ pub struct RingStats {
     pub published: u64,
     /// How many runs have been published.
     pub runs: u64,
-    /// How many numbers have been taken, by takes, fills and leases.
+    /// How many numbers have been taken, by takes, fills and blocks.
     pub taken: u64,
     /// Draws that gave nothing: from behind the end of a run, or of a number that had become
     /// stale. At most one a taker for each run, and most of them of no run's numbers.

@@ -65,7 +65,7 @@ impl RingBuffer {
             // By the limit, without a look at a slot that a later run may have by now.
             let is_last = number == drawn.last;
             if number >= open.end && !is_last {
-                self.go_on(open, Wake::Producer).inspect_err(|_| drop())?;
+                self.open_next(open, Wake::Producer).inspect_err(|_| drop())?;
                 continue;
             }
             // Of the open run, or of one before it whose slot has it still: a taker that slept
@@ -98,7 +98,7 @@ impl RingBuffer {
             let open = self.open_run()?;
             let next = self.state.numbers.next();
             if next >= open.end {
-                self.go_on(open, wake)?;
+                self.open_next(open, wake)?;
                 continue;
             }
             let end = next + wanted.min(open.end - next);
@@ -130,7 +130,7 @@ impl RingBuffer {
     }
 
     /// Opens the run after this one, which is used up. The error says that there is none.
-    fn go_on(&self, open: Run, wake: Wake) -> Result<(), TakeError> {
+    fn open_next(&self, open: Run, wake: Wake) -> Result<(), TakeError> {
         // Before the tail: once the ring is closed its tail stands still, but for a run that its
         // producer has in hand.
         let why = self.why_gone();

@@ -68,7 +68,7 @@ fn runs_of_any_length_are_taken_in_order() {
         let mut filled = [0; 20];
         assert_eq!(ring.try_fill(&mut filled), Ok(20));
         let mut all = filled.to_vec();
-        all.extend(ring.try_lease().expect("the rest of a run"));
+        all.extend(ring.try_take_block().expect("the rest of a run"));
         while let Ok(number) = ring.try_take() {
             all.push(number);
         }

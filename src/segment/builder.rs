@@ -12,7 +12,7 @@ use super::store::SegmentStore;
 use crate::clock::Clock;
 use crate::error::{Error, check_millis, check_option};
 use crate::policy::TakePolicy;
-use crate::sync::{Pages, log, unlocked};
+use crate::sync::{Pages, assert_no_lock_held, log};
 
 /// Settings of a [`SegmentGenerator`]; [`build`](Self::build) checks all of them.
 pub struct SegmentBuilder {
@@ -124,7 +124,7 @@ impl SegmentBuilder {
         check(&settings)?;
         settings.max_depth = settings.max_depth.max(settings.depth);
         let life = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
-        unlocked();
+        assert_no_lock_held();
         let rows = store.tags()?;
         if life.are_wiped() {
             return Err(Error::Forked { what: "generator" });

@@ -12,7 +12,7 @@ use super::store::{LoadError, SegmentStore};
 use super::tag::{Next, Tag};
 use crate::clock::{Deadline, LogThrottle};
 use crate::error::{Chain, Error};
-use crate::sync::{Serving, contained, log, unlocked};
+use crate::sync::{Serving, assert_no_lock_held, contained, log};
 
 /// How many tags are loaded before the thread looks at the load queue again.
 const BATCH: usize = 256;
@@ -91,7 +91,7 @@ impl Loader {
 
     fn read_tags(&mut self, asked: Option<u64>) {
         let Shared { settings, life, .. } = &*self.shared;
-        unlocked();
+        assert_no_lock_held();
         match self.store.tags() {
             _ if life.are_wiped() => {}
             Ok(rows) => {
@@ -139,7 +139,7 @@ impl Loader {
         let mut nexts = vec![None; tags.len()];
         let (settings, failing, faulty) =
             (&self.shared.settings, &mut self.failing, &mut self.faulty);
-        unlocked();
+        assert_no_lock_held();
         self.store.load(&requests, &mut |index, result| {
             let (Some(tag), Some(next @ None)) = (tags.get(index), nexts.get_mut(index)) else {
                 if faulty.is_due() {

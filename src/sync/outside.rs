@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub(crate) use self::counted::{Held, unlocked};
+pub(crate) use self::counted::{Held, assert_no_lock_held};
 
 /// Locks are counted where debug assertions are on: in the tests.
 #[cfg(all(debug_assertions, not(uidring_loom)))]
@@ -41,7 +41,7 @@ mod counted {
 
     /// To be called before a caller's code: this thread holds no lock.
     #[track_caller]
-    pub(crate) fn unlocked() {
+    pub(crate) fn assert_no_lock_held() {
         let last = LAST.get();
         assert_eq!(COUNT.get(), 0, "a lock is held; the last one was taken at {last:?}");
     }
@@ -60,7 +60,7 @@ mod counted {
     }
 
     #[inline(always)]
-    pub(crate) fn unlocked() {}
+    pub(crate) fn assert_no_lock_held() {}
 }
 
 thread_local!(static IN_A_RECORD: Cell<bool> = const { Cell::new(false) });
@@ -69,7 +69,7 @@ thread_local!(static IN_A_RECORD: Cell<bool> = const { Cell::new(false) });
 /// as well, and its end may panic, too.
 #[track_caller]
 pub(crate) fn contained<R>(code: impl FnOnce() -> R) -> Option<R> {
-    unlocked();
+    assert_no_lock_held();
     match catch_unwind(AssertUnwindSafe(code)) {
         Ok(done) => Some(done),
         Err(panic) => {
@@ -95,7 +95,7 @@ impl Record {
 /// otherwise never come to an end.
 #[track_caller]
 pub fn record() -> Option<Record> {
-    unlocked();
+    assert_no_lock_held();
     (!IN_A_RECORD.replace(true)).then_some(Record(PhantomData))
 }
 
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_record_under_a_lock_is_found() {
         let guarded = ForkGuarded::new(Life::new().expect("memory"), 1);
-        unlocked();
+        assert_no_lock_held();
         let guard = guarded.lock().expect("no child");
         let found = catch_unwind(|| log!(info, "under a lock"));
         let text = found.expect_err("found").downcast::<String>().expect("a text");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backend::RenewError;
-use super::issue_horizon::{IssueHorizon, LeaseState};
+use super::issue_horizon::{IssueHorizon, IssueState};
 use super::lease::Lease;
 use super::renewals::{LeaseStart, RenewalState};
 use crate::clock::Deadline;
@@ -16,7 +16,7 @@ use crate::uid::Uid;
 /// A lease in use. It is renewed until it is ended.
 #[derive(Debug)]
 pub(crate) struct ActiveLease {
-    state: Arc<LeaseState>,
+    state: Arc<IssueState>,
     /// Wiped in a forked child, which has no thread.
     life: Life,
 }
@@ -55,7 +55,7 @@ impl ActiveLease {
             }
         }
         let state = Arc::clone(renewals.state());
-        renewer.begin(renewals, backend)?;
+        renewer.start(renewals, backend)?;
         let issue_horizon = IssueHorizon::new(Arc::clone(&state));
         Ok((Self { state, life }, issue_horizon))
     }

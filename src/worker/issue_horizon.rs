@@ -9,10 +9,10 @@ use crate::uid::Uid;
 
 /// How far a generator may issue: up to its lease's horizon, or without limit for a plain worker.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct IssueHorizon(Option<Arc<LeaseState>>);
+pub(crate) struct IssueHorizon(Option<Arc<IssueState>>);
 
 impl IssueHorizon {
-    pub(super) fn new(state: Arc<LeaseState>) -> Self {
+    pub(super) fn new(state: Arc<IssueState>) -> Self {
         Self(Some(state))
     }
 
@@ -52,7 +52,7 @@ impl IssueHorizon {
 /// What the generator and its renewals share. Relaxed, except `stop` and `released`: each number is
 /// independent of the others, and one thread asks the store before it writes a horizon here.
 #[derive(Debug)]
-pub(super) struct LeaseState {
+pub(super) struct IssueState {
     /// The clock of the deadline.
     pub(super) time: Arc<dyn Monotonic>,
     /// The last tick that may be issued: the store has it.
@@ -74,7 +74,7 @@ pub(super) struct LeaseState {
     pub(super) last: ForkGuarded<Option<Uid>>,
 }
 
-impl LeaseState {
+impl IssueState {
     /// The state of a generator that starts with this tick. It may issue nothing yet.
     pub(super) fn new(time: Arc<dyn Monotonic>, start: u64, life: Life) -> Self {
         Self {

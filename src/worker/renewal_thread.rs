@@ -8,7 +8,7 @@ use super::backend::LeaseBackend;
 use super::renewals::{RenewalState, Renewer, Task};
 use crate::clock::{Monotonic, SystemMonotonic};
 use crate::error::Error;
-use crate::sync::{Serving, contained, log, unlocked};
+use crate::sync::{Serving, assert_no_lock_held, contained, log};
 
 /// Renews in a thread of its own.
 pub(super) struct RenewalThread;
@@ -22,7 +22,7 @@ impl Renewer for RenewalThread {
         fastrand::u64(..)
     }
 
-    fn begin(
+    fn start(
         &self,
         renewals: RenewalState,
         mut backend: Box<dyn LeaseBackend>,
@@ -72,14 +72,14 @@ fn renew(renewals: &mut RenewalState, backend: &mut dyn LeaseBackend) {
         match renewals.next_task() {
             Task::Wait(pause) => renewals.wait(pause),
             Task::Renew(request) => {
-                unlocked();
+                assert_no_lock_held();
                 let answer = backend.renew(request.horizon());
                 if !renewals.is_forked() {
                     renewals.answered(request, answer);
                 }
             }
             Task::Release(last) => {
-                unlocked();
+                assert_no_lock_held();
                 let answer = backend.release(last);
                 if !renewals.is_forked() {
                     return renewals.released(answer);

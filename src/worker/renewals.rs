@@ -7,7 +7,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::backend::{LeaseBackend, LeaseTerms, RenewError};
-use super::issue_horizon::LeaseState;
+use super::issue_horizon::IssueState;
 use crate::clock::{LogThrottle, Moment, Monotonic};
 use crate::error::{Chain, Error};
 use crate::layout::Layout;
@@ -28,7 +28,7 @@ pub trait Renewer: Send + 'static {
     /// # Errors
     ///
     /// [`Error::LeaseThread`].
-    fn begin(&self, renewals: RenewalState, backend: Box<dyn LeaseBackend>) -> Result<(), Error>;
+    fn start(&self, renewals: RenewalState, backend: Box<dyn LeaseBackend>) -> Result<(), Error>;
 }
 
 /// Where a generator is when its lease starts.
@@ -71,7 +71,7 @@ impl Request {
 /// The state of a lease in use.
 #[derive(Debug)]
 pub struct RenewalState {
-    state: Arc<LeaseState>,
+    state: Arc<IssueState>,
     terms: LeaseTerms,
     planner: HorizonPlanner,
     /// When the store is asked, if no demand comes earlier.
@@ -94,7 +94,7 @@ impl RenewalState {
     ) -> Self {
         let now = time.moment();
         Self {
-            state: Arc::new(LeaseState::new(time, start.first, life)),
+            state: Arc::new(IssueState::new(time, start.first, life)),
             terms,
             planner: HorizonPlanner::new(layout, terms, start, now),
             due: Some(now),
@@ -104,7 +104,7 @@ impl RenewalState {
         }
     }
 
-    pub(super) fn state(&self) -> &Arc<LeaseState> {
+    pub(super) fn state(&self) -> &Arc<IssueState> {
         &self.state
     }
 

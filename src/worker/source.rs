@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Worker;
 use crate::error::Error;
 use crate::layout::Layout;
-use crate::sync::{Life, unlocked};
+use crate::sync::{Life, assert_no_lock_held};
 
 /// Hands out the worker id of a generator that is about to start.
 ///
@@ -158,7 +158,7 @@ pub(crate) fn acquire(
     life: &Life,
 ) -> Result<Worker, Error> {
     check(life)?;
-    unlocked();
+    assert_no_lock_held();
     let worker = source.acquire(request);
     if let Err(error) = check(life) {
         mem::forget((worker, source));

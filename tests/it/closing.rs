@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::clock::{Clock, ManualClock};
-use uidring::padding::{NextRun, Padding, RunSource};
+use uidring::padding::{NextRun, RingHandle, RunSource};
 use uidring::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
 use uidring::policy::{PutPolicy, TakePolicy};
 use uidring::ring::RingOptions;
@@ -262,7 +262,7 @@ impl Faulty {
 }
 
 impl RunSource for Faulty {
-    fn begin(&mut self) -> Option<u64> {
+    fn oldest_fresh(&mut self) -> Option<u64> {
         self.fail(Fault::Begin);
         Some(0)
     }
@@ -276,7 +276,7 @@ impl RunSource for Faulty {
         NextRun::Run(self.given)
     }
 
-    fn refresh(&self) -> Option<Duration> {
+    fn refresh_interval(&self) -> Option<Duration> {
         self.fail(Fault::Refresh);
         Some(Duration::from_millis(1))
     }
@@ -289,13 +289,13 @@ impl Drop for Faulty {
     }
 }
 
-fn serve(padder: &Padder, fault: Fault, now: &Arc<AtomicBool>) -> Padding {
+fn serve(padder: &Padder, fault: Fault, now: &Arc<AtomicBool>) -> RingHandle {
     let source = Faulty { fault, now: Arc::clone(now), given: 0 };
     padder.serve(RingOptions::new(2).run_bits(0), source, None).expect("possible")
 }
 
 /// Takes, and waits, until the ring is closed.
-fn take_to_the_end(padding: &Padding) {
+fn take_to_the_end(padding: &RingHandle) {
     loop {
         match padding.ring().try_take() {
             Ok(_) => {}

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use uidring::clock::{Clock, ManualClock};
 use uidring::generator::CachedBuilder;
-use uidring::padding::Padding;
+use uidring::padding::RingHandle;
 use uidring::padding::{Padder, PadderOptions};
 use uidring::policy::{PutDecision, PutPolicy, TakeDecision, TakePolicy};
 use uidring::ring::RingOptions;
@@ -307,7 +307,7 @@ fn a_source_that_takes_what_its_padder_pads() {
             next += 1;
             Some(next)
         };
-        let padding: Padding =
+        let padding: RingHandle =
             padder.serve(RingOptions::new(2).run_bits(0), source, None).expect("possible");
         let mut count = 0;
         while count < 100 {

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 /// work, whose last ids are still printed; then `progress` is reported, and the program ends as if the
 /// signal had not been caught.
 #[cfg(unix)]
-pub fn work(
+pub fn run(
     progress: &(impl Display + Sync),
     close: impl Fn() + Sync,
     work: impl FnOnce() -> Result<(), Failure>,
@@ -67,7 +67,7 @@ fn signals() -> Vec<i32> {
 }
 
 #[cfg(not(unix))]
-pub fn work(
+pub fn run(
     _: &(impl Display + Sync),
     _: impl Fn() + Sync,
     work: impl FnOnce() -> Result<(), Failure>,

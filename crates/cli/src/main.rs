@@ -66,7 +66,7 @@ enum Command {
     #[command(disable_help_flag = true)]
     Bench {
         #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
-        words: Vec<std::ffi::OsString>,
+        arguments: Vec<std::ffi::OsString>,
     },
     /// Print a completion script for a shell
     Completions {

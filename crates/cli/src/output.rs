@@ -37,11 +37,8 @@ pub trait Source: Sync {
 /// still printed.
 pub fn print(count: u64, mut lines: Lines, source: &dyn Source) -> Result<(), Failure> {
     let printed = Printed::default();
-    let done = ending::work(
-        &printed,
-        || source.close(),
-        || print_all(count, &mut lines, source, &printed),
-    );
+    let done =
+        ending::run(&printed, || source.close(), || print_all(count, &mut lines, source, &printed));
     done.map_err(|failure| match failure {
         Failure::Failed(why) => Failure::Failed(format!("{why}; {printed}")),
         other => other,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use mysql_async::{Opts, OptsBuilder};
 use uidring::Error;
 
-use self::connection::{Connection, Failed, Work};
+use self::connection::{Connection, Failed, Operation};
 use self::runtime::BlockingRuntime;
 use crate::MySqlStore;
 
@@ -73,12 +73,12 @@ impl Client {
     }
 
     /// Does the work, and tries again what may pass.
-    pub fn run<W: Work>(&mut self, work: &W) -> Result<W::Done, Error> {
+    pub fn run<W: Operation>(&mut self, work: &W) -> Result<W::Done, Error> {
         Ok(self.try_run(work)?)
     }
 
     /// The same, and says whether a failure stays.
-    pub fn try_run<W: Work>(&mut self, work: &W) -> Result<W::Done, Failed> {
+    pub fn try_run<W: Operation>(&mut self, work: &W) -> Result<W::Done, Failed> {
         let done = self.connection.run(&self.store, work);
         // An error of the runtime's own is one of this moment.
         let done = self.runtime.block_on(&self.store, done);
@@ -86,7 +86,7 @@ impl Client {
     }
 
     /// Does the work once, for callers that come again by themselves.
-    pub fn run_once<W: Work>(&mut self, work: &W) -> Result<W::Done, Error> {
+    pub fn run_once<W: Operation>(&mut self, work: &W) -> Result<W::Done, Error> {
         self.runtime.block_on(&self.store, self.connection.run_once(&self.store, work))?
     }
 

@@ -14,7 +14,7 @@ use uidring_store::leases::{
     LeasedRow, Loss, RowStore,
 };
 
-use self::acquire::{CreateLeases, Take};
+use self::acquire::{Acquire, CreateLeases};
 use self::admin::{End, List, Reuse};
 use self::hold::{Release, Renew};
 use crate::MySqlStore;
@@ -69,7 +69,7 @@ impl MySqlLeases {
     }
 
     /// Where the table is.
-    pub fn server(&self) -> &MySqlStore {
+    pub fn store(&self) -> &MySqlStore {
         &self.store
     }
 
@@ -93,7 +93,7 @@ impl MySqlLeases {
 
     fn end(&self, worker_id: u64, update: String) -> Result<LeaseRow, Error> {
         let (is_done, row) = self.admin().run(&End { worker_id, update })?;
-        leases::ended(row, is_done, worker_id, self.store.to_string())
+        leases::changed_row(row, is_done, worker_id, self.store.to_string())
     }
 }
 
@@ -133,7 +133,7 @@ impl LeaseTable for MySqlLeases {
         layout: &Layout,
         used_until: Timestamp,
     ) -> Result<(), Error> {
-        let horizon = leases::used_until(layout, &worker_ids, used_until)?;
+        let horizon = leases::issued_until(layout, &worker_ids, used_until)?;
         let fingerprint = layout.to_string();
         let work = Reuse { worker_ids, fingerprint: &fingerprint, horizon };
         let done = self.admin().run(&work)?;
@@ -156,7 +156,7 @@ impl LeaseStore for Acquiring {
     }
 
     fn acquire(&mut self, request: &AcquireRequest) -> Result<Acquired, Error> {
-        self.client.run(&Take { request, create_tables: self.create_tables })
+        self.client.run(&Acquire { request, create_tables: self.create_tables })
     }
 
     fn hold(mut self) -> Rows {

@@ -56,7 +56,7 @@ impl Problem {
     }
 
     /// Whether another attempt may succeed without anybody doing anything.
-    pub fn is_transient(&self) -> bool {
+    pub fn may_pass(&self) -> bool {
         match self {
             Self::NoConnection(_) | Self::NoEnd(_) => true,
             Self::Driver(Failure::Io(IoError::Io(error))) => {
@@ -84,7 +84,7 @@ impl Problem {
     pub fn is_final(&self) -> bool {
         // A server that takes no rows now may be one that hands over to another.
         let is_read_only = matches!(self.code(), Some(1290 | 1792 | 1836));
-        !is_read_only && !matches!(self, Self::Conflict(_)) && !self.is_transient()
+        !is_read_only && !matches!(self, Self::Conflict(_)) && !self.may_pass()
     }
 
     /// Whether somebody else has a row locked, after a wait or if the statement did not wait.
@@ -116,7 +116,7 @@ impl Problem {
             Self::Conflict(_) | Self::NoEnd(_) => StoreErrorKind::TimedOut,
             _ if self.is_locked() => StoreErrorKind::TimedOut,
             _ if matches!(self.code(), Some(1049 | NO_SUCH_TABLE)) => StoreErrorKind::NotFound,
-            _ if self.is_transient() => StoreErrorKind::Unreachable,
+            _ if self.may_pass() => StoreErrorKind::Unreachable,
             _ if self.code().is_some() => StoreErrorKind::Denied,
             _ => StoreErrorKind::Other,
         }
@@ -149,7 +149,7 @@ mod tests {
             of_server(1226, "exceeded the 'max_user_connections' resource"),
             other("Connection reset by peer"),
         ] {
-            assert!(problem.is_transient(), "{problem:?}");
+            assert!(problem.may_pass(), "{problem:?}");
         }
         for problem in [
             of_server(1226, "exceeded the 'max_connections_per_hour' resource"),
@@ -157,7 +157,7 @@ mod tests {
             of_server(1045, "Access denied"),
             other("Packets out of sync"),
         ] {
-            assert!(!problem.is_transient(), "{problem:?}");
+            assert!(!problem.may_pass(), "{problem:?}");
         }
     }
 }

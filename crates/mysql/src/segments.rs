@@ -73,7 +73,7 @@ impl MySqlSegments {
     }
 
     /// Where the table is.
-    pub fn server(&self) -> &MySqlStore {
+    pub fn store(&self) -> &MySqlStore {
         self.client.store()
     }
 
@@ -84,7 +84,7 @@ impl MySqlSegments {
         request: &SegmentRequest,
         has_waited: &mut bool,
     ) -> Result<LoadedSegment, LoadError> {
-        let is_strict = self.server().requires_durability() && !self.server().is_cluster();
+        let is_strict = self.store().requires_durability() && !self.store().is_cluster();
         let only_server = self.server.filter(|_| is_strict);
         let is_known = self.locked.contains(&request.tag);
         let mut waits = match self.may_skip && (is_known || *has_waited) {
@@ -107,7 +107,7 @@ impl MySqlSegments {
                 Err(NotLoaded::Locked(problem)) => {
                     *has_waited = true;
                     self.locked.insert(request.tag.clone());
-                    Err(to_error(self.server(), &LEAF_ALLOC, problem).into())
+                    Err(to_error(self.store(), &LEAF_ALLOC, problem).into())
                 }
                 Err(NotLoaded::MustWait) => {
                     self.may_skip = false;
@@ -122,12 +122,12 @@ impl MySqlSegments {
     /// this process has loaded for its tag; what other processes have loaded is not known here.
     fn note(&mut self, server: u64) {
         let before = self.server.replace(server);
-        if before.is_some_and(|before| before != server) && !self.server().is_cluster() {
+        if before.is_some_and(|before| before != server) && !self.store().is_cluster() {
             log!(
                 error,
                 "{}: another server answers than before: that may be a failover which has lost \
                  commits, and ids may come twice; see that every max_id is above all ids in use",
-                self.server()
+                self.store()
             );
         }
     }
@@ -148,7 +148,7 @@ impl SegmentStore for MySqlSegments {
         let (mut unreachable, mut has_waited) = (None, false);
         for (index, request) in wanted.iter().enumerate() {
             if let Some((kind, problem)) = &unreachable {
-                loaded(index, Err(self.server().error(*kind, String::clone(problem)).into()));
+                loaded(index, Err(self.store().error(*kind, String::clone(problem)).into()));
                 continue;
             }
             let done = self.load_one(request, &mut has_waited);
@@ -167,19 +167,19 @@ impl SegmentStore for MySqlSegments {
 impl SegmentTable for MySqlSegments {
     fn create_tag(&self, tag: &NewSegmentTag) -> Result<(), Error> {
         let work = CreateTag { tag, create_table: self.create_table_if_missing };
-        Client::new(self.server()).run(&work)?
+        Client::new(self.store()).run(&work)?
     }
 
     fn list_tags(&self) -> Result<Vec<SegmentTag>, Error> {
         let work = Tags { create_table: false };
-        Client::new(self.server()).run(&work)
+        Client::new(self.store()).run(&work)
     }
 }
 
 impl fmt::Debug for MySqlSegments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MySqlSegments")
-            .field("server", self.server())
+            .field("server", self.store())
             .field("create_table_if_missing", &self.create_table_if_missing)
             .finish_non_exhaustive()
     }

@@ -12,7 +12,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use uidring::{Error, StoreErrorKind};
-use uidring_store::{TableError, check_path, read_text};
+use uidring_store::{TableError, check_path, read_secret};
 
 use crate::error::MySqlError;
 use crate::risk::Reported;
@@ -73,7 +73,7 @@ impl MySqlStore {
     /// itself.
     pub fn from_url_file(path: impl AsRef<Path>) -> Result<Self, Error> {
         const WHAT: &str = "the URL of the database";
-        let text = read_text(WHAT, path.as_ref())?;
+        let text = read_secret(WHAT, path.as_ref())?;
         if text.trim().is_empty() {
             let problem = "the file is empty";
             return Err(Error::from(MySqlError::DatabaseUrl { place: "in the file", problem }));

@@ -5,12 +5,12 @@ pub mod rows;
 use std::time::Duration;
 
 use uidring::{Error, Layout, Worker, WorkerRequest, WorkerSource};
-use uidring_store::{NodeIdentity, Pruned, WorkerNode, WorkerTable, WorkerUsage, age};
+use uidring_store::{NodeIdentity, Pruned, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds};
 
 use self::rows::{Assign, Create, List, Newest, PRUNE_ROWS, PrunePart, Usage};
 use crate::MySqlStore;
 use crate::client::Client;
-use crate::client::connection::Work;
+use crate::client::connection::Operation;
 use crate::error::advice::with_note;
 
 /// The table `WORKER_NODE` of a MySQL or MariaDB server. Every assignment inserts a row, whose
@@ -71,12 +71,12 @@ impl MySqlWorkerNodes {
     }
 
     /// Where the table is.
-    pub fn server(&self) -> &MySqlStore {
+    pub fn store(&self) -> &MySqlStore {
         &self.store
     }
 
     /// Does the work in a connection of its own.
-    fn run<W: Work>(&self, work: &W) -> Result<W::Done, Error> {
+    fn run<W: Operation>(&self, work: &W) -> Result<W::Done, Error> {
         Client::new(&self.store).run(work)
     }
 }
@@ -118,7 +118,7 @@ impl WorkerTable for MySqlWorkerNodes {
         let newest = self.run(&Newest)?;
         let mut removed = 0;
         if let Some(newest) = newest {
-            let part = PrunePart { newest, age: age(older_than) };
+            let part = PrunePart { newest, age: age_in_seconds(older_than) };
             loop {
                 let rows = self.run(&part).map_err(|error| match removed {
                     0 => error,

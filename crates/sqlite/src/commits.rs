@@ -1,23 +1,25 @@
 //! Finds commits that are lost, by a count of them in a file of its own.
 //!
-//! A commit is in the log before it is in the database, and nothing in a log that was deleted comes back.
-//! SQLite's locks keep others from deleting it, but a process that closes any descriptor of the database
-//! drops them (see [`create`](super::create)), and people delete files. The database then shows an older
-//! state, whose numbers would be handed out again.
+//! A commit is in the log before it is in the database, and is lost with the log. SQLite's locks keep others
+//! from deleting it, but a process that closes any descriptor of the database drops them (see
+//! [`create`](super::create)), and people delete files. The database then shows an older state, whose numbers
+//! would be handed out again.
 //!
-//! So each transaction that writes counts itself twice: in the database, `UIDRING_FILE.COMMITS`, and, when
-//! it is committed, in the file `DATABASE-commits`. Nothing is handed out before both are done. A
-//! transaction that finds less in the database than in the file is refused. It finds more after a crash
-//! between the two, or without the file: that is allowed.
+//! So each transaction that hands something out counts itself twice: in the database, in the table
+//! `UIDRING_FILE`, and, when it is committed, in the file `DATABASE-commits`. Nothing is handed out before
+//! both are done. Each commit also has a random word, for two commits of the same number in two logs. A
+//! transaction that finds less in the database than in the file, or another word, is refused. It finds more
+//! after a crash between the two, or without the file: that is allowed.
 //!
 //! While one transaction counts, others must not begin, also where SQLite lets them: two that do not see each
 //! other in their logs would both count on from the same number. So a transaction holds a lock of the file,
-//! by `flock`. That lock belongs to the open file, and no other descriptor's close drops it.
+//! by `flock`. It belongs to the open file, and no other descriptor's close drops it. A child that was forked
+//! meanwhile keeps it, until it ends or calls `exec`, if its parent is killed before the commit.
 //!
 //! The count is not synced. A power failure may take it back, and then less is found. It cannot become
 //! greater than what is committed, because the commit is synced before.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 use std::thread;
@@ -25,49 +27,61 @@ use std::time::Duration;
 
 use uidring::adapter::Deadline;
 
-/// The count of commits, locked against all other transactions.
+use super::create::beside;
+
+/// How the name of the file ends.
+pub const END: &str = "-commits";
+
+/// A commit: how many there are with it, and its random word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Commit {
+    pub count: u64,
+    pub word: u64,
+}
+
+impl Commit {
+    /// The one after this.
+    pub fn next(self) -> Self {
+        Self { count: self.count + 1, word: fastrand::u64(..i64::MAX as u64) }
+    }
+}
+
+/// The file, locked against all other transactions.
 pub struct CommitCount(File);
 
 impl CommitCount {
-    /// Waits for the lock. Returns `None` if others have it for all this time.
-    pub fn lock(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
-        let deadline = Deadline::after(Some(patience));
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    /// Waits for the lock. Returns `None` if others have it until the deadline.
+    pub fn lock(database: &Path, deadline: Deadline) -> io::Result<Option<Self>> {
+        let path = beside(database, END);
         loop {
-            let count = Self(options.open(path)?);
+            let count = Self(open(&path, database)?);
             match count.0.try_lock() {
                 // Someone may have removed the file that was opened, and another may have locked a new one.
-                Ok(()) if is_at(&count.0, path) => return Ok(Some(count)),
-                Ok(()) => {}
-                Err(fs::TryLockError::Error(error)) => return Err(error),
-                Err(fs::TryLockError::WouldBlock)
-                    if deadline.remaining() == Some(Duration::ZERO) =>
-                {
-                    return Ok(None);
-                }
-                Err(fs::TryLockError::WouldBlock) => {
-                    thread::sleep(Duration::from_micros(fastrand::u64(100..=5_000)));
-                }
+                Ok(()) if is_at(&count.0, &path) => return Ok(Some(count)),
+                Ok(()) | Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(error),
             }
+            if deadline.remaining() == Some(Duration::ZERO) {
+                return Ok(None);
+            }
+            thread::sleep(Duration::from_micros(fastrand::u64(100..=5_000)));
         }
     }
 
-    /// Returns the count, which is 0 in a new file.
-    pub fn get(&mut self) -> io::Result<u64> {
-        let mut bytes = Vec::with_capacity(8);
+    /// Returns the last commit; its count is 0 in a new file.
+    pub fn get(&mut self) -> io::Result<Commit> {
+        let mut bytes = Vec::with_capacity(16);
         self.0.rewind()?;
-        (&self.0).take(8).read_to_end(&mut bytes)?;
+        (&self.0).take(16).read_to_end(&mut bytes)?;
         // What a file system lost in a power failure reads as nothing or zeros.
-        bytes.resize(8, 0);
-        Ok(bytes.try_into().map_or(0, u64::from_le_bytes))
+        bytes.resize(16, 0);
+        let (numbers, _) = bytes.as_chunks();
+        Ok(Commit { count: u64::from_le_bytes(numbers[0]), word: u64::from_le_bytes(numbers[1]) })
     }
 
-    pub fn set(&mut self, commits: u64) -> io::Result<()> {
+    pub fn set(&mut self, Commit { count, word }: Commit) -> io::Result<()> {
         self.0.rewind()?;
-        self.0.write_all(&commits.to_le_bytes())
+        self.0.write_all([count.to_le_bytes(), word.to_le_bytes()].as_flattened())
     }
 }
 
@@ -76,6 +90,24 @@ impl Drop for CommitCount {
         // Not left to the close: a child that was forked meanwhile has the descriptor, too.
         let _ = self.0.unlock();
     }
+}
+
+/// Opens the file. A new one is for whom the database is for, as SQLite makes its log.
+fn open(path: &Path, database: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    #[cfg(unix)]
+    if file.metadata()?.len() == 0 {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+        let owner = fs::metadata(database)?;
+        // Only the superuser may. Others are the owner, or share the group.
+        let _ = fchown(&file, Some(owner.uid()), Some(owner.gid()));
+        let _ = file.set_permissions(fs::Permissions::from_mode(owner.mode() & 0o777));
+    }
+    Ok(file)
 }
 
 #[cfg(unix)]

@@ -1,6 +1,5 @@
 //! The file of a SQLite store: made for its owner only, opened so that what is committed lasts.
 
-use std::fs;
 use std::ops::{Deref, DerefMut};
 use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use uidring::adapter::{Deadline, log};
 use uidring::{Error, StoreErrorKind};
 use uidring_store::check_path;
 
-use super::commits::CommitCount;
+use super::commits::{self, Commit, CommitCount};
 use super::container;
 use super::create::{Found, NewFile, beside, look};
 use super::forked::Entry;
@@ -22,9 +21,6 @@ use super::opener::Opener;
 
 /// How long a process waits for others that are at the file.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// How the name of the count of commits ends.
-const COUNT: &str = "-commits";
 
 /// A SQLite file, and what errors say of it.
 #[derive(Clone, Debug)]
@@ -141,37 +137,49 @@ impl StoreFile {
         connection: &mut Connection,
         work: impl FnOnce(&Transaction<'_>) -> Result<Result<T, E>, Problem>,
     ) -> Result<Result<T, E>, Problem> {
-        // Where links lead, as with SQLite's log.
-        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
-        let path = beside(&path, COUNT);
-        let failed = |error| Problem::Count(path.clone(), error);
-        let Some(mut count) = CommitCount::lock(&path, self.patience).map_err(failed)? else {
+        // Where links lead, as SQLite names its log.
+        let path = connection.path().map_or_else(|| self.path.clone(), PathBuf::from);
+        let deadline = Deadline::after(Some(self.patience));
+        let Some(mut count) = CommitCount::lock(&path, deadline)? else {
             let busy = ffi::Error::new(ffi::SQLITE_BUSY);
             return Err(rusqlite::Error::SqliteFailure(busy, None).into());
         };
+        connection.busy_timeout(deadline.remaining().unwrap_or_default())?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         format::prepare(&transaction)?;
-        let before = format::commits(&transaction)?;
-        let counted = count.get().map_err(failed)?;
-        if before < counted {
+        let last = format::last_commit(&transaction)?;
+        let counted = count.get()?;
+        let is_lost = last.count < counted.count;
+        if is_lost || (last.count == counted.count && last.word != counted.word) {
             return format::unusable(format!(
-                "commits are lost: it has {before} of the {counted} that {} counts. Its log was removed while \
-                 the file was in use, or an older copy was put in its place; {}",
-                path.display(),
+                "commits are lost: it has {} of the {} that {} counts{}. Its log was removed while the \
+                 file was in use, or an older or another file was put in its place; {}",
+                last.count,
+                counted.count,
+                beside(&path, commits::END).display(),
+                if is_lost { "" } else { ", and the last is another one" },
                 format::DAMAGED
             ));
         }
+        if last != counted {
+            // If this fails, nothing is lost yet.
+            count.set(last)?;
+        }
         let done = work(&transaction)?;
         if done.is_ok() {
-            format::finish(&transaction)?;
+            let commit = last.next();
+            format::finish(&transaction, commit)?;
             transaction.commit()?;
-            count.set(before + 1).map_err(failed)?;
+            count.set(commit)?;
         }
         Ok(done)
     }
 
-    /// Reads a file that exists. A file of an earlier version stays one.
-    pub fn read<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
+    /// Works on a file that exists, outside a transaction. A file of an earlier version stays one.
+    pub fn with_existing<T>(
+        &self,
+        work: impl Fn(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, Error> {
         let connection = self.checked(&self.existing_path()?, "read", None)?;
         self.patiently(|| Ok(work(&connection)?)).map_err(|problem| self.error("read", problem))
     }
@@ -214,36 +222,40 @@ impl StoreFile {
 
     fn existing_path(&self) -> Result<PathBuf, Error> {
         let path = self.absolute_path()?;
-        let problem = match (look(&path), self.kind) {
-            (Found::Something, _) => return Ok(path),
-            (Found::Empty, _) => EMPTY,
-            (Found::Nothing, Kind::Workers) => {
-                "there is no such file: no worker id has been assigned from it"
-            }
-            (Found::Nothing, Kind::Segments) => {
+        if self.exists(&path)? {
+            return Ok(path);
+        }
+        let problem = match self.kind {
+            Kind::Workers => "there is no such file: no worker id has been assigned from it",
+            Kind::Segments => {
                 "there is no such file; make it with its first tag (`uidring segment create`)"
             }
         };
         Err(self.error_from("read", StoreErrorKind::NotFound, problem.into(), None))
     }
 
-    /// Creates the file, unless it exists.
-    fn create(&self, path: &Path) -> Result<(), Error> {
+    /// Refuses a file that is empty, or gone while what belongs to it is there.
+    fn exists(&self, path: &Path) -> Result<bool, Error> {
         // In this order: if another process creates the file meanwhile, nothing beside is seen without it.
-        let left =
-            ["-wal", COUNT].map(|end| beside(path, end)).into_iter().find(|path| path.exists());
-        match look(path) {
-            Found::Something => return Ok(()),
-            Found::Empty => return Err(self.error("used", Problem::Unusable(EMPTY.into()))),
-            Found::Nothing => {}
-        }
-        if let Some(left) = left {
-            let problem = format!(
+        let mut beside = ["-wal", commits::END].map(|end| beside(path, end)).into_iter();
+        let left = beside.find(|path| path.exists());
+        let problem = match (look(path), left) {
+            (Found::Something, _) => return Ok(true),
+            (Found::Nothing, None) => return Ok(false),
+            (Found::Empty, _) => EMPTY.into(),
+            (Found::Nothing, Some(left)) => format!(
                 "{} exists, but the file is gone: a new file would repeat ids. Find the file, or see \
                  docs/worker-ids.md, the SQLite file",
                 left.display()
-            );
-            return Err(self.error("used", Problem::Unusable(problem)));
+            ),
+        };
+        Err(self.error("used", Problem::Unusable(problem)))
+    }
+
+    /// Creates the file, unless it exists.
+    fn create(&self, path: &Path) -> Result<(), Error> {
+        if self.exists(path)? {
+            return Ok(());
         }
         let explain = |error| self.io_error("created", StoreErrorKind::Denied, error);
         let new = NewFile::for_path(path).map_err(explain)?;
@@ -304,7 +316,7 @@ impl StoreFile {
 fn prepare_new(connection: &mut Connection) -> Result<(), Problem> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     format::prepare(&transaction)?;
-    format::finish(&transaction)?;
+    format::finish(&transaction, Commit::default().next())?;
     Ok(transaction.commit()?)
 }
 

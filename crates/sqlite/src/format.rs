@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 0 | those of the tables `WORKER_NODE`, `UIDRING_LEASE` and `leaf_alloc` that were used |
 //! | 1 | all three; a second copy of each number that must not go back; `UIDRING_FILE`; gates |
-//! | 2 | `UIDRING_FILE.COMMITS` (see [`commits`](super::commits)) |
+//! | 2 | `COMMITS` and `LAST_COMMIT` in `UIDRING_FILE` (see [`commits`](super::commits)) |
 //!
 //! The version is in the table `UIDRING_FILE`. `PRAGMA user_version` is not used: it belongs to a user who
 //! keeps tables of an application in the same file.
@@ -17,13 +17,13 @@
 //! that program's: it leaves `ID` out, and sets `RENEWED` and `update_time`.
 
 use std::io;
-use std::path::PathBuf;
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
 use uidring::adapter::log;
 use uidring_store::sql::NEWEST_NODE;
 
 use super::columns::unsigned;
+use super::commits::Commit;
 
 /// The version that this program reads and writes.
 pub const VERSION: i64 = 2;
@@ -69,7 +69,8 @@ const UIDRING_FILE: &str = "CREATE TABLE UIDRING_FILE (
     VERSION INTEGER NOT NULL,
     WRITER INTEGER NOT NULL,
     LAST_WORKER_ID INTEGER NOT NULL,
-    COMMITS INTEGER NOT NULL
+    COMMITS INTEGER NOT NULL,
+    LAST_COMMIT INTEGER NOT NULL
 )";
 
 macro_rules! gate {
@@ -120,8 +121,8 @@ const GUARDS: [(&str, &str); 7] = [
 /// Why a file cannot be used.
 pub enum Problem {
     Sqlite(rusqlite::Error),
-    /// The count of commits, at this path, could not be used.
-    Count(PathBuf, io::Error),
+    /// The count of commits could not be used.
+    Count(io::Error),
     /// The file is of another version, of another program, or damaged.
     Unusable(String),
     /// There are no more worker ids.
@@ -131,6 +132,12 @@ pub enum Problem {
 impl From<rusqlite::Error> for Problem {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(error)
+    }
+}
+
+impl From<io::Error> for Problem {
+    fn from(error: io::Error) -> Self {
+        Self::Count(error)
     }
 }
 
@@ -228,12 +235,13 @@ fn adopt(transaction: &Transaction<'_>, version: Option<i64>) -> Result<(), Prob
             );
         }
         transaction.execute_batch(UIDRING_FILE)?;
-        let row = "INSERT INTO UIDRING_FILE VALUES (1, ?1, 0, ?2, 0)";
+        let row = "INSERT INTO UIDRING_FILE VALUES (1, ?1, 0, ?2, 0, 0)";
         transaction.execute(row, (VERSION, last))?;
     }
     if version == Some(1) {
         transaction.execute_batch(
             "ALTER TABLE UIDRING_FILE ADD COLUMN COMMITS INTEGER NOT NULL DEFAULT 0;
+             ALTER TABLE UIDRING_FILE ADD COLUMN LAST_COMMIT INTEGER NOT NULL DEFAULT 0;
              UPDATE UIDRING_FILE SET VERSION = 2",
         )?;
     }
@@ -243,15 +251,18 @@ fn adopt(transaction: &Transaction<'_>, version: Option<i64>) -> Result<(), Prob
     Ok(())
 }
 
-/// Returns how many transactions were committed before this one.
-pub fn commits(transaction: &Transaction<'_>) -> rusqlite::Result<u64> {
-    transaction.query_row("SELECT COMMITS FROM UIDRING_FILE", [], |row| unsigned(row, 0))
+/// Returns the last commit before this transaction.
+pub fn last_commit(transaction: &Transaction<'_>) -> rusqlite::Result<Commit> {
+    let last = "SELECT COMMITS, LAST_COMMIT FROM UIDRING_FILE";
+    transaction
+        .query_row(last, [], |row| Ok(Commit { count: unsigned(row, 0)?, word: unsigned(row, 1)? }))
 }
 
-/// Closes the gates, before a commit, and counts it.
-pub fn finish(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-    let finish = "UPDATE UIDRING_FILE SET WRITER = 0, COMMITS = COMMITS + 1";
-    transaction.execute(finish, []).map(drop)
+/// Closes the gates, before this commit.
+pub fn finish(transaction: &Transaction<'_>, commit: Commit) -> rusqlite::Result<()> {
+    let finish = "UPDATE UIDRING_FILE SET WRITER = 0, COMMITS = ?1, LAST_COMMIT = ?2";
+    let values = [commit.count, commit.word].map(u64::cast_signed);
+    transaction.execute(finish, values).map(drop)
 }
 
 /// Returns the greatest worker id that was ever handed out, or 0, if the counter and its copy agree.

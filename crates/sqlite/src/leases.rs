@@ -75,7 +75,7 @@ impl SqliteLeases {
 
     fn rows(&self, worker_id: Option<u64>) -> Result<Vec<LeaseRow>, Error> {
         let id = worker_id.map(u64::cast_signed);
-        self.file.read(|connection| {
+        self.file.with_existing(|connection| {
             connection
                 .prepare(&DIALECT.list_leases())?
                 .query_map((id, id), |row| {
@@ -104,7 +104,7 @@ impl SqliteLeases {
         drop(connection);
         let row = self.rows(Some(worker_id))?.pop();
         let place = self.file.path().display().to_string();
-        leases::ended(row, changed == 1, worker_id, place)
+        leases::changed_row(row, changed == 1, worker_id, place)
     }
 }
 
@@ -143,7 +143,7 @@ impl LeaseTable for SqliteLeases {
         layout: &Layout,
         used_until: Timestamp,
     ) -> Result<(), Error> {
-        let horizon = leases::used_until(layout, &worker_ids, used_until)?;
+        let horizon = leases::issued_until(layout, &worker_ids, used_until)?;
         let fingerprint = layout.to_string();
         let mut connection = self.file.open("WORKER_NODE")?;
         let done = self.file.write(&mut connection, |transaction| {

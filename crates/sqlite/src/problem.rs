@@ -1,12 +1,13 @@
 //! What the error of a file says: what happened, and what to do.
 
-use std::io;
+use std::io::{self, ErrorKind};
 
 use rusqlite::ErrorCode;
 use uidring::adapter::Chain;
 use uidring::{Error, StoreErrorKind};
 
 use super::SqliteError;
+use super::commits;
 use super::file::{Kind, StoreFile};
 use super::format::{self, Problem};
 
@@ -15,17 +16,19 @@ impl StoreFile {
     pub fn error(&self, action: &'static str, problem: Problem) -> Error {
         let (kind, problem) = match problem {
             Problem::Sqlite(error) => return self.sqlite_error(action, error),
-            Problem::Count(path, error) => {
-                let advice = format!(
-                    "{} must be writable for this user, and on a disk with space",
-                    path.display()
-                );
+            Problem::Count(error) => {
                 let kind = match error.kind() {
-                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                        StoreErrorKind::Denied
-                    }
+                    ErrorKind::PermissionDenied
+                    | ErrorKind::ReadOnlyFilesystem
+                    | ErrorKind::IsADirectory
+                    | ErrorKind::Unsupported => StoreErrorKind::Denied,
                     _ => StoreErrorKind::Unreachable,
                 };
+                let advice = format!(
+                    "the file of the same name with {} must be writable for this user, and its file \
+                     system must have locks (flock) and space",
+                    commits::END
+                );
                 return self.error_from(action, kind, advice, Some(error.into()));
             }
             Problem::Unusable(problem) => (StoreErrorKind::Corrupt, problem),

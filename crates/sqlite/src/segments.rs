@@ -140,7 +140,7 @@ impl SegmentTable for SqliteSegments {
     }
 
     fn list_tags(&self) -> Result<Vec<SegmentTag>, Error> {
-        self.file.read(|connection| {
+        self.file.with_existing(|connection| {
             connection.prepare(&DIALECT.list_tags())?.query_map([], tag)?.collect()
         })
     }

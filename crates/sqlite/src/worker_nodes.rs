@@ -6,7 +6,9 @@ use std::time::Duration;
 use rusqlite::{OptionalExtension, Row, Transaction};
 use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
 use uidring_store::sql::NEWEST_NODE;
-use uidring_store::{Counts, NodeIdentity, Pruned, WorkerNode, WorkerTable, WorkerUsage, age};
+use uidring_store::{
+    Counts, NodeIdentity, Pruned, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds,
+};
 
 use crate::columns::{optional_unsigned, unsigned};
 use crate::dialect::DIALECT;
@@ -57,7 +59,7 @@ impl WorkerTable for SqliteWorkerNodes {
     }
 
     fn list(&self) -> Result<Vec<WorkerNode>, Error> {
-        self.file.read(|connection| {
+        self.file.with_existing(|connection| {
             connection
                 .prepare(&DIALECT.list_nodes())?
                 .query_map([], |row| {
@@ -80,7 +82,7 @@ impl WorkerTable for SqliteWorkerNodes {
         let time = |row: &Row<'_>, index| {
             row.get::<_, i64>(index).map(|s| Timestamp::from_millis(s.saturating_mul(1_000)))
         };
-        self.file.read(|connection| {
+        self.file.with_existing(|connection| {
             let first = connection
                 .query_row(&DIALECT.first_node(), window, |row| {
                     Ok((unsigned(row, 0)?, time(row, 1)?))
@@ -99,9 +101,9 @@ impl WorkerTable for SqliteWorkerNodes {
     }
 
     fn prune(&self, older_than: Duration) -> Result<Pruned, Error> {
-        self.file.read(|connection| {
+        self.file.with_existing(|connection| {
             let newest = connection.query_row(NEWEST_NODE, [], |row| optional_unsigned(row, 0))?;
-            let values = (newest.map(u64::cast_signed), age(older_than).cast_signed());
+            let values = (newest.map(u64::cast_signed), age_in_seconds(older_than).cast_signed());
             let removed = connection.execute(&DIALECT.prune_nodes(), values)?;
             Ok(Pruned { removed: removed as u64, newest })
         })

@@ -17,7 +17,7 @@ pub enum TableError {
          what nobody uses, or use a layout with more worker bits",
         ends_in.map_or_else(String::new, |time| format!(", the first for {time:?} more"))
     )]
-    LeasesHeld {
+    NoFreeWorkerId {
         /// The file, or host, port and name of the database.
         place: String,
         /// How many are held.
@@ -149,8 +149,8 @@ pub enum TableError {
 impl TableError {
     fn kind(&self) -> StoreErrorKind {
         match self {
-            Self::LeasesHeld { held: 0, .. } => StoreErrorKind::Exhausted,
-            Self::LeasesHeld { .. } | Self::LeaseHeld { .. } => StoreErrorKind::Held,
+            Self::NoFreeWorkerId { held: 0, .. } => StoreErrorKind::Exhausted,
+            Self::NoFreeWorkerId { .. } | Self::LeaseHeld { .. } => StoreErrorKind::Held,
             Self::LeaseTableLayout { .. } => StoreErrorKind::Corrupt,
             Self::NoSuchLease { .. } => StoreErrorKind::NotFound,
             Self::NotReusable { .. } | Self::TagExists { .. } => StoreErrorKind::Conflict,

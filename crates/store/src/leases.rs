@@ -11,4 +11,4 @@ pub use self::acquire::{
 };
 pub use self::options::LeaseOptions;
 pub use self::rows::{Horizon, LeasedRow, Loss, RowLease, RowStore};
-pub use self::table::{LeaseColumns, LeaseRow, LeaseState, LeaseTable, ended, used_until};
+pub use self::table::{LeaseColumns, LeaseRow, LeaseState, LeaseTable, changed_row, issued_until};

@@ -19,7 +19,7 @@ use uidring::Error;
 pub use self::error::TableError;
 pub use self::identity::{NodeIdentity, NodeKind};
 pub use self::leases::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
-pub use self::table::{Pruned, WorkerNode, WorkerTable, age};
+pub use self::table::{Pruned, WorkerNode, WorkerTable, age_in_seconds};
 pub use self::tags::{NewSegmentTag, SegmentTable};
 pub use self::usage::{Counts, WorkerUsage};
 
@@ -32,7 +32,7 @@ pub fn check_path(what: &'static str, path: &Path) -> Result<(), Error> {
 }
 
 /// Reads a file of secrets. No error repeats anything of it.
-pub fn read_text(what: &'static str, path: &Path) -> Result<String, Error> {
+pub fn read_secret(what: &'static str, path: &Path) -> Result<String, Error> {
     check_path(what, path)?;
     let text = std::fs::read_to_string(path).map_err(|error| TableError::DatabaseFile {
         what,

@@ -81,7 +81,7 @@ pub struct Pruned {
 
 /// Returns the age for [`WorkerTable::prune`] in seconds, limited to what databases can subtract from
 /// their clocks.
-pub fn age(older_than: Duration) -> u64 {
+pub fn age_in_seconds(older_than: Duration) -> u64 {
     const CENTURY: u64 = 36_525 * 86_400;
     older_than.as_secs().min(CENTURY)
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use uidring::Error;
-use uidring_store::read_text;
+use uidring_store::read_secret;
 use zookeeper_client::{Acls, Client};
 
 use super::error::ZooKeeperError;
@@ -60,7 +60,7 @@ impl ZooKeeperServers {
     /// not repeat what it holds; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     pub fn auth_file(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
         const WHAT: &str = "user and password of the registry";
-        let text = read_text(WHAT, path.as_ref())?;
+        let text = read_secret(WHAT, path.as_ref())?;
         self.auth = Some(read_auth("in the file", text.lines().next().unwrap_or_default())?);
         Ok(self)
     }

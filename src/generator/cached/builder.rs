@@ -9,7 +9,7 @@ use super::CachedUidGenerator;
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, check_millis, check_option};
 use crate::generator::SequenceStart;
-use crate::generator::start::{Start, StartRequest, has_room_for_draws, start};
+use crate::generator::start::{Start, StartRequest, has_room_for_draws, prepare};
 use crate::generator::ticks::{Bounds, TickRuns};
 use crate::layout::Layout;
 use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
@@ -265,7 +265,7 @@ impl CachedBuilder {
             None => self.padder_options.check()?,
         }
         request.max_ahead = bounds.max_borrow.unwrap_or(LEASED_BORROW);
-        let mut start = start(request, &*clock)?;
+        let mut start = prepare(request, &*clock)?;
         let padder = match self.padder {
             Some(padder) => padder,
             None => Padder::start_for(self.padder_options, Some(start.worker_id))?,
@@ -277,7 +277,7 @@ impl CachedBuilder {
         let (lease, issue_horizon) = start.start_lease(&layout, &*clock, max_ahead)?;
         // Dropped before the lease if the rest fails: once the lease is given back, somebody else may
         // have it.
-        let Start { worker_id, mut position, claim, .. } = start;
+        let Start { worker_id, mut position, registration, .. } = start;
         if position.sequence == 0 {
             position.sequence = sequence_start.first();
         }
@@ -295,7 +295,7 @@ impl CachedBuilder {
             "generator started"
         );
         // After all that runs a caller's code, the log included.
-        claim.check()?;
+        registration.check()?;
         Ok(CachedUidGenerator {
             state: ring.state().clone(),
             ring,
@@ -303,7 +303,7 @@ impl CachedBuilder {
             layout,
             worker_id,
             padding,
-            claim,
+            registration,
             lease,
             max_borrow: bounds.max_borrow,
             clock,

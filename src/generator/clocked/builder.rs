@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{ClockPolicy, ClockRules, ClockedUidGenerator, SequenceStart};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
-use crate::generator::start::{Start, StartRequest, has_room_for_draws, start};
+use crate::generator::start::{Start, StartRequest, has_room_for_draws, prepare};
 use crate::layout::Layout;
 use crate::policy::TakePolicy;
 use crate::sync::{Event, Numbers};
@@ -148,15 +148,15 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
     pub fn build(self) -> Result<ClockedUidGenerator<R, C>, Error> {
         let (clock, layout) = (self.clock, self.start.layout);
         let limit = self.sequence_start.check(&layout)?;
-        let mut start = start(self.start, &clock)?;
+        let mut start = prepare(self.start, &clock)?;
         let (lease, issue_horizon) = start.start_lease(&layout, &clock, Duration::ZERO)?;
         // Dropped before the lease if the rest fails: once the lease is given back, somebody else may
         // have it.
-        let Start { worker_id, position, claim, .. } = start;
+        let Start { worker_id, position, registration, .. } = start;
         let next = layout.pack(position.tick, worker_id, position.sequence).get();
         let numbers = Numbers::new(next, 0).ok_or(Error::OutOfMemory { bytes: 64 })?;
         // After the numbers: what a later fork is of, their memory tells.
-        claim.check()?;
+        registration.check()?;
         let closing = Event::new(numbers.life());
         Ok(ClockedUidGenerator {
             numbers,
@@ -172,7 +172,7 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
             clock_policy: self.clock_policy,
             worker_id,
             issue_horizon,
-            claim,
+            registration,
             lease,
             take_policy: self.take_policy,
             closing,

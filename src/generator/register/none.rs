@@ -12,13 +12,13 @@ use crate::worker::IssueHorizon;
 pub(crate) const ELSEWHERE: &str = "";
 
 #[derive(Debug)]
-pub(super) struct Claim;
+pub(super) struct Registration;
 
-pub(super) fn claim(_: &str, _: &Layout, _: u64) -> Result<Claim, Error> {
-    Ok(Claim)
+pub(super) fn register(_: &str, _: &Layout, _: u64) -> Result<Registration, Error> {
+    Ok(Registration)
 }
 
-impl Claim {
+impl Registration {
     pub(super) fn start(&self, _: &Layout) -> Option<(Position, u64)> {
         None
     }

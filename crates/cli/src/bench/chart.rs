@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use super::measure::{Figures, Measured};
+use super::measure::{Figures, Measurements};
 use super::report::Report;
 
 /// The whole picture.
@@ -81,7 +81,7 @@ fn scaling(report: &Report<'_>) -> String {
 
 /// Our forms and the baseline, each with its color.
 fn with_colors<'r>(report: &'r Report<'_>) -> impl Iterator<Item = (&'r Figures, &'static str)> {
-    let Measured { figures, baseline, .. } = &report.measured;
+    let Measurements { figures, baseline, .. } = &report.measured;
     figures[..*baseline].iter().zip(OURS).chain([(&figures[*baseline], FETCH_ADD)])
 }
 

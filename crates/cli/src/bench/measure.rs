@@ -22,7 +22,7 @@ pub fn measure(
     crew: &Crew,
     plan: &Plan,
     mut progress: impl FnMut(&'static str),
-) -> Result<Measured, Failure> {
+) -> Result<Measurements, Failure> {
     let timer_ns = timer_cost();
     let Lineup { contestants, baseline } = lineup;
     let mut figures: Vec<Figures> = contestants.iter().map(Figures::new).collect();
@@ -65,7 +65,7 @@ pub fn measure(
     if figures.iter().any(|figures| figures.latency.is_empty()) {
         return Err(nothing_taken());
     }
-    Ok(Measured { timer_ns, figures, baseline: *baseline, uids_per_round: fewest, scaling })
+    Ok(Measurements { timer_ns, figures, baseline: *baseline, uids_per_round: fewest, scaling })
 }
 
 /// How the time is divided.
@@ -117,7 +117,7 @@ const SLICES: usize = 8;
 const SCALING_ROUNDS: usize = 3;
 
 /// The results.
-pub struct Measured {
+pub struct Measurements {
     pub timer_ns: u64,
     /// Of our forms, then of the baseline, then of others.
     pub figures: Vec<Figures>,
@@ -128,7 +128,7 @@ pub struct Measured {
     pub scaling: Vec<Scaling>,
 }
 
-impl Measured {
+impl Measurements {
     /// Our forms and the baseline.
     pub fn main(&self) -> &[Figures] {
         &self.figures[..=self.baseline]

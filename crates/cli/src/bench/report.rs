@@ -5,7 +5,7 @@ use uidring::Layout;
 
 use super::args::{BenchArgs, name};
 use super::machine::Machine;
-use super::measure::{Figures, Measured, Scaling};
+use super::measure::{Figures, Measurements, Scaling};
 use super::takers::BATCH;
 
 /// Quantiles, with their names in JSON.
@@ -23,7 +23,7 @@ pub struct Report<'a> {
     pub ring: u64,
     pub machine: Machine,
     pub rounds: usize,
-    pub measured: Measured,
+    pub measured: Measurements,
 }
 
 impl Report<'_> {
@@ -45,7 +45,7 @@ impl Report<'_> {
     pub fn json(&self) -> Value {
         let BenchArgs { threads, seconds, policy, boost_power, pin, .. } = self.args;
         let Machine { cpu, cores, os } = &self.machine;
-        let Measured { timer_ns, figures, scaling, .. } = &self.measured;
+        let Measurements { timer_ns, figures, scaling, .. } = &self.measured;
         let results: Map<_, _> =
             figures.iter().map(|one| (one.name.clone(), self.result(one))).collect();
         let scaling: Vec<Value> = scaling.iter().map(|at| self.scaling(at)).collect();
@@ -76,7 +76,7 @@ impl Report<'_> {
 
     /// What a reader of the figures has to know.
     pub fn notes(&self) -> Vec<String> {
-        let Measured { timer_ns, uids_per_round, .. } = self.measured;
+        let Measurements { timer_ns, uids_per_round, .. } = self.measured;
         let mut notes = vec![
             "ns/uid is wall-clock time over the uids of all threads; its ratio is the median of the \
              rounds' ratios"

@@ -44,7 +44,7 @@ pub fn open(args: &GenerateArgs) -> Result<(Box<dyn Source>, Lines), Failure> {
         return Err(Failure::usage(TableError::UrlForTag));
     }
     let store = stores::open(database)?.segment_store();
-    let generator = SegmentGenerator::builder(Measured { store, left: args.count })
+    let generator = SegmentGenerator::builder(StepAsNeeded { store, left: args.count })
         // The store's own deadline comes first.
         .take_policy(TakePolicy::WaitFor(Duration::from_secs(database.mysql_deadline + 1)))
         // What is loaded ahead of need would be lost at the end.
@@ -97,12 +97,12 @@ fn failure(error: SegmentError) -> Failure {
 }
 
 /// Loads as many ids as are wanted, or the table's step if that is more.
-struct Measured {
+struct StepAsNeeded {
     store: Box<dyn SegmentStore>,
     left: u64,
 }
 
-impl SegmentStore for Measured {
+impl SegmentStore for StepAsNeeded {
     fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
         self.store.tags()
     }
@@ -114,8 +114,8 @@ impl SegmentStore for Measured {
     ) {
         let Self { store, left } = self;
         let step = (*left).min(MAX_LOAD);
-        let measured = |request: &SegmentRequest| SegmentRequest { tag: request.tag.clone(), step };
-        let wanted: Vec<_> = wanted.iter().map(measured).collect();
+        let sized = |request: &SegmentRequest| SegmentRequest { tag: request.tag.clone(), step };
+        let wanted: Vec<_> = wanted.iter().map(sized).collect();
         store.load(&wanted, &mut |index, result| {
             if let Ok(range) = &result {
                 *left = left.saturating_sub(range.end - range.start);

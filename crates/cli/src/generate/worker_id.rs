@@ -76,8 +76,8 @@ fn leased(args: &GenerateArgs, by_variable: bool) -> Result<Box<dyn WorkerSource
     let seconds = Duration::from_secs(1)..=Duration::from_secs(3_600);
     let is_out_of_range = lease.lease.is_some_and(|lasts| !seconds.contains(&lasts));
     let is_registry = registry.zookeeper.is_some();
-    let is_started = args.start_after.is_some();
-    let is_limited = table.max_clock_difference.is_some();
+    let has_start_after = args.start_after.is_some();
+    let has_max_clock_difference = table.max_clock_difference.is_some();
     check(&[
         ("--lease", is_out_of_range, "is out of range: it takes 1 to 3600 seconds"),
         ("--worker-id", args.worker_id.is_some(), OWN),
@@ -87,8 +87,12 @@ fn leased(args: &GenerateArgs, by_variable: bool) -> Result<Box<dyn WorkerSource
             is_registry,
             "is not for --worker lease: a registry keeps worker ids itself",
         ),
-        ("--start-after", is_started, "is not for --worker lease, which knows what was issued"),
-        ("--max-clock-difference", is_limited, "is for --worker disposable"),
+        (
+            "--start-after",
+            has_start_after,
+            "is not for --worker lease, which knows what was issued",
+        ),
+        ("--max-clock-difference", has_max_clock_difference, "is for --worker disposable"),
     ])?;
     let options = LeaseOptions::default().wait_for(lease.lease_wait.unwrap_or_default());
     let options = set(options, lease.lease, LeaseOptions::lasts);

@@ -26,7 +26,7 @@ const GOODBYE: Duration = Duration::from_millis(500);
 const FRESH: Duration = Duration::from_secs(1);
 
 /// What is done in a connection.
-pub trait Work: Sync {
+pub trait Operation: Sync {
     /// The table that errors speak of.
     const TABLE: Table;
 
@@ -78,7 +78,11 @@ impl Connection {
 
     /// Does the work. After a failure that may pass it does all of it once more; what was not committed
     /// has been rolled back by then. The connection stays open as long as all goes well.
-    pub async fn run<W: Work>(&mut self, store: &MySqlStore, work: &W) -> Result<W::Done, Failed> {
+    pub async fn run<W: Operation>(
+        &mut self,
+        store: &MySqlStore,
+        work: &W,
+    ) -> Result<W::Done, Failed> {
         let begun = self.begin(store).await;
         let (deadline, limit) = begun.map_err(|error| Failed { error, is_final: true })?;
         let left = || deadline.remaining().unwrap_or(limit);
@@ -89,7 +93,7 @@ impl Connection {
                 Ok(done) => return Ok(done),
                 Err(problem) => problem,
             };
-            let (may_pass, is_final) = (problem.is_transient(), problem.is_final());
+            let (may_pass, is_final) = (problem.may_pass(), problem.is_final());
             let waited = problem.last_wait();
             let error = to_error(store, &W::TABLE, problem);
             if !may_pass {
@@ -117,7 +121,7 @@ impl Connection {
     }
 
     /// Does the work with one attempt, and logs no failure.
-    pub async fn run_once<W: Work>(
+    pub async fn run_once<W: Operation>(
         &mut self,
         store: &MySqlStore,
         work: &W,
@@ -146,7 +150,7 @@ impl Connection {
         Ok((deadline, limit))
     }
 
-    async fn attempt<W: Work>(
+    async fn attempt<W: Operation>(
         &mut self,
         store: &MySqlStore,
         work: &W,

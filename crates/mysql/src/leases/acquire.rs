@@ -11,7 +11,7 @@ use mysql_async::{Conn, Row};
 use uidring_store::leases::{AcquireRequest, Acquired, Denial, Horizon, LeasedRow, Shortage};
 use uidring_store::sql::Dialect;
 
-use crate::client::connection::Work;
+use crate::client::connection::Operation;
 use crate::columns::{column, text};
 use crate::dialect::DIALECT;
 use crate::problem::Problem;
@@ -48,7 +48,7 @@ const LOCKED_ROWS: usize = 3;
 /// Creates the tables if they do not exist.
 pub struct CreateLeases;
 
-impl Work for CreateLeases {
+impl Operation for CreateLeases {
     const TABLE: Table = UIDRING_LEASE;
 
     type Done = ();
@@ -60,7 +60,7 @@ impl Work for CreateLeases {
 }
 
 /// Takes a row that nobody holds, or adds one.
-pub struct Take<'a> {
+pub struct Acquire<'a> {
     pub request: &'a AcquireRequest,
     pub create_tables: bool,
 }
@@ -73,7 +73,7 @@ struct Candidate {
     sequence: Option<i64>,
 }
 
-impl Work for Take<'_> {
+impl Operation for Acquire<'_> {
     const TABLE: Table = UIDRING_LEASE;
 
     type Done = Acquired;
@@ -89,7 +89,7 @@ impl Work for Take<'_> {
     }
 }
 
-impl Take<'_> {
+impl Acquire<'_> {
     /// Tries the lowest free row first, so that few worker ids serve many starts. If another start was
     /// faster, it goes on at random: starts that all went the same way would meet at each row. Adds a
     /// row only if no row is free.

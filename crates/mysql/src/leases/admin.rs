@@ -8,7 +8,7 @@ use uidring::Timestamp;
 use uidring_store::leases::{Denial, Horizon, LeaseColumns, LeaseRow, Unusable};
 use uidring_store::sql::{FOREIGN_LEASE, LOWEST_LEASE, NEWEST_NODE};
 
-use crate::client::connection::Work;
+use crate::client::connection::Operation;
 use crate::columns::{column, millis, text};
 use crate::dialect::DIALECT;
 use crate::problem::Problem;
@@ -20,7 +20,7 @@ pub struct List {
     pub worker_id: Option<u64>,
 }
 
-impl Work for List {
+impl Operation for List {
     const TABLE: Table = UIDRING_LEASE;
 
     type Done = Vec<LeaseRow>;
@@ -54,7 +54,7 @@ pub struct End {
     pub update: String,
 }
 
-impl Work for End {
+impl Operation for End {
     const TABLE: Table = UIDRING_LEASE;
 
     /// Whether the statement changed the row, and the row as it is now.
@@ -79,7 +79,7 @@ pub struct Reuse<'a> {
     pub horizon: Horizon,
 }
 
-impl Work for Reuse<'_> {
+impl Operation for Reuse<'_> {
     const TABLE: Table = UIDRING_LEASE;
 
     type Done = Result<(), Denial>;

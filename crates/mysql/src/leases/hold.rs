@@ -6,7 +6,7 @@ use uidring_store::leases::{Horizon, LeasedRow, Loss};
 use uidring_store::sql::Dialect;
 
 use super::acquire::identified;
-use crate::client::connection::Work;
+use crate::client::connection::Operation;
 use crate::columns::{column, text};
 use crate::dialect::DIALECT;
 use crate::problem::Problem;
@@ -22,7 +22,7 @@ pub struct Renew<'a> {
     pub is_cluster: bool,
 }
 
-impl Work for Renew<'_> {
+impl Operation for Renew<'_> {
     const TABLE: Table = UIDRING_LEASE;
 
     type Done = Result<(), Loss>;
@@ -104,7 +104,7 @@ pub struct Release<'a> {
     pub last: Option<Horizon>,
 }
 
-impl Work for Release<'_> {
+impl Operation for Release<'_> {
     const TABLE: Table = UIDRING_LEASE;
 
     type Done = Result<(), Loss>;

@@ -7,7 +7,7 @@ use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
 use uidring_store::NewSegmentTag;
 use uidring_store::sql::INSERT_TAG;
 
-use crate::client::connection::Work;
+use crate::client::connection::Operation;
 use crate::columns::{column, optional_text, text};
 use crate::dialect::DIALECT;
 use crate::problem::Problem;
@@ -67,7 +67,7 @@ pub enum NotLoaded {
     MustWait,
 }
 
-impl Work for Load<'_> {
+impl Operation for Load<'_> {
     const TABLE: Table = LEAF_ALLOC;
 
     type Done = Result<Loaded, NotLoaded>;
@@ -155,7 +155,7 @@ pub struct Tags {
     pub create_table: bool,
 }
 
-impl Work for Tags {
+impl Operation for Tags {
     const TABLE: Table = LEAF_ALLOC;
 
     type Done = Vec<SegmentTag>;
@@ -197,7 +197,7 @@ pub struct CreateTag<'a> {
     pub create_table: bool,
 }
 
-impl Work for CreateTag<'_> {
+impl Operation for CreateTag<'_> {
     const TABLE: Table = LEAF_ALLOC;
 
     type Done = Result<(), Error>;

@@ -9,7 +9,7 @@ use uidring::clock::{Clock, SystemClock};
 use uidring_store::sql::NEWEST_NODE;
 use uidring_store::{Counts, NodeIdentity, WorkerNode, WorkerUsage};
 
-use crate::client::connection::Work;
+use crate::client::connection::Operation;
 use crate::columns::{column, millis, seconds, text};
 use crate::dialect::DIALECT;
 use crate::problem::Problem;
@@ -40,7 +40,7 @@ pub const PRUNE_ROWS: u64 = 10_000;
 /// Creates the table if it does not exist.
 pub struct Create;
 
-impl Work for Create {
+impl Operation for Create {
     const TABLE: Table = WORKER_NODE;
 
     type Done = ();
@@ -58,7 +58,7 @@ pub struct Assign {
     pub max_clock_difference: Option<Duration>,
 }
 
-impl Work for Assign {
+impl Operation for Assign {
     const TABLE: Table = WORKER_NODE;
 
     type Done = u64;
@@ -169,7 +169,7 @@ fn shortened(name: &str) -> String {
 /// All rows.
 pub struct List;
 
-impl Work for List {
+impl Operation for List {
     const TABLE: Table = WORKER_NODE;
 
     type Done = Vec<WorkerNode>;
@@ -196,7 +196,7 @@ impl Work for List {
 /// How many worker ids are used.
 pub struct Usage;
 
-impl Work for Usage {
+impl Operation for Usage {
     const TABLE: Table = WORKER_NODE;
 
     type Done = WorkerUsage;
@@ -224,7 +224,7 @@ impl Work for Usage {
 /// The greatest worker id so far.
 pub struct Newest;
 
-impl Work for Newest {
+impl Operation for Newest {
     const TABLE: Table = WORKER_NODE;
 
     type Done = Option<u64>;
@@ -241,7 +241,7 @@ pub struct PrunePart {
     pub age: u64,
 }
 
-impl Work for PrunePart {
+impl Operation for PrunePart {
     const TABLE: Table = WORKER_NODE;
 
     type Done = u64;

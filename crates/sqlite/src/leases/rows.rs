@@ -259,7 +259,7 @@ impl RowStore for Rows {
              HORIZON_SEQUENCE = ?, RENEWED = {} WHERE WORKER_ID = ?",
             DIALECT.now
         );
-        // Also where an older state of the file was put back: what was issued last belongs there.
+        // Also where the file is an older one, without its count: what was issued last belongs there.
         let held = LeasedRow { confirmed: None, ..row.clone() };
         self.change(&held, &free, (tick, sequence, row.worker_id.cast_signed()))
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,13 +82,44 @@ fn an_older_copy_is_refused() {
     assert_eq!((assign(&path), load(&path)), (Ok(4), Ok(21)));
 }
 
+/// The counts agree then, but they are not of the same commits.
+#[test]
+fn another_history_of_the_same_length_is_refused() {
+    let (folder, path) = new_path();
+    make(&path);
+    let copy = folder.path().join("copy.db");
+    fs::copy(&path, &copy).expect("copied");
+    assert_eq!((assign(&path), assign(&copy)), (Ok(4), Ok(4)));
+    fs::rename(&copy, &path).expect("put in its place");
+    refuses_all(&path, "commits are lost: it has 8 of the 8");
+}
+
+/// As SQLite's log is for them.
+#[test]
+fn whom_the_file_is_for_the_count_is_for() {
+    let (_folder, path) = new_path();
+    assert_eq!(assign(&path), Ok(1));
+    fs::remove_file(beside(&path, "-commits")).expect("removed");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o660)).expect("set");
+    let owner = fs::metadata(&path).expect("there").uid();
+    // A superuser can make it another's, and then the count has to be the other's, too.
+    let other = if owner == 0 { 1234 } else { owner };
+    chown(&path, Some(other), None).expect("own");
+    assert_eq!(assign(&path), Ok(2));
+    let count = fs::metadata(beside(&path, "-commits")).expect("there");
+    assert_eq!((count.mode() & 0o777, count.uid()), (0o660, other));
+}
+
 #[test]
 fn a_file_that_is_gone_is_not_made_again() {
     let (_folder, path) = new_path();
     assert_eq!(assign(&path), Ok(1));
     fs::remove_file(&path).expect("removed");
-    let error = assign(&path).expect_err("refused");
-    assert!(error.contains("db-commits exists, but the file is gone"), "{error}");
+    let list = || SqliteStore::new(&path).worker_nodes().list().map(drop);
+    let listed = chain(&list().expect_err("refused"));
+    for error in [listed, assign(&path).expect_err("refused")] {
+        assert!(error.contains("db-commits exists, but the file is gone"), "{error}");
+    }
     assert!(!path.exists());
     fs::remove_file(beside(&path, "-commits")).expect("removed");
     assert_eq!(assign(&path), Ok(1));
@@ -120,7 +152,7 @@ fn a_log_that_is_removed_is_missed() {
 fn a_count_that_is_behind_is_none_to_worry_about() {
     let (_folder, path) = new_path();
     make(&path);
-    for behind in [3_u64.to_le_bytes().to_vec(), vec![0; 8], vec![]] {
+    for behind in [[3_u64, 5].map(u64::to_le_bytes).concat(), vec![0; 16], vec![0; 8], vec![]] {
         fs::write(beside(&path, "-commits"), behind).expect("written");
         assign(&path).expect("assigned");
         let count = fs::read(beside(&path, "-commits")).expect("read");
@@ -128,7 +160,7 @@ fn a_count_that_is_behind_is_none_to_worry_about() {
             .and_then(|c| c.query_row("SELECT COMMITS FROM UIDRING_FILE", [], |row| row.get(0)))
             .map(i64::cast_unsigned)
             .expect("read");
-        assert_eq!(count, committed.to_le_bytes());
+        assert_eq!(count[..8], committed.to_le_bytes());
     }
 }
 
@@ -139,7 +171,7 @@ fn what_cannot_be_counted_is_not_handed_out() {
     fs::remove_file(beside(&path, "-commits")).expect("removed");
     fs::create_dir(beside(&path, "-commits")).expect("made");
     let error = assign(&path).expect_err("refused");
-    assert!(error.contains("db-commits must be writable"), "{error}");
+    assert!(error.contains("with -commits must be writable"), "{error}");
     fs::remove_dir(beside(&path, "-commits")).expect("removed");
     assert_eq!(assign(&path), Ok(4));
 }

@@ -75,7 +75,7 @@ impl StoreUnderTest for Rows {
         {
             Ok(lease) => Ok(Some(lease)),
             Err(error) => match error.store() {
-                Some(TableError::LeasesHeld { .. }) => Ok(None),
+                Some(TableError::NoFreeWorkerId { .. }) => Ok(None),
                 _ => Err(error),
             },
         }

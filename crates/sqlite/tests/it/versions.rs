@@ -116,7 +116,7 @@ fn a_file_that_counts_no_commits_begins_to() {
     fs::remove_file(path.with_extension("db-commits")).expect("removed");
     execute(
         &path,
-        "ALTER TABLE UIDRING_FILE DROP COLUMN COMMITS; UPDATE UIDRING_FILE SET VERSION = 1",
+        "ALTER TABLE UIDRING_FILE DROP COLUMN COMMITS; ALTER TABLE UIDRING_FILE DROP COLUMN LAST_COMMIT; UPDATE UIDRING_FILE SET VERSION = 1",
     );
     assert_eq!(SqliteStore::new(&path).worker_nodes().list().expect("listed").len(), 1);
     assert_eq!(assign(&path).expect("assigned"), 2);

@@ -177,7 +177,7 @@ impl Denial {
             }
             Self::Short(Shortage { held, ends_in, .. }) => {
                 let ends_in = ends_in.map(Duration::from_millis);
-                Error::from(TableError::LeasesHeld { place, held, ends_in })
+                Error::from(TableError::NoFreeWorkerId { place, held, ends_in })
             }
         }
     }

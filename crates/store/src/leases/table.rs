@@ -29,7 +29,7 @@ pub trait LeaseTable: WorkerSource {
     ///
     /// # Errors
     ///
-    /// [`TableError::LeasesHeld`] where all of the layout's worker
+    /// [`TableError::NoFreeWorkerId`] where all of the layout's worker
     /// ids are held, and [`Error::UsedAhead`] where the only ones that are not were used too far
     /// ahead of this host's clock, when [`wait_for`](LeaseOptions::wait_for) is over;
     /// [`TableError::LeaseTableLayout`] where the table is for
@@ -126,7 +126,7 @@ impl LeaseRow {
 ///
 /// [`TableError::LeaseHeld`] if the lease had to be over and is not; [`TableError::NoSuchLease`] if there
 /// is no row.
-pub fn ended(
+pub fn changed_row(
     row: Option<LeaseRow>,
     is_done: bool,
     worker_id: u64,
@@ -146,7 +146,7 @@ pub fn ended(
 /// # Errors
 ///
 /// [`Error::WorkerIdOutOfRange`], [`Error::ClockBeforeEpoch`], [`Error::LayoutExhausted`].
-pub fn used_until(
+pub fn issued_until(
     layout: &Layout,
     ids: &RangeInclusive<u64>,
     until: Timestamp,

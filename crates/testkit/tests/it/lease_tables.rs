@@ -220,7 +220,8 @@ fn when_all_are_held_it_says_so_or_waits() {
     on_both(|place| {
         let held: Vec<_> = (0..3).map(|_| place.acquire().expect("free")).collect();
         let error = place.acquire().expect_err("none is free");
-        let Some(&TableError::LeasesHeld { held: 3, ends_in: Some(ends_in), .. }) = error.store()
+        let Some(&TableError::NoFreeWorkerId { held: 3, ends_in: Some(ends_in), .. }) =
+            error.store()
         else {
             panic!("{error}")
         };
@@ -436,7 +437,10 @@ fn worker_ids_of_starts_that_have_ended_can_be_leased() {
     on_both(|place| {
         place.use_up_to(3);
         place.leases().create().expect("made");
-        assert!(matches!(stored(&place.acquire()), Some(TableError::LeasesHeld { held: 0, .. })));
+        assert!(matches!(
+            stored(&place.acquire()),
+            Some(TableError::NoFreeWorkerId { held: 0, .. })
+        ));
         let used_until: Timestamp = SystemClock.now().saturating_add(Duration::from_secs(60));
         let reuse = |ids| place.leases().reuse(ids, &small(), used_until);
         for (ids, wrong) in [(0..=2, 0), (2..=4, 4)] {
