@@ -2,7 +2,6 @@
 
 use std::ops::{Deref, DerefMut};
 use std::path::{self, Path, PathBuf};
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ pub struct StoreFile {
     opener: Option<Opener>,
     /// What SQL takes for the present time, if not the system's clock.
     #[cfg(feature = "simulation")]
-    clock: Option<Arc<dyn uidring::clock::Clock>>,
+    clock: Option<std::sync::Arc<dyn uidring::clock::Clock>>,
 }
 
 /// What a file is for.
@@ -71,7 +70,7 @@ impl StoreFile {
     /// The same, but with a clock of the caller's.
     #[cfg(feature = "simulation")]
     pub fn with_clock(mut self, clock: impl uidring::clock::Clock + 'static) -> Self {
-        self.clock = Some(Arc::new(clock));
+        self.clock = Some(std::sync::Arc::new(clock));
         self
     }
 
@@ -361,6 +360,8 @@ fn check_durability(connection: &Connection) -> Result<(), Problem> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
