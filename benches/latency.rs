@@ -12,7 +12,7 @@ use std::{env, process, thread};
 use crossbeam_utils::CachePadded;
 use hdrhistogram::Histogram;
 use uidring::clock::TickerClock;
-use uidring::segment::MemorySegments;
+use uidring::segment::{MemorySegments, SegmentTag};
 use uidring::{
     Bits, CachedUidGenerator, Layout, PerThreadGenerator, SegmentGenerator, SnowflakeGenerator,
     Tick, Timestamp,
@@ -160,7 +160,7 @@ fn main() {
 /// As with a busy tag whose step has grown.
 fn segments() -> SegmentGenerator {
     let table = MemorySegments::new();
-    table.create("orders", 1_000_000, 1).expect("positive");
+    table.create(SegmentTag::new("orders").step(1_000_000)).expect("positive");
     SegmentGenerator::builder(table).build().expect("builds")
 }
 

@@ -10,7 +10,9 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
 use uidring::clock::ManualClock;
-use uidring::{Bits, CachedUidGenerator, DefaultUidGenerator, Layout, Tick, Timestamp, Uid};
+use uidring::{
+    Bits, CachedUidGenerator, DefaultUidGenerator, Fields, Layout, Tick, Timestamp, Uid,
+};
 use uidring_testkit::namespace::fresh;
 
 /// So wide that the benchmarks do not come to its end.
@@ -105,9 +107,17 @@ fn filling(c: &mut Criterion) {
 fn fields(c: &mut Criterion) {
     let mut group = c.benchmark_group("fields");
     let layout = Layout::UID_GENERATOR;
-    let uid = layout.compose(28_000_000, 77, 8_000).expect("in range");
+    let uid = layout
+        .compose(Fields { tick: 28_000_000, worker_id: 77, sequence: 8_000 })
+        .expect("in range");
     group.bench_function("compose", |b| {
-        b.iter(|| layout.compose(black_box(28_000_000), black_box(77), black_box(8_000)));
+        b.iter(|| {
+            layout.compose(Fields {
+                tick: black_box(28_000_000),
+                worker_id: black_box(77),
+                sequence: black_box(8_000),
+            })
+        });
     });
     group.bench_function("decode", |b| {
         b.iter(|| {

@@ -246,12 +246,12 @@ pub enum Error {
     },
 
     /// The padder thread could not be started.
-    #[error("the padder thread did not start: {0}; is the process at its limit of threads?")]
+    #[error("the padder thread did not start; is the process at its limit of threads?")]
     PadderThread(#[source] std::io::Error),
 
     /// The thread that renews a lease could not be started.
     #[error(
-        "the thread that renews the lease did not start: {0}; is the process at its limit of threads?"
+        "the thread that renews the lease did not start; is the process at its limit of threads?"
     )]
     LeaseThread(#[source] std::io::Error),
 
@@ -298,7 +298,7 @@ pub enum Error {
 
     /// The thread that loads segments could not be started.
     #[error(
-        "the thread that loads segments did not start: {0}; is the process at its limit of threads?"
+        "the thread that loads segments did not start; is the process at its limit of threads?"
     )]
     SegmentThread(#[source] std::io::Error),
 

@@ -42,6 +42,17 @@ pub struct Bits {
     pub sequence: u8,
 }
 
+/// The fields of a uid, which [`Layout::compose`] makes of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fields {
+    /// The time field: ticks since the epoch.
+    pub tick: u64,
+    /// The worker field.
+    pub worker_id: u64,
+    /// The sequence field.
+    pub sequence: u64,
+}
+
 /// The fields of a uid, read back by [`Layout::decode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -63,7 +74,7 @@ pub struct Decoded {
 /// [`new`](Self::new).
 ///
 /// ```
-/// use uidring::{Bits, Layout, Tick};
+/// use uidring::{Bits, Fields, Layout, Tick};
 ///
 /// let layout = Layout::new(
 ///     Bits { time: 28, worker: 22, sequence: 13 },
@@ -72,11 +83,11 @@ pub struct Decoded {
 /// )?;
 /// assert_eq!(layout, Layout::UID_GENERATOR);
 ///
-/// let uid = layout.compose(60, 7, 5)?;
+/// let uid = layout.compose(Fields { tick: 60, worker_id: 7, sequence: 5 })?;
 /// let fields = layout.decode(uid)?;
 /// assert_eq!(fields.timestamp.to_string(), "2026-01-01T00:01:00Z");
 /// assert_eq!((fields.worker_id, fields.sequence), (7, 5));
-/// assert!(layout.compose(60, 1 << 22, 5).is_err(), "never masked");
+/// assert!(layout.compose(Fields { tick: 60, worker_id: 1 << 22, sequence: 5 }).is_err(), "never masked");
 /// # Ok::<(), uidring::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -271,7 +282,8 @@ impl Layout {
     ///
     /// [`Error::FieldOutOfRange`] or [`Error::WorkerIdOutOfRange`] where a value does not fit its
     /// field; nothing is ever cut off.
-    pub fn compose(&self, tick: u64, worker_id: u64, sequence: u64) -> Result<Uid, Error> {
+    pub fn compose(&self, fields: Fields) -> Result<Uid, Error> {
+        let Fields { tick, worker_id, sequence } = fields;
         check_field("tick", tick, self.max_tick())?;
         self.check_worker_id(worker_id)?;
         check_field("sequence", sequence, self.max_sequence())?;
@@ -420,9 +432,13 @@ mod tests {
     #[test]
     fn known_uids() {
         // By hand: 7 × 2^35 + 3 × 2^13 + 2 and 1 × 2^22 + 2 × 2^12 + 3.
-        let uid = Layout::UID_GENERATOR.compose(7, 3, 2).expect("in range");
+        let uid = Layout::UID_GENERATOR
+            .compose(Fields { tick: 7, worker_id: 3, sequence: 2 })
+            .expect("in range");
         assert_eq!(u64::from(uid), 240_518_193_154);
-        let uid = Layout::SNOWFLAKE.compose(1, 2, 3).expect("in range");
+        let uid = Layout::SNOWFLAKE
+            .compose(Fields { tick: 1, worker_id: 2, sequence: 3 })
+            .expect("in range");
         assert_eq!(u64::from(uid), 4_202_499);
     }
 

@@ -73,10 +73,10 @@ pub fn publish(generator: &str, stats: &CachedStats) {
 ///
 /// ```
 /// use uidring::SegmentGenerator;
-/// use uidring::segment::MemorySegments;
+/// use uidring::segment::{MemorySegments, SegmentTag};
 ///
 /// let table = MemorySegments::new();
-/// table.create("orders", 1_000, 1)?;
+/// table.create(SegmentTag::new("orders").step(1_000))?;
 /// let numbers = SegmentGenerator::builder(table).build()?;
 /// for tag in numbers.tags()? {
 ///     uidring::metrics::publish_segment("numbers", &tag, &numbers.stats(&tag)?);

@@ -118,7 +118,7 @@ impl SegmentStore for Faulty {
     fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
         self.is_first();
         let tags = MemorySegments::new();
-        tags.create("orders", 10, 1)?;
+        tags.create(SegmentTag::new("orders").step(10))?;
         { tags }.tags()
     }
 

@@ -15,7 +15,7 @@ use uidring::padding::{Padder, PadderOptions};
 use uidring::policy::{TakeDecision, TakePolicy};
 use uidring::ring::{Producer, RingBuffer, RingOptions};
 use uidring::segment::SegmentChain;
-use uidring::segment::{MemorySegments, SegmentError, SegmentHandle};
+use uidring::segment::{MemorySegments, SegmentError, SegmentHandle, SegmentTag};
 use uidring::{
     Bits, CachedUidGenerator, DefaultUidGenerator, Layout, LocalGenerator, PerThreadGenerator,
     SegmentGenerator, TakeError, Tick, Timestamp, Uid, UidGenerator,
@@ -222,7 +222,7 @@ fn a_child_cannot_build_on_what_its_parent_made() {
     let padder = Padder::start(PadderOptions::default()).expect("starts");
     let busy = builder(1).padder(&padder).build().expect("builds");
     let table = MemorySegments::new();
-    table.create("orders", 1, 1).expect("positive");
+    table.create(SegmentTag::new("orders").step(1)).expect("positive");
     let generator = SegmentGenerator::builder(table.clone()).max_step(1).build().expect("builds");
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -255,7 +255,7 @@ fn a_child_cannot_build_on_what_its_parent_made() {
                 let served = padder.serve(RingOptions::new(4).run_bits(1), || None, None);
                 refused(served.map(drop));
                 refused(SegmentGenerator::builder(table.clone()).build().map(drop));
-                refused(table.create("more", 1, 1).map(drop));
+                refused(table.create(SegmentTag::new("more").step(1)).map(drop));
                 refused(table.set_step("orders", 1).map(drop));
                 to.check(!table.remove("orders"));
                 std::mem::forget(padder.clone());
@@ -375,7 +375,7 @@ fn a_child_gets_an_error_from_segments() {
     for policy in policies() {
         let table = MemorySegments::new();
         for (tag, step) in [("orders", 20), ("unused", 1)] {
-            assert!(table.create(tag, step, 1).expect("positive"));
+            assert!(table.create(SegmentTag::new(tag).step(step)).expect("positive"));
         }
         let refresh = Duration::from_millis(1);
         let builder = SegmentGenerator::builder(table).max_step(20).refresh(refresh);

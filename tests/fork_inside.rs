@@ -355,7 +355,7 @@ fn segments() {
             for nth in 1..=4 {
                 let sides = on_both_sides(|fork| {
                     let table = MemorySegments::new();
-                    table.create("orders", 4, 1).expect("positive");
+                    table.create(SegmentTag::new("orders").step(4)).expect("positive");
                     let builder = SegmentGenerator::builder(table).max_step(4);
                     let builder = builder.take_policy(match hook {
                         Hook::Clock => TakePolicy::Wait,
@@ -620,7 +620,7 @@ struct ForkingStore {
 impl ForkingStore {
     fn new() -> Self {
         let table = MemorySegments::new();
-        table.create("orders", 4, 1).expect("positive");
+        table.create(SegmentTag::new("orders").step(4)).expect("positive");
         Self { fork: Fork::new(), table }
     }
 }
@@ -628,7 +628,7 @@ impl ForkingStore {
 impl SegmentStore for ForkingStore {
     fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
         self.fork.here();
-        let row = SegmentTag::new("orders", 1, 4);
+        let row = SegmentTag::new("orders").step(4);
         Ok(vec![row])
     }
 

@@ -153,7 +153,7 @@ fn every_record_is_numbered_or_told_at_once_that_it_cannot_be() {
     ends("loads that fail, and a tag that goes", || {
         let table = MemorySegments::new();
         for tag in ["orders", "gone"] {
-            table.create(tag, 3, 1).expect("positive");
+            table.create(SegmentTag::new(tag).step(3)).expect("positive");
         }
         let store = Failing(table.clone(), 0);
         let builder = SegmentGenerator::builder(store).max_step(3);

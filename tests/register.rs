@@ -13,7 +13,7 @@ use uidring::clock::{Clock, ManualClock};
 use uidring::policy::TakePolicy;
 use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
-    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout, LeafSnowflakeGenerator,
+    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Fields, Layout, LeafSnowflakeGenerator,
     LocalGenerator, SnowflakeGenerator, StoreError, StoreErrorKind, TakeError, Tick, Timestamp,
     Uid, UidGenerator,
 };
@@ -221,12 +221,16 @@ fn start_after_and_the_register_both_count() {
     drop(one);
     let layout = recipe.layout;
     let fields = layout.decode(last).expect("of the layout");
-    let below = layout.compose(fields.tick - 1_000, 7, 5).expect("in range");
+    let below = layout
+        .compose(Fields { tick: fields.tick - 1_000, worker_id: 7, sequence: 5 })
+        .expect("in range");
     let two = Recipe { after: Some(below), ..recipe.clone() }.build().expect("the second");
     let second = next(&two);
     assert!(second > last, "the register has more");
     drop(two);
-    let above = layout.compose(fields.tick + 1_000, 7, 5).expect("in range");
+    let above = layout
+        .compose(Fields { tick: fields.tick + 1_000, worker_id: 7, sequence: 5 })
+        .expect("in range");
     let three = Recipe { after: Some(above), ..recipe.clone() }.build().expect("the third");
     assert!(next(&three) > above, "the caller has more");
     drop(three);
@@ -315,7 +319,8 @@ impl Clock for PanickingClock {
 #[test]
 fn a_build_that_fails_or_panics_leaves_nothing_behind() {
     let recipe = Recipe::new(&fresh());
-    let foreign = recipe.layout.compose(7, 9, 0).expect("in range");
+    let foreign =
+        recipe.layout.compose(Fields { tick: 7, worker_id: 9, sequence: 0 }).expect("in range");
     for form in FORMS {
         let failing = Recipe { after: Some(foreign), ..recipe.form(form) };
         assert!(matches!(failing.build(), Err(Error::ForeignStart { .. })));
@@ -458,7 +463,9 @@ impl Store {
         let mut row = self.0.lock().expect("whole");
         row.0 += 1;
         let after = row.1.map(|tick| {
-            layout.compose(tick, 7, layout.max_sequence()).expect("a tick of the layout")
+            layout
+                .compose(Fields { tick, worker_id: 7, sequence: layout.max_sequence() })
+                .expect("a tick of the layout")
         });
         let mut terms = LeaseTerms::default();
         terms.renew_every = Duration::from_millis(10);

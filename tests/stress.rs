@@ -15,7 +15,7 @@ use std::{env, process};
 use uidring::padding::{Padder, PadderOptions};
 use uidring::policy::{PutPolicy, TakeDecision, TakePolicy};
 use uidring::ring::{Producer, RingBuffer, RingOptions};
-use uidring::segment::{MemorySegments, SegmentError};
+use uidring::segment::{MemorySegments, SegmentError, SegmentTag};
 use uidring::{
     Bits, CachedUidGenerator, Layout, LocalGenerator, SegmentGenerator, TakeError, Tick, Timestamp,
     Uid, UidGenerator,
@@ -255,7 +255,9 @@ fn stress_segments(random: &mut fastrand::Rng) {
     let table = MemorySegments::new();
     let tags = ["a", "b", "c"];
     for tag in tags {
-        table.create(tag, random.u64(1..30), random.u64(1..1_000_000)).expect("positive");
+        table
+            .create(SegmentTag::new(tag).step(random.i64(1..30)).max_id(random.i64(1..1_000_000)))
+            .expect("positive");
     }
     let generator = SegmentGenerator::builder(table)
         .prefetch(random.u32(1..100))

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use uidring::SegmentGenerator;
-use uidring::segment::{MemorySegments, SegmentHandle};
+use uidring::segment::{MemorySegments, SegmentHandle, SegmentTag};
 
 use super::Comparison;
 use super::timing::{additions, by_threads, per_id};
@@ -49,7 +49,7 @@ pub fn comparisons() -> impl Iterator<Item = Comparison> {
 fn generator(tags: &[String], step: u64) -> SegmentGenerator {
     let table = MemorySegments::new();
     for tag in tags {
-        table.create(tag, step, 1).expect("positive");
+        table.create(SegmentTag::new(tag).step(step.cast_signed())).expect("positive");
     }
     SegmentGenerator::builder(table).build().expect("builds")
 }

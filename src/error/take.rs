@@ -102,7 +102,7 @@ impl From<Forked> for TakeError {
 /// The first [`filled`](Self::filled) ids of the slice are good and must not be thrown away
 /// unless the caller means to: they will not come again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("only {filled} ids were filled in: {error}")]
+#[error("only {filled} ids were filled in")]
 #[non_exhaustive]
 pub struct FillError<E: std::error::Error + 'static = TakeError> {
     /// How many ids stand at the beginning of the slice.

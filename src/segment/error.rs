@@ -21,25 +21,25 @@ pub enum SegmentError {
     DeadlineExceeded,
     /// When the tags were last read, there was none of this name.
     #[error("{0}, as of the last reading of its tags; create it, or read them anew")]
-    UnknownTag(#[source] Arc<LoadError>),
+    UnknownTag(Arc<LoadError>),
     /// The tag was there, and is gone from the table. Once it is there again, ids flow again.
     #[error("{0} any more; create it again above the ids that were in use")]
-    RemovedTag(#[source] Arc<LoadError>),
+    RemovedTag(Arc<LoadError>),
     /// The last try to load a segment failed, and nothing is left in memory. It is tried again, and
     /// once that succeeds, ids flow again.
-    #[error("no segment could be loaded: {0}")]
+    #[error("no segment could be loaded")]
     StoreDown(#[source] Arc<LoadError>),
     /// The store refuses to load a segment until somebody changes something, and nothing is left in
     /// memory. It is asked again, less and less often, and when the tags are read on demand; once it
     /// loads, ids flow again.
-    #[error("no segment can be loaded: {0}")]
+    #[error("no segment can be loaded")]
     Refused(#[source] Arc<LoadError>),
     /// The tag's numbers are used up. The row is looked at again when the tags are read.
     #[error("{0}")]
-    UsedUp(#[source] Arc<LoadError>),
+    UsedUp(Arc<LoadError>),
     /// The tag's row cannot be served. It is looked at again when the tags are read.
     #[error("{0}")]
-    InvalidRow(#[source] Arc<LoadError>),
+    InvalidRow(Arc<LoadError>),
     /// This thread loads the segments, and would wait for itself: the generator was asked by its own
     /// store, or by what is called from its thread, such as a subscriber to the log.
     #[error("the generator's own thread cannot wait for it; ask in another thread")]
@@ -70,6 +70,7 @@ impl SegmentError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Chain;
 
     #[test]
     fn a_take_fits_two_registers() {
@@ -84,7 +85,7 @@ mod tests {
             SegmentError::RemovedTag(Arc::clone(&cause)),
             SegmentError::StoreDown(cause),
         ] {
-            let text = error.to_string();
+            let text = Chain(&error).to_string();
             assert!(text.contains("`orders`") && !text.ends_with('.'), "{text}");
             assert!(text.starts_with(|c: char| c.is_lowercase()), "{text}");
         }

@@ -30,10 +30,10 @@ use crate::error::FillError;
 ///
 /// ```
 /// use uidring::SegmentGenerator;
-/// use uidring::segment::MemorySegments;
+/// use uidring::segment::{MemorySegments, SegmentTag};
 ///
 /// let table = MemorySegments::new();
-/// table.create("orders", 1_000, 1)?;
+/// table.create(SegmentTag::new("orders").step(1_000))?;
 /// let generator = SegmentGenerator::builder(table).build()?;
 /// assert_eq!(generator.next_id("orders")?, 1);
 ///

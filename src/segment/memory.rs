@@ -15,10 +15,10 @@ use crate::sync::{ForkGuarded, Forked, Life};
 ///
 /// ```
 /// use uidring::SegmentGenerator;
-/// use uidring::segment::MemorySegments;
+/// use uidring::segment::{MemorySegments, SegmentTag};
 ///
 /// let table = MemorySegments::new();
-/// table.create("orders", 1_000, 1)?;
+/// table.create(SegmentTag::new("orders").step(1_000))?;
 /// let generator = SegmentGenerator::builder(table).build()?;
 /// assert_eq!(generator.next_id("orders")?, 1);
 /// assert_eq!(generator.next_id("orders")?, 2);
@@ -48,19 +48,18 @@ impl MemorySegments {
         Self::default()
     }
 
-    /// Adds a tag whose first id is `start`; a load reserves `step` ids at least. Returns whether it
-    /// was added: a tag that is there stays as it is.
+    /// Adds a tag. Returns whether it was added: a tag that is there stays as it is.
     ///
     /// # Errors
     ///
-    /// [`Error::OptionOutOfRange`] for a step or a start of 0, or above 2^63 - 1; [`Error::Forked`].
-    pub fn create(&self, tag: &str, step: u64, start: u64) -> Result<bool, Error> {
-        let row = SegmentTag::new(tag, positive("start", start)?, positive("step", step)?);
-        let row = SegmentTag { update_time: now(), ..row };
+    /// [`Error::OptionOutOfRange`] for a step or a first id that is not above 0; [`Error::Forked`].
+    pub fn create(&self, tag: SegmentTag) -> Result<bool, Error> {
+        positive("max_id", tag.max_id)?;
+        positive("step", tag.step)?;
         let mut rows = self.0.lock().map_err(forked)?;
-        let is_new = !rows.contains_key(tag);
+        let is_new = !rows.contains_key(&tag.tag);
         if is_new {
-            rows.insert(tag.to_owned(), row);
+            rows.insert(tag.tag.clone(), SegmentTag { update_time: now(), ..tag });
         }
         Ok(is_new)
     }
@@ -69,9 +68,9 @@ impl MemorySegments {
     ///
     /// # Errors
     ///
-    /// [`Error::OptionOutOfRange`] for a step of 0, or above 2^63 - 1; [`Error::Forked`].
-    pub fn set_step(&self, tag: &str, step: u64) -> Result<bool, Error> {
-        let step = positive("step", step)?;
+    /// [`Error::OptionOutOfRange`] for a step that is not above 0; [`Error::Forked`].
+    pub fn set_step(&self, tag: &str, step: i64) -> Result<bool, Error> {
+        positive("step", step)?;
         let mut rows = self.0.lock().map_err(forked)?;
         let Some(row) = rows.get_mut(tag) else { return Ok(false) };
         (row.step, row.update_time) = (step, now());
@@ -84,9 +83,8 @@ impl MemorySegments {
     }
 }
 
-fn positive(option: &'static str, value: u64) -> Result<i64, Error> {
-    check_option(option, value, 1..=i64::MAX.unsigned_abs())?;
-    Ok(value.cast_signed())
+fn positive(option: &'static str, value: i64) -> Result<(), Error> {
+    check_option(option, value.max(0).unsigned_abs(), 1..=i64::MAX.unsigned_abs())
 }
 
 fn now() -> String {

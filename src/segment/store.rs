@@ -55,10 +55,23 @@ pub struct SegmentTag {
 }
 
 impl SegmentTag {
-    /// Returns a row without a description and the time of its last change.
-    pub fn new(tag: impl Into<String>, max_id: i64, step: i64) -> Self {
+    /// Returns a row whose first id is 1, with a step of 1000, and without a description and the time of
+    /// its last change.
+    pub fn new(tag: impl Into<String>) -> Self {
         let (description, update_time) = (None, String::new());
-        Self { tag: tag.into(), max_id, step, description, update_time }
+        Self { tag: tag.into(), max_id: 1, step: 1_000, description, update_time }
+    }
+
+    /// Sets the first id that is not reserved yet.
+    #[must_use]
+    pub fn max_id(self, max_id: i64) -> Self {
+        Self { max_id, ..self }
+    }
+
+    /// Sets how many ids a load reserves at least.
+    #[must_use]
+    pub fn step(self, step: i64) -> Self {
+        Self { step, ..self }
     }
 }
 

@@ -361,7 +361,7 @@ pub(super) mod tests {
 
     /// A tag of this name, with a step of 10.
     pub(in crate::segment) fn tag(name: &str) -> Arc<Tag> {
-        let row = SegmentTag::new(name, 1, 10);
+        let row = SegmentTag::new(name).step(10);
         let shared = shared();
         Arc::new(Tag::new(&row, shared.life.clone(), &shared.settings))
     }

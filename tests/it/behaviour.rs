@@ -11,8 +11,8 @@ use uidring::generator::{
 };
 use uidring::policy::{TakeDecision, TakePolicy};
 use uidring::{
-    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout, TakeError, Tick, Timestamp, Uid,
-    UidGenerator,
+    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Fields, Layout, TakeError, Tick,
+    Timestamp, Uid, UidGenerator,
 };
 use uidring_testkit::namespace::fresh;
 
@@ -209,11 +209,15 @@ fn impossible_starts_are_refused() {
             Error::LayoutExhausted { .. }
         ));
         assert!(matches!(
-            refusal(|s| s.start_after = Some(s.layout.compose(0, 4, 0).expect("in range"))),
+            refusal(|s| s.start_after = Some(
+                s.layout.compose(Fields { tick: 0, worker_id: 4, sequence: 0 }).expect("in range")
+            )),
             Error::ForeignStart { found: 4, worker_id: 5, .. }
         ));
         assert!(matches!(
-            refusal(|s| s.start_after = Some(s.layout.compose(3, 5, 7).expect("in range"))),
+            refusal(|s| s.start_after = Some(
+                s.layout.compose(Fields { tick: 3, worker_id: 5, sequence: 7 }).expect("in range")
+            )),
             Error::NothingAfter { .. }
         ));
         assert!(matches!(
@@ -230,7 +234,8 @@ fn a_start_after_a_known_uid_is_above_it() {
             let clock = ManualClock::new(at("2026-02-01"));
             let mut setup = Setup::new(roomy()).clock(&clock);
             let tick = setup.layout.tick_at(clock.now()).expect("in the layout");
-            let before = setup.layout.compose(tick, 5, sequence).expect("in range");
+            let before =
+                setup.layout.compose(Fields { tick, worker_id: 5, sequence }).expect("in range");
             setup.start_after = Some(before);
             let generator = make(setup).expect(name);
             // The generator on the clock may have to see the next tick.

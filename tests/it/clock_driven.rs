@@ -10,7 +10,7 @@ use uidring::clock::{Clock, ManualClock, SystemClock, TickerClock};
 use uidring::generator::{ClockPolicy, SequenceStart, SnowflakeNode};
 use uidring::policy::TakePolicy;
 use uidring::{
-    Bits, DefaultUidGenerator, Error, Layout, LeafSnowflakeGenerator, SnowflakeGenerator,
+    Bits, DefaultUidGenerator, Error, Fields, Layout, LeafSnowflakeGenerator, SnowflakeGenerator,
     TakeError, Tick, Timestamp, Uid, UidGenerator,
 };
 use uidring_testkit::namespace::fresh;
@@ -60,7 +60,9 @@ fn known_ids_are_made_and_read() {
     assert_eq!((parts.timestamp, parts.node, parts.sequence), (now, node, 4_095));
 
     // Twitter's epoch itself, one millisecond later, node 31/31: 2^22 + 1023 × 2^12.
-    let first = Layout::SNOWFLAKE.compose(1, 1_023, 0).expect("in range");
+    let first = Layout::SNOWFLAKE
+        .compose(Fields { tick: 1, worker_id: 1_023, sequence: 0 })
+        .expect("in range");
     assert_eq!(first.get(), 4_194_304 + 4_190_208);
     let decoded = Layout::SNOWFLAKE.decode(first).expect("of the layout");
     assert_eq!(decoded.timestamp, Timestamp::from_millis(1_288_834_974_658));

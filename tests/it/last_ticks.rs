@@ -8,7 +8,7 @@ use std::time::Duration;
 use uidring::clock::ManualClock;
 use uidring::generator::SequenceStart;
 use uidring::policy::TakePolicy;
-use uidring::{Bits, CachedUidGenerator, Layout, TakeError, Tick, Timestamp, Uid};
+use uidring::{Bits, CachedUidGenerator, Fields, Layout, TakeError, Tick, Timestamp, Uid};
 use uidring_testkit::namespace::fresh;
 
 const THREADS: usize = 8;
@@ -139,7 +139,9 @@ fn whoever_waits_gets_every_uid_once() {
         let mut all = lists.concat();
         all.sort_unstable();
         let every = (0..8).flat_map(|tick| {
-            (0..256).map(move |sequence| layout.compose(tick, 6, sequence).expect("in range"))
+            (0..256).map(move |sequence| {
+                layout.compose(Fields { tick, worker_id: 6, sequence }).expect("in range")
+            })
         });
         assert!(all.into_iter().eq(every), "{:?}", generator.stats().ring);
         assert_eq!(generator.next_uid(), Err(TakeError::TimeExhausted));

@@ -13,8 +13,8 @@ use uidring::clock::{ManualClock, SystemClock};
 use uidring::policy::TakePolicy;
 use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
-    Bits, CachedUidGenerator, Error, Layout, SnowflakeGenerator, StoreError, StoreErrorKind,
-    TakeError, Tick, Uid, UidGenerator,
+    Bits, CachedUidGenerator, Error, Fields, Layout, SnowflakeGenerator, StoreError,
+    StoreErrorKind, TakeError, Tick, Uid, UidGenerator,
 };
 use uidring_testkit::namespace::fresh;
 
@@ -63,7 +63,11 @@ impl Store {
     fn lease(&self, layout: Layout, terms: LeaseTerms) -> Lease {
         let mut row = self.row();
         row.token += 1;
-        let whole = |tick| layout.compose(tick, WORKER, layout.max_sequence()).expect("in range");
+        let whole = |tick| {
+            layout
+                .compose(Fields { tick, worker_id: WORKER, sequence: layout.max_sequence() })
+                .expect("in range")
+        };
         let after = row.horizon.map(whole).max(row.last);
         let before = (row.horizon, row.last);
         let backend = Keeper { store: self.clone(), layout, token: row.token, before };

@@ -179,7 +179,7 @@ fn a_clock_that_takes() {
     ends("segments", || {
         let (clock, taken) = (BusyClock::new(), Taken::default());
         let table = MemorySegments::new();
-        table.create("orders", 3, 1).expect("positive");
+        table.create(SegmentTag::new("orders").step(3)).expect("positive");
         let generator = SegmentGenerator::builder(table).max_step(3).clock(clock.clone());
         let generator = generator.build().expect("builds");
         let (orders, theirs) = (generator.tag("orders").expect("there"), taken.clone());
@@ -345,7 +345,7 @@ fn a_store_that_takes() {
     ends("a store", || {
         let (deed, taken) = (Deed::default(), Taken::default());
         let table = MemorySegments::new();
-        table.create("orders", 3, 1).expect("positive");
+        table.create(SegmentTag::new("orders").step(3)).expect("positive");
         let store = BusyStore { table, deed: deed.clone() };
         let refresh = Duration::from_millis(1);
         let generator = SegmentGenerator::builder(store).max_step(3).refresh(refresh);

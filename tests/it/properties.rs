@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use proptest::prelude::*;
-use uidring::{Bits, Layout, ParseUidError, Tick, Timestamp, Uid};
+use uidring::{Bits, Fields, Layout, ParseUidError, Tick, Timestamp, Uid};
 
 /// 0000-01-01T00:00:00Z and the last millisecond of the year 9999: the years of RFC 3339.
 const RFC_3339: std::ops::RangeInclusive<i64> = -62_167_219_200_000..=253_402_300_799_999;
@@ -13,7 +13,7 @@ proptest! {
 
     #[test]
     fn fields_come_back((layout, tick, worker_id, sequence) in layout_and_fields()) {
-        let uid = layout.compose(tick, worker_id, sequence).expect("in range");
+        let uid = layout.compose(Fields { tick, worker_id, sequence }).expect("in range");
         prop_assert!(uid <= layout.max_uid());
         prop_assert!(i64::from(uid) >= 0);
         let fields = layout.decode(uid).expect("its own uid");
@@ -26,7 +26,7 @@ proptest! {
     #[test]
     fn every_number_is_the_uid_of_its_fields((layout, number) in layout_and_number()) {
         let fields = layout.decode(number).expect("not above the maximum");
-        let again = layout.compose(fields.tick, fields.worker_id, fields.sequence);
+        let again = layout.compose(Fields { tick: fields.tick, worker_id: fields.worker_id, sequence: fields.sequence });
         prop_assert_eq!(again.expect("they came from a uid"), number);
     }
 
@@ -34,9 +34,9 @@ proptest! {
     fn the_order_of_ticks_is_the_order_of_uids(
         (layout, tick, worker_id, sequence) in layout_and_fields(),
     ) {
-        let uid = layout.compose(tick, worker_id, sequence).expect("in range");
+        let uid = layout.compose(Fields { tick, worker_id, sequence }).expect("in range");
         if let Some(before) = tick.checked_sub(1) {
-            let last = layout.compose(before, layout.max_worker_id(), layout.max_sequence());
+            let last = layout.compose(Fields { tick: before, worker_id: layout.max_worker_id(), sequence: layout.max_sequence() });
             prop_assert!(last.expect("in range") < uid);
         }
     }
@@ -48,9 +48,13 @@ proptest! {
         excess in prop_oneof![Just(1), 1..=u64::MAX],
     ) {
         let above = |max: u64| max.saturating_add(excess);
-        prop_assert!(layout.compose(above(layout.max_tick()), worker_id, sequence).is_err());
-        prop_assert!(layout.compose(tick, above(layout.max_worker_id()), sequence).is_err());
-        prop_assert!(layout.compose(tick, worker_id, above(layout.max_sequence())).is_err());
+        let fields = Fields { tick, worker_id, sequence };
+        let above_tick = Fields { tick: above(layout.max_tick()), ..fields };
+        let above_worker = Fields { worker_id: above(layout.max_worker_id()), ..fields };
+        let above_sequence = Fields { sequence: above(layout.max_sequence()), ..fields };
+        for fields in [above_tick, above_worker, above_sequence] {
+            prop_assert!(layout.compose(fields).is_err());
+        }
         prop_assert!(layout.check_worker_id(above(layout.max_worker_id())).is_err());
         if let Some(foreign) = Uid::new(above(u64::from(layout.max_uid()))) {
             prop_assert!(layout.decode(foreign).is_err());
@@ -169,7 +173,7 @@ proptest! {
         let [from, time, to] = places.map(|place| within_life(&layout, place));
         let uids = layout.uid_range(from..=to).expect("all of it is within the life");
         let tick = layout.tick_at(time).expect("within the life");
-        let uid = layout.compose(tick, worker_id, sequence).expect("in range");
+        let uid = layout.compose(Fields { tick, worker_id, sequence }).expect("in range");
         prop_assert!(uids.contains(&uid), "{uid} of {time} in {uids:?}");
         // And no wider than whole ticks: the bounds lie in the ticks of the range's ends.
         let tick_of = |uid| layout.decode(uid).map(|fields| fields.tick).ok();
@@ -185,7 +189,7 @@ proptest! {
         to in any_time(),
     ) {
         let (from, to) = (from.min(to), from.max(to));
-        let uid = layout.compose(tick, worker_id, sequence).expect("in range");
+        let uid = layout.compose(Fields { tick, worker_id, sequence }).expect("in range");
         let time = layout.time_of(tick);
         let in_time = (from..=to).contains(&time) && is_exact(&layout, time);
         match layout.uid_range(from..=to) {

@@ -322,7 +322,7 @@ fn away() -> Error {
 impl Database {
     fn new(step: u64) -> Self {
         let table = MemorySegments::new();
-        table.create("orders", step, 1).expect("positive");
+        table.create(SegmentTag::new("orders").step(step.cast_signed())).expect("positive");
         Self { table, delay: Duration::ZERO, down: Arc::default() }
     }
 

@@ -54,12 +54,14 @@ fn broken() -> Error {
 impl Table {
     fn new(tags: &[(&str, u64)]) -> Self {
         let table = Self::default();
-        tags.iter().for_each(|(tag, step)| assert!(table.rows.create(tag, *step, 1).expect("ok")));
+        tags.iter().for_each(|(tag, step)| {
+            assert!(table.rows.create(SegmentTag::new(*tag).step(step.cast_signed())).expect("ok"))
+        });
         table
     }
 
     fn put_by_hand(&self, tag: &str, max_id: i64, step: i64) {
-        let row = SegmentTag::new(tag, max_id, step);
+        let row = SegmentTag::new(tag).max_id(max_id).step(step);
         self.by_hand.lock().expect("whole").insert(tag.into(), row);
     }
 
@@ -538,7 +540,7 @@ fn tags_come_and_go_and_come_back() {
     let unknown = generator.next_id("customers").expect_err("not there");
     assert!(matches!(unknown, SegmentError::UnknownTag(_)), "{unknown}");
     assert!(unknown.to_string().contains("`customers`"), "{unknown}");
-    table.rows.create("customers", 10, 500).expect("positive");
+    table.rows.create(SegmentTag::new("customers").step(10).max_id(500)).expect("positive");
     wait_until("it is found by itself", || generator.next_id("customers").is_ok());
 
     assert!(table.rows.remove("orders"));
@@ -551,7 +553,7 @@ fn tags_come_and_go_and_come_back() {
     let stats = orders.stats().expect("known");
     assert_eq!((stats.left, stats.discarded), (0, stats.reserved - 1), "{stats:?}");
 
-    table.rows.create("orders", 10, 1_000).expect("positive");
+    table.rows.create(SegmentTag::new("orders").step(10).max_id(1_000)).expect("positive");
     wait_until("it is back", || orders.try_next_id().is_ok());
     assert_eq!(generator.next_id("orders").expect("in memory"), 1_001);
 }
@@ -564,7 +566,7 @@ fn a_tag_that_is_gone_when_it_is_loaded_is_removed_at_once() {
     table.rows.remove("orders");
     let error = generator.next_id("orders").expect_err("gone");
     assert!(matches!(error, SegmentError::RemovedTag(_)), "{error}");
-    table.rows.create("orders", 10, 7).expect("positive");
+    table.rows.create(SegmentTag::new("orders").step(10).max_id(7)).expect("positive");
     assert!(matches!(generator.next_id("orders"), Err(SegmentError::RemovedTag(_))));
     generator.refresh().expect("up");
     assert_eq!(generator.next_id("orders").expect("back"), 7);
@@ -581,7 +583,7 @@ fn a_row_that_went_back_is_refused() {
     wait_until("prefetched", || generator.stats("orders").expect("there").reserved == 20);
     table.rows.remove("orders");
     generator.refresh().expect("up");
-    table.rows.create("orders", 10, 11).expect("positive");
+    table.rows.create(SegmentTag::new("orders").step(10).max_id(11)).expect("positive");
     generator.refresh().expect("up");
     let error = generator.next_id("orders").expect_err("11 to 20 were reserved");
     assert!(matches!(error, SegmentError::InvalidRow(_)), "{error}");
@@ -664,11 +666,14 @@ fn steps_and_starts_that_are_not_positive_are_refused() {
     let table = MemorySegments::new();
     let refused =
         |result: Result<bool, Error>| matches!(result, Err(Error::OptionOutOfRange { .. }));
-    assert!(refused(table.create("orders", 0, 1)));
-    assert!(refused(table.create("orders", 1, 0)));
-    assert!(refused(table.create("orders", 1 << 63, 1)));
-    assert!(table.create("orders", 10, 5).expect("possible"));
-    assert!(!table.create("orders", 20, 9).expect("possible"), "it is there");
+    assert!(refused(table.create(SegmentTag::new("orders").step(0))));
+    assert!(refused(table.create(SegmentTag::new("orders").step(1).max_id(0))));
+    assert!(refused(table.create(SegmentTag::new("orders").step(i64::MIN))));
+    assert!(table.create(SegmentTag::new("orders").step(10).max_id(5)).expect("possible"));
+    assert!(
+        !table.create(SegmentTag::new("orders").step(20).max_id(9)).expect("possible"),
+        "it is there"
+    );
     assert!(refused(table.set_step("orders", 0)));
     let generator = SegmentGenerator::builder(table).build().expect("builds");
     assert_eq!(generator.next_id("orders").expect("waits"), 5);
@@ -822,7 +827,7 @@ fn a_store_that_answers_wrongly_harms_nobody() {
         }
     }
     let table = MemorySegments::new();
-    table.create("orders", 5, 1).expect("positive");
+    table.create(SegmentTag::new("orders").step(5)).expect("positive");
     let retry = Duration::from_millis(1);
     let builder = SegmentGenerator::builder(Confused(table, 0)).retry(retry, retry).max_step(5);
     let generator = builder.build().expect("builds");
@@ -835,7 +840,7 @@ fn ten_thousand_tags_share_one_thread() {
     let table = MemorySegments::new();
     let names: Vec<String> = (0..10_000).map(|number| format!("tag-{number}")).collect();
     for (name, start) in names.iter().zip(1..) {
-        table.create(name, 100, start * 1_000).expect("positive");
+        table.create(SegmentTag::new(name).step(100).max_id(start * 1_000)).expect("positive");
     }
     let threads = || std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
     let before = threads();

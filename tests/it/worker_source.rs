@@ -9,7 +9,7 @@ use uidring::generator::{CachedBuilder, SequenceStart};
 use uidring::padding::PadderCore;
 use uidring::worker::{EnvWorkerId, FixedWorkerId, Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
-    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout, SnowflakeGenerator, Tick,
+    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Fields, Layout, SnowflakeGenerator, Tick,
     Timestamp, Uid, UidGenerator, Worker, WorkerRequest, WorkerSource,
 };
 use uidring_testkit::namespace::fresh;
@@ -173,7 +173,8 @@ fn what_a_failed_start_was_given_is_free_again() {
     let counting = Counting::default();
     let error = builder().worker_from(Leasing(counting.clone())).build();
     assert!(matches!(error, Err(Error::WorkerIdInUse { worker_id: 4, .. })));
-    let foreign = Layout::default().compose(1, 5, 0).expect("in range");
+    let foreign =
+        Layout::default().compose(Fields { tick: 1, worker_id: 5, sequence: 0 }).expect("in range");
     drop(first);
     let error = builder().start_after(foreign).worker_from(Leasing(counting.clone())).build();
     assert!(matches!(error, Err(Error::ForeignStart { found: 5, worker_id: 4, .. })));

@@ -1,6 +1,5 @@
 //! Errors, with the values and what to do.
 
-use std::error::Error as StdError;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -187,14 +186,4 @@ impl From<ZooKeeperError> for Error {
     fn from(error: ZooKeeperError) -> Self {
         StoreError::new(error.kind(), error).into()
     }
-}
-
-/// The error and its causes, for the log.
-pub(crate) fn chain(error: &dyn StdError) -> String {
-    let (mut text, mut next) = (error.to_string(), error.source());
-    while let Some(cause) = next {
-        text += &format!(": {cause}");
-        next = cause.source();
-    }
-    text
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use uidring::adapter::{LogThrottle, log, read};
+use uidring::adapter::{Chain, LogThrottle, log, read};
 use uidring::clock::Clock;
 use uidring::worker::{LeaseBackend, LeaseTerms, RenewError};
 use uidring::{Error, Layout, Timestamp, Uid};
 
 use super::cache::{Cached, LocalFile};
 use super::entry::Mark;
-use super::error::{ZooKeeperError, chain};
+use super::error::ZooKeeperError;
 use super::registry::Registry;
 use super::session::SessionHandle;
 
@@ -184,7 +184,7 @@ impl<S: SessionHandle, F: LocalFile> ZkLease<S, F> {
                 warn,
                 "{}; no answer from it for {silent_for:?}; going on with the cache file, so that an \
                  instance of this name that starts elsewhere may repeat uids",
-                chain(error)
+                Chain(error)
             );
         }
     }
@@ -195,7 +195,7 @@ impl<S: SessionHandle, F: LocalFile> ZkLease<S, F> {
             file.remove()?;
         }
         if self.fallback.as_mut().is_some_and(|fallback| fallback.file_fails.is_due()) {
-            let error = chain(error);
+            let error = Chain(error);
             log!(warn, "{error}; going on with the registry alone, without a cache file");
         }
         Ok(())

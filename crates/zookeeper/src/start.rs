@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use uidring::adapter::{LogThrottle, check_millis, log, read};
+use uidring::adapter::{Chain, LogThrottle, check_millis, log, read};
 use uidring::worker::Lease;
-use uidring::{Error, Layout, Timestamp, Uid, Worker, WorkerRequest, WorkerSource};
+use uidring::{Error, Fields, Layout, Timestamp, Uid, Worker, WorkerRequest, WorkerSource};
 use uidring_store::TableError;
 
 use super::cache::{CacheFile, Cached, LocalFile};
 use super::claim::Before;
 use super::entry::{Applicant, Mark};
-use super::error::{ZooKeeperError, chain};
+use super::error::ZooKeeperError;
 use super::leaf::{CacheLocation, LeafZooKeeper};
 use super::lease::{Fallback, ZkLease, bounded_terms, unbounded_terms};
 use super::registry::Outages;
@@ -190,7 +190,7 @@ fn start_by_file(
         warn,
         "{}; worker id {} is taken from the cache file, so that an instance of this name that starts \
          elsewhere may repeat uids",
-        chain(&error),
+        Chain(&error),
         cached.worker_id
     );
     let now = read(&options.clock);
@@ -209,7 +209,7 @@ fn after(layout: &Layout, worker_id: u64, until: Timestamp) -> Option<Uid> {
         Err(_) => return None,
     };
     // What does not fit the layout is refused by the lease.
-    layout.compose(tick, worker_id, layout.max_sequence()).ok()
+    layout.compose(Fields { tick, worker_id, sequence: layout.max_sequence() }).ok()
 }
 
 #[cfg(test)]
@@ -222,10 +222,22 @@ mod tests {
         let epoch = layout.epoch().as_millis();
         let after = |millis| after(&layout, 3, Timestamp::from_millis(millis));
         assert_eq!(after(epoch - 1), None);
-        assert_eq!(after(epoch), layout.compose(0, 3, 8_191).ok());
-        assert_eq!(after(epoch + 999), layout.compose(0, 3, 8_191).ok());
-        assert_eq!(after(epoch + 1_000), layout.compose(1, 3, 8_191).ok());
-        assert_eq!(after(i64::MAX), layout.compose(layout.max_tick(), 3, 8_191).ok());
+        assert_eq!(
+            after(epoch),
+            layout.compose(Fields { tick: 0, worker_id: 3, sequence: 8_191 }).ok()
+        );
+        assert_eq!(
+            after(epoch + 999),
+            layout.compose(Fields { tick: 0, worker_id: 3, sequence: 8_191 }).ok()
+        );
+        assert_eq!(
+            after(epoch + 1_000),
+            layout.compose(Fields { tick: 1, worker_id: 3, sequence: 8_191 }).ok()
+        );
+        assert_eq!(
+            after(i64::MAX),
+            layout.compose(Fields { tick: layout.max_tick(), worker_id: 3, sequence: 8_191 }).ok()
+        );
         assert_eq!(after(0), None);
     }
 }

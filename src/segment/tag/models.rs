@@ -15,7 +15,7 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
 }
 
 fn tag_of(shared: &Shared) -> Arc<Tag> {
-    shared.sync_tags(&[SegmentTag::new("orders", 1, 1)]);
+    shared.sync_tags(&[SegmentTag::new("orders").step(1)]);
     Arc::clone(shared.tag("orders").expect("there"))
 }
 

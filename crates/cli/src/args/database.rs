@@ -85,7 +85,8 @@ impl WorkerTableArgs {
     pub fn refuse_server_flags(&self) -> Result<(), Failure> {
         self.database.refuse_server_flags()?;
         let is_given = self.max_clock_difference.is_some();
-        check(&[("--max-clock-difference", is_given, NEEDS_SERVER)])
+        let needs = "needs a MySQL server, or `generate --zookeeper`";
+        check(&[("--max-clock-difference", is_given, needs)])
     }
 }
 

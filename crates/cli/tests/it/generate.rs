@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use uidring::clock::{Clock, SystemClock};
-use uidring::{Layout, Uid};
+use uidring::{Fields, Layout, Uid};
 
 use crate::support::{Home, Run};
 
@@ -179,9 +179,14 @@ fn a_fixed_worker_id_goes_on_above_the_uid_it_is_told() {
     let before: Uid = only(&home.run("generate --worker-id 5").stdout);
     // One from a process in the past, and one that was borrowed from the future.
     let tick = layout.tick_at(SystemClock.now()).expect("in the layout's life");
-    let ahead = layout.compose(tick + 1_000, 5, layout.max_sequence()).expect("in range");
+    let ahead = layout
+        .compose(Fields { tick: tick + 1_000, worker_id: 5, sequence: layout.max_sequence() })
+        .expect("in range");
     for generator in ["cached", "clock"] {
-        for after in [layout.compose(7, 5, 2).expect("in range"), before] {
+        for after in [
+            layout.compose(Fields { tick: 7, worker_id: 5, sequence: 2 }).expect("in range"),
+            before,
+        ] {
             let words = format!("generate --generator {generator} --worker-id 5 --start-after");
             let next: Uid = only(&home.stdout(&format!("{words} {after}")));
             assert!(next > after, "{next} after {after}");

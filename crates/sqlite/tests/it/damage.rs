@@ -10,7 +10,7 @@ use std::{env, panic};
 use rusqlite::Connection;
 use tempfile::TempDir;
 use uidring::segment::{SegmentRequest, SegmentStore};
-use uidring::{Layout, Uid};
+use uidring::{Fields, Layout, Uid};
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
 use uidring_testkit::{chain, request};
@@ -115,7 +115,7 @@ fn attempt(what: &str, path: &Path) -> (u8, Vec<String>) {
         refused |= kind;
         errors.push(error);
     };
-    let due = LAYOUT.compose(1_000, 1, 7).expect("possible");
+    let due = LAYOUT.compose(Fields { tick: 1_000, worker_id: 1, sequence: 7 }).expect("possible");
     let mut next = 41;
     match lease(path) {
         Ok((1, after)) => assert_eq!(after, Some(due), "{what}"),

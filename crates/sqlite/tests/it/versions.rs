@@ -9,7 +9,7 @@ use std::{env, fs, thread};
 use rusqlite::Connection;
 use tempfile::TempDir;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore};
-use uidring::{DefaultUidGenerator, Error, Layout};
+use uidring::{DefaultUidGenerator, Error, Fields, Layout};
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
 use uidring_testkit::{chain, request};
@@ -79,7 +79,7 @@ fn a_file_of_the_previous_program_goes_on_as_it_stands_and_is_marked() {
     let lease = lease.expect("free");
     assert_eq!(
         (lease.worker_id(), lease.after()),
-        (4, Some(LAYOUT.compose(100, 4, 8_191).unwrap()))
+        (4, Some(LAYOUT.compose(Fields { tick: 100, worker_id: 4, sequence: 8_191 }).unwrap()))
     );
     lease.release().expect("released");
     assert_eq!(query(&path, "SELECT VERSION, WRITER, LAST_WORKER_ID FROM UIDRING_FILE"), [2, 0, 6]);
@@ -219,7 +219,10 @@ fn people_may_still_change_it_by_hand() {
     let range = load(&path, "a").expect("loaded");
     assert_eq!((range.start, range.end), (1_000, 1_007));
     let lease = SqliteStore::new(&path).leases().lease(&request(LAYOUT), &LeaseOptions::default());
-    assert_eq!(lease.expect("free").after(), Some(LAYOUT.compose(77, 2, 3).unwrap()));
+    assert_eq!(
+        lease.expect("free").after(),
+        Some(LAYOUT.compose(Fields { tick: 77, worker_id: 2, sequence: 3 }).unwrap())
+    );
 }
 
 /// The statements of the docs.

@@ -3,7 +3,7 @@
 use std::process;
 
 use uidring::worker::{LeaseBackend, RenewError};
-use uidring::{Error, Layout, Uid};
+use uidring::{Error, Fields, Layout, Uid};
 
 /// The greatest tick and sequence number that may have been issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,7 +109,7 @@ impl LeasedRow {
             // Any other number that does not fit is damage, and refused.
             let whole = horizon.sequence == WHOLE_TICK.cast_unsigned();
             let sequence = if whole { self.layout.max_sequence() } else { horizon.sequence };
-            self.layout.compose(horizon.tick, self.worker_id, sequence)
+            self.layout.compose(Fields { tick: horizon.tick, worker_id: self.worker_id, sequence })
         };
         self.before.map(compose).transpose()
     }

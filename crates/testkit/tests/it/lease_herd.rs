@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 use uidring::clock::{Clock, SystemClock};
 use uidring::worker::Lease;
-use uidring::{Bits, CachedUidGenerator, Error, Layout, Tick};
+use uidring::{Bits, CachedUidGenerator, Error, Fields, Layout, Tick};
 use uidring_mysql::MySqlStore;
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, WorkerTable};
@@ -208,7 +208,9 @@ fn a_horizon_without_a_sequence_is_a_whole_tick() {
         let tick = layout().tick_at(SystemClock.now()).expect("in range") + 5_000;
         place.execute(&format!("UPDATE UIDRING_LEASE SET HORIZON_TICK = {tick}"));
         let lease = place.leases().lease(&request(layout()), &options()).expect("free");
-        let last = layout().compose(tick, 1, layout().max_sequence()).expect("in range");
+        let last = layout()
+            .compose(Fields { tick, worker_id: 1, sequence: layout().max_sequence() })
+            .expect("in range");
         assert_eq!(lease.after(), Some(last));
         assert!(cached(lease).next_uid().expect("ready") > last);
     }
