@@ -15,8 +15,9 @@ use super::{SqliteLeases, SqliteSegments, SqliteWorkerNodes};
 /// host.
 ///
 /// Any number of processes of one host may use the file at once. It is unique to that host and has
-/// to be kept: a copy of it on another host, or an older state of it put back, hands out worker
-/// ids and ranges that are in use. It must not stand on a network file system.
+/// to be kept: a copy of it on another host hands out worker ids and ranges that are in use. So does
+/// an older state that is put back, unless the newer count of commits is still beside it
+/// (`FILE-commits`). It must not stand on a network file system.
 ///
 /// Nothing but SQLite may open the file while it is in use: closing any descriptor of it drops the
 /// process's locks on it. Each start checks the file for damage, and refuses a damaged one.
