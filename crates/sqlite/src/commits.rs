@@ -21,43 +21,33 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use uidring::adapter::Deadline;
 
 use super::create::beside;
+use super::format::{self, Commit, Problem};
 
 /// How the name of the file ends.
 pub const END: &str = "-commits";
 
-/// A commit: how many there are with it, and its random word.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Commit {
-    pub count: u64,
-    pub word: u64,
-}
-
-impl Commit {
-    /// The one after this.
-    pub fn next(self) -> Self {
-        Self { count: self.count + 1, word: fastrand::u64(..i64::MAX as u64) }
-    }
-}
-
 /// The file, locked against all other transactions.
-pub struct CommitCount(File);
+pub struct CommitCount {
+    file: File,
+    path: PathBuf,
+}
 
 impl CommitCount {
     /// Waits for the lock. Returns `None` if others have it until the deadline.
     pub fn lock(database: &Path, deadline: Deadline) -> io::Result<Option<Self>> {
         let path = beside(database, END);
         loop {
-            let count = Self(open(&path, database)?);
-            match count.0.try_lock() {
+            let file = open(&path, database)?;
+            match file.try_lock() {
                 // Someone may have removed the file that was opened, and another may have locked a new one.
-                Ok(()) if is_at(&count.0, &path) => return Ok(Some(count)),
+                Ok(()) if is_at(&file, &path) => return Ok(Some(Self { file, path })),
                 Ok(()) | Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(error),
             }
@@ -68,11 +58,32 @@ impl CommitCount {
         }
     }
 
+    /// Refuses a database with this last commit if the file knows a later one, or another.
+    pub fn check(&mut self, last: Commit) -> Result<(), Problem> {
+        let counted = self.get()?;
+        if last == counted {
+            return Ok(());
+        }
+        if last.count > counted.count {
+            // If this fails, nothing is lost yet.
+            return Ok(self.set(last)?);
+        }
+        format::unusable(format!(
+            "commits are lost: it has {} of the {} that {} counts{}. Its log was removed while the file \
+             was in use, or an older or another file was put in its place; {}",
+            last.count,
+            counted.count,
+            self.path.display(),
+            if last.count < counted.count { "" } else { ", and the last is another one" },
+            format::DAMAGED
+        ))
+    }
+
     /// Returns the last commit; its count is 0 in a new file.
-    pub fn get(&mut self) -> io::Result<Commit> {
+    fn get(&mut self) -> io::Result<Commit> {
         let mut bytes = Vec::with_capacity(16);
-        self.0.rewind()?;
-        (&self.0).take(16).read_to_end(&mut bytes)?;
+        self.file.rewind()?;
+        (&self.file).take(16).read_to_end(&mut bytes)?;
         // What a file system lost in a power failure reads as nothing or zeros.
         bytes.resize(16, 0);
         let (numbers, _) = bytes.as_chunks();
@@ -80,15 +91,15 @@ impl CommitCount {
     }
 
     pub fn set(&mut self, Commit { count, word }: Commit) -> io::Result<()> {
-        self.0.rewind()?;
-        self.0.write_all([count.to_le_bytes(), word.to_le_bytes()].as_flattened())
+        self.file.rewind()?;
+        self.file.write_all([count.to_le_bytes(), word.to_le_bytes()].as_flattened())
     }
 }
 
 impl Drop for CommitCount {
     fn drop(&mut self) {
         // Not left to the close: a child that was forked meanwhile has the descriptor, too.
-        let _ = self.0.unlock();
+        let _ = self.file.unlock();
     }
 }
 

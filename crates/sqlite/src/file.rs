@@ -11,11 +11,11 @@ use uidring::adapter::{Deadline, log};
 use uidring::{Error, StoreErrorKind};
 use uidring_store::check_path;
 
-use super::commits::{self, Commit, CommitCount};
+use super::commits::{self, CommitCount};
 use super::container;
 use super::create::{Found, NewFile, beside, look};
 use super::forked::Entry;
-use super::format::{self, Problem};
+use super::format::{self, Commit, Problem};
 use super::opener::Opener;
 
 /// How long a process waits for others that are at the file.
@@ -147,23 +147,7 @@ impl StoreFile {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         format::prepare(&transaction)?;
         let last = format::last_commit(&transaction)?;
-        let counted = count.get()?;
-        let is_lost = last.count < counted.count;
-        if is_lost || (last.count == counted.count && last.word != counted.word) {
-            return format::unusable(format!(
-                "commits are lost: it has {} of the {} that {} counts{}. Its log was removed while the \
-                 file was in use, or an older or another file was put in its place; {}",
-                last.count,
-                counted.count,
-                beside(&path, commits::END).display(),
-                if is_lost { "" } else { ", and the last is another one" },
-                format::DAMAGED
-            ));
-        }
-        if last != counted {
-            // If this fails, nothing is lost yet.
-            count.set(last)?;
-        }
+        count.check(last)?;
         let done = work(&transaction)?;
         if done.is_ok() {
             let commit = last.next();

@@ -23,7 +23,6 @@ use uidring::adapter::log;
 use uidring_store::sql::NEWEST_NODE;
 
 use super::columns::unsigned;
-use super::commits::Commit;
 
 /// The version that this program reads and writes.
 pub const VERSION: i64 = 2;
@@ -249,6 +248,20 @@ fn adopt(transaction: &Transaction<'_>, version: Option<i64>) -> Result<(), Prob
         transaction.execute_batch(guard)?;
     }
     Ok(())
+}
+
+/// A commit: how many there are with it, and its random word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Commit {
+    pub count: u64,
+    pub word: u64,
+}
+
+impl Commit {
+    /// The one after this.
+    pub fn next(self) -> Self {
+        Self { count: self.count + 1, word: fastrand::u64(..i64::MAX as u64) }
+    }
 }
 
 /// Returns the last commit before this transaction.
