@@ -162,7 +162,7 @@ fn take_numbers(ring: &RingBuffer, mut random: fastrand::Rng) -> Vec<u64> {
                     .map(|filled| taken.extend_from_slice(&batch[..filled]))
                     .err()
             }
-            90..98 => ring.try_take_block().map(|lease| taken.extend(lease)).err(),
+            90..98 => ring.try_take_block().map(|block| taken.extend(block)).err(),
             98 => {
                 thread::sleep(Duration::from_micros(random.u64(0..100)));
                 None

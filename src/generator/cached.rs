@@ -107,15 +107,15 @@ impl CachedUidGenerator {
 
     /// Takes up to 255 consecutive uids of one tick.
     pub(super) fn try_take_block(&self) -> Result<Range<u64>, TakeError> {
-        let lease = match self.ring.take_block_quietly() {
+        let block = match self.ring.take_block_quietly() {
             Err(error) => self.help_and_try(error, RingBuffer::take_block_quietly),
             done => done,
         }?;
         self.keep_up()?;
-        Ok(lease)
+        Ok(block)
     }
 
-    /// Returns whether a leased uid of this age may still be handed out.
+    /// Returns whether a uid of a block of this age may still be handed out.
     #[inline]
     pub(super) fn is_fresh(&self, age: Age) -> bool {
         self.state.is_fresh(age)
@@ -285,7 +285,7 @@ pub struct CachedStats {
     pub worker_id: u64,
     /// The ring: what is ready, and what was lost.
     pub ring: RingStats,
-    /// Uids taken, all of each lease included.
+    /// Uids taken, all of each block included.
     pub taken: u64,
     /// Takes and fills that had to sleep until something was ready.
     pub waits: u64,

@@ -175,7 +175,7 @@ impl PadState {
         if self.producer.is_some() && why.is_none() {
             return false;
         }
-        // What a finished ring still holds, and what takers have leased of it, becomes stale all the
+        // What a finished ring still holds, and what takers have taken of it in blocks, becomes stale all the
         // same.
         let draining = self.producer.is_some()
             && why == Some(TakeError::TimeExhausted)

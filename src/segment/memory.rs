@@ -52,7 +52,8 @@ impl MemorySegments {
     ///
     /// # Errors
     ///
-    /// [`Error::OptionOutOfRange`] for a step or a first id that is not above 0; [`Error::Forked`].
+    /// [`Error::OptionOutOfRange`] for a step or a first id that is not above 0, with the value 0 for a
+    /// negative one; [`Error::Forked`].
     pub fn create(&self, tag: SegmentTag) -> Result<bool, Error> {
         positive("max_id", tag.max_id)?;
         positive("step", tag.step)?;

@@ -5,7 +5,7 @@
 //! [`create`](super::create)), and people delete files. The database then shows an older state, whose numbers
 //! would be handed out again.
 //!
-//! So each transaction that hands something out counts itself twice: in the database, in the table
+//! So each transaction counts itself twice, except what only removes rows: in the database, in the table
 //! `UIDRING_FILE`, and, when it is committed, in the file `DATABASE-commits`. Nothing is handed out before
 //! both are done. Each commit also has a random word, for two commits of the same number in two logs. A
 //! transaction that finds less in the database than in the file, or another word, is refused. It finds more
@@ -16,11 +16,17 @@
 //! by `flock`. It belongs to the open file, and no other descriptor's close drops it. A child that was forked
 //! meanwhile keeps it, until it ends or calls `exec`, if its parent is killed before the commit.
 //!
+//! One case is out of reach. A process that has lost its locks, and has a log that was deleted, writes that
+//! log back into the database when it closes it. It may do so while another's transaction reads pages, which
+//! are then of two states.
+//!
 //! The count is not synced. A power failure may take it back, and then less is found. It cannot become
-//! greater than what is committed, because the commit is synced before.
+//! greater than what is committed, because a commit is synced before it is counted.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, ErrorKind, Read, Seek, Write};
+#[cfg(unix)]
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -65,8 +71,9 @@ impl CommitCount {
             return Ok(());
         }
         if last.count > counted.count {
-            // If this fails, nothing is lost yet.
-            return Ok(self.set(last)?);
+            // That commit is not counted now: it is synced with the next one, at the latest. But if there
+            // is no space for the count, that is known before a number is used.
+            return Ok(self.set(counted)?);
         }
         format::unusable(format!(
             "commits are lost: it has {} of the {} that {} counts{}. Its log was removed while the file \
@@ -103,27 +110,40 @@ impl Drop for CommitCount {
     }
 }
 
-/// Opens the file. A new one is for whom the database is for, as SQLite makes its log.
+/// Opens the file, which is for whom the database is for, as SQLite's log is.
 fn open(path: &Path, database: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
+    options.read(true).write(true);
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path)?;
+    let owner = fs::metadata(database)?;
+    let file = match options.open(path) {
+        // Not at once: some systems refuse to create what another user has in a folder of everybody's.
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            #[cfg(unix)]
+            options.mode(owner.mode() & 0o777);
+            options.create(true).truncate(false).open(path)?
+        }
+        opened => opened?,
+    };
     #[cfg(unix)]
-    if file.metadata()?.len() == 0 {
-        use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
-        let owner = fs::metadata(database)?;
-        // Only the superuser may. Others are the owner, or share the group.
-        let _ = fchown(&file, Some(owner.uid()), Some(owner.gid()));
-        let _ = file.set_permissions(fs::Permissions::from_mode(owner.mode() & 0o777));
+    {
+        let is = file.metadata()?;
+        // Only its owner may, or the superuser.
+        if is.gid() != owner.gid() {
+            let _ = fchown(&file, None, Some(owner.gid()));
+        }
+        if is.uid() != owner.uid() {
+            let _ = fchown(&file, Some(owner.uid()), None);
+        }
+        if (is.mode() ^ owner.mode()) & 0o777 != 0 {
+            let _ = file.set_permissions(fs::Permissions::from_mode(owner.mode() & 0o777));
+        }
     }
     Ok(file)
 }
 
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
     let identity = |found: io::Result<fs::Metadata>| found.ok().map(|it| (it.dev(), it.ino()));
     identity(file.metadata()) == identity(fs::metadata(path))
 }

@@ -17,6 +17,7 @@
 //! that program's: it leaves `ID` out, and sets `RENEWED` and `update_time`.
 
 use std::io;
+use std::process;
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
 use uidring::adapter::log;
@@ -260,7 +261,9 @@ pub struct Commit {
 impl Commit {
     /// The one after this.
     pub fn next(self) -> Self {
-        Self { count: self.count + 1, word: fastrand::u64(..i64::MAX as u64) }
+        // Forked children have their parent's random numbers, but no id of another process.
+        let word = fastrand::u64(..) ^ u64::from(process::id()).rotate_left(32);
+        Self { count: self.count + 1, word: word >> 1 }
     }
 }
 

@@ -15,8 +15,7 @@ use crate::format::{self, Problem};
 /// A table `leaf_alloc` in a SQLite file, from which segments are loaded.
 ///
 /// Any number of processes of one host may use the file at once; it may be the file of worker ids.
-/// It is unique to that host and has to be kept: a copy of it on another host, or an older state of
-/// it put back, hands out ids that were issued already. It must not stand on a network file system.
+/// It is unique to that host and has to be kept, as [`SqliteStore`](crate::SqliteStore) says.
 ///
 /// Each load opens the file, which costs a millisecond or so: it is the file that stands there now,
 /// and one that was removed is an error.

@@ -103,11 +103,18 @@ fn whom_the_file_is_for_the_count_is_for() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o660)).expect("set");
     let owner = fs::metadata(&path).expect("there").uid();
     // A superuser can make it another's, and then the count has to be the other's, too.
-    let other = if owner == 0 { 1234 } else { owner };
-    chown(&path, Some(other), None).expect("own");
+    let (other, group) = if owner == 0 { (1234, Some(4321)) } else { (owner, None) };
+    let is_for = || {
+        let [file, count] =
+            ["", "-commits"].map(|end| fs::metadata(beside(&path, end)).expect("there"));
+        assert_eq!((count.mode(), count.uid(), count.gid()), (file.mode(), file.uid(), file.gid()));
+    };
+    chown(&path, Some(other), group).expect("own");
     assert_eq!(assign(&path), Ok(2));
-    let count = fs::metadata(beside(&path, "-commits")).expect("there");
-    assert_eq!((count.mode() & 0o777, count.uid()), (0o660, other));
+    is_for();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("set");
+    assert_eq!(assign(&path), Ok(3));
+    is_for();
 }
 
 #[test]
@@ -246,4 +253,7 @@ fn programs_that_open_and_close_the_file_get_no_id_twice() {
     let distinct: BTreeSet<_> = ids.iter().collect();
     assert_eq!(distinct.len(), ids.len(), "ids that came twice");
     assert!(ids.len() > 1, "ids go on");
+    if let Err(error) = assign(&path) {
+        assert!(error.contains("commits are lost"), "{error}");
+    }
 }
