@@ -14,6 +14,7 @@ use uidring::segment::{
     SegmentStore, SegmentTag,
 };
 use uidring::{Error, SegmentGenerator, StoreError, StoreErrorKind, Timestamp};
+use uidring_testkit::chain;
 
 /// Longer than anything here takes, on however busy a machine.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -488,7 +489,7 @@ fn a_store_that_is_down_gives_its_cause_at_the_deadline_and_comes_back() {
     let start = Instant::now();
     let error = generator.next_id("orders").expect_err("down");
     assert!(matches!(error, SegmentError::StoreDown(_)), "{error:?}");
-    assert!(error.to_string().contains("the connection is gone"), "{error}");
+    assert!(chain(&error).contains("the connection is gone"), "{error}");
     assert!(start.elapsed() >= Duration::from_millis(60), "{:?}", start.elapsed());
     let stats = generator.stats("orders").expect("there");
     assert!(stats.load_failures > 1, "tried again and again: {stats:?}");

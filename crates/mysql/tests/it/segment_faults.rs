@@ -368,7 +368,7 @@ fn a_server_that_is_stopped_is_waited_for() {
             matches!(error, SegmentError::DeadlineExceeded | SegmentError::StoreDown(_))
         };
         assert!(errors.iter().all(is_typed), "{errors:?}");
-        let last = errors.last().expect("some").to_string();
+        let last = chain(errors.last().expect("some"));
         assert!(last.contains("is the server running?"), "{last}");
         assert!(!last.contains("p@ss"), "{last}");
         thread::sleep(Duration::from_millis(1_500));
