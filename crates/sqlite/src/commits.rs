@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use uidring::adapter::Deadline;
 
-use super::create::beside;
+use super::create::{beside, identity};
 use super::format::{self, Commit, Problem};
 
 /// How the name of the file ends.
@@ -142,14 +142,7 @@ fn open(path: &Path, database: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-#[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
-    let identity = |found: io::Result<fs::Metadata>| found.ok().map(|it| (it.dev(), it.ino()));
-    identity(file.metadata()) == identity(fs::metadata(path))
-}
-
-/// An open file cannot be removed.
-#[cfg(not(unix))]
-fn is_at(_: &File, _: &Path) -> bool {
-    true
+    let [opened, found] = [file.metadata(), fs::metadata(path)];
+    opened.ok().as_ref().map(identity) == found.ok().as_ref().map(identity)
 }

@@ -12,7 +12,7 @@
 //! file may already be in use.
 
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process;
@@ -45,6 +45,17 @@ pub fn beside(path: &Path, end: &str) -> PathBuf {
     name.push(end);
     name.into()
 }
+
+/// Tells a file from others, without opening it.
+#[cfg(unix)]
+pub fn identity(metadata: &Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+    (metadata.dev(), metadata.ino())
+}
+
+/// An open file keeps its name here.
+#[cfg(not(unix))]
+pub fn identity(_: &Metadata) {}
 
 /// A new file under a temporary name, which is removed on drop.
 pub struct NewFile(PathBuf);

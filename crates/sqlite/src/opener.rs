@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
+use super::create::identity;
 use super::format::{self, Problem};
 
 /// Opens a file, by a caller's code.
@@ -26,7 +27,8 @@ impl Opener {
     /// Opens the file; refuses a connection to anything else, or within a transaction.
     pub fn open(&self, path: &Path) -> Result<Connection, Problem> {
         // A link to nothing is no file, and an opener must not make one: ids would start anew.
-        let Some(file) = identity(path) else {
+        let found = || fs::metadata(path).ok().as_ref().map(identity);
+        let Some(file) = found() else {
             return format::unusable("there is no such file");
         };
         // An error's text may repeat the statement, with a key in it.
@@ -39,7 +41,7 @@ impl Opener {
         })?;
         let opened = connection.path().and_then(|opened| fs::canonicalize(opened).ok());
         let is_same = opened.is_some() && opened == fs::canonicalize(path).ok();
-        if !is_same || identity(path) != Some(file) {
+        if !is_same || found() != Some(file) {
             return format::unusable(
                 "it was opened as another file: open the path that was asked for",
             );
@@ -51,17 +53,4 @@ impl Opener {
         }
         Ok(connection)
     }
-}
-
-/// Tells a file from others, links followed, without opening it.
-#[cfg(unix)]
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
-    let metadata = fs::metadata(path).ok()?;
-    Some((metadata.dev(), metadata.ino()))
-}
-
-#[cfg(not(unix))]
-fn identity(path: &Path) -> Option<()> {
-    fs::metadata(path).ok().map(drop)
 }

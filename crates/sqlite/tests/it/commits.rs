@@ -12,10 +12,11 @@ use std::{env, thread};
 use rusqlite::Connection;
 use tempfile::TempDir;
 use uidring::Layout;
-use uidring::segment::{SegmentRequest, SegmentStore};
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
 use uidring_testkit::{chain, request};
+
+use crate::damage::{assign, load};
 
 const LAYOUT: Layout = Layout::UID_GENERATOR;
 
@@ -28,18 +29,6 @@ fn new_path() -> (TempDir, PathBuf) {
 
 fn beside(path: &Path, end: &str) -> PathBuf {
     path.with_extension(format!("db{end}"))
-}
-
-fn assign(path: &Path) -> Result<u64, String> {
-    SqliteStore::new(path).worker_nodes().assign(&LAYOUT).map_err(|error| chain(&error))
-}
-
-fn load(path: &Path) -> Result<u64, String> {
-    let mut done = None;
-    let wanted = [SegmentRequest { tag: "a".into(), step: 0 }];
-    SqliteStore::new(path).segments().load(&wanted, &mut |_, result| done = Some(result));
-    let done = done.expect("handed over");
-    done.map(|range| range.start).map_err(|error| chain(&error))
 }
 
 fn lease(path: &Path) -> Result<u64, String> {

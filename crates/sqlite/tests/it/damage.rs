@@ -87,12 +87,12 @@ fn force(path: &Path, sql: &str) {
     );
 }
 
-fn assign(path: &Path) -> Result<u64, String> {
+pub fn assign(path: &Path) -> Result<u64, String> {
     SqliteStore::new(path).worker_nodes().assign(&LAYOUT).map_err(|error| chain(&error))
 }
 
 /// The first id of the next range.
-fn load(path: &Path) -> Result<u64, String> {
+pub fn load(path: &Path) -> Result<u64, String> {
     let mut done = None;
     let wanted = [SegmentRequest { tag: "a".into(), step: 0 }];
     SqliteStore::new(path).segments().load(&wanted, &mut |_, result| done = Some(result));
