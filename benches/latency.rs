@@ -11,7 +11,9 @@ use std::{env, process, thread};
 
 use crossbeam_utils::CachePadded;
 use hdrhistogram::Histogram;
-use uidring::clock::TickerClock;
+use uidring::clock::{Clock, SystemClock, TickerClock};
+use uidring::padding::{NextRun, Padder, PadderOptions, RunSource};
+use uidring::ring::RingOptions;
 use uidring::segment::{MemorySegments, SegmentTag};
 use uidring::{
     Bits, CachedUidGenerator, Layout, PerThreadGenerator, SegmentGenerator, SnowflakeGenerator,
@@ -155,6 +157,7 @@ fn main() {
         }
     }
     run_ends(&cached, quick);
+    helps(quick);
 }
 
 /// As with a busy tag whose step has grown.
@@ -206,8 +209,46 @@ fn run_ends(generator: &CachedUidGenerator, quick: bool) {
             times.saturating_record(time.as_nanos() as u64);
         }
     }
+    print_one("A take of the last uid of a tick, by one thread", &times);
+}
+
+/// Runs far apart, as ticks are, from a source that reads the clock before each padding.
+struct Ticks(u64);
+
+impl RunSource for Ticks {
+    fn oldest_fresh(&mut self) -> Option<u64> {
+        black_box(SystemClock.now());
+        Some(0)
+    }
+
+    fn next_run(&mut self) -> NextRun {
+        self.0 += 1 << 22;
+        NextRun::Run(self.0)
+    }
+}
+
+/// How long a taker is held up that helps the padder with the most runs that it may. The ring asks for its
+/// padder only when nearly nothing is left, so that the helper is alone with it.
+fn helps(quick: bool) {
+    let options = RingOptions::new(20).run_bits(13).padding_factor(1).spaced();
+    let padder = Padder::start(PadderOptions::default()).expect("a thread");
+    let padded = padder.serve(options, Ticks(0), None).expect("memory");
+    let ring = padded.ring();
+    let mut numbers = vec![0; (64 * ring.run_length()) as usize];
+    let mut times = histogram();
+    for _ in 0..if quick { 5 } else { 1_000 } {
+        assert_eq!(ring.try_fill(&mut numbers), Ok(numbers.len()));
+        let start = Instant::now();
+        assert!(padded.help());
+        times.saturating_record(start.elapsed().as_nanos() as u64);
+        assert!(ring.stats().available >= numbers.len() as u64);
+    }
+    print_one("A helping taker's part of a padding, 64 runs", &times);
+}
+
+fn print_one(what: &str, times: &Histogram<u64>) {
     println!(
-        "\nA take of the last uid of a tick, by one thread: {} ns (median), {} ns (p99), {:.1} us (longest).",
+        "\n{what}: {} ns (median), {} ns (p99), {:.1} us (longest).",
         times.value_at_quantile(0.5),
         times.value_at_quantile(0.99),
         times.max() as f64 / 1_000.0

@@ -1,6 +1,11 @@
 //! The only module that reads the time: the wall clock for timestamps, the monotonic clock for
 //! deadlines.
 
+#[cfg(not(uidring_loom))]
+mod alarm;
+#[cfg(uidring_loom)]
+#[path = "clock/alarm/none.rs"]
+mod alarm;
 pub(crate) mod monotonic;
 #[cfg(not(uidring_loom))]
 mod ticker;
@@ -9,6 +14,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+pub(crate) use self::alarm::Alarm;
 pub(crate) use self::monotonic::{
     Deadline, LogThrottle, Moment, Monotonic, SharedLogThrottle, Stopwatch, SystemMonotonic,
 };

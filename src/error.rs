@@ -5,6 +5,7 @@ mod store;
 mod take;
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::chain::Chain;
@@ -15,8 +16,24 @@ use crate::timestamp::{ParseTimeError, Timestamp};
 
 /// Why something could not be set up, composed or read.
 ///
-/// Each variant carries the values that led to it; its text says what happened and what to do.
-#[derive(Debug, thiserror::Error)]
+/// Each variant carries the values that led to it; its text says what happened and what to do. It can be
+/// cloned, so that several callers learn why one attempt failed; clones share the causes.
+///
+/// ```
+/// use uidring::{Error, Layout, StoreErrorKind};
+///
+/// fn is_worth_a_retry(error: &Error) -> bool {
+///     match error {
+///         Error::Store(error) => error.kind() == StoreErrorKind::Unreachable,
+///         Error::UsedAhead { .. } => true,
+///         _ => false,
+///     }
+/// }
+/// let error = Layout::UID_GENERATOR.check_worker_id(1 << 22).unwrap_err();
+/// assert!(!is_worth_a_retry(&error.clone()));
+/// assert!(matches!(error, Error::WorkerIdOutOfRange { max: 4_194_303, .. }));
+/// ```
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The three fields of a layout do not fit, or one of them is empty.
@@ -34,7 +51,10 @@ pub enum Error {
     },
 
     /// The text is not `TIME/WORKER/SEQUENCE`.
-    #[error("`{text}` is not a layout: write TIME/WORKER/SEQUENCE in bits, as in 28/22/13")]
+    #[error(
+        "`{text}` is not a layout: write TIME/WORKER/SEQUENCE in bits, as in 28/22/13, with 1 bit or \
+         more for each field and at most 63 in all"
+    )]
     InvalidBits {
         /// What was read.
         text: String,
@@ -247,13 +267,13 @@ pub enum Error {
 
     /// The padder thread could not be started.
     #[error("the padder thread did not start; is the process at its limit of threads?")]
-    PadderThread(#[source] std::io::Error),
+    PadderThread(#[source] Arc<std::io::Error>),
 
     /// The thread that renews a lease could not be started.
     #[error(
         "the thread that renews the lease did not start; is the process at its limit of threads?"
     )]
-    LeaseThread(#[source] std::io::Error),
+    LeaseThread(#[source] Arc<std::io::Error>),
 
     /// A lease is for uids of another layout than the generator's.
     #[error(
@@ -300,7 +320,18 @@ pub enum Error {
     #[error(
         "the thread that loads segments did not start; is the process at its limit of threads?"
     )]
-    SegmentThread(#[source] std::io::Error),
+    SegmentThread(#[source] Arc<std::io::Error>),
+
+    /// The thread for a call that blocks could not be started.
+    #[error(
+        "the thread of an asynchronous call did not start; is the process at its limit of threads?"
+    )]
+    CallThread(#[source] Arc<std::io::Error>),
+
+    /// What an asynchronous call ran in a thread of its own has panicked: a source of worker ids, a store
+    /// or a clock.
+    #[error("the thread of an asynchronous call panicked; its message says where and why")]
+    CallPanicked,
 
     /// An environment variable that should hold a worker id holds something else, or nothing.
     #[error(

@@ -2,6 +2,7 @@
 
 pub(crate) mod cached;
 pub(crate) mod clocked;
+mod counters;
 mod forecast;
 mod forward;
 pub(crate) mod local;
@@ -15,14 +16,16 @@ mod register;
 #[cfg(test)]
 mod spread_tests;
 mod start;
+#[cfg(all(test, uidring_loom))]
+mod task_models;
 mod ticks;
 pub(crate) mod uid_generator;
 
 pub(crate) use self::cached::CachedUidGenerator;
 pub use self::cached::{CachedBuilder, CachedStats};
 pub use self::clocked::{
-    BaiduRules, ClockPolicy, ClockRules, ClockedBuilder, ClockedUidGenerator, LeafRules,
-    SequenceStart, SnowflakeNode, SnowflakeParts, TwitterRules,
+    BaiduRules, ClockPolicy, ClockRules, ClockedBuilder, ClockedStats, ClockedUidGenerator,
+    LeafRules, SequenceStart, SnowflakeNode, SnowflakeParts, TwitterRules,
 };
 pub use self::local::GeneratorRef;
 #[cfg(any(test, feature = "simulation"))]

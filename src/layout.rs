@@ -44,6 +44,7 @@ pub struct Bits {
 
 /// The fields of a uid, which [`Layout::compose`] makes of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Fields {
     /// The time field: ticks since the epoch.
     pub tick: u64,
@@ -55,6 +56,7 @@ pub struct Fields {
 
 /// The fields of a uid, read back by [`Layout::decode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Decoded {
     /// The time field: ticks since the epoch.

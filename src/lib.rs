@@ -1,18 +1,22 @@
-//! Unique, roughly time-ordered 64-bit ids for callers in the same process, at the cost of one atomic
-//! addition each.
-//!
-//! ```
-//! use uidring::CachedUidGenerator;
-//!
-//! let generator = CachedUidGenerator::builder().worker_id(7).build()?;
-//! let uid = generator.next_uid()?; // from any thread, through & or Arc
-//! println!("{uid} {} {}", uid.base62(), generator.decode(uid)?.timestamp);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! A worker id of your choice has no memory of what was issued with it. The crates `uidring-sqlite`,
-//! `uidring-mysql` and `uidring-zookeeper` hand out worker ids: a new one for each start, or one that
-//! continues above all uids issued with it before.
+// Where the links of the README lead in the documentation: of two definitions the first counts.
+//! [CHANGELOG.md]: https://docs.rs/crate/uidring/latest/source/CHANGELOG.md
+//! [LICENSE-APACHE]: https://docs.rs/crate/uidring/latest/source/LICENSE-APACHE
+//! [LICENSE-MIT]: https://docs.rs/crate/uidring/latest/source/LICENSE-MIT
+//! [docs/alerts.yml]: https://docs.rs/crate/uidring/latest/source/docs/alerts.yml
+//! [docs/architecture.md]: https://docs.rs/crate/uidring/latest/source/docs/architecture.md
+//! [docs/async.md]: https://docs.rs/crate/uidring/latest/source/docs/async.md
+//! [docs/benchmarks.md]: https://docs.rs/crate/uidring/latest/source/docs/benchmarks.md
+//! [docs/clock-driven.md]: https://docs.rs/crate/uidring/latest/source/docs/clock-driven.md
+//! [docs/format.md]: https://docs.rs/crate/uidring/latest/source/docs/format.md
+//! [docs/lease-model.md]: https://docs.rs/crate/uidring/latest/source/docs/lease-model.md
+//! [docs/operations.md]: https://docs.rs/crate/uidring/latest/source/docs/operations.md
+//! [docs/ring-buffer.md]: https://docs.rs/crate/uidring/latest/source/docs/ring-buffer.md
+//! [docs/segments.md]: https://docs.rs/crate/uidring/latest/source/docs/segments.md
+//! [docs/time.md]: https://docs.rs/crate/uidring/latest/source/docs/time.md
+//! [docs/worker-ids.md]: https://docs.rs/crate/uidring/latest/source/docs/worker-ids.md
+#![doc = include_str!("../docs/images/uid-bits.url.md")]
+// Its code uses stores: crates/sqlite/src/lib.rs tests it.
+#![cfg_attr(not(doctest), doc = include_str!("../README.md"))]
 
 #[doc(hidden)]
 pub mod adapter;
@@ -27,13 +31,20 @@ pub mod padding;
 pub mod policy;
 pub mod ring;
 pub mod segment;
+#[cfg(feature = "serde")]
+pub mod serde;
 pub mod worker;
 
 #[cfg(doctest)]
 #[doc = include_str!("../docs/segments.md")]
 mod docs_segments {}
 
+#[cfg(doctest)]
+#[doc = include_str!("../docs/async.md")]
+mod docs_async {}
+
 mod error;
+mod future;
 mod layout;
 mod sync;
 mod timestamp;
@@ -52,9 +63,7 @@ pub use crate::segment::generator::SegmentGenerator;
 #[cfg(uidring_loom)]
 #[doc(hidden)]
 pub use crate::sync::become_forked_child;
-pub use crate::timestamp::{ParseTimeError, Timestamp};
-#[cfg(feature = "serde")]
-pub use crate::uid::as_string;
+pub use crate::timestamp::{ParseTimeError, TimeRangeError, Timestamp};
 pub use crate::uid::{ParseUidError, Uid, UidRangeError, UidText};
 pub use crate::worker::lease::Worker;
 pub use crate::worker::source::{WorkerRequest, WorkerSource};

@@ -18,8 +18,8 @@ use crate::sync::{contained, log};
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum TakePolicy {
-    /// Wait, for as long as padding is possible: spin a little, then yield, then sleep. The
-    /// default.
+    /// Wait, for as long as padding is possible: spin a little, then yield, then sleep; in a task, be
+    /// pending. The default.
     #[default]
     Wait,
     /// Wait so long at most, then [`TakeError::DeadlineExceeded`], or
@@ -81,66 +81,92 @@ impl TakePolicy {
     pub(crate) fn after_empty<T>(
         &self,
         first: TakeError,
-        mut try_take: impl FnMut() -> Result<T, TakeError>,
-        mut park: impl FnMut(Option<Duration>),
+        try_take: impl FnMut() -> Result<T, TakeError>,
+        park: impl FnMut(Option<Duration>),
     ) -> Result<T, TakeError> {
-        let timeout = match self {
-            _ if !first.may_pass() => return Err(first),
-            Self::Reject => return Err(first),
-            Self::Handler(handler) => return handler.decide(first, try_take),
+        let mut rejections = self.rejections();
+        retry(first, |error| rejections.next(error), try_take, park)
+    }
+
+    /// For a take that has found nothing.
+    pub(crate) fn rejections(&self) -> Rejections<'_> {
+        let deadline = Deadline::after(match self {
             Self::WaitFor(timeout) => Some(*timeout),
-            Self::Wait => None,
-        };
-        let deadline = Deadline::after(timeout);
-        let backoff = Backoff::new();
-        let mut last = first;
-        loop {
-            let left = deadline.remaining();
-            if left == Some(Duration::ZERO) {
-                return Err(match last {
+            _ => None,
+        });
+        Rejections { policy: self, attempts: 0, since: None, deadline }
+    }
+}
+
+/// What to do before the next try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pause {
+    /// Give others a chance to run.
+    Yield,
+    /// Sleep until something may be ready, or for this time.
+    Sleep(Option<Duration>),
+}
+
+/// A take that finds nothing, and what its policy says.
+#[derive(Debug)]
+pub(crate) struct Rejections<'a> {
+    policy: &'a TakePolicy,
+    attempts: u32,
+    since: Option<Stopwatch>,
+    deadline: Deadline,
+}
+
+impl Rejections<'_> {
+    /// Called with the error of each try; returns an error where the take is over.
+    pub(crate) fn next(&mut self, error: TakeError) -> Result<Pause, TakeError> {
+        match self.policy {
+            _ if !error.may_pass() => Err(error),
+            TakePolicy::Reject => Err(error),
+            TakePolicy::Handler(handler) => {
+                self.attempts = self.attempts.saturating_add(1);
+                let since = *self.since.get_or_insert_with(Stopwatch::start);
+                let (attempts, waited) = (self.attempts, since.elapsed());
+                match handler.decide(RejectedTake { attempts, waited, error }) {
+                    TakeDecision::Retry => Ok(Pause::Yield),
+                    TakeDecision::GiveUp => Err(error),
+                }
+            }
+            TakePolicy::Wait | TakePolicy::WaitFor(_) => match self.deadline.remaining() {
+                Some(Duration::ZERO) => Err(match error {
                     TakeError::Empty => TakeError::DeadlineExceeded,
                     // It says more.
                     limit => limit,
-                });
-            }
-            if backoff.is_completed() {
-                park(left);
-            } else {
-                backoff.snooze();
-            }
-            match try_take() {
-                Err(error) if error.may_pass() => last = error,
-                done => return done,
-            }
+                }),
+                left => Ok(Pause::Sleep(left)),
+            },
+        }
+    }
+}
+
+/// Tries again for as long as `next` allows, in this thread: spins, then yields, then sleeps by `park`.
+pub(crate) fn retry<T, E>(
+    first: E,
+    mut next: impl FnMut(E) -> Result<Pause, E>,
+    mut try_take: impl FnMut() -> Result<T, E>,
+    mut park: impl FnMut(Option<Duration>),
+) -> Result<T, E> {
+    let backoff = Backoff::new();
+    let mut error = first;
+    loop {
+        match next(error)? {
+            Pause::Sleep(left) if backoff.is_completed() => park(left),
+            _ => backoff.snooze(),
+        }
+        match try_take() {
+            Ok(taken) => return Ok(taken),
+            Err(again) => error = again,
         }
     }
 }
 
 impl TakeHandler {
-    fn decide<T>(
-        &self,
-        first: TakeError,
-        mut try_take: impl FnMut() -> Result<T, TakeError>,
-    ) -> Result<T, TakeError> {
-        let since = Stopwatch::start();
-        let backoff = Backoff::new();
-        let mut attempts = 1;
-        let mut error = first;
-        loop {
-            let rejected = RejectedTake { attempts, waited: since.elapsed(), error };
-            let decision = self.0.ask("take", TakeDecision::GiveUp, |decide| decide(rejected));
-            if decision == TakeDecision::GiveUp {
-                return Err(error);
-            }
-            match try_take() {
-                Err(again) if again.may_pass() => {
-                    error = again;
-                    backoff.snooze();
-                }
-                done => return done,
-            }
-            attempts = attempts.saturating_add(1);
-        }
+    fn decide(&self, rejected: RejectedTake) -> TakeDecision {
+        self.0.ask("take", TakeDecision::GiveUp, |decide| decide(rejected))
     }
 }
 

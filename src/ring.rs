@@ -61,6 +61,8 @@ pub struct RingBuffer {
     runs: u64,
     /// At this many runs or fewer, the open one included, the ring is low and takers wake the producer.
     threshold: u64,
+    /// Whether the producer comes by itself before the takers need it: until then half the threshold counts.
+    foreseen: AtomicBool,
     /// The next run to be published; all below it are. Written by the producer and read by takers, once
     /// a run.
     tail: CachePadded<AtomicU64>,
@@ -136,6 +138,11 @@ impl RingBuffer {
     /// Its mark of life, for locks of those who pad it.
     pub(crate) fn life(&self) -> Life {
         self.state.numbers.life()
+    }
+
+    /// Where takers wait.
+    pub(crate) fn published(&self) -> &Event {
+        &self.published
     }
 
     /// What a take needs in the common case.

@@ -20,6 +20,8 @@ pub(crate) mod threads;
 
 pub(crate) use self::boot_time::boot_time;
 pub(crate) use self::event::Event;
+#[cfg(not(uidring_loom))]
+pub(crate) use self::event::wake_all;
 pub(crate) use self::guarded::{ForkGuarded, Forked};
 pub(crate) use self::imp::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
 pub(crate) use self::numbers::{Drawn, Limit, MAX_END, Numbers};

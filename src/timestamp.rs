@@ -21,6 +21,19 @@ use jiff::fmt::temporal::Pieces;
 /// assert_eq!(epoch.to_string(), "2026-01-01T00:00:00Z");
 /// # Ok::<(), uidring::ParseTimeError>(())
 /// ```
+///
+/// It converts from and to [`SystemTime`] and, with the feature `jiff-0_2`, jiff's `Timestamp`. What is finer
+/// than a millisecond is cut off; what the other type cannot hold is an error. Years after 9999 are printed with a
+/// sign and six digits, and are not parsed.
+///
+/// ```
+/// use std::time::SystemTime;
+/// use uidring::Timestamp;
+///
+/// let epoch: Timestamp = "2026-01-01".parse()?;
+/// assert_eq!(Timestamp::from(SystemTime::try_from(epoch)?), epoch);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
@@ -65,6 +78,7 @@ impl Timestamp {
     }
 }
 
+/// Down to the millisecond that has begun; cut at both ends of the range.
 impl From<SystemTime> for Timestamp {
     fn from(time: SystemTime) -> Self {
         let millis = |d: Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
@@ -74,6 +88,48 @@ impl From<SystemTime> for Timestamp {
             Err(before) => Self(-millis(before.duration() + Duration::from_nanos(999_999))),
         }
     }
+}
+
+impl TryFrom<Timestamp> for SystemTime {
+    type Error = TimeRangeError;
+
+    fn try_from(time: Timestamp) -> Result<Self, TimeRangeError> {
+        let distance = Duration::from_millis(time.0.unsigned_abs());
+        let converted = if time.0 < 0 {
+            UNIX_EPOCH.checked_sub(distance)
+        } else {
+            UNIX_EPOCH.checked_add(distance)
+        };
+        converted.ok_or(TimeRangeError { time, target: "the system's times" })
+    }
+}
+
+/// Down to the millisecond that has begun.
+#[cfg(feature = "jiff-0_2")]
+impl From<jiff::Timestamp> for Timestamp {
+    fn from(time: jiff::Timestamp) -> Self {
+        let nanos = time.as_nanosecond().div_euclid(1_000_000);
+        // Its years are of four digits.
+        Self(i64::try_from(nanos).unwrap_or_default())
+    }
+}
+
+#[cfg(feature = "jiff-0_2")]
+impl TryFrom<Timestamp> for jiff::Timestamp {
+    type Error = TimeRangeError;
+
+    fn try_from(time: Timestamp) -> Result<Self, TimeRangeError> {
+        Self::from_millisecond(time.0)
+            .map_err(|_| TimeRangeError { time, target: "jiff's timestamps" })
+    }
+}
+
+/// A time is outside the range of the type that it was to be converted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{time} is out of the range of {target}")]
+pub struct TimeRangeError {
+    time: Timestamp,
+    target: &'static str,
 }
 
 impl fmt::Display for Timestamp {
@@ -95,6 +151,9 @@ impl fmt::Display for Timestamp {
         write!(f, "{year:+07}-{}Z", civil.strftime("%m-%dT%H:%M:%S%.f"))
     }
 }
+
+#[cfg(feature = "serde")]
+crate::serde::as_text!(Timestamp, "a time, such as `2026-01-31T12:00:00Z`");
 
 /// The text is no point in time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -168,5 +227,32 @@ mod tests {
         let day = Duration::from_secs(86_400);
         assert_eq!(Timestamp::from(UNIX_EPOCH + day).as_millis(), 86_400_000);
         assert_eq!(Timestamp::from(UNIX_EPOCH - day).as_millis(), -86_400_000);
+    }
+
+    #[test]
+    fn converts_to_system_times_and_back() {
+        for millis in [0, 1, -1, FIRST_MILLI, 253_402_207_200_000] {
+            let time = Timestamp::from_millis(millis);
+            let system = SystemTime::try_from(time).expect("in range");
+            assert_eq!(Timestamp::from(system), time);
+        }
+        assert_eq!(Timestamp::from(UNIX_EPOCH - Duration::from_nanos(1)).as_millis(), -1);
+    }
+
+    #[cfg(feature = "jiff-0_2")]
+    #[test]
+    fn converts_to_jiffs_and_back_or_says_what_does_not_fit() {
+        for millis in [0, 1, -1, FIRST_MILLI, 253_402_207_200_000] {
+            let time = Timestamp::from_millis(millis);
+            let jiff = jiff::Timestamp::try_from(time).expect("in range");
+            assert_eq!((jiff.as_millisecond(), Timestamp::from(jiff)), (millis, time));
+        }
+        let nano = jiff::SignedDuration::from_nanos(-1);
+        assert_eq!(Timestamp::from(jiff::Timestamp::UNIX_EPOCH + nano).as_millis(), -1);
+        for millis in [i64::MIN, i64::MAX] {
+            let error = jiff::Timestamp::try_from(Timestamp::from_millis(millis));
+            let text = error.expect_err("beyond the year 9999").to_string();
+            assert!(text.ends_with("is out of the range of jiff's timestamps"), "{text}");
+        }
     }
 }

@@ -1,13 +1,14 @@
 //! The 63-bit positive id and its conversions.
 
+#[cfg(feature = "diesel-2")]
+mod diesel_column;
 #[cfg(feature = "serde")]
 mod serde;
+#[cfg(any(feature = "sqlx-0_8", feature = "sqlx-0_9"))]
+mod sqlx_column;
 mod text;
 
 pub use self::text::{ParseUidError, UidText};
-
-#[cfg(feature = "serde")]
-pub use self::serde::as_string;
 
 /// A unique id: a whole number from 0 to 2^63 − 1, so that it is positive as an `i64` too.
 ///
@@ -16,11 +17,11 @@ pub use self::serde::as_string;
 /// | form | method | reads back | length |
 /// |---|---|---|---|
 /// | decimal | `Display` | `FromStr` | 1 to 19 |
-/// | hex | [`hex`](Self::hex) | `FromStr` | `0x` and 16 digits |
+/// | hex | [`hex`](Self::hex), `LowerHex`, `UpperHex` | `FromStr`, [`from_hex`](Self::from_hex) | `0x` and 16 digits |
 /// | base62 | [`base62`](Self::base62) | [`from_base62`](Self::from_base62) | 11 |
 /// | Crockford base32 | [`base32`](Self::base32) | [`from_base32`](Self::from_base32) | 13 |
 ///
-/// Hex, base62 and base32 have a fixed length and sort, byte by byte, like the numbers.
+/// The texts of `hex`, `base62` and `base32` have a fixed length and sort, byte by byte, like the numbers.
 ///
 /// ```
 /// use uidring::Uid;
@@ -34,30 +35,45 @@ pub use self::serde::as_string;
 /// ```
 ///
 /// The default is 0, so that buffers for [`fill`](crate::UidGenerator::fill) are easy to make.
+///
+/// # As a column
+///
+/// With the feature `sqlx-0_8`, `sqlx-0_9` or `diesel-2`, a uid is a value of that library wherever an `i64`
+/// is: it is bound and read as a signed `BIGINT`, with any driver, and as the key of a table. A negative
+/// number in a column is an error when it is read. With sqlx, an array is bound as a `Vec<i64>`, and MySQL's
+/// `BIGINT UNSIGNED` does not fit. `sqlx-0_9` needs Rust 1.94, as sqlx 0.9 does.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(
+    feature = "diesel-2",
+    derive(diesel::expression::AsExpression, diesel::deserialize::FromSqlRow),
+    diesel(sql_type = diesel::sql_types::BigInt)
+)]
 #[repr(transparent)]
-pub struct Uid(u64);
+pub struct Uid(
+    /// Never negative. Not a `u64`, since database drivers borrow a column's `i64` from it.
+    i64,
+);
 
 impl Uid {
     /// The greatest value, 2^63 − 1.
-    pub const MAX: Self = Self(i64::MAX as u64);
+    pub const MAX: Self = Self(i64::MAX);
 
     /// A uid by its number; `None` above [`MAX`](Self::MAX).
     pub const fn new(number: u64) -> Option<Self> {
-        if number <= Self::MAX.0 { Some(Self(number)) } else { None }
+        if number <= Self::MAX.get() { Some(Self(number.cast_signed())) } else { None }
     }
 
     /// The number.
     pub const fn get(self) -> u64 {
-        self.0
+        self.0.cast_unsigned()
     }
 
     /// For numbers that were put together from the checked fields of a layout, which never has
     /// more than 63 bits.
     #[inline]
     pub(crate) const fn from_layout(number: u64) -> Self {
-        debug_assert!(number <= Self::MAX.0);
-        Self(number)
+        debug_assert!(number <= Self::MAX.get());
+        Self(number.cast_signed())
     }
 }
 
@@ -78,19 +94,19 @@ impl TryFrom<i64> for Uid {
     type Error = UidRangeError;
 
     fn try_from(number: i64) -> Result<Self, UidRangeError> {
-        u64::try_from(number).map(Self).map_err(|_| UidRangeError(number.into()))
+        if number >= 0 { Ok(Self(number)) } else { Err(UidRangeError(number.into())) }
     }
 }
 
 impl From<Uid> for u64 {
     fn from(uid: Uid) -> Self {
-        uid.0
+        uid.get()
     }
 }
 
 impl From<Uid> for i64 {
     fn from(uid: Uid) -> Self {
-        uid.0.cast_signed()
+        uid.0
     }
 }
 

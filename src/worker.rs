@@ -9,6 +9,7 @@ pub(crate) mod lease;
 mod renewal_thread;
 mod renewals;
 pub(crate) mod source;
+mod stats;
 
 pub(crate) use self::active_lease::ActiveLease;
 pub use self::backend::{LeaseBackend, LeaseTerms, RenewError};
@@ -21,3 +22,4 @@ pub(crate) use self::renewals::LeaseStart;
 pub use self::renewals::{RenewalState, Renewer, Request, Task};
 pub use self::source::{EnvWorkerId, FixedWorkerId};
 pub(crate) use self::source::{WorkerChoice, WorkerRequest, WorkerSource};
+pub use self::stats::LeaseStats;

@@ -2,12 +2,13 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 /// Why a store of worker ids or segments did not do what it was asked for.
 ///
 /// What it says is the store's own; [`kind`](Self::kind) and [`may_pass`](Self::may_pass) say what a
 /// caller can do about it, and [`downcast_ref`](Self::downcast_ref) gives the error of the store's
-/// crate.
+/// crate. Clones share the cause.
 ///
 /// ```
 /// use uidring::{StoreError, StoreErrorKind};
@@ -16,10 +17,11 @@ use std::fmt;
 /// assert!(error.may_pass());
 /// assert_eq!(error.to_string(), "the database is away");
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StoreError {
     kind: StoreErrorKind,
-    cause: Box<dyn StdError + Send + Sync>,
+    /// In a box as well, which the last owner can take out by value.
+    cause: Arc<Box<dyn StdError + Send + Sync>>,
 }
 
 /// What kind of thing went wrong in a store.
@@ -60,7 +62,7 @@ impl StoreErrorKind {
 impl StoreError {
     /// An error of this kind. What it says is what `cause` says.
     pub fn new(kind: StoreErrorKind, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { kind, cause: cause.into() }
+        Self { kind, cause: Arc::new(cause.into()) }
     }
 
     /// The kind.
@@ -82,12 +84,13 @@ impl StoreError {
     ///
     /// # Errors
     ///
-    /// Itself, if it is not of this type.
+    /// Itself, if it is not of this type, or shares its cause with a clone.
     pub fn downcast<E: StdError + 'static>(self) -> Result<E, Self> {
         let Self { kind, cause } = self;
+        let cause = Arc::try_unwrap(cause).map_err(|cause| Self { kind, cause })?;
         match cause.downcast::<E>() {
             Ok(error) => Ok(*error),
-            Err(cause) => Err(Self { kind, cause }),
+            Err(cause) => Err(Self { kind, cause: Arc::new(cause) }),
         }
     }
 }
@@ -133,6 +136,10 @@ mod tests {
             error.downcast_ref::<Outer>().is_some() && error.downcast_ref::<fmt::Error>().is_none()
         );
         let error = error.downcast::<fmt::Error>().expect_err("it is not");
+        let clone = error.clone();
+        let error = error.downcast::<Outer>().expect_err("its cause is shared");
+        assert!(clone.kind() == error.kind() && clone.downcast_ref::<Outer>().is_some());
+        drop(clone);
         assert_eq!(error.downcast::<Outer>().expect("it is").to_string(), "outer");
     }
 }

@@ -11,18 +11,20 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 
 use super::UidGenerator;
+use super::counters::Counters;
 use super::position::Position;
 use super::register::Registration;
 use super::ticks::PaddingProgress;
 use crate::clock::{Clock, read};
 use crate::error::{TakeError, rarely};
+use crate::future;
 use crate::layout::Layout;
 use crate::padding::RingHandle;
 use crate::policy::TakePolicy;
 use crate::ring::{Age, RingBuffer, RingState, RingStats};
-use crate::sync::{AtomicU64, Drawn, Ordering, Serving};
+use crate::sync::{Drawn, Serving};
 use crate::uid::Uid;
-use crate::worker::ActiveLease;
+use crate::worker::{ActiveLease, LeaseStats};
 
 /// Hands out uids from a ring that a thread of its own, the padder, keeps filled.
 ///
@@ -62,13 +64,6 @@ pub struct CachedUidGenerator {
     clock: Arc<dyn Clock>,
     progress: Arc<PaddingProgress>,
     counters: CachePadded<Counters>,
-}
-
-/// Takes that found nothing at first.
-#[derive(Debug, Default)]
-struct Counters {
-    waits: AtomicU64,
-    rejects: AtomicU64,
 }
 
 impl CachedUidGenerator {
@@ -146,6 +141,46 @@ impl CachedUidGenerator {
         number.map(Uid::from_layout)
     }
 
+    /// [`follow_policy`](UidGenerator::follow_policy) for a task.
+    #[cold]
+    pub(super) async fn follow_policy_async<T>(
+        &self,
+        error: TakeError,
+        again: impl FnMut() -> Result<T, TakeError>,
+    ) -> Result<T, TakeError> {
+        if Serving::is_here() {
+            return Err(error);
+        }
+        let mut rejections = self.take_policy.rejections();
+        let mut waited = false;
+        let next = |error| rejections.next(error);
+        // The padder publishes when the time has come.
+        let sleep = |left| {
+            waited = true;
+            left
+        };
+        let done = future::retry(self.ring.published(), error, next, again, sleep).await;
+        self.count(waited, done)
+    }
+
+    /// Counts a take that found nothing at first.
+    fn count<T>(&self, waited: bool, done: Result<T, TakeError>) -> Result<T, TakeError> {
+        // A handler may have forked.
+        if self.ring.is_forked() {
+            return Err(TakeError::Forked);
+        }
+        self.counters.count(waited, done.as_ref().err());
+        done
+    }
+
+    /// Ends the generator, and returns the lease that is to be given back.
+    pub(super) fn end(&self) -> Option<(&ActiveLease, Option<Uid>)> {
+        let last = self.padding.end().and_then(|issued| self.last_below(issued));
+        // Before the lease is released, with which another generator may start.
+        self.registration.release(last);
+        self.lease.as_ref().map(|lease| (lease, last))
+    }
+
     /// Does what the padder does at a refresh, in this thread.
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn service(&self) {
@@ -164,12 +199,13 @@ impl CachedUidGenerator {
         CachedStats {
             worker_id: self.worker_id,
             taken: ring.taken,
-            waits: self.counters.waits.load(Ordering::Relaxed),
-            rejects: self.counters.rejects.load(Ordering::Relaxed),
+            waits: self.counters.waits(),
+            rejects: self.counters.rejects(),
             paddings: self.padding.paddings(),
             lead: next.saturating_since(now),
             lag: now.saturating_since(next),
             remaining_life: self.progress.life(),
+            lease: self.lease.as_ref().and_then(|lease| lease.stats(&self.layout, now)),
             ring,
         }
     }
@@ -223,10 +259,7 @@ impl UidGenerator for CachedUidGenerator {
     }
 
     fn close(&self) {
-        let last = self.padding.end().and_then(|issued| self.last_below(issued));
-        // Before the lease is released, with which another generator may start.
-        self.registration.release(last);
-        if let Some(lease) = &self.lease {
+        if let Some((lease, last)) = self.end() {
             lease.end(last);
         }
     }
@@ -246,15 +279,7 @@ impl UidGenerator for CachedUidGenerator {
             waited = true;
             self.wait(timeout);
         });
-        // A handler may have forked.
-        if self.ring.is_forked() {
-            return Err(TakeError::Forked);
-        }
-        // Relaxed: counters.
-        self.counters.waits.fetch_add(waited.into(), Ordering::Relaxed);
-        let rejected = done.is_err_and(|e| e.may_pass() || e == TakeError::DeadlineExceeded);
-        self.counters.rejects.fetch_add(rejected.into(), Ordering::Relaxed);
-        done
+        self.count(waited, done)
     }
 
     fn take_policy(&self) -> &TakePolicy {
@@ -279,6 +304,7 @@ impl Drop for CachedUidGenerator {
 
 /// Statistics of a [`CachedUidGenerator`]. The fields are read one after another while takers go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct CachedStats {
     /// The worker id in all uids.
@@ -294,9 +320,17 @@ pub struct CachedStats {
     /// How often the padder has filled the ring, the first time included.
     pub paddings: u64,
     /// How far the next uid's timestamp is ahead of the clock.
+    #[cfg_attr(feature = "serde", serde(rename = "lead_millis", with = "crate::serde::millis"))]
     pub lead: Duration,
     /// How far the next uid's timestamp is behind the clock. Within the present tick this is less than a tick.
+    #[cfg_attr(feature = "serde", serde(rename = "lag_millis", with = "crate::serde::millis"))]
     pub lag: Duration,
     /// See [`CachedUidGenerator::remaining_life`].
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "remaining_life_millis", with = "crate::serde::millis")
+    )]
     pub remaining_life: Duration,
+    /// The lease, if the worker id is held by one.
+    pub lease: Option<LeaseStats>,
 }

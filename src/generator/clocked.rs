@@ -3,6 +3,7 @@
 mod builder;
 mod rules;
 mod snowflake;
+mod stats;
 #[cfg(test)]
 mod tests;
 
@@ -11,6 +12,7 @@ pub use self::rules::{
     BaiduRules, ClockPolicy, ClockRules, LeafRules, SequenceStart, TwitterRules,
 };
 pub use self::snowflake::{SnowflakeNode, SnowflakeParts};
+pub use self::stats::ClockedStats;
 
 use std::hint;
 use std::marker::PhantomData;
@@ -18,14 +20,18 @@ use std::ops::Range;
 use std::thread;
 use std::time::Duration;
 
+use crossbeam_utils::CachePadded;
+
 use super::UidGenerator;
+use super::counters::Counters;
 use super::position::Position;
 use super::register::Registration;
 use super::uid_generator::next_by_policy;
 use crate::clock::{Clock, Deadline, SystemClock, read};
 use crate::error::{TakeError, rarely};
+use crate::future;
 use crate::layout::Layout;
-use crate::policy::TakePolicy;
+use crate::policy::{Pause, TakePolicy};
 use crate::sync::{Drawn, Event, Limit, Numbers, Serving};
 use crate::uid::Uid;
 use crate::worker::{ActiveLease, IssueHorizon};
@@ -69,6 +75,7 @@ pub struct ClockedUidGenerator<R, C = SystemClock> {
     take_policy: TakePolicy,
     /// Where takers wait for the next tick.
     closing: Event,
+    counters: CachePadded<Counters>,
     rules: PhantomData<fn() -> R>,
 }
 
@@ -119,6 +126,12 @@ const CLOSED: u64 = 3 << 62;
 
 /// After so many lost races for a claim, a single draw brings the taker forward.
 const ATTEMPTS: u32 = if cfg!(uidring_loom) { 1 } else { 4 };
+
+/// The longest sleep of a taker: the clock may be set meanwhile.
+const NAP: Duration = Duration::from_millis(10);
+
+/// The longest sleep where the clock is a little behind.
+const CLOCK_NAP: Duration = Duration::from_millis(1);
 
 /// Pauses a taker that has lost a race for a tenth of a microsecond or a few, so that the winner keeps the
 /// word's cache line for some takes, instead of both taking it from each other for every one.
@@ -301,21 +314,95 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
         }
     }
 
+    /// How long to wait for a clock that is a little behind, if the clock policy is to do that.
+    fn clock_deadline(&self, error: TakeError) -> Option<Deadline> {
+        match (error, self.clock_policy) {
+            (TakeError::ClockBackwards { by_millis }, ClockPolicy::WaitUpTo(limit))
+                if Duration::from_millis(by_millis) <= limit =>
+            {
+                Some(Deadline::after(Some(Duration::from_millis(by_millis.saturating_mul(2)))))
+            }
+            _ => None,
+        }
+    }
+
     /// Waits for a clock that is a little behind, and tries again meanwhile.
     fn wait_for_clock(
         &self,
-        by_millis: u64,
+        deadline: Deadline,
         again: &mut dyn FnMut() -> Result<(), TakeError>,
     ) -> Result<(), TakeError> {
-        let deadline = Deadline::after(Some(Duration::from_millis(by_millis.saturating_mul(2))));
         loop {
             let left = deadline.remaining().unwrap_or_default();
-            self.nap(left.min(Duration::from_millis(1)));
+            self.nap(left.min(CLOCK_NAP));
             match again() {
                 Err(TakeError::ClockBackwards { .. }) if !left.is_zero() => {}
                 done => return done,
             }
         }
+    }
+
+    /// [`follow_policy`](UidGenerator::follow_policy) for a task.
+    #[cold]
+    pub(super) async fn follow_policy_async<T>(
+        &self,
+        error: TakeError,
+        again: impl FnMut() -> Result<T, TakeError>,
+    ) -> Result<T, TakeError> {
+        // The lease's thread would wait for itself.
+        if self.issue_horizon.is_pending() && Serving::is_here() {
+            return Err(error);
+        }
+        let clock_deadline = self.clock_deadline(error);
+        let mut rejections = None;
+        let next = |error| match clock_deadline.and_then(Deadline::remaining) {
+            Some(left) if !left.is_zero() && matches!(error, TakeError::ClockBackwards { .. }) => {
+                Ok(Pause::Sleep(Some(left.min(CLOCK_NAP))))
+            }
+            _ => rejections.get_or_insert_with(|| self.take_policy.rejections()).next(error),
+        };
+        let mut waited = false;
+        let sleep = |left| {
+            waited = true;
+            [left, self.next_try()].into_iter().flatten().min()
+        };
+        let done = future::retry(&self.closing, error, next, again, sleep).await;
+        self.count(waited, done)
+    }
+
+    /// Counts a take that found nothing at first.
+    fn count<T>(&self, waited: bool, done: Result<T, TakeError>) -> Result<T, TakeError> {
+        // A handler may have forked.
+        if self.numbers.is_wiped() {
+            return Err(TakeError::Forked);
+        }
+        self.counters.count(waited, done.as_ref().err());
+        done
+    }
+
+    /// The time until a task tries again: to the next tick, unless that is nearer than the clock, which has
+    /// milliseconds, can tell.
+    fn next_try(&self) -> Option<Duration> {
+        let left = self.until_next_tick()?;
+        Some(match left {
+            _ if self.issue_horizon.is_pending() => NAP,
+            left if left <= Duration::from_millis(1) => Duration::from_micros(250),
+            left => left,
+        })
+    }
+
+    /// The time until the next tick, or a nap where there is none; `None` in a forked child.
+    fn until_next_tick(&self) -> Option<Duration> {
+        if self.numbers.is_wiped() {
+            return None;
+        }
+        let now = read(&self.clock);
+        // The clock may have forked.
+        if self.numbers.is_wiped() {
+            return None;
+        }
+        let next_tick = self.layout.tick_at(now).map(|tick| self.layout.time_of(tick + 1));
+        Some(next_tick.map_or(NAP, |next| next.saturating_since(now)))
     }
 
     /// Sleeps, unless the generator is closed.
@@ -326,16 +413,18 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
 }
 
 impl<R, C> ClockedUidGenerator<R, C> {
-    fn end(&self) {
+    /// Ends the generator, and returns the lease that is to be given back.
+    pub(super) fn end(&self) -> Option<(&ActiveLease, Option<Uid>)> {
         // In a forked child the numbers stay wiped, and the event must not be used.
         if self.numbers.is_wiped() {
-            return;
+            return None;
         }
         let found = self.numbers.raise(CLOSED);
         self.numbers.set_limit(Limit::CLOSED);
         self.closing.notify();
-        if found >= CLOSED {
-            return;
+        // A task's waker may have forked.
+        if found >= CLOSED || self.numbers.is_wiped() {
+            return None;
         }
         let next = found - self.worker_part;
         // What was drawn behind the end of a tick, or of the last one, is no uid.
@@ -344,7 +433,11 @@ impl<R, C> ClockedUidGenerator<R, C> {
         let last = Position { tick, sequence }.before(&self.layout, self.worker_id);
         // Before the lease is released, with which another generator may start.
         self.registration.release(last);
-        if let Some(lease) = &self.lease {
+        self.lease.as_ref().map(|lease| (lease, last))
+    }
+
+    fn end_and_wait(&self) {
+        if let Some((lease, last)) = self.end() {
             lease.end(last);
         }
     }
@@ -353,7 +446,7 @@ impl<R, C> ClockedUidGenerator<R, C> {
 /// Closes it, which releases a leased worker id.
 impl<R, C> Drop for ClockedUidGenerator<R, C> {
     fn drop(&mut self) {
-        self.end();
+        self.end_and_wait();
     }
 }
 
@@ -392,23 +485,13 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
         Ok(count)
     }
 
-    /// Sleeps until the next tick, in naps: the clock may be set meanwhile.
+    /// Sleeps until the next tick, in naps.
     fn wait(&self, timeout: Option<Duration>) {
-        const NAP: Duration = Duration::from_millis(10);
-        if self.numbers.is_wiped() {
-            return;
-        }
         // The lease's thread would wait for itself.
         if self.issue_horizon.is_pending() && Serving::is_here() {
             return;
         }
-        let now = read(&self.clock);
-        // The clock may have forked.
-        if self.numbers.is_wiped() {
-            return;
-        }
-        let next_tick = self.layout.tick_at(now).map(|tick| self.layout.time_of(tick + 1));
-        let left = next_tick.map_or(NAP, |next| next.saturating_since(now));
+        let Some(left) = self.until_next_tick() else { return };
         // The operating system's sleep is too coarse for what is left of a millisecond.
         if self.issue_horizon.is_pending() {
             self.nap(Duration::from_millis(1).min(timeout.unwrap_or(NAP)));
@@ -420,7 +503,7 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
     }
 
     fn close(&self) {
-        self.end();
+        self.end_and_wait();
     }
 
     #[cold]
@@ -433,20 +516,19 @@ impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
         if self.issue_horizon.is_pending() && Serving::is_here() {
             return Err(error);
         }
-        let error = match (error, self.clock_policy) {
-            (TakeError::ClockBackwards { by_millis }, ClockPolicy::WaitUpTo(limit))
-                if Duration::from_millis(by_millis) <= limit =>
-            {
-                match self.wait_for_clock(by_millis, again) {
-                    Ok(()) => return Ok(()),
-                    Err(error) => error,
-                }
-            }
-            _ => error,
-        };
-        let done = self.take_policy.after_empty(error, again, |timeout| self.wait(timeout));
-        // A handler may have forked.
-        if self.numbers.is_wiped() { Err(TakeError::Forked) } else { done }
+        let mut waited = false;
+        let mut done = Err(error);
+        if let Some(deadline) = self.clock_deadline(error) {
+            waited = true;
+            done = self.wait_for_clock(deadline, again);
+        }
+        if let Err(error) = done {
+            done = self.take_policy.after_empty(error, again, |timeout| {
+                waited = true;
+                self.wait(timeout);
+            });
+        }
+        self.count(waited, done)
     }
 
     fn take_policy(&self) -> &TakePolicy {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::{CachedUidGenerator, ClockRules, ClockedUidGenerator, UidGenerator, Uids};
 use crate::clock::Clock;
 use crate::error::{Error, FillError, TakeError};
+use crate::future::Filling;
 use crate::layout::{Decoded, Layout};
 use crate::policy::TakePolicy;
 use crate::uid::Uid;
@@ -35,6 +36,25 @@ macro_rules! inherent {
                 UidGenerator::try_next_uid(self)
             }
 
+            /// [`next_uid`](Self::next_uid) for a task: where that waits, the future is pending, and its
+            /// thread goes on with other tasks. When a uid is ready, so is the future at its first poll.
+            ///
+            /// The future takes a uid in the poll that returns it, so that none is lost if it is dropped.
+            /// docs/async.md says more.
+            ///
+            /// # Errors
+            ///
+            /// As [`UidGenerator::next_uid`].
+            #[inline]
+            pub async fn next_uid_async(&self) -> Result<Uid, TakeError> {
+                match UidGenerator::try_next_uid(self) {
+                    Ok(uid) => Ok(uid),
+                    Err(error) => {
+                        self.follow_policy_async(error, || UidGenerator::try_next_uid(self)).await
+                    }
+                }
+            }
+
             /// Fills the whole of `out` with increasing uids; whenever nothing is ready, the take
             /// policy decides anew.
             ///
@@ -44,6 +64,37 @@ macro_rules! inherent {
             #[inline]
             pub fn fill(&self, out: &mut [Uid]) -> Result<(), FillError> {
                 UidGenerator::fill(self, out)
+            }
+
+            /// Appends `count` increasing uids to `out`, for a task; whenever nothing is ready, the take
+            /// policy decides anew.
+            ///
+            /// Uids that were appended before an error, or before the future is dropped, are good.
+            ///
+            /// # Errors
+            ///
+            /// As [`UidGenerator::next_uid`]. After a fork amid the call, nothing was appended.
+            pub async fn fill_async(
+                &self,
+                out: &mut Vec<Uid>,
+                count: usize,
+            ) -> Result<(), TakeError> {
+                let mut filling = Filling::new(out, count);
+                while filling.is_short() {
+                    let mut try_fill = || filling.extend(|block| UidGenerator::try_fill(self, block));
+                    let done = match try_fill() {
+                        Err(error) => self.follow_policy_async(error, try_fill).await,
+                        done => done,
+                    };
+                    if let Err(error) = done {
+                        if error == TakeError::Forked {
+                            filling.undo();
+                        }
+                        return Err(error);
+                    }
+                    filling.give_way().await;
+                }
+                Ok(())
             }
 
             /// Writes as many uids as are ready now to the front of `out`, in increasing order, and
@@ -91,6 +142,17 @@ macro_rules! inherent {
             /// [`TakeError::Closed`]. A second close changes nothing.
             pub fn close(&self) {
                 UidGenerator::close(self);
+            }
+
+            /// [`close`](Self::close) for a task: waits until a leased worker id is given back, for at
+            /// most two seconds, without blocking its thread.
+            ///
+            /// The generator is closed at the first poll. If the future is dropped after that, the worker
+            /// id is given back all the same.
+            pub async fn close_async(&self) {
+                if let Some((lease, last)) = self.end() {
+                    lease.end_async(last).await;
+                }
             }
         }
     };

@@ -117,6 +117,29 @@ impl<G: GeneratorRef> LocalGenerator<G> {
         Ok(Uid::from_layout(run.start))
     }
 
+    /// [`next_uid`](Self::next_uid) for a task; see [`CachedUidGenerator::next_uid_async`].
+    ///
+    /// # Errors
+    ///
+    /// As [`UidGenerator::next_uid`].
+    pub async fn next_uid_async(&mut self) -> Result<Uid, TakeError> {
+        if !self.generator.is_fresh(self.age) || self.run.is_empty() {
+            let generator = &*self.generator;
+            let block = match generator.try_take_block() {
+                Err(error) => {
+                    generator.follow_policy_async(error, || generator.try_take_block()).await
+                }
+                done => done,
+            };
+            self.run = continued(block?, &self.run);
+            self.age = Age::of(self.run.start);
+        }
+        // A block has one number at least.
+        let number = self.run.start;
+        self.run.start += 1;
+        Ok(Uid::from_layout(number))
+    }
+
     /// The generator that the uids come from.
     pub fn generator(&self) -> &CachedUidGenerator {
         &self.generator
@@ -141,7 +164,12 @@ pub(super) fn next_block(
         })?;
         Ok(block)
     })?;
-    Ok(if left.is_empty() { block } else { after_gap(block, left.start) })
+    Ok(continued(block, &left))
+}
+
+/// A block, of one number at least, for a taker that has this left of an earlier one.
+pub(super) fn continued(block: Range<u64>, left: &Range<u64>) -> Range<u64> {
+    if left.is_empty() { block } else { after_gap(block, left.start) }
 }
 
 /// What is left of a block for a taker that goes on where it was, in the lowest bits: one that

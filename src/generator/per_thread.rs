@@ -3,8 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::local::next_block;
-use super::{CachedUidGenerator, GeneratorRef};
+use super::local::continued;
+use super::{CachedUidGenerator, GeneratorRef, UidGenerator};
 use crate::error::{FillError, TakeError, rarely};
 use crate::ring::Age;
 use crate::sync::{AtomicU64, Ordering, Shards, threads};
@@ -73,6 +73,42 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         }
     }
 
+    /// [`next_uid`](Self::next_uid) for a task; see [`CachedUidGenerator::next_uid_async`].
+    ///
+    /// A task that goes from thread to thread gets uids of each thread's own block, which do not increase
+    /// then.
+    ///
+    /// # Errors
+    ///
+    /// As [`UidGenerator::next_uid`](crate::UidGenerator::next_uid).
+    #[inline]
+    pub async fn next_uid_async(&self) -> Result<Uid, TakeError> {
+        if let Some(uid) = self.shards.recent().and_then(|shard| self.count_up(shard)) {
+            return Ok(uid);
+        }
+        match self.try_slowly() {
+            Ok(uid) => Ok(uid),
+            Err(error) => self.generator.follow_policy_async(error, || self.try_slowly()).await,
+        }
+    }
+
+    /// [`CachedUidGenerator::fill_async`] that begins with what is left of this thread's block.
+    ///
+    /// # Errors
+    ///
+    /// As [`CachedUidGenerator::fill_async`].
+    pub async fn fill_async(&self, out: &mut Vec<Uid>, count: usize) -> Result<(), TakeError> {
+        let own = std::iter::from_fn(|| self.count_up(self.shards.find()?));
+        let start = out.len();
+        out.extend(own.take(count));
+        let left = count - (out.len() - start);
+        let filled = self.generator.fill_async(out, left).await;
+        if filled == Err(TakeError::Forked) {
+            out.truncate(start);
+        }
+        filled
+    }
+
     /// Fills the whole of `out` with increasing uids: what is left of this thread's block, and then
     /// as [`UidGenerator::fill`](crate::UidGenerator::fill).
     ///
@@ -114,10 +150,21 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         }
     }
 
-    /// Goes on with what the last thread of this number left, or with a new block.
     fn next_slowly(&self) -> Result<Uid, TakeError> {
+        self.try_slowly().or_else(|error| {
+            let mut uid = Uid::default();
+            self.generator.follow_policy(error, &mut || {
+                uid = self.try_slowly()?;
+                Ok(())
+            })?;
+            Ok(uid)
+        })
+    }
+
+    /// Goes on with what the last thread of this number left, or with a new block.
+    fn try_slowly(&self) -> Result<Uid, TakeError> {
         if threads::number_or_acquire().is_none() {
-            return self.generator.next_uid();
+            return self.generator.try_next_uid();
         }
         let own = self.shards.find();
         if let Some(uid) = own.and_then(|shard| self.count_up(shard)) {
@@ -125,7 +172,8 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         }
         // Before a shard is made: in a forked child another thread may have been about to make some,
         // and this says `Forked`.
-        let block = next_block(&self.generator, own.map_or(0..0, Shard::left))?;
+        let block = self.generator.try_take_block()?;
+        let block = continued(block, &own.map_or(0..0, Shard::left));
         let Some(shard) = self.shards.find_or_make() else {
             return Ok(Uid::from_layout(block.start));
         };

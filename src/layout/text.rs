@@ -86,40 +86,13 @@ impl FromStr for Layout {
 }
 
 #[cfg(feature = "serde")]
-mod serde {
-    use serde::de::{Deserialize, Deserializer, Error, Visitor};
-    use serde::ser::{Serialize, Serializer};
+mod serde_forms {
+    use super::{Bits, Layout, Tick};
+    use crate::serde::as_text;
 
-    use super::Layout;
-    use std::fmt;
-
-    /// As text, as in `28/22/13 in s since 2026-01-01T00:00:00Z`.
-    impl Serialize for Layout {
-        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.collect_str(self)
-        }
-    }
-
-    /// From that text.
-    impl<'de> Deserialize<'de> for Layout {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            deserializer.deserialize_str(LayoutVisitor)
-        }
-    }
-
-    struct LayoutVisitor;
-
-    impl Visitor<'_> for LayoutVisitor {
-        type Value = Layout;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a layout, such as `28/22/13 in s since 2026-01-01`")
-        }
-
-        fn visit_str<E: Error>(self, text: &str) -> Result<Layout, E> {
-            text.parse().map_err(E::custom)
-        }
-    }
+    as_text!(Layout, "a layout, such as `28/22/13 in s since 2026-01-01`");
+    as_text!(Bits, "widths in bits, such as `28/22/13`");
+    as_text!(Tick, "a tick, `s` or `ms`");
 }
 
 #[cfg(test)]

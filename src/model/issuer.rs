@@ -185,7 +185,7 @@ pub enum Generator {
         local: LocalGenerator<Arc<CachedUidGenerator>>,
     },
     /// On the clock.
-    Clocked(SnowflakeGenerator<ManualClock>),
+    Clocked(Box<SnowflakeGenerator<ManualClock>>),
 }
 
 impl Generator {
@@ -239,7 +239,7 @@ impl Generator {
             .clock_policy(clock_policy)
             .take_policy(TakePolicy::Reject)
             .clock(wall);
-        builder.build().map(Self::Clocked)
+        Ok(Self::Clocked(Box::new(builder.build()?)))
     }
 
     fn try_next_uid(&self) -> Result<Uid, TakeError> {

@@ -28,7 +28,7 @@ fn padded(end: u64) -> Arc<PaddedRing> {
 
 /// What the padder's thread does, without its sleep: it ends when there is no more to pad.
 fn service(padded: &PaddedRing) {
-    while let Ok(due) = padded.service() {
+    while let Ok(due) = padded.service(PadderIdle::Sleep) {
         if due != Some(Duration::ZERO) && !padded.wants_service() {
             thread::yield_now();
         }
@@ -85,7 +85,7 @@ fn models_a_padder_that_came_in_vain_is_called() {
             })
         };
         // The source is at its end, which the padder is to see, whoever has asked it.
-        while padded.service().is_ok() {
+        while padded.service(PadderIdle::Sleep).is_ok() {
             demand.wait(None, || padded.wants_service());
         }
         helper.join().expect("no panic");
@@ -155,7 +155,7 @@ fn models_a_fork_in_the_source() {
             assert!(!is_child || taken == Err(TakeError::Forked), "{taken:?}");
             if is_child {
                 assert!(!padded.help() || padded.ring().why_gone().is_some());
-                assert!(padded.service().is_err() && padded.close().is_none());
+                assert!(padded.service(PadderIdle::Sleep).is_err() && padded.close().is_none());
             }
             other.join().expect("no panic");
         });

@@ -7,8 +7,9 @@ use crate::error::Error;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PadderIdle {
-    /// Sleep until a taker finds a ring below its padding factor, or a refresh or schedule is due. The wake-up
-    /// costs that taker a system call.
+    /// Sleep until a ring is below its padding factor, or a refresh or schedule is due. As long as takers keep a
+    /// steady pace, the padder foresees when that is; otherwise a taker wakes it, which costs that taker a system
+    /// call.
     #[default]
     Sleep,
     /// Check the rings again and again. This takes a whole core, and saves the takers the system call.

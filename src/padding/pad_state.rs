@@ -2,13 +2,18 @@
 
 use std::fmt;
 use std::mem;
+use std::ops::Range;
 use std::time::Duration;
 
 use super::source::{NextRun, RunSource};
-use crate::clock::{Deadline, LogThrottle};
+use crate::clock::{Deadline, LogThrottle, Stopwatch};
 use crate::error::TakeError;
 use crate::ring::{CloseReason, Producer, PutError, RingBuffer};
 use crate::sync::{AtomicBool, Ordering, contained, log};
+
+/// How far ahead a padding is foreseen. A sleep takes longer than the shortest time, and a pace may change
+/// within the longest.
+const FORESEEABLE: Range<Duration> = Duration::from_micros(100)..Duration::from_millis(50);
 
 /// The producer of a ring, its source, and the schedule of its padding.
 pub(super) struct PadState {
@@ -22,6 +27,11 @@ pub(super) struct PadState {
     refresh_due: Option<Deadline>,
     /// How long the source has no run.
     held_for: Option<Duration>,
+    /// When the last padding was that foresaw the next one, and what was the open run then.
+    last: (Stopwatch, u64),
+    /// When the padder looks at the ring by itself, because takers that go on as they did will have
+    /// made it low by then.
+    foreseen: Option<Deadline>,
     dryings: u64,
     dried: LogThrottle,
     held: LogThrottle,
@@ -52,6 +62,8 @@ impl PadState {
             due: None,
             refresh_due: None,
             held_for: None,
+            last: (Stopwatch::start(), 1),
+            foreseen: None,
             dryings: 0,
             dried: LogThrottle::default(),
             held: LogThrottle::default(),
@@ -152,13 +164,35 @@ impl PadState {
         self.due = times.into_iter().flatten().min().map(|time| Deadline::after(Some(time)));
     }
 
+    /// After a padding: foresees the next one, so that takers need not wake the padder for it.
+    pub(super) fn foresee(&mut self, ring: &RingBuffer) {
+        let open = ring.state().cursor_index();
+        let (since, before) = mem::replace(&mut self.last, (Stopwatch::start(), open));
+        let time = ring.runs_to_foresee().and_then(|runs| {
+            // In a forked child, which finds 0, there is no answer.
+            let opened = open.checked_sub(before)?;
+            since.elapsed().checked_mul(runs.try_into().ok()?)?.checked_div(opened.try_into().ok()?)
+        });
+        let time = time.filter(|time| FORESEEABLE.contains(time));
+        self.foreseen = time.map(|time| Deadline::after(Some(time)));
+        ring.foresee(time.is_some());
+    }
+
+    /// Clears the forecast once its time has passed. If the ring is not low then, takers wake the padder.
+    pub(super) fn forget_what_was_foreseen(&mut self, ring: &RingBuffer) {
+        if self.foreseen.is_some_and(Deadline::is_over) {
+            self.foreseen = None;
+            ring.foresee(false);
+        }
+    }
+
     pub(super) fn is_due(&self) -> bool {
         self.due.is_some_and(Deadline::is_over)
     }
 
     /// Returns the time until there is something to do.
     pub(super) fn next_time(&self) -> Option<Duration> {
-        let times = [self.due, self.refresh_due];
+        let times = [self.due, self.refresh_due, self.foreseen];
         times.into_iter().flatten().filter_map(Deadline::remaining).min()
     }
 

@@ -4,6 +4,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::options::PadderIdle;
 use super::pad_state::{Note, PadState};
 use super::source::RunSource;
 use crate::clock::Deadline;
@@ -91,17 +92,21 @@ impl PaddedRing {
 
     /// Discards stale runs if a refresh is due, then pads the ring if it is low or its time has come.
     /// Returns the time until the next service, and `Err` when the ring needs no padder any more.
-    pub(super) fn service(&self) -> Result<Option<Duration>, Closed> {
+    pub(super) fn service(&self, idle: PadderIdle) -> Result<Option<Duration>, Closed> {
         self.called.store(false, Ordering::Relaxed);
         let ring = &*self.ring;
         let mut retry = *self.retry.lock()?;
         let done = self.with_state(true, |state| {
             state.refresh_if_due(ring);
+            state.forget_what_was_foreseen(ring);
             let mut is_full = false;
             if self.wants_runs() || state.is_due() || retry.is_some_and(Deadline::is_over) {
                 state.note_drying(ring);
                 is_full = state.pad(ring, SERVICE_RUNS) < SERVICE_RUNS;
                 state.plan((!is_full).then_some(Duration::ZERO));
+                if is_full && idle == PadderIdle::Sleep {
+                    state.foresee(ring);
+                }
                 self.paddings.fetch_add(1, Ordering::Relaxed);
             }
             if state.is_over(ring, &self.is_draining) {
@@ -207,5 +212,80 @@ impl PaddedRing {
         drop(serving);
         notes.into_iter().for_each(Note::log);
         Ok(Some(done))
+    }
+}
+
+#[cfg(all(test, not(uidring_loom)))]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::ring::RingOptions;
+
+    /// Eight runs of one number, low at four.
+    fn padded() -> PaddedRing {
+        let (producer, _) = RingBuffer::new(RingOptions::new(3).run_bits(0)).expect("possible");
+        let mut next = 0;
+        let source = move || {
+            next += 1;
+            Some(next)
+        };
+        let padded = PaddedRing::new(producer, source, None);
+        padded.begin();
+        padded
+    }
+
+    fn take(padded: &PaddedRing, count: usize) {
+        for _ in 0..count {
+            padded.ring().try_take().expect("there");
+        }
+    }
+
+    #[test]
+    fn a_padding_is_foreseen_by_the_pace_of_the_takers() {
+        // Again where this thread was away for longer than is foreseen.
+        let (padded, time) = (0..100)
+            .find_map(|_| {
+                let padded = padded();
+                take(&padded, 5);
+                thread::sleep(Duration::from_millis(1));
+                let time = padded.service(PadderIdle::Sleep).ok()??;
+                Some((padded, time))
+            })
+            .expect("foreseen");
+        assert!(time < Duration::from_millis(50), "{time:?}");
+        // Those who go on like that need not wake the padder; those who are faster do.
+        take(&padded, 5);
+        assert!(!padded.wants_service());
+        take(&padded, 1);
+        assert!(padded.wants_service());
+    }
+
+    #[test]
+    fn a_foreseen_padding_that_is_not_needed_is_left_to_the_takers() {
+        let padded = loop {
+            let padded = padded();
+            take(&padded, 5);
+            thread::sleep(Duration::from_millis(1));
+            if let Ok(Some(time)) = padded.service(PadderIdle::Sleep) {
+                thread::sleep(time);
+                break padded;
+            }
+        };
+        let paddings = padded.paddings();
+        assert!(matches!(padded.service(PadderIdle::Sleep), Ok(None)));
+        assert_eq!(padded.paddings(), paddings);
+        take(&padded, 3);
+        assert!(!padded.wants_service());
+        take(&padded, 1);
+        assert!(padded.wants_service());
+    }
+
+    #[test]
+    fn a_padder_that_polls_foresees_nothing() {
+        let padded = padded();
+        take(&padded, 5);
+        thread::sleep(Duration::from_millis(1));
+        assert!(matches!(padded.service(PadderIdle::BusyPoll), Ok(None)));
     }
 }

@@ -74,7 +74,7 @@ impl Padder {
                 pinning::pin(core);
                 Rings::of(&theirs).pad(options.idle);
             })
-            .map_err(Error::PadderThread)?;
+            .map_err(|error| Error::PadderThread(Arc::new(error)))?;
         Ok(Self(Arc::new(Handle { state, thread: Some(thread) })))
     }
 
@@ -94,7 +94,8 @@ impl Padder {
     }
 
     /// Makes a ring, fills it, and keeps it filled: it is padded whenever less is left in it than its
-    /// padding factor asks for and, with a `schedule`, as often as that.
+    /// padding factor asks for and, with a `schedule`, as often as that. A sleeping padder that foresees the
+    /// next padding within 50 ms comes when three quarters of that are left. Takers still wake it at half.
     ///
     /// When the ring is full, its put policy decides: with [`Discard`], padding stops until the ring is
     /// below the padding factor again; with [`Wait`], the ring is kept full, run by run; after a handler's
@@ -180,7 +181,7 @@ impl RingHandle {
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn service(&self) {
         self.padded.hurry();
-        let _ = self.padded.service();
+        let _ = self.padded.service(PadderIdle::BusyPoll);
     }
 }
 
@@ -223,7 +224,7 @@ impl<'a> Rings<'a> {
                 known.extend(arrivals.iter_mut().flat_map(mem::take));
             }
             let mut pause: Option<Duration> = None;
-            let over = known.extract_if(.., |ring| match ring.service() {
+            let over = known.extract_if(.., |ring| match ring.service(idle) {
                 Ok(due) => {
                     pause = pause.into_iter().chain(due).min();
                     false

@@ -148,6 +148,30 @@ fn models_a_held_producer_against_demand() {
     });
 }
 
+/// A padder that had foreseen the ring to be low by now, finds that it is not, and sleeps until takers wake
+/// it: the taker that makes the ring low meanwhile does so, whichever threshold it saw. Takers that come
+/// sooner than foreseen wake it as well.
+#[test]
+fn models_a_foreseen_padding_against_demand() {
+    for (was_wrong, takes) in [(true, 2), (false, 3)] {
+        check(move || {
+            let (mut producer, ring) = ring(RingOptions::new(2).run_bits(0));
+            (10..14).for_each(|number| producer.put(number).expect("room"));
+            ring.foresee(true);
+            let padder = thread::spawn(move || {
+                if was_wrong {
+                    producer.ring().foresee(false);
+                }
+                producer.wait_for_demand(None);
+                producer.put(14).expect("there was demand, so there is room");
+                producer
+            });
+            (10..10 + takes).for_each(|number| assert_eq!(ring.try_take(), Ok(number)));
+            drop(padder.join().expect("no panic"));
+        });
+    }
+}
+
 /// A taker that counts for itself looks at the freshness of each number. Once it has seen that
 /// nothing is fresh it stays so; and whatever it takes later is above what was thrown away.
 #[test]

@@ -47,7 +47,8 @@ impl RingOptions {
 
     /// The percentage of the runs (1 to 99, 50 if not set) below which takers wake a producer that
     /// waits in [`Producer::wait_for_demand`](super::Producer::wait_for_demand). The run that is
-    /// being taken from does not count.
+    /// being taken from does not count. A [`Padder`](crate::padding::Padder) that foresees the next padding
+    /// is woken at half of it.
     #[must_use]
     pub fn padding_factor(mut self, percent: u32) -> Self {
         self.padding_factor = percent;

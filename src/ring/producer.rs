@@ -67,6 +67,7 @@ impl RingBuffer {
             state,
             runs,
             threshold: options.threshold(),
+            foreseen: AtomicBool::new(false),
             tail: CachePadded::new(AtomicU64::new(2)),
             published: Event::new(life.clone()),
             ended: ForkGuarded::new(life.clone(), None),
@@ -292,6 +293,20 @@ impl RingBuffer {
             // Relaxed: see the fence in `announce`.
             self.held.store(held, Ordering::Relaxed);
         }
+    }
+
+    /// Returns the number of runs that takers open between a padding and the next, if the padder foresees it:
+    /// down to half-way from the threshold to half of that, where they wake it. `None` if a ring is too small.
+    pub(crate) fn runs_to_foresee(&self) -> Option<u64> {
+        let late = self.threshold / 2;
+        let is_kept_full = matches!(self.options.put_policy, crate::policy::PutPolicy::Wait);
+        (late > 0 && !is_kept_full).then(|| self.runs - (self.threshold + late) / 2)
+    }
+
+    /// Says whether the producer comes by itself, so that takers need not wake it at once.
+    pub(crate) fn foresee(&self, foreseen: bool) {
+        // Relaxed: as `held`.
+        self.foreseen.store(foreseen, Ordering::Relaxed);
     }
 
     /// Wakes the producer, whatever the ring holds.

@@ -37,7 +37,7 @@ impl RingState {
     }
 
     /// The number of the open run.
-    pub(super) fn cursor_index(&self) -> u64 {
+    pub(crate) fn cursor_index(&self) -> u64 {
         // Acquire: pairs with the Release in `advance`: who sees a run opened sees the word raised.
         self.cursor().load(Ordering::Acquire)
     }

@@ -6,6 +6,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// A snapshot of a ring. The parts are read one after another while takers go on, so they may disagree; when no
 /// take is under way they agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct RingStats {
     /// How many numbers the ring holds when full.

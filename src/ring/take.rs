@@ -173,12 +173,15 @@ impl RingBuffer {
         }
     }
 
-    /// Whether the ring has room, and less is left than the padding factor asks for.
+    /// Whether the ring has room, and less is left than the padding factor asks for; half of that if the
+    /// producer comes by itself.
     pub(crate) fn is_low(&self) -> bool {
         let cursor = self.state.cursor_index();
+        // Relaxed: see the fence in `announce`.
+        let threshold = self.threshold >> u32::from(self.foreseen.load(Ordering::Relaxed));
         // Relaxed: to takers an old tail is a smaller one, and at worst wakes the producer early.
         let held = self.tail.load(Ordering::Relaxed).saturating_sub(cursor);
-        held <= self.threshold
+        held <= threshold
             && (held < self.runs
                 || held == self.runs
                     && self.run(cursor).is_none_or(|run| run.end <= self.state.numbers.next()))

@@ -11,6 +11,7 @@ use super::shared::Shared;
 use super::store::SegmentStore;
 use crate::clock::Clock;
 use crate::error::{Error, check_millis, check_option};
+use crate::future;
 use crate::policy::TakePolicy;
 use crate::sync::{Pages, assert_no_lock_held, log};
 
@@ -134,6 +135,18 @@ impl SegmentBuilder {
         let thread = loader::start(store, &shared)?;
         log!(info, tags = rows.len(), "generator of segments started");
         Ok(SegmentGenerator::new(shared, thread))
+    }
+
+    /// [`build`](Self::build) for a task: what blocks runs in a thread of its own.
+    ///
+    /// If the future is dropped before it is done, the generator is dropped once it is built.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build); [`Error::CallThread`] if the operating system starts no thread, and
+    /// [`Error::CallPanicked`] where the store panics.
+    pub async fn build_async(self) -> Result<SegmentGenerator, Error> {
+        future::in_own_thread(|| self.build()).await
     }
 }
 

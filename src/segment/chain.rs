@@ -279,6 +279,11 @@ impl SegmentChain {
         self.ready.wait(timeout, || self.view.is_open() || over());
     }
 
+    /// Where takers wait.
+    pub(super) fn ready(&self) -> &Event {
+        &self.ready
+    }
+
     pub(super) fn wake(&self) {
         self.ready.notify();
     }

@@ -83,6 +83,20 @@ impl SegmentGenerator {
         self.shared.tag(tag)?.next_id(&self.shared)
     }
 
+    /// [`next_id`](Self::next_id) for a task: where that waits, the future is pending, and its thread goes
+    /// on with other tasks. When an id is in memory, the future is ready at its first poll.
+    ///
+    /// The future takes an id in the poll that returns it, so that none is lost if it is dropped.
+    /// docs/async.md says more.
+    ///
+    /// # Errors
+    ///
+    /// As [`next_id`](Self::next_id).
+    #[inline]
+    pub async fn next_id_async(&self, tag: &str) -> Result<u64, SegmentError> {
+        self.shared.tag(tag)?.next_id_async(&self.shared).await
+    }
+
     /// Returns the next id of a tag if one is in memory. Never waits for the store; the first take of a
     /// tag has its first segment loaded.
     ///
@@ -105,6 +119,23 @@ impl SegmentGenerator {
             Ok(tag) => tag.fill(&self.shared, out),
             Err(error) => Err(FillError { filled: 0, error }),
         }
+    }
+
+    /// Appends `count` increasing ids of a tag to `out`, for a task; whenever none is in memory, the take
+    /// policy decides anew.
+    ///
+    /// Ids that were appended before an error, or before the future is dropped, are good.
+    ///
+    /// # Errors
+    ///
+    /// As [`next_id`](Self::next_id). After a fork amid the call, nothing was appended.
+    pub async fn fill_async(
+        &self,
+        tag: &str,
+        out: &mut Vec<u64>,
+        count: usize,
+    ) -> Result<(), SegmentError> {
+        self.shared.tag(tag)?.fill_async(&self.shared, out, count).await
     }
 
     /// Returns a handle to a tag.
@@ -143,6 +174,15 @@ impl SegmentGenerator {
         self.shared.refresh()
     }
 
+    /// [`refresh`](Self::refresh) for a task.
+    ///
+    /// # Errors
+    ///
+    /// As [`refresh`](Self::refresh).
+    pub async fn refresh_async(&self) -> Result<(), SegmentError> {
+        self.shared.refresh_async().await
+    }
+
     /// Returns statistics of a tag.
     ///
     /// # Errors
@@ -157,6 +197,15 @@ impl SegmentGenerator {
     /// changes nothing.
     pub fn close(&self) {
         self.shared.close();
+    }
+
+    /// [`close`](Self::close) that also waits, as dropping the generator does, for at most a second until
+    /// its thread has ended and its store is dropped. It does not block the task's thread.
+    ///
+    /// The generator is closed at the first poll.
+    pub async fn close_async(&self) {
+        self.shared.close();
+        self.shared.wait_for_end_async(PATIENCE).await;
     }
 }
 
@@ -196,6 +245,16 @@ impl SegmentHandle {
         self.tag.next_id(&self.shared)
     }
 
+    /// [`next_id`](Self::next_id) for a task; see [`SegmentGenerator::next_id_async`].
+    ///
+    /// # Errors
+    ///
+    /// As [`SegmentGenerator::next_id`].
+    #[inline]
+    pub async fn next_id_async(&self) -> Result<u64, SegmentError> {
+        self.tag.next_id_async(&self.shared).await
+    }
+
     /// Returns the next id if one is in memory. Never waits for the store.
     ///
     /// # Errors
@@ -213,6 +272,15 @@ impl SegmentHandle {
     /// [`FillError`] says how many ids were filled in before the error: those are good.
     pub fn fill(&self, out: &mut [u64]) -> Result<(), FillError<SegmentError>> {
         self.tag.fill(&self.shared, out)
+    }
+
+    /// Appends `count` increasing ids to `out`, as [`SegmentGenerator::fill_async`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`SegmentGenerator::fill_async`].
+    pub async fn fill_async(&self, out: &mut Vec<u64>, count: usize) -> Result<(), SegmentError> {
+        self.tag.fill_async(&self.shared, out, count).await
     }
 
     /// Writes the ids that are in memory now, up to `out.len()`, to the front of `out` in increasing

@@ -54,7 +54,8 @@ pub(super) fn start(
             log!(error, "the store of segments panicked; its generator is closed");
         }
     };
-    thread::Builder::new().name("uidring-segments".into()).spawn(run).map_err(Error::SegmentThread)
+    let thread = thread::Builder::new().name("uidring-segments".into());
+    thread.spawn(run).map_err(|error| Error::SegmentThread(Arc::new(error)))
 }
 
 struct Loader {

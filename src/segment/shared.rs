@@ -11,6 +11,7 @@ use super::settings::Settings;
 use super::store::{LoadError, SegmentTag};
 use super::tag::Tag;
 use crate::clock::Deadline;
+use crate::future;
 use crate::sync::{AtomicBool, AtomicU64, Event, ForkGuarded, Life, Ordering, Pages, Serving, log};
 
 #[derive(Debug)]
@@ -138,6 +139,23 @@ impl Shared {
 
     /// Has the thread read the tags, and waits until it has.
     pub(super) fn refresh(&self) -> Result<(), SegmentError> {
+        let reading = self.ask_for_reading()?;
+        loop {
+            if let Some(result) = self.result_of(reading) {
+                return result;
+            }
+            self.readings.event.wait(None, || self.is_read(reading) || self.is_closed());
+        }
+    }
+
+    /// [`refresh`](Self::refresh) for a task.
+    pub(super) async fn refresh_async(&self) -> Result<(), SegmentError> {
+        let reading = self.ask_for_reading()?;
+        future::until(&self.readings.event, || self.result_of(reading)).await?
+    }
+
+    /// Has the thread read the tags; returns the number of that reading.
+    fn ask_for_reading(&self) -> Result<u64, SegmentError> {
         if self.life.are_wiped() {
             return Err(SegmentError::Forked);
         }
@@ -145,19 +163,26 @@ impl Shared {
             return Err(SegmentError::OwnThread);
         }
         // AcqRel: what the caller has changed in the table comes before the reading.
-        let mine = self.readings.asked.fetch_add(1, Ordering::AcqRel) + 1;
+        let reading = self.readings.asked.fetch_add(1, Ordering::AcqRel) + 1;
         self.demand.notify();
-        let is_done = || self.readings.done.load(Ordering::Acquire) >= mine;
-        while !is_done() {
-            if self.is_closed() {
-                return Err(SegmentError::Closed);
-            }
-            self.readings.event.wait(None, || is_done() || self.is_closed());
+        Ok(reading)
+    }
+
+    /// How a reading ended; `None` while it is under way.
+    fn result_of(&self, reading: u64) -> Option<Result<(), SegmentError>> {
+        if self.is_read(reading) {
+            let last = self.readings.last.lock().map(|last| last.clone());
+            return Some(match last {
+                Ok(None) => Ok(()),
+                Ok(Some(cause)) => Err(SegmentError::StoreDown(cause)),
+                Err(forked) => Err(forked.into()),
+            });
         }
-        match self.readings.last.lock()?.clone() {
-            None => Ok(()),
-            Some(cause) => Err(SegmentError::StoreDown(cause)),
-        }
+        self.is_closed().then_some(Err(SegmentError::Closed))
+    }
+
+    fn is_read(&self, reading: u64) -> bool {
+        self.readings.done.load(Ordering::Acquire) >= reading
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -176,6 +201,15 @@ impl Shared {
         self.tags().iter().for_each(|tag| tag.close());
         self.demand.notify();
         self.readings.event.notify();
+    }
+
+    /// [`wait_for_end`](Self::wait_for_end) for a task.
+    pub(super) async fn wait_for_end_async(&self, timeout: Duration) {
+        // The thread would wait for itself.
+        if !Serving::is_here() {
+            let ended = || self.ended.load(Ordering::Acquire);
+            future::wait(&self.end, timeout, ended).await;
+        }
     }
 
     /// Waits until the thread has ended; returns whether it has.

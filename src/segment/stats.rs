@@ -3,6 +3,7 @@
 /// A look at one tag of a [`SegmentGenerator`](crate::SegmentGenerator). The parts are read one
 /// after another while takers go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct SegmentStats {
     /// The id that the next take would get, were there no others; none where nothing is in memory.

@@ -120,7 +120,7 @@ pub struct LoadedSegment {
 }
 
 /// Why no range was reserved.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// The table does not have the tag, or not any more.

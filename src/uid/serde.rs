@@ -5,10 +5,9 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-use super::Uid;
+use super::{Uid, UidText};
 
-/// As a number. JSON readers in JavaScript round numbers above 2^53: for those use
-/// [`as_string`], or a layout of 53 bits.
+/// As a number. [`uidring::serde`](crate::serde) has other forms, and says why JavaScript needs one.
 impl Serialize for Uid {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(self.get())
@@ -26,27 +25,10 @@ impl<'de> Deserialize<'de> for Uid {
     }
 }
 
-/// `#[serde(with = "uidring::as_string")]` writes a uid as decimal text, which JavaScript's
-/// numbers cannot round; it reads what [`Uid`] itself reads.
-pub mod as_string {
-    use super::{Deserialize, Deserializer, Serializer, Uid};
-
-    /// Writes the uid as decimal text.
-    ///
-    /// # Errors
-    ///
-    /// The serializer's own.
-    pub fn serialize<S: Serializer>(uid: &Uid, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(uid)
-    }
-
-    /// Reads a number or a text.
-    ///
-    /// # Errors
-    ///
-    /// The deserializer's own, and on what is no uid.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Uid, D::Error> {
-        Uid::deserialize(deserializer)
+/// As a text.
+impl<const N: usize> Serialize for UidText<N> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self)
     }
 }
 

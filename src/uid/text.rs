@@ -14,7 +14,17 @@ const BASE32: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// A uid in a text form of `N` characters; it derefs to `str` and needs no heap.
+/// A uid in a text form of `N` characters, which needs no heap. It derefs to `str`, compares with texts, and
+/// turns into a `String`.
+///
+/// ```
+/// use uidring::Uid;
+///
+/// let uid = Uid::new(62).expect("a small number");
+/// assert_eq!(uid.base62(), "00000000010");
+/// let owned: String = uid.base62().into();
+/// assert_eq!(owned, uid.base62());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UidText<const N: usize>([u8; N]);
 
@@ -48,6 +58,42 @@ impl<const N: usize> Deref for UidText<N> {
 
     fn deref(&self) -> &str {
         self.as_str()
+    }
+}
+
+impl<const N: usize> AsRef<str> for UidText<N> {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl<const N: usize> AsRef<[u8]> for UidText<N> {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl<const N: usize> From<UidText<N>> for String {
+    fn from(text: UidText<N>) -> Self {
+        text.as_str().to_owned()
+    }
+}
+
+impl<const N: usize> PartialEq<str> for UidText<N> {
+    fn eq(&self, text: &str) -> bool {
+        self.as_str() == text
+    }
+}
+
+impl<const N: usize> PartialEq<&str> for UidText<N> {
+    fn eq(&self, text: &&str) -> bool {
+        self.as_str() == *text
+    }
+}
+
+impl<const N: usize> PartialEq<UidText<N>> for String {
+    fn eq(&self, text: &UidText<N>) -> bool {
+        self == text.as_str()
     }
 }
 
@@ -145,6 +191,20 @@ impl fmt::Display for Uid {
     }
 }
 
+/// As of the number: `{:#018x}` is what [`hex`](Uid::hex) writes.
+impl fmt::LowerHex for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::LowerHex::fmt(&self.get(), f)
+    }
+}
+
+/// As of the number.
+impl fmt::UpperHex for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::UpperHex::fmt(&self.get(), f)
+    }
+}
+
 impl fmt::Debug for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Uid({})", self.get())
@@ -222,6 +282,18 @@ mod tests {
         assert_eq!(&*Uid::MAX.hex(), "0x7fffffffffffffff");
         assert_eq!(&*Uid::MAX.base62(), "AzL8n0Y58m7");
         assert_eq!(&*Uid::MAX.base32(), "7ZZZZZZZZZZZZ");
+        assert_eq!(format!("{:x} {:#018X}", uid(255), uid(255)), "ff 0x00000000000000FF");
+    }
+
+    #[test]
+    fn a_text_is_used_as_one() {
+        let text = Uid::MAX.base62();
+        let takes = |text: &dyn AsRef<str>| text.as_ref().len();
+        assert_eq!(takes(&text), 11);
+        assert_eq!(AsRef::<[u8]>::as_ref(&text), b"AzL8n0Y58m7");
+        assert!(text == "AzL8n0Y58m7" && text == *"AzL8n0Y58m7" && text != "AzL8n0Y58m8");
+        let owned: String = text.into();
+        assert!(owned == text);
     }
 
     #[test]

@@ -8,10 +8,17 @@ use super::backend::RenewError;
 use super::issue_horizon::{IssueHorizon, IssueState};
 use super::lease::Lease;
 use super::renewals::{LeaseStart, RenewalState};
+use super::stats::LeaseStats;
 use crate::clock::Deadline;
 use crate::error::Error;
+use crate::future;
+use crate::layout::Layout;
 use crate::sync::{Life, Ordering, Serving, contained};
+use crate::timestamp::Timestamp;
 use crate::uid::Uid;
+
+/// How long a call that ends a lease waits for the store.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A lease in use. It is renewed until it is ended.
 #[derive(Debug)]
@@ -60,13 +67,54 @@ impl ActiveLease {
         Ok((Self { state, life }, issue_horizon))
     }
 
+    /// Returns statistics, at a time by the generator's clock; `None` after a release, when nobody renews it.
+    pub(crate) fn stats(&self, layout: &Layout, now: Timestamp) -> Option<LeaseStats> {
+        let state = &self.state;
+        let reached = state.reached.load(Ordering::Relaxed);
+        let at = reached.max(layout.try_tick_at(now).unwrap_or(0));
+        let ticks = state.horizon.load(Ordering::Relaxed).saturating_sub(at);
+        let is_lost =
+            if state.is_stopped() { state.lost.load(Ordering::Relaxed) } else { state.is_lost() };
+        if state.is_stopped() && !is_lost {
+            return None;
+        }
+        Some(LeaseStats {
+            time_left: state.time_left(),
+            horizon_left: Duration::from_millis(
+                ticks.saturating_mul(layout.tick().millis().unsigned_abs()),
+            ),
+            renewals: state.renewals.load(Ordering::Relaxed),
+            renewal_failures: state.renewal_failures.load(Ordering::Relaxed),
+            is_lost,
+        })
+    }
+
     /// Releases the worker id: nothing above `last` was or will be issued. Waits for at most two seconds
     /// until the store knows; if it does not answer, the lease runs out by itself. Only the first call has
     /// an effect.
     pub(crate) fn end(&self, last: Option<Uid>) {
-        const PATIENCE: Duration = Duration::from_secs(2);
-        if self.life.is_forked() || self.state.is_stopped() {
+        if !self.stop(last) {
             return;
+        }
+        let deadline = Deadline::after(Some(PATIENCE));
+        while let Some(left) = deadline.remaining().filter(|left| !left.is_zero()) {
+            if self.state.end.wait(Some(left), || self.is_released()) {
+                break;
+            }
+        }
+    }
+
+    /// [`end`](Self::end) for a task.
+    pub(crate) async fn end_async(&self, last: Option<Uid>) {
+        if self.stop(last) {
+            future::wait(&self.state.end, PATIENCE, || self.is_released()).await;
+        }
+    }
+
+    /// Has the lease's thread release the worker id; returns whether to wait for that.
+    fn stop(&self, last: Option<Uid>) -> bool {
+        if self.life.is_forked() || self.state.is_stopped() {
+            return false;
         }
         if let Ok(mut last_issued) = self.state.last.lock() {
             *last_issued = last;
@@ -75,16 +123,11 @@ impl ActiveLease {
         self.state.stop.store(true, Ordering::Release);
         self.state.demand.notify();
         // The lease's own thread would wait for itself.
-        if Serving::is_here() {
-            return;
-        }
-        let deadline = Deadline::after(Some(PATIENCE));
-        let is_released = || self.state.released.load(Ordering::Acquire);
-        while let Some(left) = deadline.remaining().filter(|left| !left.is_zero()) {
-            if self.state.end.wait(Some(left), is_released) {
-                break;
-            }
-        }
+        !Serving::is_here()
+    }
+
+    fn is_released(&self) -> bool {
+        self.state.released.load(Ordering::Acquire)
     }
 }
 

@@ -58,7 +58,7 @@ pub trait LeaseBackend: Send + 'static {
 }
 
 /// Why a lease was not renewed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RenewError {
     /// Somebody else holds the worker id, or may. This is permanent.

@@ -1,6 +1,7 @@
 //! How far a generator may issue, shared with what renews its lease.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::clock::{Moment, Monotonic};
 use crate::error::TakeError;
@@ -62,6 +63,9 @@ pub(super) struct IssueState {
     /// From this tick on the store is asked for more.
     pub(super) mark: AtomicU64,
     pub(super) lost: AtomicBool,
+    /// Renewals that have succeeded, and that have failed.
+    pub(super) renewals: AtomicU64,
+    pub(super) renewal_failures: AtomicU64,
     /// When the lease is over unless it is renewed.
     pub(super) deadline: ForkGuarded<Option<Moment>>,
     pub(super) stop: AtomicBool,
@@ -83,6 +87,8 @@ impl IssueState {
             reached: AtomicU64::new(start),
             mark: AtomicU64::new(0),
             lost: AtomicBool::new(false),
+            renewals: AtomicU64::new(0),
+            renewal_failures: AtomicU64::new(0),
             deadline: ForkGuarded::new(life.clone(), None),
             stop: AtomicBool::new(false),
             released: AtomicBool::new(false),
@@ -126,11 +132,17 @@ impl IssueState {
 
     /// Returns whether the deadline has passed; true in a forked child.
     pub(super) fn is_over(&self) -> bool {
+        self.time_left() == Some(Duration::ZERO)
+    }
+
+    /// Returns the time until the deadline, zero once it has passed, and `None` without one; zero in a forked
+    /// child.
+    pub(super) fn time_left(&self) -> Option<Duration> {
         let deadline = match self.deadline.lock() {
             Ok(deadline) => *deadline,
-            Err(Forked) => return true,
+            Err(Forked) => return Some(Duration::ZERO),
         };
-        deadline.is_some_and(|deadline| self.time.moment() >= deadline)
+        deadline.map(|deadline| deadline.since(self.time.moment()))
     }
 
     fn is_pending(&self) -> bool {

@@ -159,6 +159,7 @@ impl RenewalState {
             Ok(()) => self.granted(request),
             Err(RenewError::Failed(error)) => {
                 self.failures = self.failures.saturating_add(1);
+                self.state.renewal_failures.fetch_add(1, Ordering::Relaxed);
                 let pause = retry_after(self.failures, self.terms.renew_every);
                 // A random part, so that holders that an outage has hit together do not retry together.
                 let part = 0.5 + self.rng.f64() / 2.0;
@@ -184,6 +185,7 @@ impl RenewalState {
         }
         self.state.mark.store(horizon.mark, Ordering::Relaxed);
         self.state.horizon.store(horizon.last, Ordering::Relaxed);
+        self.state.renewals.fetch_add(1, Ordering::Relaxed);
         self.failures = 0;
         // Earlier by up to an eighth, so that holders that started together do not keep renewing
         // together. Never later: horizon and deadline do not allow for that.

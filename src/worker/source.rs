@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::Worker;
 use crate::error::Error;
+use crate::future;
 use crate::layout::Layout;
 use crate::sync::{Life, assert_no_lock_held};
 
@@ -43,6 +44,25 @@ pub trait WorkerSource {
     /// [`Error::WorkerIdOutOfRange`] if the id does not fit the layout, and the source's own errors. No id
     /// stands for a failure.
     fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error>;
+
+    /// [`acquire`](Self::acquire) for a task: it runs in a thread of its own.
+    ///
+    /// If the future is dropped before it is done, the worker is dropped once it is acquired, which gives
+    /// a lease back. The builders' `build_async` does both, the acquiring and the building.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire); [`Error::CallThread`] if the operating system starts no thread, and
+    /// [`Error::CallPanicked`] where the source panics.
+    fn acquire_async(
+        self,
+        request: WorkerRequest,
+    ) -> impl Future<Output = Result<Worker, Error>> + Send
+    where
+        Self: Sized + Send + 'static,
+    {
+        future::in_own_thread(move || self.acquire(&request))
+    }
 }
 
 impl<S: WorkerSource + ?Sized> WorkerSource for &S {

@@ -38,6 +38,38 @@ fn clock() -> ManualClock {
     ManualClock::new("2026-06-01".parse().expect("a time"))
 }
 
+#[test]
+fn stats_count_what_takers_met() {
+    let clock = clock();
+    let generator = snowflake(&clock);
+    let zero = generator.stats();
+    assert_eq!((zero.worker_id, zero.lead, zero.lease), (113, Duration::ZERO, None));
+    assert_eq!(zero.remaining_life, generator.layout().remaining_life(clock.now()));
+    for _ in 0..4_096 {
+        generator.next_uid().expect("a tick's worth");
+    }
+    assert_eq!(generator.stats(), zero, "nobody met anything");
+    assert_eq!(generator.next_uid(), Err(TakeError::Empty), "the tick is used up");
+    clock.set(Timestamp::from_millis(clock.now().as_millis() - 2));
+    assert_eq!(generator.next_uid(), Err(TakeError::ClockBackwards { by_millis: 2 }));
+    let stats = generator.stats();
+    assert_eq!((stats.waits, stats.rejects, stats.clock_refusals), (0, 1, 1));
+    assert_eq!(stats.lead, Duration::from_millis(2));
+    generator.close();
+    assert_eq!(generator.stats().lead, Duration::ZERO);
+
+    let leaf = LeafSnowflakeGenerator::builder()
+        .worker_id(1)
+        .namespace(fresh())
+        .clock(clock.clone())
+        .build()
+        .expect("possible");
+    leaf.next_uid().expect("room");
+    clock.set(Timestamp::from_millis(clock.now().as_millis() - 5));
+    leaf.next_uid().expect_err("it does not catch up");
+    assert_eq!((leaf.stats().waits, leaf.stats().clock_refusals), (1, 1));
+}
+
 /// (745279092 << 22) + (1 << 17) + (1 << 12) + 4095, by hand:
 /// 745279092 × 4194304 = 3125927076691968 + … the fields below it are 131072 + 4096 + 4095 = 139263.
 #[test]

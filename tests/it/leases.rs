@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use uidring::clock::{ManualClock, SystemClock};
 use uidring::policy::TakePolicy;
-use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
+use uidring::worker::{Lease, LeaseBackend, LeaseStats, LeaseTerms, RenewError};
 use uidring::{
     Bits, CachedUidGenerator, Error, Fields, Layout, SnowflakeGenerator, StoreError,
     StoreErrorKind, TakeError, Tick, Uid, UidGenerator,
@@ -376,6 +376,47 @@ fn without_word_from_the_store_it_stops_by_itself() {
         store.row().fails = false;
         thread::sleep(Duration::from_millis(150));
         assert_eq!(generator.next_uid(), Err(TakeError::LeaseLost));
+    }
+}
+
+/// Watches the stats of a lease from its first renewal to its loss.
+fn watch(store: &Store, stats: impl Fn() -> LeaseStats) {
+    let (holds, horizon) = (Duration::from_secs(108), Duration::from_secs(20));
+    let first = stats();
+    assert!(first.renewals >= 1 && first.renewal_failures == 0 && !first.is_lost, "{first:?}");
+    assert!(first.time_left.is_some_and(|left| left > holds / 2 && left <= holds), "{first:?}");
+    assert!(first.horizon_left > Duration::ZERO && first.horizon_left < horizon, "{first:?}");
+    store.row().fails = true;
+    until("failures", || stats().renewal_failures >= 2);
+    store.row().fails = false;
+    let before = stats().renewals;
+    until("a renewal", || stats().renewals > before);
+    assert!(!stats().is_lost);
+    // Somebody else takes it.
+    store.row().token += 1;
+    until("the loss", || stats().is_lost);
+}
+
+#[test]
+fn stats_tell_of_renewals_and_of_the_loss() {
+    let store = Store::default();
+    let generator = cached(store.lease(layout(), busy_terms()));
+    watch(&store, || generator.stats().lease.expect("it has one"));
+    let store = Store::default();
+    let generator = clocked(store.lease(layout(), busy_terms()));
+    watch(&store, || generator.stats().lease.expect("it has one"));
+}
+
+#[test]
+fn a_lease_that_was_given_back_is_not_lost() {
+    let generator = cached(Store::default().lease(layout(), short_terms()));
+    assert!(generator.stats().lease.is_some_and(|lease| !lease.is_lost));
+    generator.close();
+    let start = Instant::now();
+    // For as long as it lasts.
+    while start.elapsed() < short_terms().lasts.expect("an end") {
+        assert_eq!(generator.stats().lease, None);
+        thread::sleep(Duration::from_millis(1));
     }
 }
 

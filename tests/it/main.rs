@@ -3,15 +3,19 @@
 mod behaviour;
 mod clock_driven;
 mod closing;
+mod format;
 mod honest_time;
 mod import_circles;
 mod last_ticks;
 mod layering;
 mod leases;
+mod links;
 mod own_ids;
 mod per_thread;
 mod properties;
 mod reference_faults;
 mod segments;
+#[cfg(feature = "serde")]
+mod serde_forms;
 mod uniqueness;
 mod worker_source;

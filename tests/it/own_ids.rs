@@ -405,6 +405,8 @@ fn a_keeper_that_takes() {
     ends("cached", || {
         let (deed, taken) = (Deed::default(), Taken::default());
         let builder = CachedUidGenerator::builder().layout(layout()).namespace(namespace::fresh());
+        // The keeper does not take all that may be borrowed.
+        let builder = builder.max_borrow(Duration::from_secs(1 << 24));
         let generator = builder.worker(lease(BusyKeeper(deed.clone()))).build().expect("builds");
         let generator = Arc::new(generator);
         let (weak, theirs) = (Arc::downgrade(&generator), taken.clone());

@@ -239,7 +239,8 @@ fn the_ends_of_the_calendar_can_be_shown() {
 mod serde_forms {
     use proptest::prelude::*;
     use serde_json::{Value, json};
-    use uidring::{Uid, as_string};
+    use uidring::Uid;
+    use uidring::serde::string;
 
     proptest! {
         #[test]
@@ -247,10 +248,10 @@ mod serde_forms {
             let json = serde_json::to_string(&uid).expect("a number");
             prop_assert_eq!(&json, &uid.to_string());
             prop_assert_eq!(serde_json::from_str::<Uid>(&json).expect("reads"), uid);
-            let text = as_string::serialize(&uid, serde_json::value::Serializer).expect("a text");
+            let text = string::serialize(&uid, serde_json::value::Serializer).expect("a text");
             prop_assert_eq!(&text, &json!(uid.to_string()));
             for value in [text, json!(u64::from(uid)), json!(uid.hex().as_str())] {
-                prop_assert_eq!(as_string::deserialize(&value).expect("reads"), uid);
+                prop_assert_eq!(string::deserialize(&value).expect("reads"), uid);
                 prop_assert_eq!(serde_json::from_value::<Uid>(value).expect("reads"), uid);
             }
         }

@@ -8,6 +8,7 @@ use crossbeam_utils::CachePadded;
 use super::CachedUidGenerator;
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, check_millis, check_option};
+use crate::future;
 use crate::generator::SequenceStart;
 use crate::generator::start::{Start, StartRequest, has_room_for_draws, prepare};
 use crate::generator::ticks::{Bounds, TickRuns};
@@ -310,6 +311,19 @@ impl CachedBuilder {
             progress,
             counters: CachePadded::default(),
         })
+    }
+
+    /// [`build`](Self::build) for a task: what blocks runs in a thread of its own.
+    ///
+    /// If the future is dropped before it is done, the generator is dropped once it is built, which gives a
+    /// leased worker id back.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build); [`Error::CallThread`] if the operating system starts no thread, and
+    /// [`Error::CallPanicked`] where the clock, or the source or store of the worker id, panics.
+    pub async fn build_async(self) -> Result<CachedUidGenerator, Error> {
+        future::in_own_thread(|| self.build()).await
     }
 }
 

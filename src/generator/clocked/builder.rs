@@ -3,9 +3,12 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use crossbeam_utils::CachePadded;
+
 use super::{ClockPolicy, ClockRules, ClockedUidGenerator, SequenceStart};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
+use crate::future;
 use crate::generator::start::{Start, StartRequest, has_room_for_draws, prepare};
 use crate::layout::Layout;
 use crate::policy::TakePolicy;
@@ -176,7 +179,25 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
             lease,
             take_policy: self.take_policy,
             closing,
+            counters: CachePadded::default(),
             rules: PhantomData,
         })
+    }
+
+    /// [`build`](Self::build) for a task: what blocks runs in a thread of its own.
+    ///
+    /// If the future is dropped before it is done, the generator is dropped once it is built, which gives a
+    /// leased worker id back.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build); [`Error::CallThread`] if the operating system starts no thread, and
+    /// [`Error::CallPanicked`] where the clock, or the source or store of the worker id, panics.
+    pub async fn build_async(self) -> Result<ClockedUidGenerator<R, C>, Error>
+    where
+        R: 'static,
+        C: 'static,
+    {
+        future::in_own_thread(|| self.build()).await
     }
 }

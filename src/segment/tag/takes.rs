@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use super::{Health, Tag};
 use crate::error::{FillError, TakeError};
+use crate::future::{self, Filling};
+use crate::policy::{Pause, Rejections, retry};
 use crate::segment::chain::Settled;
 use crate::segment::error::SegmentError;
 use crate::segment::shared::Shared;
@@ -19,6 +21,19 @@ impl Tag {
         match self.chain.draw() {
             Ok(id) => Ok(id),
             Err(missed) => self.take_by_policy(shared, missed),
+        }
+    }
+
+    #[inline]
+    pub(in crate::segment) async fn next_id_async(
+        self: &Arc<Self>,
+        shared: &Shared,
+    ) -> Result<u64, SegmentError> {
+        match self.try_next_id(shared) {
+            Ok(id) => Ok(id),
+            Err(error) => {
+                self.follow_policy_async(shared, error, || self.try_next_id(shared)).await
+            }
         }
     }
 
@@ -62,6 +77,30 @@ impl Tag {
         Ok(())
     }
 
+    pub(in crate::segment) async fn fill_async(
+        self: &Arc<Self>,
+        shared: &Shared,
+        out: &mut Vec<u64>,
+        count: usize,
+    ) -> Result<(), SegmentError> {
+        let mut filling = Filling::new(out, count);
+        while filling.is_short() {
+            let mut try_fill = || filling.extend(|block| self.try_fill(shared, block));
+            let done = match try_fill() {
+                Err(error) => self.follow_policy_async(shared, error, try_fill).await,
+                done => done,
+            };
+            if let Err(error) = done {
+                if matches!(error, SegmentError::Forked) {
+                    filling.undo();
+                }
+                return Err(error);
+            }
+            filling.give_way().await;
+        }
+        Ok(())
+    }
+
     #[cold]
     fn take_by_policy(
         self: &Arc<Self>,
@@ -101,45 +140,72 @@ impl Tag {
         &self,
         shared: &Shared,
         first: SegmentError,
-        mut again: impl FnMut() -> Result<T, SegmentError>,
+        again: impl FnMut() -> Result<T, SegmentError>,
     ) -> Result<T, SegmentError> {
         // This thread loads, perhaps for this tag, and would wait for itself.
         if Serving::is_here() {
             return Err(first);
         }
-        // The policy works with `TakeError`; the segment's error is kept beside it.
-        let mut last = None;
-        let mut keep = |error: SegmentError| {
-            let kind = if error.may_pass() { TakeError::Empty } else { TakeError::Closed };
-            last = Some(error);
-            kind
-        };
+        let mut rejections = shared.settings.take_policy.rejections();
         let mut waited = false;
-        let done = shared.settings.take_policy.after_empty(
-            keep(first),
-            || again().map_err(&mut keep),
+        let done = retry(
+            first,
+            |error| next(&mut rejections, error),
+            again,
             |timeout| {
                 waited = true;
                 self.chain.wait_or(timeout, || self.health() >= Health::Refused);
             },
         );
-        // Relaxed: counters.
-        self.counters.waits.fetch_add(waited.into(), Ordering::Relaxed);
+        self.count(waited, done)
+    }
+
+    /// [`follow_policy`](Self::follow_policy) for a task.
+    #[cold]
+    async fn follow_policy_async<T>(
+        &self,
+        shared: &Shared,
+        first: SegmentError,
+        again: impl FnMut() -> Result<T, SegmentError>,
+    ) -> Result<T, SegmentError> {
+        if Serving::is_here() {
+            return Err(first);
+        }
+        let mut rejections = shared.settings.take_policy.rejections();
+        let mut waited = false;
+        let next = |error| next(&mut rejections, error);
+        let sleep = |left| {
+            waited = true;
+            left
+        };
+        let done = future::retry(self.chain.ready(), first, next, again, sleep).await;
+        self.count(waited, done)
+    }
+
+    /// Counts a take that found nothing at first.
+    fn count<T>(&self, waited: bool, done: Result<T, SegmentError>) -> Result<T, SegmentError> {
         // A handler may have forked.
         if self.chain.is_forked() {
             return Err(SegmentError::Forked);
         }
-        done.map_err(|kind| {
-            let error = match (kind, last) {
-                (TakeError::DeadlineExceeded, Some(SegmentError::Empty)) => {
-                    SegmentError::DeadlineExceeded
-                }
-                (_, Some(error)) => error,
-                (_, None) => SegmentError::Closed,
-            };
-            let rejected = error.may_pass() || matches!(error, SegmentError::DeadlineExceeded);
-            self.counters.rejects.fetch_add(rejected.into(), Ordering::Relaxed);
-            error
-        })
+        // Relaxed: counters.
+        self.counters.waits.fetch_add(waited.into(), Ordering::Relaxed);
+        let is_rejected = |error: &SegmentError| {
+            error.may_pass() || matches!(error, SegmentError::DeadlineExceeded)
+        };
+        let rejected = done.as_ref().is_err_and(is_rejected);
+        self.counters.rejects.fetch_add(rejected.into(), Ordering::Relaxed);
+        done
     }
+}
+
+/// What the policy says about a segment's error.
+fn next(rejections: &mut Rejections<'_>, error: SegmentError) -> Result<Pause, SegmentError> {
+    if !error.may_pass() {
+        return Err(error);
+    }
+    rejections.next(TakeError::Empty).map_err(|kind| match (kind, error) {
+        (TakeError::DeadlineExceeded, SegmentError::Empty) => SegmentError::DeadlineExceeded,
+        (_, error) => error,
+    })
 }

@@ -6,6 +6,8 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
+use crate::sync::PushList;
+
 /// Has the kernel wipe memory of our own in forked children (`MADV_WIPEONFORK`, Linux 4.14); returns
 /// whether it does.
 #[cfg(target_os = "linux")]
@@ -46,76 +48,47 @@ fn is_believed(refuses: impl FnOnce() -> bool) -> bool {
     }
 }
 
-/// Memory that the handler of fork has to wipe: an entry of a list that only grows, and whose
-/// entries are used again. It has no lock, which another thread could hold at the fork.
+/// Memory that the handler of fork has to wipe. Entries are used again.
 #[derive(Debug)]
 pub(super) struct Entry {
     used: AtomicBool,
     /// Null while there is nothing to wipe.
     memory: AtomicPtr<c_void>,
     bytes: AtomicUsize,
-    /// Null at the end of the list; never changed after that.
-    next: AtomicPtr<Entry>,
 }
 
-static ENTRIES: Entry = Entry::new();
+static ENTRIES: PushList<Entry> = PushList::new();
 
 impl Entry {
-    const fn new() -> Self {
-        Self {
-            used: AtomicBool::new(false),
-            memory: AtomicPtr::new(ptr::null_mut()),
-            bytes: AtomicUsize::new(0),
-            next: AtomicPtr::new(ptr::null_mut()),
-        }
-    }
-
     pub(super) fn enter(memory: *mut c_void, bytes: usize) -> &'static Self {
         register();
-        let mut entry = &ENTRIES;
         // Acquire: pairs with the Release in `leave`; the entry's old memory is gone.
-        while entry
-            .used
-            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
-        {
-            entry = entry.next_or_new();
-        }
+        let take = |entry: &&Self| !entry.used.swap(true, Ordering::Acquire);
+        let entry = ENTRIES.iter().find(take).unwrap_or_else(Self::add);
         entry.bytes.store(bytes, Ordering::Relaxed);
         // Release: a child of a thread that sees the memory sees its length.
         entry.memory.store(memory, Ordering::Release);
         entry
     }
 
+    /// A new entry, which is in use.
+    fn add() -> &'static Self {
+        let new = || Self {
+            used: AtomicBool::new(true),
+            memory: AtomicPtr::new(ptr::null_mut()),
+            bytes: AtomicUsize::new(0),
+        };
+        loop {
+            if let Some(entry) = ENTRIES.push_after(ENTRIES.newest(), new()) {
+                return entry;
+            }
+        }
+    }
+
     pub(super) fn leave(&self) {
         self.memory.store(ptr::null_mut(), Ordering::Relaxed);
         // Release: pairs with the Acquire in `enter`.
         self.used.store(false, Ordering::Release);
-    }
-
-    fn next(&self) -> Option<&'static Self> {
-        // Acquire: pairs with the Release in `next_or_new`, for what the entry began with.
-        // SAFETY: it is null, or a leaked entry.
-        unsafe { self.next.load(Ordering::Acquire).as_ref() }
-    }
-
-    fn next_or_new(&self) -> &'static Self {
-        if let Some(next) = self.next() {
-            return next;
-        }
-        let new = Box::into_raw(Box::new(Self::new()));
-        let null = ptr::null_mut();
-        // Release: pairs with the Acquire in `next`; on failure Acquire, as there.
-        match self.next.compare_exchange(null, new, Ordering::Release, Ordering::Acquire) {
-            // SAFETY: it is never freed.
-            Ok(_) => unsafe { &*new },
-            Err(others) => {
-                // SAFETY: it was made above, and nobody else has seen it.
-                drop(unsafe { Box::from_raw(new) });
-                // SAFETY: another thread's, which is never freed.
-                unsafe { &*others }
-            }
-        }
     }
 }
 
@@ -135,8 +108,7 @@ fn register() {
 }
 
 extern "C" fn wipe_all() {
-    let mut entry = Some(&ENTRIES);
-    while let Some(Entry { memory, bytes, .. }) = entry {
+    for Entry { memory, bytes, .. } in ENTRIES.iter() {
         let memory = memory.load(Ordering::Acquire);
         if !memory.is_null() {
             // SAFETY: whoever takes memory off the list does it before unmapping it, so it is
@@ -144,6 +116,5 @@ extern "C" fn wipe_all() {
             // memory holds atomics alone, for which zeros are valid.
             unsafe { ptr::write_bytes(memory.cast::<u8>(), 0, bytes.load(Ordering::Relaxed)) };
         }
-        entry = entry.and_then(Entry::next);
     }
 }

@@ -1,0 +1,150 @@
+//! Wakes tasks at a time, on any runtime: by a thread of its own, which the first alarm starts.
+//!
+//! A runtime's timer, or a library's with a thread of its own, would be missing in a forked child. Here a
+//! child that sets an alarm starts a thread again.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::mem;
+use std::sync::mpsc;
+use std::task::Waker;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::sync::{
+    Event, ForkGuarded, Life, PushList, Serving, assert_no_lock_held, contained, wake_all,
+};
+
+/// A time at which a task is to be woken, if any. Dropping it clears it.
+#[derive(Default)]
+pub(crate) struct Alarm(Option<(&'static Timer, Key)>);
+
+/// The times are apart by a number.
+type Key = (Instant, u64);
+
+/// The thread of a process, and what it has to do.
+struct Timer {
+    life: Life,
+    tasks: ForkGuarded<Tasks>,
+    /// Where the thread sleeps.
+    changed: Event,
+}
+
+#[derive(Default)]
+struct Tasks {
+    wakers: BTreeMap<Key, Waker>,
+    next: u64,
+}
+
+/// The last one is this process's, unless that was forked since; then it is wiped.
+static TIMERS: PushList<Timer> = PushList::new();
+
+impl Alarm {
+    /// Has the task woken after this time, instead of when it was to be woken before. If the operating
+    /// system starts no thread, it is woken at once.
+    pub(crate) fn set(&mut self, after: Duration, waker: &Waker) {
+        self.clear();
+        // A time beyond what the clock can express never comes.
+        let Some(at) = Instant::now().checked_add(after) else { return };
+        let set = Timer::current().and_then(|timer| timer.insert(at, waker.clone()));
+        if set.is_none() {
+            assert_no_lock_held();
+            waker.wake_by_ref();
+        }
+        self.0 = set;
+    }
+
+    fn clear(&mut self) {
+        let Some((timer, key)) = self.0.take() else { return };
+        let Ok(mut tasks) = timer.tasks.lock() else { return };
+        let waker = tasks.wakers.remove(&key);
+        drop(tasks);
+        // This is a caller's code.
+        contained(|| drop(waker));
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl Timer {
+    fn current() -> Option<&'static Self> {
+        loop {
+            let newest = TIMERS.newest();
+            if let Some(timer) = newest.filter(|timer| !timer.life.is_forked()) {
+                return Some(timer);
+            }
+            // The thread first: an alarm of a timer without one would never come.
+            let (start, started) = mpsc::sync_channel::<&'static Self>(1);
+            let run = move || {
+                if let Ok(timer) = started.recv() {
+                    timer.run();
+                }
+            };
+            thread::Builder::new().name("uidring-timer".into()).spawn(run).ok()?;
+            if let Some(timer) = TIMERS.push_after(newest, Self::new()?) {
+                let _ = start.send(timer);
+            }
+        }
+    }
+
+    fn new() -> Option<Self> {
+        let life = Life::new()?;
+        let tasks = ForkGuarded::new(life.clone(), Tasks::default());
+        Some(Self { tasks, changed: Event::new(life.clone()), life })
+    }
+
+    /// `None` in a child that was forked where the waker was cloned.
+    fn insert(&'static self, at: Instant, waker: Waker) -> Option<(&'static Self, Key)> {
+        let Ok(mut tasks) = self.tasks.lock() else {
+            mem::forget(waker);
+            return None;
+        };
+        tasks.next += 1;
+        let key = (at, tasks.next);
+        tasks.wakers.insert(key, waker);
+        let is_first = tasks.first() == Some(at);
+        drop(tasks);
+        if is_first {
+            self.changed.notify();
+        }
+        Some((self, key))
+    }
+
+    /// Wakes the tasks whose time has come. What takes ids in a waker does not wait there, since other
+    /// alarms would be late.
+    fn run(&self) {
+        let _serving = Serving::begin();
+        while let Ok(mut tasks) = self.tasks.lock() {
+            let now = Instant::now();
+            let mut due = Vec::new();
+            while let Some(first) = tasks.wakers.first_entry().filter(|first| first.key().0 <= now)
+            {
+                due.push(first.remove());
+            }
+            let first = tasks.first();
+            drop(tasks);
+            if due.is_empty() {
+                let pause = first.map(|first| first.saturating_duration_since(now));
+                self.changed
+                    .wait(pause, || self.tasks.lock().map_or(true, |tasks| tasks.first() != first));
+            }
+            wake_all(due.into_iter(), &self.life);
+        }
+    }
+}
+
+impl Tasks {
+    fn first(&self) -> Option<Instant> {
+        self.wakers.first_key_value().map(|((at, _), _)| *at)
+    }
+}
+
+impl fmt::Debug for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Alarm").field("set", &self.0.map(|(_, key)| key)).finish()
+    }
+}

@@ -1,0 +1,231 @@
+//! Waiting as a task does: what the futures of generators, leases and builders have in common.
+//!
+//! They run on any runtime. A poll that has to wait leaves its waker at an event, and with it an alarm where
+//! time has a say; it looks again at what it waits for before it returns, so that no wake-up is lost
+//! (`sync::Event`). An id is taken in the poll that returns it, and in no other.
+
+use std::future::poll_fn;
+use std::mem;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
+
+use crate::clock::{Alarm, Deadline};
+use crate::error::Error;
+use crate::policy::Pause;
+use crate::sync::{Event, ForkGuarded, Forked, Life, assert_no_lock_held, contained};
+
+/// Looks at once, after each notification of the event, and after each pause that a look asks for, until one
+/// has a result.
+async fn look<T>(
+    event: &Event,
+    mut look: impl FnMut() -> ControlFlow<T, Pause>,
+) -> Result<T, Forked> {
+    let mut listener = event.listener();
+    let mut alarm = Alarm::default();
+    poll_fn(move |context| {
+        let waker = context.waker();
+        if let Err(forked) = listener.register(waker) {
+            return Poll::Ready(Err(forked));
+        }
+        match look() {
+            ControlFlow::Break(result) => return Poll::Ready(Ok(result)),
+            ControlFlow::Continue(Pause::Sleep(None)) => {}
+            ControlFlow::Continue(Pause::Sleep(Some(time))) => alarm.set(time, waker),
+            ControlFlow::Continue(Pause::Yield) => {
+                assert_no_lock_held();
+                waker.wake_by_ref();
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// [`policy::retry`](crate::policy::retry) for a task. `sleep` shortens the time until the next try where
+/// nobody else would say when.
+pub(crate) async fn retry<T, E: From<Forked>>(
+    event: &Event,
+    first: E,
+    mut next: impl FnMut(E) -> Result<Pause, E>,
+    mut try_take: impl FnMut() -> Result<T, E>,
+    mut sleep: impl FnMut(Option<Duration>) -> Option<Duration>,
+) -> Result<T, E> {
+    next(first)?;
+    let try_again = || {
+        let error = match try_take() {
+            Ok(taken) => return ControlFlow::Break(Ok(taken)),
+            Err(error) => error,
+        };
+        match next(error) {
+            Ok(Pause::Sleep(left)) => ControlFlow::Continue(Pause::Sleep(sleep(left))),
+            Ok(pause) => ControlFlow::Continue(pause),
+            Err(error) => ControlFlow::Break(Err(error)),
+        }
+    };
+    look(event, try_again).await?
+}
+
+/// Waits until `ready` says true, or for `timeout`; not in a forked child.
+pub(crate) async fn wait(event: &Event, timeout: Duration, mut ready: impl FnMut() -> bool) {
+    let deadline = Deadline::after(Some(timeout));
+    let look_again = || match deadline.remaining() {
+        Some(left) if !left.is_zero() && !ready() => {
+            ControlFlow::Continue(Pause::Sleep(Some(left)))
+        }
+        _ => ControlFlow::Break(()),
+    };
+    let _ = look(event, look_again).await;
+}
+
+/// Waits until `result` has one.
+pub(crate) async fn until<T>(
+    event: &Event,
+    mut result: impl FnMut() -> Option<T>,
+) -> Result<T, Forked> {
+    let look_again = || match result() {
+        Some(result) => ControlFlow::Break(result),
+        None => ControlFlow::Continue(Pause::Sleep(None)),
+    };
+    look(event, look_again).await
+}
+
+/// What is blocking runs in a thread of its own. A panic there is [`Error::CallPanicked`]. If the future is
+/// dropped before that, the result is dropped in that thread, or in another one.
+pub(crate) async fn in_own_thread<T: Send + 'static>(
+    call: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let call = Caller(Call::start(call)?);
+    match until(&call.0.done, || call.0.take()).await {
+        Ok(result) => result,
+        Err(Forked) => Err(Error::Forked { what: "asynchronous call" }),
+    }
+}
+
+/// A call, for its caller and its thread.
+struct Call<T> {
+    outcome: ForkGuarded<Outcome<T>>,
+    done: Event,
+}
+
+struct Outcome<T> {
+    result: Option<Result<T, Error>>,
+    /// The caller is gone.
+    is_unwanted: bool,
+}
+
+impl<T: Send + 'static> Call<T> {
+    fn start(call: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<Arc<Self>, Error> {
+        let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;
+        let outcome = Outcome { result: None, is_unwanted: false };
+        let outcome = ForkGuarded::new(life.clone(), outcome);
+        let this = Arc::new(Self { outcome, done: Event::new(life) });
+        let theirs = Arc::clone(&this);
+        let run = move || {
+            let result = contained(call).unwrap_or(Err(Error::CallPanicked));
+            theirs.finish(result);
+        };
+        thread::Builder::new()
+            .name("uidring-call".into())
+            .spawn(run)
+            .map_err(|error| Error::CallThread(Arc::new(error)))?;
+        Ok(this)
+    }
+
+    fn finish(&self, result: Result<T, Error>) {
+        let Ok(mut outcome) = self.outcome.lock() else {
+            // The call has forked, and what it got is the parent's.
+            return mem::forget(result);
+        };
+        if outcome.is_unwanted {
+            drop(outcome);
+            contained(|| drop(result));
+            return;
+        }
+        outcome.result = Some(result);
+        drop(outcome);
+        self.done.notify();
+    }
+
+    fn take(&self) -> Option<Result<T, Error>> {
+        self.outcome.lock().ok()?.result.take()
+    }
+}
+
+/// The caller, which may go before the call is done.
+struct Caller<T: Send + 'static>(Arc<Call<T>>);
+
+impl<T: Send + 'static> Drop for Caller<T> {
+    fn drop(&mut self) {
+        let Ok(mut outcome) = self.0.outcome.lock() else {
+            // In a forked child the thread, which has the other half, is missing.
+            return mem::forget(Arc::clone(&self.0));
+        };
+        outcome.is_unwanted = true;
+        let result = outcome.result.take();
+        drop(outcome);
+        if let Some(result) = result {
+            // To drop a lease is to give it back, which may block.
+            let give_back = move || {
+                contained(|| drop(result));
+            };
+            let _ = thread::Builder::new().name("uidring-call".into()).spawn(give_back);
+        }
+    }
+}
+
+/// A vector to which ids are appended, a block at a time.
+pub(crate) struct Filling<'a, T> {
+    out: &'a mut Vec<T>,
+    start: usize,
+    count: usize,
+    blocks: u32,
+}
+
+impl<'a, T: Copy + Default> Filling<'a, T> {
+    pub(crate) fn new(out: &'a mut Vec<T>, count: usize) -> Self {
+        Self { start: out.len(), out, count, blocks: 0 }
+    }
+
+    pub(crate) fn is_short(&self) -> bool {
+        self.left() > 0
+    }
+
+    fn left(&self) -> usize {
+        self.count - (self.out.len() - self.start)
+    }
+
+    /// Appends what `try_fill` writes to the front of a block, of which it returns how many.
+    pub(crate) fn extend<E>(
+        &mut self,
+        try_fill: impl FnOnce(&mut [T]) -> Result<usize, E>,
+    ) -> Result<(), E> {
+        let mut block = [T::default(); 1_024];
+        let wanted = self.left().min(block.len());
+        let given = try_fill(&mut block[..wanted])?;
+        self.out.extend_from_slice(&block[..given]);
+        Ok(())
+    }
+
+    /// Removes what was appended: after a fork, it is the parent's.
+    pub(crate) fn undo(&mut self) {
+        self.out.truncate(self.start);
+    }
+
+    /// Lets other tasks run now and then.
+    pub(crate) async fn give_way(&mut self) {
+        self.blocks = self.blocks.wrapping_add(1);
+        let mut has_given_way = !self.blocks.is_multiple_of(64) || !self.is_short();
+        poll_fn(|context| {
+            if has_given_way {
+                return Poll::Ready(());
+            }
+            has_given_way = true;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+}

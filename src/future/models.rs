@@ -1,0 +1,1 @@
+//! Tasks that wait, every interleaving of which a model checker tries: run them with `scripts/loom`.

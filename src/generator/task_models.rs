@@ -1,0 +1,191 @@
+//! Tasks that wait at a ring, every interleaving of which a model checker tries: run them with
+//! `scripts/loom`.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use loom::sync::{Condvar, Mutex};
+use loom::thread::{self, JoinHandle};
+
+use crate::error::TakeError;
+use crate::future;
+use crate::policy::TakePolicy;
+use crate::ring::{Producer, RingBuffer, RingOptions};
+use crate::sync::become_forked_child;
+
+fn check(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    builder.check(model);
+}
+
+/// A ring of two runs of up to two numbers.
+fn ring() -> (Producer, Arc<RingBuffer>) {
+    RingBuffer::new(RingOptions::new(2).run_bits(1).spaced()).expect("possible")
+}
+
+/// What a generator's future does, without its lease and counters.
+async fn take(ring: &RingBuffer) -> Result<u64, TakeError> {
+    let error = match ring.try_take() {
+        Err(error) => error,
+        taken => return taken,
+    };
+    let mut rejections = TakePolicy::Wait.rejections();
+    let next = |error| rejections.next(error);
+    future::retry(ring.published(), error, next, || ring.try_take(), |left| left).await
+}
+
+/// Puts its thread to sleep until a task is woken.
+#[derive(Default)]
+struct Parker {
+    is_woken: Mutex<bool>,
+    signal: Condvar,
+}
+
+impl Wake for Parker {
+    fn wake(self: Arc<Self>) {
+        *self.is_woken.lock().expect("no panic") = true;
+        self.signal.notify_one();
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let parker = Arc::<Parker>::default();
+    let waker = Waker::from(Arc::clone(&parker));
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return result;
+        }
+        let mut is_woken = parker.is_woken.lock().expect("no panic");
+        while !*is_woken {
+            is_woken = parker.signal.wait(is_woken).expect("no panic");
+        }
+        *is_woken = false;
+    }
+}
+
+fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn task(ring: &Arc<RingBuffer>) -> JoinHandle<Result<u64, TakeError>> {
+    let ring = Arc::clone(ring);
+    thread::spawn(move || block_on(take(&ring)))
+}
+
+fn sorted(results: impl IntoIterator<Item = Result<u64, TakeError>>) -> Vec<u64> {
+    let numbers = results.into_iter().map(|taken| taken.expect("there are enough"));
+    let mut numbers: Vec<u64> = numbers.collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// No wake-up is lost, and nobody sleeps on a number: the model checker would report the deadlock.
+#[test]
+fn models_two_tasks_and_a_publication() {
+    check(|| {
+        let (mut producer, ring) = ring();
+        let tasks = [(); 2].map(|()| task(&ring));
+        producer.put(10).expect("room");
+        let taken = tasks.map(|task| task.join().expect("no panic"));
+        assert_eq!(sorted(taken), [10, 11]);
+    });
+}
+
+#[test]
+fn models_a_task_and_a_thread_that_waits() {
+    check(|| {
+        let (mut producer, ring) = ring();
+        let task = task(&ring);
+        let waiter = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || {
+                ring.wait(None);
+                ring.try_take()
+            })
+        };
+        producer.put(10).expect("room");
+        let taken = [task, waiter].map(|taker| taker.join().expect("no panic"));
+        assert_eq!(sorted(taken), [10, 11]);
+    });
+}
+
+/// Somebody else has taken what a task was woken for: the next publication wakes it again.
+#[test]
+fn models_a_task_that_is_woken_for_nothing() {
+    check(|| {
+        let (mut producer, ring) = ring();
+        let task = task(&ring);
+        producer.put_range(10..11).expect("room");
+        let mine = ring.try_take();
+        producer.put_range(100..101).expect("room");
+        let theirs = task.join().expect("no panic");
+        assert_eq!(theirs, Ok(if mine == Ok(10) { 100 } else { 10 }));
+    });
+}
+
+/// A task is dropped after no poll, one or two, while another one waits: it has taken a number if and only
+/// if a poll has returned one.
+#[test]
+fn models_a_task_that_is_dropped() {
+    for polls in 0..3 {
+        check(move || {
+            let (mut producer, ring) = ring();
+            let other = task(&ring);
+            let dropped = {
+                let ring = Arc::clone(&ring);
+                thread::spawn(move || {
+                    let mut future = pin!(take(&ring));
+                    (0..polls).find_map(|_| match poll(future.as_mut()) {
+                        Poll::Ready(taken) => Some(taken),
+                        Poll::Pending => None,
+                    })
+                })
+            };
+            producer.put(10).expect("room");
+            let mut taken = vec![other.join().expect("no panic")];
+            taken.extend(dropped.join().expect("no panic"));
+            taken.extend((taken.len()..2).map(|_| ring.try_take()));
+            assert_eq!(sorted(taken), [10, 11]);
+        });
+    }
+}
+
+#[test]
+fn models_a_close_releases_a_task() {
+    check(|| {
+        let (_producer, ring) = ring();
+        let task = task(&ring);
+        ring.close();
+        assert_eq!(task.join().expect("no panic"), Err(TakeError::Closed));
+    });
+}
+
+/// A task that finds itself in a child, between two polls, takes nothing, and touches no lock of its parent.
+#[test]
+fn models_a_task_in_a_child() {
+    check(|| {
+        let (mut producer, ring) = ring();
+        let child = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || {
+                let mut future = Box::pin(take(&ring));
+                if let Poll::Ready(taken) = poll(future.as_mut()) {
+                    return taken;
+                }
+                become_forked_child();
+                match poll(future.as_mut()) {
+                    Poll::Ready(Err(TakeError::Forked)) => ring.try_take(),
+                    other => panic!("{other:?}"),
+                }
+            })
+        };
+        producer.put(10).expect("room");
+        let taken = child.join().expect("no panic");
+        assert!(matches!(taken, Ok(10) | Err(TakeError::Forked)), "{taken:?}");
+        let next = if taken.is_ok() { 11 } else { 10 };
+        assert_eq!(ring.try_take(), Ok(next));
+    });
+}
