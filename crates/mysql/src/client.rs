@@ -38,13 +38,13 @@ pub struct Client {
 impl Client {
     /// A client with the server's defaults, for a few works.
     pub fn new(store: &MySqlStore) -> Self {
-        Self::with_options(store, store.opts().clone())
+        Self::with_options(store, store.opts.clone())
     }
 
     /// A client that stays, whose connections also begin with these statements.
     pub fn lasting(store: &MySqlStore, begin_with: Option<String>) -> Self {
         let statements = [ISOLATION.into(), LOCK_WAIT.into()].into_iter().chain(begin_with);
-        let opts = OptsBuilder::from_opts(store.opts().clone())
+        let opts = OptsBuilder::from_opts(store.opts.clone())
             .stmt_cache_size(STATEMENTS)
             // A change counts the rows that it finds, even if it leaves them as they are.
             .client_found_rows(true)
@@ -67,7 +67,7 @@ impl Client {
 
     /// Lets no later work take longer than this.
     pub fn limit(&mut self, limit: Duration) {
-        let (connect, deadline) = self.store.timeouts();
+        let MySqlStore { connect_timeout: connect, deadline, .. } = self.store;
         let store = self.store.clone().connect_timeout(connect.min(limit));
         self.store = store.deadline(deadline.min(limit));
     }
@@ -100,7 +100,7 @@ impl Drop for Client {
     fn drop(&mut self) {
         if process::id() != self.process {
             // To close the parent's connection, or even to drop it, would disturb the parent.
-            let own = Connection::new(self.store.opts().clone());
+            let own = Connection::new(self.store.opts.clone());
             mem::forget(mem::replace(&mut self.connection, own));
             mem::forget(mem::take(&mut self.runtime));
         } else if self.connection.is_open() {

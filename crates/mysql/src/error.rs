@@ -21,7 +21,7 @@ pub enum MySqlError {
         /// Where it was found.
         place: &'static str,
         /// What is wrong with it.
-        problem: &'static str,
+        problem: String,
     },
 
     /// A database could not be reached, refused, or gave what must not be used.

@@ -173,7 +173,7 @@ struct Rows {
 
 impl RowStore for Rows {
     fn renew(&mut self, row: &LeasedRow, horizon: Horizon) -> Result<Result<(), Loss>, Error> {
-        let (lasts_micros, is_cluster) = (self.lasts_micros, self.client.store().is_cluster());
+        let (lasts_micros, is_cluster) = (self.lasts_micros, self.client.store().is_cluster);
         self.client.run_once(&Renew { row, horizon, lasts_micros, is_cluster })
     }
 

@@ -6,7 +6,6 @@ mod dialect;
 mod error;
 mod leases;
 mod problem;
-mod risk;
 mod segments;
 mod session;
 mod store;

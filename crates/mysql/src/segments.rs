@@ -8,9 +8,9 @@ use std::fmt;
 use uidring::Error;
 use uidring::adapter::{Chain, log};
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
-use uidring_store::{NewSegmentTag, SegmentTable};
+use uidring_store::{NewSegmentTag, SegmentTable, check_step};
 
-use self::rows::{CreateTag, Load, NotLoaded, Tags, Waits};
+use self::rows::{Change, ChangeTag, CreateTag, Load, NotLoaded, Tags, Waits};
 use crate::client::Client;
 use crate::error::advice::to_error;
 use crate::tables::LEAF_ALLOC;
@@ -84,7 +84,7 @@ impl MySqlSegments {
         request: &SegmentRequest,
         has_waited: &mut bool,
     ) -> Result<LoadedSegment, LoadError> {
-        let is_strict = self.store().requires_durability() && !self.store().is_cluster();
+        let is_strict = self.store().requires_durability && !self.store().is_cluster;
         let only_server = self.server.filter(|_| is_strict);
         let is_known = self.locked.contains(&request.tag);
         let mut waits = match self.may_skip && (is_known || *has_waited) {
@@ -122,7 +122,7 @@ impl MySqlSegments {
     /// this process has loaded for its tag; what other processes have loaded is not known here.
     fn note(&mut self, server: u64) {
         let before = self.server.replace(server);
-        if before.is_some_and(|before| before != server) && !self.store().is_cluster() {
+        if before.is_some_and(|before| before != server) && !self.store().is_cluster {
             log!(
                 error,
                 "{}: another server answers than before: that may be a failover which has lost \
@@ -173,6 +173,16 @@ impl SegmentTable for MySqlSegments {
     fn list_tags(&self) -> Result<Vec<SegmentTag>, Error> {
         let work = Tags { create_table: false };
         Client::new(self.store()).run(&work)
+    }
+
+    fn set_step(&self, tag: &str, step: u64) -> Result<SegmentTag, Error> {
+        let work = ChangeTag::new(tag, Change::Step(check_step(step)?));
+        Client::new(self.store()).run(&work)?
+    }
+
+    fn delete_tag(&self, tag: &str) -> Result<SegmentTag, Error> {
+        let work = ChangeTag::new(tag, Change::Delete);
+        Client::new(self.store()).run(&work).map_err(|error| work.explain(error))?
     }
 }
 

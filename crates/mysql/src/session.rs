@@ -10,7 +10,6 @@ use uidring::adapter::log;
 use crate::MySqlStore;
 use crate::columns::{optional_text, text};
 use crate::problem::Problem;
-use crate::risk::Risk;
 use crate::tables::Table;
 
 /// The version of the tables' form. A table says its own in its comment, which neither Baidu's nor
@@ -52,22 +51,23 @@ impl Session {
             let found = variables.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
             found.map(|(_, value)| &**value)
         };
-        for (risk, is_there) in [
-            (
-                Risk::Binlog,
-                value("log_bin") == Some("ON") && is_other(value("sync_binlog"), &["1"]),
-            ),
-            // MariaDB's 3 syncs as 1 does.
-            (Risk::Log, is_other(value("innodb_flush_log_at_trx_commit"), &["1", "3"])),
-        ] {
-            if is_there {
-                let found = value(risk.variable()).unwrap_or_default();
-                report(store, risk, || risk.explain(found))?;
+        let binlog = (value("log_bin") == Some("ON")).then_some(("sync_binlog", &["1"][..]));
+        // MariaDB's 3 syncs as 1 does.
+        let log = Some(("innodb_flush_log_at_trx_commit", &["1", "3"][..]));
+        for (risk, setting, when) in [(0, binlog, " with the binary log on"), (1, log, "")] {
+            let Some((name, good)) = setting else { continue };
+            if let Some(found) = value(name).filter(|found| !good.contains(found)) {
+                report(store, risk, || {
+                    format!(
+                        "{name} is {found}{when}: after a crash of its machine the server may have lost \
+                         what it confirmed, and ids come twice; set {name} = 1"
+                    )
+                })?;
             }
         }
         check_tables(&mut conn, store, table).await?;
         let names = ["server_uuid", "server_uid"];
-        let identity = names.into_iter().find(|name| is_other(value(name), &[""]));
+        let identity = names.into_iter().find(|name| value(name).is_some_and(|id| !id.is_empty()));
         Ok(Self { conn, identity })
     }
 
@@ -105,11 +105,11 @@ impl DerefMut for Session {
 }
 
 /// Warns of a risk once, or refuses it, as the store's options say.
-fn report(store: &MySqlStore, risk: Risk, explain: impl Fn() -> String) -> Result<(), Problem> {
-    if store.requires_durability() {
+fn report(store: &MySqlStore, risk: usize, explain: impl Fn() -> String) -> Result<(), Problem> {
+    if store.requires_durability {
         return Err(Problem::Refused(explain()));
     }
-    if store.reported().is_news(risk) {
+    if store.reported[risk].set(()).is_ok() {
         log!(warn, "{store}: {}", explain());
     }
     Ok(())
@@ -129,7 +129,7 @@ async fn check_tables(conn: &mut Conn, store: &MySqlStore, table: &Table) -> Res
         check_version(&name, &comment)?;
         // A view has none.
         if !engine.is_empty() && !["InnoDB", "ROCKSDB"].contains(&&*engine) {
-            report(store, Risk::Engine, || {
+            report(store, 2, || {
                 format!(
                     "{name} has the engine {engine}, which may forget what it confirmed, and ids \
                      come twice; ALTER TABLE {name} ENGINE = InnoDB"
@@ -150,10 +150,6 @@ fn check_version(table: &str, comment: &str) -> Result<(), Problem> {
              which is {VERSION}: use the program that made it, or a later one"
         ))),
     }
-}
-
-fn is_other(value: Option<&str>, good: &[&str]) -> bool {
-    value.is_some_and(|value| !good.contains(&value))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod url;
 use std::fmt;
 use std::fs;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mysql_async::{Opts, OptsBuilder, SslOpts};
@@ -15,7 +16,6 @@ use uidring::{Error, StoreErrorKind};
 use uidring_store::{TableError, check_path, read_secret};
 
 use crate::error::MySqlError;
-use crate::risk::Reported;
 
 /// The environment variable with a server's URL.
 const VARIABLE: &str = "UIDRING_MYSQL_URL";
@@ -35,12 +35,13 @@ const VARIABLE: &str = "UIDRING_MYSQL_URL";
 /// Neither URL nor password appear in any text of this type or of its errors.
 #[derive(Clone)]
 pub struct MySqlStore {
-    opts: Opts,
-    connect_timeout: Duration,
-    deadline: Duration,
-    requires_durability: bool,
-    is_cluster: bool,
-    reported: Reported,
+    pub(crate) opts: Opts,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) deadline: Duration,
+    pub(crate) requires_durability: bool,
+    pub(crate) is_cluster: bool,
+    /// Which risks of the server were reported.
+    pub(crate) reported: Arc<[OnceLock<()>; 3]>,
 }
 
 impl MySqlStore {
@@ -58,7 +59,7 @@ impl MySqlStore {
             deadline: Duration::from_secs(10),
             requires_durability: false,
             is_cluster: false,
-            reported: Reported::default(),
+            reported: Arc::default(),
         })
     }
 
@@ -75,7 +76,7 @@ impl MySqlStore {
         const WHAT: &str = "the URL of the database";
         let text = read_secret(WHAT, path.as_ref())?;
         if text.trim().is_empty() {
-            let problem = "the file is empty";
+            let problem = "the file is empty".into();
             return Err(Error::from(MySqlError::DatabaseUrl { place: "in the file", problem }));
         }
         Self::from_url(text.lines().next().unwrap_or_default().trim())
@@ -168,26 +169,6 @@ impl MySqlStore {
         self
     }
 
-    pub(crate) fn requires_durability(&self) -> bool {
-        self.requires_durability
-    }
-
-    pub(crate) fn is_cluster(&self) -> bool {
-        self.is_cluster
-    }
-
-    pub(crate) fn reported(&self) -> &Reported {
-        &self.reported
-    }
-
-    pub(crate) fn opts(&self) -> &Opts {
-        &self.opts
-    }
-
-    pub(crate) fn timeouts(&self) -> (Duration, Duration) {
-        (self.connect_timeout, self.deadline)
-    }
-
     pub(crate) fn is_socket(&self) -> bool {
         self.opts.socket().is_some()
     }
@@ -231,7 +212,7 @@ impl fmt::Debug for MySqlStore {
 fn found(error: Error, place: &'static str) -> Error {
     match error.store() {
         Some(MySqlError::DatabaseUrl { problem, .. }) => {
-            MySqlError::DatabaseUrl { place, problem }.into()
+            MySqlError::DatabaseUrl { place, problem: problem.clone() }.into()
         }
         _ => error,
     }
@@ -295,7 +276,7 @@ mod tests {
         let server = MySqlStore::from_url("mysql://root:s3cret%40%2F@db.example:3307/ids")
             .expect("a URL")
             .require_tls();
-        assert_eq!(server.opts().pass(), Some("s3cret@/"));
+        assert_eq!(server.opts.pass(), Some("s3cret@/"));
         assert_eq!(server.to_string(), "db.example:3307/ids");
         for text in [format!("{server:?}"), format!("{:?}", server.worker_nodes())] {
             assert!(text.contains("db.example:3307/ids") && text.contains("tls: true"), "{text}");
@@ -370,9 +351,9 @@ mod tests {
         fs::write(&path, signed.cert.pem()).expect("writes");
         let url = "mysql://root@h/d?require_ssl=true&verify_ca=false";
         let server = MySqlStore::from_url(url).expect("a URL");
-        assert!(server.opts().ssl_opts().expect("TLS").accept_invalid_certs());
+        assert!(server.opts.ssl_opts().expect("TLS").accept_invalid_certs());
         let server = server.tls_authority(&path).expect("a certificate");
-        let ssl = server.opts().ssl_opts().expect("TLS");
+        let ssl = server.opts.ssl_opts().expect("TLS");
         assert!(!ssl.accept_invalid_certs() && ssl.disable_built_in_roots());
     }
 }

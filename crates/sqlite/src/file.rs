@@ -28,9 +28,6 @@ pub struct StoreFile {
     path: PathBuf,
     patience: Duration,
     opener: Option<Opener>,
-    /// What SQL takes for the present time, if not the system's clock.
-    #[cfg(feature = "simulation")]
-    clock: Option<std::sync::Arc<dyn uidring::clock::Clock>>,
 }
 
 /// What a file is for.
@@ -51,26 +48,12 @@ impl Kind {
 
 impl StoreFile {
     pub fn new(kind: Kind, path: PathBuf) -> Self {
-        Self {
-            kind,
-            path,
-            patience: PATIENCE,
-            opener: None,
-            #[cfg(feature = "simulation")]
-            clock: None,
-        }
+        Self { kind, path, patience: PATIENCE, opener: None }
     }
 
     /// The same, but opened by the caller's code.
     pub fn with_opener(mut self, opener: Option<Opener>) -> Self {
         self.opener = opener;
-        self
-    }
-
-    /// The same, but with a clock of the caller's.
-    #[cfg(feature = "simulation")]
-    pub fn with_clock(mut self, clock: impl uidring::clock::Clock + 'static) -> Self {
-        self.clock = Some(std::sync::Arc::new(clock));
         self
     }
 
@@ -199,8 +182,9 @@ impl StoreFile {
     /// not a file: two starts from two such databases would get the same numbers.
     fn absolute_path(&self) -> Result<PathBuf, Error> {
         check_path(self.kind.what(), &self.path)?;
-        path::absolute(&self.path)
-            .map_err(|error| self.io_error("opened", StoreErrorKind::Invalid, error))
+        path::absolute(&self.path).map_err(|error| {
+            self.error_from("opened", StoreErrorKind::Invalid, String::new(), Some(error.into()))
+        })
     }
 
     fn existing_path(&self) -> Result<PathBuf, Error> {
@@ -240,7 +224,9 @@ impl StoreFile {
         if self.exists(path)? {
             return Ok(());
         }
-        let explain = |error| self.io_error("created", StoreErrorKind::Denied, error);
+        let explain = |error: std::io::Error| {
+            self.error_from("created", StoreErrorKind::Denied, String::new(), Some(error.into()))
+        };
         let new = NewFile::for_path(path).map_err(explain)?;
         let mut connection = self.checked(new.path(), "created", None)?;
         prepare_new(&mut connection).map_err(|problem| self.error("created", problem))?;
@@ -258,10 +244,6 @@ impl StoreFile {
             }
         };
         connection.busy_timeout(self.patience)?;
-        #[cfg(feature = "simulation")]
-        if let Some(clock) = &self.clock {
-            super::virtual_time::install(&connection, clock)?;
-        }
         // The guards of the tables are triggers.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, true)?;
         // Finds more kinds of damage when a page is read.

@@ -59,15 +59,6 @@ impl SqliteLeases {
         self
     }
 
-    /// The table as it is by another clock than the system's, for the model of leases.
-    #[cfg(feature = "simulation")]
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_clock(mut self, clock: impl uidring::clock::Clock + 'static) -> Self {
-        self.file = self.file.with_clock(clock);
-        self
-    }
-
     /// The file.
     pub fn path(&self) -> &Path {
         self.file.path()

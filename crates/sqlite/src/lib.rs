@@ -21,8 +21,6 @@ mod opener;
 mod problem;
 mod segments;
 mod store;
-#[cfg(feature = "simulation")]
-mod virtual_time;
 mod worker_nodes;
 
 pub use rusqlite;

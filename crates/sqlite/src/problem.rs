@@ -1,6 +1,6 @@
 //! What the error of a file says: what happened, and what to do.
 
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 
 use rusqlite::ErrorCode;
 use uidring::adapter::Chain;
@@ -55,57 +55,44 @@ impl StoreFile {
         Error::from(SqliteError::File { what, path, action, problem, kind, source })
     }
 
-    pub fn io_error(&self, action: &'static str, kind: StoreErrorKind, error: io::Error) -> Error {
-        self.error_from(action, kind, String::new(), Some(error.into()))
-    }
-
     fn sqlite_error(&self, action: &'static str, error: rusqlite::Error) -> Error {
         let text = error.to_string();
-        let advice = match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => "free some space",
-            Some(ErrorCode::DatabaseCorrupt) => format::DAMAGED,
-            Some(ErrorCode::NotADatabase) => {
-                "name a file that is a database. If ids were handed out from this file, it is damaged: \
-                 see docs/worker-ids.md, the SQLite file"
+        let (kind, advice) = match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => (StoreErrorKind::Unreachable, "free some space"),
+            Some(ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory) => {
+                (StoreErrorKind::Unreachable, "")
             }
+            Some(ErrorCode::DatabaseCorrupt) => (StoreErrorKind::Corrupt, format::DAMAGED),
+            Some(ErrorCode::NotADatabase) => (
+                StoreErrorKind::Corrupt,
+                "name a file that is a database. If ids were handed out from this file, it is damaged: \
+                 see docs/worker-ids.md, the SQLite file",
+            ),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                "another process keeps it locked"
+                (StoreErrorKind::TimedOut, "another process keeps it locked")
             }
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-                "file and folder must be writable for this user"
+                (StoreErrorKind::Denied, "file and folder must be writable for this user")
             }
-            _ if text.contains("no such table: UIDRING_LEASE") => {
+            _ if !text.contains("no such table") => (StoreErrorKind::Other, ""),
+            _ if text.contains("no such table: UIDRING_LEASE") => (
+                StoreErrorKind::NotFound,
                 "name the file that worker ids are leased from, or make the table (`uidring worker \
-                 init --leases`)"
-            }
-            _ if text.contains("no such table") => match self.kind() {
-                Kind::Workers => {
+                 init --leases`)",
+            ),
+            _ => match self.kind() {
+                Kind::Workers => (
+                    StoreErrorKind::NotFound,
                     "name the file that worker ids come from, or make the table (`uidring worker \
-                     init`)"
-                }
-                Kind::Segments => {
+                     init`)",
+                ),
+                Kind::Segments => (
+                    StoreErrorKind::NotFound,
                     "name the file that segments come from, or make the table with its first tag \
-                     (`uidring segment create`)"
-                }
+                     (`uidring segment create`)",
+                ),
             },
-            _ => "",
         };
-        self.error_from(action, kind_of(&error), advice.into(), Some(error.into()))
-    }
-}
-
-/// What kind of thing went wrong, by SQLite's code.
-fn kind_of(error: &rusqlite::Error) -> StoreErrorKind {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreErrorKind::TimedOut,
-        Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory) => {
-            StoreErrorKind::Unreachable
-        }
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreErrorKind::Corrupt,
-        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            StoreErrorKind::Denied
-        }
-        _ if error.to_string().contains("no such table") => StoreErrorKind::NotFound,
-        _ => StoreErrorKind::Other,
+        self.error_from(action, kind, advice.into(), Some(error.into()))
     }
 }

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use uidring::Error;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
-use uidring_store::sql::INSERT_TAG;
-use uidring_store::{NewSegmentTag, SegmentTable};
+use uidring_store::sql::{DELETE_TAG, INSERT_TAG, SET_STEP};
+use uidring_store::{NewSegmentTag, SegmentTable, check_step, no_such_tag};
 
 use crate::dialect::DIALECT;
 use crate::file::StoreFile;
@@ -84,6 +84,28 @@ impl SqliteSegments {
         loaded.unwrap_or_else(|problem| Err(self.load_error(problem)))
     }
 
+    /// Changes the row of a tag, and returns the tag as it was before.
+    fn change(
+        &self,
+        tag: &str,
+        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<usize>,
+    ) -> Result<SegmentTag, Error> {
+        let mut connection = self.file.open("leaf_alloc")?;
+        self.file.write(&mut connection, |transaction| {
+            let find = DIALECT.find_tag();
+            let Some(found) = transaction.query_row(&find, [tag], self::tag).optional()? else {
+                return Ok(Err(no_such_tag(tag)));
+            };
+            match change(transaction)? {
+                1 => Ok(Ok(found)),
+                rows => format::unusable(format!(
+                    "a change of tag `{tag}` changed {rows} rows and not 1: biz_tag has to be the \
+                     primary key"
+                )),
+            }
+        })?
+    }
+
     /// Tells what may pass, others at the file and a disk that is full, from what does not.
     fn load_error(&self, problem: Problem) -> LoadError {
         let error = self.file.error("written", problem);
@@ -142,6 +164,15 @@ impl SegmentTable for SqliteSegments {
         self.file.with_existing(|connection| {
             connection.prepare(&DIALECT.list_tags())?.query_map([], tag)?.collect()
         })
+    }
+
+    fn set_step(&self, tag: &str, step: u64) -> Result<SegmentTag, Error> {
+        let step = check_step(step)?;
+        self.change(tag, |transaction| transaction.execute(SET_STEP, (step, tag)))
+    }
+
+    fn delete_tag(&self, tag: &str) -> Result<SegmentTag, Error> {
+        self.change(tag, |transaction| transaction.execute(DELETE_TAG, [tag]))
     }
 }
 

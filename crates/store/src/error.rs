@@ -124,6 +124,13 @@ pub enum TableError {
         step: i64,
     },
 
+    /// There is no such tag.
+    #[error("there is no tag `{tag}`")]
+    NoSuchTag {
+        /// The tag.
+        tag: String,
+    },
+
     /// A URL was given where a path belongs. It is not repeated here: it may hold a password.
     #[error(
         "{what} was to be named by its path, and that is a URL, not a path; \
@@ -152,7 +159,7 @@ impl TableError {
             Self::NoFreeWorkerId { held: 0, .. } => StoreErrorKind::Exhausted,
             Self::NoFreeWorkerId { .. } | Self::LeaseHeld { .. } => StoreErrorKind::Held,
             Self::LeaseTableLayout { .. } => StoreErrorKind::Corrupt,
-            Self::NoSuchLease { .. } => StoreErrorKind::NotFound,
+            Self::NoSuchLease { .. } | Self::NoSuchTag { .. } => StoreErrorKind::NotFound,
             Self::NotReusable { .. } | Self::TagExists { .. } => StoreErrorKind::Conflict,
             Self::NodeIdentity { .. }
             | Self::NoDataDirectory

@@ -20,7 +20,7 @@ pub use self::error::TableError;
 pub use self::identity::{NodeIdentity, NodeKind};
 pub use self::leases::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
 pub use self::table::{Pruned, WorkerNode, WorkerTable, age_in_seconds};
-pub use self::tags::{NewSegmentTag, SegmentTable};
+pub use self::tags::{NewSegmentTag, SegmentTable, check_step, no_such_tag};
 pub use self::usage::{Counts, WorkerUsage};
 
 /// Refuses a path that is a URL, whose password would be in every text about the file.

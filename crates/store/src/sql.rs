@@ -42,6 +42,13 @@ pub const INSERT_TAG: &str =
     "INSERT INTO leaf_alloc (biz_tag, max_id, step, description, update_time)
     VALUES (?, ?, ?, ?, CURRENT_TIMESTAMP)";
 
+/// Sets the step of a tag: the step, and the tag's name.
+pub const SET_STEP: &str =
+    "UPDATE leaf_alloc SET step = ?, update_time = CURRENT_TIMESTAMP WHERE biz_tag = ?";
+
+/// Deletes a tag: its name.
+pub const DELETE_TAG: &str = "DELETE FROM leaf_alloc WHERE biz_tag = ?";
+
 /// `WORKER_NODE`.
 impl Dialect {
     /// Adds a row: host, port and type.

@@ -22,6 +22,28 @@ pub trait SegmentTable {
     ///
     /// What the store says.
     fn list_tags(&self) -> Result<Vec<SegmentTag>, Error>;
+
+    /// Sets how many ids a load of the tag reserves, 1 to 2^31 - 1, and returns the tag as it was before.
+    /// Generators go by it from their next load on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OptionOutOfRange`], [`TableError::NoSuchTag`](crate::TableError::NoSuchTag); what the
+    /// store says.
+    fn set_step(&self, tag: &str, step: u64) -> Result<SegmentTag, Error>;
+
+    /// Deletes a tag, and returns it as it last was. Generators then refuse its ids as soon as they
+    /// read the tags again. If a reply was lost, so that somebody else may have deleted it a little later,
+    /// the log says so.
+    ///
+    /// **The table then knows nothing of the ids that were issued.** If the tag is created again, its
+    /// [`start`](NewSegmentTag::start) must be at least the [`max_id`](SegmentTag::max_id) returned
+    /// here, or those ids come twice.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::NoSuchTag`](crate::TableError::NoSuchTag); what the store says.
+    fn delete_tag(&self, tag: &str) -> Result<SegmentTag, Error>;
 }
 
 /// A tag that is to be created.
@@ -65,7 +87,7 @@ impl NewSegmentTag {
             return Err(Error::from(TableError::UrlForTag));
         }
         check_length("tag", &tag, 1, TAG_CHARS)?;
-        let step = in_range("step", step, MAX_STEP)?;
+        let step = check_step(step)?;
         Ok(Self { tag, step, start: 1, description: None })
     }
 
@@ -104,6 +126,25 @@ impl NewSegmentTag {
             step: found.step,
         })
     }
+}
+
+/// Returns the step as column `step` holds it.
+///
+/// # Errors
+///
+/// [`Error::OptionOutOfRange`].
+pub fn check_step(step: u64) -> Result<i64, Error> {
+    in_range("step", step, MAX_STEP)
+}
+
+/// Returns the error for a tag that does not exist.
+pub fn no_such_tag(tag: &str) -> Error {
+    // It may hold a password.
+    Error::from(if tag.contains("://") {
+        TableError::UrlForTag
+    } else {
+        TableError::NoSuchTag { tag: tag.to_owned() }
+    })
 }
 
 fn check_length(what: &'static str, text: &str, min: usize, max: usize) -> Result<(), Error> {

@@ -14,7 +14,7 @@ use uidring::{Error, StoreError, StoreErrorKind, Timestamp};
 #[non_exhaustive]
 pub enum ZooKeeperError {
     /// The name of a registry or of an instance is not allowed.
-    #[error("`{name}` cannot be the name of a {what}: {problem}")]
+    #[error("`{name}` cannot be the name of the {what}: {problem}")]
     LeafName {
         /// `registry` or `instance`.
         what: &'static str,

@@ -138,7 +138,7 @@ impl Connection {
     /// its whole deadline.
     async fn begin(&mut self, store: &MySqlStore) -> Result<(Deadline, Duration), Error> {
         check_tls(store)?;
-        let (connect, limit) = store.timeouts();
+        let MySqlStore { connect_timeout: connect, deadline: limit, .. } = *store;
         let deadline = Deadline::after(Some(limit));
         let patience = connect.min(limit / 2);
         if let Some((conn, used)) = &mut self.open
@@ -156,7 +156,7 @@ impl Connection {
         work: &W,
         deadline: Deadline,
     ) -> Result<W::Done, Problem> {
-        let (connect, limit) = store.timeouts();
+        let MySqlStore { connect_timeout: connect, deadline: limit, .. } = *store;
         let left = || deadline.remaining().unwrap_or(limit);
         self.reached = self.is_open();
         let mut conn = match self.open.take() {

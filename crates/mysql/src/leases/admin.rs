@@ -47,6 +47,14 @@ impl Operation for List {
     }
 }
 
+/// A row as the primary has it: a proxy that splits reads from writes leaves a transaction there.
+pub async fn row(conn: &mut Session, worker_id: u64) -> Result<Option<LeaseRow>, Problem> {
+    conn.query_drop("START TRANSACTION").await?;
+    let rows = List { worker_id: Some(worker_id) }.run(conn).await;
+    conn.query_drop("ROLLBACK").await?;
+    Ok(rows?.pop())
+}
+
 /// Fences or frees a worker id.
 pub struct End {
     pub worker_id: u64,
@@ -63,12 +71,7 @@ impl Operation for End {
     async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
         conn.exec_drop(&self.update, (self.worker_id,)).await?;
         let is_done = conn.affected_rows() == 1;
-        // A proxy that splits reads from writes leaves a transaction on the primary, which has changed
-        // the row.
-        conn.query_drop("START TRANSACTION").await?;
-        let rows = List { worker_id: Some(self.worker_id) }.run(conn).await;
-        conn.query_drop("ROLLBACK").await?;
-        Ok((is_done, rows?.pop()))
+        Ok((is_done, row(conn, self.worker_id).await?))
     }
 }
 

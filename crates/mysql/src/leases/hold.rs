@@ -1,13 +1,13 @@
 //! How the holder of a row of `UIDRING_LEASE` renews and releases it, in SQL.
 
+use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Row};
-use uidring_store::leases::{Horizon, LeasedRow, Loss};
+use uidring_store::leases::{Horizon, LeaseRow, LeasedRow, Loss};
 use uidring_store::sql::Dialect;
 
 use super::acquire::identified;
+use super::admin::row;
 use crate::client::connection::Operation;
-use crate::columns::{column, text};
 use crate::dialect::DIALECT;
 use crate::problem::Problem;
 use crate::session::Session;
@@ -60,10 +60,7 @@ impl Operation for Renew<'_> {
                 "the horizon of worker id {worker_id} was to be tick {tick}, and reads {:?}: \
                  UIDRING_LEASE has to be as `uidring worker init --leases` makes it, without \
                  triggers",
-                read(conn, *worker_id)
-                    .await?
-                    .and_then(|row| row.horizon)
-                    .map(|horizon| horizon.tick)
+                row(conn, *worker_id).await?.and_then(|row| row.horizon).map(|(tick, _)| tick)
             )));
         }
         Ok(Ok(()))
@@ -86,15 +83,28 @@ impl Renew<'_> {
     }
 
     /// Returns why the row is lost, for the message: it is lost in any case.
-    async fn loss(&self, conn: &mut Conn) -> Result<Loss, Problem> {
+    async fn loss(&self, conn: &mut Session) -> Result<Loss, Problem> {
         let LeasedRow { worker_id, owner, token, confirmed, .. } = self.row;
-        Ok(match read(conn, *worker_id).await? {
-            Some(row) if (row.token, &row.owner) == (*token, owner) => {
-                let found = row.horizon.map(|horizon| horizon.tick);
+        Ok(match present(conn, *worker_id).await? {
+            Err(loss) => loss,
+            Ok(Some(row)) if (row.token, &row.owner) == (*token, owner) => {
+                let found = row.horizon.map(|(tick, _)| tick);
                 Loss::Forgotten { confirmed: confirmed.unwrap_or(0), found }
             }
-            other => Loss::of(other.map(|row| (row.owner, row.token))),
+            Ok(other) => Loss::of(other.map(|row| (row.owner, row.token))),
         })
+    }
+}
+
+/// Returns the row of a lost lease. One that somebody has damaged is lost, too.
+async fn present(
+    conn: &mut Session,
+    worker_id: u64,
+) -> Result<Result<Option<LeaseRow>, Loss>, Problem> {
+    match row(conn, worker_id).await {
+        Ok(row) => Ok(Ok(row)),
+        Err(Problem::Refused(why)) => Ok(Err(Loss::Unreadable(why))),
+        Err(problem) => Err(problem),
     }
 }
 
@@ -125,35 +135,7 @@ impl Operation for Release<'_> {
         if conn.affected_rows() == 1 {
             return Ok(Ok(()));
         }
-        let row = read(conn, *worker_id).await?;
-        Ok(Err(Loss::of(row.map(|row| (row.owner, row.token)))))
+        let row = present(conn, *worker_id).await?;
+        Ok(Err(row.map_or_else(|loss| loss, |row| Loss::of(row.map(|row| (row.owner, row.token))))))
     }
-}
-
-/// Who holds a row now.
-struct Standing {
-    owner: String,
-    token: i64,
-    horizon: Option<Horizon>,
-}
-
-/// Reads a row for a message to people: no decision depends on it.
-async fn read(conn: &mut Conn, worker_id: u64) -> Result<Option<Standing>, Problem> {
-    conn.query_drop("START TRANSACTION").await?;
-    let row: Result<Option<Row>, _> = conn
-        .exec_first(
-            "SELECT OWNER, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE
-             FROM UIDRING_LEASE WHERE WORKER_ID = ?",
-            (worker_id,),
-        )
-        .await;
-    conn.query_drop("ROLLBACK").await?;
-    row?.map(|mut row| {
-        Ok(Standing {
-            owner: text(&mut row, 0)?,
-            token: column(&mut row, 1)?,
-            horizon: LeasedRow::horizon(column(&mut row, 2)?, column(&mut row, 3)?),
-        })
-    })
-    .transpose()
 }

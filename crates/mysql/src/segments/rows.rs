@@ -1,15 +1,19 @@
 //! What is done with the table `leaf_alloc`, in SQL.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use mysql_async::Row;
 use mysql_async::prelude::Queryable;
 use uidring::Error;
+use uidring::adapter::log;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
-use uidring_store::NewSegmentTag;
-use uidring_store::sql::INSERT_TAG;
+use uidring_store::sql::{DELETE_TAG, INSERT_TAG, SET_STEP};
+use uidring_store::{NewSegmentTag, no_such_tag};
 
 use crate::client::connection::Operation;
 use crate::columns::{column, optional_text, text};
 use crate::dialect::DIALECT;
+use crate::error::advice::with_note;
 use crate::problem::Problem;
 use crate::session::Session;
 use crate::tables::{LEAF_ALLOC, Table};
@@ -237,5 +241,136 @@ impl CreateTag<'_> {
                  makes it"
             ))),
         }
+    }
+}
+
+/// Changes a row, whose tag as it was before is returned.
+pub struct ChangeTag<'a> {
+    tag: &'a str,
+    change: Change,
+    /// What the first attempt found that may have changed the row: the reply may have been lost.
+    before: Mutex<Option<SegmentTag>>,
+}
+
+#[derive(Clone, Copy)]
+pub enum Change {
+    Step(i64),
+    Delete,
+}
+
+impl Operation for ChangeTag<'_> {
+    const TABLE: Table = LEAF_ALLOC;
+
+    type Done = Result<SegmentTag, Error>;
+
+    async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
+        conn.query_drop("SET time_zone = '+00:00'").await?;
+        begin(conn).await?;
+        let select = format!("{} FOR UPDATE", DIALECT.find_tag());
+        let row: Option<Row> = conn.exec_first(select, (self.tag,)).await?;
+        // By the column's collation another tag may be equal to it.
+        let found = row.map(self::tag).transpose()?.filter(|found| found.tag == self.tag);
+        let earlier = self.before().clone();
+        let Some(found) = found else {
+            conn.query_drop("ROLLBACK").await?;
+            return Ok(self.is_gone(earlier));
+        };
+        // It may be another one of the same name, which somebody created meanwhile.
+        if let (Change::Delete, Some(SegmentTag { max_id, .. })) = (self.change, &earlier)
+            && *max_id != found.max_id
+        {
+            return Err(Problem::Conflict(format!(
+                "tag `{}` was at max_id {max_id} when it was first to be deleted, and is at {} now: \
+                 see whether it is still the same, and try again",
+                self.tag, found.max_id
+            )));
+        }
+        let before = earlier.clone().unwrap_or_else(|| found.clone());
+        *self.before() = Some(before.clone());
+        if let Err(problem) = self.change(conn, &found).await {
+            // The server has answered, so that no later attempt needs to know.
+            if problem.code().is_some() || matches!(problem, Problem::Conflict(_)) {
+                *self.before() = earlier;
+            }
+            return Err(problem);
+        }
+        conn.query_drop("COMMIT").await?;
+        Ok(Ok(before))
+    }
+}
+
+impl<'a> ChangeTag<'a> {
+    pub fn new(tag: &'a str, change: Change) -> Self {
+        Self { tag, change, before: Mutex::new(None) }
+    }
+
+    /// Adds to an error where a tag ended that may be deleted all the same.
+    pub fn explain(&self, error: Error) -> Error {
+        match (self.change, &*self.before()) {
+            (Change::Delete, Some(SegmentTag { max_id, .. })) => with_note(
+                error,
+                &format!(" (the tag may be deleted; if so, its ids ended at max_id {max_id})"),
+            ),
+            _ => error,
+        }
+    }
+
+    fn before(&self) -> MutexGuard<'_, Option<SegmentTag>> {
+        self.before.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What there is to say where no row is found.
+    fn is_gone(&self, earlier: Option<SegmentTag>) -> Result<SegmentTag, Error> {
+        let deleted = earlier.filter(|_| matches!(self.change, Change::Delete));
+        let deleted = deleted.ok_or_else(|| no_such_tag(self.tag))?;
+        log!(
+            warn,
+            "tag `{}` is deleted, by an attempt whose reply was lost or by somebody else: its ids ended at \
+             max_id {}, or later",
+            self.tag,
+            deleted.max_id
+        );
+        Ok(deleted)
+    }
+
+    /// Names what was read, so that even in a table without transactions or without its key nothing else
+    /// is changed.
+    async fn change(&self, conn: &mut Session, found: &SegmentTag) -> Result<(), Problem> {
+        let SegmentTag { max_id, step, .. } = *found;
+        let as_found = "AND max_id = ? AND step = ?";
+        match self.change {
+            // The server does not count a row that stays as it is.
+            Change::Step(new) if new == step => return Ok(()),
+            Change::Step(new) => {
+                let values = (new, self.tag, max_id, step);
+                conn.exec_drop(format!("{SET_STEP} {as_found}"), values).await?;
+            }
+            Change::Delete => {
+                let values = (self.tag, max_id, step);
+                conn.exec_drop(format!("{DELETE_TAG} {as_found}"), values).await?;
+            }
+        }
+        let rows = conn.affected_rows();
+        if rows != 1 {
+            return Err(Problem::Conflict(format!(
+                "a change of tag `{}` at max_id {max_id} changed {rows} rows and not 1: leaf_alloc needs \
+                 the engine InnoDB, and biz_tag for its primary key; try again",
+                self.tag
+            )));
+        }
+        if let Change::Step(new) = self.change {
+            let select = "SELECT step FROM leaf_alloc WHERE biz_tag = ?";
+            let row: Option<Row> = conn.exec_first(select, (self.tag,)).await?;
+            let now: Option<i64> = row.map(|mut row| column(&mut row, 0)).transpose()?;
+            if now != Some(new) {
+                let now = now.map_or_else(|| "nothing".into(), |now| now.to_string());
+                return Err(Problem::Refused(format!(
+                    "the step of tag `{}` was set to {new} and reads {now}: the column has to be an INT, \
+                     without triggers",
+                    self.tag
+                )));
+            }
+        }
+        Ok(())
     }
 }

@@ -1,13 +1,11 @@
 //! The URL of a server, read so that nothing of it is repeated when it is wrong.
 
-use mysql_async::{Opts, OptsBuilder};
+use mysql_async::{Opts, OptsBuilder, UrlError};
 
 /// The driver's options, or what is wrong with the URL.
-pub fn read(url: &str) -> Result<Opts, &'static str> {
+pub fn read(url: &str) -> Result<Opts, String> {
     check(url)?;
-    // What the driver says of a wrong URL may quote it.
-    let wrong = "it has a part that the driver does not know or cannot read";
-    let opts = Opts::from_url(url).map_err(|_| wrong)?;
+    let opts = Opts::from_url(url).map_err(|error| driver_problem(&error))?;
     // A URL has brackets around an address of version 6; look-ups and certificates have none.
     let host = opts.ip_or_hostname();
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -21,6 +19,27 @@ pub fn read(url: &str) -> Result<Opts, &'static str> {
         .wait_timeout(Some(3_600))
         .stmt_cache_size(0);
     Ok(opts.into())
+}
+
+/// Returns what the driver says of a wrong URL, without the parts that may be secret.
+fn driver_problem(error: &UrlError) -> String {
+    let named = |param: &str| {
+        // Anything else may be the end of a password that should have been percent-encoded.
+        let is_word = param.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        if is_word && !param.is_empty() { format!(" `{param}`") } else { String::new() }
+    };
+    match error {
+        UrlError::UnknownParameter { param } => {
+            format!("the driver knows no parameter{}", named(param))
+        }
+        UrlError::InvalidParamValue { param, .. } => {
+            format!("the driver cannot read the value of the parameter{}", named(param))
+        }
+        UrlError::FeatureRequired { param, .. } => {
+            format!("this build of the driver lacks the parameter{}", named(param))
+        }
+        _ => "it has a part that the driver cannot read, such as a port that is no number".into(),
+    }
 }
 
 /// Finds the slips by which a part of the password would be taken for something else, and shown:
@@ -64,12 +83,16 @@ mod tests {
             ("mysql://u@/d", "no host"),
             ("mysql://u@h", "no database"),
             ("mysql://u:a/b@h/d", "percent-encoded"),
-            ("mysql://u@h/d?nonsense=1", "does not know"),
+            ("mysql://u@h/d?nonsense=1", "no parameter `nonsense`"),
+            ("mysql://u@h/d?S3cret=1", "no parameter"),
+            ("mysql://u@h/d?tcp_keepalive=s3cret", "value of the parameter `tcp_keepalive`"),
+            ("mysql://u@h:s3cret/d", "a port that is no number"),
             ("mysql://u@h/d?require_ssl=true&verify_identity=false", "always checked"),
             ("mysql://u@h/d?verify_identity=true", "always checked"),
         ] {
             let error = read(url).expect_err(url);
             assert!(error.contains(text), "{url}: {error}");
+            assert!(!error.to_lowercase().contains("s3cret"), "{url}: {error}");
         }
     }
 

@@ -180,6 +180,19 @@ fn a_renewal_whose_answer_was_lost_is_done_again() {
     assert_eq!(rows(&database)[0].token, 1);
 }
 
+/// Somebody has changed the table by hand.
+#[test]
+fn a_row_that_cannot_be_read_is_lost() {
+    let database = database(&MariaDb::shared());
+    let lease = acquire(&database);
+    database.execute("ALTER TABLE UIDRING_LEASE MODIFY TOKEN BIGINT NULL");
+    database.execute("UPDATE UIDRING_LEASE SET TOKEN = NULL");
+    let builder = CachedUidGenerator::builder().layout(layout()).namespace(fresh());
+    let error = chain(&builder.worker(lease).build().expect_err("lost"));
+    assert!(error.contains("worker id 1 is lost"), "{error}");
+    assert!(error.contains("its row cannot be read: ") && error.contains("`TOKEN`"), "{error}");
+}
+
 #[test]
 fn a_server_that_restarts_within_the_lease_is_not_noticed() {
     let server = MariaDb::start();

@@ -7,5 +7,6 @@ mod leases;
 mod limits;
 mod segment_faults;
 mod segment_refusals;
+mod segment_tags;
 mod segments;
 mod worker_nodes;

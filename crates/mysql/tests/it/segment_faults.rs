@@ -385,7 +385,8 @@ fn a_server_that_is_stopped_is_waited_for() {
     drop((patient, brief));
     let accounts = [(&ranges, ids), (&brief_ranges, brief_ids)];
     let [one, two] = accounts.map(|(ranges, ids)| Account::new("t", ranges, ids));
-    check_all("t", 1, max_id(&database, "t"), &[&one, &two], false);
+    // A commit that outlasts the short deadline may leave a gap.
+    check_all("t", 1, max_id(&database, "t"), &[&one, &two], true);
 }
 
 /// At any moment of a load. A range whose commit was not confirmed is given up: it may leave a gap.

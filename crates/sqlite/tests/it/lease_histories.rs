@@ -1,11 +1,12 @@
 //! The histories of the model of leases, with the rows of a SQLite file beside the model's store.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
-use uidring::clock::ManualClock;
+use uidring::clock::{Clock, ManualClock};
 use uidring::model::{Histories, Setting, StoreUnderTest, StoredLease};
 use uidring::worker::Lease;
 use uidring::{Error, Layout, Timestamp};
@@ -13,7 +14,9 @@ use uidring_sqlite::{SqliteLeases, SqliteStore};
 use uidring_store::{LeaseOptions, LeaseTable, TableError};
 use uidring_testkit::request;
 
-const REPLAY: &str = "cargo test -p uidring-sqlite --features simulation --test it lease_histories";
+use crate::virtual_time;
+
+const REPLAY: &str = "cargo test -p uidring-sqlite --test it lease_histories";
 
 #[test]
 fn sqlite_answers_as_the_model_does() {
@@ -36,7 +39,14 @@ impl Rows {
         let folder = fast_folder();
         let path = folder.path().join("workers.db");
         let clock = ManualClock::new(Timestamp::default());
-        let leases = SqliteStore::new(&path).leases().with_clock(clock.clone());
+        let virtual_time: Arc<dyn Clock> = Arc::new(clock.clone());
+        let store = SqliteStore::new(&path).open_with(move |path| {
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let connection = Connection::open_with_flags(path, flags)?;
+            virtual_time::install(&connection, &virtual_time)?;
+            Ok(connection)
+        });
+        let leases = store.leases();
         leases.create().expect("created");
         let reader = Connection::open(path).expect("opened");
         // As if starts without a lease had had the worker ids below.

@@ -6,7 +6,7 @@ mod previous;
 
 mod commits;
 mod damage;
-#[cfg(feature = "simulation")]
 mod lease_histories;
 mod own_connection;
 mod versions;
+mod virtual_time;

@@ -53,6 +53,11 @@ pub enum Loss {
         /// The tick that the row has.
         found: Option<u64>,
     },
+    /// It is not as a row of leases is.
+    Unreadable(
+        /// What is wrong with it.
+        String,
+    ),
     /// Another server has answered.
     OtherServer,
 }
@@ -152,6 +157,7 @@ impl<S: RowStore> RowLease<S> {
         let LeasedRow { owner: ours, token, .. } = &self.row;
         self.lost(match loss {
             Loss::Gone => "its row is gone".into(),
+            Loss::Unreadable(why) => format!("its row cannot be read: {why}"),
             Loss::Taken { owner, token: now } if owner == *ours => {
                 format!("it was fenced or released (token {now}, and not {token} any more)")
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, params_from_iter};
-use uidring::clock::Clock;
+use uidring::clock::{Clock, ManualClock};
 
 /// SQLite's functions of time, and the place of the time among their arguments.
 const FUNCTIONS: [(&str, usize); 6] = [
@@ -59,36 +59,27 @@ fn set_present(values: &mut Vec<Value>, place: usize, clock: &dyn Clock) {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use uidring::clock::ManualClock;
-
-    use super::*;
-
-    #[test]
-    fn statements_read_the_clock_that_was_given() {
-        let clock = ManualClock::new("2026-06-01T00:00:00.250Z".parse().expect("a time"));
-        let connection = Connection::open_in_memory().expect("memory");
-        install(&connection, &(Arc::new(clock.clone()) as Arc<dyn Clock>)).expect("installed");
-        let read = |sql: &str| {
-            connection
-                .query_row(&format!("SELECT CAST({sql} AS TEXT)"), [], |row| {
-                    row.get::<_, String>(0)
-                })
-                .expect(sql)
-        };
-        assert_eq!(read("strftime('%Y-%m-%d %H:%M:%f', 'now')"), "2026-06-01 00:00:00.250");
-        assert_eq!(
-            read("strftime('%Y-%m-%d %H:%M:%f', 'now', '+1.500 seconds')"),
-            "2026-06-01 00:00:01.750"
-        );
-        clock.set("2026-05-01".parse().expect("a time"));
-        assert_eq!(read("datetime('now', '-1 days')"), "2026-04-30 00:00:00");
-        assert_eq!(read("date()"), "2026-05-01");
-        let seconds = clock.now().as_millis() / 1_000;
-        assert_eq!(read("unixepoch()"), seconds.to_string());
-        assert_eq!(read("unixepoch('subsec')"), format!("{seconds}.0"));
-        // All else is SQLite's.
-        assert_eq!(read("unixepoch('1970-01-01 00:01:00')"), "60");
-    }
+#[test]
+fn statements_read_the_clock_that_was_given() {
+    let clock = ManualClock::new("2026-06-01T00:00:00.250Z".parse().expect("a time"));
+    let connection = Connection::open_in_memory().expect("memory");
+    install(&connection, &(Arc::new(clock.clone()) as Arc<dyn Clock>)).expect("installed");
+    let read = |sql: &str| {
+        connection
+            .query_row(&format!("SELECT CAST({sql} AS TEXT)"), [], |row| row.get::<_, String>(0))
+            .expect(sql)
+    };
+    assert_eq!(read("strftime('%Y-%m-%d %H:%M:%f', 'now')"), "2026-06-01 00:00:00.250");
+    assert_eq!(
+        read("strftime('%Y-%m-%d %H:%M:%f', 'now', '+1.500 seconds')"),
+        "2026-06-01 00:00:01.750"
+    );
+    clock.set("2026-05-01".parse().expect("a time"));
+    assert_eq!(read("datetime('now', '-1 days')"), "2026-04-30 00:00:00");
+    assert_eq!(read("date()"), "2026-05-01");
+    let seconds = clock.now().as_millis() / 1_000;
+    assert_eq!(read("unixepoch()"), seconds.to_string());
+    assert_eq!(read("unixepoch('subsec')"), format!("{seconds}.0"));
+    // All else is SQLite's.
+    assert_eq!(read("unixepoch('1970-01-01 00:01:00')"), "60");
 }

@@ -1,0 +1,129 @@
+//! Tags that people change and delete on a server.
+
+use std::sync::Arc;
+
+use uidring::Error;
+use uidring_mysql::MySqlStore;
+use uidring_store::{NewSegmentTag, SegmentTable, TableError};
+use uidring_testkit::chain;
+use uidring_testkit::mariadb::{Database, MariaDb};
+use uidring_testkit::proxy::{Proxy, Verdict};
+
+fn table_at(url: &str) -> impl SegmentTable + use<> {
+    MySqlStore::from_url(url).expect("a URL").segments().create_table_if_missing(true)
+}
+
+/// A database with the tag `t`, at 70 with step 10.
+fn database() -> Database {
+    let database = MariaDb::shared().database();
+    let tag = NewSegmentTag::new("t", 10).and_then(|tag| tag.start(70)).expect("allowed");
+    table_at(&database.url()).create_tag(&tag).expect("created");
+    database
+}
+
+fn row(database: &Database) -> Vec<(i64, i64)> {
+    database.query("SELECT max_id, step FROM leaf_alloc")
+}
+
+/// The answer to the first COMMIT is lost: whoever deletes must still learn where the tag ended.
+#[test]
+fn a_change_whose_answer_was_lost_is_done() {
+    for is_deleted in [false, true] {
+        let database = database();
+        let proxy = Proxy::after(database.server().port(), "COMMIT", || Verdict::Cut);
+        let table = table_at(&database.url_at(&format!("127.0.0.1:{}", proxy.port())));
+        let before = if is_deleted { table.delete_tag("t") } else { table.set_step("t", 20) };
+        let before = before.expect("changed");
+        assert_eq!((before.max_id, before.step), (70, 10), "as the first attempt found it");
+        assert_eq!(row(&database), if is_deleted { vec![] } else { vec![(70, 20)] });
+    }
+}
+
+/// Another tag of the same name, which somebody created after a commit whose answer was lost, is left.
+#[test]
+fn a_tag_that_was_created_again_is_not_deleted() {
+    let database = Arc::new(database());
+    let proxy = Proxy::after(database.server().port(), "COMMIT", {
+        let database = Arc::clone(&database);
+        move || {
+            database
+                .execute("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('t', 200, 10)");
+            Verdict::Cut
+        }
+    });
+    let table = table_at(&database.url_at(&format!("127.0.0.1:{}", proxy.port())));
+    let error = chain(&table.delete_tag("t").expect_err("another tag"));
+    for part in ["was at max_id 70 when", "is at 200 now", "its ids ended at max_id 70"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    assert_eq!(row(&database), [(200, 10)]);
+}
+
+/// The answer to the COMMIT is lost, and no attempt after it can find out what became of the tag.
+#[test]
+fn a_delete_that_fails_says_where_the_tag_ended_if_it_may_be_done() {
+    let database = Arc::new(database());
+    let proxy = Proxy::after(database.server().port(), "COMMIT", {
+        let database = Arc::clone(&database);
+        move || {
+            database.execute("RENAME TABLE leaf_alloc TO gone");
+            Verdict::Cut
+        }
+    });
+    let table = table_at(&database.url_at(&format!("127.0.0.1:{}", proxy.port())));
+    let error = chain(&table.delete_tag("t").expect_err("no table"));
+    assert!(error.contains("the tag may be deleted; if so, its ids ended at max_id 70"), "{error}");
+    let error = chain(&table.delete_tag("t").expect_err("no table"));
+    assert!(!error.contains("may be deleted"), "{error}");
+}
+
+/// Without transactions, a load may come between what a change reads and what it writes.
+#[test]
+fn without_transactions_only_what_was_read_is_changed() {
+    for is_deleted in [false, true] {
+        let database = Arc::new(database());
+        database.execute("ALTER TABLE leaf_alloc ENGINE = MyISAM");
+        let statement =
+            if is_deleted { "DELETE FROM leaf_alloc" } else { "UPDATE leaf_alloc SET step" };
+        let proxy = Proxy::before(database.server().port(), statement, {
+            let database = Arc::clone(&database);
+            move || database.execute("UPDATE leaf_alloc SET max_id = 90")
+        });
+        let table = table_at(&database.url_at(&format!("127.0.0.1:{}", proxy.port())));
+        let done = if is_deleted { table.delete_tag("t") } else { table.set_step("t", 20) };
+        let error = chain(&done.expect_err("refused"));
+        assert!(error.contains("at max_id 70 changed 0 rows and not 1"), "{error}");
+        assert!(!error.contains("may be deleted"), "{error}");
+        assert_eq!(row(&database), [(90, 10)]);
+    }
+}
+
+#[test]
+fn a_step_that_does_not_stay_is_refused() {
+    let database = database();
+    database.execute(
+        "CREATE TRIGGER cut BEFORE UPDATE ON leaf_alloc FOR EACH ROW SET NEW.step = LEAST(NEW.step, 127)",
+    );
+    let error = chain(&table_at(&database.url()).set_step("t", 5_000).expect_err("refused"));
+    assert!(error.contains("was set to 5000 and reads 127"), "{error}");
+    assert_eq!(row(&database), [(70, 10)], "rolled back");
+}
+
+/// By the collation of a table that Leaf's script made, `T` is `t`.
+#[test]
+fn a_tag_of_another_case_is_another_tag() {
+    let database = database();
+    database.execute(
+        "ALTER TABLE leaf_alloc MODIFY biz_tag VARCHAR(128) COLLATE utf8mb4_general_ci NOT NULL",
+    );
+    let table = table_at(&database.url());
+    for result in [table.set_step("T", 5), table.delete_tag("T"), table.delete_tag("t ")] {
+        let error: Error = result.expect_err("no such tag");
+        assert!(matches!(error.store(), Some(TableError::NoSuchTag { .. })), "{error}");
+    }
+    assert_eq!(row(&database), [(70, 10)]);
+    assert!(table.set_step("t", 0).is_err() && table.set_step("t", 1 << 31).is_err());
+    assert_eq!(row(&database), [(70, 10)], "steps out of range change nothing");
+    assert_eq!(table.set_step("t", (1 << 31) - 1).expect("set").step, 10);
+    assert_eq!(row(&database), [(70, (1 << 31) - 1)]);
+}
