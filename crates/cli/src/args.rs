@@ -3,16 +3,9 @@
 pub mod database;
 pub mod layout;
 pub mod registry;
-
-use std::time::Duration;
+pub mod values;
 
 use crate::failure::Failure;
-
-/// Reads a number of seconds.
-pub fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().map(Duration::try_from_secs_f64);
-    seconds.and_then(Result::ok).ok_or_else(|| "write seconds from 0, such as 2 or 0.5".into())
-}
 
 /// Sets an option of a builder if its flag is given.
 pub fn set<B, T>(builder: B, value: Option<T>, setter: impl FnOnce(B, T) -> B) -> B {

@@ -21,6 +21,7 @@ use crossbeam_utils::CachePadded;
 use uidring::padding::PadderIdle;
 use uidring::policy::TakePolicy;
 use uidring::{CachedUidGenerator, Error, Layout, PerThreadGenerator, Uid};
+use uidring_store::check_path;
 
 pub use self::args::BenchArgs;
 use self::args::{Form, Policy, name};
@@ -30,6 +31,7 @@ use self::measure::{Lineup, Plan, measure};
 use self::report::Report;
 use self::takers::Batch;
 use self::threads::Crew;
+use crate::args::layout::Preset;
 use crate::failure::Failure;
 use crate::{progress, stdio};
 
@@ -37,7 +39,7 @@ use crate::{progress, stdio};
 const WORKER_ID: u64 = 1;
 
 pub fn run(args: &BenchArgs) -> Result<(), Failure> {
-    let layout = args.layout.layout()?;
+    let layout = args.layout.resolve_silently(Preset::Uid)?.layout;
     CachedUidGenerator::ring_memory(&layout, args.boost_power).map_err(Failure::usage)?;
     let generator = generator(args, layout)?;
     let crew = Crew { threads: args.threads.into(), cores: cores(args.pin)? };
@@ -47,6 +49,7 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
         Failure::Failed(format!("writing {}: {error}", file.display()))
     };
     if let Some(file) = &args.svg {
+        check_path("the file of --svg", file).map_err(Failure::usage)?;
         let opened = OpenOptions::new().write(true).create(true).truncate(false).open(file);
         opened.map_err(unwritable)?;
     }

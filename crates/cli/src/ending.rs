@@ -1,27 +1,30 @@
 //! What `uidring generate` does on Ctrl-C or SIGTERM.
 
 use std::fmt::Display;
+use std::time::Duration;
 
 use crate::failure::Failure;
+use crate::report;
 
 /// Does the work. If the program receives a signal to end meanwhile, `close` ends the source of the
-/// work, whose last ids are still printed; then `progress` is reported, and the program ends as if the
-/// signal had not been caught.
+/// work, whose last ids are still printed, which may take as long as `patience`, or until another
+/// signal; then `progress` is reported, and the program ends as if the signal had not been caught.
 #[cfg(unix)]
 pub fn run(
     progress: &(impl Display + Sync),
+    patience: Option<Duration>,
     close: impl Fn() + Sync,
     work: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    use std::sync::mpsc;
+    use std::sync::mpsc::{self, RecvTimeoutError};
     use std::thread;
-    use std::time::Duration;
 
     use signal_hook::iterator::{Handle, Signals};
     use signal_hook::low_level::emulate_default_handler;
+    use uidring::adapter::Deadline;
 
-    /// How long to wait for the last ids to be printed: the reader may have stopped reading.
-    const PATIENCE: Duration = Duration::from_secs(1);
+    /// How often to look for another signal.
+    const PERIOD: Duration = Duration::from_millis(20);
 
     struct Watched(Handle);
 
@@ -41,9 +44,13 @@ pub fn run(
         scope.spawn(move || {
             let Some(signal) = signals.forever().next() else { return };
             close();
+            let deadline = Deadline::after(patience);
             // The sender is dropped when the work is done.
-            let _ = is_done.recv_timeout(PATIENCE);
-            eprintln!("interrupted: {progress}");
+            while is_done.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout)
+                && deadline.remaining() != Some(Duration::ZERO)
+                && signals.pending().next().is_none()
+            {}
+            report::note(format_args!("interrupted: {progress}"));
             if emulate_default_handler(signal).is_err() {
                 std::process::abort();
             }
@@ -69,6 +76,7 @@ fn signals() -> Vec<i32> {
 #[cfg(not(unix))]
 pub fn run(
     _: &(impl Display + Sync),
+    _: Option<Duration>,
     _: impl Fn() + Sync,
     work: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {

@@ -3,8 +3,13 @@
 use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use uidring::adapter::Chain;
+use uidring_store::TableError;
+
+use crate::args::values::shown;
+use crate::report;
 
 /// Why a command ended early.
 pub enum Failure {
@@ -32,28 +37,51 @@ impl Failure {
 
     /// Prints the failure, and returns the program's exit code.
     pub fn report(self) -> ExitCode {
-        let (text, status) = match self {
+        match self {
             Self::ClosedPipe => return ExitCode::SUCCESS,
             Self::Reported => return ExitCode::FAILURE,
-            Self::Failed(text) => (text, 1),
-            Self::NotBuilt { feature } => (
-                format!(
-                    "this uidring was built without the feature `{feature}`; build it with \
-                     `cargo build --release -p uidring-cli --features {feature}`, or with \
-                     `--features full` for all features"
-                ),
-                2,
-            ),
-            Self::Usage(text) => (format!("{text}\n\nFor more information, try '--help'."), 2),
-        };
-        eprintln!("error: {text}");
-        ExitCode::from(status)
+            Self::Failed(text) => {
+                report::error(text);
+                return ExitCode::FAILURE;
+            }
+            Self::NotBuilt { feature } => report::error(format_args!(
+                "this uidring was built without the feature `{feature}`; build it with \
+                 `cargo build --release -p uidring-cli --features {feature}`, or with \
+                 `--features full` for all features"
+            )),
+            Self::Usage(text) => report::wrong_usage(text),
+        }
+        ExitCode::from(2)
     }
 }
 
+/// What the library says of an option that only it can check, such as one that depends on a server, in
+/// the words of the command line; and what it says of other things.
 impl From<uidring::Error> for Failure {
     fn from(error: uidring::Error) -> Self {
-        Self::Failed(Chain(&error).to_string())
+        // Found by a store, but in the command line or the environment.
+        if let Some(
+            TableError::NodeIdentity { .. }
+            | TableError::TagText { .. }
+            | TableError::UrlForPath { .. }
+            | TableError::UrlForTag,
+        ) = error.store()
+        {
+            return Self::usage(error);
+        }
+        let uidring::Error::OptionOutOfRange { option, value, min, max } = error else {
+            return Self::Failed(Chain(&error).to_string());
+        };
+        let (option, text): (_, fn(u64) -> String) = match option.strip_suffix(" (ms)") {
+            Some(option) => (option, |millis| shown(Duration::from_millis(millis))),
+            None => (option, |number| number.to_string()),
+        };
+        let range = match max {
+            u64::MAX => format!("at least {} is needed", text(min)),
+            max => format!("{} to {} are allowed", text(min), text(max)),
+        };
+        let flag = option.replace('_', "-");
+        Self::Usage(format!("--{flag} {} is out of range: {range}", text(value)))
     }
 }
 

@@ -5,17 +5,25 @@ mod segments;
 mod uids;
 mod worker_id;
 
+use std::io::{self, IsTerminal};
+use std::path::Path;
+
 use uidring::generator::{BaiduRules, LeafRules, TwitterRules};
 
 pub use self::args::GenerateArgs;
 use self::args::Generator;
 use crate::args::layout::Preset;
 use crate::failure::Failure;
-use crate::{output, stdio};
+use crate::lines::Format;
+use crate::{output, sink};
 
 pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
-    // Fails before a worker id is used up if stdout is closed.
-    drop(stdio::stdout()?);
+    let path = args.output.as_deref().filter(|path| *path != Path::new("-"));
+    if args.format == Format::Binary && path.is_none() && io::stdout().is_terminal() {
+        return Err(Failure::Usage(
+            "--format binary is not for a terminal: name a file with --output, or a pipe".into(),
+        ));
+    }
     let (source, lines) = match args.generator {
         Generator::Cached => uids::open(args, Preset::Uid, uids::cached),
         Generator::Clock => uids::open(args, Preset::Uid, uids::clocked::<BaiduRules>),
@@ -23,5 +31,7 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
         Generator::LeafSnowflake => uids::open(args, Preset::Leaf, uids::clocked::<LeafRules>),
         Generator::Segment => segments::open(args),
     }?;
-    output::print(args.count, lines, &*source)
+    // Wrong flags leave no file, and a closed stdout or a file that cannot be written uses up no worker id.
+    let sink = sink::open(path)?;
+    output::print(args.count, lines, &*source()?, sink)
 }

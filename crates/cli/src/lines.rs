@@ -7,6 +7,7 @@ use serde_json::json;
 use uidring::generator::SnowflakeNode;
 use uidring::{Timestamp, Uid};
 
+use crate::args::check;
 use crate::args::layout::ResolvedLayout;
 use crate::failure::Failure;
 
@@ -14,39 +15,78 @@ use crate::failure::Failure;
 const JAVASCRIPT_MAX: u64 = 1 << 53;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OutputFormat {
-    /// Decimal digits
+pub enum Format {
+    /// Decimal digits; where ids are read, also hex digits after 0x
     Dec,
-    /// 0x and 16 hex digits
+    /// 0x and 16 hex digits; where ids are read, any hex digits
     Hex,
-    /// 11 characters that sort like the numbers
+    /// 11 characters, 0-9, A-Z and a-z, that sort like the numbers
     Base62,
-    /// 13 characters (Crockford) that sort like the numbers
+    /// 13 characters (Crockford) that sort like the numbers; where ids are read, in either case
     Base32,
-    /// What `uidring parse` prints
+    /// A JSON object per line, with the fields; where ids are read, also a number or a string
     Json,
+    /// 8 bytes each, the lowest first, without line ends
+    Binary,
 }
 
-/// Appends a line for each uid to a text.
-pub type Lines = Box<dyn FnMut(&mut Vec<u8>, &[Uid]) -> Result<(), Failure>>;
+/// How JSON shows uids.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum JsonUid {
+    /// "uid" is a number, or null above 2^53, which JavaScript's numbers would round
+    Safe,
+    /// "uid" is always a number
+    Number,
+    /// "uid" is a string
+    String,
+}
 
-/// Lines of uids with this layout. Ids without a layout have no fields for JSON.
-pub fn lines(format: OutputFormat, layout: Option<ResolvedLayout>) -> Result<Lines, Failure> {
-    Ok(match (format, layout) {
-        (OutputFormat::Dec, _) => Box::new(decimal),
-        (OutputFormat::Hex, _) => Box::new(each(|uid| *uid.hex().as_bytes())),
-        (OutputFormat::Base62, _) => Box::new(each(|uid| *uid.base62().as_bytes())),
-        (OutputFormat::Base32, _) => Box::new(each(|uid| *uid.base32().as_bytes())),
-        (OutputFormat::Json, Some(layout)) => {
-            let mut fields = Fields::new(layout);
+/// Ids as they are written.
+pub struct Lines {
+    /// Appends a line for each id to a text, or its bytes.
+    pub append: Append,
+    /// Returns how many whole ids a part of the text begins with, and how many bytes they have.
+    pub whole: fn(&[u8]) -> (usize, usize),
+    /// The layout, if the ids have one.
+    pub layout: Option<ResolvedLayout>,
+}
+
+type Append = Box<dyn FnMut(&mut Vec<u8>, &[Uid]) -> Result<(), Failure>>;
+
+/// Lines of ids with this layout. Ids without a layout have no fields for JSON.
+pub fn lines(
+    format: Format,
+    json_uid: Option<JsonUid>,
+    layout: Option<ResolvedLayout>,
+) -> Result<Lines, Failure> {
+    check(&[("--json-uid", json_uid.is_some() && format != Format::Json, "is for --format json")])?;
+    let append: Append = match (format, layout) {
+        (Format::Dec, _) => Box::new(decimal),
+        (Format::Hex, _) => Box::new(each(|uid| *uid.hex().as_bytes())),
+        (Format::Base62, _) => Box::new(each(|uid| *uid.base62().as_bytes())),
+        (Format::Base32, _) => Box::new(each(|uid| *uid.base32().as_bytes())),
+        (Format::Binary, _) => Box::new(binary),
+        (Format::Json, Some(layout)) => {
+            let mut fields = Fields::new(layout, json_uid.unwrap_or(JsonUid::Safe));
             Box::new(move |text, uids| uids.iter().try_for_each(|uid| fields.append(text, *uid)))
         }
-        (OutputFormat::Json, None) => {
+        (Format::Json, None) => {
             return Err(Failure::Usage(
                 "--format json shows the fields of uids; the ids of segments have none".into(),
             ));
         }
-    })
+    };
+    let whole = if format == Format::Binary { whole_numbers } else { whole_lines };
+    Ok(Lines { append, whole, layout })
+}
+
+fn whole_lines(text: &[u8]) -> (usize, usize) {
+    let lines = text.iter().filter(|byte| **byte == b'\n').count();
+    (lines, text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1))
+}
+
+fn whole_numbers(bytes: &[u8]) -> (usize, usize) {
+    (bytes.len() / 8, bytes.len() / 8 * 8)
 }
 
 /// 19 digits and a line feed.
@@ -93,6 +133,11 @@ fn decimal(text: &mut Vec<u8>, uids: &[Uid]) -> Result<(), Failure> {
     Ok(())
 }
 
+fn binary(bytes: &mut Vec<u8>, uids: &[Uid]) -> Result<(), Failure> {
+    bytes.extend(uids.iter().flat_map(|uid| uid.get().to_le_bytes()));
+    Ok(())
+}
+
 fn each<const N: usize>(
     form: impl Fn(Uid) -> [u8; N],
 ) -> impl Fn(&mut Vec<u8>, &[Uid]) -> Result<(), Failure> {
@@ -108,14 +153,15 @@ fn each<const N: usize>(
 /// Shows uids with their fields as JSON.
 pub struct Fields {
     layout: ResolvedLayout,
+    json_uid: JsonUid,
     /// The last time with its text: many uids in a row have the same.
     time: (Timestamp, String),
 }
 
 impl Fields {
-    pub fn new(layout: ResolvedLayout) -> Self {
+    pub fn new(layout: ResolvedLayout, json_uid: JsonUid) -> Self {
         let time = Timestamp::default();
-        Self { layout, time: (time, time.to_string()) }
+        Self { layout, json_uid, time: (time, time.to_string()) }
     }
 
     /// Appends a line; fails if the uid is not of the layout.
@@ -124,8 +170,12 @@ impl Fields {
         if fields.timestamp != self.time.0 {
             self.time = (fields.timestamp, fields.timestamp.to_string());
         }
-        let number = json!((uid.get() <= JAVASCRIPT_MAX).then_some(uid.get()));
-        write!(text, r#"{{"uid":{number},"uid_str":"{uid}","timestamp":"{}","#, self.time.1)?;
+        let shown = match self.json_uid {
+            JsonUid::Safe => json!((uid.get() <= JAVASCRIPT_MAX).then_some(uid.get())),
+            JsonUid::Number => json!(uid.get()),
+            JsonUid::String => json!(uid.to_string()),
+        };
+        write!(text, r#"{{"uid":{shown},"uid_str":"{uid}","timestamp":"{}","#, self.time.1)?;
         let mut worker_id = fields.worker_id;
         if self.layout.has_datacenters {
             let node = SnowflakeNode::from_worker_id(worker_id)?;

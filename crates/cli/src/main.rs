@@ -3,46 +3,61 @@
 mod args;
 #[cfg(feature = "bench")]
 mod bench;
+mod check;
 mod ending;
 mod failure;
 mod generate;
+mod input;
 mod lines;
 mod output;
 mod parse;
 mod plan;
 mod progress;
+mod report;
 mod segment;
+mod sink;
+mod sort;
 mod stdio;
 mod stores;
 mod table;
 mod text;
 mod worker;
 
-use std::io::{self, Write};
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
-use tracing::Level;
-use tracing::level_filters::LevelFilter;
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
+use uidring_store::check_path;
 
 use self::failure::Failure;
+use self::report::ReportArgs;
 
 /// Unique, roughly time-ordered 64-bit ids
 #[derive(Parser)]
-#[command(name = "uidring", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(
+    name = "uidring",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    after_help = "Counts may be written 1_000_000, 1e6 or 1M. Times may have a unit, as in 250ms, 30s, \
+                  5m or 1h30m; without one, they are in the unit that the flag names."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
+
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 #[derive(Subcommand)]
 enum Command {
     Generate(Box<generate::GenerateArgs>),
     Parse(parse::ParseArgs),
+    Check(check::CheckArgs),
     Plan(plan::PlanArgs),
     /// Manage the table of worker ids
     ///
@@ -69,34 +84,38 @@ enum Command {
         arguments: Vec<std::ffi::OsString>,
     },
     /// Print a completion script for a shell
+    #[command(after_help = "\
+Examples:
+  uidring completions bash > uidring.bash")]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Write a man page for each command into a folder, which is made if there is none
+    #[command(after_help = "\
+Examples:
+  uidring man man1")]
+    Man {
+        /// The folder
+        folder: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
-    // Warnings, a line each. The ZooKeeper client warns at every attempt; the library logs what matters, once.
-    let levels =
-        Targets::new().with_default(Level::WARN).with_target("zookeeper_client", LevelFilter::OFF);
-    tracing_subscriber::fmt()
-        .with_writer(io::stderr)
-        .with_target(false)
-        .with_ansi(false)
-        .without_time()
-        .finish()
-        .with(levels)
-        .init();
-    match command().and_then(run) {
+    let done = command_line().and_then(|cli| {
+        report::init(cli.report);
+        run(cli.command)
+    });
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
 }
 
 /// Parses the command line. clap prints what it finds wrong with it, or the help, and exits.
-fn command() -> Result<Command, Failure> {
+fn command_line() -> Result<Cli, Failure> {
     let error = match Cli::try_parse() {
-        Ok(cli) => return Ok(cli.command),
+        Ok(cli) => return Ok(cli),
         Err(error) => error,
     };
     let is_help =
@@ -109,6 +128,10 @@ fn command() -> Result<Command, Failure> {
                 .into(),
         ));
     }
+    if !error.use_stderr() {
+        // Help that nobody can read is a failure.
+        drop(stdio::stdout()?);
+    }
     error.exit()
 }
 
@@ -116,6 +139,7 @@ fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Generate(args) => generate::run(&args),
         Command::Parse(args) => parse::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Worker(command) => worker::run(&command),
         Command::Segment(command) => segment::run(&command),
@@ -128,6 +152,14 @@ fn run(command: Command) -> Result<(), Failure> {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "uidring", &mut script);
             Ok(stdio::stdout()?.write_all(&script)?)
+        }
+        Command::Man { folder } => {
+            check_path("the folder of man pages", &folder).map_err(Failure::usage)?;
+            let written = fs::create_dir_all(&folder)
+                .and_then(|()| clap_mangen::generate_to(Cli::command(), &folder));
+            written.map_err(|error| {
+                Failure::Failed(format!("writing man pages into {}: {error}", folder.display()))
+            })
         }
     }
 }

@@ -1,24 +1,36 @@
-//! Many ids on stdout.
+//! Many ids on stdout, or in a file.
 
 use std::fmt;
-use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use indicatif::ProgressBar;
 use uidring::Uid;
+use uidring::clock::{Clock, SystemClock};
 
 use crate::ending;
 use crate::failure::Failure;
 use crate::lines::Lines;
-use crate::progress;
-use crate::stdio;
+use crate::sink::Sink;
+use crate::text::{span, thousands};
+use crate::{progress, report};
 
 /// How many ids are taken and written at a time: up to 32 kB of text, which stays in the first cache and
 /// leaves the reader of a pipe, whose buffer is 64 KiB, something to do meanwhile.
 pub const PORTION: usize = 1_600;
 
+/// How long the last ids may take to be printed after a signal.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// A job of so many ids takes long enough to show a progress bar.
 const LONG_JOB: u64 = 20_000_000;
+
+/// After so many ids, people want to know what they got: by default, they are two minutes ahead of the clock.
+const MANY: u64 = 1_000_000;
+
+/// Makes a source of ids: takes a worker id, or reads the tag.
+pub type OpenSource<'a> = Box<dyn FnOnce() -> Result<Box<dyn Source>, Failure> + 'a>;
 
 /// Where ids come from.
 pub trait Source: Sync {
@@ -35,42 +47,108 @@ pub trait Source: Sync {
 
 /// Prints so many ids. If there are no more, or the program is told to end, what has been taken is
 /// still printed.
-pub fn print(count: u64, mut lines: Lines, source: &dyn Source) -> Result<(), Failure> {
-    let printed = Printed::default();
-    let done =
-        ending::run(&printed, || source.close(), || print_all(count, &mut lines, source, &printed));
+pub fn print(
+    count: u64,
+    mut lines: Lines,
+    source: &dyn Source,
+    mut sink: Sink,
+) -> Result<(), Failure> {
+    let place = sink.path().map(|path| path.display().to_string());
+    let printed = Printed { place, written: Mutex::default() };
+    // A reader may have stopped reading; a disk goes on, and ids that it does not have yet are not safe.
+    let patience = (!sink.is_file()).then_some(PATIENCE);
+    let work = || {
+        let done = print_all(count, &mut lines, source, &mut sink, &printed);
+        // What cannot be written any more must not hide why, nor can it be counted.
+        // A disk may be slow: another signal reports meanwhile what is written.
+        let bytes = printed.lock().bytes;
+        let kept = sink.finish(bytes);
+        match kept {
+            Ok(()) => printed.lock().is_safe = sink.is_file(),
+            Err(_) => *printed.lock() = Written::default(),
+        }
+        done.and(kept)
+    };
+    let done = ending::run(&printed, patience, || source.close(), work);
     done.map_err(|failure| match failure {
         Failure::Failed(why) => Failure::Failed(format!("{why}; {printed}")),
         other => other,
-    })
+    })?;
+    if count >= MANY || report::is_verbose() {
+        summarize(&printed.lock(), &lines);
+    }
+    Ok(())
 }
 
-/// How many ids have been written, and the last one.
-#[derive(Debug, Default)]
-struct Printed(Mutex<(u64, Uid)>);
+/// How many ids have been written, and where.
+struct Printed {
+    /// The file, if it is not stdout.
+    place: Option<String>,
+    written: Mutex<Written>,
+}
+
+#[derive(Default)]
+struct Written {
+    count: u64,
+    /// Of whole ids.
+    bytes: u64,
+    ends: Option<(Uid, Uid)>,
+    /// Whether the disk has them.
+    is_safe: bool,
+}
 
 impl Printed {
-    fn add(&self, uids: &[Uid]) {
-        if let Some(last) = uids.last() {
-            let mut printed = self.lock();
-            *printed = (printed.0 + uids.len() as u64, *last);
+    fn add(&self, uids: &[Uid], bytes: usize) {
+        if let (Some(first), Some(last)) = (uids.first(), uids.last()) {
+            let mut written = self.lock();
+            let first = written.ends.map_or(*first, |ends| ends.0);
+            written.ends = Some((first, *last));
+            written.count += uids.len() as u64;
+            written.bytes += bytes as u64;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, (u64, Uid)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// As in `12 ids were printed, the last is 240518193154`.
 impl fmt::Display for Printed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self.lock() {
-            (0, _) => f.write_str("no id was printed"),
-            (1, last) => write!(f, "one id was printed, {last}"),
-            (count, last) => write!(f, "{count} ids were printed, the last is {last}"),
+        let Written { count, ends, is_safe, .. } = *self.lock();
+        let verb = match (&self.place, count) {
+            (None, ..=1) => "was printed".into(),
+            (None, _) => "were printed".into(),
+            (Some(place), ..=1) if is_safe || count == 0 => format!("is safe in {place}"),
+            (Some(place), _) if is_safe => format!("are safe in {place}"),
+            (Some(place), 1) => format!("was written to {place}"),
+            (Some(place), _) => format!("were written to {place}"),
+        };
+        match ends {
+            None => write!(f, "no id {verb}"),
+            Some((_, last)) if count == 1 => write!(f, "one id {verb}, {last}"),
+            Some((_, last)) => write!(f, "{count} ids {verb}, the last is {last}"),
         }
     }
+}
+
+/// Says what was printed, and how far the clock is behind it.
+fn summarize(written: &Written, lines: &Lines) {
+    let Some((first, last)) = written.ends else { return };
+    let mut text = format!("{} ids, {first} to {last}", thousands(written.count));
+    if let Some(layout) = lines.layout
+        && let Ok(fields) = layout.layout.decode(last)
+    {
+        let ahead = fields.timestamp.saturating_since(SystemClock.now());
+        let ahead = match ahead {
+            Duration::ZERO => "not ahead of the clock".into(),
+            ahead => format!("{} ahead of the clock", span(ahead)),
+        };
+        let worker = layout.worker(fields.worker_id);
+        text = format!("{text}, of {worker}; the last is {ahead}");
+    }
+    report::note(text);
 }
 
 /// Writes what has been taken before it waits for more, and also when there are no more.
@@ -78,10 +156,10 @@ fn print_all(
     count: u64,
     lines: &mut Lines,
     source: &dyn Source,
+    sink: &mut Sink,
     printed: &Printed,
 ) -> Result<(), Failure> {
-    let mut output = unbuffered()?;
-    let progress = progress(count);
+    let progress = progress(count, sink);
     let mut uids = [Uid::default(); PORTION];
     let mut text = Vec::with_capacity(PORTION * 20);
     let mut left = count;
@@ -99,8 +177,8 @@ fn print_all(
             filled = 1;
         }
         text.clear();
-        lines(&mut text, &portion[..filled])?;
-        write(&mut output, &text, &portion[..filled], printed)?;
+        (lines.append)(&mut text, &portion[..filled])?;
+        write(sink, &text, &portion[..filled], lines.whole, printed)?;
         left -= filled as u64;
         progress.inc(filled as u64);
     }
@@ -108,51 +186,31 @@ fn print_all(
     Ok(())
 }
 
-/// Writes a line for each of the ids, and notes how many of them are out, also if it fails or is held
-/// up midway.
+/// Writes the text of the ids, and notes how many of them are out, also if it fails or is held up
+/// midway.
 fn write(
-    output: &mut impl Write,
+    sink: &mut Sink,
     text: &[u8],
     uids: &[Uid],
+    whole: fn(&[u8]) -> (usize, usize),
     printed: &Printed,
 ) -> Result<(), Failure> {
-    let (mut done, mut whole) = (0, 0);
+    let (mut done, mut before) = (0, (0, 0));
     while done < text.len() {
-        match output.write(&text[done..]) {
-            Ok(0) => return Err(io::Error::from(ErrorKind::WriteZero).into()),
-            Ok(written) => {
-                done += written;
-                // Mostly all of it, which need not be counted.
-                let lines = match text.len() - done {
-                    0 => uids.len(),
-                    _ => text[..done].iter().filter(|byte| **byte == b'\n').count(),
-                };
-                printed.add(&uids[whole..lines]);
-                whole = lines;
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.into()),
-        }
+        done += sink.write(&text[done..])?;
+        // Mostly all of it, which need not be counted.
+        let (ids, bytes) =
+            if done == text.len() { (uids.len(), done) } else { whole(&text[..done]) };
+        printed.add(&uids[before.0..ids], bytes - before.1);
+        before = (ids, bytes);
     }
     Ok(())
 }
 
-/// stdout without std's buffer, so that it is known what is out when writing fails.
-#[cfg(unix)]
-fn unbuffered() -> Result<std::fs::File, Failure> {
-    use std::os::fd::AsFd;
-    Ok(stdio::stdout()?.as_fd().try_clone_to_owned()?.into())
-}
-
-#[cfg(not(unix))]
-fn unbuffered() -> Result<io::StdoutLock<'static>, Failure> {
-    stdio::stdout()
-}
-
 /// A bar for a long job, unless the ids go to the terminal, too.
-fn progress(count: u64) -> ProgressBar {
-    if count < LONG_JOB || io::stdout().is_terminal() {
+fn progress(count: u64, sink: &Sink) -> ProgressBar {
+    if count < LONG_JOB || sink.path().is_none() && io::stdout().is_terminal() {
         return ProgressBar::hidden();
     }
-    progress::bar(count, "{wide_bar} {human_pos} of {human_len} uids, {per_sec}, {eta} left")
+    progress::bar(count, "{wide_bar} {short_pos} of {short_len} ids, {rate}, {eta} left")
 }

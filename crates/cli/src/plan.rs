@@ -11,7 +11,9 @@ use uidring_store::WorkerUsage;
 
 use crate::args::database::WorkerTableArgs;
 use crate::args::layout::LayoutArgs;
+use crate::args::values::number;
 use crate::failure::Failure;
+use crate::text::span;
 use crate::{stdio, stores, table};
 
 /// Show what a layout can do, before you use it
@@ -30,13 +32,13 @@ pub struct PlanArgs {
     pub layout: LayoutArgs,
 
     /// The ring's size: (max sequence + 1) << P uids, P from 0 to 16
-    #[arg(long, value_name = "P", default_value_t = 3,
-          value_parser = clap::value_parser!(u32).range(0..=16))]
+    #[arg(long, value_name = "P", default_value = "3", value_parser = number::<u32>(0..=16),
+          allow_hyphen_values = true)]
     pub boost_power: u32,
 
     /// Uids per second of one worker in a burst
-    #[arg(long, value_name = "R", default_value_t = 1_000_000,
-          value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "R", default_value = "1M", value_parser = number::<u64>(1..=u64::MAX),
+          allow_hyphen_values = true)]
     pub rate: u64,
 
     /// Print a JSON object instead of a table
@@ -150,17 +152,5 @@ fn worker_ids_end(usage: &WorkerUsage, layout: &Layout, now: Timestamp) -> Strin
         }
         (Some(0.0), None) => "not in sight: no starts in the last 30 days".into(),
         (Some(rate), None) => format!("not in sight, at {rate:.1} a day"),
-    }
-}
-
-fn span(time: Duration) -> String {
-    const DAY: f64 = 86_400.0;
-    let seconds = time.as_secs_f64();
-    match seconds {
-        ..120.0 => format!("{seconds:.0} s"),
-        ..7_200.0 => format!("{:.0} min", seconds / 60.0),
-        ..172_800.0 => format!("{:.1} h", seconds / 3_600.0),
-        ..63_072_000.0 => format!("{:.0} days", seconds / DAY),
-        _ => format!("{:.1} years", seconds / (DAY * 365.25)),
     }
 }

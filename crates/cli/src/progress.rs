@@ -1,17 +1,28 @@
 //! How far a long job is, on stderr.
 
+use std::fmt::Write;
 use std::io::{self, IsTerminal};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// A bar of so many steps, if somebody looks at stderr.
+use crate::report;
+use crate::text::short;
+
+/// A bar of so many steps, if somebody looks at stderr. Besides indicatif's keys there are `short_pos`,
+/// `short_len` and `rate`, as in `12.5 M`, `200 M` and `45.1 M/s`.
 pub fn bar(steps: u64, template: &str) -> ProgressBar {
-    if !io::stderr().is_terminal() {
+    if !io::stderr().is_terminal() || report::is_quiet() || !report::is_text() {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
+    let Ok(style) = ProgressStyle::with_template(template) else { return bar };
+    let key = |style: ProgressStyle, name, value: fn(&ProgressState) -> String| {
+        // Writing into the line cannot fail.
+        style.with_key(name, move |state: &ProgressState, line: &mut dyn Write| {
+            let _ = line.write_str(&value(state));
+        })
+    };
+    let style = key(style, "short_pos", |state| short(state.pos() as f64));
+    let style = key(style, "short_len", |state| short(state.len().unwrap_or(0) as f64));
+    bar.with_style(key(style, "rate", |state| format!("{}/s", short(state.per_sec()))))
 }

@@ -2,14 +2,20 @@
 
 use clap::Subcommand;
 use serde_json::{Value, json};
+use uidring::Error;
 use uidring::segment::SegmentTag;
-use uidring_store::NewSegmentTag;
+use uidring_store::{NewSegmentTag, TableError};
 
+use crate::args::check;
 use crate::args::database::DatabaseArgs;
+use crate::args::values::number;
 use crate::failure::Failure;
-use crate::stores;
 use crate::table::{self, Column};
-use crate::text::visible;
+use crate::text::{rfc3339, visible};
+use crate::{report, stdio, stores};
+
+/// A table's column holds ids up to one less.
+const MAX_ID: u64 = i64::MAX.unsigned_abs();
 
 #[derive(Subcommand)]
 pub enum SegmentCommand {
@@ -25,16 +31,57 @@ Examples:
 
         /// The least number of ids that a load reserves, from 1 to 2147483647. Ids that a process has
         /// reserved and not used when it ends are never issued
-        #[arg(long, value_name = "S")]
+        #[arg(long, value_name = "S", value_parser = step(), allow_hyphen_values = true)]
         step: u64,
 
         /// The first id, from 1
-        #[arg(long, value_name = "N", default_value_t = 1)]
+        #[arg(long, value_name = "N", default_value = "1", value_parser = number::<u64>(1..=MAX_ID),
+              allow_hyphen_values = true)]
         start: u64,
+
+        /// If the tag exists, leave it as it is and succeed
+        #[arg(long)]
+        if_not_exists: bool,
 
         /// What the tag is for, up to 256 characters
         #[arg(long, value_name = "TEXT")]
         description: Option<String>,
+
+        #[command(flatten)]
+        database: DatabaseArgs,
+    },
+    /// Set the step of a tag; generators go by it from their next load on
+    #[command(after_help = "\
+Examples:
+  uidring segment create orders --step 1000 --if-not-exists
+  uidring segment set-step orders 5000")]
+    SetStep {
+        /// The tag
+        tag: String,
+
+        /// The least number of ids that a load reserves, from 1 to 2147483647
+        #[arg(value_parser = step(), allow_negative_numbers = true)]
+        step: u64,
+
+        #[command(flatten)]
+        database: DatabaseArgs,
+    },
+    /// Delete a tag, and with it the record of which of its ids are in use
+    ///
+    /// Generators stop issuing its ids as soon as they read the tags again (after a minute), or need
+    /// another range. If you create the tag again, start it where the deleted one ended, or its ids
+    /// come twice: the command prints the next id on stdout, and the flags for that on stderr.
+    #[command(after_help = "\
+Examples:
+  uidring segment create trial --step 100
+  uidring segment delete trial --forget-ids > next-id")]
+    Delete {
+        /// The tag
+        tag: String,
+
+        /// Confirm that nothing else has to know which ids of the tag are in use
+        #[arg(long)]
+        forget_ids: bool,
 
         #[command(flatten)]
         database: DatabaseArgs,
@@ -61,14 +108,40 @@ Examples:
 
 pub fn run(command: &SegmentCommand) -> Result<(), Failure> {
     match command {
-        SegmentCommand::Create { tag, step, start, description, database } => {
-            let new = NewSegmentTag::new(tag, *step).map_err(Failure::usage)?;
-            let mut new = new.start(*start).map_err(Failure::usage)?;
+        SegmentCommand::Create { tag, step, start, if_not_exists, description, database } => {
+            let mut new = NewSegmentTag::new(tag, *step)?.start(*start)?;
             if let Some(text) = description {
-                new = new.description(text).map_err(Failure::usage)?;
+                new = new.description(text)?;
             }
-            stores::open(database)?.segment_table().create_tag(&new)?;
-            eprintln!("created tag `{}`: its first id is {start}, its step {step}", visible(tag));
+            let created = stores::open(database)?.segment_table().create_tag(&new);
+            report_created(created, tag, *step, *start, *if_not_exists)
+        }
+        SegmentCommand::SetStep { tag, step, database } => {
+            let before = stores::open(database)?.segment_table().set_step(tag, *step);
+            let before = before.map_err(unknown_tag)?.step;
+            let tag = visible(tag);
+            report::note(format_args!("the step of tag `{tag}` is now {step}; it was {before}"));
+            Ok(())
+        }
+        SegmentCommand::Delete { tag, forget_ids, database } => {
+            check(&[(
+                "--forget-ids",
+                !forget_ids,
+                "is needed to delete a tag: with the tag goes what is known about its ids in use, and \
+                 created again it would repeat them; `uidring segment stats` shows how far it has come",
+            )])?;
+            // Nobody else knows where a deleted tag ended.
+            drop(stdio::stdout()?);
+            let deleted = stores::open(database)?.segment_table().delete_tag(tag);
+            let SegmentTag { max_id, step, .. } = deleted.map_err(unknown_tag)?;
+            let text = format!(
+                "deleted tag `{tag}`, whose next id was {max_id}: to create it again, use `--start {max_id} \
+                 --step {step}`, or its ids come twice"
+            );
+            if stdio::print(&max_id.to_string()).is_err() {
+                return Err(Failure::Failed(format!("stdout cannot be written; {text}")));
+            }
+            report::note(text);
             Ok(())
         }
         SegmentCommand::List { database, json } => {
@@ -76,7 +149,7 @@ pub fn run(command: &SegmentCommand) -> Result<(), Failure> {
                 Column::text("TAG", name),
                 Column::number("MAX_ID", |tag| tag.max_id.to_string()),
                 Column::number("STEP", |tag| tag.step.to_string()),
-                Column::text("UPDATED (UTC)", updated),
+                Column::text("UPDATED", updated),
                 Column::text("DESCRIPTION", |tag| {
                     visible(tag.description.as_deref().unwrap_or(""))
                 }),
@@ -89,11 +162,59 @@ pub fn run(command: &SegmentCommand) -> Result<(), Failure> {
                 Column::number("NEXT ID", |tag| tag.max_id.to_string()),
                 Column::number("IDS LEFT", |tag| left(tag).to_string()),
                 Column::number("STEP", |tag| tag.step.to_string()),
-                Column::text("UPDATED (UTC)", updated),
+                Column::text("UPDATED", updated),
                 Column::text("STATE", |tag| state(tag).into()),
             ];
             table::print(&tags(database)?, *json, stats_as_json, &columns)
         }
+    }
+}
+
+fn step() -> impl Fn(&str) -> Result<u64, String> + Clone {
+    number(1..=i32::MAX.unsigned_abs().into())
+}
+
+fn report_created(
+    created: Result<(), Error>,
+    tag: &str,
+    step: u64,
+    start: u64,
+    if_not_exists: bool,
+) -> Result<(), Failure> {
+    let error = match created {
+        Ok(()) => {
+            let tag = visible(tag);
+            let text =
+                format_args!("created tag `{tag}`: its first id is {start}, its step {step}");
+            report::note(text);
+            return Ok(());
+        }
+        Err(error) => error,
+    };
+    match error.store() {
+        // By the collation of a foreign table another name may be the same.
+        Some(TableError::TagExists { tag: found, max_id, step })
+            if if_not_exists && found == tag =>
+        {
+            report::note(format_args!(
+                "tag `{}` exists and was left as it is, at max_id {max_id} with step {step}",
+                visible(tag)
+            ));
+            Ok(())
+        }
+        Some(TableError::TagExists { .. }) => {
+            Err(Failure::Failed(format!("{error}; with --if-not-exists, this is no error")))
+        }
+        _ => Err(error.into()),
+    }
+}
+
+fn unknown_tag(error: Error) -> Failure {
+    match error.store() {
+        Some(TableError::NoSuchTag { .. }) => {
+            Failure::Failed(format!("{error}; `uidring segment list` shows those that exist"))
+        }
+        _ => error.into(),
     }
 }
 
@@ -111,7 +232,7 @@ fn list_as_json(tag: &SegmentTag) -> Value {
         "max_id": tag.max_id,
         "step": tag.step,
         "description": tag.description,
-        "update_time": tag.update_time,
+        "update_time": updated(tag),
     })
 }
 
@@ -121,7 +242,7 @@ fn stats_as_json(tag: &SegmentTag) -> Value {
         "max_id": tag.max_id,
         "ids_left": left(tag),
         "step": tag.step,
-        "update_time": tag.update_time,
+        "update_time": updated(tag),
         "state": state(tag),
     })
 }
@@ -141,7 +262,6 @@ fn state(tag: &SegmentTag) -> &'static str {
     }
 }
 
-/// The time in whole seconds; a table may have fractions.
 fn updated(tag: &SegmentTag) -> String {
-    visible(tag.update_time.split('.').next().unwrap_or_default())
+    rfc3339(&tag.update_time)
 }

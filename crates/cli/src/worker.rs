@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use serde_json::{Value, json};
-use uidring::clock::{Clock, SystemClock};
 use uidring_store::{LeaseOptions, WorkerNode};
 
 use self::leases::LeaseCommand;
 use crate::args::database::WorkerTableArgs;
-use crate::args::layout::LayoutArgs;
+use crate::args::layout::{LayoutArgs, Preset};
 use crate::args::registry::RegistryArgs;
+use crate::args::values::{days, shown};
 use crate::failure::Failure;
 use crate::table::{self, Column};
-use crate::text::visible;
-use crate::{stdio, stores};
+use crate::text::{rfc3339, visible};
+use crate::{report, stdio, stores};
 
 #[derive(Subcommand)]
 pub enum WorkerCommand {
@@ -56,10 +56,10 @@ pub enum WorkerCommand {
         #[command(flatten)]
         table: WorkerTableArgs,
 
-        /// Keep the rows of this many days
-        #[arg(long, value_name = "DAYS", default_value_t = 30,
-              value_parser = clap::value_parser!(u64).range(0..=36_500))]
-        keep_days: u64,
+        /// Keep the rows of this many days, or of another time, such as 12h
+        #[arg(long, value_name = "DAYS", default_value = "30", value_parser = days,
+              allow_hyphen_values = true)]
+        keep_days: Duration,
     },
     #[command(flatten)]
     Lease(LeaseCommand),
@@ -69,11 +69,11 @@ pub fn run(command: &WorkerCommand) -> Result<(), Failure> {
     match command {
         WorkerCommand::Init { table, leases: true } => {
             stores::open(&table.database)?.leases(LeaseOptions::default()).create()?;
-            eprintln!("the tables WORKER_NODE and UIDRING_LEASE exist");
+            report::note("the tables WORKER_NODE and UIDRING_LEASE exist");
         }
         WorkerCommand::Init { table, leases: false } => {
             stores::worker_table(table)?.create()?;
-            eprintln!("the table WORKER_NODE exists");
+            report::note("the table WORKER_NODE exists");
         }
         WorkerCommand::List { table, registry, json } if registry.zookeeper.is_some() => {
             table.refuse_server_flags()?;
@@ -83,7 +83,7 @@ pub fn run(command: &WorkerCommand) -> Result<(), Failure> {
             let columns = [
                 Column::number("ID", |row: &WorkerNode| row.id.to_string()),
                 Column::text("TYPE", |row| kind(row).into()),
-                Column::text("CREATED (UTC)", |row| row.created.clone()),
+                Column::text("CREATED", |row| rfc3339(&row.created)),
                 Column::text("HOST_NAME:PORT", |row| {
                     format!("{}:{}", visible(&row.host_name), visible(&row.port))
                 }),
@@ -92,23 +92,23 @@ pub fn run(command: &WorkerCommand) -> Result<(), Failure> {
             table::print(&rows, *json, row_as_json, &columns)?;
         }
         WorkerCommand::Assign { table, layout } => {
-            let layout = layout.layout()?;
+            let layout = layout.resolve(Preset::Uid)?;
             // A layout that cannot express the present time must not use up a worker id.
-            layout.tick_at(SystemClock.now())?;
+            layout.check_now()?;
             // Nor must a worker id that nobody would see.
             drop(stdio::stdout()?);
-            stdio::print(&stores::worker_table(table)?.assign(&layout)?.to_string())?;
+            stdio::print(&stores::worker_table(table)?.assign(&layout.layout)?.to_string())?;
         }
         WorkerCommand::Prune { table, keep_days } => {
-            let pruned =
-                stores::worker_table(table)?.prune(Duration::from_secs(keep_days * 86_400))?;
+            let pruned = stores::worker_table(table)?.prune(*keep_days)?;
             match pruned.newest {
-                None => eprintln!("the table is empty: nothing to remove"),
-                Some(newest) => eprintln!(
-                    "rows removed, of starts more than {keep_days} days ago: {}; the newest row, of \
-                     worker id {newest}, always stays, so that the counter cannot start again",
+                None => report::note("the table is empty: nothing to remove"),
+                Some(newest) => report::note(format_args!(
+                    "rows removed, of starts more than {} ago: {}; the newest row, of worker id \
+                     {newest}, always stays, so that the counter cannot start again",
+                    shown(*keep_days),
                     pruned.removed
-                ),
+                )),
             }
         }
         WorkerCommand::Lease(command) => leases::run(command)?,
@@ -131,7 +131,7 @@ fn row_as_json(row: &WorkerNode) -> Value {
         "port": row.port,
         "type": row.kind,
         "launch_date": row.launch_date,
-        "modified": row.modified,
-        "created": row.created,
+        "modified": rfc3339(&row.modified),
+        "created": rfc3339(&row.created),
     })
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{check, seconds};
+use super::check;
+use super::values::{CENTURY, time};
 use crate::failure::Failure;
 
 /// A database: the one that the flags name, else the one of UIDRING_MYSQL_URL, else the user's own
@@ -41,13 +42,18 @@ pub struct DatabaseArgs {
     #[arg(long)]
     pub mysql_cluster: bool,
 
-    /// How long to try to reach the MySQL server
-    #[arg(long, value_name = "SECONDS", default_value_t = 10,
-          value_parser = clap::value_parser!(u64).range(1..=3_600))]
-    pub mysql_deadline: u64,
+    /// How long to try to reach the MySQL server, from 1s to 1h; without it, 10s
+    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true,
+          value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3_600)))]
+    mysql_deadline: Option<Duration>,
 }
 
 impl DatabaseArgs {
+    /// How long to try to reach the server.
+    pub fn mysql_deadline(&self) -> Duration {
+        self.mysql_deadline.unwrap_or(Duration::from_secs(10))
+    }
+
     /// Whether a flag names the database.
     pub fn is_named(&self) -> bool {
         self.sqlite.is_some() || self.mysql.is_some() || self.mysql_url_file.is_some()
@@ -64,6 +70,7 @@ impl DatabaseArgs {
             ("--mysql-ca", self.mysql_ca.is_some(), NEEDS_SERVER),
             ("--mysql-require-durability", self.mysql_require_durability, NEEDS_SERVER),
             ("--mysql-cluster", self.mysql_cluster, NEEDS_SERVER),
+            ("--mysql-deadline", self.mysql_deadline.is_some(), NEEDS_SERVER),
         ])
     }
 }
@@ -76,7 +83,8 @@ pub struct WorkerTableArgs {
 
     /// Refuse a worker id if the clocks of the MySQL server and of this host differ by more than this;
     /// with --zookeeper, this host's clock and the median of the running instances' clocks
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = time(Duration::ZERO..=CENTURY),
+          allow_hyphen_values = true)]
     pub max_clock_difference: Option<Duration>,
 }
 

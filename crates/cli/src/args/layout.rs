@@ -1,10 +1,19 @@
 //! Flags for the layout of uids.
 
 use clap::{Args, ValueEnum};
+use uidring::clock::{Clock, SystemClock};
+use uidring::generator::SnowflakeNode;
 use uidring::{Bits, Layout, Tick, Timestamp};
 
 use super::check;
 use crate::failure::Failure;
+use crate::report;
+use crate::text::thousands;
+
+const SECONDS_PER_YEAR: u64 = 31_557_600;
+
+/// Nobody needs a layout for longer.
+const MANY_YEARS: u64 = 1_000;
 
 /// A preset, and what the other flags change of it.
 #[derive(Args)]
@@ -14,11 +23,11 @@ pub struct LayoutArgs {
     preset: Option<Preset>,
 
     /// Bits of the time, worker and sequence fields, at most 63 together; without it, the preset's
-    #[arg(long, value_name = "T/W/S")]
+    #[arg(long, value_name = "T/W/S", allow_hyphen_values = true)]
     layout: Option<Bits>,
 
     /// The unit of the time field; without it, the preset's
-    #[arg(long, value_name = "s|ms")]
+    #[arg(long, value_name = "s|ms", allow_hyphen_values = true)]
     tick: Option<Tick>,
 
     /// The first instant of the time field: a date or an RFC 3339 time, in UTC unless it has an
@@ -51,9 +60,48 @@ pub struct ResolvedLayout {
     pub has_datacenters: bool,
 }
 
+impl ResolvedLayout {
+    /// Names a worker, as the layout shows it.
+    pub fn worker(&self, worker_id: u64) -> String {
+        match SnowflakeNode::from_worker_id(worker_id) {
+            Ok(SnowflakeNode { datacenter_id, worker_id }) if self.has_datacenters => {
+                format!("datacenter {datacenter_id}, worker {worker_id}")
+            }
+            _ => format!("worker id {worker_id}"),
+        }
+    }
+
+    /// Refuses a layout that cannot express the present time.
+    pub fn check_now(&self) -> Result<(), Failure> {
+        let Self { layout, .. } = self;
+        match layout.tick_at(SystemClock.now()) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Failure::Failed(format!(
+                "layout {layout}: {error}; --tick and --epoch replace those of the preset"
+            ))),
+        }
+    }
+}
+
 impl LayoutArgs {
-    /// The layout; without --preset it starts from this one.
+    /// The layout; without --preset it starts from this one. A tick that was hardly meant causes a warning.
     pub fn resolve(&self, default: Preset) -> Result<ResolvedLayout, Failure> {
+        let resolved = self.resolve_silently(default)?;
+        let layout = resolved.layout;
+        let is_by_default = self.layout.is_some() && self.tick.is_none();
+        let years = layout.max_tick() / SECONDS_PER_YEAR;
+        if is_by_default && layout.tick() == Tick::Second && years > MANY_YEARS {
+            report::warning(format_args!(
+                "layout {layout} lasts {} years; for ticks of a millisecond, add `--tick ms`; \
+                 `--tick s` silences this warning",
+                thousands(years)
+            ));
+        }
+        Ok(resolved)
+    }
+
+    /// The same without the warning.
+    pub fn resolve_silently(&self, default: Preset) -> Result<ResolvedLayout, Failure> {
         let preset = self.preset.unwrap_or(default);
         let base = match preset {
             Preset::Uid => Layout::UID_GENERATOR,
@@ -73,6 +121,12 @@ impl LayoutArgs {
     /// The layout; without --preset it starts from `uid`.
     pub fn layout(&self) -> Result<Layout, Failure> {
         Ok(self.resolve(Preset::Uid)?.layout)
+    }
+
+    /// Whether a flag is given.
+    pub fn is_given(&self) -> bool {
+        let Self { preset, layout, tick, epoch } = self;
+        preset.is_some() || layout.is_some() || tick.is_some() || epoch.is_some()
     }
 
     /// Refuses all of the flags.

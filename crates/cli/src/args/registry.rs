@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::seconds;
+use super::values::{CENTURY, time};
 
 /// Leaf's registry in ZooKeeper.
 #[derive(Args)]
@@ -44,9 +44,10 @@ pub struct InstanceArgs {
     #[arg(long, requires = "zookeeper", conflicts_with = "leaf_cache")]
     pub no_leaf_cache: bool,
 
-    /// Stop when ZooKeeper has been away for this long, from 1 to nine tenths of the session's
+    /// Stop when ZooKeeper has been away for this long, from 1s to nine tenths of the session's
     /// timeout, which is the default
-    #[arg(long, value_name = "SECONDS", requires = "zookeeper", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", requires = "zookeeper", allow_hyphen_values = true,
+          value_parser = time(Duration::from_secs(1)..=CENTURY))]
     pub max_outage: Option<Duration>,
 
     /// While ZooKeeper is away, start and go on with the file alone, as Leaf does: uids repeat if

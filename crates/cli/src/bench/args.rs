@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use uidring::padding::PadderCore;
 
 use crate::args::layout::LayoutArgs;
-use crate::args::seconds;
+use crate::args::values::{number, time};
 
 /// So wide that no bench uses it up.
 const WIDE: &str = "45/5/13";
@@ -44,12 +44,13 @@ Examples:
 )]
 pub struct BenchArgs {
     /// How many threads take uids; hundreds of them need longer than --seconds
-    #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = number::<u16>(1..=1_024),
+          allow_hyphen_values = true)]
     pub threads: u16,
 
-    /// About how long to measure in all: above 0, at most 3600
-    #[arg(long, value_name = "S", default_value = "5", value_parser = short_seconds)]
+    /// About how long to measure in all, from 1ms to 1h
+    #[arg(long, value_name = "S", default_value = "5", allow_hyphen_values = true,
+          value_parser = time(Duration::from_millis(1)..=Duration::from_secs(3_600)))]
     pub seconds: Duration,
 
     /// How the uids are taken: one form, or several with commas [default: all]
@@ -65,8 +66,8 @@ pub struct BenchArgs {
     pub layout: LayoutArgs,
 
     /// The ring's size: (max sequence + 1) << P uids, P from 0 to 16
-    #[arg(long, value_name = "P", default_value_t = 3,
-          value_parser = clap::value_parser!(u32).range(0..=16))]
+    #[arg(long, value_name = "P", default_value = "3", value_parser = number::<u32>(0..=16),
+          allow_hyphen_values = true)]
     pub boost_power: u32,
 
     /// Pin the threads to cores in turn
@@ -141,10 +142,4 @@ impl FromStr for Core {
         };
         Ok(Self { core, text: text.into() })
     }
-}
-
-fn short_seconds(text: &str) -> Result<Duration, String> {
-    let time =
-        seconds(text).ok().filter(|time| !time.is_zero() && *time <= Duration::from_secs(3_600));
-    time.ok_or_else(|| "write seconds above 0 and at most 3600".into())
 }

@@ -1,16 +1,18 @@
 //! The command line of `uidring generate`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use uidring::Uid;
 
+use crate::args::check;
 use crate::args::database::WorkerTableArgs;
 use crate::args::layout::LayoutArgs;
 use crate::args::registry::{InstanceArgs, RegistryArgs};
-use crate::args::{check, seconds};
+use crate::args::values::{CENTURY, number, time};
 use crate::failure::Failure;
-use crate::lines::OutputFormat;
+use crate::lines::{Format, JsonUid};
 
 /// The flags that name where worker ids come from.
 const STORES: [&str; 4] = ["sqlite", "mysql", "mysql_url_file", "zookeeper"];
@@ -36,21 +38,34 @@ Examples:
   uidring generate -n 3 --format base62
   uidring generate --layout 41/10/12 --tick ms --epoch 2020-01-01 --format json
   uidring generate --sqlite /var/lib/shop/workers.db -n 1000000 > ids.txt
+  uidring generate -n 1M --format binary --output ids.bin
   uidring generate --mysql-url-file /run/secrets/mysql-url -n 10
   uidring generate --worker lease --mysql-url-file /run/secrets/mysql-url -n 10
   uidring generate --max-borrow 0 -n 100000
   uidring generate --generator leaf-snowflake --zookeeper zk:2181 --name shop --instance web-0
   uidring generate --generator snowflake --datacenter-id 3 --worker-id 17
-  uidring generate --worker-id 5 --start-after 240518193154
+  uidring generate --worker-id 5 --start-after 240518209538
+  uidring segment create orders --step 1000 --if-not-exists
   uidring generate --generator segment --tag orders -n 10")]
 pub struct GenerateArgs {
     /// How many uids to print
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 1)]
+    #[arg(short = 'n', long, value_name = "N", default_value = "1", allow_hyphen_values = true,
+          value_parser = number::<u64>(0..=u64::MAX))]
     pub count: u64,
 
-    /// The text form of the uids
+    /// The form of the uids
     #[arg(long, value_enum, default_value = "dec")]
-    pub format: OutputFormat,
+    pub format: Format,
+
+    /// How "uid" is printed for --format json; without it, safe
+    #[arg(long, value_enum, value_name = "AS")]
+    pub json_uid: Option<JsonUid>,
+
+    /// Write the uids into this new file instead of stdout (`-` for stdout); they are on the disk when
+    /// the program succeeds. If the disk fills up, the file keeps whole uids, and the program says how
+    /// many
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 
     /// Where the uids come from
     #[arg(long, value_enum, default_value = "cached")]
@@ -65,32 +80,36 @@ pub struct GenerateArgs {
 
     /// The ring's size: (max sequence + 1) << P uids, P from 0 to 16; without it, 3. For --generator
     /// cached
-    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(0..=16))]
+    #[arg(long, value_name = "P", value_parser = number::<u32>(0..=16), allow_hyphen_values = true)]
     pub boost_power: Option<u32>,
 
     /// Issue no uid further ahead of the clock than this: when these are used up, wait for the clock.
     /// Without it, a burst borrows the future without limit, with --worker lease up to 600. For
     /// --generator cached
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = time(Duration::ZERO..=CENTURY),
+          allow_hyphen_values = true)]
     pub max_borrow: Option<Duration>,
 
     /// Issue no uid further behind the clock than this: discard what has been ready for longer;
     /// without it, 1. For --generator cached
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = time(Duration::ZERO..=CENTURY),
+          allow_hyphen_values = true)]
     pub max_lag: Option<Duration>,
 
     /// A worker id of your choice. It has no memory: a second run within one tick, after a long
     /// borrow, or after the clock was set back, repeats uids unless --start-after is given
-    #[arg(long, value_name = "N", conflicts_with_all = STORES)]
+    #[arg(long, value_name = "N", conflicts_with_all = STORES, allow_hyphen_values = true,
+          value_parser = number::<u64>(0..=u64::MAX))]
     pub worker_id: Option<u64>,
 
     /// The datacenter, 0 to 31, for --generator snowflake; --worker-id is then the worker in the
     /// datacenter, 0 to 31
-    #[arg(long, value_name = "D", requires = "worker_id")]
+    #[arg(long, value_name = "D", requires = "worker_id", allow_hyphen_values = true,
+          value_parser = number::<u64>(0..=31))]
     pub datacenter_id: Option<u64>,
 
     /// Issue only uids above this one: the greatest so far with this worker id of your choice
-    #[arg(long, value_name = "UID", conflicts_with_all = STORES)]
+    #[arg(long, value_name = "UID", conflicts_with_all = STORES, allow_hyphen_values = true)]
     pub start_after: Option<Uid>,
 
     #[command(flatten)]
@@ -149,12 +168,14 @@ pub struct LeaseArgs {
     #[arg(long, value_enum, default_value = "disposable")]
     pub worker: WorkerKind,
 
-    /// How long a lease lasts unless it is renewed, from 1 to 3600; without it, 30. For --worker lease
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    /// How long a lease lasts unless it is renewed, from 1s to 1h; without it, 30s. For --worker lease
+    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true,
+          value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3_600)))]
     pub lease: Option<Duration>,
 
     /// How long to wait for a worker id when all are held; without it, fail at once. For --worker
     /// lease
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = time(Duration::ZERO..=CENTURY),
+          allow_hyphen_values = true)]
     pub lease_wait: Option<Duration>,
 }

@@ -13,14 +13,14 @@ use super::args::{GenerateArgs, WorkerKind};
 use crate::args::check;
 use crate::failure::Failure;
 use crate::lines::{Lines, lines};
-use crate::output::{PORTION, Source};
+use crate::output::{OpenSource, PORTION, Source};
 use crate::stores;
 
 /// At most so many ids are reserved at once: what an interrupted run has reserved is lost.
 const MAX_LOAD: u64 = 1_000_000;
 
-/// The generator of the tag, and the lines for its ids.
-pub fn open(args: &GenerateArgs) -> Result<(Box<dyn Source>, Lines), Failure> {
+/// Checks the flags, and returns how to build the generator of the tag, and the lines for its ids.
+pub fn open(args: &GenerateArgs) -> Result<(OpenSource<'_>, Lines), Failure> {
     let database = &args.table.database;
     let rule = "is not for --generator segment, whose ids have no worker, no time and no ring";
     check(&[
@@ -35,7 +35,7 @@ pub fn open(args: &GenerateArgs) -> Result<(Box<dyn Source>, Lines), Failure> {
     ])?;
     args.layout.refuse(rule)?;
     args.refuse_ring_flags(rule)?;
-    let lines = lines(args.format, None)?;
+    let lines = lines(args.format, args.json_uid, None)?;
     let tag = args.tag.as_deref().ok_or_else(|| {
         Failure::Usage("--generator segment needs --tag, the tag whose ids are wanted".into())
     })?;
@@ -44,15 +44,24 @@ pub fn open(args: &GenerateArgs) -> Result<(Box<dyn Source>, Lines), Failure> {
         return Err(Failure::usage(TableError::UrlForTag));
     }
     let store = stores::open(database)?.segment_store();
+    Ok((Box::new(move || build(args, tag, store)), lines))
+}
+
+fn build(
+    args: &GenerateArgs,
+    tag: &str,
+    store: Box<dyn SegmentStore>,
+) -> Result<Box<dyn Source>, Failure> {
+    // The store's own deadline comes first.
+    let limit = args.table.database.mysql_deadline() + Duration::from_secs(1);
     let generator = SegmentGenerator::builder(StepAsNeeded { store, left: args.count })
-        // The store's own deadline comes first.
-        .take_policy(TakePolicy::WaitFor(Duration::from_secs(database.mysql_deadline + 1)))
+        .take_policy(TakePolicy::WaitFor(limit))
         // What is loaded ahead of need would be lost at the end.
         .depth(1)
         .max_depth(1)
         .build()?;
     let handle = generator.tag(tag).map_err(failure)?;
-    Ok((Box::new(Ids { generator, handle }), lines))
+    Ok(Box::new(Ids { generator, handle }))
 }
 
 struct Ids {

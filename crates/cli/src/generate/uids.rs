@@ -9,19 +9,19 @@ use crate::args::layout::Preset;
 use crate::args::{check, set};
 use crate::failure::Failure;
 use crate::lines::{Lines, lines};
-use crate::output::Source;
+use crate::output::{OpenSource, Source};
 
 /// Builds a generator with this layout and source of its worker id.
 pub type Build =
     fn(&GenerateArgs, Layout, Box<dyn WorkerSource + Send>) -> Result<Box<dyn Source>, Failure>;
 
-/// The generator that the flags describe, and the lines for its uids. Without --preset, its layout starts
-/// from this one.
+/// Checks the flags, and returns how to build the generator that they describe, and the lines for its uids.
+/// Without --preset, its layout starts from this one.
 pub fn open(
     args: &GenerateArgs,
     preset: Preset,
     build: Build,
-) -> Result<(Box<dyn Source>, Lines), Failure> {
+) -> Result<(OpenSource<'_>, Lines), Failure> {
     check(&[("--tag", args.tag.is_some(), "is for --generator segment")])?;
     let layout = args.layout.resolve(preset)?;
     if args.generator == Generator::Cached {
@@ -30,9 +30,10 @@ pub fn open(
     } else {
         args.refuse_ring_flags("is for --generator cached, which has a ring")?;
     }
-    let lines = lines(args.format, Some(layout))?;
+    layout.check_now()?;
+    let lines = lines(args.format, args.json_uid, Some(layout))?;
     let worker = worker_id::source(args, layout)?;
-    Ok((build(args, layout.layout, worker)?, lines))
+    Ok((Box::new(move || build(args, layout.layout, worker)), lines))
 }
 
 pub fn cached(

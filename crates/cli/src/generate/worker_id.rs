@@ -1,17 +1,15 @@
 //! Where the worker id of `uidring generate` comes from.
 
-use std::time::Duration;
-
 use uidring::generator::SnowflakeNode;
 use uidring::worker::{EnvWorkerId, FixedWorkerId};
-use uidring::{WorkerRequest, WorkerSource};
+use uidring::{Error, WorkerRequest, WorkerSource};
 use uidring_store::LeaseOptions;
 
 use super::args::{GenerateArgs, WorkerKind};
 use crate::args::layout::ResolvedLayout;
 use crate::args::{check, set};
 use crate::failure::Failure;
-use crate::stores;
+use crate::{report, stores};
 
 /// The source that the flags name, else the environment, else the user's own file. Checks all flags
 /// about worker ids; nothing is spent yet.
@@ -46,11 +44,11 @@ pub fn source(
     table.refuse_server_flags()?;
     let fixed = fixed(args, layout)?;
     if args.start_after.is_none() {
-        eprintln!(
-            "warning: a fixed worker id ({fixed}) has no memory: another run within one tick, after a \
-             long borrow, or after the clock was set back repeats uids; name the greatest uid so far \
-             with --start-after, or let --sqlite or --mysql assign worker ids"
-        );
+        report::warning(format_args!(
+            "a fixed worker id ({fixed}) has no memory: another run within one tick, after a long \
+             borrow, or after the clock was set back repeats uids; name the greatest uid so far with \
+             --start-after, or let --sqlite or --mysql assign worker ids"
+        ));
     }
     Ok(Box::new(FixedWorkerId(fixed)))
 }
@@ -66,20 +64,26 @@ fn fixed(args: &GenerateArgs, layout: ResolvedLayout) -> Result<u64, Failure> {
         (_, Some(worker)) => FixedWorkerId(worker).acquire(&request),
         (_, None) => EnvWorkerId.acquire(&request),
     };
-    Ok(worker.map_err(Failure::usage)?.id())
+    let source = if args.worker_id.is_some() { "--worker-id" } else { EnvWorkerId::VARIABLE };
+    let worker = worker.map_err(|error| match error {
+        Error::WorkerIdOutOfRange { worker_id, max } => Failure::Usage(format!(
+            "{source} {worker_id} is out of range: layout {} has worker ids 0 to {max}; choose one of \
+             them, or a --layout with more worker bits",
+            layout.layout
+        )),
+        error => Failure::usage(error),
+    })?;
+    Ok(worker.id())
 }
 
 /// A worker id that is leased from a table.
 fn leased(args: &GenerateArgs, by_variable: bool) -> Result<Box<dyn WorkerSource + Send>, Failure> {
     const OWN: &str = "is a worker id of your choice, and --worker lease takes one from a table";
     let GenerateArgs { lease, registry, table, .. } = args;
-    let seconds = Duration::from_secs(1)..=Duration::from_secs(3_600);
-    let is_out_of_range = lease.lease.is_some_and(|lasts| !seconds.contains(&lasts));
     let is_registry = registry.zookeeper.is_some();
     let has_start_after = args.start_after.is_some();
     let has_max_clock_difference = table.max_clock_difference.is_some();
     check(&[
-        ("--lease", is_out_of_range, "is out of range: it takes 1 to 3600 seconds"),
         ("--worker-id", args.worker_id.is_some(), OWN),
         (EnvWorkerId::VARIABLE, by_variable, OWN),
         (

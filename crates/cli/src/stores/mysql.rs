@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use uidring::Error;
 use uidring::segment::SegmentStore;
-use uidring_mysql::{MySqlStore, MySqlWorkerNodes};
+use uidring_mysql::{MySqlError, MySqlStore, MySqlWorkerNodes};
 use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable};
 
 use super::database::Database;
@@ -14,12 +15,13 @@ use crate::failure::Failure;
 /// The server that the flags name, else the environment.
 pub fn open(args: &DatabaseArgs) -> Result<Box<dyn Database>, Failure> {
     let server = match (&args.mysql, &args.mysql_url_file) {
-        (Some(url), _) => MySqlStore::from_url(url)?,
-        (None, Some(path)) => MySqlStore::from_url_file(path)?,
-        (None, None) => MySqlStore::from_env()?
+        (Some(url), _) => MySqlStore::from_url(url).map_err(wrong_url)?,
+        (None, Some(path)) => MySqlStore::from_url_file(path).map_err(wrong_url)?,
+        (None, None) => MySqlStore::from_env()
+            .map_err(wrong_url)?
             .ok_or_else(|| Failure::Usage("UIDRING_MYSQL_URL is no longer set".into()))?,
     };
-    let mut server = server.deadline(Duration::from_secs(args.mysql_deadline));
+    let mut server = server.deadline(args.mysql_deadline());
     if args.mysql_require_durability {
         server = server.require_durability();
     }
@@ -30,6 +32,11 @@ pub fn open(args: &DatabaseArgs) -> Result<Box<dyn Database>, Failure> {
         server = server.tls_authority(path)?;
     }
     Ok(Box::new(server))
+}
+
+/// A wrong URL is wrong usage, wherever it was found; a file that cannot be read is a failure.
+fn wrong_url(error: Error) -> Failure {
+    if error.store::<MySqlError>().is_some() { Failure::usage(error) } else { error.into() }
 }
 
 impl Database for MySqlStore {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use uidring::segment::SegmentStore;
 use uidring_sqlite::SqliteStore;
-use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable};
+use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable, check_path};
 
 use super::database::Database;
 use crate::failure::Failure;
@@ -13,7 +13,10 @@ use crate::failure::Failure;
 /// The file with this path, or the user's own files in the data directory.
 pub fn open(path: Option<&Path>) -> Result<Box<dyn Database>, Failure> {
     Ok(Box::new(match path {
-        Some(path) => SqliteStore::new(path),
+        Some(path) => {
+            check_path("the file of --sqlite", path).map_err(Failure::usage)?;
+            SqliteStore::new(path)
+        }
         None => SqliteStore::in_data_directory()?,
     }))
 }

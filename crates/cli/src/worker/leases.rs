@@ -7,10 +7,11 @@ use uidring_store::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
 
 use crate::args::database::DatabaseArgs;
 use crate::args::layout::LayoutArgs;
+use crate::args::values::number;
 use crate::failure::Failure;
-use crate::stores;
 use crate::table::{self, Column};
 use crate::text::visible;
+use crate::{report, stores};
 
 #[derive(Subcommand)]
 pub enum LeaseCommand {
@@ -28,6 +29,7 @@ pub enum LeaseCommand {
     /// A worker id that is held is refused: its holder may be alive.
     Release {
         /// The worker id
+        #[arg(allow_negative_numbers = true, value_parser = number::<u64>(0..=u64::MAX))]
         worker_id: u64,
 
         /// Free it even if it is held: fence it first
@@ -43,6 +45,7 @@ pub enum LeaseCommand {
     /// then.
     Fence {
         /// The worker id
+        #[arg(allow_negative_numbers = true, value_parser = number::<u64>(0..=u64::MAX))]
         worker_id: u64,
 
         #[command(flatten)]
@@ -51,12 +54,15 @@ pub enum LeaseCommand {
     /// Allow leases of worker ids whose starts in `worker list` have all ended
     #[command(after_help = "\
 Examples:
-  uidring worker reuse 1 1000 --used-until 2026-11-01T12:00:00Z --preset snowflake")]
+  uidring worker assign --preset snowflake
+  uidring worker reuse 1 1 --used-until 2026-11-01T12:00:00Z --preset snowflake")]
     Reuse {
         /// The first worker id
+        #[arg(allow_negative_numbers = true, value_parser = number::<u64>(0..=u64::MAX))]
         first: u64,
 
         /// The last worker id
+        #[arg(allow_negative_numbers = true, value_parser = number::<u64>(0..=u64::MAX))]
         last: u64,
 
         /// A time after which none of these starts issued a uid, borrowed time included
@@ -90,29 +96,50 @@ pub fn run(command: &LeaseCommand) -> Result<(), Failure> {
                 leases.fence(*worker_id)?;
             }
             let row = leases.release(*worker_id)?;
-            eprintln!("worker id {worker_id} is free; its token is now {}", row.token);
+            report::note(format_args!(
+                "worker id {worker_id} is free; its token is now {}",
+                row.token
+            ));
         }
         LeaseCommand::Fence { worker_id, database } => {
             let LeaseRow { state, token, owner, .. } = leases(database)?.fence(*worker_id)?;
             match state {
                 LeaseState::Free => {
-                    eprintln!("nobody holds worker id {worker_id}; its token is now {token}");
+                    report::note(format_args!(
+                        "nobody holds worker id {worker_id}; its token is now {token}"
+                    ));
                 }
-                LeaseState::Held(_) | LeaseState::Expired(_) => eprintln!(
+                LeaseState::Held(_) | LeaseState::Expired(_) => report::note(format_args!(
                     "worker id {worker_id} is fenced: {} stops at its next renewal; the token is \
                      now {token}",
                     visible(&owner)
-                ),
+                )),
             }
         }
         LeaseCommand::Reuse { first, last, used_until, layout, database } => {
             let layout = layout.layout()?;
             if first > last {
-                return Err(Failure::Usage("the first worker id is above the last".into()));
+                return Err(Failure::Usage(format!(
+                    "the first worker id, {first}, is above the last, {last}"
+                )));
             }
-            layout.check_worker_id(*last).map_err(Failure::usage)?;
+            if *last > layout.max_worker_id() {
+                return Err(Failure::Usage(format!(
+                    "worker id {last} is out of range: layout {layout} holds 0 to {}",
+                    layout.max_worker_id()
+                )));
+            }
+            layout.tick_at(*used_until).map_err(|_| {
+                Failure::Usage(format!(
+                    "--used-until {used_until} is not within the life of layout {layout}, which ends \
+                     at {}",
+                    layout.last_instant()
+                ))
+            })?;
             leases(database)?.reuse(*first..=*last, &layout, *used_until)?;
-            eprintln!("worker ids {first} to {last} may be leased: uids start after {used_until}");
+            report::note(format_args!(
+                "worker ids {first} to {last} may be leased: uids start after {used_until}"
+            ));
         }
     }
     Ok(())

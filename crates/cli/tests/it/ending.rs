@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,22 +15,6 @@ use crate::support::{Home, Run};
 
 /// How long anything may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
-
-/// The program under a shell, which sets up what it starts with.
-fn under_sh(home: &Home, script: &str) -> Command {
-    let program = home.command("");
-    let mut command = Command::new("sh");
-    command.args(["-c", script, "sh"]).arg(program.get_program());
-    command.current_dir(home.folder.path()).stdin(Stdio::null());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    for (name, value) in program.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command
-}
 
 /// What stderr says of these lines.
 fn told(lines: &[&str]) -> String {
@@ -80,7 +64,7 @@ fn a_closed_stdout_is_a_failure_and_spends_nothing() {
         "completions bash",
     ] {
         let home = Home::new();
-        let run = Run::of(&mut under_sh(&home, &format!(r#"exec "$1" {words} >&-"#)));
+        let run = Run::of(&mut home.under_sh(&format!(r#"exec "$1" {words} >&-"#)));
         assert_eq!(run.status, Some(1), "{words}: {run:?}");
         assert!(run.stderr.starts_with("error: stdout is closed"), "{words}: {run:?}");
         let left: Vec<_> = fs::read_dir(home.folder.path()).expect("is there").collect();
@@ -90,7 +74,7 @@ fn a_closed_stdout_is_a_failure_and_spends_nothing() {
     for words in ["worker list", "worker leases", "segment list"] {
         home.run("segment create orders --step 10");
         home.run("generate --worker lease");
-        let run = Run::of(&mut under_sh(&home, &format!(r#"exec "$1" {words} >&-"#)));
+        let run = Run::of(&mut home.under_sh(&format!(r#"exec "$1" {words} >&-"#)));
         assert_eq!(run.status, Some(1), "{words}: {run:?}");
     }
 }
@@ -100,7 +84,7 @@ fn what_is_thrown_away_was_printed() {
     for redirection in [">/dev/null", "1<>/dev/null", "<&- >/dev/null", "2>&- >/dev/null"] {
         let home = Home::new();
         let script = format!(r#"exec "$1" generate -n 5000 {redirection}"#);
-        let run = Run::of(&mut under_sh(&home, &script));
+        let run = Run::of(&mut home.under_sh(&script));
         assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{redirection}");
     }
 }
@@ -110,7 +94,7 @@ fn what_is_thrown_away_was_printed() {
 fn a_full_disk_takes_nothing() {
     let home = Home::new();
     for words in ["generate", "generate -n 100000", "generate --generator leaf-snowflake -n 3"] {
-        let run = Run::of(&mut under_sh(&home, &format!(r#"exec "$1" {words} >/dev/full"#)));
+        let run = Run::of(&mut home.under_sh(&format!(r#"exec "$1" {words} >/dev/full"#)));
         assert_eq!(run.status, Some(1), "{run:?}");
         assert!(run.stderr.starts_with("error: writing the output: "), "{run:?}");
         assert!(run.stderr.ends_with("; no id was printed\n"), "{run:?}");
@@ -125,7 +109,7 @@ fn a_disk_that_becomes_full_has_what_is_told() {
         let script = format!(
             r#"trap '' XFSZ; ulimit -f {blocks}; exec "$1" generate --worker-id 5 -n 100000 --format {format} >ids"#
         );
-        let run = Run::of(&mut under_sh(&home, &script));
+        let run = Run::of(&mut home.under_sh(&script));
         assert_eq!(run.status, Some(1), "{run:?}");
         let text = fs::read_to_string(home.folder.path().join("ids")).expect("written");
         let whole = text.rfind('\n').expect("a line") + 1;
@@ -253,7 +237,7 @@ fn a_reader_that_does_not_read_holds_up_no_end() {
 fn an_ignored_signal_stays_ignored() {
     let home = Home::new();
     let script = r#"trap '' INT; exec "$1" generate -n 1000000000000"#;
-    let mut child = under_sh(&home, script).spawn().expect("starts");
+    let mut child = home.under_sh(script).spawn().expect("starts");
     let mut output = BufReader::new(child.stdout.take().expect("piped"));
     let mut line = String::new();
     output.read_line(&mut line).expect("reads");

@@ -103,7 +103,7 @@ fn a_clock_that_is_years_ahead_is_believed() {
 fn the_ring_goes_on_when_the_clock_is_set_back() {
     const COUNT: usize = 2_000_000;
     let elsewhen = Elsewhen::new(0);
-    let words = format!("generate --sqlite workers.db --generator cached -n {COUNT}");
+    let words = format!("generate -q --sqlite workers.db --generator cached -n {COUNT}");
     let mut program = Slow::start(elsewhen.command(&words));
     let mut all = program.read(200_000);
     elsewhen.set(-(HOUR.as_secs() as i64));

@@ -140,31 +140,6 @@ fn worker_ids_of_starts_that_have_ended_are_leased() {
 }
 
 #[test]
-fn what_does_not_go_together_is_wrong_usage() {
-    let home = Home::new();
-    for (words, text) in [
-        ("generate --lease 5", "--lease needs --worker lease"),
-        ("generate --lease-wait 5", "--lease-wait needs --worker lease"),
-        ("generate --worker lease --lease 0.5", "1 to 3600"),
-        ("generate --worker lease --lease 4000", "1 to 3600"),
-        ("generate --worker lease --worker-id 4", "--worker-id"),
-        ("generate --worker lease --worker-id 4 --start-after 5", "--worker-id"),
-        ("generate --worker lease --start-after 5", "--start-after"),
-        ("generate --worker lease --max-clock-difference 5", "--max-clock-difference"),
-        ("generate --worker leased", "invalid value"),
-        ("worker fence", "WORKER_ID"),
-    ] {
-        let run = home.run(words);
-        assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{words}");
-        assert!(run.stderr.contains(text), "{words}: {}", run.stderr);
-    }
-    let run = Run::of(home.command("generate --worker lease").env("UIDRING_WORKER_ID", "7"));
-    assert_eq!(run.status, Some(2));
-    assert!(run.stderr.contains("UIDRING_WORKER_ID is a worker id of your choice"), "{run:?}");
-    assert!(!home.folder.path().join("uidring").exists(), "nothing was made");
-}
-
-#[test]
 fn one_that_finds_all_held_waits_if_told_to() {
     let home = Home::new();
     let layout = "--layout 40/1/10 --tick ms";

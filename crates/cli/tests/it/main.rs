@@ -4,21 +4,30 @@
 
 mod support;
 
+mod bad_inputs;
 #[cfg(feature = "bench")]
 mod bench;
+mod check;
 mod ending;
 #[cfg(target_os = "linux")]
 mod faketime;
+mod files;
+mod format;
 mod generate;
+#[cfg(all(feature = "bench", feature = "mysql", feature = "zookeeper"))]
+mod help;
 #[cfg(all(feature = "mysql", target_os = "linux"))]
 mod lease_torture;
 #[cfg(feature = "mysql")]
 mod leases;
+mod messages;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "mysql")]
 mod mysql_faults;
 mod parse;
+#[cfg(all(feature = "bench", feature = "mysql", feature = "zookeeper"))]
+mod readme;
 #[cfg(feature = "mysql")]
 mod segments;
 mod sqlite;

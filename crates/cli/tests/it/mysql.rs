@@ -6,7 +6,7 @@ use std::fs;
 
 use uidring_testkit::mariadb::MariaDb;
 
-use crate::support::program::{command, database, failure, ids, worker_of};
+use crate::support::program::{command, database, failure, ids, worker_of, wrong_usage};
 use crate::support::{Home, Run};
 
 #[test]
@@ -36,18 +36,18 @@ fn urls_come_from_flag_file_or_environment_and_are_not_shown() {
 
     for url in ["s3cret", "mysql://u:s3cret@h", "mysql://u:s3@s3cret@h/d", "mysql://u:s3cret@h:x/d"]
     {
-        let text = failure(&mut command(&home, "generate", url));
+        let text = wrong_usage(&mut command(&home, "generate", url));
         assert!(text.contains("in UIDRING_MYSQL_URL, is wrong"), "{text}");
-        failure(home.command("generate").args(["--mysql", url]));
-        failure(home.command("worker list").args(["--mysql", url]));
+        wrong_usage(home.command("generate").args(["--mysql", url]));
+        wrong_usage(home.command("worker list").args(["--mysql", url]));
         fs::write(&file, url).expect("writes");
-        let text = failure(&mut home.command("plan --mysql-url-file url"));
+        let text = wrong_usage(&mut home.command("plan --mysql-url-file url"));
         assert!(text.contains("in the file, is wrong"), "{text}");
     }
-    let text = failure(&mut command(&home, "generate", ""));
+    let text = wrong_usage(&mut command(&home, "generate", ""));
     assert!(text.contains("in UIDRING_MYSQL_URL, is wrong: it is empty"), "{text}");
     fs::write(&file, "\n").expect("writes");
-    let text = failure(&mut home.command("plan --mysql-url-file url"));
+    let text = wrong_usage(&mut home.command("plan --mysql-url-file url"));
     assert!(text.contains("the file is empty"), "{text}");
     let none = failure(&mut home.command("generate --mysql-url-file nowhere"));
     assert!(none.contains("nowhere"), "{none}");
@@ -166,12 +166,12 @@ fn names_do_not_steer_the_terminal() {
 fn a_url_in_the_wrong_place_is_not_shown() {
     const URL: &str = "mysql://root:s3cret@db/ids";
     for (words, status) in [
-        ("generate --sqlite URL", 1),
-        ("worker init --sqlite URL", 1),
-        ("worker list --sqlite URL", 1),
-        ("plan --sqlite URL", 1),
-        ("generate --mysql-url-file URL", 1),
-        ("generate --mysql mysql://u@h/d --mysql-ca URL", 1),
+        ("generate --sqlite URL", 2),
+        ("worker init --sqlite URL", 2),
+        ("worker list --sqlite URL", 2),
+        ("plan --sqlite URL", 2),
+        ("generate --mysql-url-file URL", 2),
+        ("generate --mysql mysql://u@h/d --mysql-ca URL", 2),
         ("generate URL", 2),
         ("URL", 2),
         ("--URL", 2),
@@ -182,6 +182,9 @@ fn a_url_in_the_wrong_place_is_not_shown() {
         ("worker URL", 2),
         ("plan --mysql-deadline=URL", 2),
         ("parse URL", 1),
+        ("check URL", 2),
+        ("generate -o URL", 2),
+        ("man URL", 2),
     ] {
         let home = Home::new();
         let run = home.run(&words.replace("URL", URL));

@@ -8,7 +8,7 @@ use serde_json::Value;
 use uidring::Uid;
 use uidring_testkit::mariadb::MariaDb;
 
-use crate::support::program::{command, failure};
+use crate::support::program::{command, failure, wrong_usage};
 use crate::support::{Home, Run};
 
 fn json(run: &Run) -> Value {
@@ -26,6 +26,10 @@ fn people_look_after_tags(run: &dyn Fn(&[&str]) -> Run) {
     let again = run(&["create", "orders", "--step", "7"]);
     assert_eq!((again.status, &*again.stdout), (Some(1), ""));
     assert!(again.stderr.contains("already, at max_id 1 with step 1000"), "{again:?}");
+    assert!(again.stderr.contains("with --if-not-exists, this is no error"), "{again:?}");
+    let kept = run(&["create", "orders", "--step", "7", "--if-not-exists"]);
+    assert_eq!((kept.status, &*kept.stdout), (Some(0), ""), "{kept:?}");
+    assert!(kept.stderr.contains("left as it is, at max_id 1 with step 1000"), "{kept:?}");
 
     let list = json(&run(&["list", "--json"]));
     assert_eq!(list.as_array().map(Vec::len), Some(2), "{list}");
@@ -35,11 +39,11 @@ fn people_look_after_tags(run: &dyn Fn(&[&str]) -> Run) {
         let row = &list[index];
         assert_eq!((&row["tag"], &row["max_id"]), (&tag.into(), &max_id.into()), "{list}");
         assert_eq!((&row["step"], &row["description"]), (&step.into(), &description), "{list}");
-        assert_eq!(row["update_time"].as_str().map(str::len), Some(19), "{list}");
+        assert_eq!(row["update_time"].as_str().map(str::len), Some(20), "{list}");
     }
     let text = run(&["list"]).stdout;
     let lines: Vec<_> = text.lines().collect();
-    assert!(lines[0].starts_with("TAG     MAX_ID  STEP  UPDATED (UTC)"), "{text}");
+    assert!(lines[0].starts_with("TAG     MAX_ID  STEP  UPDATED"), "{text}");
     assert!(lines[1].starts_with("a b         70     5  20") && lines[1].ends_with("  it's é"));
     assert_eq!(lines.len(), 3, "{text}");
 
@@ -48,6 +52,33 @@ fn people_look_after_tags(run: &dyn Fn(&[&str]) -> Run) {
     assert_eq!((&stats[1]["max_id"], &stats[1]["step"]), (&1.into(), &1_000.into()), "{stats}");
     assert_eq!(stats[0]["state"], "serves");
     assert!(run(&["stats"]).stdout.contains("9223372036854775737     5  20"));
+
+    let set = run(&["set-step", "a b", "2k"]);
+    assert_eq!((set.status, &*set.stdout), (Some(0), ""), "{set:?}");
+    assert_eq!(set.stderr, "the step of tag `a b` is now 2000; it was 5\n");
+    let again = run(&["set-step", "a b", "2000"]);
+    assert!(again.stderr.contains("is now 2000; it was 2000"), "{again:?}");
+    let rows = json(&run(&["list", "--json"]));
+    let row = |index: usize| (rows[index]["max_id"].as_u64(), rows[index]["step"].as_u64());
+    assert_eq!([row(0), row(1)], [(Some(70), Some(2_000)), (Some(1), Some(1_000))], "{rows}");
+
+    let unconfirmed = run(&["delete", "a b"]);
+    assert_eq!((unconfirmed.status, &*unconfirmed.stdout), (Some(2), ""), "{unconfirmed:?}");
+    assert_eq!(json(&run(&["list", "--json"])), rows, "nothing has changed");
+    let deleted = run(&["delete", "a b", "--forget-ids"]);
+    assert_eq!((deleted.status, &*deleted.stdout), (Some(0), "70\n"), "{deleted:?}");
+    assert!(deleted.stderr.contains("`a b`, whose next id was 70: "), "{deleted:?}");
+    assert!(deleted.stderr.contains("use `--start 70 --step 2000`"), "{deleted:?}");
+    let rest = json(&run(&["list", "--json"]));
+    assert_eq!(rest.as_array().map(Vec::len), Some(1), "{rest}");
+    assert_eq!(rest[0]["tag"], "orders");
+    for words in [&["delete", "a b", "--forget-ids"][..], &["set-step", "ORDERS", "5"]] {
+        let none = run(words);
+        assert_eq!((none.status, &*none.stdout), (Some(1), ""), "{none:?}");
+        assert!(none.stderr.contains(&format!("there is no tag `{}`", words[1])), "{none:?}");
+        assert!(none.stderr.contains("uidring segment list"), "{none:?}");
+    }
+    assert_eq!(run(&["create", "a b", "--step", "5", "--start", "70"]).status, Some(0));
 }
 
 #[test]
@@ -126,7 +157,7 @@ fn a_run_reserves_what_it_prints_and_no_less_than_the_step() {
     assert_eq!(home.stdout(generate), "1007\n");
     assert_eq!(ids(&home.run(&format!("{generate} -n 5000"))), Vec::from_iter(2_007..7_007));
     assert_eq!(max_id(&home), 7_007, "nothing is lost");
-    let many = home.stdout(&format!("{generate} -n 2000500"));
+    let many = home.stdout(&format!("{generate} -q -n 2000500"));
     assert!(many.lines().map(|line| line.parse::<u64>().expect("a number")).eq(7_007..2_007_507));
     assert_eq!(max_id(&home), 2_008_007, "a million, a million, and a step");
     let uid = |number| Uid::new(number).expect("63 bits");
@@ -272,12 +303,35 @@ fn wrong_usage_does_nothing() {
     let empty = Run::of(home.command("segment create --step 5").arg(""));
     assert_eq!(empty.status, Some(2), "{empty:?}");
     for url in ["mysql://u:s3cret@h", "s3cret"] {
-        failure(home.command("segment list").args(["--mysql", url]));
-        failure(home.command("segment create t --step 1").args(["--mysql", url]));
+        wrong_usage(home.command("segment list").args(["--mysql", url]));
+        wrong_usage(home.command("segment create t --step 1").args(["--mysql", url]));
     }
     let path =
-        failure(&mut home.command("segment create t --step 1 --sqlite mysql://u:s3cret@h/d"));
-    assert!(path.contains("the segment file"), "{path}");
+        wrong_usage(&mut home.command("segment create t --step 1 --sqlite mysql://u:s3cret@h/d"));
+    assert!(path.contains("the file of --sqlite"), "{path}");
+}
+
+/// Whoever deletes a tag learns where it ended, or it stays.
+#[test]
+fn where_a_deleted_tag_ended_is_not_lost() {
+    let home = Home::new();
+    let create = "segment create t --step 5 --start 70";
+    let delete = r#"exec "$1" segment delete t --forget-ids"#;
+    home.run(create);
+    let closed = Run::of(&mut home.under_sh(&format!("{delete} >&-")));
+    assert_eq!(closed.status, Some(1), "{closed:?}");
+    assert_eq!(max_id(&home), 70, "it was not deleted");
+    assert_eq!(home.stdout("segment delete t --forget-ids -q"), "70\n");
+    home.run(create);
+    let unheard = Run::of(&mut home.under_sh(&format!("{delete} 2>&-")));
+    assert_eq!((unheard.status, &*unheard.stdout), (Some(0), "70\n"), "{unheard:?}");
+    #[cfg(target_os = "linux")]
+    {
+        home.run(create);
+        let full = Run::of(&mut home.under_sh(&format!("{delete} -q >/dev/full")));
+        assert_eq!(full.status, Some(1), "{full:?}");
+        assert!(full.stderr.contains("deleted tag `t`, whose next id was 70: "), "{full:?}");
+    }
 }
 
 /// Anybody may have written the tags and descriptions, and they are printed to a terminal.

@@ -54,6 +54,22 @@ impl Home {
         command
     }
 
+    /// The program under a shell, which sets up what it starts with; the script's `$1` is the program.
+    pub fn under_sh(&self, script: &str) -> Command {
+        let program = self.command("");
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh"]).arg(program.get_program());
+        command.current_dir(self.folder.path()).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+    }
+
     pub fn run(&self, words: &str) -> Run {
         Run::of(&mut self.command(words))
     }

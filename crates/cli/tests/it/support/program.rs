@@ -35,8 +35,17 @@ pub fn worker_of(uid: Uid) -> u64 {
 
 /// A run that must fail with status 1, no uid, and nothing of the password anywhere.
 pub fn failure(command: &mut Command) -> String {
+    refused(command, 1)
+}
+
+/// The same with status 2.
+pub fn wrong_usage(command: &mut Command) -> String {
+    refused(command, 2)
+}
+
+fn refused(command: &mut Command, status: i32) -> String {
     let run = Run::of(command);
-    assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
+    assert_eq!((run.status, &*run.stdout), (Some(status), ""), "{run:?}");
     for secret in ["p@ss", "%40", "w:rd", "mysql://u", "s3cret"] {
         assert!(!run.stderr.contains(secret), "{secret}: {}", run.stderr);
     }

@@ -1,0 +1,201 @@
+//! Values of flags, as people write them: `1e6`, `1_000_000`, `1M`; `250ms`, `30s`, `5m`.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use jiff::{Span, SpanRelativeTo};
+
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// More than anybody waits, and few enough seconds for every database and clock.
+pub const CENTURY: Duration = Duration::from_secs(36_500 * 86_400);
+
+/// Reads a whole number in a range.
+pub fn number<T: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let number = whole(text).filter(|number| range.contains(number));
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
+            let (min, max) = range.clone().into_inner();
+            let forms = if max < 1_000_000 { "" } else { ", such as 10, 1_000, 1e6 or 1M" };
+            format!("write a whole number from {min} to {max}{forms}")
+        })
+    }
+}
+
+/// Reads a time in a range. A plain number is in seconds.
+pub fn time(range: RangeInclusive<Duration>) -> impl Fn(&str) -> Result<Duration, String> + Clone {
+    move |text| {
+        parse_time(text, SECOND).filter(|time| range.contains(time)).ok_or_else(|| {
+            let [min, max] = [range.start(), range.end()].map(|time| shown(*time));
+            format!(
+                "write a time from {min} to {max}, such as 30s or 5m; a plain number is in seconds"
+            )
+        })
+    }
+}
+
+/// Reads a time of up to a century. A plain number is in days.
+pub fn days(text: &str) -> Result<Duration, String> {
+    parse_time(text, DAY).filter(|time| *time <= CENTURY).ok_or_else(|| {
+        format!(
+            "write a time from 0s to {}, such as 30d or 12h; a plain number is in days",
+            shown(CENTURY)
+        )
+    })
+}
+
+/// Writes a time as these flags read it, in the greatest unit of which it is a whole number.
+pub fn shown(time: Duration) -> String {
+    let millis = time.as_millis();
+    for (unit, length) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)] {
+        if millis >= length && millis.is_multiple_of(length) {
+            return format!("{}{unit}", millis / length);
+        }
+    }
+    if millis == 0 { "0s".into() } else { format!("{millis}ms") }
+}
+
+/// `None` for what is no whole number, or too large for the type.
+fn whole(text: &str) -> Option<u64> {
+    let text = plain(text)?;
+    let suffixes = [('k', 3), ('K', 3), ('M', 6), ('G', 9), ('T', 12)];
+    let suffix = suffixes
+        .iter()
+        .find_map(|(suffix, power)| text.strip_suffix(*suffix).map(|number| (number, *power)));
+    let (text, power) = match suffix {
+        Some(found) => found,
+        None => match text.split_once(['e', 'E']) {
+            Some((number, power)) => (number, power.parse::<u32>().ok()?),
+            None => (&*text, 0),
+        },
+    };
+    let (digits, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if digits.is_empty() || !is_number(digits) || !is_number(fraction) {
+        return None;
+    }
+    // What stands after the point has to be whole thousands, millions and so on.
+    let power = power.checked_sub(u32::try_from(fraction.len()).ok()?)?;
+    let number: u64 = format!("{digits}{fraction}").parse().ok()?;
+    number.checked_mul(10_u64.checked_pow(power)?)
+}
+
+/// `None` for what is no time, or negative.
+fn parse_time(text: &str, unit: Duration) -> Option<Duration> {
+    let text = plain(text)?;
+    // Of what std takes for a number, `inf` is none here, nor is `+5`.
+    if text.starts_with(|first: char| !first.is_ascii_digit() && first != '.') {
+        return None;
+    }
+    if let Ok(number) = text.parse::<f64>() {
+        return Duration::try_from_secs_f64(number * unit.as_secs_f64()).ok();
+    }
+    let span: Span = text.parse().ok()?;
+    span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?.try_into().ok()
+}
+
+/// The text without the `_` between digits; `None` where one is anywhere else.
+fn plain(text: &str) -> Option<String> {
+    let between_digits = |(place, _): (usize, &str)| {
+        let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
+        let bytes = text.as_bytes();
+        is_digit(place.checked_sub(1).and_then(|before| bytes.get(before)))
+            && is_digit(bytes.get(place + 1))
+    };
+    text.match_indices('_').all(between_digits).then(|| text.replace('_', ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_as_people_write_them() {
+        let read = number::<u64>(0..=u64::MAX);
+        for (text, expected) in [
+            ("0", 0),
+            ("007", 7),
+            ("1_000_000", 1_000_000),
+            ("1e6", 1_000_000),
+            ("1E3", 1_000),
+            ("2.5e3", 2_500),
+            ("1.50M", 1_500_000),
+            ("3k", 3_000),
+            ("3K", 3_000),
+            ("2G", 2_000_000_000),
+            ("1T", 1_000_000_000_000),
+            ("18446744073709551615", u64::MAX),
+        ] {
+            assert_eq!(read(text), Ok(expected), "{text}");
+        }
+        for text in [
+            "",
+            "-1",
+            "+1",
+            "1.5",
+            "1e-3",
+            "1e20",
+            "1e99999999999",
+            "18446744073709551616",
+            "20000000T",
+            "_1",
+            "1_",
+            "1__0",
+            "1_M",
+            ".5k",
+            "M",
+            "e6",
+            "1 000",
+            "0x10",
+            "nan",
+            "1MM",
+        ] {
+            let error = read(text).expect_err(text);
+            assert!(error.contains("from 0 to 18446744073709551615"), "{error}");
+        }
+        assert_eq!(number::<u16>(1..=1_024)("1k"), Ok(1_000));
+        assert!(number::<u16>(1..=1_024)("1025").is_err());
+    }
+
+    #[test]
+    fn times_as_people_write_them() {
+        let read = time(Duration::ZERO..=CENTURY);
+        for (text, millis) in [
+            ("0", 0),
+            ("2", 2_000),
+            ("0.5", 500),
+            (".5", 500),
+            ("1e3", 1_000_000),
+            ("1_000", 1_000_000),
+            ("250ms", 250),
+            ("30s", 30_000),
+            ("0.5s", 500),
+            ("5m", 300_000),
+            ("1h30m", 5_400_000),
+            ("2 hours", 7_200_000),
+            ("1d", 86_400_000),
+            ("36500d", 3_153_600_000_000),
+        ] {
+            assert_eq!(read(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "-1", "-5s", "+5", "inf", "nan", "1e300", "36501d", "5 apples", "s", "1mo"]
+        {
+            let error = read(text).expect_err(text);
+            assert!(error.contains("from 0s to 36500d"), "{error}");
+        }
+        assert_eq!(days("30"), Ok(30 * DAY));
+        assert_eq!(days("12h"), Ok(DAY / 2));
+        assert!(days("36501").is_err());
+    }
+
+    #[test]
+    fn times_are_shown_as_they_are_read() {
+        for text in ["0s", "1ms", "1500ms", "1s", "90s", "5m", "1h", "36500d"] {
+            let read = time(Duration::ZERO..=CENTURY)(text).expect(text);
+            assert_eq!(shown(read), text);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! `uidring check`.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+use uidring::clock::{Clock, SystemClock};
+use uidring::{Layout, Timestamp, Uid};
+use uidring_store::check_path;
+
+use crate::args::layout::{LayoutArgs, Preset};
+use crate::failure::Failure;
+use crate::input::Ids;
+use crate::lines::Format;
+use crate::sort::Sorter;
+use crate::text::{span, thousands};
+use crate::{report, stdio, table};
+
+/// Check ids that anybody made: none twice, in order, and with the fields of a layout
+///
+/// Prints what it found. The status is 1 if an id comes twice, a line holds none, or an id is not of the
+/// layout; with --ordered also if an id is not above the one before it, in the order of the files.
+///
+/// Fields are checked if a layout is given by --preset, --layout, --tick or --epoch. More than 8 million
+/// ids are sorted with a temporary file of 8 bytes per id, in the folder that TMPDIR names.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  uidring generate -n 1000 | uidring check --preset uid --ordered
+  uidring generate -n 1M --format binary --output ids.bin && uidring check --format binary ids.bin")]
+pub struct CheckArgs {
+    /// The files of ids; without any, or for `-`, they are read from stdin
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// The form of the ids
+    #[arg(long, value_enum, default_value = "dec")]
+    format: Format,
+
+    #[command(flatten)]
+    layout: LayoutArgs,
+
+    /// Demand that each id is above the one before it
+    #[arg(long)]
+    ordered: bool,
+
+    /// Print a JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// So many mistakes of a kind are shown.
+const SHOWN: u64 = 10;
+
+/// So many different worker ids are counted.
+const MAX_WORKERS: usize = 1 << 20;
+
+pub fn run(args: &CheckArgs) -> Result<(), Failure> {
+    drop(stdio::stdout()?);
+    let layout = match args.layout.is_given() {
+        true => Some(args.layout.resolve(Preset::Uid)?.layout),
+        false => None,
+    };
+    let mut check = Check::new(layout, args.ordered);
+    let stdin = [PathBuf::from("-")];
+    let files = if args.files.is_empty() { &stdin[..] } else { &args.files };
+    for path in files {
+        check_path("the file of ids", path).map_err(Failure::usage)?;
+    }
+    for path in files {
+        let input: Box<dyn Read> = match path.to_str() {
+            Some("-") => Box::new(io::stdin().lock()),
+            _ => Box::new(File::open(path).map_err(|error| reading(path, &error))?),
+        };
+        check.read(path, Ids::new(input, args.format))?;
+    }
+    let found = check.finish()?;
+    if found.ids + found.unreadable == 0 {
+        report::warning("there was no id to check");
+    }
+    if args.json {
+        stdio::print(&found.json())?
+    } else {
+        stdio::print(&found.table())?
+    }
+    if found.is_good(args.ordered) { Ok(()) } else { Err(Failure::Reported) }
+}
+
+fn reading(path: &Path, error: &io::Error) -> Failure {
+    Failure::Failed(format!("reading {}: {error}", name(path)))
+}
+
+fn name(path: &Path) -> String {
+    if path == Path::new("-") { "stdin".into() } else { path.display().to_string() }
+}
+
+struct Check {
+    sorter: Sorter,
+    is_ordered: bool,
+    before: Option<Uid>,
+    found: Found,
+}
+
+#[derive(Default)]
+struct Found {
+    ids: u64,
+    /// Lines that hold no id.
+    unreadable: u64,
+    /// Ids that came before, each time counted.
+    duplicates: u64,
+    /// Ids that are not above the one before.
+    descents: u64,
+    ends: Option<(Uid, Uid)>,
+    fields: Option<Fields>,
+}
+
+/// What the fields of the ids say.
+struct Fields {
+    layout: Layout,
+    now: Timestamp,
+    /// Ids with bits above the layout's.
+    foreign: u64,
+    ahead: u64,
+    times: Option<(Timestamp, Timestamp)>,
+    /// That of the id before.
+    worker: Option<u64>,
+    workers: HashSet<u64>,
+}
+
+impl Check {
+    fn new(layout: Option<Layout>, is_ordered: bool) -> Self {
+        let now = SystemClock.now();
+        let fields = |layout| Fields {
+            layout,
+            now,
+            foreign: 0,
+            ahead: 0,
+            times: None,
+            worker: None,
+            workers: HashSet::new(),
+        };
+        let found = Found { fields: layout.map(fields), ..Found::default() };
+        Self { sorter: Sorter::new(), is_ordered, before: None, found }
+    }
+
+    fn read(&mut self, path: &Path, mut ids: Ids<impl Read>) -> Result<(), Failure> {
+        let what = ids.unit();
+        while let Some(item) = ids.next().map_err(|error| reading(path, &error))? {
+            let problem = match item.id {
+                Ok(id) => self.id(id)?,
+                Err(why) => {
+                    self.found.unreadable += 1;
+                    (self.found.unreadable <= SHOWN).then_some(why)
+                }
+            };
+            if let Some(why) = problem {
+                report::error(format_args!("{}, {what} {}: {why}", name(path), item.number));
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes an id, and returns what is wrong with it, if that is to be shown.
+    fn id(&mut self, id: Uid) -> Result<Option<String>, Failure> {
+        let found = &mut self.found;
+        found.ids += 1;
+        self.sorter.push(id.get())?;
+        found.ends = Some(found.ends.map_or((id, id), |(min, max)| (min.min(id), max.max(id))));
+        let problem = found.fields.as_mut().and_then(|fields| fields.add(id));
+        let before = self.before.replace(id).filter(|before| *before >= id);
+        found.descents += u64::from(before.is_some());
+        let is_shown = self.is_ordered && found.descents <= SHOWN;
+        let descent =
+            before.filter(|_| is_shown).map(|before| format!("{id} comes after {before}"));
+        Ok(problem.or(descent))
+    }
+
+    fn finish(self) -> Result<Found, Failure> {
+        let Self { sorter, mut found, .. } = self;
+        let mut before = None;
+        // How many different ids came twice, and the last of them.
+        let (mut twice, mut last) = (0, None);
+        sorter.finish(|number| {
+            if before.replace(number) == Some(number) {
+                found.duplicates += 1;
+                if last.replace(number) != Some(number) {
+                    twice += 1;
+                    if twice <= SHOWN {
+                        report::error(format_args!("{number} comes more than once"));
+                    }
+                }
+            }
+        })?;
+        Ok(found)
+    }
+}
+
+impl Fields {
+    /// Notes an id, and returns what is wrong with it, if that is to be shown.
+    fn add(&mut self, id: Uid) -> Option<String> {
+        let fields = match self.layout.decode(id) {
+            Ok(fields) => fields,
+            Err(error) => {
+                self.foreign += 1;
+                return (self.foreign <= SHOWN).then(|| error.to_string());
+            }
+        };
+        let time = fields.timestamp;
+        self.ahead += u64::from(time > self.now);
+        self.times =
+            Some(self.times.map_or((time, time), |(min, max)| (min.min(time), max.max(time))));
+        // Looking into the set takes longer than all the rest.
+        if self.worker.replace(fields.worker_id) != Some(fields.worker_id)
+            && self.workers.len() < MAX_WORKERS
+        {
+            self.workers.insert(fields.worker_id);
+        }
+        None
+    }
+
+    fn ahead(&self) -> Duration {
+        self.times.map_or(Duration::ZERO, |(_, last)| last.saturating_since(self.now))
+    }
+}
+
+impl Found {
+    fn is_good(&self, is_ordered: bool) -> bool {
+        let foreign = self.fields.as_ref().map_or(0, |fields| fields.foreign);
+        self.unreadable + self.duplicates + foreign == 0 && !(is_ordered && self.descents > 0)
+    }
+
+    fn table(&self) -> String {
+        let mut rows = vec![
+            ("ids", thousands(self.ids)),
+            ("not an id", thousands(self.unreadable)),
+            ("duplicates", thousands(self.duplicates)),
+            ("out of order", thousands(self.descents)),
+        ];
+        if let Some((min, max)) = self.ends {
+            rows.push(("range", format!("{min} to {max}")));
+        }
+        if let Some(fields) = &self.fields {
+            rows.push(("layout", fields.layout.to_string()));
+            rows.push(("of another layout", thousands(fields.foreign)));
+            let workers = fields.workers.len();
+            let more = if workers == MAX_WORKERS { " or more" } else { "" };
+            rows.push(("worker ids", format!("{}{more}", thousands(workers as u64))));
+            if let Some((first, last)) = fields.times {
+                rows.push(("times", format!("{first} to {last}")));
+            }
+            let by = if fields.ahead > 0 {
+                format!(", by up to {}", span(fields.ahead()))
+            } else {
+                "".into()
+            };
+            rows.push(("ahead of the clock", format!("{}{by}", thousands(fields.ahead))));
+        }
+        let cells: Vec<_> =
+            rows.into_iter().map(|(name, value)| vec![name.into(), value]).collect();
+        table::aligned(&cells, |_| false).join("\n")
+    }
+
+    fn json(&self) -> String {
+        let text = |end: Option<Uid>| end.map(|id| id.to_string());
+        let mut found = json!({
+            "ids": self.ids,
+            "unreadable": self.unreadable,
+            "duplicates": self.duplicates,
+            "out_of_order": self.descents,
+            "min": text(self.ends.map(|ends| ends.0)),
+            "max": text(self.ends.map(|ends| ends.1)),
+        });
+        if let Some(fields) = &self.fields {
+            found["fields"] = json!({
+                "layout": fields.layout.to_string(),
+                "of_another_layout": fields.foreign,
+                "worker_ids": fields.workers.len(),
+                "first_time": fields.times.map(|times| times.0.to_string()),
+                "last_time": fields.times.map(|times| times.1.to_string()),
+                "ahead_of_the_clock": fields.ahead,
+                "seconds_ahead": fields.ahead().as_secs_f64(),
+            });
+        }
+        found.to_string()
+    }
+}

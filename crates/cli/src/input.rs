@@ -1,0 +1,144 @@
+//! Ids that somebody wrote: in every form that `uidring generate` prints.
+
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+
+use serde_json::Value;
+use uidring::Uid;
+use uidring::adapter::Chain;
+
+use crate::lines::Format;
+use crate::text::visible;
+
+/// Longer lines are not ids, and are not kept in memory. What others write as JSON may have more fields.
+const MAX_LINE: usize = 256;
+const MAX_JSON_LINE: usize = 4_096;
+
+/// A line, or an id of 8 bytes.
+pub struct Item {
+    /// From 1.
+    pub number: u64,
+    /// The id, or what is wrong with the text.
+    pub id: Result<Uid, String>,
+}
+
+/// Reads ids one by one.
+pub struct Ids<R> {
+    input: BufReader<R>,
+    format: Format,
+    number: u64,
+    line: Vec<u8>,
+}
+
+impl<R: Read> Ids<R> {
+    pub fn new(input: R, format: Format) -> Self {
+        let input = BufReader::with_capacity(1 << 16, input);
+        Self { input, format, number: 0, line: Vec::new() }
+    }
+
+    /// What [`Item::number`] counts.
+    pub fn unit(&self) -> &'static str {
+        if self.format == Format::Binary { "id" } else { "line" }
+    }
+
+    /// Whether the next id may have to be waited for.
+    pub fn may_wait(&self) -> bool {
+        self.input.buffer().is_empty()
+    }
+
+    /// Returns the next id; `None` at the end.
+    pub fn next(&mut self) -> io::Result<Option<Item>> {
+        self.line.clear();
+        let id = match self.format {
+            Format::Binary => self.next_bytes()?,
+            _ => self.next_line()?,
+        };
+        self.number += 1;
+        Ok(id.map(|id| Item { number: self.number, id }))
+    }
+
+    fn next_bytes(&mut self) -> io::Result<Option<Result<Uid, String>>> {
+        let mut bytes = [0; 8];
+        let mut length = 0;
+        while length < bytes.len() {
+            match self.input.read(&mut bytes[length..]) {
+                Ok(0) => break,
+                Ok(more) => length += more,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(match length {
+            0 => None,
+            8 => {
+                let number = u64::from_le_bytes(bytes);
+                let id = Uid::new(number);
+                Some(id.ok_or_else(|| format!("`{number}`: a uid is at most {}", i64::MAX)))
+            }
+            _ => Some(Err(format!("the input ends {length} of 8 bytes into an id"))),
+        })
+    }
+
+    fn next_line(&mut self) -> io::Result<Option<Result<Uid, String>>> {
+        let max = if self.format == Format::Json { MAX_JSON_LINE } else { MAX_LINE };
+        // Room for the line's end, which is no part of the text.
+        let limit = max as u64 + 2;
+        if self.input.by_ref().take(limit).read_until(b'\n', &mut self.line)? == 0 {
+            return Ok(None);
+        }
+        let ended = self.line.pop_if(|byte| *byte == b'\n').is_some();
+        if ended {
+            self.line.pop_if(|byte| *byte == b'\r');
+        }
+        if self.line.len() <= max {
+            return Ok(Some(read_uid(self.format, &String::from_utf8_lossy(&self.line))));
+        }
+        if !ended {
+            self.input.skip_until(b'\n')?;
+        }
+        Ok(Some(Err(format!("longer than {max} bytes"))))
+    }
+}
+
+/// Reads an id; the error repeats the text as far as that helps.
+pub fn read_uid(format: Format, text: &str) -> Result<Uid, String> {
+    let read = match format {
+        Format::Dec => text.parse(),
+        Format::Hex => Uid::from_hex(text),
+        Format::Base62 => Uid::from_base62(text),
+        Format::Base32 => Uid::from_base32(text),
+        Format::Json => return read_json(text).map_err(|why| format!("{}: {why}", excerpt(text))),
+        Format::Binary => return Err("--format binary is for files and stdin".into()),
+    };
+    read.map_err(|error| format!("{}: {}", excerpt(text), Chain(&error)))
+}
+
+/// Reads an object of `uidring parse` or `generate`, a number, or a string of digits.
+fn read_json(text: &str) -> Result<Uid, String> {
+    let value: Value = serde_json::from_str(text).map_err(|_| "it is not JSON")?;
+    let id = match &value {
+        Value::Object(fields) => {
+            // "uid" is null where a number would be rounded.
+            let mut ids = ["uid_str", "uid"].into_iter().filter_map(|name| fields.get(name));
+            let id = ids.find(|id| !id.is_null());
+            id.ok_or(r#"the object has neither "uid_str" nor "uid""#)?
+        }
+        other => other,
+    };
+    let digits = match id {
+        Value::String(digits) => digits.clone(),
+        Value::Number(number) if number.is_u64() || number.is_i64() => number.to_string(),
+        _ => return Err("the id is not a whole number or a string of digits".into()),
+    };
+    digits.parse::<Uid>().map_err(|error| Chain(&error).to_string())
+}
+
+/// The beginning of a text that was refused. A URL may hold a password.
+fn excerpt(text: &str) -> String {
+    const LENGTH: usize = 40;
+    if text.contains("://") {
+        return "a URL".into();
+    }
+    let end = text.char_indices().nth(LENGTH).map_or(text.len(), |(end, _)| end);
+    let dots = if end < text.len() { "…" } else { "" };
+    format!("`{}{dots}`", visible(&text[..end]))
+}

@@ -1,0 +1,151 @@
+//! What the program says on stderr: errors, warnings, notes, and the log of the libraries.
+
+use std::fmt::{self, Display, Write as _};
+use std::io::{self, Write as _};
+use std::sync::OnceLock;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+use uidring::clock::{Clock, SystemClock};
+
+use crate::text::visible;
+
+/// How much is said on stderr, and in which form.
+#[derive(Args, Clone, Copy, Default)]
+#[command(next_help_heading = "Messages")]
+pub struct ReportArgs {
+    /// Print errors only: no warnings, notes, summary or progress
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+
+    /// Print more: what the libraries log, and a summary even of a short run; -vv for all details
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+
+    /// The form of messages on stderr. Mistakes found while the command line is read are always text
+    #[arg(long, value_enum, value_name = "FORMAT", global = true, default_value = "text")]
+    log_format: LogFormat,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    /// Lines for people
+    #[default]
+    Text,
+    /// A JSON object per line, with timestamp, level and message
+    Json,
+}
+
+static ARGS: OnceLock<ReportArgs> = OnceLock::new();
+
+/// Sets what all of the program reports from now on.
+pub fn init(args: ReportArgs) {
+    let level = match args {
+        ReportArgs { quiet: true, .. } => LevelFilter::ERROR,
+        ReportArgs { verbose: 0, .. } => LevelFilter::WARN,
+        ReportArgs { verbose: 1, .. } => LevelFilter::INFO,
+        ReportArgs { .. } => LevelFilter::TRACE,
+    };
+    // What drivers log in detail is about their insides. The ZooKeeper client warns at every attempt; the
+    // library logs what matters, once.
+    let levels = Targets::new()
+        .with_default(level.min(LevelFilter::WARN))
+        .with_target("uidring", level)
+        .with_target("zookeeper_client", LevelFilter::OFF);
+    // Nothing else sets either.
+    let _ = ARGS.set(args);
+    tracing_subscriber::registry().with(Log.with_filter(levels)).init();
+}
+
+/// Reports why the command failed.
+pub fn error(text: impl Display) {
+    say(Level::ERROR, "error: ", &text.to_string(), "");
+}
+
+/// Reports that the command line is wrong.
+pub fn wrong_usage(text: impl Display) {
+    let hint = "\n\nFor more information, try '--help'.";
+    say(Level::ERROR, "error: ", &text.to_string(), hint);
+}
+
+/// Reports what the caller should know before it does harm.
+pub fn warning(text: impl Display) {
+    if !args().quiet {
+        say(Level::WARN, "warning: ", &text.to_string(), "");
+    }
+}
+
+/// Reports what was done.
+pub fn note(text: impl Display) {
+    if !args().quiet {
+        say(Level::INFO, "", &text.to_string(), "");
+    }
+}
+
+/// Whether nothing but errors is wanted.
+pub fn is_quiet() -> bool {
+    args().quiet
+}
+
+/// Whether more than the usual is wanted.
+pub fn is_verbose() -> bool {
+    args().verbose > 0
+}
+
+/// Whether people read stderr.
+pub fn is_text() -> bool {
+    args().log_format == LogFormat::Text
+}
+
+/// The usual, as long as the command line is being read.
+fn args() -> ReportArgs {
+    ARGS.get().copied().unwrap_or_default()
+}
+
+/// Reports a text, which is one line whatever it names, and after it more of the program's own words.
+///
+/// Where stderr cannot be written, nobody can be told.
+fn say(level: Level, prefix: &str, text: &str, more: &str) {
+    let line = if is_text() {
+        format!("{prefix}{}{more}\n", visible(text))
+    } else {
+        let now = SystemClock.now().to_string();
+        let message = format!("{text}{more}");
+        let record = json!({ "timestamp": now, "level": level.as_str(), "message": message });
+        format!("{record}\n")
+    };
+    // By one write: threads report at the same time, and the process may end meanwhile.
+    let _ = io::stderr().write_all(line.as_bytes());
+}
+
+/// Prints records of the log: a line each, with the time.
+struct Log;
+
+impl<S: Subscriber> Layer<S> for Log {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        let level = *event.metadata().level();
+        say(level, &format!("{} {level} ", SystemClock.now()), &text.0, "");
+    }
+}
+
+/// The message of a record, and its other fields as `name=value`.
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let before = if self.0.is_empty() { "" } else { " " };
+        // Writing into a string cannot fail.
+        let _ = match field.name() {
+            "message" => write!(self.0, "{before}{value:?}"),
+            name => write!(self.0, "{before}{name}={value:?}"),
+        };
+    }
+}

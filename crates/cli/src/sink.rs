@@ -1,0 +1,131 @@
+//! Where ids are written: to stdout, or into a file.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use uidring_store::check_path;
+
+use crate::failure::Failure;
+use crate::stdio;
+
+/// stdout or a file, without a buffer, so that it is known what is out when writing fails.
+pub struct Sink {
+    output: Box<dyn Write>,
+    /// The file and its path, if it is not stdout.
+    file: Option<(File, PathBuf)>,
+    /// Whether that is a regular file, and no device.
+    is_file: bool,
+}
+
+/// Opens a new file, or stdout without a path.
+pub fn open(path: Option<&Path>) -> Result<Sink, Failure> {
+    let Some(path) = path else {
+        return Ok(Sink { output: unbuffered()?, file: None, is_file: false });
+    };
+    check_path("the file of --output", path).map_err(Failure::usage)?;
+    let failed = |error| failure(path, &error);
+    let mut options = OpenOptions::new();
+    let (file, is_new) = match options.write(true).create_new(true).open(path) {
+        // A device, such as a pipe, or an empty file.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            (options.create_new(false).create(true).truncate(false).open(path), false)
+        }
+        file => (file, true),
+    };
+    let file = file.map_err(failed)?;
+    let is_file = file.metadata().map_err(failed)?.is_file();
+    // Locked until the program ends: another one may have found the file as empty as this one.
+    if is_file && let Err(error) = file.try_lock() {
+        match error {
+            TryLockError::WouldBlock => {
+                return Err(Failure::Failed(format!(
+                    "another program is writing {}: name a new file with --output",
+                    path.display()
+                )));
+            }
+            // Not every file system has locks.
+            TryLockError::Error(error) if !is_new => return Err(failed(error)),
+            TryLockError::Error(_) => {}
+        }
+    }
+    if is_new {
+        sync_folder(path).map_err(failed)?;
+    }
+    // After it was locked: a program that has ended meanwhile may have written it.
+    if file.metadata().map_err(failed)?.len() > 0 {
+        return Err(Failure::Failed(format!(
+            "{} holds something already, and is left as it is: name a new file with --output",
+            path.display()
+        )));
+    }
+    let output = Box::new(file.try_clone().map_err(failed)?);
+    Ok(Sink { output, file: Some((file, path.to_owned())), is_file })
+}
+
+impl Sink {
+    /// The path of the file, if it is not stdout.
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(|(_, path)| &**path)
+    }
+
+    /// Whether a disk has what is written, once it is finished.
+    pub fn is_file(&self) -> bool {
+        self.is_file
+    }
+
+    /// Writes as much as fits, and returns how many bytes that were.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
+        loop {
+            match self.output.write(bytes) {
+                Ok(0) => return Err(self.failure(&io::ErrorKind::WriteZero.into())),
+                Ok(written) => return Ok(written),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failure(&error)),
+            }
+        }
+    }
+
+    /// Cuts a file to so many bytes, which hold whole ids, and waits until the disk has them.
+    pub fn finish(&self, bytes: u64) -> Result<(), Failure> {
+        let Some((file, path)) = &self.file else { return Ok(()) };
+        let failed = |error| failure(path, &error);
+        if self.is_file {
+            file.set_len(bytes).map_err(failed)?;
+            file.sync_all().map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn failure(&self, error: &io::Error) -> Failure {
+        match (&self.file, error.kind()) {
+            (Some((_, path)), _) => failure(path, error),
+            (None, io::ErrorKind::BrokenPipe) => Failure::ClosedPipe,
+            (None, _) => Failure::Failed(format!("writing the output: {error}")),
+        }
+    }
+}
+
+/// Waits until the disk has the name of a new file.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    if let Some(folder) = std::path::absolute(path)?.parent() {
+        File::open(folder)?.sync_all()?;
+    }
+    Ok(())
+}
+
+fn failure(path: &Path, error: &io::Error) -> Failure {
+    Failure::Failed(format!("writing {}: {error}", path.display()))
+}
+
+#[cfg(unix)]
+fn unbuffered() -> Result<Box<dyn Write>, Failure> {
+    use std::os::fd::AsFd;
+    Ok(Box::new(File::from(stdio::stdout()?.as_fd().try_clone_to_owned()?)))
+}
+
+#[cfg(not(unix))]
+fn unbuffered() -> Result<Box<dyn Write>, Failure> {
+    Ok(Box::new(stdio::stdout()?))
+}

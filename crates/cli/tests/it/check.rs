@@ -1,0 +1,118 @@
+//! `uidring check`: ids that anybody made.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::{Home, Run};
+
+/// What the check of this input finds.
+fn check(words: &str, input: &str) -> (Option<i32>, Value, String) {
+    let home = Home::new();
+    let mut command = home.command(&format!("check --json {words}"));
+    let run = Run::with_input(&mut command, input.as_bytes());
+    (run.status, serde_json::from_str(&run.stdout).expect("JSON"), run.stderr)
+}
+
+#[test]
+fn good_ids_are_good_in_every_form() {
+    let home = Home::new();
+    for format in ["dec", "hex", "base62", "base32", "json", "binary"] {
+        let file = format!("{format}.ids");
+        home.stdout(&format!("generate -n 5000 --format {format} --output {file}"));
+        let words = format!("check --ordered --json --preset uid --format {format} {file}");
+        let found: Value = serde_json::from_str(&home.stdout(&words)).expect("JSON");
+        for (key, value) in
+            [("ids", 5_000), ("unreadable", 0), ("duplicates", 0), ("out_of_order", 0)]
+        {
+            assert_eq!(found[key], value, "{format}: {found}");
+        }
+        let fields = &found["fields"];
+        assert_eq!((&fields["worker_ids"], &fields["of_another_layout"]), (&1.into(), &0.into()));
+        assert!(fields["first_time"].as_str().is_some_and(|time| time.starts_with("20")));
+    }
+    // All of them, in the order in which they were made.
+    let all = home.run("check --format binary --ordered binary.ids binary.ids");
+    assert_eq!(all.status, Some(1), "{all:?}");
+    assert!(all.stdout.contains("duplicates    5,000\n"), "{all:?}");
+    assert!(all.stdout.contains("out of order  1\n"), "{all:?}");
+    assert_eq!(all.stderr.lines().count(), 11, "a descent, and ten of the ids: {all:?}");
+}
+
+#[test]
+fn nothing_to_check_is_good_and_causes_a_warning() {
+    let (status, found, said) = check("", "");
+    assert_eq!((status, &found["ids"]), (Some(0), &0.into()));
+    assert_eq!(said, "warning: there was no id to check\n");
+    assert_eq!(check("", "x\n").2.lines().count(), 1, "a line that holds none");
+}
+
+#[test]
+fn each_mistake_is_counted_and_shown() {
+    let (status, found, said) = check("", "7\n5\n5\n5\nx\n\n9\n7\n");
+    assert_eq!(status, Some(1));
+    let expected = json!({
+        "ids": 6, "unreadable": 2, "duplicates": 3, "out_of_order": 4, "min": "5", "max": "9",
+    });
+    assert_eq!(found, expected);
+    let lines: Vec<_> = said.lines().collect();
+    let [x, empty, five, seven] = lines[..] else { panic!("{said}") };
+    assert!(x.starts_with("error: stdin, line 5: `x`: "), "{said}");
+    assert!(empty.starts_with("error: stdin, line 6: ``: "), "{said}");
+    assert_eq!(five, "error: 5 comes more than once");
+    assert_eq!(seven, "error: 7 comes more than once");
+
+    let (status, found, said) = check("--ordered", "7\n5\n9\n");
+    assert_eq!((status, &found["out_of_order"]), (Some(1), &1.into()));
+    assert_eq!(said, "error: stdin, line 2: 5 comes after 7\n");
+    assert_eq!(check("", "7\n5\n9\n").0, Some(0), "order is not demanded");
+    assert_eq!(check("--ordered", "").0, Some(0), "no id is no mistake");
+}
+
+#[test]
+fn fields_are_those_of_the_layout() {
+    // 4 bits in all; then a second, a worker and a number of 2^35 + 3 × 2^13 + 2 each.
+    let (status, found, said) = check("--layout 1/2/1 --tick s", "15\n16\n");
+    assert_eq!((status, &found["fields"]["of_another_layout"]), (Some(1), &1.into()), "{said}");
+    assert!(said.contains("line 2: uid 16 is not of this layout"), "{said}");
+    let input = "34359762946\n68719501314\n9223372036854775807\n";
+    let (status, found, _) = check("--preset uid", input);
+    let fields = &found["fields"];
+    assert_eq!((status, &fields["worker_ids"]), (Some(0), &2.into()), "{found}");
+    assert_eq!(fields["first_time"], "2026-01-01T00:00:01Z");
+    assert_eq!(fields["last_time"], "2034-07-04T21:24:15Z");
+    assert_eq!(fields["ahead_of_the_clock"], 1);
+    assert!(fields["seconds_ahead"].as_f64().is_some_and(|seconds| seconds > 1e6), "{found}");
+}
+
+/// They are sorted in two parts; one of them is in both.
+#[test]
+fn more_ids_than_are_sorted_in_memory() {
+    const COUNT: u64 = 8_500_000;
+    let home = Home::new();
+    let mut bytes: Vec<u8> = Vec::new();
+    // Each once, in no order: the two numbers have no common factor.
+    bytes.extend((0..COUNT).flat_map(|index| (index * 7_654_321 % COUNT).to_le_bytes()));
+    bytes.extend(123_u64.to_le_bytes());
+    fs::write(home.folder.path().join("ids"), &bytes).expect("writes");
+    let run = home.run("check --format binary ids --json");
+    assert_eq!(run.status, Some(1), "{run:?}");
+    assert_eq!(run.stderr, "error: 123 comes more than once\n");
+    let found: Value = serde_json::from_str(&run.stdout).expect("JSON");
+    assert_eq!((&found["ids"], &found["duplicates"]), (&(COUNT + 1).into(), &1.into()));
+    let left: Vec<_> = fs::read_dir(home.folder.path()).expect("is there").collect();
+    assert_eq!(left.len(), 1, "no temporary file is left: {left:?}");
+
+    // The temporary file stands where TMPDIR says.
+    let nowhere = Run::of(home.command("check --format binary ids").env("TMPDIR", "/nowhere"));
+    assert_eq!((nowhere.status, &*nowhere.stdout), (Some(1), ""), "{nowhere:?}");
+    assert!(nowhere.stderr.contains("temporary file in /nowhere"), "{nowhere:?}");
+    assert!(nowhere.stderr.contains("set TMPDIR"), "{nowhere:?}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_a_failure() {
+    let run = Home::new().run("check nowhere");
+    assert_eq!((run.status, &*run.stdout), (Some(1), ""));
+    assert!(run.stderr.starts_with("error: reading nowhere: "), "{run:?}");
+}

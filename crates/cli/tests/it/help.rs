@@ -1,0 +1,100 @@
+//! The help texts: each example in them runs as it stands there.
+
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use uidring_testkit::mariadb::MariaDb;
+use uidring_testkit::zookeeper::ZooKeeper;
+
+use crate::support::program::database;
+use crate::support::{Home, Run};
+
+/// All commands with a help text of their own, as in `worker list`.
+fn commands(home: &Home) -> Vec<String> {
+    let mut found = vec![String::new()];
+    let mut next = 0;
+    while let Some(command) = found.get(next).cloned() {
+        let help = home.stdout(&format!("{command} --help"));
+        let list = help.split_once("\nCommands:\n").map_or("", |(_, list)| list);
+        let lines = list.lines().take_while(|line| line.starts_with("  "));
+        let names = lines.filter(|line| !line.starts_with("   "));
+        let names = names.filter_map(|line| line.split_whitespace().next());
+        let names = names.filter(|name| *name != "help");
+        found.extend(names.map(|name| format!("{command} {name}").trim().to_owned()));
+        next += 1;
+    }
+    found
+}
+
+/// The lines of a help text's examples.
+fn examples(help: &str) -> Vec<&str> {
+    let examples = help.split_once("\nExamples:\n").map_or("", |(_, examples)| examples);
+    examples.lines().take_while(|line| line.starts_with("  ")).map(str::trim).collect()
+}
+
+/// Runs the examples of a text one after another, where nobody has run any: with a server of its own in the
+/// place of the one that they name, and a folder that is its own.
+pub fn run(examples: &[&str], zookeeper: &str) {
+    let home = Home::new();
+    let folder = home.folder.path().to_str().expect("UTF-8").to_owned();
+    let server = MariaDb::shared();
+    let database = database(&server);
+    fs::write(home.folder.path().join("mysql-url"), database.url()).expect("writes");
+    let leases = home.run("worker init --leases --mysql-url-file mysql-url");
+    assert_eq!(leases.status, Some(0), "{leases:?}");
+    for example in examples {
+        let script = example
+            .replace("/run/secrets/", &format!("{folder}/"))
+            .replace("/var/lib/shop/", &format!("{folder}/shop/"))
+            .replace("zk:2181", zookeeper);
+        let run = Run::of(&mut in_path(&home, &script));
+        assert_eq!(run.status, Some(0), "{example}: {run:?}");
+        assert!(!run.stderr.contains("error"), "{example}: {run:?}");
+    }
+}
+
+/// A script in which `uidring` is the program.
+fn in_path(home: &Home, script: &str) -> Command {
+    home.under_sh(&format!(r#"PATH="$(dirname "$1"):$PATH"; {script}"#))
+}
+
+#[test]
+fn every_example_runs_as_pasted() {
+    let home = Home::new();
+    let helps: Vec<String> =
+        commands(&home).iter().map(|command| home.stdout(&format!("{command} --help"))).collect();
+    let groups: Vec<Vec<&str>> =
+        helps.iter().map(|help| examples(help)).filter(|group| !group.is_empty()).collect();
+    assert!(groups.len() >= 9 && groups.iter().flatten().count() >= 30, "{groups:?}");
+    let zookeeper = ZooKeeper::shared();
+    let next = AtomicUsize::new(0);
+    // `uidring bench` measures for seconds.
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    run(group, &zookeeper.hosts());
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn every_command_has_a_man_page() {
+    let home = Home::new();
+    assert_eq!(home.stdout("man pages/man1"), "");
+    let commands = commands(&home);
+    for command in &commands {
+        let name = format!("uidring {command}").trim().replace(' ', "-");
+        let path = home.folder.path().join("pages/man1").join(format!("{name}.1"));
+        let page = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(page.contains(".SH NAME") && page.contains("uidring"), "{page}");
+    }
+    assert!(commands.len() > 15, "{commands:?}");
+    let full = home.run("man /dev/null/man1");
+    assert_eq!((full.status, &*full.stdout), (Some(1), ""));
+    assert!(full.stderr.starts_with("error: writing man pages into /dev/null/man1"), "{full:?}");
+}

@@ -1,0 +1,124 @@
+//! How much the program says on stderr, and in which form.
+
+use serde_json::Value;
+
+use crate::support::{Home, Run};
+
+#[test]
+fn a_summary_comes_after_many_ids_or_when_asked_for() {
+    let home = Home::new();
+    for (words, lines) in [
+        ("generate -n 999999", 0),
+        ("generate -n 1M", 1),
+        ("generate -n 1M --output ids", 1),
+        ("generate -n 1M -q", 0),
+        ("generate -n 5 --generator clock -v", 1),
+    ] {
+        let run = home.run(words);
+        assert_eq!(run.status, Some(0), "{words}: {}", run.stderr);
+        let summaries = run.stderr.lines().filter(|line| line.contains(" ids, "));
+        assert_eq!(summaries.count(), lines, "{words}: {}", run.stderr);
+    }
+    let datacenters = "generate --generator snowflake --datacenter-id 3 --worker-id 17 -v";
+    let run = home.run(datacenters);
+    assert!(run.stderr.contains(", of datacenter 3, worker 17; the last is"), "{}", run.stderr);
+    assert_eq!(home.run("segment create t --step 5").status, Some(0));
+    let run = home.run("generate --generator segment --tag t -n 1M");
+    assert_eq!(run.stderr, "1,000,000 ids, 1 to 1000000\n");
+}
+
+#[test]
+fn quiet_leaves_errors_only() {
+    let home = Home::new();
+    for (words, status) in [
+        ("segment create t --step 5", 0),
+        ("segment create t --step 5 --if-not-exists", 0),
+        ("generate --worker-id 5", 0),
+        ("generate --layout 41/10/12 --sqlite a", 0),
+        ("worker init", 0),
+        ("segment create t --step 5", 1),
+    ] {
+        let run = home.run(&format!("{words} --quiet"));
+        assert_eq!(run.status, Some(status), "{words}");
+        assert_eq!(run.stderr.lines().count(), usize::from(status != 0), "{words}: {}", run.stderr);
+        assert!(run.stderr.is_empty() || run.stderr.starts_with("error: "), "{}", run.stderr);
+    }
+    let run = Run::of(home.command("worker assign -q").env("UIDRING_CONTAINER", "1"));
+    assert_eq!((run.status, &*run.stderr), (Some(0), ""));
+}
+
+#[test]
+fn log_lines_have_a_time_and_a_level() {
+    let home = Home::new();
+    let warned = Run::of(home.command("worker assign").env("UIDRING_CONTAINER", "1"));
+    let (time, rest) = warned.stderr.split_once(' ').expect("a time");
+    assert!(time.parse::<uidring::Timestamp>().is_ok(), "{}", warned.stderr);
+    assert!(rest.starts_with("WARN worker ids come from the default file "), "{}", warned.stderr);
+    let verbose = home.run("generate -v");
+    assert!(verbose.stderr.contains(" INFO generator started worker_id="), "{}", verbose.stderr);
+}
+
+#[test]
+fn messages_as_json_are_an_object_each() {
+    let home = Home::new();
+    let mut command = home.command("generate -v --log-format json");
+    let run = Run::of(command.env("UIDRING_CONTAINER", "1"));
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let lines: Vec<Value> =
+        run.stderr.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let levels: Vec<_> = lines.iter().map(|line| line["level"].as_str().expect("text")).collect();
+    assert_eq!(levels, ["WARN", "INFO", "INFO"], "the file, the start, the summary: {lines:?}");
+    for line in &lines {
+        let time = line["timestamp"].as_str().expect("text");
+        assert!(time.parse::<uidring::Timestamp>().is_ok(), "{line}");
+        assert!(line["message"].as_str().is_some_and(|text| !text.is_empty()), "{line}");
+    }
+    let failed = home.run("check nowhere --log-format json");
+    let error: Value = serde_json::from_str(failed.stderr.trim_end()).expect("one object");
+    assert_eq!(error["level"], "ERROR");
+    assert!(error["message"].as_str().is_some_and(|text| text.starts_with("reading nowhere: ")));
+}
+
+/// 2^41 s are 69,682 years: the tick of such widths is a millisecond.
+#[test]
+fn a_tick_that_was_hardly_meant_is_warned_of() {
+    let home = Home::new();
+    for command in ["generate", "parse 5", "plan", "worker assign"] {
+        let run = home.run(&format!("{command} --layout 41/10/12"));
+        assert_eq!(run.status, Some(0), "{command}: {}", run.stderr);
+        assert_eq!(run.stderr.lines().count(), 1, "{command}: {}", run.stderr);
+        for part in ["warning: layout 41/10/12 in s since 2026", "69,682 years", "`--tick ms`"] {
+            assert!(run.stderr.contains(part), "{command}: {part}: {}", run.stderr);
+        }
+        for tick in ["s", "ms"] {
+            home.stdout(&format!("{command} --layout 41/10/12 --tick {tick}"));
+        }
+        home.stdout(&format!("{command} --layout 31/20/12"));
+    }
+}
+
+/// A message is one line, and is shown as it is, whatever the names in it are.
+#[test]
+fn names_forge_no_messages() {
+    let home = Home::new();
+    let run = Run::of(home.command("check").arg("a\nerror: b\u{202e}c\u{9b}d"));
+    assert_eq!(run.status, Some(1));
+    let expected = "error: reading a\\nerror: b\\u{202e}c\\u{9b}d: ";
+    assert!(run.stderr.starts_with(expected) && run.stderr.lines().count() == 1, "{run:?}");
+    // The default file stands in a folder of this name.
+    let mut command = home.command("worker assign");
+    let folder = home.folder.path().join("a\n\u{202e}b");
+    let run = Run::of(command.env("XDG_DATA_HOME", folder).env("UIDRING_CONTAINER", "1"));
+    assert!(run.stderr.contains(" WARN ") && run.stderr.lines().count() == 1, "{run:?}");
+    assert!(!run.stderr.contains('\u{202e}'), "{run:?}");
+}
+
+/// Nothing that the program prints into a file or pipe has colours in it, unless it is asked for them.
+#[test]
+fn colours_are_for_terminals() {
+    let home = Home::new();
+    for words in ["--help", "generate --help", "generate --nonsense", "generate -v", "plan"] {
+        let run = home.run(words);
+        assert!(!format!("{}{}", run.stdout, run.stderr).contains('\u{1b}'), "{words}: {run:?}");
+    }
+}
