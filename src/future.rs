@@ -229,3 +229,6 @@ impl<'a, T: Copy + Default> Filling<'a, T> {
         .await;
     }
 }
+
+#[cfg(all(test, uidring_loom))]
+pub(crate) mod models;

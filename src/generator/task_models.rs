@@ -1,15 +1,15 @@
 //! Tasks that wait at a ring, every interleaving of which a model checker tries: run them with
 //! `scripts/loom`.
 
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::Poll;
 
-use loom::sync::{Condvar, Mutex};
 use loom::thread::{self, JoinHandle};
 
 use crate::error::TakeError;
 use crate::future;
+use crate::future::models::{block_on, poll};
 use crate::policy::TakePolicy;
 use crate::ring::{Producer, RingBuffer, RingOptions};
 use crate::sync::become_forked_child;
@@ -34,40 +34,6 @@ async fn take(ring: &RingBuffer) -> Result<u64, TakeError> {
     let mut rejections = TakePolicy::Wait.rejections();
     let next = |error| rejections.next(error);
     future::retry(ring.published(), error, next, || ring.try_take(), |left| left).await
-}
-
-/// Puts its thread to sleep until a task is woken.
-#[derive(Default)]
-struct Parker {
-    is_woken: Mutex<bool>,
-    signal: Condvar,
-}
-
-impl Wake for Parker {
-    fn wake(self: Arc<Self>) {
-        *self.is_woken.lock().expect("no panic") = true;
-        self.signal.notify_one();
-    }
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let parker = Arc::<Parker>::default();
-    let waker = Waker::from(Arc::clone(&parker));
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return result;
-        }
-        let mut is_woken = parker.is_woken.lock().expect("no panic");
-        while !*is_woken {
-            is_woken = parker.signal.wait(is_woken).expect("no panic");
-        }
-        *is_woken = false;
-    }
-}
-
-fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 fn task(ring: &Arc<RingBuffer>) -> JoinHandle<Result<u64, TakeError>> {

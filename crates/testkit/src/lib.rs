@@ -9,6 +9,7 @@ pub mod attack;
 pub mod certificates;
 mod chain;
 pub mod deadline;
+pub mod docs;
 #[cfg(unix)]
 pub mod fork;
 pub mod log;
@@ -22,6 +23,10 @@ mod request;
 pub mod splitter;
 #[cfg(all(unix, feature = "zookeeper"))]
 pub mod zookeeper;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/worker-ids.md")]
+mod docs_worker_ids {}
 
 pub use self::chain::chain;
 pub use self::request::request;

@@ -2,11 +2,14 @@
 //! them with `scripts/loom`.
 
 use super::*;
+use crate::future::models::{block_on, poll};
 use crate::segment::error::SegmentError;
 use crate::segment::shared::Shared;
 use crate::segment::shared::tests::shared;
 use crate::sync::become_forked_child;
 use loom::thread;
+use std::pin::pin;
+use std::task::Poll;
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -90,6 +93,34 @@ fn models_an_end_is_told() {
     check(|| {
         let done = run(1, 2);
         assert!(matches!(done[..], [Ok(1), Err(SegmentError::RemovedTag(_))]), "{done:?}");
+    });
+}
+
+/// One task waits for a segment, and another is dropped after a poll, which takes an id if and only if it
+/// returns one.
+#[test]
+fn models_tasks_that_wait_for_a_segment() {
+    check(|| {
+        let shared = Arc::new(shared());
+        let tag = tag_of(&shared);
+        let waiting = {
+            let (shared, tag) = (Arc::clone(&shared), Arc::clone(&tag));
+            thread::spawn(move || block_on(tag.next_id_async(&shared)))
+        };
+        let dropped = {
+            let (shared, tag) = (Arc::clone(&shared), Arc::clone(&tag));
+            thread::spawn(move || match poll(pin!(tag.next_id_async(&shared))) {
+                Poll::Ready(taken) => Some(taken),
+                Poll::Pending => None,
+            })
+        };
+        let segment = LoadedSegment { start: 1, end: 3, table_step: 2 };
+        assert_eq!(tag.loaded(&shared.settings, Ok(segment)), Next::Again);
+        let mut ids = vec![waiting.join().expect("no panic").expect("loaded")];
+        ids.extend(dropped.join().expect("no panic").map(|taken| taken.expect("loaded")));
+        ids.extend((ids.len()..2).map(|_| tag.try_next_id(&shared).expect("left")));
+        ids.sort_unstable();
+        assert_eq!(ids, [1, 2]);
     });
 }
 

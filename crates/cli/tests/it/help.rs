@@ -41,13 +41,16 @@ pub fn run(examples: &[&str], zookeeper: &str) {
     let folder = home.folder.path().to_str().expect("UTF-8").to_owned();
     let server = MariaDb::shared();
     let database = database(&server);
-    fs::write(home.folder.path().join("mysql-url"), database.url()).expect("writes");
+    for name in ["mysql-url", "url.txt"] {
+        fs::write(home.folder.path().join(name), database.url()).expect("writes");
+    }
     let leases = home.run("worker init --leases --mysql-url-file mysql-url");
     assert_eq!(leases.status, Some(0), "{leases:?}");
     for example in examples {
         let script = example
             .replace("/run/secrets/", &format!("{folder}/"))
             .replace("/var/lib/shop/", &format!("{folder}/shop/"))
+            .replace("zk1:2181,zk2:2181", zookeeper)
             .replace("zk:2181", zookeeper);
         let run = Run::of(&mut in_path(&home, &script));
         assert_eq!(run.status, Some(0), "{example}: {run:?}");

@@ -8,6 +8,8 @@ mod bad_inputs;
 #[cfg(feature = "bench")]
 mod bench;
 mod check;
+#[cfg(all(feature = "bench", feature = "mysql", feature = "zookeeper"))]
+mod docs;
 mod ending;
 #[cfg(target_os = "linux")]
 mod faketime;

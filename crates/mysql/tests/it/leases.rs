@@ -16,7 +16,7 @@ use uidring_store::{LeaseOptions, LeaseRow, LeaseState, LeaseTable, TableError, 
 use uidring_testkit::mariadb::{Database, MariaDb};
 use uidring_testkit::namespace::fresh;
 use uidring_testkit::proxy::{Chunk, Proxy, Verdict};
-use uidring_testkit::{chain, request};
+use uidring_testkit::{chain, docs, request};
 
 /// Longer than anything here takes, on however busy a machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -260,18 +260,9 @@ fn a_frozen_server_ends_the_lease_in_time() {
 
 #[test]
 fn the_rights_of_the_docs_are_enough() {
-    let docs = include_str!("../../../../docs/worker-ids.md");
     let database = database(&MariaDb::shared());
-    let server = database.server();
-    let (name, grantee) = (database.name(), format!("{}@'%'", database.user()));
-    server.execute(&format!("REVOKE ALL ON {name}.* FROM {grantee}"));
-    let at_grants = docs.find("GRANT SELECT, INSERT, UPDATE ON ids.UIDRING_LEASE").expect("there");
-    let begin = docs[..at_grants].rfind("```sql\n").expect("a block") + "```sql\n".len();
-    let block = docs[begin..].split_once("```").expect("it ends").0;
-    for grant in block.split_terminator(";\n") {
-        let grant = grant.replace("ids.", &format!("{name}."));
-        server.execute(&grant.replace("'uidring'@'%'", &grantee));
-    }
+    database
+        .grant_as_docs_say("worker-ids.md", "GRANT SELECT, INSERT, UPDATE ON ids.UIDRING_LEASE");
     let leases = at(&database.url());
     let generator = cached(acquire(&database));
     let first = generator.next_uid().expect("ready");
@@ -295,13 +286,10 @@ fn the_rights_of_the_docs_are_enough() {
 /// The statement of the docs that lets the counter begin above another table's.
 #[test]
 fn leases_begin_above_a_row_that_was_put_there() {
-    let docs = include_str!("../../../../docs/worker-ids.md");
-    let (before, after) = docs.split_once("UTC_TIMESTAMP());").expect("the docs have it");
-    let begin = before.rfind("INSERT INTO WORKER_NODE (ID,").expect("it begins");
-    assert!(!after.contains("UTC_TIMESTAMP());"), "which one?");
-    let statement = format!("{}UTC_TIMESTAMP())", &before[begin..]);
+    let statement = docs::block("worker-ids.md", "INSERT INTO WORKER_NODE (ID,");
     let database = database(&MariaDb::shared());
     let begin = format!("INSERT INTO {}.", database.name());
+    let statement = statement.trim_end().trim_end_matches(';');
     database.server().execute(&statement.replacen("INSERT INTO ", &begin, 1));
     let bits = Bits { time: 38, worker: 13, sequence: 12 };
     let layout = Layout::new(bits, Tick::Millisecond, layout().epoch()).expect("possible");

@@ -332,7 +332,7 @@ fn the_least_rights_are_enough() {
     assert_eq!(store.tags().expect("read").len(), 1);
     let text = refusal(&mut store, "t");
     assert!(text.contains("1142") && text.contains("SELECT and UPDATE"), "{text}");
-    server.execute(&format!("GRANT UPDATE ON {name}.leaf_alloc TO {grantee}"));
+    database.grant_as_docs_say("segments.md", "GRANT SELECT, UPDATE ON ids.leaf_alloc");
     assert_eq!(range(&mut store, "t", 0), (1, 11));
     let text = chain(&store.create_tag(&new_tag("u", 1)).expect_err("no INSERT"));
     assert!(text.contains("a new tag INSERT"), "{text}");

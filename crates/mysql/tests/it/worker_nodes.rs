@@ -81,12 +81,10 @@ fn a_missing_table_is_made_only_when_asked() {
 fn a_table_that_is_there_needs_no_right_to_make_one() {
     let (database, nodes) = table();
     let server = database.server();
-    let (name, grantee) = (database.name(), format!("{}@'%'", database.user()));
     let nodes = nodes.create_table_if_missing(true);
-    server.execute(&format!("REVOKE ALL ON {name}.* FROM {grantee}"));
-    server.execute(&format!("GRANT SELECT, INSERT ON {name}.* TO {grantee}"));
+    database.grant_as_docs_say("worker-ids.md", "GRANT SELECT, INSERT ON ids.WORKER_NODE");
     assert_eq!(nodes.assign(&LAYOUT).expect("assigned"), 1);
-    server.execute(&format!("DROP TABLE {name}.WORKER_NODE"));
+    server.execute(&format!("DROP TABLE {}.WORKER_NODE", database.name()));
     let text = refusal(&nodes);
     assert!(text.contains("CREATE command denied") && text.contains("grant CREATE"), "{text}");
 }

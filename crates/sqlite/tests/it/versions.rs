@@ -12,7 +12,7 @@ use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore};
 use uidring::{DefaultUidGenerator, Error, Fields, Layout};
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
-use uidring_testkit::{chain, request};
+use uidring_testkit::{chain, docs, request};
 
 use crate::previous;
 
@@ -225,18 +225,11 @@ fn people_may_still_change_it_by_hand() {
     );
 }
 
-/// The statements of the docs.
-fn way_back() -> String {
-    let docs = include_str!("../../../../docs/worker-ids.md");
-    let (_, rest) = docs.split_once("<!-- the way back -->\n\n```sql\n").expect("it is there");
-    rest.split_once("```").expect("it ends").0.to_owned()
-}
-
 #[test]
 fn there_is_a_way_back_and_forth() {
     let (_folder, path) = previous_file();
     assert_eq!(assign(&path).expect("assigned"), 5);
-    execute(&path, &way_back());
+    execute(&path, &docs::block("worker-ids.md", "DROP TRIGGER UIDRING_NODE_GATE;"));
     fs::remove_file(path.with_extension("db-commits")).expect("removed");
     assert_eq!(previous::assign(&path), Ok(6));
     assert_eq!(previous::load(&path, "a"), Ok(11));

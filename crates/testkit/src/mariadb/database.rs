@@ -8,6 +8,7 @@ use mysql_async::{Opts, OptsBuilder};
 
 use super::MariaDb;
 use super::query::{LIMIT, query};
+use crate::docs;
 
 impl MariaDb {
     /// A fresh database, and a user who may do anything there and nothing elsewhere.
@@ -58,6 +59,16 @@ impl Database {
     pub fn url_at(&self, address: &str) -> String {
         let password: String = self.password().bytes().map(|byte| format!("%{byte:02X}")).collect();
         format!("mysql://{}:{password}@{address}/{}", self.user(), self.name())
+    }
+
+    /// Takes all rights from the account, and grants what a block of the docs grants.
+    pub fn grant_as_docs_say(&self, page: &str, beginning: &str) {
+        let (name, grantee) = (self.name(), format!("{}@'%'", self.user()));
+        self.server.execute(&format!("REVOKE ALL ON {name}.* FROM {grantee}"));
+        for grant in docs::block(page, beginning).split_terminator(";\n") {
+            let grant = grant.replace("ids.", &format!("{name}."));
+            self.server.execute(&grant.replace("'uidring'@'%'", &grantee));
+        }
     }
 
     /// Executes a statement as the database's user, over TCP.

@@ -16,7 +16,7 @@ use uidring_mysql::MySqlStore;
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, WorkerTable};
 use uidring_testkit::mariadb::{Database, MariaDb};
-use uidring_testkit::{namespace, request};
+use uidring_testkit::{docs, namespace, request};
 
 use crate::earlier::Earlier;
 
@@ -158,11 +158,9 @@ fn a_hundred_starts_at_once_have_a_hundred_of_the_free_rows_of_a_file() {
 
 /// What docs/worker-ids.md says to do after commits were lost, to the letter.
 fn recovery(tick: u64) -> String {
-    let docs = include_str!("../../../../docs/worker-ids.md");
-    let begin = docs.find("UPDATE UIDRING_LEASE SET TOKEN").expect("the docs have it");
-    let end = begin + docs[begin..].find(';').expect("it ends");
-    assert_eq!(docs[begin..end].matches("TICK_IN_USE").count(), 1);
-    docs[begin..end].replace("TICK_IN_USE", &tick.to_string())
+    let statement = docs::block("worker-ids.md", "UPDATE UIDRING_LEASE SET TOKEN");
+    assert_eq!(statement.matches("TICK_IN_USE").count(), 1);
+    statement.trim_end().trim_end_matches(';').replace("TICK_IN_USE", &tick.to_string())
 }
 
 fn check_recovery(place: &dyn Place) {

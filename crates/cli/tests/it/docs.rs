@@ -1,0 +1,98 @@
+//! The pages of `docs`: each block of commands and statements in them is run by a test.
+
+use std::fs;
+use std::path::Path;
+
+use uidring_testkit::docs;
+use uidring_testkit::zookeeper::ZooKeeper;
+
+use crate::help;
+
+/// Commands of the repository, which run for minutes or are what runs this test: a short form of each is
+/// in `scripts/test`.
+const OF_THE_REPOSITORY: &[&str] = &["cargo ", "scripts/", "UIDRING_LEASES_SEED=42 cargo "];
+
+/// Statements, by how their block begins, and the test that takes them from the page.
+const STATEMENTS: &[(&str, &str, &str)] = &[
+    ("segments.md", "GRANT SELECT, UPDATE ON ids.leaf_alloc", "mysql/tests/it/segments.rs"),
+    ("worker-ids.md", "GRANT SELECT, INSERT ON ids.WORKER_NODE", "mysql/tests/it/worker_nodes.rs"),
+    ("worker-ids.md", "DROP TRIGGER UIDRING_NODE_GATE;", "sqlite/tests/it/versions.rs"),
+    (
+        "worker-ids.md",
+        "GRANT SELECT, INSERT, UPDATE ON ids.UIDRING_LEASE",
+        "mysql/tests/it/leases.rs",
+    ),
+    ("worker-ids.md", "UPDATE UIDRING_LEASE SET TOKEN", "testkit/tests/it/lease_herd.rs"),
+    ("worker-ids.md", "INSERT INTO WORKER_NODE (ID,", "mysql/tests/it/leases.rs"),
+];
+
+fn pages() -> Vec<String> {
+    let entries = fs::read_dir(docs::folder()).expect("the folder");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let names = names.map(|name| name.into_string().expect("UTF-8"));
+    let mut pages: Vec<String> = names.filter(|name| name.ends_with(".md")).collect();
+    pages.sort();
+    pages
+}
+
+#[test]
+fn commands_run_as_pasted() {
+    let zookeeper = ZooKeeper::shared();
+    let mut run = 0;
+    for page in pages() {
+        let scripts = docs::blocks(&page).into_iter().filter(|(language, _)| language == "sh");
+        let (repository, scripts): (Vec<String>, Vec<String>) = scripts
+            .map(|(_, script)| script)
+            .partition(|script| OF_THE_REPOSITORY.iter().any(|begin| script.starts_with(begin)));
+        for line in repository.iter().flat_map(|script| script.lines()) {
+            assert!(
+                OF_THE_REPOSITORY.iter().any(|begin| line.starts_with(begin)),
+                "{page}: {line}"
+            );
+        }
+        let scripts: Vec<String> =
+            scripts.iter().map(|script| format!("set -e\n{script}")).collect();
+        let scripts: Vec<&str> = scripts.iter().map(String::as_str).collect();
+        if !scripts.is_empty() {
+            help::run(&scripts, &zookeeper.hosts());
+        }
+        run += scripts.len();
+    }
+    assert!(run >= 5, "{run}");
+}
+
+#[test]
+fn statements_are_taken_from_the_page_by_a_test() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder");
+    for page in pages() {
+        for (language, code) in docs::blocks(&page) {
+            if language != "sql" {
+                continue;
+            }
+            let found =
+                STATEMENTS.iter().find(|(at, begin, _)| *at == page && code.starts_with(begin));
+            let (_, begin, test) = found.unwrap_or_else(|| panic!("{page}: nothing runs `{code}`"));
+            let test = fs::read_to_string(crates.join(test)).expect("a source");
+            assert!(test.contains(&format!("(\"{page}\", \"{begin}")), "{page}: {begin}");
+        }
+    }
+}
+
+/// What is neither run nor compiled is no code.
+#[test]
+fn programs_are_tests_of_a_crate() {
+    let crates =
+        [include_str!("../../../../src/lib.rs"), include_str!("../../../testkit/src/lib.rs")];
+    for page in pages() {
+        for (language, code) in docs::blocks(&page) {
+            match &*language {
+                "sh" | "sql" | "text" => {}
+                "rust" | "rust,no_run" => {
+                    let included = format!("/docs/{page}\")]");
+                    assert!(crates.iter().any(|text| text.contains(&included)), "{page}: {code}");
+                }
+                _ => panic!("{page}: `{language}`: {code}"),
+            }
+        }
+    }
+}

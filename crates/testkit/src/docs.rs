@@ -1,0 +1,33 @@
+//! The blocks of code in `docs`, for the tests that run them.
+
+use std::fs;
+use std::path::PathBuf;
+
+/// The folder `docs` of the repository.
+pub fn folder() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs"))
+}
+
+/// The blocks of a page in their order, each with its language.
+pub fn blocks(page: &str) -> Vec<(String, String)> {
+    let text =
+        fs::read_to_string(folder().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
+    let mut blocks = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        // A block in a list is indented.
+        let Some((indent, language)) = line.split_once("```") else { continue };
+        let code = lines.by_ref().take_while(|line| line.trim() != "```");
+        let code = code.map(|line| format!("{}\n", line.strip_prefix(indent).unwrap_or(line)));
+        blocks.push((language.to_owned(), code.collect()));
+    }
+    blocks
+}
+
+/// The one block of a page that begins so.
+pub fn block(page: &str, beginning: &str) -> String {
+    let mut blocks = blocks(page);
+    blocks.retain(|(_, code)| code.starts_with(beginning));
+    assert_eq!(blocks.len(), 1, "{page}: blocks that begin with `{beginning}`: {blocks:?}");
+    blocks.remove(0).1
+}
