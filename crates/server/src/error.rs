@@ -1,0 +1,61 @@
+//! What may go wrong while ids are served.
+
+use uidring::TakeError;
+use uidring::segment::SegmentError;
+
+/// Why no id was issued.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum IssueError {
+    /// A generator of uids has none.
+    #[error(transparent)]
+    Uid(#[from] TakeError),
+    /// A tag has none.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// More consecutive ids were asked for than there ever are.
+    #[error("{count} ids in a row were asked for, and at most {max} are to be had; ask for fewer")]
+    NotInARow {
+        /// How many were asked for.
+        count: u64,
+        /// How many there are at most.
+        max: u64,
+    },
+}
+
+impl IssueError {
+    /// Whether the same request may succeed later without anybody doing anything.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Uid(error) => {
+                error.may_pass()
+                    || matches!(
+                        error,
+                        TakeError::DeadlineExceeded | TakeError::ClockBackwards { .. }
+                    )
+            }
+            Self::Segment(error) => {
+                error.may_pass() || matches!(error, SegmentError::DeadlineExceeded)
+            }
+            Self::NotInARow { .. } => false,
+        }
+    }
+}
+
+/// Why a server does not serve.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The system starts no thread, or gives it no event loop.
+    #[error("starting a thread that serves")]
+    Thread(#[source] std::io::Error),
+    /// A listener could not be shared by the threads.
+    #[error("listening on {address}")]
+    Listener {
+        /// Where.
+        address: String,
+        /// Why not.
+        #[source]
+        cause: std::io::Error,
+    },
+}

@@ -1,0 +1,129 @@
+//! Where the ids of a name come from: a generator of uids, or a tag's segments.
+
+use std::fmt;
+use std::sync::Arc;
+
+use uidring::segment::SegmentHandle;
+use uidring::{CachedUidGenerator, Layout, PerThreadGenerator, Uid, UidGenerator};
+
+use crate::error::IssueError;
+
+/// A source of ids, which all connections share.
+#[expect(clippy::large_enum_variant, reason = "there is one per name")]
+pub enum Issuer {
+    /// Uids in one order over all connections.
+    Ordered(Arc<CachedUidGenerator>),
+    /// Uids that increase on each connection: each serving thread takes from blocks of its own.
+    PerThread(PerThreadGenerator<Arc<CachedUidGenerator>>),
+    /// Dense numbers of a tag.
+    Segment(SegmentHandle),
+}
+
+impl Issuer {
+    /// Returns the next id if one is ready.
+    #[inline]
+    pub fn ready(&self) -> Option<u64> {
+        match self {
+            Self::Ordered(generator) => generator.try_next_uid().ok().map(Uid::get),
+            Self::PerThread(_) => None,
+            Self::Segment(handle) => handle.try_next_id().ok(),
+        }
+    }
+
+    /// Returns the next id. Where that waits, the generator's take policy says how long, and other tasks go
+    /// on.
+    ///
+    /// # Errors
+    ///
+    /// As the generator's.
+    pub async fn take(&self) -> Result<u64, IssueError> {
+        Ok(match self {
+            Self::Ordered(generator) => generator.next_uid_async().await?.get(),
+            Self::PerThread(handle) => handle.next_uid_async().await?.get(),
+            Self::Segment(handle) => handle.next_id_async().await?,
+        })
+    }
+
+    /// Appends `count` increasing ids, which need not be neighbours.
+    ///
+    /// # Errors
+    ///
+    /// As [`take`](Self::take). Ids that were appended before are good.
+    pub async fn fill(&self, out: &mut Vec<u64>, count: usize) -> Result<(), IssueError> {
+        match self {
+            Self::Ordered(generator) => {
+                let mut uids = Vec::with_capacity(count);
+                let done = generator.fill_async(&mut uids, count).await;
+                out.extend(uids.into_iter().map(Uid::get));
+                done?;
+            }
+            Self::PerThread(handle) => {
+                let mut uids = Vec::with_capacity(count);
+                let done = handle.fill_async(&mut uids, count).await;
+                out.extend(uids.into_iter().map(Uid::get));
+                done?;
+            }
+            Self::Segment(handle) => handle.fill_async(out, count).await?,
+        }
+        Ok(())
+    }
+
+    /// Reserves `count` consecutive ids, and returns the last one. Ids are left out where a tick or a segment
+    /// ends before there are enough.
+    ///
+    /// # Errors
+    ///
+    /// As [`take`](Self::take), and [`IssueError::NotInARow`] for more than a tick or a segment has.
+    pub async fn reserve(&self, count: u64) -> Result<u64, IssueError> {
+        let max = self.longest_run();
+        if count > max {
+            return Err(IssueError::NotInARow { count, max });
+        }
+        let mut ids = Vec::new();
+        // Others take as well: what is left of a tick or segment may be too short more than once.
+        for _ in 0..16 {
+            let missing = count as usize - ids.len();
+            self.fill(&mut ids, missing).await?;
+            let gap = ids.windows(2).rposition(|pair| pair[1] != pair[0] + 1);
+            match (gap, ids.last()) {
+                (None, Some(last)) => return Ok(*last),
+                (Some(gap), _) => drop(ids.drain(..=gap)),
+                (None, None) => {}
+            }
+        }
+        Err(IssueError::NotInARow { count, max: ids.len() as u64 })
+    }
+
+    /// How many consecutive ids there are at most.
+    fn longest_run(&self) -> u64 {
+        match self.layout() {
+            Some(layout) => layout.max_sequence() + 1,
+            // A segment may become longer than its table's step.
+            None => u64::MAX,
+        }
+    }
+
+    /// The layout of the uids; none for segments.
+    pub fn layout(&self) -> Option<&Layout> {
+        self.generator().map(|generator| generator.layout())
+    }
+
+    /// The generator of uids; none for segments.
+    pub fn generator(&self) -> Option<&CachedUidGenerator> {
+        match self {
+            Self::Ordered(generator) => Some(generator),
+            Self::PerThread(handle) => Some(handle.generator()),
+            Self::Segment(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Issuer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ordered(_) => f.write_str("Ordered"),
+            Self::PerThread(_) => f.write_str("PerThread"),
+            Self::Segment(handle) => f.debug_tuple("Segment").field(&handle.name()).finish(),
+        }
+    }
+}

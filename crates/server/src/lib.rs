@@ -1,0 +1,24 @@
+//! A server for uidring's ids: one engine behind the protocols that clients already speak.
+//!
+//! A [`Server`] has [`Names`], each of which stands for a source of ids in this process, and listens for
+//! clients of Redis. Nothing in here assigns worker ids or opens databases: generators come built.
+
+mod error;
+mod issuer;
+mod limits;
+mod listener;
+mod names;
+mod resp;
+mod scratch;
+mod seat;
+mod secret;
+mod server;
+mod stats;
+
+pub use crate::error::{IssueError, ServeError};
+pub use crate::issuer::Issuer;
+pub use crate::limits::Limits;
+pub use crate::listener::{Listener, Protocol};
+pub use crate::names::{Name, Names};
+pub use crate::server::{Running, Server};
+pub use crate::stats::ProtocolStats;

@@ -1,0 +1,101 @@
+//! Where a server listens, and for whom.
+
+use std::fmt;
+use std::io;
+use std::net::TcpListener;
+
+/// What clients of a listener speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Protocol {
+    /// Redis's protocol, in its versions 2 and 3.
+    Redis,
+    /// HTTP/1.1.
+    Http,
+    /// Twitter's Snowflake over Thrift.
+    Thrift,
+    /// Batches of ids in binary.
+    Batch,
+}
+
+impl Protocol {
+    /// How many there are.
+    pub(crate) const COUNT: usize = 4;
+
+    /// All of them.
+    pub const ALL: [Self; Self::COUNT] = [Self::Redis, Self::Http, Self::Thrift, Self::Batch];
+
+    /// Its name in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Redis => "redis",
+            Self::Http => "http",
+            Self::Thrift => "thrift",
+            Self::Batch => "batch",
+        }
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A socket that is bound, and what its clients speak.
+#[derive(Debug)]
+pub struct Listener {
+    pub(crate) protocol: Protocol,
+    pub(crate) socket: Socket,
+}
+
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpListener),
+    #[cfg(unix)]
+    Unix(std::os::unix::net::UnixListener),
+}
+
+impl Listener {
+    /// Clients of a TCP socket.
+    pub fn tcp(protocol: Protocol, socket: TcpListener) -> Self {
+        Self { protocol, socket: Socket::Tcp(socket) }
+    }
+
+    /// Clients of a Unix socket.
+    #[cfg(unix)]
+    pub fn unix(protocol: Protocol, socket: std::os::unix::net::UnixListener) -> Self {
+        Self { protocol, socket: Socket::Unix(socket) }
+    }
+
+    /// What its clients speak.
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> String {
+        match &self.socket {
+            Socket::Tcp(socket) => {
+                socket.local_addr().map_or_else(|error| error.to_string(), |at| at.to_string())
+            }
+            #[cfg(unix)]
+            Socket::Unix(socket) => match socket.local_addr() {
+                Ok(at) => at
+                    .as_pathname()
+                    .map_or_else(|| "a Unix socket".into(), |path| path.display().to_string()),
+                Err(error) => error.to_string(),
+            },
+        }
+    }
+
+    /// Another one at the same socket.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        let socket = match &self.socket {
+            Socket::Tcp(socket) => Socket::Tcp(socket.try_clone()?),
+            #[cfg(unix)]
+            Socket::Unix(socket) => Socket::Unix(socket.try_clone()?),
+        };
+        Ok(Self { protocol: self.protocol, socket })
+    }
+}

@@ -1,0 +1,605 @@
+//! The commands that a client of Redis may say here.
+
+use std::fmt::Write as _;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::str;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use uidring::Uid;
+
+use super::FLUSH;
+use super::parse::Args;
+use super::reply::Reply;
+use crate::error::IssueError;
+use crate::listener::Protocol;
+use crate::names::Name;
+use crate::scratch::CHUNK;
+use crate::server::Shared;
+
+const PROTOCOL: Protocol = Protocol::Redis;
+
+/// Commands, with the number of their words as Redis counts it: at least, where negative.
+const COMMANDS: &[(&str, i64)] = &[
+    ("auth", -2),
+    ("client", -2),
+    ("command", -1),
+    ("config", -2),
+    ("echo", 2),
+    ("get", 2),
+    ("hello", -1),
+    ("incr", 2),
+    ("incrby", 3),
+    ("info", -1),
+    ("ping", -1),
+    ("quit", -1),
+    ("select", 2),
+    ("uid.next", -1),
+    ("uid.parse", -2),
+];
+
+/// What the server knows of a client.
+pub struct Session {
+    shared: Arc<Shared>,
+    number: u64,
+    client_name: Vec<u8>,
+    is_3: bool,
+    is_trusted: bool,
+    has_quit: bool,
+    /// The name that was asked for last, which is the next one's as a rule.
+    recent: Option<Arc<Name>>,
+    /// Ids for answers of many.
+    ids: Vec<u64>,
+    /// Since they were last counted.
+    requests: u64,
+    errors: u64,
+    /// Ids of the recent name, likewise.
+    issued: u64,
+}
+
+/// A command's words after its own.
+struct Words<'a> {
+    request: &'a [u8],
+    args: &'a Args,
+}
+
+impl<'a> Words<'a> {
+    fn len(&self) -> usize {
+        self.args.len() - 1
+    }
+
+    fn get(&self, index: usize) -> Option<&'a [u8]> {
+        self.args.get(self.request, index + 1)
+    }
+
+    fn is(&self, index: usize, word: &str) -> bool {
+        self.get(index).is_some_and(|text| text.eq_ignore_ascii_case(word.as_bytes()))
+    }
+
+    fn number(&self, index: usize) -> Option<u64> {
+        str::from_utf8(self.get(index)?).ok()?.parse().ok()
+    }
+}
+
+impl Session {
+    pub fn new(shared: &Arc<Shared>) -> Self {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        Self {
+            // Relaxed: no more than a number.
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            is_trusted: shared.password.is_none(),
+            shared: Arc::clone(shared),
+            client_name: Vec::new(),
+            is_3: false,
+            has_quit: false,
+            recent: None,
+            ids: Vec::new(),
+            requests: 0,
+            errors: 0,
+            issued: 0,
+        }
+    }
+
+    /// Whether the connection is to be closed after what was answered.
+    pub fn has_quit(&self) -> bool {
+        self.has_quit
+    }
+
+    /// So many bytes may one request have.
+    pub fn request_limit(&self) -> usize {
+        self.shared.limits.request.min(CHUNK)
+    }
+
+    /// Says why no more requests are looked at.
+    pub fn refuse(&mut self, out: &mut Vec<u8>, text: &str) {
+        self.has_quit = true;
+        self.error(out, "ERR", text);
+    }
+
+    /// Adds what was answered in this time to the server's counters.
+    pub fn count(&mut self, time: Duration) {
+        self.count_issued();
+        self.shared.counters(PROTOCOL).answered(self.requests, self.errors, time);
+        (self.requests, self.errors) = (0, 0);
+    }
+
+    fn count_issued(&mut self) {
+        if let Some(name) = &self.recent
+            && self.issued > 0
+        {
+            name.counters.issued(PROTOCOL, self.issued);
+            self.issued = 0;
+        }
+    }
+
+    fn error(&mut self, out: &mut Vec<u8>, kind: &str, text: &str) {
+        self.errors += 1;
+        Reply::new(out, self.is_3).error(kind, text);
+    }
+
+    fn failed(&mut self, out: &mut Vec<u8>, error: &IssueError) {
+        if let Some(name) = &self.recent {
+            name.counters.failed(PROTOCOL);
+        }
+        let kind = if error.may_pass() { "TRYAGAIN" } else { "ERR" };
+        self.error(out, kind, &uidring::adapter::Chain(error).to_string());
+    }
+
+    /// Answers one request.
+    pub async fn execute<S: AsyncWrite + Unpin>(
+        &mut self,
+        request: &[u8],
+        args: &Args,
+        out: &mut Vec<u8>,
+        stream: &mut S,
+    ) -> io::Result<()> {
+        let Some(command) = args.get(request, 0) else { return Ok(()) };
+        self.requests += 1;
+        let words = Words { request, args };
+        let mut name = [0; 16];
+        let name = match name.get_mut(..command.len()) {
+            Some(name) => {
+                name.copy_from_slice(command);
+                name.make_ascii_uppercase();
+                &*name
+            }
+            None => b"",
+        };
+        if !self.is_trusted && !matches!(name, b"AUTH" | b"HELLO" | b"QUIT") {
+            self.error(out, "NOAUTH", "Authentication required.");
+            return Ok(());
+        }
+        match (name, words.len()) {
+            (b"INCR", 1) => {
+                if self.find(words.get(0), out)
+                    && let Some(id) = self.take(out, stream).await?
+                {
+                    Reply::new(out, self.is_3).integer(id);
+                }
+            }
+            (b"GET", 1) => {
+                if self.find(words.get(0), out)
+                    && let Some(id) = self.take(out, stream).await?
+                {
+                    Reply::new(out, self.is_3).id(id);
+                }
+            }
+            (b"INCRBY", 2) => self.reserve(&words, out, stream).await?,
+            (b"UID.NEXT", 0..=3) => self.next(&words, out, stream).await?,
+            (b"UID.PARSE", 1 | 2) => self.parse(&words, out),
+            (b"PING", 0) => Reply::new(out, self.is_3).simple("PONG"),
+            (b"PING" | b"ECHO", 1) => {
+                Reply::new(out, self.is_3).bulk(words.get(0).unwrap_or_default())
+            }
+            (b"HELLO", _) => self.hello(&words, out),
+            (b"AUTH", 1 | 2) => {
+                if self.authenticate(&words, words.len() - 1, out) {
+                    Reply::new(out, self.is_3).simple("OK");
+                }
+            }
+            (b"SELECT", 1) if words.get(0) == Some(b"0") => Reply::new(out, self.is_3).simple("OK"),
+            (b"SELECT", 1) => {
+                self.error(out, "ERR", "DB index is out of range: there is database 0 alone")
+            }
+            (b"CLIENT", 1..) => self.client(&words, out),
+            (b"COMMAND", _) => self.command(&words, out),
+            (b"CONFIG", 2..) if words.is(0, "GET") => self.config(&words, out),
+            (b"CONFIG", 1..) => self.error(
+                out,
+                "ERR",
+                "CONFIG knows GET alone: settings are flags of `uidring serve`",
+            ),
+            (b"INFO", _) => {
+                let text = self.info();
+                Reply::new(out, self.is_3).bulk(text);
+            }
+            (b"QUIT", _) => {
+                self.has_quit = true;
+                Reply::new(out, self.is_3).simple("OK");
+            }
+            _ => {
+                let text = String::from_utf8_lossy(&command[..command.len().min(64)]);
+                let lower = text.to_ascii_lowercase();
+                let known = COMMANDS.iter().any(|(name, _)| *name == lower);
+                let text = match known {
+                    true => format!("wrong number of arguments for '{lower}' command"),
+                    false => format!("unknown command '{text}': this is uidring, which issues ids"),
+                };
+                self.error(out, "ERR", &text);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a name the recent one, or says that there is none.
+    fn find(&mut self, text: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
+        match (&self.recent, text) {
+            (Some(recent), Some(text)) if recent.text().as_bytes() == text => return true,
+            _ => {}
+        }
+        let found = match text {
+            Some(text) => str::from_utf8(text).ok().and_then(|text| self.shared.names.get(text)),
+            None => self.shared.names.default_name().map(Arc::clone),
+        };
+        if found.is_none() {
+            let text = String::from_utf8_lossy(text.unwrap_or_default());
+            let text: String = text.chars().take(128).collect();
+            self.error(
+                out,
+                "ERR",
+                &format!("there is no name '{text}'; INFO lists those that there are"),
+            );
+            return false;
+        }
+        self.count_issued();
+        self.recent = found;
+        true
+    }
+
+    /// The next id of the recent name. What was answered before is written before it is waited for.
+    async fn take<S: AsyncWrite + Unpin>(
+        &mut self,
+        out: &mut Vec<u8>,
+        stream: &mut S,
+    ) -> io::Result<Option<u64>> {
+        if let Some(id) = self.recent.as_ref().and_then(|name| name.issuer().ready()) {
+            self.issued += 1;
+            return Ok(Some(id));
+        }
+        let Some(name) = self.recent.clone() else { return Ok(None) };
+        match patiently(name.issuer().take(), out, stream).await? {
+            Ok(id) => {
+                self.issued += 1;
+                Ok(Some(id))
+            }
+            Err(error) => {
+                self.failed(out, &error);
+                Ok(None)
+            }
+        }
+    }
+
+    /// `INCRBY name n`
+    async fn reserve<S: AsyncWrite + Unpin>(
+        &mut self,
+        words: &Words<'_>,
+        out: &mut Vec<u8>,
+        stream: &mut S,
+    ) -> io::Result<()> {
+        let Some(count) = self.batch(words.number(1), out) else { return Ok(()) };
+        if !self.find(words.get(0), out) {
+            return Ok(());
+        }
+        let Some(name) = self.recent.clone() else { return Ok(()) };
+        match patiently(name.issuer().reserve(count), out, stream).await? {
+            Ok(last) => {
+                self.issued += count;
+                Reply::new(out, self.is_3).integer(last);
+            }
+            Err(error) => self.failed(out, &error),
+        }
+        Ok(())
+    }
+
+    /// `UID.NEXT [name] [COUNT n]`
+    async fn next<S: AsyncWrite + Unpin>(
+        &mut self,
+        words: &Words<'_>,
+        out: &mut Vec<u8>,
+        stream: &mut S,
+    ) -> io::Result<()> {
+        // With two words, the first is COUNT; a name may be COUNT as well, if it stands alone.
+        let (text, count) = match words.len() {
+            0 => (None, None),
+            1 => (words.get(0), None),
+            2 if words.is(0, "COUNT") => (None, Some(words.number(1))),
+            3 if words.is(1, "COUNT") => (words.get(0), Some(words.number(2))),
+            _ => {
+                self.error(out, "ERR", "syntax error: UID.NEXT [name] [COUNT n]");
+                return Ok(());
+            }
+        };
+        let Some(count) = count else {
+            if self.find(text, out)
+                && let Some(id) = self.take(out, stream).await?
+            {
+                Reply::new(out, self.is_3).integer(id);
+            }
+            return Ok(());
+        };
+        let Some(count) = self.batch(count, out) else { return Ok(()) };
+        if !self.find(text, out) {
+            return Ok(());
+        }
+        let Some(name) = self.recent.clone() else { return Ok(()) };
+        let mut ids = std::mem::take(&mut self.ids);
+        ids.clear();
+        let filled = patiently(name.issuer().fill(&mut ids, count as usize), out, stream).await?;
+        if let Err(error) = filled {
+            self.failed(out, &error);
+            return Ok(());
+        }
+        self.issued += count;
+        Reply::new(out, self.is_3).array(ids.len());
+        for part in ids.chunks(FLUSH / 32) {
+            let mut reply = Reply::new(out, self.is_3);
+            part.iter().for_each(|id| reply.integer(*id));
+            if out.len() >= FLUSH {
+                stream.write_all(out).await?;
+                out.clear();
+            }
+        }
+        // A connection that waits keeps little.
+        ids.shrink_to(64);
+        self.ids = ids;
+        Ok(())
+    }
+
+    /// A number of ids within the limit, or says what that is.
+    fn batch(&mut self, count: Option<u64>, out: &mut Vec<u8>) -> Option<u64> {
+        let max = self.shared.limits.batch;
+        let count = count.filter(|count| (1..=max).contains(count));
+        if count.is_none() {
+            self.error(out, "ERR", &format!("the number of ids is not an integer from 1 to {max}"));
+        }
+        count
+    }
+
+    /// `UID.PARSE id [name]`
+    fn parse(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
+        if !self.find(words.get(1), out) {
+            return;
+        }
+        let layout = self.recent.as_ref().and_then(|name| name.issuer().layout());
+        let Some(layout) = layout else {
+            return self.error(out, "ERR", "a segment's ids are numbers without parts");
+        };
+        let uid = words.number(0).and_then(Uid::new);
+        let decoded =
+            uid.ok_or_else(|| "the id is not an integer from 0 to 9223372036854775807".to_owned());
+        let decoded = decoded.and_then(|uid| layout.decode(uid).map_err(|error| error.to_string()));
+        match decoded {
+            Ok(decoded) => {
+                let mut reply = Reply::new(out, self.is_3);
+                reply.map(4);
+                reply.bulk("timestamp");
+                reply.bulk(decoded.timestamp.to_string());
+                for (key, number) in [
+                    ("tick", decoded.tick),
+                    ("worker_id", decoded.worker_id),
+                    ("sequence", decoded.sequence),
+                ] {
+                    reply.bulk(key);
+                    reply.integer(number);
+                }
+            }
+            Err(text) => self.error(out, "ERR", &text),
+        }
+    }
+
+    /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`
+    fn hello(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
+        let version = match words.len() {
+            0 => Some(if self.is_3 { 3 } else { 2 }),
+            _ => words.number(0).filter(|version| matches!(version, 2 | 3)),
+        };
+        let Some(version) = version else {
+            return self.error(out, "NOPROTO", "unsupported protocol version: it is 2 or 3");
+        };
+        let mut at = 1;
+        while at < words.len() {
+            if words.is(at, "AUTH") && at + 2 < words.len() {
+                if !self.authenticate(words, at + 2, out) {
+                    return;
+                }
+                at += 3;
+            } else if words.is(at, "SETNAME") && at + 1 < words.len() {
+                self.client_name = words.get(at + 1).unwrap_or_default().to_vec();
+                at += 2;
+            } else {
+                return self.error(
+                    out,
+                    "ERR",
+                    "syntax error: HELLO [2|3 [AUTH user password] [SETNAME name]]",
+                );
+            }
+        }
+        if !self.is_trusted {
+            return self.error(
+                out,
+                "NOAUTH",
+                "HELLO must be called with AUTH: Authentication required.",
+            );
+        }
+        self.is_3 = version == 3;
+        let mut reply = Reply::new(out, self.is_3);
+        reply.map(7);
+        for (key, text) in [("server", "uidring"), ("version", env!("CARGO_PKG_VERSION"))] {
+            reply.bulk(key);
+            reply.bulk(text);
+        }
+        for (key, number) in [("proto", version), ("id", self.number)] {
+            reply.bulk(key);
+            reply.integer(number);
+        }
+        for (key, text) in [("mode", "standalone"), ("role", "master")] {
+            reply.bulk(key);
+            reply.bulk(text);
+        }
+        reply.bulk("modules");
+        reply.array(0);
+    }
+
+    /// Whether the word is the password; says so if it is not.
+    fn authenticate(&mut self, words: &Words<'_>, index: usize, out: &mut Vec<u8>) -> bool {
+        let given = words.get(index).unwrap_or_default();
+        match &self.shared.password {
+            Some(password) if crate::secret::is(given, password.as_bytes()) => {
+                self.is_trusted = true;
+                true
+            }
+            Some(_) => {
+                self.error(out, "WRONGPASS", "invalid username-password pair or user is disabled.");
+                false
+            }
+            None => {
+                self.error(
+                    out,
+                    "ERR",
+                    "AUTH called without any password configured for the server",
+                );
+                false
+            }
+        }
+    }
+
+    /// `CLIENT …`: what libraries say at connect.
+    fn client(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
+        let mut reply = Reply::new(out, self.is_3);
+        if words.is(0, "SETNAME") && words.len() == 2 {
+            self.client_name = words.get(1).unwrap_or_default().to_vec();
+            reply.simple("OK");
+        } else if words.is(0, "GETNAME") && words.len() == 1 {
+            match self.client_name.is_empty() {
+                true => reply.null(),
+                false => reply.bulk(&self.client_name),
+            }
+        } else if words.is(0, "ID") && words.len() == 1 {
+            reply.integer(self.number);
+        } else if words.is(0, "SETINFO") && words.len() == 3
+            || (words.is(0, "NO-EVICT") || words.is(0, "NO-TOUCH")) && words.len() == 2
+        {
+            reply.simple("OK");
+        } else {
+            self.error(
+                out,
+                "ERR",
+                "CLIENT knows SETNAME, GETNAME, ID, SETINFO, NO-EVICT and NO-TOUCH",
+            );
+        }
+    }
+
+    /// `COMMAND`, `COMMAND COUNT`, `COMMAND DOCS …`, `COMMAND INFO …`
+    fn command(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
+        let mut reply = Reply::new(out, self.is_3);
+        let entry = |reply: &mut Reply<'_>, (name, arity): &(&str, i64)| {
+            reply.array(6);
+            reply.bulk(name);
+            reply.signed(*arity);
+            reply.array(1);
+            reply.simple("fast");
+            let has_key = matches!(*name, "get" | "incr" | "incrby");
+            for _ in 0..3 {
+                reply.integer(has_key.into());
+            }
+        };
+        if words.len() == 0 {
+            reply.array(COMMANDS.len());
+            COMMANDS.iter().for_each(|command| entry(&mut reply, command));
+        } else if words.is(0, "COUNT") {
+            reply.integer(COMMANDS.len() as u64);
+        } else if words.is(0, "DOCS") {
+            reply.map(0);
+        } else if words.is(0, "INFO") {
+            reply.array(words.len() - 1);
+            for index in 1..words.len() {
+                match COMMANDS.iter().find(|(name, _)| words.is(index, name)) {
+                    Some(command) => entry(&mut reply, command),
+                    None => reply.null(),
+                }
+            }
+        } else {
+            self.error(out, "ERR", "COMMAND knows COUNT, DOCS and INFO");
+        }
+    }
+
+    /// `CONFIG GET …`: what benchmarks ask for.
+    fn config(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
+        const SETTINGS: [(&str, &str); 2] = [("save", ""), ("appendonly", "no")];
+        let asked = |name: &str| (1..words.len()).any(|index| words.is(index, name));
+        let settings: Vec<_> = SETTINGS.iter().filter(|(name, _)| asked(name)).collect();
+        let mut reply = Reply::new(out, self.is_3);
+        reply.map(settings.len());
+        for (name, value) in settings {
+            reply.bulk(name);
+            reply.bulk(value);
+        }
+    }
+
+    /// `INFO`
+    fn info(&mut self) -> String {
+        self.count_issued();
+        let Shared { seats, start, names, .. } = &*self.shared;
+        let stats = self.shared.counters(PROTOCOL).stats();
+        let mut text = format!(
+            "# Server\r\nserver:uidring\r\nuidring_version:{}\r\nuptime_in_seconds:{}\r\n\r\n\
+             # Clients\r\nconnected_clients:{}\r\n\r\n\
+             # Stats\r\ntotal_connections_received:{}\r\nrejected_connections:{}\r\n\
+             total_commands_processed:{}\r\ntotal_error_replies:{}\r\n\r\n# Names\r\n",
+            env!("CARGO_PKG_VERSION"),
+            start.elapsed().as_secs(),
+            seats.count(),
+            stats.connections,
+            stats.refused,
+            stats.requests,
+            stats.errors,
+        );
+        for name in names.list() {
+            let (mut ids, mut errors) = (0, 0);
+            for protocol in Protocol::ALL {
+                let (more_ids, more_errors) = name.counters.get(protocol);
+                (ids, errors) = (ids + more_ids, errors + more_errors);
+            }
+            let kind = name.issuer().layout().map_or("segment".into(), ToString::to_string);
+            // Writing into a string does not fail.
+            let _ = write!(text, "{}:ids={ids},errors={errors},kind={kind}\r\n", name.text());
+        }
+        text
+    }
+}
+
+/// Has ids issued. If that is not done at once, writes what was answered before, and waits.
+async fn patiently<T, S: AsyncWrite + Unpin>(
+    issue: impl Future<Output = Result<T, IssueError>>,
+    out: &mut Vec<u8>,
+    stream: &mut S,
+) -> io::Result<Result<T, IssueError>> {
+    let mut issue = pin!(issue);
+    let at_once = poll_fn(|context| {
+        Poll::Ready(match issue.as_mut().poll(context) {
+            Poll::Ready(done) => Some(done),
+            Poll::Pending => None,
+        })
+    });
+    if let Some(done) = at_once.await {
+        return Ok(done);
+    }
+    stream.write_all(out).await?;
+    out.clear();
+    Ok(issue.await)
+}

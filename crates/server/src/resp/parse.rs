@@ -1,0 +1,130 @@
+//! Requests: arrays of bulk strings, or a line of words as people type.
+
+use std::fmt;
+use std::ops::Range;
+
+/// More words than any command has.
+const MAX_WORDS: usize = 1024;
+
+/// Where the words of a request lie in its bytes.
+#[derive(Debug, Default)]
+pub struct Args(Vec<Range<u32>>);
+
+impl Args {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// A word of the request.
+    pub fn get<'a>(&self, request: &'a [u8], index: usize) -> Option<&'a [u8]> {
+        let Range { start, end } = self.0.get(index)?;
+        Some(&request[*start as usize..*end as usize])
+    }
+
+    fn push(&mut self, range: Range<usize>) {
+        // Requests are shorter than a chunk.
+        self.0.push(range.start as u32..range.end as u32);
+    }
+}
+
+/// What the front of the bytes is.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// A request of so many bytes; without words, it asks for nothing.
+    Request(usize),
+    /// A part of one.
+    Part,
+}
+
+/// What is no request, for good.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Malformed(&'static str);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// Finds the request at the front, and its words.
+pub fn request(bytes: &[u8], args: &mut Args) -> Result<Parsed, Malformed> {
+    args.0.clear();
+    if bytes.first() != Some(&b'*') {
+        return line_of_words(bytes, args);
+    }
+    let Some((count, mut at)) = number(bytes, 1, "invalid multibulk length")? else {
+        return Ok(Parsed::Part);
+    };
+    if count > MAX_WORDS {
+        return Err(Malformed("invalid multibulk length"));
+    }
+    for _ in 0..count {
+        match bytes.get(at) {
+            None => return Ok(Parsed::Part),
+            Some(b'$') => {}
+            Some(_) => return Err(Malformed("expected '$' before a word's length")),
+        }
+        let Some((length, start)) = number(bytes, at + 1, "invalid bulk length")? else {
+            return Ok(Parsed::Part);
+        };
+        let end = start + length;
+        match bytes.get(end..end + 2) {
+            None => return Ok(Parsed::Part),
+            Some(b"\r\n") => {}
+            Some(_) => return Err(Malformed("a word is longer than its length says")),
+        }
+        args.push(start..end);
+        at = end + 2;
+    }
+    Ok(Parsed::Request(at))
+}
+
+/// A number in decimal up to the end of its line, and where the next line begins; none if that has not come.
+fn number(
+    bytes: &[u8],
+    start: usize,
+    error: &'static str,
+) -> Result<Option<(usize, usize)>, Malformed> {
+    let mut number = 0;
+    let mut at = start;
+    loop {
+        match bytes.get(at) {
+            Some(digit @ b'0'..=b'9') => number = number * 10 + usize::from(digit - b'0'),
+            Some(b'\r') if at > start => break,
+
+            Some(_) => return Err(Malformed(error)),
+            None => return Ok(None),
+        }
+        // A number of eight digits is above all limits.
+        if at - start >= 8 {
+            return Err(Malformed(error));
+        }
+        at += 1;
+    }
+    match bytes.get(at + 1) {
+        Some(b'\n') => Ok(Some((number, at + 2))),
+        Some(_) => Err(Malformed(error)),
+        None => Ok(None),
+    }
+}
+
+/// Words between spaces, as people type them into a terminal.
+fn line_of_words(bytes: &[u8], args: &mut Args) -> Result<Parsed, Malformed> {
+    let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return Ok(Parsed::Part) };
+    let line = bytes[..end].strip_suffix(b"\r").unwrap_or(&bytes[..end]);
+    if line.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
+        return Err(Malformed("a line of words has no control characters"));
+    }
+    let mut start = 0;
+    for word in line.split(|byte| matches!(byte, b' ' | b'\t')) {
+        if !word.is_empty() {
+            if args.len() == MAX_WORDS {
+                return Err(Malformed("too many words"));
+            }
+            args.push(start..start + word.len());
+        }
+        start += word.len() + 1;
+    }
+    Ok(Parsed::Request(end + 1))
+}

@@ -1,0 +1,317 @@
+//! A server: threads that accept and answer, until it is told to stop.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+#[cfg(unix)]
+use tokio::net::UnixListener;
+use tokio::runtime;
+use tokio::sync::watch;
+
+use crate::error::ServeError;
+use crate::limits::Limits;
+use crate::listener::{Listener, Protocol, Socket};
+use crate::names::Names;
+use crate::resp;
+use crate::seat::{Seated, Seats};
+use crate::stats::{ProtocolCounters, ProtocolStats};
+
+/// How often connections that wait for their clients are looked at.
+const SWEEP: Duration = Duration::from_millis(500);
+
+/// A server, before it starts.
+#[derive(Debug)]
+pub struct Server {
+    names: Names,
+    listeners: Vec<Listener>,
+    limits: Limits,
+    threads: usize,
+    password: Option<String>,
+}
+
+/// What all connections share.
+#[derive(Debug)]
+pub struct Shared {
+    pub names: Names,
+    pub limits: Limits,
+    pub password: Option<String>,
+    pub seats: Arc<Seats>,
+    pub start: Instant,
+    counters: [ProtocolCounters; Protocol::COUNT],
+}
+
+impl Shared {
+    pub fn counters(&self, protocol: Protocol) -> &ProtocolCounters {
+        &self.counters[protocol as usize]
+    }
+}
+
+impl Server {
+    /// A server of these names, that listens nowhere yet.
+    pub fn new(names: Names) -> Self {
+        let limits = Limits::default();
+        Self { names, listeners: Vec::new(), limits, threads: 1, password: None }
+    }
+
+    /// Adds a socket to listen at.
+    #[must_use]
+    pub fn listen(mut self, listener: Listener) -> Self {
+        self.listeners.push(listener);
+        self
+    }
+
+    /// Sets the limits.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How many threads serve; one by default, and at least.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// What clients have to say before they are served.
+    #[must_use]
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
+    /// Starts to serve.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError`] if the system gives no thread or socket.
+    pub fn start(self) -> Result<Running, ServeError> {
+        let shared = Arc::new(Shared {
+            seats: Arc::new(Seats::new(&self.limits)),
+            names: self.names,
+            limits: self.limits,
+            password: self.password,
+            start: Instant::now(),
+            counters: Default::default(),
+        });
+        let (stop, _) = watch::channel(());
+        let mut running = Running { shared, stop: Some(stop), threads: Vec::new() };
+        for number in 0..self.threads {
+            let listeners = self.listeners.iter().map(|listener| {
+                listener
+                    .try_clone()
+                    .map_err(|cause| ServeError::Listener { address: listener.address(), cause })
+            });
+            running.add_thread(number, listeners.collect::<Result<_, _>>()?)?;
+        }
+        Ok(running)
+    }
+}
+
+/// A server that runs. Dropping it stops it at once.
+#[derive(Debug)]
+pub struct Running {
+    shared: Arc<Shared>,
+    /// Dropped to stop.
+    stop: Option<watch::Sender<()>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Running {
+    fn add_thread(&mut self, number: usize, listeners: Vec<Listener>) -> Result<(), ServeError> {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(ServeError::Thread)?;
+        let stop = self.stop.as_ref().expect("it runs").subscribe();
+        // Bound to the runtime's events here, so that the caller hears of a failure.
+        let guard = runtime.enter();
+        let mut accepting = Vec::new();
+        for listener in listeners {
+            let (protocol, address) = (listener.protocol, listener.address());
+            let listening = Listening::new(listener.socket)
+                .map_err(|cause| ServeError::Listener { address, cause })?;
+            accepting.push((protocol, listening));
+        }
+        drop(guard);
+        let shared = Arc::clone(&self.shared);
+        let serve = move || {
+            runtime.block_on(async move {
+                for (protocol, listening) in accepting {
+                    tokio::spawn(accept(listening, protocol, Arc::clone(&shared), stop.clone()));
+                }
+                if number == 0 {
+                    tokio::spawn(sweep(Arc::clone(&shared)));
+                }
+                stopped(stop).await;
+                // Every thread waits for all connections, its own among them.
+                while shared.seats.count() > 0 {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            });
+        };
+        let thread = thread::Builder::new().name(format!("uidring-serve-{number}")).spawn(serve);
+        self.threads.push(thread.map_err(ServeError::Thread)?);
+        Ok(())
+    }
+
+    /// Accepts no more connections, has those that there are answer what they were asked, and waits until they
+    /// have, for at most `patience`. Returns how many connections were cut off after that.
+    pub fn stop(mut self, patience: Duration) -> usize {
+        let begin = Instant::now();
+        self.end();
+        while self.shared.seats.count() > 0 && begin.elapsed() < patience {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let left = self.shared.seats.count();
+        if left == 0 {
+            for thread in self.threads.drain(..) {
+                // They do not panic: tasks that do are caught.
+                let _ = thread.join();
+            }
+        }
+        left
+    }
+
+    fn end(&mut self) {
+        // Those that are accepted after this find that the server ends.
+        self.shared.seats.drain();
+        self.stop = None;
+    }
+
+    /// The names that are served.
+    pub fn names(&self) -> &Names {
+        &self.shared.names
+    }
+
+    /// What connections of a protocol have done.
+    pub fn stats(&self, protocol: Protocol) -> ProtocolStats {
+        self.shared.counters(protocol).stats()
+    }
+
+    /// How many connections there are.
+    pub fn connections(&self) -> usize {
+        self.shared.seats.count()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+async fn stopped(mut stop: watch::Receiver<()>) {
+    // An error, once the sender is gone.
+    let _ = stop.changed().await;
+}
+
+async fn sweep(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        shared.seats.sweep(shared.start.elapsed());
+    }
+}
+
+enum Listening {
+    Tcp(TcpListener),
+    #[cfg(unix)]
+    Unix(UnixListener),
+}
+
+impl Listening {
+    fn new(socket: Socket) -> io::Result<Self> {
+        Ok(match socket {
+            Socket::Tcp(socket) => {
+                socket.set_nonblocking(true)?;
+                Self::Tcp(TcpListener::from_std(socket)?)
+            }
+            #[cfg(unix)]
+            Socket::Unix(socket) => {
+                socket.set_nonblocking(true)?;
+                Self::Unix(UnixListener::from_std(socket)?)
+            }
+        })
+    }
+}
+
+async fn accept(
+    listening: Listening,
+    protocol: Protocol,
+    shared: Arc<Shared>,
+    stop: watch::Receiver<()>,
+) {
+    let mut stop = std::pin::pin!(stopped(stop));
+    loop {
+        let accepted = async {
+            match &listening {
+                Listening::Tcp(socket) => {
+                    let (stream, _) = socket.accept().await?;
+                    // Answers are written whole, and must not wait for more.
+                    stream.set_nodelay(true)?;
+                    seat(stream, protocol, &shared);
+                }
+                #[cfg(unix)]
+                Listening::Unix(socket) => {
+                    let (stream, _) = socket.accept().await?;
+                    seat(stream, protocol, &shared);
+                }
+            }
+            io::Result::Ok(())
+        };
+        tokio::select! {
+            // Connections that are there come first, also when the server stops: they are answered.
+            biased;
+            done = accepted => if let Err(error) = done {
+                tracing::warn!(%protocol, %error, "a connection could not be accepted");
+                // Too many open files, perhaps, which others close.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            },
+            () = &mut stop => return,
+        }
+    }
+}
+
+/// Serves a connection in a task of its own, or tells it that there is no room.
+fn seat<S>(stream: S, protocol: Protocol, shared: &Arc<Shared>)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let counters = shared.counters(protocol);
+    match shared.seats.sit(stream) {
+        Ok(stream) => {
+            counters.connected();
+            tokio::spawn(serve(stream, protocol, Arc::clone(shared)));
+        }
+        Err(stream) => {
+            counters.refused();
+            tokio::spawn(refuse(stream, protocol));
+        }
+    }
+}
+
+async fn serve<S>(stream: Seated<S>, protocol: Protocol, shared: Arc<Shared>)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let place = Arc::clone(stream.place());
+    if protocol == Protocol::Redis {
+        resp::serve(stream, &place, &shared).await;
+    }
+}
+
+/// Says that there is no room. A client that does not read is not waited for.
+async fn refuse<S: AsyncWrite + Unpin>(mut stream: S, protocol: Protocol) {
+    use tokio::io::AsyncWriteExt;
+    let text: &[u8] = match protocol {
+        Protocol::Redis => b"-ERR max number of clients reached\r\n",
+        Protocol::Http => {
+            b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        }
+        Protocol::Thrift | Protocol::Batch => return,
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(text)).await;
+}

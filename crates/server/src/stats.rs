@@ -1,0 +1,121 @@
+//! What a server has done: counters that connections add to once per read, and how long answers took.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::listener::Protocol;
+
+/// Ids issued under a name, and errors, by protocol.
+#[derive(Debug, Default)]
+pub struct NameCounters {
+    ids: [AtomicU64; Protocol::COUNT],
+    errors: [AtomicU64; Protocol::COUNT],
+}
+
+// Relaxed throughout: counters.
+impl NameCounters {
+    pub fn issued(&self, protocol: Protocol, ids: u64) {
+        self.ids[protocol as usize].fetch_add(ids, Ordering::Relaxed);
+    }
+
+    pub fn failed(&self, protocol: Protocol) {
+        self.errors[protocol as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Ids issued over a protocol, and requests that failed.
+    pub fn get(&self, protocol: Protocol) -> (u64, u64) {
+        let index = protocol as usize;
+        (self.ids[index].load(Ordering::Relaxed), self.errors[index].load(Ordering::Relaxed))
+    }
+}
+
+/// Quarters of each power of two, in nanoseconds.
+const BUCKETS: usize = 4 * 40;
+
+/// What connections of one protocol have done.
+#[derive(Debug)]
+pub struct ProtocolCounters {
+    connections: AtomicU64,
+    refused: AtomicU64,
+    requests: AtomicU64,
+    errors: AtomicU64,
+    times: [AtomicU64; BUCKETS],
+}
+
+impl Default for ProtocolCounters {
+    fn default() -> Self {
+        Self {
+            connections: AtomicU64::default(),
+            refused: AtomicU64::default(),
+            requests: AtomicU64::default(),
+            errors: AtomicU64::default(),
+            times: [const { AtomicU64::new(0) }; BUCKETS],
+        }
+    }
+}
+
+impl ProtocolCounters {
+    pub fn connected(&self) {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// So many requests, which came together, were answered in this time, some of them with errors.
+    pub fn answered(&self, requests: u64, errors: u64, time: Duration) {
+        self.requests.fetch_add(requests, Ordering::Relaxed);
+        if errors > 0 {
+            self.errors.fetch_add(errors, Ordering::Relaxed);
+        }
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(4);
+        let power = nanos.ilog2();
+        let quarter = (nanos >> (power - 2)) & 3;
+        let index = (power as usize - 2) * 4 + quarter as usize;
+        self.times[index.min(BUCKETS - 1)].fetch_add(requests, Ordering::Relaxed);
+    }
+
+    /// A look at the counters.
+    pub fn stats(&self) -> ProtocolStats {
+        let times = self.times.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        ProtocolStats {
+            connections: self.connections.load(Ordering::Relaxed),
+            refused: self.refused.load(Ordering::Relaxed),
+            requests: self.requests.load(Ordering::Relaxed),
+            errors: self.errors.load(Ordering::Relaxed),
+            times,
+        }
+    }
+}
+
+/// A look at what connections of one protocol have done since the start.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ProtocolStats {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections refused for lack of room.
+    pub refused: u64,
+    /// Requests answered.
+    pub requests: u64,
+    /// Of these, how many with an error.
+    pub errors: u64,
+    times: Vec<u64>,
+}
+
+impl ProtocolStats {
+    /// The time within which this share of requests, 0 to 1, was answered, from when they were read to when
+    /// the answer was handed to the system; none without requests. At most a quarter too high.
+    pub fn time_of(&self, share: f64) -> Option<Duration> {
+        let all: u64 = self.times.iter().sum();
+        let wanted = ((all as f64 * share).ceil() as u64).max(1);
+        let mut count = 0;
+        let index = self.times.iter().position(|times| {
+            count += times;
+            count >= wanted
+        })?;
+        let (power, quarter) = (index / 4 + 2, index % 4);
+        Some(Duration::from_nanos((5 + quarter as u64) << (power - 2)))
+    }
+}
