@@ -3,7 +3,9 @@
 pub mod database;
 pub mod layout;
 pub mod registry;
+pub mod ring;
 pub mod values;
+pub mod worker;
 
 use crate::failure::Failure;
 

@@ -17,7 +17,13 @@ pub enum Failure {
     Usage(String),
     /// This build lacks a feature: status 2.
     #[cfg_attr(
-        all(feature = "bench", feature = "mysql", feature = "sqlite", feature = "zookeeper"),
+        all(
+            feature = "bench",
+            feature = "mysql",
+            feature = "server",
+            feature = "sqlite",
+            feature = "zookeeper"
+        ),
         expect(dead_code)
     )]
     NotBuilt { feature: &'static str },

@@ -3,7 +3,6 @@
 mod args;
 mod segments;
 mod uids;
-mod worker_id;
 
 use std::io::{self, IsTerminal};
 use std::path::Path;

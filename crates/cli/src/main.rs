@@ -15,6 +15,8 @@ mod plan;
 mod progress;
 mod report;
 mod segment;
+#[cfg(feature = "server")]
+mod serve;
 mod sink;
 mod sort;
 mod stdio;
@@ -22,6 +24,7 @@ mod stores;
 mod table;
 mod text;
 mod worker;
+mod worker_source;
 
 use std::fs;
 use std::io::Write;
@@ -73,6 +76,16 @@ enum Command {
     /// uidring/segments.db in your data directory.
     #[command(subcommand)]
     Segment(segment::SegmentCommand),
+    #[cfg(feature = "server")]
+    Serve(Box<serve::ServeArgs>),
+    /// Serve ids to clients of Redis, HTTP and others (not in this build: it needs the feature `server`)
+    // Whatever is asked of it, help included, the answer is how to get it.
+    #[cfg(not(feature = "server"))]
+    #[command(disable_help_flag = true)]
+    Serve {
+        #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<std::ffi::OsString>,
+    },
     #[cfg(feature = "bench")]
     Bench(bench::BenchArgs),
     /// Measure what ids cost on this machine (not in this build: it needs the feature `bench`)
@@ -112,6 +125,12 @@ fn main() -> ExitCode {
     }
 }
 
+/// The command line.
+#[cfg(feature = "server")]
+fn command() -> clap::Command {
+    Cli::command()
+}
+
 /// Parses the command line. clap prints what it finds wrong with it, or the help, and exits.
 fn command_line() -> Result<Cli, Failure> {
     let error = match Cli::try_parse() {
@@ -143,6 +162,10 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Plan(args) => plan::run(&args),
         Command::Worker(command) => worker::run(&command),
         Command::Segment(command) => segment::run(&command),
+        #[cfg(feature = "server")]
+        Command::Serve(args) => serve::run(*args),
+        #[cfg(not(feature = "server"))]
+        Command::Serve { .. } => Err(Failure::NotBuilt { feature: "server" }),
         #[cfg(feature = "bench")]
         Command::Bench(args) => bench::run(&args),
         #[cfg(not(feature = "bench"))]

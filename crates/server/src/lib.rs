@@ -14,6 +14,7 @@ mod seat;
 mod secret;
 mod server;
 mod stats;
+mod tls;
 
 pub use crate::error::{IssueError, ServeError};
 pub use crate::issuer::Issuer;
@@ -22,3 +23,4 @@ pub use crate::listener::{Listener, Protocol};
 pub use crate::names::{Name, Names};
 pub use crate::server::{Running, Server};
 pub use crate::stats::ProtocolStats;
+pub use crate::tls::TlsError;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 use std::net::TcpListener;
+#[cfg(unix)]
+use std::path::Path;
 
 /// What clients of a listener speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,7 +40,7 @@ impl Protocol {
 
 impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.pad(self.name())
     }
 }
 
@@ -46,6 +48,7 @@ impl fmt::Display for Protocol {
 #[derive(Debug)]
 pub struct Listener {
     pub(crate) protocol: Protocol,
+    address: String,
     pub(crate) socket: Socket,
 }
 
@@ -59,13 +62,15 @@ pub(crate) enum Socket {
 impl Listener {
     /// Clients of a TCP socket.
     pub fn tcp(protocol: Protocol, socket: TcpListener) -> Self {
-        Self { protocol, socket: Socket::Tcp(socket) }
+        let address = socket.local_addr();
+        let address = address.map_or_else(|error| error.to_string(), |at| at.to_string());
+        Self { protocol, address, socket: Socket::Tcp(socket) }
     }
 
-    /// Clients of a Unix socket.
+    /// Clients of a Unix socket, which is to be found at this path.
     #[cfg(unix)]
-    pub fn unix(protocol: Protocol, socket: std::os::unix::net::UnixListener) -> Self {
-        Self { protocol, socket: Socket::Unix(socket) }
+    pub fn unix(protocol: Protocol, socket: std::os::unix::net::UnixListener, path: &Path) -> Self {
+        Self { protocol, address: path.display().to_string(), socket: Socket::Unix(socket) }
     }
 
     /// What its clients speak.
@@ -73,20 +78,9 @@ impl Listener {
         self.protocol
     }
 
-    /// Where it listens.
-    pub fn address(&self) -> String {
-        match &self.socket {
-            Socket::Tcp(socket) => {
-                socket.local_addr().map_or_else(|error| error.to_string(), |at| at.to_string())
-            }
-            #[cfg(unix)]
-            Socket::Unix(socket) => match socket.local_addr() {
-                Ok(at) => at
-                    .as_pathname()
-                    .map_or_else(|| "a Unix socket".into(), |path| path.display().to_string()),
-                Err(error) => error.to_string(),
-            },
-        }
+    /// Where it listens, for people.
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     /// Another one at the same socket.
@@ -96,6 +90,6 @@ impl Listener {
             #[cfg(unix)]
             Socket::Unix(socket) => Socket::Unix(socket.try_clone()?),
         };
-        Ok(Self { protocol: self.protocol, socket })
+        Ok(Self { protocol: self.protocol, address: self.address.clone(), socket })
     }
 }

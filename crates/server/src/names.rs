@@ -6,6 +6,7 @@ use std::sync::{Arc, RwLock};
 use uidring::SegmentGenerator;
 
 use crate::issuer::Issuer;
+use crate::listener::Protocol;
 use crate::stats::NameCounters;
 
 /// A name, what stands behind it, and what was issued.
@@ -26,6 +27,11 @@ impl Name {
         &self.text
     }
 
+    /// Ids issued over a protocol.
+    pub fn issued(&self, protocol: Protocol) -> u64 {
+        self.counters.get(protocol).0
+    }
+
     /// Where its ids come from.
     pub fn issuer(&self) -> &Issuer {
         &self.issuer
@@ -33,13 +39,13 @@ impl Name {
 }
 
 /// The names of a server. One is the default, for requests that name none.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Names {
     default: Option<Arc<Name>>,
     own: HashMap<String, Arc<Name>>,
     segments: Option<Arc<SegmentGenerator>>,
     /// Tags that were asked for.
-    tags: RwLock<HashMap<String, Arc<Name>>>,
+    tags: Arc<RwLock<HashMap<String, Arc<Name>>>>,
 }
 
 impl Names {
@@ -87,6 +93,18 @@ impl Names {
         let mut tags = self.tags.write().unwrap_or_else(|lock| lock.into_inner());
         let name = tags.entry(text.to_owned());
         Some(Arc::clone(name.or_insert_with(|| Name::new(text, Issuer::Segment(handle)))))
+    }
+
+    /// Closes all generators: leases are given back, and nothing more is issued.
+    pub fn close(&self) {
+        for name in self.own.values() {
+            if let Some(generator) = name.issuer.generator() {
+                generator.close();
+            }
+        }
+        if let Some(segments) = &self.segments {
+            segments.close();
+        }
     }
 
     /// All names, in alphabetical order: the server's own, then the tags that are in the table.

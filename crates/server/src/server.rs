@@ -11,36 +11,37 @@ use tokio::net::TcpListener;
 use tokio::net::UnixListener;
 use tokio::runtime;
 use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
 
 use crate::error::ServeError;
 use crate::limits::Limits;
 use crate::listener::{Listener, Protocol, Socket};
 use crate::names::Names;
 use crate::resp;
-use crate::seat::{Seated, Seats};
+use crate::seat::{Place, Seated, Seats};
 use crate::stats::{ProtocolCounters, ProtocolStats};
+use crate::tls::{self, TlsError};
 
 /// How often connections that wait for their clients are looked at.
 const SWEEP: Duration = Duration::from_millis(500);
 
 /// A server, before it starts.
-#[derive(Debug)]
 pub struct Server {
-    names: Names,
     listeners: Vec<Listener>,
     limits: Limits,
     threads: usize,
     password: Option<String>,
+    tls: Option<TlsAcceptor>,
 }
 
 /// What all connections share.
-#[derive(Debug)]
 pub struct Shared {
     pub names: Names,
     pub limits: Limits,
     pub password: Option<String>,
     pub seats: Arc<Seats>,
     pub start: Instant,
+    tls: Option<TlsAcceptor>,
     counters: [ProtocolCounters; Protocol::COUNT],
 }
 
@@ -50,11 +51,22 @@ impl Shared {
     }
 }
 
+impl Default for Server {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Server {
-    /// A server of these names, that listens nowhere yet.
-    pub fn new(names: Names) -> Self {
-        let limits = Limits::default();
-        Self { names, listeners: Vec::new(), limits, threads: 1, password: None }
+    /// A server that listens nowhere yet.
+    pub fn new() -> Self {
+        Self {
+            listeners: Vec::new(),
+            limits: Limits::default(),
+            threads: 1,
+            password: None,
+            tls: None,
+        }
     }
 
     /// Adds a socket to listen at.
@@ -85,17 +97,28 @@ impl Server {
         self
     }
 
-    /// Starts to serve.
+    /// Has clients of TCP sockets speak TLS, by a certificate, those that sign it, and its key, in PEM.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError`] if they are of no use.
+    pub fn tls(mut self, certificates: &[u8], key: &[u8]) -> Result<Self, TlsError> {
+        self.tls = Some(tls::acceptor(certificates, key)?);
+        Ok(self)
+    }
+
+    /// Starts to serve ids of these names.
     ///
     /// # Errors
     ///
     /// [`ServeError`] if the system gives no thread or socket.
-    pub fn start(self) -> Result<Running, ServeError> {
+    pub fn start(self, names: Names) -> Result<Running, ServeError> {
         let shared = Arc::new(Shared {
             seats: Arc::new(Seats::new(&self.limits)),
-            names: self.names,
+            names,
             limits: self.limits,
             password: self.password,
+            tls: self.tls,
             start: Instant::now(),
             counters: Default::default(),
         });
@@ -103,9 +126,10 @@ impl Server {
         let mut running = Running { shared, stop: Some(stop), threads: Vec::new() };
         for number in 0..self.threads {
             let listeners = self.listeners.iter().map(|listener| {
-                listener
-                    .try_clone()
-                    .map_err(|cause| ServeError::Listener { address: listener.address(), cause })
+                listener.try_clone().map_err(|cause| ServeError::Listener {
+                    address: listener.address().to_owned(),
+                    cause,
+                })
             });
             running.add_thread(number, listeners.collect::<Result<_, _>>()?)?;
         }
@@ -114,7 +138,6 @@ impl Server {
 }
 
 /// A server that runs. Dropping it stops it at once.
-#[derive(Debug)]
 pub struct Running {
     shared: Arc<Shared>,
     /// Dropped to stop.
@@ -131,7 +154,7 @@ impl Running {
         let guard = runtime.enter();
         let mut accepting = Vec::new();
         for listener in listeners {
-            let (protocol, address) = (listener.protocol, listener.address());
+            let (protocol, address) = (listener.protocol, listener.address().to_owned());
             let listening = Listening::new(listener.socket)
                 .map_err(|cause| ServeError::Listener { address, cause })?;
             accepting.push((protocol, listening));
@@ -252,12 +275,12 @@ async fn accept(
                     let (stream, _) = socket.accept().await?;
                     // Answers are written whole, and must not wait for more.
                     stream.set_nodelay(true)?;
-                    seat(stream, protocol, &shared);
+                    seat(stream, protocol, shared.tls.clone(), &shared);
                 }
                 #[cfg(unix)]
                 Listening::Unix(socket) => {
                     let (stream, _) = socket.accept().await?;
-                    seat(stream, protocol, &shared);
+                    seat(stream, protocol, None, &shared);
                 }
             }
             io::Result::Ok(())
@@ -276,7 +299,7 @@ async fn accept(
 }
 
 /// Serves a connection in a task of its own, or tells it that there is no room.
-fn seat<S>(stream: S, protocol: Protocol, shared: &Arc<Shared>)
+fn seat<S>(stream: S, protocol: Protocol, tls: Option<TlsAcceptor>, shared: &Arc<Shared>)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -284,20 +307,40 @@ where
     match shared.seats.sit(stream) {
         Ok(stream) => {
             counters.connected();
-            tokio::spawn(serve(stream, protocol, Arc::clone(shared)));
+            tokio::spawn(greet(stream, protocol, tls, Arc::clone(shared)));
         }
         Err(stream) => {
             counters.refused();
-            tokio::spawn(refuse(stream, protocol));
+            if tls.is_none() {
+                tokio::spawn(refuse(stream, protocol));
+            }
         }
     }
 }
 
-async fn serve<S>(stream: Seated<S>, protocol: Protocol, shared: Arc<Shared>)
-where
+async fn greet<S>(
+    stream: Seated<S>,
+    protocol: Protocol,
+    tls: Option<TlsAcceptor>,
+    shared: Arc<Shared>,
+) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let place = Arc::clone(stream.place());
+    match tls {
+        None => serve(stream, protocol, place, shared).await,
+        // A client that does not end its greeting is slow.
+        Some(tls) => match tls.accept(stream).await {
+            Ok(stream) => serve(stream, protocol, place, shared).await,
+            Err(error) => tracing::debug!(%protocol, %error, "a client spoke no TLS"),
+        },
+    }
+}
+
+async fn serve<S>(stream: S, protocol: Protocol, place: Arc<Place>, shared: Arc<Shared>)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
     if protocol == Protocol::Redis {
         resp::serve(stream, &place, &shared).await;
     }

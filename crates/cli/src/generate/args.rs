@@ -1,21 +1,14 @@
 //! The command line of `uidring generate`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use uidring::Uid;
 
-use crate::args::check;
-use crate::args::database::WorkerTableArgs;
 use crate::args::layout::LayoutArgs;
-use crate::args::registry::{InstanceArgs, RegistryArgs};
-use crate::args::values::{CENTURY, number, time};
-use crate::failure::Failure;
+use crate::args::ring::RingArgs;
+use crate::args::values::number;
+use crate::args::worker::WorkerArgs;
 use crate::lines::{Format, JsonUid};
-
-/// The flags that name where worker ids come from.
-const STORES: [&str; 4] = ["sqlite", "mysql", "mysql_url_file", "zookeeper"];
 
 /// Print fresh uids, one per line
 ///
@@ -78,62 +71,11 @@ pub struct GenerateArgs {
     #[command(flatten)]
     pub layout: LayoutArgs,
 
-    /// The ring's size: (max sequence + 1) << P uids, P from 0 to 16; without it, 3. For --generator
-    /// cached
-    #[arg(long, value_name = "P", value_parser = number::<u32>(0..=16), allow_hyphen_values = true)]
-    pub boost_power: Option<u32>,
-
-    /// Issue no uid further ahead of the clock than this: when these are used up, wait for the clock.
-    /// Without it, a burst borrows the future without limit, with --worker lease up to 600. For
-    /// --generator cached
-    #[arg(long, value_name = "SECONDS", value_parser = time(Duration::ZERO..=CENTURY),
-          allow_hyphen_values = true)]
-    pub max_borrow: Option<Duration>,
-
-    /// Issue no uid further behind the clock than this: discard what has been ready for longer;
-    /// without it, 1. For --generator cached
-    #[arg(long, value_name = "SECONDS", value_parser = time(Duration::ZERO..=CENTURY),
-          allow_hyphen_values = true)]
-    pub max_lag: Option<Duration>,
-
-    /// A worker id of your choice. It has no memory: a second run within one tick, after a long
-    /// borrow, or after the clock was set back, repeats uids unless --start-after is given
-    #[arg(long, value_name = "N", conflicts_with_all = STORES, allow_hyphen_values = true,
-          value_parser = number::<u64>(0..=u64::MAX))]
-    pub worker_id: Option<u64>,
-
-    /// The datacenter, 0 to 31, for --generator snowflake; --worker-id is then the worker in the
-    /// datacenter, 0 to 31
-    #[arg(long, value_name = "D", requires = "worker_id", allow_hyphen_values = true,
-          value_parser = number::<u64>(0..=31))]
-    pub datacenter_id: Option<u64>,
-
-    /// Issue only uids above this one: the greatest so far with this worker id of your choice
-    #[arg(long, value_name = "UID", conflicts_with_all = STORES, allow_hyphen_values = true)]
-    pub start_after: Option<Uid>,
+    #[command(flatten)]
+    pub ring: RingArgs,
 
     #[command(flatten)]
-    pub lease: LeaseArgs,
-
-    #[command(flatten)]
-    pub table: WorkerTableArgs,
-
-    #[command(flatten)]
-    pub registry: RegistryArgs,
-
-    #[command(flatten)]
-    pub instance: InstanceArgs,
-}
-
-impl GenerateArgs {
-    /// Refuses the flags for the ring of --generator cached.
-    pub fn refuse_ring_flags(&self, rule: &str) -> Result<(), Failure> {
-        check(&[
-            ("--boost-power", self.boost_power.is_some(), rule),
-            ("--max-borrow", self.max_borrow.is_some(), rule),
-            ("--max-lag", self.max_lag.is_some(), rule),
-        ])
-    }
+    pub worker: WorkerArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -150,32 +92,4 @@ pub enum Generator {
     LeafSnowflake,
     /// Dense numbers of a tag (--tag), from ranges that a database reserves; no worker id and no time
     Segment,
-}
-
-/// How a table assigns worker ids.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum WorkerKind {
-    /// A new one for each start, which uses it up
-    Disposable,
-    /// One that the program holds, renews, and gives back when it ends
-    Lease,
-}
-
-/// Worker ids that are given back.
-#[derive(Args)]
-pub struct LeaseArgs {
-    /// How a table assigns worker ids; see docs/worker-ids.md before you mix the two
-    #[arg(long, value_enum, default_value = "disposable")]
-    pub worker: WorkerKind,
-
-    /// How long a lease lasts unless it is renewed, from 1s to 1h; without it, 30s. For --worker lease
-    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true,
-          value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3_600)))]
-    pub lease: Option<Duration>,
-
-    /// How long to wait for a worker id when all are held; without it, fail at once. For --worker
-    /// lease
-    #[arg(long, value_name = "SECONDS", value_parser = time(Duration::ZERO..=CENTURY),
-          allow_hyphen_values = true)]
-    pub lease_wait: Option<Duration>,
 }

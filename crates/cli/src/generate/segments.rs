@@ -9,8 +9,9 @@ use uidring::segment::{SegmentError, SegmentHandle};
 use uidring::{Error, SegmentGenerator, Uid};
 use uidring_store::TableError;
 
-use super::args::{GenerateArgs, WorkerKind};
+use super::args::GenerateArgs;
 use crate::args::check;
+use crate::args::worker::WorkerKind;
 use crate::failure::Failure;
 use crate::lines::{Lines, lines};
 use crate::output::{OpenSource, PORTION, Source};
@@ -21,20 +22,21 @@ const MAX_LOAD: u64 = 1_000_000;
 
 /// Checks the flags, and returns how to build the generator of the tag, and the lines for its ids.
 pub fn open(args: &GenerateArgs) -> Result<(OpenSource<'_>, Lines), Failure> {
-    let database = &args.table.database;
+    let worker = &args.worker;
+    let database = &worker.table.database;
     let rule = "is not for --generator segment, whose ids have no worker, no time and no ring";
     check(&[
-        ("--worker-id", args.worker_id.is_some(), rule),
-        ("--datacenter-id", args.datacenter_id.is_some(), rule),
-        ("--start-after", args.start_after.is_some(), rule),
-        ("--zookeeper", args.registry.zookeeper.is_some(), rule),
-        ("--max-clock-difference", args.table.max_clock_difference.is_some(), rule),
-        ("--worker lease", args.lease.worker == WorkerKind::Lease, rule),
-        ("--lease", args.lease.lease.is_some(), rule),
-        ("--lease-wait", args.lease.lease_wait.is_some(), rule),
+        ("--worker-id", worker.worker_id.is_some(), rule),
+        ("--datacenter-id", worker.datacenter_id.is_some(), rule),
+        ("--start-after", worker.start_after.is_some(), rule),
+        ("--zookeeper", worker.registry.zookeeper.is_some(), rule),
+        ("--max-clock-difference", worker.table.max_clock_difference.is_some(), rule),
+        ("--worker lease", worker.lease.worker == WorkerKind::Lease, rule),
+        ("--lease", worker.lease.lease.is_some(), rule),
+        ("--lease-wait", worker.lease.lease_wait.is_some(), rule),
     ])?;
     args.layout.refuse(rule)?;
-    args.refuse_ring_flags(rule)?;
+    args.ring.refuse(rule)?;
     let lines = lines(args.format, args.json_uid, None)?;
     let tag = args.tag.as_deref().ok_or_else(|| {
         Failure::Usage("--generator segment needs --tag, the tag whose ids are wanted".into())
@@ -53,7 +55,7 @@ fn build(
     store: Box<dyn SegmentStore>,
 ) -> Result<Box<dyn Source>, Failure> {
     // The store's own deadline comes first.
-    let limit = args.table.database.mysql_deadline() + Duration::from_secs(1);
+    let limit = args.worker.table.database.mysql_deadline() + Duration::from_secs(1);
     let generator = SegmentGenerator::builder(StepAsNeeded { store, left: args.count })
         .take_policy(TakePolicy::WaitFor(limit))
         // What is loaded ahead of need would be lost at the end.

@@ -4,12 +4,12 @@ use uidring::generator::{CachedBuilder, ClockRules, ClockedBuilder, ClockedUidGe
 use uidring::{CachedUidGenerator, Layout, Uid, UidGenerator, WorkerSource};
 
 use super::args::{GenerateArgs, Generator};
-use super::worker_id;
 use crate::args::layout::Preset;
 use crate::args::{check, set};
 use crate::failure::Failure;
 use crate::lines::{Lines, lines};
 use crate::output::{OpenSource, Source};
+use crate::worker_source;
 
 /// Builds a generator with this layout and source of its worker id.
 pub type Build =
@@ -25,14 +25,14 @@ pub fn open(
     check(&[("--tag", args.tag.is_some(), "is for --generator segment")])?;
     let layout = args.layout.resolve(preset)?;
     if args.generator == Generator::Cached {
-        let power = args.boost_power.unwrap_or(3);
+        let power = args.ring.boost_power.unwrap_or(3);
         CachedUidGenerator::ring_memory(&layout.layout, power).map_err(Failure::usage)?;
     } else {
-        args.refuse_ring_flags("is for --generator cached, which has a ring")?;
+        args.ring.refuse("is for --generator cached, which has a ring")?;
     }
     layout.check_now()?;
     let lines = lines(args.format, args.json_uid, Some(layout))?;
-    let worker = worker_id::source(args, layout)?;
+    let worker = worker_source::source(&args.worker, layout)?;
     Ok((Box::new(move || build(args, layout.layout, worker)), lines))
 }
 
@@ -42,11 +42,8 @@ pub fn cached(
     worker: Box<dyn WorkerSource + Send>,
 ) -> Result<Box<dyn Source>, Failure> {
     let builder = CachedUidGenerator::builder().layout(layout).worker_from(worker);
-    let builder = set(builder, args.boost_power, CachedBuilder::boost_power);
-    let builder = set(builder, args.max_borrow, CachedBuilder::max_borrow);
-    let builder = set(builder, args.max_lag, CachedBuilder::max_lag);
-    let builder = set(builder, args.start_after, CachedBuilder::start_after);
-    Ok(Box::new(Uids(builder.build()?)))
+    let builder = set(builder, args.worker.start_after, CachedBuilder::start_after);
+    Ok(Box::new(Uids(args.ring.apply(builder).build()?)))
 }
 
 pub fn clocked<R: ClockRules>(
@@ -55,7 +52,7 @@ pub fn clocked<R: ClockRules>(
     worker: Box<dyn WorkerSource + Send>,
 ) -> Result<Box<dyn Source>, Failure> {
     let builder = ClockedUidGenerator::<R>::builder().layout(layout).worker_from(worker);
-    let builder = set(builder, args.start_after, ClockedBuilder::start_after);
+    let builder = set(builder, args.worker.start_after, ClockedBuilder::start_after);
     Ok(Box::new(Uids(builder.build()?)))
 }
 

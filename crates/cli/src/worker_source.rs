@@ -1,12 +1,12 @@
-//! Where the worker id of `uidring generate` comes from.
+//! Where a worker id comes from.
 
 use uidring::generator::SnowflakeNode;
 use uidring::worker::{EnvWorkerId, FixedWorkerId};
 use uidring::{Error, WorkerRequest, WorkerSource};
 use uidring_store::LeaseOptions;
 
-use super::args::{GenerateArgs, WorkerKind};
 use crate::args::layout::ResolvedLayout;
+use crate::args::worker::{WorkerArgs, WorkerKind};
 use crate::args::{check, set};
 use crate::failure::Failure;
 use crate::{report, stores};
@@ -14,10 +14,10 @@ use crate::{report, stores};
 /// The source that the flags name, else the environment, else the user's own file. Checks all flags
 /// about worker ids; nothing is spent yet.
 pub fn source(
-    args: &GenerateArgs,
+    args: &WorkerArgs,
     layout: ResolvedLayout,
 ) -> Result<Box<dyn WorkerSource + Send>, Failure> {
-    let GenerateArgs { worker_id, table, registry, .. } = args;
+    let WorkerArgs { worker_id, table, registry, .. } = args;
     let by_variable = EnvWorkerId::is_set() && worker_id.is_none() && !table.database.is_named();
     if args.lease.worker == WorkerKind::Lease {
         return leased(args, by_variable);
@@ -55,7 +55,7 @@ pub fn source(
 
 /// The worker id of the flags, which have Twitter's form in two parts, or of the environment variable,
 /// which is as wrong as the flag would be if it does not fit the layout.
-fn fixed(args: &GenerateArgs, layout: ResolvedLayout) -> Result<u64, Failure> {
+fn fixed(args: &WorkerArgs, layout: ResolvedLayout) -> Result<u64, Failure> {
     let request = WorkerRequest::new(layout.layout);
     let worker = match (args.datacenter_id, args.worker_id) {
         (Some(datacenter_id), Some(worker_id)) => {
@@ -77,9 +77,9 @@ fn fixed(args: &GenerateArgs, layout: ResolvedLayout) -> Result<u64, Failure> {
 }
 
 /// A worker id that is leased from a table.
-fn leased(args: &GenerateArgs, by_variable: bool) -> Result<Box<dyn WorkerSource + Send>, Failure> {
+fn leased(args: &WorkerArgs, by_variable: bool) -> Result<Box<dyn WorkerSource + Send>, Failure> {
     const OWN: &str = "is a worker id of your choice, and --worker lease takes one from a table";
-    let GenerateArgs { lease, registry, table, .. } = args;
+    let WorkerArgs { lease, registry, table, .. } = args;
     let is_registry = registry.zookeeper.is_some();
     let has_start_after = args.start_after.is_some();
     let has_max_clock_difference = table.max_clock_difference.is_some();

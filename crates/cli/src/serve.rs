@@ -1,0 +1,140 @@
+//! `uidring serve`.
+
+mod args;
+mod config;
+mod names;
+mod place;
+mod sockets;
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::thread;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+use uidring_server::{Limits, Protocol, Running, Server};
+
+pub use self::args::ServeArgs;
+use crate::failure::Failure;
+use crate::report;
+
+pub fn run(args: ServeArgs) -> Result<(), Failure> {
+    let (args, others) = match &args.config {
+        Some(path) => config::load(path, &env::args_os().collect::<Vec<_>>())?,
+        None => (args, config::Names::new()),
+    };
+    sockets::check(&args)?;
+    let names = names::Plan::new(&args, &others)?;
+    let mut server =
+        Server::new().limits(limits(&args)).threads(args.threads.unwrap_or_else(usual_threads));
+    if let Some(path) = &args.password_file {
+        server = server.password(first_line(path)?);
+    }
+    if let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) {
+        server = server.tls(&read(certificate)?, &read(key)?).map_err(|error| {
+            Failure::Failed(format!(
+                "--tls-cert {} and --tls-key {}: {error}",
+                certificate.display(),
+                key.display()
+            ))
+        })?;
+    }
+    if args.check {
+        report::note("the settings are right");
+        return Ok(());
+    }
+    let mut signals = Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| Failure::Failed(format!("receiving signals: {error}")))?;
+    let mut sockets = sockets::listen(&args)?;
+    let (names, described) = names.open()?;
+    for listener in sockets.listeners.drain(..) {
+        report::note(format_args!(
+            "{:<7}{}",
+            listener.protocol(),
+            hint(listener.protocol(), listener.address())
+        ));
+        server = server.listen(listener);
+    }
+    for line in described {
+        report::note(line);
+    }
+    let running = server
+        .start(names)
+        .map_err(|error| Failure::Failed(uidring::adapter::Chain(&error).to_string()))?;
+    notify(sd_notify::NotifyState::Ready);
+    signals.forever().next();
+    notify(sd_notify::NotifyState::Stopping);
+    stop(running, &args, signals);
+    Ok(())
+}
+
+/// Ends the server; at once, if another signal comes.
+fn stop(running: Running, args: &ServeArgs, mut signals: Signals) {
+    let handle = signals.handle();
+    let names = running.names().clone();
+    let hurry = thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            let _ = emulate_default_handler(signal);
+        }
+    });
+    let left = running.stop(args.drain);
+    if left > 0 {
+        report::warning(format_args!(
+            "{left} connections had not ended after {:?} and were cut off; --drain allows more time",
+            args.drain
+        ));
+    }
+    // Gives leases back.
+    names.close();
+    for name in names.list() {
+        let ids: u64 = Protocol::ALL.into_iter().map(|protocol| name.issued(protocol)).sum();
+        if ids > 0 || report::is_verbose() {
+            report::note(format_args!("{}: {ids} ids issued", name.text()));
+        }
+    }
+    handle.close();
+    let _ = hurry.join();
+}
+
+fn limits(args: &ServeArgs) -> Limits {
+    let mut limits = Limits::default();
+    limits.connections = args.max_connections;
+    limits.batch = args.max_batch;
+    limits.idle = args.idle;
+    limits.slow = args.slow;
+    limits
+}
+
+/// The load that asks needs processors, too.
+fn usual_threads() -> usize {
+    thread::available_parallelism().map_or(1, |count| (count.get() / 2).clamp(1, 8))
+}
+
+fn hint(protocol: Protocol, address: &str) -> String {
+    match protocol {
+        Protocol::Http => format!("http://{address}/"),
+        _ => address.to_owned(),
+    }
+}
+
+/// Tells systemd, if it is there.
+fn notify(state: sd_notify::NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(false, &[state]) {
+        report::warning(format_args!("telling systemd: {error}"));
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path).map_err(|error| Failure::Failed(format!("reading {}: {error}", path.display())))
+}
+
+fn first_line(path: &Path) -> Result<String, Failure> {
+    let text = String::from_utf8(read(path)?);
+    let text = text.map_err(|_| Failure::Failed(format!("{} is no UTF-8 text", path.display())))?;
+    match text.lines().next() {
+        Some(line) if !line.is_empty() => Ok(line.to_owned()),
+        _ => Err(Failure::Failed(format!("the first line of {} is empty", path.display()))),
+    }
+}

@@ -1,0 +1,165 @@
+//! The command line of `uidring serve`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::place::{BatchPlace, Place};
+use crate::args::layout::LayoutArgs;
+use crate::args::ring::RingArgs;
+use crate::args::values::{CENTURY, number, time};
+use crate::args::worker::WorkerArgs;
+
+/// Serve ids to clients of Redis, HTTP, Thrift and a binary batch
+///
+/// Without flags: on loopback, at the usual port of each protocol, with a worker id from the file
+/// uidring/workers.db in your data directory, as `uidring generate`. The name `uid` stands for its uids,
+/// and each tag of `uidring segment` for its numbers: `redis-cli incr uid`, `redis-cli incr orders`.
+///
+/// A file for --config has the flags as keys, and other names in tables:
+///
+///   http = "0.0.0.0:8080"
+///   expose = true
+///   [names.browser]
+///   preset = "javascript-safe"
+///   worker = "lease"
+///
+/// A flag counts more than its environment variable, and that more than the file. SIGTERM and Ctrl-C end
+/// the server: it answers what was asked, gives leases back, and ends within --drain.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  uidring serve --check
+  uidring serve --redis 6380 --http none --thrift none --batch none --check
+  uidring serve --worker lease --mysql-url-file /run/secrets/mysql-url --order per-thread --check")]
+pub struct ServeArgs {
+    /// A file of settings in TOML
+    #[arg(long, value_name = "FILE", env = "UIDRING_SERVE_CONFIG", hide_env_values = true)]
+    pub config: Option<PathBuf>,
+
+    /// Check the settings, and listen nowhere; no worker id is used up
+    #[arg(long)]
+    pub check: bool,
+
+    /// Where to listen for clients of Redis: ADDRESS:PORT, a port on loopback, or none; without it,
+    /// 127.0.0.1:6379, unless that is taken
+    #[arg(long, value_name = "WHERE", env = "UIDRING_SERVE_REDIS", hide_env_values = true)]
+    pub redis: Option<Place>,
+
+    /// Where to listen for HTTP; without it, 127.0.0.1:8080, unless that is taken
+    #[arg(long, value_name = "WHERE", env = "UIDRING_SERVE_HTTP", hide_env_values = true)]
+    pub http: Option<Place>,
+
+    /// Where to listen for Thrift; without it, 127.0.0.1:7609, unless that is taken
+    #[arg(long, value_name = "WHERE", env = "UIDRING_SERVE_THRIFT", hide_env_values = true)]
+    pub thrift: Option<Place>,
+
+    /// The Unix socket for binary batches, or none; without it, uidring.sock in XDG_RUNTIME_DIR, or
+    /// else uidring/uidring.sock in your data directory, unless that is taken
+    #[arg(long, value_name = "PATH", env = "UIDRING_SERVE_BATCH", hide_env_values = true)]
+    pub batch: Option<BatchPlace>,
+
+    /// Allow addresses that other hosts can reach
+    #[arg(long, env = "UIDRING_SERVE_EXPOSE", hide_env_values = true)]
+    pub expose: bool,
+
+    /// A file whose first line clients have to know: the password of Redis's AUTH, and the bearer
+    /// token of HTTP. Thrift has no way to say it, and is not served then
+    #[arg(long, value_name = "FILE", env = "UIDRING_SERVE_PASSWORD_FILE", hide_env_values = true)]
+    pub password_file: Option<PathBuf>,
+
+    /// The server's certificate and those that sign it, in PEM: then all TCP ports speak TLS
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_key",
+        env = "UIDRING_SERVE_TLS_CERT",
+        hide_env_values = true
+    )]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The certificate's private key, in PEM
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_cert",
+        env = "UIDRING_SERVE_TLS_KEY",
+        hide_env_values = true
+    )]
+    pub tls_key: Option<PathBuf>,
+
+    /// Serve no segments
+    #[arg(long, env = "UIDRING_SERVE_NO_SEGMENTS", hide_env_values = true)]
+    pub no_segments: bool,
+
+    /// How long a request may wait for ids: for a lease, a segment, or the clock at --max-borrow
+    #[arg(long, value_name = "SECONDS", default_value = "1s", allow_hyphen_values = true,
+          value_parser = time(Duration::ZERO..=CENTURY), env = "UIDRING_SERVE_WAIT",
+          hide_env_values = true)]
+    pub wait: Duration,
+
+    /// How long to answer what was asked after SIGTERM
+    #[arg(long, value_name = "SECONDS", default_value = "10s", allow_hyphen_values = true,
+          value_parser = time(Duration::ZERO..=CENTURY), env = "UIDRING_SERVE_DRAIN",
+          hide_env_values = true)]
+    pub drain: Duration,
+
+    /// How many threads serve; without it, one for each two processors, up to 8
+    #[arg(long, value_name = "N", value_parser = number::<usize>(1..=1_024),
+          allow_hyphen_values = true, env = "UIDRING_SERVE_THREADS", hide_env_values = true)]
+    pub threads: Option<usize>,
+
+    /// Connections at once; more are refused
+    #[arg(long, value_name = "N", default_value = "10000", allow_hyphen_values = true,
+          value_parser = number::<usize>(1..=1_000_000), env = "UIDRING_SERVE_MAX_CONNECTIONS",
+          hide_env_values = true)]
+    pub max_connections: usize,
+
+    /// Ids in one answer
+    #[arg(long, value_name = "N", default_value = "100000", allow_hyphen_values = true,
+          value_parser = number::<u64>(1..=1_000_000), env = "UIDRING_SERVE_MAX_BATCH",
+          hide_env_values = true)]
+    pub max_batch: u64,
+
+    /// Close connections on which nothing was asked for this long
+    #[arg(long, value_name = "SECONDS", default_value = "10m", allow_hyphen_values = true,
+          value_parser = time(Duration::from_secs(1)..=CENTURY), env = "UIDRING_SERVE_IDLE",
+          hide_env_values = true)]
+    pub idle: Duration,
+
+    /// Close connections that take longer to send a request, once begun, or to receive an answer
+    #[arg(long, value_name = "SECONDS", default_value = "30s", allow_hyphen_values = true,
+          value_parser = time(Duration::from_secs(1)..=CENTURY), env = "UIDRING_SERVE_SLOW",
+          hide_env_values = true)]
+    pub slow: Duration,
+
+    #[command(flatten)]
+    pub name: NameArgs,
+}
+
+/// A generator of uids that has a name.
+#[derive(Args)]
+pub struct NameArgs {
+    /// The order of uids
+    #[arg(long, value_enum, default_value = "ordered")]
+    pub order: Order,
+
+    #[command(flatten)]
+    pub layout: LayoutArgs,
+
+    #[command(flatten)]
+    pub ring: RingArgs,
+
+    #[command(flatten)]
+    pub worker: WorkerArgs,
+}
+
+/// What is promised of the order of uids.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Order {
+    /// If one answer comes before another request is sent, on any connections, its uid is smaller
+    Ordered,
+    /// Uids increase on each connection; less work with several threads
+    PerThread,
+}

@@ -1,0 +1,136 @@
+//! `serve.toml`: flags as keys, and names in tables.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use clap::parser::ValueSource;
+use clap::{Args, Command, FromArgMatches};
+use toml::{Table, Value};
+
+use super::args::{NameArgs, ServeArgs};
+use crate::failure::Failure;
+
+/// Of these, a flag or a variable replaces the file's whole choice.
+const CHOICES: [&[&str]; 1] = [&["sqlite", "mysql", "mysql-url-file", "zookeeper", "worker-id"]];
+
+/// What is no setting.
+const NOT_SETTINGS: [&str; 4] = ["config", "check", "help", "names"];
+
+/// The names of the file, each with its flags.
+pub type Names = BTreeMap<String, NameArgs>;
+
+/// Reads the settings again, with those of the file where the command line and the environment say nothing.
+pub fn load(path: &Path, command_line: &[OsString]) -> Result<(ServeArgs, Names), Failure> {
+    let wrong = |error: &dyn std::fmt::Display| {
+        Failure::Usage(format!("{}: {}", path.display(), error.to_string().trim_end()))
+    };
+    let text = fs::read_to_string(path)
+        .map_err(|error| Failure::Failed(format!("reading {}: {error}", path.display())))?;
+    // What stands in the file may be secret: the error names a place, and shows no line.
+    let mut table: Table = toml::from_str(&text).map_err(|error| {
+        let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+        wrong(&format_args!("line {line}: {}", error.message()))
+    })?;
+    let names = match table.remove("names") {
+        None => Table::new(),
+        Some(Value::Table(names)) => names,
+        Some(_) => return Err(wrong(&"`names` is for tables: [names.orders]")),
+    };
+    let mut given = crate::command();
+    let matches = given.try_get_matches_from_mut(command_line).map_err(|error| wrong(&error))?;
+    if let Some(("serve", matches)) = matches.subcommand() {
+        let is_given = |key: &&str| {
+            let id = key.replace('-', "_");
+            matches!(
+                matches.value_source(&id),
+                Some(ValueSource::CommandLine | ValueSource::EnvVariable)
+            )
+        };
+        for keys in CHOICES.iter().filter(|keys| keys.iter().any(is_given)) {
+            table.retain(|key, _| !keys.iter().any(|other| **other == *key));
+        }
+    }
+    let mut unknown = None;
+    let defaults: Vec<(String, Option<String>)> =
+        table.iter().map(|(key, value)| (key.clone(), text_of(value))).collect();
+    let command = crate::command().mut_subcommand("serve", |mut serve| {
+        for (key, value) in defaults {
+            let id = key.replace('-', "_");
+            let is_known = serve.get_arguments().any(|flag| flag.get_long() == Some(&key));
+            match value {
+                Some(value) if is_known && !NOT_SETTINGS.contains(&key.as_str()) => {
+                    serve = serve.mut_arg(id, |flag| flag.default_value(value));
+                }
+                _ => unknown = Some(key),
+            }
+        }
+        serve
+    });
+    if let Some(key) = unknown {
+        return Err(wrong(&format_args!(
+            "`{key}` is no setting, or its value is no text, number or true; `uidring serve --help` \
+             lists them"
+        )));
+    }
+    let matches =
+        command.try_get_matches_from(command_line).map_err(|error| wrong(&plain(&error)))?;
+    let args = match matches.subcommand() {
+        Some(("serve", matches)) => ServeArgs::from_arg_matches(matches),
+        _ => return Err(wrong(&"the command line is not one of `uidring serve`")),
+    };
+    let args = args.map_err(|error| wrong(&plain(&error)))?;
+    let mut all = Names::new();
+    for (name, settings) in names {
+        let flags = named(&name, settings).map_err(|text| wrong(&text))?;
+        all.insert(name, flags);
+    }
+    Ok((args, all))
+}
+
+/// The flags of a name's table.
+fn named(name: &str, settings: Value) -> Result<NameArgs, String> {
+    let Value::Table(settings) = settings else {
+        return Err(format!("`names.{name}` is for a table: [names.{name}]"));
+    };
+    let command = NameArgs::augment_args(Command::new("names").no_binary_name(true));
+    let mut flags = Vec::new();
+    for (key, value) in &settings {
+        let is_known = command.get_arguments().any(|flag| flag.get_long() == Some(key));
+        let Some(value) = text_of(value).filter(|_| is_known) else {
+            return Err(format!(
+                "names.{name}: `{key}` is no setting of a name, or its value is no text, number or true"
+            ));
+        };
+        match settings[key] {
+            Value::Boolean(true) => flags.push(format!("--{key}")),
+            Value::Boolean(false) => {}
+            _ => flags.push(format!("--{key}={value}")),
+        }
+    }
+    let matches = command.try_get_matches_from(flags);
+    let args = matches.and_then(|matches| NameArgs::from_arg_matches(&matches));
+    args.map_err(|error| format!("names.{name}: {}", plain(&error)))
+}
+
+fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Integer(number) => Some(number.to_string()),
+        Value::Float(number) => Some(number.to_string()),
+        Value::Boolean(is_true) => Some(is_true.to_string()),
+        Value::Datetime(time) => Some(time.to_string()),
+        Value::Array(_) | Value::Table(_) => None,
+    }
+}
+
+/// What clap found wrong, in one line, and without the URL that a value may be.
+fn plain(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    if text.contains("://") {
+        return "a URL stands where it does not belong; it may hold a password, and is not repeated".into();
+    }
+    let text = text.trim_start_matches("error: ");
+    text.split("\n\n").next().unwrap_or(text).replace('\n', " ")
+}

@@ -1,0 +1,161 @@
+//! The names that a server's settings make.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use uidring::WorkerSource;
+use uidring::policy::TakePolicy;
+use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
+use uidring::{CachedUidGenerator, Error, PerThreadGenerator, SegmentGenerator, StoreErrorKind};
+use uidring_server::{Issuer, Names};
+
+use super::args::{NameArgs, Order, ServeArgs};
+use super::config;
+use crate::args::layout::{Preset, ResolvedLayout};
+use crate::args::set;
+use crate::args::worker::{WorkerArgs, WorkerKind};
+use crate::failure::Failure;
+use crate::{stores, worker_source};
+
+/// The name of the flags' own uids.
+const DEFAULT: &str = "uid";
+
+/// How often the tags of segments are read: a new one is a name after that.
+const REFRESH: Duration = Duration::from_secs(10);
+
+/// Names whose settings are checked; nothing is spent yet.
+pub struct Plan<'a> {
+    args: &'a ServeArgs,
+    uids: Vec<Uids<'a>>,
+}
+
+struct Uids<'a> {
+    name: &'a str,
+    args: &'a NameArgs,
+    layout: ResolvedLayout,
+    worker: Box<dyn WorkerSource + Send>,
+}
+
+impl<'a> Plan<'a> {
+    /// Checks the settings of all names.
+    pub fn new(args: &'a ServeArgs, others: &'a config::Names) -> Result<Self, Failure> {
+        let mut uids = vec![Uids::new(DEFAULT, &args.name)?];
+        for (name, args) in others {
+            if name == DEFAULT {
+                return Err(Failure::Usage(format!(
+                    "[names.{DEFAULT}]: the settings of `{DEFAULT}` stand above all tables"
+                )));
+            }
+            uids.push(Uids::new(name, args)?);
+        }
+        Ok(Self { args, uids })
+    }
+
+    /// Acquires worker ids, and returns the names, and a line about each.
+    pub fn open(self) -> Result<(Names, Vec<String>), Failure> {
+        let Self { args: settings, uids } = self;
+        let mut names = Names::new();
+        let mut lines = Vec::new();
+        for uids in uids {
+            let Uids { name, args, layout, worker } = uids;
+            let policy = TakePolicy::WaitFor(settings.wait);
+            let builder = CachedUidGenerator::builder().layout(layout.layout).take_policy(policy);
+            let builder =
+                set(builder.worker_from(worker), args.worker.start_after, |builder, uid| {
+                    builder.start_after(uid)
+                });
+            let generator = args.ring.apply(builder).build()?;
+            let origin = origin(&args.worker);
+            lines.push(format!(
+                "{name}: layout {}, {} from {origin}",
+                layout.layout,
+                layout.worker(generator.worker_id())
+            ));
+            let generator = Arc::new(generator);
+            let issuer = match args.order {
+                Order::Ordered => Issuer::Ordered(generator),
+                Order::PerThread => Issuer::PerThread(PerThreadGenerator::new(generator)),
+            };
+            names = names.with(name, issuer);
+        }
+        if !settings.no_segments
+            && let Some(segments) = segments(settings)?
+        {
+            let mut tags = segments.tags().unwrap_or_default();
+            tags.sort();
+            lines.push(match &*tags {
+                [] => {
+                    "no tags of segments; `uidring segment create TAG --step S` creates one".into()
+                }
+                tags => format!("tags of segments: {}", tags.join(", ")),
+            });
+            names = names.with_segments(Arc::new(segments));
+        }
+        Ok((names, lines))
+    }
+}
+
+/// The segments of the database that has the worker ids, unless there is none.
+fn segments(args: &ServeArgs) -> Result<Option<SegmentGenerator>, Failure> {
+    let worker = &args.name.worker;
+    let database = &worker.table.database;
+    if worker.registry.zookeeper.is_some() || worker.worker_id.is_some() && !database.is_named() {
+        return Ok(None);
+    }
+    let store = UntilCreated(stores::open(database)?.segment_store());
+    let builder = SegmentGenerator::builder(store).take_policy(TakePolicy::WaitFor(args.wait));
+    Ok(Some(builder.refresh(REFRESH).build()?))
+}
+
+/// A table that somebody may create later has no tags until then.
+struct UntilCreated(Box<dyn SegmentStore>);
+
+impl SegmentStore for UntilCreated {
+    fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
+        match self.0.tags() {
+            Err(Error::Store(error)) if error.kind() == StoreErrorKind::NotFound => Ok(Vec::new()),
+            tags => tags,
+        }
+    }
+
+    fn load(
+        &mut self,
+        wanted: &[SegmentRequest],
+        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
+    ) {
+        self.0.load(wanted, loaded);
+    }
+}
+
+impl<'a> Uids<'a> {
+    fn new(name: &'a str, args: &'a NameArgs) -> Result<Self, Failure> {
+        let layout = args.layout.resolve(Preset::Uid)?;
+        let power = args.ring.boost_power.unwrap_or(3);
+        CachedUidGenerator::ring_memory(&layout.layout, power).map_err(Failure::usage)?;
+        layout.check_now()?;
+        let worker = worker_source::source(&args.worker, layout)?;
+        Ok(Self { name, args, layout, worker })
+    }
+}
+
+/// Where worker ids come from, for people. No URL: it may hold a password.
+fn origin(args: &WorkerArgs) -> String {
+    let database = &args.table.database;
+    let place = if args.registry.zookeeper.is_some() {
+        return "ZooKeeper".into();
+    } else if args.worker_id.is_some() {
+        return "--worker-id".into();
+    } else if let Some(path) = &database.sqlite {
+        path.display().to_string()
+    } else if database.is_server() {
+        "the MySQL server".into()
+    } else if uidring::worker::EnvWorkerId::is_set() {
+        return uidring::worker::EnvWorkerId::VARIABLE.into();
+    } else {
+        "your data directory".into()
+    };
+    match args.lease.worker {
+        WorkerKind::Disposable => place,
+        WorkerKind::Lease => format!("a lease of {place}"),
+    }
+}

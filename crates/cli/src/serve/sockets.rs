@@ -1,0 +1,212 @@
+//! The sockets of a server: asked for, usual, or handed over by systemd.
+
+use std::env;
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use listenfd::ListenFd;
+use uidring_server::{Listener, Protocol};
+use uidring_store::check_path;
+
+use super::args::ServeArgs;
+use super::place::{BatchPlace, Place};
+use crate::failure::Failure;
+use crate::report;
+
+/// Listeners, and the file of the Unix socket, which goes with them.
+#[derive(Default)]
+pub struct Sockets {
+    pub listeners: Vec<Listener>,
+    file: Option<PathBuf>,
+}
+
+impl Drop for Sockets {
+    fn drop(&mut self) {
+        if let Some(path) = &self.file {
+            // It is gone, or stays as one that nobody listens at, which the next start replaces.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// A protocol over TCP, where it was asked for, and its usual port.
+fn tcp_places(args: &ServeArgs) -> [(Protocol, &Option<Place>, u16); 3] {
+    [
+        (Protocol::Redis, &args.redis, 6379),
+        (Protocol::Http, &args.http, 8080),
+        (Protocol::Thrift, &args.thrift, 7609),
+    ]
+}
+
+/// Checks where to listen without listening.
+pub fn check(args: &ServeArgs) -> Result<(), Failure> {
+    for (protocol, place, _) in tcp_places(args) {
+        let Some(Place::At(text, addresses)) = place else { continue };
+        let is_reachable = |address: &SocketAddr| !address.ip().is_loopback();
+        if addresses.iter().any(is_reachable) && !args.expose {
+            return Err(Failure::Usage(format!(
+                "--{protocol} {text} can be reached by other hosts; add --expose if that is meant"
+            )));
+        }
+        if protocol == Protocol::Thrift && args.password_file.is_some() {
+            return Err(Failure::Usage(
+                "--thrift has no way to say a password: leave out --password-file or --thrift"
+                    .into(),
+            ));
+        }
+    }
+    let reachable = tcp_places(args).into_iter().any(|(_, place, _)| {
+        matches!(place, Some(Place::At(_, addresses)) if addresses.iter().any(|at| !at.ip().is_loopback()))
+    });
+    if reachable && (args.password_file.is_none() || args.tls_cert.is_none()) {
+        report::warning(
+            "other hosts can reach this server without a password, or read what is said: \
+             --password-file and --tls-cert protect it",
+        );
+    }
+    if let Some(BatchPlace::At(path)) = &args.batch {
+        check_path("the socket of --batch", path).map_err(Failure::usage)?;
+    }
+    Ok(())
+}
+
+/// Listens wherever the settings say.
+pub fn listen(args: &ServeArgs) -> Result<Sockets, Failure> {
+    let mut sockets = Sockets::default();
+    let inherited = inherit(&mut sockets)?;
+    for (protocol, place, port) in tcp_places(args) {
+        let is_thrift_without_password =
+            protocol == Protocol::Thrift && args.password_file.is_some();
+        if inherited.contains(&protocol) || is_thrift_without_password {
+            continue;
+        }
+        match place {
+            Some(Place::Nowhere) => {}
+            Some(Place::At(text, addresses)) => {
+                let socket = TcpListener::bind(&**addresses).map_err(|error| {
+                    Failure::Failed(format!("listening on --{protocol} {text}: {error}"))
+                })?;
+                sockets.listeners.push(Listener::tcp(protocol, socket));
+            }
+            None => match TcpListener::bind(("127.0.0.1", port)) {
+                Ok(socket) => sockets.listeners.push(Listener::tcp(protocol, socket)),
+                Err(error) => report::warning(format_args!(
+                    "no {protocol}: 127.0.0.1:{port}: {error}; --{protocol} names another port, or none"
+                )),
+            },
+        }
+    }
+    if !inherited.contains(&Protocol::Batch) {
+        listen_for_batches(args, &mut sockets)?;
+    }
+    if sockets.listeners.is_empty() {
+        return Err(Failure::Failed("there is nowhere to listen".into()));
+    }
+    Ok(sockets)
+}
+
+/// Takes over the sockets of systemd's socket activation, which names them by protocol.
+fn inherit(sockets: &mut Sockets) -> Result<Vec<Protocol>, Failure> {
+    let mut handed = ListenFd::from_env();
+    let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut names = names.split(':');
+    let mut protocols = Vec::new();
+    for index in 0..handed.len() {
+        let name = names.next().unwrap_or_default();
+        let failed = |what: &dyn std::fmt::Display| {
+            Failure::Failed(format!("socket {} of systemd, `{name}`: {what}", index + 1))
+        };
+        let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.name() == name);
+        let protocol = protocol.ok_or_else(|| {
+            failed(&"FileDescriptorName= names no protocol: redis, http, thrift or batch")
+        })?;
+        let listener = match protocol {
+            Protocol::Batch => handed
+                .take_unix_listener(index)
+                .map(|socket| socket.map(|socket| inherited_unix(protocol, socket))),
+            _ => handed
+                .take_tcp_listener(index)
+                .map(|socket| socket.map(|socket| Listener::tcp(protocol, socket))),
+        };
+        sockets.listeners.extend(listener.map_err(|error| failed(&error))?);
+        protocols.push(protocol);
+    }
+    Ok(protocols)
+}
+
+fn inherited_unix(protocol: Protocol, socket: UnixListener) -> Listener {
+    let address = socket.local_addr().ok();
+    let path = address.and_then(|address| address.as_pathname().map(Path::to_owned));
+    Listener::unix(protocol, socket, &path.unwrap_or_default())
+}
+
+fn listen_for_batches(args: &ServeArgs, sockets: &mut Sockets) -> Result<(), Failure> {
+    let (path, is_asked) = match &args.batch {
+        Some(BatchPlace::Nowhere) => return Ok(()),
+        Some(BatchPlace::At(path)) => (path.clone(), true),
+        None => {
+            let Some(path) = usual_path() else { return Ok(()) };
+            (path, false)
+        }
+    };
+    match bind(&path) {
+        Ok(socket) => {
+            sockets.listeners.push(Listener::unix(Protocol::Batch, socket, &path));
+            sockets.file = Some(path);
+            Ok(())
+        }
+        Err(error) if is_asked => {
+            Err(Failure::Failed(format!("listening on --batch {}: {error}", path.display())))
+        }
+        Err(error) => {
+            report::warning(format_args!(
+                "no batch: {}: {error}; --batch names another path, or none",
+                path.display()
+            ));
+            Ok(())
+        }
+    }
+}
+
+fn usual_path() -> Option<PathBuf> {
+    let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
+    if let Some(folder) = runtime {
+        return Some(Path::new(&folder).join("uidring.sock"));
+    }
+    let data = env::var_os("XDG_DATA_HOME").filter(|folder| !folder.is_empty());
+    let data = data.map(PathBuf::from).or_else(|| Some(env::home_dir()?.join(".local/share")))?;
+    Some(data.join("uidring/uidring.sock"))
+}
+
+/// Listens at a path that only this user can connect to. A socket there that nobody listens at is replaced.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "there is a file that is no socket",
+            ));
+        }
+        Ok(_) if UnixStream::connect(path).is_ok() => return Err(io::ErrorKind::AddrInUse.into()),
+        _ => {}
+    }
+    let parent = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    fs::create_dir_all(parent)?;
+    // Made where nobody else can reach it, until its mode is set.
+    let private = parent.join(format!(".uidring-{}", std::process::id()));
+    fs::DirBuilder::new().mode(0o700).create(&private)?;
+    let made = private.join("s");
+    let socket = UnixListener::bind(&made).and_then(|socket| {
+        fs::set_permissions(&made, fs::Permissions::from_mode(0o600))?;
+        fs::rename(&made, path)?;
+        Ok(socket)
+    });
+    let _ = fs::remove_file(&made);
+    let _ = fs::remove_dir(&private);
+    socket
+}

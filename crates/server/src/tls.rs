@@ -1,0 +1,47 @@
+//! TLS for listeners, by rustls.
+
+use std::sync::Arc;
+
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{self, ServerConfig};
+
+/// Why a certificate and its key are of no use.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// The certificates are not PEM.
+    #[error("reading certificates: {0}")]
+    Certificates(String),
+    /// There is no certificate.
+    #[error("there is no certificate")]
+    NoCertificate,
+    /// The key is not PEM.
+    #[error("reading the private key: {0}")]
+    Key(String),
+    /// They do not belong together, or are of a kind that is not supported.
+    #[error(transparent)]
+    Unfit(#[from] rustls::Error),
+}
+
+/// Reads a certificate, those that sign it, and its key.
+pub fn acceptor(certificates: &[u8], key: &[u8]) -> Result<TlsAcceptor, TlsError> {
+    // Of what is secret, no error shows anything.
+    let kind = |error: pem::Error| match error {
+        pem::Error::NoItemsFound => "there is none in PEM".to_owned(),
+        _ => "this is not PEM".to_owned(),
+    };
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificates).collect();
+    let certificates = certificates.map_err(|error| TlsError::Certificates(kind(error)))?;
+    if certificates.is_empty() {
+        return Err(TlsError::NoCertificate);
+    }
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| TlsError::Key(kind(error)))?;
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(certificates, key)?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
