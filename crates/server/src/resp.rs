@@ -48,7 +48,7 @@ where
     let mut begun = Vec::new();
     let mut args = Args::default();
     loop {
-        let (mut scratch, mut end) = read(stream, &begun).await?;
+        let (mut scratch, end) = read(stream, &begun).await?;
         if end == begun.len() {
             return Ok(());
         }
@@ -76,14 +76,12 @@ where
             }
         }
         begun.extend_from_slice(&scratch.input[start..end]);
-        end = 0;
-        let _ = end;
         write(stream, scratch).await?;
         session.count(begin.elapsed());
         if session.has_quit() {
             return Ok(());
         }
-        if !begun.is_empty() {
+        if start > 0 && !begun.is_empty() {
             place.is_amid_request();
         }
     }

@@ -2,13 +2,14 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use atomic_waker::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::yield_now;
 
 use crate::limits::Limits;
 
@@ -24,9 +25,17 @@ pub enum Farewell {
     Slow = 3,
 }
 
+/// How often connections that wait for their clients are looked at.
+pub const SWEEP: Duration = Duration::from_millis(500);
+
+/// In 56 bits, which is enough for two million years.
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).min(u64::MAX >> 8)
+}
+
 /// What a connection waits for.
 #[derive(Clone, Copy)]
-#[repr(u32)]
+#[repr(u8)]
 enum Waits {
     /// For nothing of the client's: it works, or waits for ids.
     NotForClient = 0,
@@ -40,7 +49,7 @@ enum Waits {
 struct Seat {
     /// A `Farewell`, or 0.
     told: AtomicU8,
-    /// A `Waits` above the second since which it waits: for a request, or since that began.
+    /// A `Waits` above the 56 bits of when it began to wait: for a request, or when that began.
     state: AtomicU64,
     waker: AtomicWaker,
 }
@@ -50,10 +59,10 @@ struct Seat {
 pub struct Seats {
     taken: Mutex<Taken>,
     limit: usize,
-    idle: u32,
-    slow: u32,
-    /// Seconds since the server began, as of the last `sweep`.
-    now: AtomicU32,
+    idle: u64,
+    slow: u64,
+    /// Milliseconds since the server began, as of the last `sweep`.
+    now: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -66,13 +75,14 @@ struct Taken {
 
 impl Seats {
     pub fn new(limits: &Limits) -> Self {
-        let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX).max(1);
+        // A time may be as old as the last sweep.
+        let millis = |time: Duration| millis(time.saturating_add(SWEEP));
         Self {
             taken: Mutex::default(),
             limit: limits.connections,
-            idle: seconds(limits.idle),
-            slow: seconds(limits.slow),
-            now: AtomicU32::new(0),
+            idle: millis(limits.idle),
+            slow: millis(limits.slow),
+            now: AtomicU64::new(0),
         }
     }
 
@@ -91,7 +101,7 @@ impl Seats {
         if taken.draining {
             seat.told.store(Farewell::Draining as u8, Ordering::Relaxed);
         }
-        seat.wait(Waits::ForRequest, self.second());
+        seat.wait(Waits::ForRequest, self.now());
         taken.count += 1;
         let index = match taken.free.pop() {
             Some(index) => index,
@@ -103,7 +113,7 @@ impl Seats {
         taken.seats[index] = Some(Arc::clone(&seat));
         drop(taken);
         let place = Arc::new(Place { seat, seats: Arc::clone(self), index });
-        Ok(Seated { stream, place })
+        Ok(Seated { stream, place, looked: None })
     }
 
     /// How many connections there are.
@@ -111,20 +121,20 @@ impl Seats {
         self.lock().count
     }
 
-    fn second(&self) -> u32 {
+    fn now(&self) -> u64 {
         self.now.load(Ordering::Relaxed)
     }
 
-    /// Tells those that have waited for their clients for too long. Called about once a second.
+    /// Tells those that have waited for their clients for too long. Called once in each `SWEEP`.
     pub fn sweep(&self, since_start: Duration) {
-        let now = u32::try_from(since_start.as_secs()).unwrap_or(u32::MAX);
+        let now = millis(since_start);
         self.now.store(now, Ordering::Relaxed);
         for seat in self.lock().seats.iter().flatten() {
             let (waits, since) = seat.state();
             let waited = now.saturating_sub(since);
-            if waits == Waits::ForRequest as u32 && waited >= self.idle {
+            if waits == Waits::ForRequest as u8 && waited >= self.idle {
                 seat.tell(Farewell::Idle);
-            } else if waits >= Waits::ForRestOfRequest as u32 && waited >= self.slow {
+            } else if waits >= Waits::ForRestOfRequest as u8 && waited >= self.slow {
                 seat.tell(Farewell::Slow);
             }
         }
@@ -160,33 +170,33 @@ impl Seat {
     }
 
     /// Relaxed, as all of it: what it waits for is a hint for the sweep, which looks again.
-    fn state(&self) -> (u32, u32) {
+    fn state(&self) -> (u8, u64) {
         let state = self.state.load(Ordering::Relaxed);
-        ((state >> 32) as u32, state as u32)
+        ((state >> 56) as u8, state & (u64::MAX >> 8))
     }
 
-    fn wait(&self, waits: Waits, since: u32) {
-        self.state.store(u64::from(waits as u32) << 32 | u64::from(since), Ordering::Relaxed);
+    fn wait(&self, waits: Waits, since: u64) {
+        self.state.store(u64::from(waits as u8) << 56 | since, Ordering::Relaxed);
     }
 
     /// Bytes of a request have come: it began now, or earlier.
-    fn receives(&self, now: u32) {
+    fn receives(&self, now: u64) {
         let (waits, since) = self.state();
-        let has_begun = waits == Waits::ForRestOfRequest as u32;
+        let has_begun = waits == Waits::ForRestOfRequest as u8;
         self.wait(Waits::NotForClient, if has_begun { since } else { now });
     }
 
     /// No byte is there: after a part of a request, or between requests.
     fn waits_for_bytes(&self) {
         let (waits, since) = self.state();
-        if waits == Waits::NotForClient as u32 {
+        if waits == Waits::NotForClient as u8 {
             self.wait(Waits::ForRestOfRequest, since);
         }
     }
 
     /// The client takes nothing more at the moment.
-    fn waits_for_reader(&self, now: u32) {
-        if self.state().0 != Waits::ForReader as u32 {
+    fn waits_for_reader(&self, now: u64) {
+        if self.state().0 != Waits::ForReader as u8 {
             self.wait(Waits::ForReader, now);
         }
     }
@@ -208,7 +218,7 @@ impl Place {
 
     /// A part of another request has come with those that are answered.
     pub fn is_amid_request(&self) {
-        self.seat.wait(Waits::ForRestOfRequest, self.seats.second());
+        self.seat.wait(Waits::ForRestOfRequest, self.seats.now());
     }
 }
 
@@ -222,10 +232,11 @@ impl Drop for Place {
 }
 
 /// A connection's stream. Reading ends where the server tells the connection to go.
-#[derive(Debug)]
 pub struct Seated<S> {
     stream: S,
     place: Arc<Place>,
+    /// Ready once the events of the system have been looked at since the server began to end.
+    looked: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl<S> Seated<S> {
@@ -246,7 +257,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Seated<S> {
         match Pin::new(&mut this.stream).poll_read(context, into) {
             Poll::Ready(result) => {
                 if into.filled().len() > before {
-                    this.place.seat.receives(this.place.seats.second());
+                    this.place.seat.receives(this.place.seats.now());
                 }
                 Poll::Ready(result)
             }
@@ -256,8 +267,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Seated<S> {
                 // First the waker: who tells it after that wakes it.
                 seat.waker.register(context.waker());
                 match seat.told() {
-                    // As at the end of a stream.
-                    Some(Farewell::Draining) => Poll::Ready(Ok(())),
+                    // As at the end of a stream, when what has arrived is known.
+                    Some(Farewell::Draining) => {
+                        let looked = this.looked.get_or_insert_with(|| Box::pin(yield_now()));
+                        looked.as_mut().poll(context).map(Ok)
+                    }
                     Some(_) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
                     None => Poll::Pending,
                 }
@@ -276,7 +290,7 @@ impl<S: AsyncWrite + Unpin> Seated<S> {
         match done {
             Poll::Pending => {
                 let Place { seat, seats, .. } = &*self.place;
-                seat.waits_for_reader(seats.second());
+                seat.waits_for_reader(seats.now());
                 seat.waker.register(context.waker());
                 match seat.told() {
                     Some(Farewell::Idle | Farewell::Slow) => {
@@ -286,7 +300,7 @@ impl<S: AsyncWrite + Unpin> Seated<S> {
                 }
             }
             done => {
-                self.place.seat.wait(Waits::ForRequest, self.place.seats.second());
+                self.place.seat.wait(Waits::ForRequest, self.place.seats.now());
                 done
             }
         }

@@ -6,9 +6,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 #[cfg(unix)]
-use tokio::net::UnixListener;
+use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
@@ -18,12 +18,9 @@ use crate::limits::Limits;
 use crate::listener::{Listener, Protocol, Socket};
 use crate::names::Names;
 use crate::resp;
-use crate::seat::{Place, Seated, Seats};
+use crate::seat::{Place, SWEEP, Seated, Seats};
 use crate::stats::{ProtocolCounters, ProtocolStats};
 use crate::tls::{self, TlsError};
-
-/// How often connections that wait for their clients are looked at.
-const SWEEP: Duration = Duration::from_millis(500);
 
 /// A server, before it starts.
 pub struct Server {
@@ -163,13 +160,19 @@ impl Running {
         let shared = Arc::clone(&self.shared);
         let serve = move || {
             runtime.block_on(async move {
-                for (protocol, listening) in accepting {
-                    tokio::spawn(accept(listening, protocol, Arc::clone(&shared), stop.clone()));
-                }
+                let accepting: Vec<_> = accepting
+                    .into_iter()
+                    .map(|(protocol, listening)| {
+                        tokio::spawn(accept(listening, protocol, Arc::clone(&shared), stop.clone()))
+                    })
+                    .collect();
                 if number == 0 {
                     tokio::spawn(sweep(Arc::clone(&shared)));
                 }
-                stopped(stop).await;
+                for accepting in accepting {
+                    // They end when the server does.
+                    let _ = accepting.await;
+                }
                 // Every thread waits for all connections, its own among them.
                 while shared.seats.count() > 0 {
                     tokio::time::sleep(Duration::from_millis(5)).await;
@@ -186,17 +189,11 @@ impl Running {
     pub fn stop(mut self, patience: Duration) -> usize {
         let begin = Instant::now();
         self.end();
-        while self.shared.seats.count() > 0 && begin.elapsed() < patience {
-            thread::sleep(Duration::from_millis(5));
+        while self.threads.iter().any(|thread| !thread.is_finished()) && begin.elapsed() < patience
+        {
+            thread::sleep(Duration::from_millis(2));
         }
-        let left = self.shared.seats.count();
-        if left == 0 {
-            for thread in self.threads.drain(..) {
-                // They do not panic: tasks that do are caught.
-                let _ = thread.join();
-            }
-        }
-        left
+        self.shared.seats.count()
     }
 
     fn end(&mut self) {
@@ -272,34 +269,76 @@ async fn accept(
         let accepted = async {
             match &listening {
                 Listening::Tcp(socket) => {
-                    let (stream, _) = socket.accept().await?;
-                    // Answers are written whole, and must not wait for more.
-                    stream.set_nodelay(true)?;
-                    seat(stream, protocol, shared.tls.clone(), &shared);
+                    socket.accept().await.map(|(stream, _)| Accepted::Tcp(stream))
                 }
                 #[cfg(unix)]
                 Listening::Unix(socket) => {
-                    let (stream, _) = socket.accept().await?;
-                    seat(stream, protocol, None, &shared);
+                    socket.accept().await.map(|(stream, _)| Accepted::Unix(stream))
                 }
             }
-            io::Result::Ok(())
         };
-        tokio::select! {
-            // Connections that are there come first, also when the server stops: they are answered.
-            biased;
-            done = accepted => if let Err(error) = done {
-                tracing::warn!(%protocol, %error, "a connection could not be accepted");
-                // Too many open files, perhaps, which others close.
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            },
-            () = &mut stop => return,
+        let accepted = tokio::select! {
+            accepted = accepted => accepted,
+            () = &mut stop => break,
+        };
+        if let Err(error) = accepted.and_then(|stream| seat(stream, protocol, &shared)) {
+            tracing::warn!(%protocol, %error, "a connection could not be accepted");
+            // Too many open files, perhaps, which others close.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    // Those that have connected by now are answered.
+    let _ = accept_the_rest(listening, protocol, &shared);
+}
+
+/// Accepts, without the runtime's events, until nobody is there.
+fn accept_the_rest(
+    listening: Listening,
+    protocol: Protocol,
+    shared: &Arc<Shared>,
+) -> io::Result<()> {
+    match listening {
+        Listening::Tcp(socket) => {
+            let socket = socket.into_std()?;
+            loop {
+                let (stream, _) = socket.accept()?;
+                stream.set_nonblocking(true)?;
+                seat(Accepted::Tcp(TcpStream::from_std(stream)?), protocol, shared)?;
+            }
+        }
+        #[cfg(unix)]
+        Listening::Unix(socket) => {
+            let socket = socket.into_std()?;
+            loop {
+                let (stream, _) = socket.accept()?;
+                stream.set_nonblocking(true)?;
+                seat(Accepted::Unix(UnixStream::from_std(stream)?), protocol, shared)?;
+            }
         }
     }
 }
 
+enum Accepted {
+    Tcp(TcpStream),
+    #[cfg(unix)]
+    Unix(UnixStream),
+}
+
+fn seat(stream: Accepted, protocol: Protocol, shared: &Arc<Shared>) -> io::Result<()> {
+    match stream {
+        Accepted::Tcp(stream) => {
+            // Answers are written whole, and must not wait for more.
+            stream.set_nodelay(true)?;
+            begin(stream, protocol, shared.tls.clone(), shared);
+        }
+        #[cfg(unix)]
+        Accepted::Unix(stream) => begin(stream, protocol, None, shared),
+    }
+    Ok(())
+}
+
 /// Serves a connection in a task of its own, or tells it that there is no room.
-fn seat<S>(stream: S, protocol: Protocol, tls: Option<TlsAcceptor>, shared: &Arc<Shared>)
+fn begin<S>(stream: S, protocol: Protocol, tls: Option<TlsAcceptor>, shared: &Arc<Shared>)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {

@@ -1,0 +1,197 @@
+//! Clients that are slow, many, silent or wrong.
+
+use std::io::Write;
+use std::net::Shutdown;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use uidring_server::{Limits, Protocol, Server};
+
+use crate::support::{Client, names, run, start};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn limits(set: impl FnOnce(&mut Limits)) -> Server {
+    let mut limits = Limits::default();
+    set(&mut limits);
+    Server::new().limits(limits)
+}
+
+/// The same answers, wherever the bytes of requests are torn apart.
+#[test]
+fn requests_cut_at_every_byte() {
+    let server = start(names());
+    let requests = b"*2\r\n$4\r\nECHO\r\n$5\r\na\r\nbc\r\nPING \"x\"\r\n\n*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nnone\r\n";
+    let mut whole = server.client();
+    whole.send(requests);
+    let answers: Vec<String> = (0..4).map(|_| whole.reply()).collect();
+    assert_eq!(answers[0], "$5\r\na\r\nbc\r\n");
+    for cut in 1..requests.len() {
+        let mut client = server.client();
+        client.send(&requests[..cut]);
+        // Until what came before is answered, the rest has not come.
+        client.send(&requests[cut..cut + 1]);
+        thread::yield_now();
+        client.send(&requests[cut + 1..]);
+        assert_eq!((0..4).map(|_| client.reply()).collect::<Vec<_>>(), answers, "cut at {cut}");
+    }
+    let mut client = server.client();
+    for byte in requests.chunks(1) {
+        client.send(byte);
+    }
+    assert_eq!((0..4).map(|_| client.reply()).collect::<Vec<_>>(), answers);
+}
+
+#[test]
+fn what_is_no_request_ends_the_connection() {
+    let server = start(names());
+    let long = format!("*1\r\n$70000\r\n{}", "x".repeat(70_000));
+    for (bytes, error) in [
+        ("*x\r\n", "invalid multibulk length"),
+        ("*-1\r\n", "invalid multibulk length"),
+        ("*1025\r\n", "invalid multibulk length"),
+        ("*99999999999999999999\r\n", "invalid multibulk length"),
+        ("*1\r\n:5\r\n", "expected '$' before a word's length"),
+        ("*1\r\n$-1\r\n", "invalid bulk length"),
+        ("*1\r\n$1\r\nab\r\n", "a word is longer than its length says"),
+        ("*1\r\n$\r\n", "invalid bulk length"),
+        ("*1\rx", "invalid multibulk length"),
+        ("a\0b\r\n", "a line of words has no control characters"),
+        (&long, "a request has at most 65536 bytes"),
+        (&"x".repeat(70_000), "a request has at most 65536 bytes"),
+    ] {
+        let mut client = server.client();
+        // What comes before is answered.
+        client.send(b"PING\r\n");
+        assert_eq!(client.reply(), "+PONG\r\n");
+        // The server may close before all of it is sent.
+        let _ = client.stream().write_all(bytes.as_bytes());
+        let answer = client.reply();
+        assert!(answer.starts_with("-ERR Protocol error: ") && answer.contains(error), "{answer}");
+    }
+    assert_eq!(server.client().say(&["PING"]), "+PONG\r\n");
+}
+
+/// A client that sends no more, and reads: it gets all its answers.
+#[test]
+fn half_a_connection() {
+    let server = start(names());
+    let mut client = server.client();
+    client.send(&b"PING\r\n".repeat(1_000));
+    client.stream().shutdown(Shutdown::Write).expect("shut");
+    assert_eq!(client.rest(), "+PONG\r\n".repeat(1_000));
+    // A part of a request is none.
+    let mut client = server.client();
+    client.send(b"*1\r\n$4\r\nPI");
+    client.stream().shutdown(Shutdown::Write).expect("shut");
+    assert!(client.is_closed());
+}
+
+#[test]
+fn more_connections_than_there_may_be() {
+    let server = run(limits(|limits| limits.connections = 3), names());
+    let mut clients: Vec<Client> = (0..3).map(|_| server.client()).collect();
+    for client in &mut clients {
+        assert_eq!(client.say(&["PING"]), "+PONG\r\n");
+    }
+    assert_eq!(server.client().rest(), "-ERR max number of clients reached\r\n");
+    assert_eq!(clients[0].say(&["PING"]), "+PONG\r\n");
+    drop(clients.pop());
+    let begin = Instant::now();
+    loop {
+        let mut client = server.client();
+        if client.say(&["PING"]) == "+PONG\r\n" {
+            break;
+        }
+        assert!(begin.elapsed() < 60 * SECOND, "there is room");
+    }
+    assert!(server.running().stats(Protocol::Redis).refused >= 1);
+}
+
+#[test]
+fn who_asks_for_nothing_has_to_go() {
+    let server = run(limits(|limits| limits.idle = SECOND), names());
+    let mut client = server.client();
+    assert_eq!(client.say(&["PING"]), "+PONG\r\n");
+    assert_eq!(client.rest(), "-ERR nothing was asked for too long; connect again\r\n");
+    // Who asks now and then stays.
+    let mut client = server.client();
+    for _ in 0..8 {
+        thread::sleep(SECOND / 4);
+        assert_eq!(client.say(&["PING"]), "+PONG\r\n");
+    }
+}
+
+/// A request has to end in time, however often a byte of it comes.
+#[test]
+fn who_does_not_come_to_an_end_has_to_go() {
+    let server = run(limits(|limits| limits.slow = SECOND), names());
+    for pause in [Duration::ZERO, SECOND / 8] {
+        let mut client = server.client();
+        client.send(b"PING\r\n*2\r\n$4\r\nECHO\r\n$500\r\n");
+        assert_eq!(client.reply(), "+PONG\r\n");
+        let begin = Instant::now();
+        while !pause.is_zero() && client.stream().write_all(b"x").is_ok() {
+            assert!(begin.elapsed() < 60 * SECOND, "a byte now and then is no request");
+            thread::sleep(pause);
+        }
+        if pause.is_zero() {
+            assert_eq!(client.rest(), "-ERR the request did not end in time\r\n");
+        }
+    }
+}
+
+/// Who does not read is not read from, takes little memory meanwhile, and has to go; others go on.
+#[test]
+fn who_does_not_read_has_to_go() {
+    let server = run(limits(|limits| limits.slow = SECOND), names());
+    let before = resident();
+    let mut deaf: Vec<Client> = (0..50).map(|_| server.client()).collect();
+    for client in &mut deaf {
+        client.stream().set_nonblocking(true).expect("set");
+        // The system takes some of it, and then no more.
+        let begin = Instant::now();
+        let request = b"UID.NEXT COUNT 10000\r\n".repeat(100);
+        while client.stream().write(&request).is_ok() {
+            assert!(begin.elapsed() < 60 * SECOND, "the server reads without end");
+        }
+    }
+    assert_eq!(server.client().say(&["PING"]), "+PONG\r\n");
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 100 << 20, "{grown} bytes for 50 clients");
+    let begin = Instant::now();
+    while server.running().connections() > 0 {
+        assert!(begin.elapsed() < 60 * SECOND, "{} stay", server.running().connections());
+        thread::sleep(SECOND / 20);
+    }
+}
+
+/// All that was asked before the end is answered, and nothing after it.
+#[test]
+fn a_server_that_ends() {
+    for threads in [1, 2] {
+        let server = run(Server::new().threads(threads), names());
+        let mut silent = server.client();
+        assert_eq!(silent.say(&["PING"]), "+PONG\r\n");
+        let mut begun = server.client();
+        begun.send(b"*1\r\n$4\r\nPI");
+        let mut clients: Vec<Client> = (0..8).map(|_| server.client()).collect();
+        for client in &mut clients {
+            client.send(&b"INCR uid\r\n".repeat(5_000));
+        }
+        assert_eq!(server.stop(60 * SECOND), 0);
+        for client in &mut clients {
+            let answers = client.rest();
+            let ids: Vec<u64> =
+                answers.lines().map(|line| line[1..].parse().expect("an id")).collect();
+            assert!(ids.len() == 5_000 && ids.is_sorted_by(|a, b| a < b), "{}", ids.len());
+        }
+        assert!(silent.is_closed() && begun.is_closed());
+    }
+}
+
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("there");
+    line.trim().trim_end_matches(" kB").trim().parse::<usize>().expect("a number") << 10
+}
