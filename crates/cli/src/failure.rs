@@ -41,6 +41,16 @@ impl Failure {
         Self::Usage(Chain(&error).to_string())
     }
 
+    /// The same, about what has this name.
+    #[cfg(feature = "server")]
+    pub fn about(self, name: &str) -> Self {
+        match self {
+            Self::Usage(text) => Self::Usage(format!("{name}: {text}")),
+            Self::Failed(text) => Self::Failed(format!("{name}: {text}")),
+            other => other,
+        }
+    }
+
     /// Prints the failure, and returns the program's exit code.
     pub fn report(self) -> ExitCode {
         match self {

@@ -46,7 +46,8 @@ impl<'a> Plan<'a> {
                     "[names.{DEFAULT}]: the settings of `{DEFAULT}` stand above all tables"
                 )));
             }
-            uids.push(Uids::new(name, args)?);
+            let settings = Uids::new(name, args);
+            uids.push(settings.map_err(|failure| failure.about(&format!("names.{name}")))?);
         }
         Ok(Self { args, uids })
     }
@@ -59,7 +60,9 @@ impl<'a> Plan<'a> {
         for uids in uids {
             let Uids { name, args, layout, worker } = uids;
             let policy = TakePolicy::WaitFor(settings.wait);
-            let builder = CachedUidGenerator::builder().layout(layout.layout).take_policy(policy);
+            // Ids of two names are two kinds, and may be equal.
+            let builder = CachedUidGenerator::builder().layout(layout.layout).namespace(name);
+            let builder = builder.take_policy(policy);
             let builder =
                 set(builder.worker_from(worker), args.worker.start_after, |builder, uid| {
                     builder.start_after(uid)

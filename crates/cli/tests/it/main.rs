@@ -32,6 +32,8 @@ mod parse;
 mod readme;
 #[cfg(feature = "mysql")]
 mod segments;
+#[cfg(feature = "server")]
+mod serve;
 mod sqlite;
 mod time;
 #[cfg(feature = "zookeeper")]

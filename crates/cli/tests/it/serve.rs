@@ -1,0 +1,402 @@
+//! `uidring serve`: its settings, its sockets, how it ends, and that nothing comes twice however it does.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{Home, Run};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Nowhere but for Redis, at a port of its own.
+const REDIS: &str = "serve --redis 0 --http none --thrift none --batch none";
+
+struct Server {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+    /// What it said before it served.
+    said: String,
+}
+
+impl Server {
+    /// Starts it, and waits until it serves.
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.spawn().expect("it starts");
+        let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
+        let mut said = String::new();
+        while !said.contains("tags of segments") && !said.contains("ready\n") {
+            let length = stderr.read_line(&mut said).expect("UTF-8");
+            assert!(length > 0, "it ended: {said}");
+        }
+        Self { child, stderr, said }
+    }
+
+    fn port(&self) -> u16 {
+        let line = self.said.lines().find_map(|line| line.strip_prefix("redis"));
+        let port = line.and_then(|line| line.rsplit_once(':')).expect("it says where").1;
+        port.parse().expect("a port")
+    }
+
+    fn client(&self) -> Option<BufReader<TcpStream>> {
+        let stream = TcpStream::connect(("127.0.0.1", self.port())).ok()?;
+        stream.set_read_timeout(Some(LIMIT)).ok()?;
+        Some(BufReader::new(stream))
+    }
+
+    /// Answers to a line, sent so many times at once.
+    fn ask(&self, line: &str, times: usize) -> Vec<String> {
+        ask(&mut self.client().expect("it listens"), line, times)
+    }
+
+    fn signal(&self, signal: i32) {
+        let name = format!("-{signal}");
+        let status = Command::new("kill").args([name, self.child.id().to_string()]).status();
+        assert!(status.expect("kill").success());
+    }
+
+    /// What it says until it ends, and its status.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut rest = String::new();
+        self.stderr.read_to_string(&mut rest).expect("UTF-8");
+        (self.child.wait().expect("it ends").code(), rest)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// As many answers as come before the connection breaks.
+fn ask(client: &mut BufReader<TcpStream>, line: &str, times: usize) -> Vec<String> {
+    let sent = client.get_mut().write_all(format!("{line}\r\n").repeat(times).as_bytes());
+    let mut answers = Vec::new();
+    while sent.is_ok() && answers.len() < times {
+        let mut answer = String::new();
+        match client.read_line(&mut answer) {
+            // A line that was cut off is no answer.
+            Ok(_) if answer.ends_with('\n') => answers.push(answer.trim_end().to_owned()),
+            _ => break,
+        }
+    }
+    answers
+}
+
+fn ids(answers: &[String]) -> impl Iterator<Item = u64> {
+    answers.iter().filter_map(|answer| answer.strip_prefix(':')?.parse().ok())
+}
+
+#[test]
+fn it_says_where_and_what_it_serves() {
+    let home = Home::new();
+    home.run("segment create orders --step 100");
+    let server = Server::start(&mut home.command(REDIS));
+    assert!(server.said.contains("\nuid: layout 28/22/13 in s since"), "{}", server.said);
+    assert!(server.said.contains("worker id 1 from"), "{}", server.said);
+    assert!(server.said.ends_with("tags of segments: orders\n"), "{}", server.said);
+    assert_eq!(ids(&server.ask("INCR uid", 1_000)).count(), 1_000);
+    assert_eq!(ids(&server.ask("INCR orders", 3)).collect::<Vec<_>>(), [1, 2, 3]);
+    server.signal(15);
+    let (status, said) = server.end();
+    assert_eq!(status, Some(0), "{said}");
+    assert!(
+        said.contains("uid: 1000 ids issued\n") && said.contains("orders: 3 ids issued\n"),
+        "{said}"
+    );
+}
+
+#[test]
+fn settings_are_checked_without_a_worker_id() {
+    let home = Home::new();
+    let check = |words: &str| home.run(&format!("serve --check {words}"));
+    let run = check("");
+    assert_eq!((run.status, &*run.stderr), (Some(0), "the settings are right\n"));
+    for (words, message) in [
+        (
+            "--redis 0.0.0.0:6379",
+            "--redis 0.0.0.0:6379 can be reached by other hosts; add --expose",
+        ),
+        ("--http [::]:80", "--http [::]:80 can be reached by other hosts"),
+        ("--redis nowhere", "write ADDRESS:PORT"),
+        ("--redis 99999", "write ADDRESS:PORT"),
+        ("--threads 0", "write a whole number from 1 to 1024"),
+        ("--idle 0", "write a time from 1s to"),
+        ("--order upside-down", "[possible values: ordered, per-thread]"),
+        ("--tls-cert a.pem", "--tls-key"),
+        ("--layout 60/2/2", "60/2/2"),
+        ("--worker lease --worker-id 5", "is a worker id of your choice"),
+    ] {
+        let run = check(words);
+        assert_eq!(run.status, Some(2), "{words}: {run:?}");
+        assert!(run.stderr.contains(message), "{words}: {}", run.stderr);
+    }
+    for (words, message) in [
+        ("--config nothing.toml", "reading nothing.toml: No such file"),
+        ("--password-file nothing", "reading nothing: No such file"),
+        ("--tls-cert a.pem --tls-key b.pem", "reading a.pem: No such file"),
+    ] {
+        let run = check(words);
+        assert_eq!(run.status, Some(1), "{words}: {run:?}");
+        assert!(run.stderr.contains(message), "{words}: {}", run.stderr);
+    }
+    fs::write(home.folder.path().join("text.pem"), "no PEM").expect("written");
+    fs::write(home.folder.path().join("empty"), "\n").expect("written");
+    assert!(
+        check("--tls-cert text.pem --tls-key text.pem").stderr.contains("there is no certificate")
+    );
+    assert!(check("--password-file empty").stderr.contains("the first line of empty is empty"));
+    let exposed = check("--redis 0.0.0.0:6379 --expose");
+    assert_eq!(exposed.status, Some(0));
+    assert!(exposed.stderr.contains("without a password"), "{exposed:?}");
+    assert!(!home.folder.path().join("uidring").exists(), "nothing was made");
+}
+
+#[test]
+fn a_file_of_settings() {
+    let home = Home::new();
+    let file = home.folder.path().join("serve.toml");
+    let check = |text: &str| {
+        fs::write(&file, text).expect("written");
+        home.run("serve --config serve.toml --check")
+    };
+    for (text, message) in [
+        ("redis = ", "serve.toml: line 1: "),
+        ("\n\nnothing = 1", "serve.toml: `nothing` is no setting"),
+        ("check = true", "serve.toml: `check` is no setting"),
+        ("threads = 0", "write a whole number from 1 to 1024"),
+        ("threads = [1]", "serve.toml: `threads` is no setting, or its value is no text"),
+        ("http = '0.0.0.0:80'", "--http 0.0.0.0:80 can be reached by other hosts"),
+        ("names = 1", "serve.toml: `names` is for tables"),
+        ("[names.a]\nredis = 1", "serve.toml: names.a: `redis` is no setting of a name"),
+        ("[names.a]\nlayout = '99/1/1'", "names.a: layout 99/1/1"),
+        ("[names.uid]", "the settings of `uid` stand above all tables"),
+        ("mysql-url-file = 'mysql://u:p@ss@h/d'", "a URL, not a path"),
+        ("sqlite = 'mysql://u:p@ss@h/d'", "a URL, not a path"),
+    ] {
+        let run = check(text);
+        assert_ne!(run.status, Some(0), "{text}: {run:?}");
+        assert!(
+            run.stderr.contains(message) && !run.stderr.contains("p@ss"),
+            "{text}: {}",
+            run.stderr
+        );
+    }
+    let text = "redis = 0\nhttp = 'none'\nthrift = 'none'\nbatch = 'none'\nsqlite = 'ids.db'\n\
+                max-batch = 10\n[names.browser]\npreset = 'javascript-safe'\nsqlite = 'ids.db'\n\
+                worker = 'lease'\norder = 'per-thread'\n";
+    let run = check(text);
+    assert_eq!((run.status, &*run.stderr), (Some(0), "the settings are right\n"));
+    let server = Server::start(&mut home.command("serve --config serve.toml"));
+    assert!(server.said.contains("\nbrowser: layout 31/10/12 in s since"), "{}", server.said);
+    assert!(home.folder.path().join("ids.db").exists());
+    let browser: Vec<u64> = ids(&server.ask("INCR browser", 100)).collect();
+    assert!(browser.len() == 100 && browser.iter().all(|id| id >> 53 == 0), "{browser:?}");
+    assert!(server.ask("UID.NEXT COUNT 11", 1)[0].contains("from 1 to 10"));
+    drop(server);
+    // A flag counts more than a variable, and that more than the file; a flag's store replaces the file's.
+    let mut command = home.command("serve --config serve.toml --sqlite others.db --max-batch 12");
+    let server = Server::start(command.env("UIDRING_SERVE_MAX_BATCH", "11"));
+    assert!(server.ask("UID.NEXT COUNT 13", 1)[0].contains("from 1 to 12"));
+    assert!(home.folder.path().join("others.db").exists());
+    drop(server);
+    let server = Server::start(
+        home.command("serve --config serve.toml").env("UIDRING_SERVE_MAX_BATCH", "11"),
+    );
+    assert!(server.ask("UID.NEXT COUNT 12", 1)[0].contains("from 1 to 11"));
+}
+
+#[test]
+fn ports_that_are_taken() {
+    let home = Home::new();
+    // If it cannot be had, somebody else has it.
+    let _usual = TcpListener::bind("127.0.0.1:7609");
+    let server = Server::start(&mut home.command("serve --redis 0 --http none"));
+    assert!(server.said.contains("warning: no thrift: 127.0.0.1:7609: "), "{}", server.said);
+    assert!(server.said.contains("uidring/uidring.sock"), "{}", server.said);
+    let asked = format!("serve --redis {} --http none --thrift none --batch none", server.port());
+    let run = home.run(&asked);
+    assert_eq!(run.status, Some(1), "{run:?}");
+    assert!(run.stderr.contains("listening on --redis 127.0.0.1:"), "{run:?}");
+    // A socket that somebody listens at is not replaced, one that a crash has left is.
+    let second = "serve --redis 0 --http none --thrift none";
+    let other = Server::start(&mut home.command(second));
+    assert!(other.said.contains("warning: no batch: "), "{}", other.said);
+    server.signal(9);
+    drop(server.end());
+    let third = Server::start(&mut home.command(second));
+    assert!(!third.said.contains("warning"), "{}", third.said);
+    let socket = home.folder.path().join("uidring/uidring.sock");
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &fs::metadata(&socket).expect("there").permissions(),
+    );
+    assert_eq!(mode & 0o777, 0o600);
+    third.signal(2);
+    assert_eq!(third.end().0, Some(0));
+    assert!(!socket.exists());
+}
+
+/// As systemd does it: a socket is handed over, and the server says when it is ready, and when it ends.
+#[test]
+fn systemd() {
+    const SCRIPT: &str = "
+import os, socket, sys
+listener = socket.socket()
+listener.bind(('127.0.0.1', 0))
+listener.listen()
+os.dup2(listener.fileno(), 3)
+os.set_inheritable(3, True)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='1', LISTEN_FDNAMES=sys.argv[1])
+os.execv(sys.argv[2], sys.argv[2:])
+";
+    let home = Home::new();
+    let path = home.folder.path().join("notify");
+    let notices = UnixDatagram::bind(&path).expect("bound");
+    notices.set_read_timeout(Some(LIMIT)).expect("set");
+    let start = |name: &str| {
+        let program = home.command("serve --http none --thrift none --batch none --sqlite w.db");
+        let mut command = Command::new("python3");
+        command.args(["-c", SCRIPT, name]).arg(program.get_program()).args(program.get_args());
+        command.current_dir(home.folder.path()).env("NOTIFY_SOCKET", &path);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+    };
+    let server = Server::start(&mut start("redis"));
+    let notice = || {
+        let mut buffer = [0; 100];
+        let length = notices.recv(&mut buffer).expect("a notice");
+        String::from_utf8_lossy(&buffer[..length]).trim().to_owned()
+    };
+    assert_eq!(notice(), "READY=1");
+    assert_eq!(ids(&server.ask("INCR uid", 10)).count(), 10);
+    server.signal(15);
+    assert_eq!(notice(), "STOPPING=1");
+    assert_eq!(server.end().0, Some(0));
+    let run = Run::of(&mut start("nothing"));
+    assert_eq!(run.status, Some(1), "{run:?}");
+    assert!(run.stderr.contains("FileDescriptorName= names no protocol"), "{run:?}");
+}
+
+/// All that is answered while servers are killed, one after another and beside each other.
+fn torture(worker: &str, starts: usize) {
+    let home = Home::new();
+    let words = format!("{REDIS} --sqlite workers.db {worker}");
+    assert_eq!(home.run("worker init --leases --sqlite workers.db").status, Some(0));
+    let mut seen = HashSet::new();
+    let mut beside = Server::start(&mut home.command(&words));
+    for number in 0..starts {
+        let server = Server::start(&mut home.command(&words));
+        let is_over = AtomicBool::new(false);
+        let answers = thread::scope(|scope| {
+            let clients: Vec<_> = [&server, &server, &server, &beside]
+                .map(|server| {
+                    let client = server.client();
+                    scope.spawn(|| {
+                        let Some(mut client) = client else { return Vec::new() };
+                        let mut all = Vec::new();
+                        loop {
+                            let answers = ask(&mut client, "INCR uid", 500);
+                            let is_broken = answers.len() < 500;
+                            all.extend(answers);
+                            if is_broken || is_over.load(Ordering::Relaxed) {
+                                return all;
+                            }
+                        }
+                    })
+                })
+                .into();
+            thread::sleep(Duration::from_millis(5 + 7 * (number as u64 % 5)));
+            server.signal(if number % 4 == 3 { 15 } else { 9 });
+            is_over.store(true, Ordering::Relaxed);
+            clients
+                .into_iter()
+                .flat_map(|client| client.join().expect("no panic"))
+                .collect::<Vec<_>>()
+        });
+        for answer in &answers {
+            assert!(!answer.starts_with('-'), "{answer}");
+        }
+        let before = seen.len();
+        seen.extend(ids(&answers));
+        assert_eq!(seen.len(), before + answers.len(), "an id came twice");
+        if number % 3 == 2 {
+            beside = server;
+            drop(std::mem::replace(&mut beside, Server::start(&mut home.command(&words))));
+        }
+    }
+    assert!(seen.len() > starts * 100, "{}", seen.len());
+}
+
+/// How many servers are started and killed: more by the environment.
+fn starts() -> usize {
+    std::env::var("UIDRING_SERVE_STARTS").map_or(12, |starts| starts.parse().expect("a number"))
+}
+
+#[test]
+fn nothing_comes_twice_however_servers_end() {
+    torture("", starts());
+}
+
+#[test]
+fn nothing_comes_twice_with_leases_however_servers_end() {
+    torture("--worker lease --lease 1s --lease-wait 60s", starts());
+}
+
+/// A server that stands still while its lease runs out issues nothing that the next holder may issue.
+#[test]
+fn a_server_that_stands_still() {
+    let home = Home::new();
+    assert_eq!(home.run("worker init --leases --sqlite workers.db").status, Some(0));
+    // One worker id for both.
+    let words = format!(
+        "{REDIS} --sqlite workers.db --worker lease --lease 1s --lease-wait 60s --layout 41/1/12 --tick ms"
+    );
+    let first = Server::start(&mut home.command(&words));
+    let mut client = first.client().expect("it listens");
+    let mut all: Vec<u64> = ids(&ask(&mut client, "INCR uid", 1_000)).collect();
+    first.signal(19);
+    let second = Server::start(&mut home.command(&words));
+    all.extend(ids(&second.ask("INCR uid", 1_000)));
+    first.signal(18);
+    let late = ask(&mut client, "INCR uid", 1_000);
+    assert_eq!(late.len(), 1_000);
+    all.extend(ids(&late));
+    assert!(late[999].starts_with("-ERR the lease of the worker id is lost"), "{}", late[999]);
+    all.extend(ids(&second.ask("INCR uid", 1_000)));
+    let distinct: HashSet<_> = all.iter().collect();
+    assert_eq!(distinct.len(), all.len(), "an id came twice");
+    assert!(all.len() >= 3_000);
+}
+
+/// The end gives the lease back at once.
+#[test]
+fn a_lease_is_given_back() {
+    let home = Home::new();
+    assert_eq!(home.run("worker init --leases --sqlite workers.db").status, Some(0));
+    let words = format!("{REDIS} --sqlite workers.db --worker lease --lease 1h");
+    let mut workers = HashSet::new();
+    for _ in 0..3 {
+        let server = Server::start(&mut home.command(&words));
+        let (_, worker) = server.said.split_once("worker id ").expect("it says which");
+        workers.insert(worker.split_once(' ').expect("a word").0.to_owned());
+        assert_eq!(ids(&server.ask("INCR uid", 10)).count(), 10);
+        let begin = Instant::now();
+        server.signal(15);
+        assert_eq!(server.end().0, Some(0));
+        assert!(begin.elapsed() < LIMIT);
+    }
+    assert_eq!(workers.len(), 1, "{workers:?}");
+}
