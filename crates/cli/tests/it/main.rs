@@ -34,6 +34,8 @@ mod readme;
 mod segments;
 #[cfg(feature = "server")]
 mod serve;
+#[cfg(all(feature = "server", feature = "mysql", target_os = "linux"))]
+mod serve_faults;
 mod sqlite;
 mod time;
 #[cfg(feature = "zookeeper")]

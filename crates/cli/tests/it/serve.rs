@@ -12,21 +12,21 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Home, Run};
 
-const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// Nowhere but for Redis, at a port of its own.
-const REDIS: &str = "serve --redis 0 --http none --thrift none --batch none";
+pub const REDIS: &str = "serve --redis 0 --http none --thrift none --batch none";
 
-struct Server {
-    child: Child,
+pub struct Server {
+    pub child: Child,
     stderr: BufReader<ChildStderr>,
     /// What it said before it served.
-    said: String,
+    pub said: String,
 }
 
 impl Server {
     /// Starts it, and waits until it serves.
-    fn start(command: &mut Command) -> Self {
+    pub fn start(command: &mut Command) -> Self {
         let mut child = command.spawn().expect("it starts");
         let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
         let mut said = String::new();
@@ -43,25 +43,25 @@ impl Server {
         port.parse().expect("a port")
     }
 
-    fn client(&self) -> Option<BufReader<TcpStream>> {
+    pub fn client(&self) -> Option<BufReader<TcpStream>> {
         let stream = TcpStream::connect(("127.0.0.1", self.port())).ok()?;
         stream.set_read_timeout(Some(LIMIT)).ok()?;
         Some(BufReader::new(stream))
     }
 
     /// Answers to a line, sent so many times at once.
-    fn ask(&self, line: &str, times: usize) -> Vec<String> {
+    pub fn ask(&self, line: &str, times: usize) -> Vec<String> {
         ask(&mut self.client().expect("it listens"), line, times)
     }
 
-    fn signal(&self, signal: i32) {
+    pub fn signal(&self, signal: i32) {
         let name = format!("-{signal}");
         let status = Command::new("kill").args([name, self.child.id().to_string()]).status();
         assert!(status.expect("kill").success());
     }
 
     /// What it says until it ends, and its status.
-    fn end(mut self) -> (Option<i32>, String) {
+    pub fn end(mut self) -> (Option<i32>, String) {
         let mut rest = String::new();
         self.stderr.read_to_string(&mut rest).expect("UTF-8");
         (self.child.wait().expect("it ends").code(), rest)
@@ -76,7 +76,7 @@ impl Drop for Server {
 }
 
 /// As many answers as come before the connection breaks.
-fn ask(client: &mut BufReader<TcpStream>, line: &str, times: usize) -> Vec<String> {
+pub fn ask(client: &mut BufReader<TcpStream>, line: &str, times: usize) -> Vec<String> {
     let sent = client.get_mut().write_all(format!("{line}\r\n").repeat(times).as_bytes());
     let mut answers = Vec::new();
     while sent.is_ok() && answers.len() < times {
@@ -90,7 +90,7 @@ fn ask(client: &mut BufReader<TcpStream>, line: &str, times: usize) -> Vec<Strin
     answers
 }
 
-fn ids(answers: &[String]) -> impl Iterator<Item = u64> {
+pub fn ids(answers: &[String]) -> impl Iterator<Item = u64> {
     answers.iter().filter_map(|answer| answer.strip_prefix(':')?.parse().ok())
 }
 
