@@ -16,9 +16,9 @@ use crate::error::ServeError;
 use crate::limits::Limits;
 use crate::listener::{Listener, Protocol, Socket};
 use crate::names::Names;
-use crate::resp;
 use crate::seat::{Seated, Seats};
 use crate::stats::{ProtocolCounters, ProtocolStats};
+use crate::{http, resp};
 
 /// How often connections that wait for their clients are looked at.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -41,6 +41,7 @@ pub struct Shared {
     pub password: Option<String>,
     pub seats: Arc<Seats>,
     pub start: Instant,
+    pub http: http::State,
     counters: [ProtocolCounters; Protocol::COUNT],
 }
 
@@ -93,6 +94,7 @@ impl Server {
     pub fn start(self) -> Result<Running, ServeError> {
         let shared = Arc::new(Shared {
             seats: Arc::new(Seats::new(&self.limits)),
+            http: http::State::new(&self.limits),
             names: self.names,
             limits: self.limits,
             password: self.password,
@@ -298,20 +300,20 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let place = Arc::clone(stream.place());
-    if protocol == Protocol::Redis {
-        resp::serve(stream, &place, &shared).await;
+    match protocol {
+        Protocol::Redis => resp::serve(stream, &place, &shared).await,
+        Protocol::Http => http::serve(stream, &place, &shared).await,
+        Protocol::Thrift | Protocol::Batch => {}
     }
 }
 
 /// Says that there is no room. A client that does not read is not waited for.
 async fn refuse<S: AsyncWrite + Unpin>(mut stream: S, protocol: Protocol) {
     use tokio::io::AsyncWriteExt;
-    let text: &[u8] = match protocol {
-        Protocol::Redis => b"-ERR max number of clients reached\r\n",
-        Protocol::Http => {
-            b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-        }
+    let text = match protocol {
+        Protocol::Redis => "-ERR max number of clients reached\r\n".into(),
+        Protocol::Http => http::refusal(),
         Protocol::Thrift | Protocol::Batch => return,
     };
-    let _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(text)).await;
+    let _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(text.as_bytes())).await;
 }
