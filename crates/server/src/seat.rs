@@ -9,8 +9,13 @@ use std::time::Duration;
 
 use atomic_waker::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
 
 use crate::limits::Limits;
+
+/// Reading goes on for so long once the server drains: until then, the runtime may not have asked the system
+/// whether bytes have arrived.
+const GRACE: Duration = Duration::from_millis(5);
 
 /// Why a connection has to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +108,7 @@ impl Seats {
         taken.seats[index] = Some(Arc::clone(&seat));
         drop(taken);
         let place = Arc::new(Place { seat, seats: Arc::clone(self), index });
-        Ok(Seated { stream, place })
+        Ok(Seated { stream, place, grace: None })
     }
 
     /// How many connections there are.
@@ -231,6 +236,8 @@ impl Drop for Place {
 pub struct Seated<S> {
     stream: S,
     place: Arc<Place>,
+    /// Begun once the server drains.
+    grace: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Seated<S> {
@@ -262,7 +269,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Seated<S> {
                 seat.waker.register(context.waker());
                 match seat.told() {
                     // As at the end of a stream.
-                    Some(Farewell::Draining) => Poll::Ready(Ok(())),
+                    Some(Farewell::Draining) => {
+                        let grace = this.grace.get_or_insert_with(|| Box::pin(sleep(GRACE)));
+                        if !grace.is_elapsed() {
+                            ready!(grace.as_mut().poll(context));
+                        }
+                        Poll::Ready(Ok(()))
+                    }
                     Some(_) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
                     None => Poll::Pending,
                 }
