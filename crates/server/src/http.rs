@@ -1,6 +1,7 @@
 //! HTTP/1.1: Leaf's paths, the server's own, and a page to look at.
 
 mod answer;
+mod begun;
 mod body;
 mod dashboard;
 mod events;
@@ -28,6 +29,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use self::answer::Answer;
+use self::begun::Begun;
 use self::body::Body;
 pub use self::events::State;
 use self::request::Asked;
@@ -42,6 +44,16 @@ const SMALLEST_BUFFER: usize = 8192;
 
 /// Answers a connection's requests until it ends.
 pub async fn serve<S>(stream: Seated<S>, place: &Arc<Place>, shared: &Arc<Shared>)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    if let Some(begun) = Begun::wait(stream).await {
+        // In memory of its own, which connections that ask nothing do without.
+        Box::pin(converse(begun, place, shared)).await;
+    }
+}
+
+async fn converse<S>(stream: S, place: &Arc<Place>, shared: &Arc<Shared>)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
