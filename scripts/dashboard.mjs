@@ -66,6 +66,9 @@ async function check(page) {
   assert.equal(await page.locator("main b").count(), 0);
   const broken = page.getByRole("article", { name: "broken", exact: true });
   assert.match(await broken.innerText(), /failing[\s\S]*the generator is closed/);
+  const leased = await page.getByRole("article", { name: "snowflake", exact: true }).innerText();
+  assert.match(leased, /leased from uidring\.db[\s\S]*Lease ends in\n[\d.]+ s\nLease horizon\n[\d.]+ s/);
+  assert.equal(await page.getByText("1 of 5 names failing").count(), 1);
   const uid = await page.getByRole("article", { name: "uid", exact: true }).innerText();
   assert.match(uid, /ready, default[\s\S]*7, fixed by the example/);
   assert.equal(await page.getByRole("meter", { name: "Ring" }).count(), 3);
@@ -100,7 +103,7 @@ for (const [name, settings] of Object.entries({
   const page = await open(url, settings);
   await check(page);
   // Long enough for a line.
-  await page.waitForTimeout(15_000);
+  await page.waitForTimeout(40_000);
   await page.evaluate(() => document.activeElement.blur());
   await page.screenshot({ path: `${images}/dashboard-${name}.png`, fullPage: true });
   if (name !== "light") await page.close();

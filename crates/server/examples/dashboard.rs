@@ -13,12 +13,15 @@ use std::time::Duration;
 use uidring::segment::{MemorySegments, SegmentStore, SegmentTag};
 use uidring::{CachedUidGenerator, Layout, SegmentGenerator, UidGenerator};
 use uidring_server::{Issuer, Listener, Names, Protocol, Server};
+use uidring_sqlite::SqliteStore;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let port = std::env::args().nth(1).map_or(Ok(0), |port| port.parse())?;
     let uids = Arc::new(CachedUidGenerator::builder().worker_id(7).build()?);
+    let folder = tempfile::tempdir()?;
+    let leases = SqliteStore::new(folder.path().join("uidring.db")).leases();
     let snowflake =
-        CachedUidGenerator::builder().layout(Layout::SNOWFLAKE).worker_id(33).build()?;
+        CachedUidGenerator::builder().layout(Layout::SNOWFLAKE).worker_from(leases).build()?;
     let broken = Arc::new(CachedUidGenerator::builder().worker_id(8).build()?);
     broken.close();
     let table = MemorySegments::new();
@@ -29,6 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .with("uid", Issuer::Ordered(uids))
         .with_origin("uid", "fixed by the example")
         .with("snowflake", Issuer::Ordered(Arc::new(snowflake)))
+        .with_origin("snowflake", "leased from uidring.db")
         .with("broken", Issuer::Ordered(broken))
         .with_segments(segments)
         .with_rows(move || table.clone().tags());
@@ -40,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let running = server.start()?;
     println!("http://{address}/");
-    thread::spawn(move || while ask(address).is_ok() {});
+    thread::spawn(move || (0_u32..).take_while(|round| ask(address, *round).is_ok()).count());
     // Until whoever started it ends, too.
     io::stdin().read_to_end(&mut Vec::new())?;
     running.stop(Duration::from_secs(5));
@@ -48,10 +52,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// What clients may ask, over a connection each time.
-fn ask(address: SocketAddr) -> io::Result<()> {
+fn ask(address: SocketAddr, round: u32) -> io::Result<()> {
+    let count = 500 + 50 * (round % 70).abs_diff(35);
+    let many = format!("/v1/ids?name=snowflake&count={count}");
     for path in [
         "/api/snowflake/get/x",
-        "/v1/ids?name=snowflake&count=500",
+        &many,
         "/api/segment/get/orders",
         "/v1/ids?name=%3Cb%3Einvoices%3C/b%3E%20%26%20%22more%22&count=3",
         "/v1/ids?name=nobody",

@@ -1,5 +1,6 @@
 //! HTTP by real clients: curl, and sockets that send what no good client would.
 
+mod docs;
 mod drain;
 mod limits;
 mod password;

@@ -13,6 +13,7 @@ use uidring::{
     Bits, CachedUidGenerator, Error, Layout, SegmentGenerator, Tick, Timestamp, UidGenerator,
 };
 use uidring_server::{Issuer, Names};
+use uidring_sqlite::{LeaseOptions, LeaseTable, SqliteStore};
 
 use crate::served::{PATIENCE, Served, generator, segments, uids};
 
@@ -43,6 +44,35 @@ fn a_closed_generator_is_red_and_others_go_on() {
     let metrics = served.curl("/metrics");
     assert!(metrics.text().contains("uidring_server_ready{name=\"other\"} 0\n"));
     assert!(metrics.text().contains("_issue_errors_total{name=\"other\",protocol=\"http\"} 1\n"));
+}
+
+#[test]
+fn a_lost_lease_is_red() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let leases = SqliteStore::new(folder.path().join("workers.db")).leases();
+    let options = LeaseOptions::default().lasts(Duration::from_secs(3));
+    let builder = CachedUidGenerator::builder().worker_from(leases.clone().options(options));
+    let leased = builder.namespace("http leased").build().expect("a generator");
+    let worker_id = leased.worker_id();
+    let names = uids(34).with("leased", Issuer::Ordered(Arc::new(leased)));
+    let served = Served::start(names.with_origin("leased", "leased from workers.db"));
+    assert_eq!(failing(&served), Vec::<Value>::new());
+    leases.fence(worker_id).expect("it is held");
+    let begin = Instant::now();
+    let red = loop {
+        let red = failing(&served);
+        if !red.is_empty() {
+            break red;
+        }
+        assert!(begin.elapsed() < PATIENCE, "the next renewal notices");
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    assert!(red.len() == 1 && red[0]["name"] == "leased", "{red:?}");
+    assert!(red[0]["error"].to_string().contains("lease of the worker id is lost"), "{red:?}");
+    assert_eq!(served.curl("/v1/ids?name=leased").status, 503);
+    let metrics = served.curl("/metrics");
+    assert!(metrics.text().contains("uidring_lease_lost{generator=\"leased\"} 1\n"));
+    served.curl("/api/snowflake/get/x").id();
 }
 
 #[test]
