@@ -130,6 +130,7 @@ await live(closed);
 await closed.getByRole("article", { name: "uid", exact: true }).waitFor();
 await closed.reload();
 await live(closed);
+assert.ok(problems.every((problem) => /40[01] \(/.test(problem)), problems.join("\n"));
 console.log("token: fine");
 
 process.kill(Number(pid));

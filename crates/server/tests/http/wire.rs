@@ -132,6 +132,43 @@ fn what_is_no_request_is_refused() {
 }
 
 #[test]
+fn damaged_requests_do_no_harm() {
+    let served = Served::start(uids(47).with_segments(segments()));
+    let mut random = fastrand::Rng::with_seed(7);
+    // Of the tag, and of the default name, which is asked where the name is lost.
+    let mut last = [0; 2];
+    for _ in 0..2_000 {
+        let mut bytes = match random.u8(..3) {
+            0 => REQUEST.to_vec(),
+            1 => b"GET /v1/ids?name=orders&count=2&format=text HTTP/1.1\r\nA: b\r\n\r\n".to_vec(),
+            _ => b"POST /v1/parse/%31?name=%75id HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc".to_vec(),
+        };
+        for _ in 0..=random.usize(..3) {
+            let at = random.usize(..bytes.len());
+            match random.u8(..4) {
+                0 => bytes[at] = random.u8(..),
+                1 => drop(bytes.remove(at)),
+                2 => bytes.insert(at, *random.choice(b"%\r\n \0\xff&=?/:0").expect("one")),
+                _ => bytes.extend_from_within(at..),
+            }
+        }
+        let answer = served.send(&bytes);
+        // All ids of a connection come after those of earlier ones.
+        if let Some((answer, _)) = Answer::split(&answer)
+            && answer.status == 200
+            && let Ok(id) = answer.text().lines().next().unwrap_or_default().parse::<u64>()
+        {
+            let last = &mut last[usize::from(id > 1 << 40)];
+            assert!(id > *last, "{id} after {last}: {}", String::from_utf8_lossy(&bytes));
+            *last = id;
+        }
+    }
+    assert!(last[0] > 100, "some are requests still");
+    assert!(served.curl("/api/segment/get/orders").id() > last[0]);
+    served.wait_for_connections(0);
+}
+
+#[test]
 fn bodies_are_skipped() {
     let served = Served::start(uids(44));
     let head = "POST /api/snowflake/get/x HTTP/1.1\r\nContent-Length:";
