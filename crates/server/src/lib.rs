@@ -1,9 +1,10 @@
 //! A server for uidring's ids: one engine behind the protocols that clients already speak.
 //!
 //! A [`Server`] has [`Names`], each of which stands for a source of ids in this process, and listens for
-//! clients of Redis. Nothing in here assigns worker ids or opens databases: generators come built.
+//! clients of Redis and of HTTP. Nothing in here assigns worker ids or opens databases: generators come built.
 
 mod error;
+mod http;
 mod issuer;
 mod limits;
 mod listener;

@@ -16,6 +16,8 @@ pub struct Limits {
     pub idle: Duration,
     /// So long may it take to send a request, once begun, and to receive an answer.
     pub slow: Duration,
+    /// Those who watch the dashboard at once.
+    pub watchers: usize,
 }
 
 impl Default for Limits {
@@ -26,6 +28,7 @@ impl Default for Limits {
             request: 64 * 1024,
             idle: Duration::from_secs(600),
             slow: Duration::from_secs(30),
+            watchers: 16,
         }
     }
 }

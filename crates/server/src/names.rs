@@ -1,9 +1,11 @@
 //! The names that clients ask for ids of.
 
 use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
+use std::fmt;
+use std::sync::{Arc, OnceLock, RwLock};
 
-use uidring::SegmentGenerator;
+use uidring::segment::SegmentTag;
+use uidring::{Error, SegmentGenerator};
 
 use crate::issuer::Issuer;
 use crate::listener::Protocol;
@@ -14,12 +16,14 @@ use crate::stats::NameCounters;
 pub struct Name {
     text: String,
     issuer: Issuer,
+    origin: OnceLock<String>,
     pub(crate) counters: NameCounters,
 }
 
 impl Name {
     fn new(text: &str, issuer: Issuer) -> Arc<Self> {
-        Arc::new(Self { text: text.to_owned(), issuer, counters: NameCounters::default() })
+        let (origin, counters) = (OnceLock::new(), NameCounters::default());
+        Arc::new(Self { text: text.to_owned(), issuer, origin, counters })
     }
 
     /// The name.
@@ -36,14 +40,23 @@ impl Name {
     pub fn issuer(&self) -> &Issuer {
         &self.issuer
     }
+
+    /// Where its worker id comes from, for people to read; none if nobody has said so.
+    pub fn origin(&self) -> Option<&str> {
+        self.origin.get().map(String::as_str)
+    }
 }
 
+/// Reads the rows of the table of segments.
+pub(crate) type ReadRows = dyn Fn() -> Result<Vec<SegmentTag>, Error> + Send + Sync;
+
 /// The names of a server. One is the default, for requests that name none.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Names {
     default: Option<Arc<Name>>,
     own: HashMap<String, Arc<Name>>,
     segments: Option<Arc<SegmentGenerator>>,
+    rows: Option<Arc<ReadRows>>,
     /// Tags that were asked for.
     tags: Arc<RwLock<HashMap<String, Arc<Name>>>>,
 }
@@ -68,6 +81,38 @@ impl Names {
     pub fn with_segments(mut self, segments: Arc<SegmentGenerator>) -> Self {
         self.segments = Some(segments);
         self
+    }
+
+    /// Says where a name's worker id comes from, such as "leased from uidring.db", for people to read. The first
+    /// word on it counts; without such a name it does nothing.
+    #[must_use]
+    pub fn with_origin(self, text: &str, origin: impl Into<String>) -> Self {
+        if let Some(name) = self.own.get(text) {
+            name.origin.get_or_init(|| origin.into());
+        }
+        self
+    }
+
+    /// Reads the rows of the table of segments for the page that shows them. It may block: it is called in a
+    /// thread of its own, one at a time.
+    #[must_use]
+    pub fn with_rows(
+        mut self,
+        rows: impl Fn() -> Result<Vec<SegmentTag>, Error> + Send + Sync + 'static,
+    ) -> Self {
+        self.rows = Some(Arc::new(rows));
+        self
+    }
+
+    /// What reads the rows.
+    pub(crate) fn rows(&self) -> Option<&Arc<ReadRows>> {
+        self.rows.as_ref()
+    }
+
+    /// Whether any name is, or may be, a tag.
+    pub(crate) fn have_segments(&self) -> bool {
+        let mut own = self.own.values();
+        self.segments.is_some() || own.any(|name| matches!(name.issuer, Issuer::Segment(_)))
     }
 
     /// The name for requests that name none.
@@ -117,5 +162,15 @@ impl Names {
         tags.sort();
         own.extend(tags.iter().filter_map(|tag| self.get(tag)));
         own
+    }
+}
+
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Names")
+            .field("default", &self.default)
+            .field("own", &self.own)
+            .field("segments", &self.segments)
+            .finish_non_exhaustive()
     }
 }

@@ -216,6 +216,11 @@ impl Place {
         self.seat.told()
     }
 
+    /// Whether the client does not take its answer.
+    pub fn waits_for_reader(&self) -> bool {
+        self.seat.state().0 == Waits::ForReader as u8
+    }
+
     /// A part of another request has come with those that are answered.
     pub fn is_amid_request(&self) {
         self.seat.wait(Waits::ForRestOfRequest, self.seats.now());

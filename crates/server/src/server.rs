@@ -17,10 +17,10 @@ use crate::error::ServeError;
 use crate::limits::Limits;
 use crate::listener::{Listener, Protocol, Socket};
 use crate::names::Names;
-use crate::resp;
 use crate::seat::{Place, SWEEP, Seated, Seats};
 use crate::stats::{ProtocolCounters, ProtocolStats};
 use crate::tls::{self, TlsError};
+use crate::{http, resp};
 
 /// A server, before it starts.
 pub struct Server {
@@ -39,6 +39,7 @@ pub struct Shared {
     pub seats: Arc<Seats>,
     pub start: Instant,
     tls: Option<TlsAcceptor>,
+    pub http: http::State,
     counters: [ProtocolCounters; Protocol::COUNT],
 }
 
@@ -113,6 +114,7 @@ impl Server {
         let shared = Arc::new(Shared {
             seats: Arc::new(Seats::new(&self.limits)),
             names,
+            http: http::State::new(&self.limits),
             limits: self.limits,
             password: self.password,
             tls: self.tls,
@@ -380,20 +382,20 @@ async fn serve<S>(stream: S, protocol: Protocol, place: Arc<Place>, shared: Arc<
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    if protocol == Protocol::Redis {
-        resp::serve(stream, &place, &shared).await;
+    match protocol {
+        Protocol::Redis => resp::serve(stream, &place, &shared).await,
+        Protocol::Http => http::serve(stream, &place, &shared).await,
+        Protocol::Thrift | Protocol::Batch => {}
     }
 }
 
 /// Says that there is no room. A client that does not read is not waited for.
 async fn refuse<S: AsyncWrite + Unpin>(mut stream: S, protocol: Protocol) {
     use tokio::io::AsyncWriteExt;
-    let text: &[u8] = match protocol {
-        Protocol::Redis => b"-ERR max number of clients reached\r\n",
-        Protocol::Http => {
-            b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-        }
+    let text = match protocol {
+        Protocol::Redis => "-ERR max number of clients reached\r\n".into(),
+        Protocol::Http => http::refusal(),
         Protocol::Thrift | Protocol::Batch => return,
     };
-    let _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(text)).await;
+    let _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(text.as_bytes())).await;
 }

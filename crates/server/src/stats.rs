@@ -39,6 +39,7 @@ pub struct ProtocolCounters {
     refused: AtomicU64,
     requests: AtomicU64,
     errors: AtomicU64,
+    nanos: AtomicU64,
     times: [AtomicU64; BUCKETS],
 }
 
@@ -49,6 +50,7 @@ impl Default for ProtocolCounters {
             refused: AtomicU64::default(),
             requests: AtomicU64::default(),
             errors: AtomicU64::default(),
+            nanos: AtomicU64::default(),
             times: [const { AtomicU64::new(0) }; BUCKETS],
         }
     }
@@ -70,6 +72,7 @@ impl ProtocolCounters {
             self.errors.fetch_add(errors, Ordering::Relaxed);
         }
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(4);
+        self.nanos.fetch_add(nanos.saturating_mul(requests), Ordering::Relaxed);
         let power = nanos.ilog2();
         let quarter = (nanos >> (power - 2)) & 3;
         let index = (power as usize - 2) * 4 + quarter as usize;
@@ -84,6 +87,7 @@ impl ProtocolCounters {
             refused: self.refused.load(Ordering::Relaxed),
             requests: self.requests.load(Ordering::Relaxed),
             errors: self.errors.load(Ordering::Relaxed),
+            total_time: Duration::from_nanos(self.nanos.load(Ordering::Relaxed)),
             times,
         }
     }
@@ -101,6 +105,9 @@ pub struct ProtocolStats {
     pub requests: u64,
     /// Of these, how many with an error.
     pub errors: u64,
+    /// The times of all requests together, each from when it was read to when its answer was handed to the
+    /// system.
+    pub total_time: Duration,
     times: Vec<u64>,
 }
 
@@ -115,7 +122,40 @@ impl ProtocolStats {
             count += times;
             count >= wanted
         })?;
-        let (power, quarter) = (index / 4 + 2, index % 4);
-        Some(Duration::from_nanos((5 + quarter as u64) << (power - 2)))
+        Some(end_of(index))
     }
+
+    /// What was done since an earlier look.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let times = self.times.iter().zip(&earlier.times);
+        Self {
+            connections: self.connections.saturating_sub(earlier.connections),
+            refused: self.refused.saturating_sub(earlier.refused),
+            requests: self.requests.saturating_sub(earlier.requests),
+            errors: self.errors.saturating_sub(earlier.errors),
+            total_time: self.total_time.saturating_sub(earlier.total_time),
+            times: times.map(|(now, then)| now.saturating_sub(*then)).collect(),
+        }
+    }
+
+    /// How many requests were answered within each of some times, a microsecond to minutes, and in the end
+    /// without limit.
+    pub(crate) fn cumulative_times(&self) -> Vec<(Option<Duration>, u64)> {
+        let (mut counts, mut count) = (Vec::new(), 0);
+        for (index, times) in self.times.iter().enumerate() {
+            count += times;
+            // The ends of every other power of two.
+            if index % 8 == 7 && (31..=143).contains(&index) {
+                counts.push((Some(end_of(index)), count));
+            }
+        }
+        counts.push((None, count));
+        counts
+    }
+}
+
+/// Where a bucket of times ends.
+fn end_of(index: usize) -> Duration {
+    let (power, quarter) = (index / 4 + 2, index % 4);
+    Duration::from_nanos((5 + quarter as u64) << (power - 2))
 }

@@ -8,6 +8,7 @@ use uidring::policy::TakePolicy;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
 use uidring::{CachedUidGenerator, Error, PerThreadGenerator, SegmentGenerator, StoreErrorKind};
 use uidring_server::{Issuer, Names};
+use uidring_store::SegmentTable;
 
 use super::args::{NameArgs, Order, ServeArgs};
 use super::config;
@@ -79,10 +80,10 @@ impl<'a> Plan<'a> {
                 Order::Ordered => Issuer::Ordered(generator),
                 Order::PerThread => Issuer::PerThread(PerThreadGenerator::new(generator)),
             };
-            names = names.with(name, issuer);
+            names = names.with(name, issuer).with_origin(name, &origin);
         }
         if !settings.no_segments
-            && let Some(segments) = segments(settings)?
+            && let Some((segments, table)) = segments(settings)?
         {
             let mut tags = segments.tags().unwrap_or_default();
             tags.sort();
@@ -92,22 +93,26 @@ impl<'a> Plan<'a> {
                 }
                 tags => format!("tags of segments: {}", tags.join(", ")),
             });
-            names = names.with_segments(Arc::new(segments));
+            names = names.with_segments(Arc::new(segments)).with_rows(move || table.list_tags());
         }
         Ok((names, lines))
     }
 }
 
+/// Segments, and their table for people.
+type Segments = (SegmentGenerator, Box<dyn SegmentTable + Send + Sync>);
+
 /// The segments of the database that has the worker ids, unless there is none.
-fn segments(args: &ServeArgs) -> Result<Option<SegmentGenerator>, Failure> {
+fn segments(args: &ServeArgs) -> Result<Option<Segments>, Failure> {
     let worker = &args.name.worker;
     let database = &worker.table.database;
     if worker.registry.zookeeper.is_some() || worker.worker_id.is_some() && !database.is_named() {
         return Ok(None);
     }
-    let store = UntilCreated(stores::open(database)?.segment_store());
+    let database = stores::open(database)?;
+    let store = UntilCreated(database.segment_store());
     let builder = SegmentGenerator::builder(store).take_policy(TakePolicy::WaitFor(args.wait));
-    Ok(Some(builder.refresh(REFRESH).build()?))
+    Ok(Some((builder.refresh(REFRESH).build()?, database.segment_table())))
 }
 
 /// A table that somebody may create later has no tags until then.

@@ -14,7 +14,7 @@ pub trait Database {
     fn leases(&self, options: LeaseOptions) -> Box<dyn LeaseTable + Send>;
 
     /// The table of tags, for people.
-    fn segment_table(&self) -> Box<dyn SegmentTable>;
+    fn segment_table(&self) -> Box<dyn SegmentTable + Send + Sync>;
 
     /// The table of tags, for a generator.
     fn segment_store(&self) -> Box<dyn SegmentStore>;

@@ -49,7 +49,7 @@ impl Database for MySqlStore {
         Box::new(self.leases().options(options))
     }
 
-    fn segment_table(&self) -> Box<dyn SegmentTable> {
+    fn segment_table(&self) -> Box<dyn SegmentTable + Send + Sync> {
         Box::new(self.segments().create_table_if_missing(true))
     }
 

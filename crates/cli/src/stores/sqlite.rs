@@ -31,7 +31,7 @@ impl Database for SqliteStore {
         Box::new(self.leases().options(options))
     }
 
-    fn segment_table(&self) -> Box<dyn SegmentTable> {
+    fn segment_table(&self) -> Box<dyn SegmentTable + Send + Sync> {
         Box::new(self.segments())
     }
 

@@ -12,6 +12,9 @@ use crate::help;
 /// in `scripts/test`.
 const OF_THE_REPOSITORY: &[&str] = &["cargo ", "scripts/", "UIDRING_LEASES_SEED=42 cargo "];
 
+/// Pages whose commands need a server that is running, and the test that runs them against one.
+const OF_SERVERS: &[(&str, &str)] = &[("server-http.md", "server/tests/http/docs.rs")];
+
 /// Statements, by how their block begins, and the test that takes them from the page.
 const STATEMENTS: &[(&str, &str, &str)] = &[
     ("segments.md", "GRANT SELECT, UPDATE ON ids.leaf_alloc", "mysql/tests/it/segments.rs"),
@@ -39,7 +42,13 @@ fn pages() -> Vec<String> {
 fn commands_run_as_pasted() {
     let zookeeper = ZooKeeper::shared();
     let mut run = 0;
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder");
     for page in pages() {
+        if let Some((_, test)) = OF_SERVERS.iter().find(|(at, _)| *at == page) {
+            let test = fs::read_to_string(crates.join(test)).expect("a source");
+            assert!(test.contains(&format!("/docs/{page}\")")), "{page}");
+            continue;
+        }
         let scripts = docs::blocks(&page).into_iter().filter(|(language, _)| language == "sh");
         let (repository, scripts): (Vec<String>, Vec<String>) = scripts
             .map(|(_, script)| script)

@@ -1,0 +1,100 @@
+//! Answers: a status, what the body is, and the body.
+
+use std::fmt::Display;
+use std::future::Future;
+use std::pin::Pin;
+
+use hyper::body::Bytes;
+use hyper::header::{self, HeaderValue};
+use hyper::{Response, StatusCode};
+use serde_json::json;
+
+use super::body::Body;
+use super::request::Asked;
+
+/// An answer, or the future of one.
+pub enum Answer {
+    Now(Response<Body>),
+    Later(Pin<Box<dyn Future<Output = Response<Body>> + Send>>),
+}
+
+impl Answer {
+    pub fn later(answer: impl Future<Output = Response<Body>> + Send + 'static) -> Self {
+        Self::Later(Box::pin(answer))
+    }
+}
+
+impl From<Response<Body>> for Answer {
+    fn from(response: Response<Body>) -> Self {
+        Self::Now(response)
+    }
+}
+
+/// What a body is.
+pub mod kind {
+    pub const TEXT: &str = "text/plain; charset=utf-8";
+    pub const JSON: &str = "application/json";
+    pub const NDJSON: &str = "application/x-ndjson";
+    pub const BINARY: &str = "application/octet-stream";
+    pub const HTML: &str = "text/html; charset=utf-8";
+    pub const EVENTS: &str = "text/event-stream";
+    pub const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+}
+
+/// An answer. None is to be kept by a cache: each id comes once, and all else changes.
+pub fn with(asked: Asked, status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
+    let is_head = asked.is_head();
+    let mut response = Response::new(if is_head { Body::Empty } else { body });
+    *response.status_mut() = status;
+    // hyper uses the memory of these headers for the next request's: nothing is allocated.
+    let mut headers = asked.into_headers();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    *response.headers_mut() = headers;
+    response
+}
+
+pub fn text(asked: Asked, text: &'static str) -> Response<Body> {
+    with(asked, StatusCode::OK, kind::TEXT, Body::Bytes(Bytes::from_static(text.as_bytes())))
+}
+
+/// A value, and the end of its line.
+pub fn json(asked: Asked, status: StatusCode, value: &serde_json::Value) -> Response<Body> {
+    with(asked, status, kind::JSON, Body::Bytes(format!("{value}\n").into()))
+}
+
+pub fn error(asked: Asked, status: StatusCode, text: impl Display) -> Response<Body> {
+    json(asked, status, &json!({ "error": text.to_string() }))
+}
+
+pub fn bad_request(asked: Asked, text: impl Display) -> Response<Body> {
+    error(asked, StatusCode::BAD_REQUEST, text)
+}
+
+/// A page that loads nothing, and is shown in no other page.
+pub fn page(asked: Asked, policy: &'static str, body: Bytes) -> Response<Body> {
+    let mut response = with(asked, StatusCode::OK, kind::HTML, Body::Bytes(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    response
+}
+
+pub fn unauthorized(asked: Asked) -> Response<Body> {
+    let text = "this server asks for a token: send the header `Authorization: Bearer TOKEN`";
+    let mut response = error(asked, StatusCode::UNAUTHORIZED, text);
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    response
+}
+
+/// A whole answer that closes the connection, where hyper does not serve it.
+pub fn without_hyper(status: StatusCode, text: &str) -> String {
+    let body = json!({ "error": text });
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: {}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n\
+         {body}\n",
+        kind::JSON,
+        body.to_string().len() + 1
+    )
+}

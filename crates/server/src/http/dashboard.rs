@@ -1,0 +1,41 @@
+//! `/`: one page without outside assets, which asks for the token, if any, and shows `/v1/events`.
+
+use hyper::Response;
+use hyper::body::Bytes;
+
+use super::answer;
+use super::body::Body;
+use super::request::Asked;
+
+const PAGE: &str = include_str!("dashboard.html");
+
+/// The page's own style and script, by their hashes, and no others; the page asks this server alone.
+const POLICY: &str = "default-src 'none'; \
+    style-src 'sha256-+ACT4TjAtOT5cOXFhZ505mR+UVdk8YQwwp0/7JILJ3Y='; \
+    script-src 'sha256-ryCGr3bNaDxFkREJq/c+fCW1gHNyNA8o/2zhcdyCSk8='; \
+    connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+pub fn page(asked: Asked) -> Response<Body> {
+    answer::page(asked, POLICY, Bytes::from_static(PAGE.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+
+    #[test]
+    fn the_policy_has_the_hashes_of_the_page() {
+        for tag in ["style", "script"] {
+            let (_, rest) = PAGE.split_once(&format!("<{tag}>")).expect("it begins");
+            let (text, rest) = rest.split_once(&format!("</{tag}>")).expect("it ends");
+            assert!(!rest.contains(&format!("<{tag}")), "there is one {tag}");
+            let hash = format!("{tag}-src 'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
+            assert!(POLICY.contains(&hash), "POLICY has to say: {hash}");
+        }
+        assert!(!POLICY.contains("unsafe"));
+    }
+}

@@ -1,0 +1,179 @@
+//! The paths that clients of Leaf's server ask.
+
+use std::sync::Arc;
+
+use hyper::{Response, StatusCode};
+use serde_json::{Value, json};
+use uidring::segment::SegmentError;
+use uidring::{Layout, TakeError, Timestamp, Uid};
+
+use super::PROTOCOL;
+use super::answer::{self, Answer, kind};
+use super::body::Body;
+use super::ids;
+use super::request::Asked;
+use crate::error::IssueError;
+use crate::issuer::Issuer;
+use crate::names::Name;
+use crate::server::Shared;
+
+/// Leaf's code where a mode, or a generator, issues nothing at all.
+const NOT_INITIALISED: i64 = -1;
+const NO_SUCH_KEY: i64 = -2;
+const SEGMENTS_EMPTY: i64 = -3;
+const CLOCK_WENT_BACK: i64 = -1;
+const INTERRUPTED: i64 = -2;
+const CLOCK_BEHIND: i64 = -3;
+
+/// `/api/snowflake/get/{key}`: an id of the default name, whatever the key.
+pub fn snowflake(shared: &Shared, asked: Asked) -> Answer {
+    match shared.names.default_name() {
+        Some(name) if name.issuer().layout().is_some() => one(name, asked),
+        _ => {
+            let text = "the snowflake mode is off: the default name is none of uids";
+            failed(asked, NOT_INITIALISED, text).into()
+        }
+    }
+}
+
+/// `/api/segment/get/{key}`: an id of the tag that is the key.
+pub fn segment(shared: &Shared, asked: Asked) -> Answer {
+    let key = match asked.last_segment("the key") {
+        Ok(key) => key,
+        Err(error) => {
+            let text = error.to_string();
+            return answer::bad_request(asked, text).into();
+        }
+    };
+    match shared.names.get(&key) {
+        Some(name) if matches!(name.issuer(), Issuer::Segment(_)) => one(&name, asked),
+        _ if shared.names.have_segments() => {
+            let text = format!("there is no tag `{}`", key.chars().take(128).collect::<String>());
+            failed(asked, NO_SUCH_KEY, &text).into()
+        }
+        _ => failed(asked, NOT_INITIALISED, "the segment mode is off: there are no tags").into(),
+    }
+}
+
+fn one(name: &Arc<Name>, asked: Asked) -> Answer {
+    if asked.is_head() {
+        return answer::with(asked, StatusCode::OK, kind::TEXT, Body::Empty).into();
+    }
+    match ids::at_once(name.issuer()) {
+        Some(Ok(id)) => ids::digits(asked, name, id).into(),
+        Some(Err(error)) => not_issued(asked, name, &error).into(),
+        None => {
+            let name = Arc::clone(name);
+            Answer::later(async move {
+                match name.issuer().take().await {
+                    Ok(id) => ids::digits(asked, &name, id),
+                    Err(error) => not_issued(asked, &name, &error),
+                }
+            })
+        }
+    }
+}
+
+fn not_issued(asked: Asked, name: &Name, error: &IssueError) -> Response<Body> {
+    name.counters.failed(PROTOCOL);
+    failed(asked, code(error), &uidring::adapter::Chain(error).to_string())
+}
+
+/// What Leaf would say, or what is nearest.
+fn code(error: &IssueError) -> i64 {
+    match error {
+        IssueError::Uid(TakeError::ClockBackwards { .. } | TakeError::ClockBeforeEpoch) => {
+            CLOCK_WENT_BACK
+        }
+        IssueError::Uid(TakeError::BorrowLimit { .. }) => CLOCK_BEHIND,
+        IssueError::Uid(TakeError::Empty | TakeError::DeadlineExceeded) => INTERRUPTED,
+        IssueError::Segment(SegmentError::UnknownTag(_) | SegmentError::RemovedTag(_)) => {
+            NO_SUCH_KEY
+        }
+        IssueError::Segment(SegmentError::Closed | SegmentError::Forked) => NOT_INITIALISED,
+        IssueError::Segment(_) => SEGMENTS_EMPTY,
+        _ => NOT_INITIALISED,
+    }
+}
+
+/// Leaf's answer to an exception, which its framework writes.
+fn failed(asked: Asked, code: i64, text: &str) -> Response<Body> {
+    let status = StatusCode::INTERNAL_SERVER_ERROR;
+    let value = json!({
+        "status": status.as_u16(),
+        "error": status.canonical_reason(),
+        "message": format!("Result{{id={code}, status=EXCEPTION}}: {text}"),
+        "path": asked.path(),
+    });
+    answer::json(asked, status, &value)
+}
+
+/// `/decodeSnowflakeId?snowflakeId=`: an object of strings.
+pub fn decode(shared: &Shared, asked: Asked) -> Response<Body> {
+    let layout = shared.names.default_name().and_then(|name| name.issuer().layout());
+    // Leaf's own is this one.
+    let layout = layout.unwrap_or(&Layout::SNOWFLAKE);
+    let value = match asked.parameter("snowflakeId") {
+        Ok(text) => decoded(layout, text.as_deref().unwrap_or_default()),
+        Err(error) => json!({ "errorMsg": error.to_string() }),
+    };
+    answer::json(asked, StatusCode::OK, &value)
+}
+
+fn decoded(layout: &Layout, text: &str) -> Value {
+    let Some(uid) = text.parse().ok().and_then(Uid::new) else {
+        let text = "snowflakeId is not an integer from 0 to 9223372036854775807";
+        return json!({ "errorMsg": text });
+    };
+    match layout.decode(uid) {
+        Ok(fields) => json!({
+            "timestamp": format!("{}({})", fields.timestamp.as_millis(), clock_face(fields.timestamp)),
+            "workerId": fields.worker_id.to_string(),
+            "sequenceId": fields.sequence.to_string(),
+        }),
+        Err(error) => json!({ "errorMsg": error.to_string() }),
+    }
+}
+
+/// `yyyy-MM-dd HH:mm:ss.SSS`, and the zone, which Leaf leaves open.
+fn clock_face(time: Timestamp) -> String {
+    let text = time.to_string();
+    let (date, clock) = text.split_once('T').unwrap_or((&text, ""));
+    let seconds = clock.get(..8).unwrap_or(clock);
+    format!("{date} {seconds}.{:03} UTC", time.as_millis().rem_euclid(1_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snowflake_is_taken_apart_as_by_leaf() {
+        // 10 s and 7 ms after the epoch, worker 5, sequence 9.
+        let id = 10_007_u64 << 22 | 5 << 12 | 9;
+        let value = decoded(&Layout::SNOWFLAKE, &id.to_string());
+        assert_eq!(
+            value,
+            json!({
+                "timestamp": "1288834984664(2010-11-04 01:43:04.664 UTC)",
+                "workerId": "5",
+                "sequenceId": "9",
+            })
+        );
+        for text in ["", "-1", "x", "9223372036854775808", "1 "] {
+            let value = decoded(&Layout::SNOWFLAKE, text);
+            assert!(value["errorMsg"].is_string() && value.get("workerId").is_none(), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_time_has_three_digits_of_milliseconds() {
+        for (millis, text) in [
+            (0, "1970-01-01 00:00:00.000 UTC"),
+            (1_500, "1970-01-01 00:00:01.500 UTC"),
+            (-1, "1969-12-31 23:59:59.999 UTC"),
+        ] {
+            assert_eq!(clock_face(Timestamp::from_millis(millis)), text);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! `/metrics`, for Prometheus: the generators' own, and what the server has done.
+
+use std::fmt::{Display, Write};
+use std::sync::Arc;
+
+use hyper::{Response, StatusCode};
+use metrics_exporter_prometheus::PrometheusBuilder;
+use uidring::metrics::{describe, publish, publish_segment};
+
+use super::answer::{self, kind};
+use super::body::Body;
+use super::health;
+use super::request::Asked;
+use crate::issuer::Issuer;
+use crate::listener::Protocol;
+use crate::names::Name;
+use crate::server::Shared;
+use crate::stats::ProtocolStats;
+
+pub fn answer(shared: &Arc<Shared>, asked: Asked) -> Response<Body> {
+    let names = shared.names.list();
+    let mut text = of_generators(&names);
+    of_server(shared, &names, &mut Metrics(&mut text));
+    answer::with(asked, StatusCode::OK, kind::PROMETHEUS, Body::Bytes(text.into()))
+}
+
+/// The core's metrics. The recorder is of this scrape alone, so that tags that are gone leave nothing.
+fn of_generators(names: &[Arc<Name>]) -> String {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    metrics::with_local_recorder(&recorder, || {
+        describe();
+        for name in names {
+            match name.issuer() {
+                Issuer::Segment(handle) => {
+                    if let Ok(stats) = handle.stats() {
+                        publish_segment("segments", handle.name(), &stats);
+                    }
+                }
+                issuer => {
+                    if let Some(generator) = issuer.generator() {
+                        publish(name.text(), &generator.stats());
+                    }
+                }
+            }
+        }
+    });
+    recorder.handle().render()
+}
+
+fn of_server(shared: &Shared, names: &[Arc<Name>], out: &mut Metrics<'_>) {
+    let all: Vec<_> = Protocol::ALL
+        .iter()
+        .map(|protocol| (protocol.name(), shared.counters(*protocol).stats()))
+        .collect();
+    out.head("uidring_server_uptime_seconds", "gauge", "time since the server started");
+    out.line("uidring_server_uptime_seconds", &[], shared.start.elapsed().as_secs_f64());
+    out.head("uidring_server_connections", "gauge", "connections that are open");
+    out.line("uidring_server_connections", &[], shared.seats.count());
+    for (metric, text, value) in [
+        (
+            "uidring_server_accepted_connections_total",
+            "connections accepted",
+            all.iter().map(|(_, stats)| stats.connections).collect::<Vec<_>>(),
+        ),
+        (
+            "uidring_server_refused_connections_total",
+            "connections refused for lack of room",
+            all.iter().map(|(_, stats)| stats.refused).collect(),
+        ),
+        (
+            "uidring_server_requests_total",
+            "requests answered",
+            all.iter().map(|(_, stats)| stats.requests).collect(),
+        ),
+        (
+            "uidring_server_request_errors_total",
+            "requests answered with an error",
+            all.iter().map(|(_, stats)| stats.errors).collect(),
+        ),
+    ] {
+        out.head(metric, "counter", text);
+        for ((protocol, _), value) in all.iter().zip(value) {
+            out.line(metric, &[("protocol", protocol)], value);
+        }
+    }
+    let metric = "uidring_server_request_duration_seconds";
+    out.head(metric, "histogram", "time from a request's bytes to its answer's");
+    for (protocol, stats) in &all {
+        out.histogram(metric, protocol, stats);
+    }
+    of_names(names, out);
+}
+
+fn of_names(names: &[Arc<Name>], out: &mut Metrics<'_>) {
+    let (ids, errors) = ("uidring_server_ids_total", "uidring_server_issue_errors_total");
+    for (metric, text) in [(ids, "ids issued"), (errors, "requests for ids that failed")] {
+        out.head(metric, "counter", text);
+        for name in names {
+            for protocol in Protocol::ALL {
+                let (issued, failed) = name.counters.get(protocol);
+                let value = if metric == ids { issued } else { failed };
+                let labels = [("name", name.text()), ("protocol", protocol.name())];
+                out.line(metric, &labels, value);
+            }
+        }
+    }
+    let metric = "uidring_server_ready";
+    out.head(metric, "gauge", "1 if the name issues ids, or else 0");
+    for name in names {
+        let is_ready = u8::from(health::problem(name).is_none());
+        out.line(metric, &[("name", name.text())], is_ready);
+    }
+}
+
+/// Text in Prometheus's format. Writing into a string does not fail.
+struct Metrics<'a>(&'a mut String);
+
+impl Metrics<'_> {
+    fn head(&mut self, metric: &str, kind: &str, text: &str) {
+        let _ = write!(self.0, "# HELP {metric} {text}\n# TYPE {metric} {kind}\n");
+    }
+
+    fn line(&mut self, metric: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.0.push_str(metric);
+        for (index, (key, text)) in labels.iter().enumerate() {
+            self.0.push(if index == 0 { '{' } else { ',' });
+            let _ = write!(self.0, "{key}=\"");
+            for char in text.chars() {
+                match char {
+                    '\\' => self.0.push_str("\\\\"),
+                    '"' => self.0.push_str("\\\""),
+                    '\n' => self.0.push_str("\\n"),
+                    char => self.0.push(char),
+                }
+            }
+            self.0.push('"');
+        }
+        let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
+    }
+
+    fn histogram(&mut self, metric: &str, protocol: &str, stats: &ProtocolStats) {
+        let (bucket, mut all) = (format!("{metric}_bucket"), 0);
+        for (limit, count) in stats.cumulative_times() {
+            let limit = limit.map_or_else(|| "+Inf".into(), |time| time.as_secs_f64().to_string());
+            self.line(&bucket, &[("protocol", protocol), ("le", &limit)], count);
+            all = count;
+        }
+        let labels = [("protocol", protocol)];
+        self.line(&format!("{metric}_sum"), &labels, stats.total_time.as_secs_f64());
+        self.line(&format!("{metric}_count"), &labels, all);
+    }
+}

@@ -1,0 +1,151 @@
+//! Leaf's monitor: `/cache`, the tags in memory, and `/db`, the rows of the table.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::thread;
+
+use hyper::{Response, StatusCode};
+use tokio::sync::oneshot;
+use uidring::segment::SegmentTag;
+
+use super::answer::{self, Answer};
+use super::body::Body;
+use super::request::Asked;
+use crate::issuer::Issuer;
+use crate::server::Shared;
+
+const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; \
+                      frame-ancestors 'none'";
+
+/// `/cache`
+pub fn cache(shared: &Shared, asked: Asked) -> Response<Body> {
+    let mut table = Table::new(
+        "Tags in memory",
+        &[
+            "key",
+            "init ok",
+            "position",
+            "next ready",
+            "value",
+            "left",
+            "segments",
+            "step",
+            "step of the table",
+        ],
+    );
+    for name in shared.names.list() {
+        let Issuer::Segment(handle) = name.issuer() else { continue };
+        let Ok(stats) = handle.stats() else { continue };
+        // Of Leaf's two buffers, the one in use: they take turns.
+        let used_up = stats.loads.saturating_sub(stats.segments as u64);
+        let value = stats.position.map_or_else(|| "none".into(), |id| id.to_string());
+        table.row(&[
+            name.text(),
+            if stats.loads > 0 { "true" } else { "false" },
+            if used_up % 2 == 0 { "0" } else { "1" },
+            if stats.segments > 1 { "true" } else { "false" },
+            &value,
+            &stats.left.to_string(),
+            &stats.segments.to_string(),
+            &stats.step.to_string(),
+            &stats.table_step.to_string(),
+        ]);
+    }
+    table.answer(asked)
+}
+
+/// `/db`
+pub fn table(shared: &Arc<Shared>, asked: Asked) -> Answer {
+    let Some(rows) = shared.names.rows().map(Arc::clone) else {
+        let text = "this server knows no table to show";
+        return answer::error(asked, StatusCode::NOT_FOUND, text).into();
+    };
+    // One reader at a time, whatever clients do while the database is slow.
+    let Ok(permit) = Arc::clone(shared.http.table()).try_acquire_owned() else {
+        let text = "the table is being read for somebody else; try again";
+        return answer::error(asked, StatusCode::SERVICE_UNAVAILABLE, text).into();
+    };
+    let (sender, receiver) = oneshot::channel();
+    let read = move || {
+        let result = rows();
+        drop(permit);
+        // Without a receiver, the client is gone.
+        let _ = sender.send(result);
+    };
+    let thread = thread::Builder::new().name("uidring-serve-table".into()).spawn(read);
+    Answer::later(async move {
+        let problem = match (thread, receiver.await) {
+            (Ok(_), Ok(Ok(rows))) => return of_rows(&rows, asked),
+            (Ok(_), Ok(Err(error))) => uidring::adapter::Chain(&error).to_string(),
+            (Err(error), _) => error.to_string(),
+            (Ok(_), Err(_)) => "reading it has panicked".into(),
+        };
+        let text = format!("the table could not be read: {problem}");
+        answer::error(asked, StatusCode::SERVICE_UNAVAILABLE, text)
+    })
+}
+
+fn of_rows(rows: &[SegmentTag], asked: Asked) -> Response<Body> {
+    let heads = ["biz_tag", "max_id", "step", "description", "update_time"];
+    let mut table = Table::new("Rows of the table", &heads);
+    for row in rows {
+        table.row(&[
+            &row.tag,
+            &row.max_id.to_string(),
+            &row.step.to_string(),
+            row.description.as_deref().unwrap_or_default(),
+            &row.update_time,
+        ]);
+    }
+    table.answer(asked)
+}
+
+/// A page with one table.
+struct Table(String);
+
+impl Table {
+    fn new(title: &str, heads: &[&str]) -> Self {
+        let mut page = format!(
+            "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width\">\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n\
+             <title>{title} - uidring</title>\n<h1>{title}</h1>\n\
+             <table border=\"1\" cellpadding=\"4\">\n<thead><tr>"
+        );
+        for head in heads {
+            // Writing into a string does not fail.
+            let _ = write!(page, "<th scope=\"col\">{head}</th>");
+        }
+        page.push_str("</tr></thead>\n<tbody>\n");
+        Self(page)
+    }
+
+    fn row(&mut self, cells: &[&str]) {
+        self.0.push_str("<tr>");
+        for cell in cells {
+            self.0.push_str("<td>");
+            escape(cell, &mut self.0);
+            self.0.push_str("</td>");
+        }
+        self.0.push_str("</tr>\n");
+    }
+
+    fn answer(mut self, asked: Asked) -> Response<Body> {
+        self.0.push_str("</tbody>\n</table>\n</html>\n");
+        answer::page(asked, POLICY, self.0.into())
+    }
+}
+
+/// Appends a text that may be anything to a page.
+fn escape(text: &str, page: &mut String) {
+    for char in text.chars() {
+        match char {
+            '&' => page.push_str("&amp;"),
+            '<' => page.push_str("&lt;"),
+            '>' => page.push_str("&gt;"),
+            '"' => page.push_str("&quot;"),
+            '\'' => page.push_str("&#39;"),
+            char => page.push(char),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! `/v1/parse/{id}`: a uid taken apart.
+
+use std::sync::Arc;
+
+use hyper::{Response, StatusCode};
+use uidring::Uid;
+
+use super::answer::{self, kind};
+use super::body::Body;
+use super::ids;
+use super::request::Asked;
+use crate::server::Shared;
+
+pub fn answer(shared: &Arc<Shared>, asked: Asked) -> Response<Body> {
+    let name = match ids::find(shared, &asked) {
+        Ok(name) => name,
+        Err((status, text)) => return answer::error(asked, status, text),
+    };
+    let Some(layout) = name.issuer().layout() else {
+        let text =
+            format!("`{}` has a segment's ids, which are numbers without parts", name.text());
+        return answer::bad_request(asked, text);
+    };
+    let uid = match asked.last_segment("the id") {
+        Ok(text) => text.parse().ok().and_then(Uid::new),
+        Err(error) => {
+            let text = error.to_string();
+            return answer::bad_request(asked, text);
+        }
+    };
+    let Some(uid) = uid else {
+        return answer::bad_request(
+            asked,
+            "the id is not an integer from 0 to 9223372036854775807",
+        );
+    };
+    match layout.decode(uid) {
+        Ok(fields) => {
+            // By hand, for the order of the fields.
+            let text = format!(
+                "{{\"name\":{},\"uid\":\"{}\",\"timestamp\":\"{}\",\"tick\":{},\
+                 \"worker_id\":{},\"sequence\":{},\"layout\":\"{layout}\"}}\n",
+                serde_json::Value::from(name.text()),
+                u64::from(uid),
+                fields.timestamp,
+                fields.tick,
+                fields.worker_id,
+                fields.sequence,
+            );
+            answer::with(asked, StatusCode::OK, kind::JSON, Body::Bytes(text.into()))
+        }
+        Err(error) => answer::bad_request(asked, error),
+    }
+}

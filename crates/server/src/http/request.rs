@@ -1,0 +1,144 @@
+//! What a client asks: a path and parameters, with their percent signs decoded.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use hyper::header::{HeaderMap, HeaderName};
+use hyper::http::request::Parts;
+use hyper::{Method, Uri};
+
+/// A request without its body.
+pub struct Asked {
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+}
+
+/// A part of a path, or a parameter, that cannot be read.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Malformed<'a> {
+    what: &'a str,
+    problem: &'static str,
+}
+
+impl fmt::Display for Malformed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.what, self.problem)
+    }
+}
+
+impl Asked {
+    pub fn new(parts: Parts) -> Self {
+        Self { method: parts.method, uri: parts.uri, headers: parts.headers }
+    }
+
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// Whether the client wants no body, and so no ids.
+    pub fn is_head(&self) -> bool {
+        self.method == Method::HEAD
+    }
+
+    /// The path as it was sent.
+    pub fn path(&self) -> &str {
+        self.uri.path()
+    }
+
+    pub fn header(&self, name: HeaderName) -> Option<&[u8]> {
+        self.headers.get(name).map(|value| value.as_bytes())
+    }
+
+    /// The last part of the path, decoded.
+    pub fn last_segment(&self, what: &'static str) -> Result<Cow<'_, str>, Malformed<'static>> {
+        let text = self.path().rsplit('/').next().unwrap_or_default();
+        decode(text, false, what)
+    }
+
+    /// A parameter of the query, decoded; the first one of that name.
+    pub fn parameter<'a>(&self, name: &'a str) -> Result<Option<Cow<'_, str>>, Malformed<'a>> {
+        for pair in self.uri.query().unwrap_or_default().split('&') {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if decode(key, true, name).is_ok_and(|key| key == name) {
+                return decode(value, true, name).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The headers' memory, for the answer's.
+    pub fn into_headers(self) -> HeaderMap {
+        let mut headers = self.headers;
+        headers.clear();
+        headers
+    }
+}
+
+/// Replaces `%XX` by bytes, which have to be UTF-8 in the end, and in queries `+` by a space.
+fn decode<'a, 'b>(
+    text: &'a str,
+    is_query: bool,
+    what: &'b str,
+) -> Result<Cow<'a, str>, Malformed<'b>> {
+    if !text.bytes().any(|byte| byte == b'%' || byte == b'+' && is_query) {
+        return Ok(Cow::Borrowed(text));
+    }
+    let mut bytes = text.bytes();
+    let mut decoded = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        decoded.push(match byte {
+            b'%' => {
+                let mut digit = || char::from(bytes.next()?).to_digit(16);
+                let (Some(high), Some(low)) = (digit(), digit()) else {
+                    let problem = "has a `%` without two hexadecimal digits after it";
+                    return Err(Malformed { what, problem });
+                };
+                (high * 16 + low) as u8
+            }
+            b'+' if is_query => b' ',
+            byte => byte,
+        });
+    }
+    match String::from_utf8(decoded) {
+        Ok(text) => Ok(Cow::Owned(text)),
+        Err(_) => Err(Malformed { what, problem: "is not UTF-8 once its `%` are decoded" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(uri: &str) -> Asked {
+        let request = hyper::Request::get(uri).body(()).expect("a request");
+        Asked::new(request.into_parts().0)
+    }
+
+    #[test]
+    fn parameters_are_found_and_decoded() {
+        let asked = asked("/x?a=1&b=%C3%A4+%2b&c&a=2&%64=4&&=");
+        let value =
+            |name: &'static str| asked.parameter(name).map(|text| text.map(Cow::into_owned));
+        assert_eq!(value("a"), Ok(Some("1".into())));
+        assert_eq!(value("b"), Ok(Some("ä +".into())));
+        assert_eq!(value("c"), Ok(Some(String::new())));
+        assert_eq!(value("d"), Ok(Some("4".into())));
+        assert_eq!(value("e"), Ok(None));
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_is_named() {
+        for (text, problem) in
+            [("%", "two"), ("%4", "two"), ("%zz", "two"), ("%+1", "two"), ("%ff", "UTF-8")]
+        {
+            let uri = format!("/k/{text}?n={text}");
+            let asked = asked(&uri);
+            let error = asked.parameter("n").expect_err("malformed").to_string();
+            assert!(error.starts_with("n ") && error.contains(problem), "{error}");
+            let error = asked.last_segment("the key").expect_err("malformed").to_string();
+            assert!(error.starts_with("the key ") && error.contains(problem), "{error}");
+        }
+        assert_eq!(asked("/k/a+b%2Fc").last_segment("the key").as_deref(), Ok("a+b/c"));
+    }
+}

@@ -1,0 +1,143 @@
+//! A look at the whole server, which all watchers of one second share.
+
+use std::time::{Duration, Instant};
+
+use hyper::body::Bytes;
+use serde_json::{Map, Value, json};
+use uidring::segment::SegmentHandle;
+use uidring::{CachedUidGenerator, Layout};
+
+use super::health;
+use crate::issuer::Issuer;
+use crate::listener::Protocol;
+use crate::names::Name;
+use crate::server::Shared;
+use crate::stats::ProtocolStats;
+
+/// A look younger than this is not taken anew.
+const FRESH: Duration = Duration::from_millis(900);
+
+/// More names are counted, and not shown.
+const SHOWN: usize = 100;
+
+/// The last look, and what the next one is compared with.
+#[derive(Debug, Default)]
+pub struct Snapshots {
+    event: Bytes,
+    taken: Option<Instant>,
+    before: Vec<ProtocolStats>,
+}
+
+impl Snapshots {
+    /// An event with a look that is about a second old at most.
+    pub fn event(&mut self, shared: &Shared) -> Bytes {
+        if self.taken.is_none_or(|taken| taken.elapsed() >= FRESH) {
+            self.event = format!("data: {}\n\n", self.look(shared)).into();
+            self.taken = Some(Instant::now());
+        }
+        self.event.clone()
+    }
+
+    fn look(&mut self, shared: &Shared) -> Value {
+        let now: Vec<_> =
+            Protocol::ALL.iter().map(|protocol| shared.counters(*protocol).stats()).collect();
+        let mut protocols = Vec::new();
+        for (index, protocol) in Protocol::ALL.iter().enumerate() {
+            let stats = &now[index];
+            // Of the last second, or since the start.
+            let recent = match self.before.get(index) {
+                Some(before) => stats.since(before),
+                None => stats.clone(),
+            };
+            let time_of = |share| recent.time_of(share).map(|time| time.as_secs_f64());
+            protocols.push(json!({
+                "name": protocol.name(),
+                "accepted": stats.connections,
+                "refused": stats.refused,
+                "requests": stats.requests,
+                "errors": stats.errors,
+                "p50": time_of(0.5),
+                "p99": time_of(0.99),
+            }));
+        }
+        self.before = now;
+        let names = shared.names.list();
+        let default = shared.names.default_name().map(|name| name.text());
+        let shown: Vec<_> = names.iter().take(SHOWN).map(|name| of_name(name, default)).collect();
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "uptime": shared.start.elapsed().as_secs_f64(),
+            "connections": shared.seats.count(),
+            "connections_limit": shared.limits.connections,
+            "protocols": protocols,
+            "names": shown,
+            "names_not_shown": names.len().saturating_sub(SHOWN),
+        })
+    }
+}
+
+fn of_name(name: &Name, default: Option<&str>) -> Value {
+    let mut ids = Map::new();
+    let mut errors = Map::new();
+    for protocol in Protocol::ALL {
+        let (issued, failed) = name.counters.get(protocol);
+        ids.insert(protocol.name().into(), issued.into());
+        errors.insert(protocol.name().into(), failed.into());
+    }
+    let mut value = json!({
+        "name": name.text(),
+        "is_default": default == Some(name.text()),
+        "origin": name.origin(),
+        "problem": health::problem(name),
+        "ids": ids,
+        "errors": errors,
+    });
+    let issuer = name.issuer();
+    match issuer {
+        Issuer::Segment(handle) => value["segment"] = of_segment(handle),
+        Issuer::Ordered(_) | Issuer::PerThread(_) => {
+            if let (Some(generator), Some(layout)) = (issuer.generator(), issuer.layout()) {
+                value["uids"] = of_generator(generator, layout);
+            }
+        }
+    }
+    value
+}
+
+fn of_generator(generator: &CachedUidGenerator, layout: &Layout) -> Value {
+    let stats = generator.stats();
+    let lease = stats.lease.map(|lease| {
+        json!({
+            "time_left": lease.time_left.map(|left| left.as_secs_f64()),
+            "horizon_left": lease.horizon_left.as_secs_f64(),
+            "renewals": lease.renewals,
+            "renewal_failures": lease.renewal_failures,
+            "is_lost": lease.is_lost,
+        })
+    });
+    json!({
+        "layout": layout.to_string(),
+        "worker_id": stats.worker_id,
+        "available": stats.ring.available,
+        "capacity": stats.ring.capacity,
+        "lead": stats.lead.as_secs_f64(),
+        "lag": stats.lag.as_secs_f64(),
+        "waits": stats.waits,
+        "remaining_life": stats.remaining_life.as_secs_f64(),
+        "lease": lease,
+    })
+}
+
+fn of_segment(handle: &SegmentHandle) -> Value {
+    let Ok(stats) = handle.stats() else { return json!({}) };
+    json!({
+        // A string: it may be above what JavaScript's numbers hold.
+        "position": stats.position.map(|id| id.to_string()),
+        "left": stats.left,
+        "segments": stats.segments,
+        "step": stats.step,
+        "table_step": stats.table_step,
+        "loads": stats.loads,
+        "load_failures": stats.load_failures,
+    })
+}

@@ -1,0 +1,10 @@
+//! HTTP by real clients: curl, and sockets that send what no good client would.
+
+mod docs;
+mod drain;
+mod limits;
+mod password;
+mod paths;
+mod ready;
+mod served;
+mod wire;

@@ -1,0 +1,33 @@
+//! A server that asks for a token.
+
+use crate::served::{Served, uids};
+
+#[test]
+fn a_token_opens_what_is_not_open() {
+    let served = Served::with(uids(20), |server| server.password("s3cret"));
+    let paths = ["/v1/ids", "/v1/parse/1", "/readyz", "/metrics", "/cache", "/db", "/nothing"];
+    let paths = paths.into_iter().chain(["/api/snowflake/get/x", "/api/segment/get/x"]);
+    for path in paths.chain(["/decodeSnowflakeId?snowflakeId=1", "/v1/events"]) {
+        for header in [
+            "X-Nothing: s3cret",
+            "Authorization: s3cret",
+            "Authorization: Bearer",
+            "Authorization: Bearer ",
+            "Authorization: Bearer s3cre",
+            "Authorization: Bearer s3cret2",
+            "Authorization: Basic s3cret",
+            "Authorization: Bearér s3cret",
+        ] {
+            let answer = served.curl_with(path, &["-H", header]);
+            assert_eq!(answer.status, 401, "{path} with {header}");
+            assert_eq!(answer.headers["www-authenticate"], "Bearer");
+            assert!(answer.error().contains("token") && !answer.text().contains("s3c"));
+        }
+    }
+    for header in ["Authorization: Bearer s3cret", "authorization: bearer  s3cret "] {
+        served.curl_with("/api/snowflake/get/x", &["-H", header]).id();
+    }
+    for path in ["/healthz", "/"] {
+        assert_eq!(served.curl(path).status, 200, "{path} is open");
+    }
+}
