@@ -370,11 +370,16 @@ async fn greet<S>(
     let place = Arc::clone(stream.place());
     match tls {
         None => serve(stream, protocol, place, shared).await,
-        // A client that does not end its greeting is slow.
-        Some(tls) => match tls.accept(stream).await {
-            Ok(stream) => serve(stream, protocol, place, shared).await,
-            Err(error) => tracing::debug!(%protocol, %error, "a client spoke no TLS"),
-        },
+        // In memory of its own, which others do without. A client that does not end its greeting is slow.
+        Some(tls) => {
+            let encrypted = async {
+                match tls.accept(stream).await {
+                    Ok(stream) => serve(stream, protocol, place, shared).await,
+                    Err(error) => tracing::debug!(%protocol, %error, "a client spoke no TLS"),
+                }
+            };
+            Box::pin(encrypted).await;
+        }
     }
 }
 
