@@ -94,7 +94,7 @@ pub fn read(frame: &[u8]) -> Result<Call, Unreadable> {
     let mut rest = frame;
     // It accepts heads without a version, too.
     let mut input = TBinaryInputProtocol::with_config(&mut rest, false, limits);
-    let head = input.read_message_begin().map_err(|error| Unreadable::Head(error.to_string()))?;
+    let head = input.read_message_begin().map_err(|error| Unreadable::Head(text_of(&error)))?;
     let style = match head.message_type {
         TMessageType::Call => Some(Style::Call),
         TMessageType::OneWay => Some(Style::OneWay),
@@ -119,7 +119,16 @@ pub fn read(frame: &[u8]) -> Result<Call, Unreadable> {
             fail(head, Kind::ProtocolError, text)
         }
         Ok(useragent) => Ok(Call { head, useragent }),
-        Err(error) => fail(head, Kind::ProtocolError, error.to_string()),
+        Err(error) => fail(head, Kind::ProtocolError, text_of(&error)),
+    }
+}
+
+/// What the library's error says of itself is its kind alone.
+fn text_of(error: &thrift::Error) -> String {
+    match error {
+        thrift::Error::Protocol(error) => error.message.clone(),
+        thrift::Error::Transport(_) => "the frame ends amid the call".to_owned(),
+        error => error.to_string(),
     }
 }
 
