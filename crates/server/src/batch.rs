@@ -4,11 +4,12 @@
 pub mod parse;
 
 use std::io;
+use std::pin::pin;
 use std::str;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use self::parse::Parsed;
 use crate::error::IssueError;
@@ -17,7 +18,7 @@ use crate::listener::Protocol;
 use crate::names::Name;
 use crate::seat::{Farewell, Place};
 use crate::server::Shared;
-use crate::wire::{self, patiently};
+use crate::wire;
 
 const PROTOCOL: Protocol = Protocol::Batch;
 
@@ -227,31 +228,39 @@ async fn put_ids<S: AsyncWrite + Unpin>(
     stream: &mut S,
 ) -> io::Result<Result<(), IssueError>> {
     out.reserve(8 + 8 * count);
-    let start = out.len();
+    let mut start = out.len();
     put_head(out, Status::Ok, count);
-    let mut left = count;
     let mut ids = [0; BLOCK];
-    while left > 0 {
-        let ids = &mut ids[..left.min(BLOCK)];
-        let filled = issuer.fill_ready(ids);
-        put_block(out, &ids[..filled]);
-        left -= filled;
-        if filled < ids.len() {
-            break;
-        }
-    }
-    if left == 0 {
-        return Ok(Ok(()));
-    }
-    // What was answered before is written before ids are waited for; this answer is not complete yet.
-    let begun = out.split_off(start);
     let mut rest = Vec::new();
-    let filled = patiently(issuer.fill(&mut rest, left), out, stream).await?;
-    if filled.is_ok() {
-        out.extend_from_slice(&begun);
-        rest.chunks(BLOCK).for_each(|ids| put_block(out, ids));
+    let mut left = count;
+    while left > 0 {
+        let wanted = left.min(BLOCK);
+        let ready = issuer.fill_ready(&mut ids[..wanted]);
+        put_block(out, &ids[..ready]);
+        if ready < wanted {
+            rest.clear();
+            let filled = {
+                let mut fill = pin!(issuer.fill(&mut rest, wanted - ready));
+                match wire::at_once(fill.as_mut()).await {
+                    Some(filled) => filled,
+                    None => {
+                        // Earlier answers do not wait for this one, which may become an error yet.
+                        stream.write_all(&out[..start]).await?;
+                        out.drain(..start);
+                        start = 0;
+                        fill.await
+                    }
+                }
+            };
+            if let Err(error) = filled {
+                out.truncate(start);
+                return Ok(Err(error));
+            }
+            put_block(out, &rest);
+        }
+        left -= wanted;
     }
-    Ok(filled)
+    Ok(Ok(()))
 }
 
 /// Writes up to a block of ids with one copy.

@@ -6,6 +6,9 @@
 
 mod batch;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 mod issuer;
 mod limits;

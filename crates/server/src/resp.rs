@@ -1,7 +1,7 @@
 //! Redis's protocol: a connection of a client that speaks RESP2 or RESP3.
 
 mod commands;
-mod parse;
+pub mod parse;
 mod reply;
 
 use std::io;

@@ -127,6 +127,17 @@ pub async fn write<S: AsyncWrite + Unpin>(stream: &mut S, scratch: Scratch) -> i
     stream.flush().await
 }
 
+/// What a future comes to if that needs no waiting.
+pub async fn at_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
+    poll_fn(|context| {
+        Poll::Ready(match future.as_mut().poll(context) {
+            Poll::Ready(done) => Some(done),
+            Poll::Pending => None,
+        })
+    })
+    .await
+}
+
 /// Has ids issued. If that is not done at once, writes what was answered before, and waits.
 pub async fn patiently<T, S: AsyncWrite + Unpin>(
     issue: impl Future<Output = Result<T, IssueError>>,
@@ -134,13 +145,7 @@ pub async fn patiently<T, S: AsyncWrite + Unpin>(
     stream: &mut S,
 ) -> io::Result<Result<T, IssueError>> {
     let mut issue = pin!(issue);
-    let at_once = poll_fn(|context| {
-        Poll::Ready(match issue.as_mut().poll(context) {
-            Poll::Ready(done) => Some(done),
-            Poll::Pending => None,
-        })
-    });
-    if let Some(done) = at_once.await {
+    if let Some(done) = at_once(issue.as_mut()).await {
         return Ok(done);
     }
     stream.write_all(out).await?;
