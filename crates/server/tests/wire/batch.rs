@@ -1,13 +1,20 @@
 //! The binary batch, byte by byte as docs/server-batch.md has it.
 
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 use std::thread;
 
+use uidring::SegmentGenerator;
+use uidring::policy::TakePolicy;
+use uidring::segment::{
+    LoadError, LoadedSegment, MemorySegments, SegmentRequest, SegmentStore, SegmentTag,
+};
+use uidring_server::Names;
 use uidring_testkit::docs;
 
 use crate::support::{
-    Served, assert_increasing_and_distinct, clients, connect, hex, limits, read, read_to_end,
-    segments, send, uids,
+    PATIENCE, Served, assert_increasing_and_distinct, clients, connect, hex, limits, read,
+    read_to_end, segments, send, uids,
 };
 
 pub fn request(version: u8, name: &str, count: u32) -> Vec<u8> {
@@ -133,4 +140,54 @@ fn a_password_comes_first() {
     let mut stream = connect(open.batch);
     send(&mut stream, &request(0x81, "a secret", 0));
     assert_eq!(error(&mut stream).0, 5);
+}
+
+/// A table whose loads wait for a gate.
+struct Gated(MemorySegments, Arc<Mutex<()>>);
+
+impl SegmentStore for Gated {
+    fn tags(&mut self) -> Result<Vec<SegmentTag>, uidring::Error> {
+        self.0.tags()
+    }
+
+    fn load(
+        &mut self,
+        wanted: &[SegmentRequest],
+        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
+    ) {
+        let _gate = self.1.lock().expect("a gate");
+        self.0.load(wanted, loaded);
+    }
+}
+
+#[test]
+fn answers_do_not_wait_for_later_ones_and_one_that_breaks_off_leaves_no_trace() {
+    for goes_well in [true, false] {
+        let table = MemorySegments::new();
+        table.create(SegmentTag::new("orders").step(1000)).expect("a tag");
+        let gate = Arc::new(Mutex::new(()));
+        let builder = SegmentGenerator::builder(Gated(table.clone(), Arc::clone(&gate)));
+        let patient = TakePolicy::WaitFor(PATIENCE);
+        let generator = Arc::new(builder.take_policy(patient).build().expect("a generator"));
+        let served = Served::new(Names::new().with_segments(generator));
+        let mut stream = connect(served.batch);
+        send(&mut stream, &request(1, "orders", 1));
+        assert_eq!(ids(&answer(&mut stream).1), [1]);
+
+        let closed = gate.lock().expect("a gate");
+        send(&mut stream, &[request(1, "orders", 2), request(1, "orders", 50_000)].concat());
+        assert_eq!(ids(&answer(&mut stream).1), [2, 3], "while the next answer waits");
+        assert!(goes_well || table.remove("orders"));
+        drop(closed);
+        let (status, bytes) = answer(&mut stream);
+        if goes_well {
+            let rest = ids(&bytes);
+            assert_eq!((status, rest.len(), rest[0]), (0, 50_000, 4));
+            assert_increasing_and_distinct(&rest);
+        } else {
+            assert_eq!(status, 4, "{}", String::from_utf8_lossy(&bytes));
+        }
+        send(&mut stream, &request(1, "none", 1));
+        assert_eq!(error(&mut stream).0, 2);
+    }
 }
