@@ -77,11 +77,13 @@ where
 
 /// Reads and discards for a while: a socket that is closed with bytes unread takes the last answer with it.
 async fn linger<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<()> {
-    stream.shutdown().await?;
     let mut bytes = [0; 1024];
-    let discard = async { while stream.read(&mut bytes).await.is_ok_and(|count| count > 0) {} };
-    let _ = tokio::time::timeout(LINGER, discard).await;
-    Ok(())
+    let discard = async {
+        stream.shutdown().await?;
+        while stream.read(&mut bytes).await? > 0 {}
+        Ok(())
+    };
+    tokio::time::timeout(LINGER, discard).await.unwrap_or(Ok(()))
 }
 
 /// Waits for bytes, without a buffer; returns them behind those that have come already.
