@@ -28,6 +28,9 @@ const MAX_TEXT: usize = 1000;
 /// Ids that are taken and written at once: they stay in the first level of the processor's caches.
 const BLOCK: usize = 256;
 
+/// Ids that may be waited for at once; a generator takes as many at a time.
+const WAITED: usize = 1024;
+
 /// What an answer begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -230,17 +233,15 @@ async fn put_ids<S: AsyncWrite + Unpin>(
     out.reserve(8 + 8 * count);
     let mut start = out.len();
     put_head(out, Status::Ok, count);
-    let mut ids = [0; BLOCK];
     let mut rest = Vec::new();
     let mut left = count;
     while left > 0 {
-        let wanted = left.min(BLOCK);
-        let ready = issuer.fill_ready(&mut ids[..wanted]);
-        put_block(out, &ids[..ready]);
-        if ready < wanted {
+        left -= put_ready(issuer, left, out);
+        let wanted = left.min(WAITED);
+        if wanted > 0 {
             rest.clear();
             let filled = {
-                let mut fill = pin!(issuer.fill(&mut rest, wanted - ready));
+                let mut fill = pin!(issuer.fill(&mut rest, wanted));
                 match wire::at_once(fill.as_mut()).await {
                     Some(filled) => filled,
                     None => {
@@ -256,11 +257,27 @@ async fn put_ids<S: AsyncWrite + Unpin>(
                 out.truncate(start);
                 return Ok(Err(error));
             }
-            put_block(out, &rest);
+            rest.chunks(BLOCK).for_each(|ids| put_block(out, ids));
+            left -= wanted;
         }
-        left -= wanted;
     }
     Ok(Ok(()))
+}
+
+/// Writes the ids that are ready, and returns how many. Its block is not in the future of each connection.
+fn put_ready(issuer: &Issuer, count: usize, out: &mut Vec<u8>) -> usize {
+    let mut ids = [0; BLOCK];
+    let mut done = 0;
+    while done < count {
+        let wanted = (count - done).min(BLOCK);
+        let ready = issuer.fill_ready(&mut ids[..wanted]);
+        put_block(out, &ids[..ready]);
+        done += ready;
+        if ready < wanted {
+            break;
+        }
+    }
+    done
 }
 
 /// Writes up to a block of ids with one copy.

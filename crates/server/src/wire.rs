@@ -77,7 +77,8 @@ where
 
 /// Reads and discards for a while: a socket that is closed with bytes unread takes the last answer with it.
 async fn linger<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<()> {
-    let mut bytes = [0; 1024];
+    // Not an array, which the future of each connection would have room for.
+    let mut bytes = vec![0; 1024];
     let discard = async {
         stream.shutdown().await?;
         while stream.read(&mut bytes).await? > 0 {}
