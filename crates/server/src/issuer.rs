@@ -44,6 +44,29 @@ impl Issuer {
         })
     }
 
+    /// Writes the ids that are ready, up to `out.len()`, to the front of `out` in increasing order, and returns
+    /// how many: none as well where [`fill`](Self::fill) says why.
+    pub fn fill_ready(&self, out: &mut [u64]) -> usize {
+        match self {
+            Self::Ordered(generator) => {
+                let mut uids = [Uid::default(); 256];
+                let mut filled = 0;
+                for ids in out.chunks_mut(uids.len()) {
+                    let count = generator.try_fill(&mut uids[..ids.len()]).unwrap_or(0);
+                    ids.iter_mut().zip(&uids[..count]).for_each(|(id, uid)| *id = uid.get());
+                    filled += count;
+                    if count < ids.len() {
+                        break;
+                    }
+                }
+                filled
+            }
+            // What is left of a thread's block is taken by `fill` alone.
+            Self::PerThread(_) => 0,
+            Self::Segment(handle) => handle.try_fill(out).unwrap_or(0),
+        }
+    }
+
     /// Appends `count` increasing ids, which need not be neighbours.
     ///
     /// # Errors

@@ -1,9 +1,14 @@
 //! A server for uidring's ids: one engine behind the protocols that clients already speak.
 //!
 //! A [`Server`] has [`Names`], each of which stands for a source of ids in this process, and listens for
-//! clients of Redis and of HTTP. Nothing in here assigns worker ids or opens databases: generators come built.
+//! clients of Redis, of HTTP, of Twitter's Snowflake over Thrift, and of batches of ids in binary. Nothing in
+//! here assigns worker ids or opens databases: generators come built.
 
+mod batch;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 mod issuer;
 mod limits;
@@ -15,7 +20,9 @@ mod seat;
 mod secret;
 mod server;
 mod stats;
+mod thrift;
 mod tls;
+mod wire;
 
 pub use crate::error::{IssueError, ServeError};
 pub use crate::issuer::Issuer;

@@ -14,9 +14,10 @@ pub enum Protocol {
     Redis,
     /// HTTP/1.1.
     Http,
-    /// Twitter's Snowflake over Thrift.
+    /// Twitter's Snowflake over Thrift: binary protocol, framed. It knows no passwords: its clients are served
+    /// without one, also by a server that has one.
     Thrift,
-    /// Batches of ids in binary.
+    /// Batches of ids in binary; docs/server-batch.md specifies them.
     Batch,
 }
 

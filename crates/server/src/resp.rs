@@ -1,26 +1,21 @@
 //! Redis's protocol: a connection of a client that speaks RESP2 or RESP3.
 
 mod commands;
-mod parse;
+pub mod parse;
 mod reply;
 
-use std::future::poll_fn;
 use std::io;
-use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Instant;
 
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use self::commands::Session;
 use self::parse::{Args, Parsed};
-use crate::scratch::{self, CHUNK, Scratch};
+use crate::scratch::Scratch;
 use crate::seat::{Farewell, Place};
 use crate::server::Shared;
-
-/// Answers of so many bytes are written before more requests are looked at.
-const FLUSH: usize = CHUNK;
+use crate::wire::{self, FLUSH, read, write};
 
 /// Answers a connection's requests until it ends.
 pub async fn serve<S>(mut stream: S, place: &Place, shared: &Arc<Shared>)
@@ -35,9 +30,7 @@ where
         Some(Farewell::Slow) => b"-ERR the request did not end in time\r\n",
         Some(Farewell::Draining) | None => b"",
     };
-    // One try: a client that does not read is not waited for.
-    let mut write = pin!(stream.write_all(goodbye));
-    poll_fn(|context| Poll::Ready(write.as_mut().poll(context).is_ready())).await;
+    wire::write_at_once(&mut stream, goodbye).await;
 }
 
 async fn answer<S>(stream: &mut S, place: &Place, session: &mut Session) -> io::Result<()>
@@ -85,44 +78,4 @@ where
             place.is_amid_request();
         }
     }
-}
-
-/// Waits for bytes, without a buffer; returns them behind those that have come already.
-async fn read<S: AsyncRead + Unpin>(stream: &mut S, begun: &[u8]) -> io::Result<(Scratch, usize)> {
-    poll_fn(|context| {
-        let mut scratch = scratch::take();
-        scratch.input[..begun.len()].copy_from_slice(begun);
-        let mut into = ReadBuf::new(&mut scratch.input);
-        into.set_filled(begun.len());
-        match Pin::new(&mut *stream).poll_read(context, &mut into) {
-            Poll::Ready(result) => {
-                let end = into.filled().len();
-                Poll::Ready(result.map(|()| (scratch, end)))
-            }
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
-}
-
-/// Writes the answers. Where the client has to be waited for, that takes no more memory than what is left.
-async fn write<S: AsyncWrite + Unpin>(stream: &mut S, scratch: Scratch) -> io::Result<()> {
-    let mut done = 0;
-    let output = &scratch.output;
-    let rest = poll_fn(|context| {
-        while done < output.len() {
-            match Pin::new(&mut *stream).poll_write(context, &output[done..]) {
-                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(written)) => done += written,
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending => return Poll::Ready(Ok(output[done..].to_vec())),
-            }
-        }
-        Poll::Ready(Ok(Vec::new()))
-    })
-    .await?;
-    drop(scratch);
-    stream.write_all(&rest).await?;
-    // Whoever encrypts may hold something back.
-    stream.flush().await
 }

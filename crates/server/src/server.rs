@@ -20,7 +20,7 @@ use crate::names::Names;
 use crate::seat::{Place, SWEEP, Seated, Seats};
 use crate::stats::{ProtocolCounters, ProtocolStats};
 use crate::tls::{self, TlsError};
-use crate::{http, resp};
+use crate::{batch, http, resp, thrift};
 
 /// A server, before it starts.
 pub struct Server {
@@ -390,17 +390,19 @@ where
     match protocol {
         Protocol::Redis => resp::serve(stream, &place, &shared).await,
         Protocol::Http => http::serve(stream, &place, &shared).await,
-        Protocol::Thrift | Protocol::Batch => {}
+        Protocol::Thrift => thrift::serve(stream, &place, &shared).await,
+        Protocol::Batch => batch::serve(stream, &place, &shared).await,
     }
 }
 
 /// Says that there is no room. A client that does not read is not waited for.
 async fn refuse<S: AsyncWrite + Unpin>(mut stream: S, protocol: Protocol) {
     use tokio::io::AsyncWriteExt;
-    let text = match protocol {
+    let text: Vec<u8> = match protocol {
         Protocol::Redis => "-ERR max number of clients reached\r\n".into(),
-        Protocol::Http => http::refusal(),
-        Protocol::Thrift | Protocol::Batch => return,
+        Protocol::Http => http::refusal().into(),
+        Protocol::Thrift => thrift::refusal(),
+        Protocol::Batch => batch::refusal(),
     };
-    let _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(text.as_bytes())).await;
+    let _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(&text)).await;
 }

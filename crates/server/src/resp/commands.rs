@@ -1,19 +1,15 @@
 //! The commands that a client of Redis may say here.
 
 use std::fmt::Write as _;
-use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
 use std::str;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use uidring::Uid;
 
-use super::FLUSH;
 use super::parse::Args;
 use super::reply::Reply;
 use crate::error::IssueError;
@@ -21,6 +17,7 @@ use crate::listener::Protocol;
 use crate::names::Name;
 use crate::scratch::CHUNK;
 use crate::server::Shared;
+use crate::wire::{FLUSH, patiently};
 
 const PROTOCOL: Protocol = Protocol::Redis;
 
@@ -581,25 +578,4 @@ impl Session {
         }
         text
     }
-}
-
-/// Has ids issued. If that is not done at once, writes what was answered before, and waits.
-async fn patiently<T, S: AsyncWrite + Unpin>(
-    issue: impl Future<Output = Result<T, IssueError>>,
-    out: &mut Vec<u8>,
-    stream: &mut S,
-) -> io::Result<Result<T, IssueError>> {
-    let mut issue = pin!(issue);
-    let at_once = poll_fn(|context| {
-        Poll::Ready(match issue.as_mut().poll(context) {
-            Poll::Ready(done) => Some(done),
-            Poll::Pending => None,
-        })
-    });
-    if let Some(done) = at_once.await {
-        return Ok(done);
-    }
-    stream.write_all(out).await?;
-    out.clear();
-    Ok(issue.await)
 }

@@ -1,0 +1,163 @@
+//! What connections of several protocols do alike: read requests, answer them in order, write.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+
+use crate::error::IssueError;
+use crate::scratch::{self, CHUNK, Scratch};
+use crate::seat::Place;
+
+/// Answers of so many bytes are written before more requests are looked at.
+pub const FLUSH: usize = CHUNK;
+
+/// A client that sent what ends its connection has so long to receive the answer that says why.
+const LINGER: Duration = Duration::from_millis(500);
+
+/// One side of a connection: requests in, answers out.
+pub trait Session {
+    /// Answers the request at the front of `bytes`, and returns its length; none if a part of it has yet to
+    /// come. It refuses what is longer than a chunk.
+    async fn answer<S: AsyncWrite + Unpin>(
+        &mut self,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+        stream: &mut S,
+    ) -> io::Result<Option<usize>>;
+
+    /// Whether the connection is to be closed after what was answered.
+    fn is_over(&self) -> bool;
+
+    /// Adds what was answered in this time to the server's counters.
+    fn count(&mut self, time: Duration);
+}
+
+/// Answers a connection's requests until it ends.
+pub async fn converse<S, T>(stream: &mut S, place: &Place, session: &mut T) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: Session,
+{
+    // The part of a request that has come so far.
+    let mut begun = Vec::new();
+    loop {
+        let (mut scratch, end) = read(stream, &begun).await?;
+        if end == begun.len() {
+            return Ok(());
+        }
+        let begin = Instant::now();
+        let mut start = 0;
+        while start < end && !session.is_over() {
+            let Scratch { input, output } = &mut scratch;
+            match session.answer(&input[start..end], output, stream).await? {
+                Some(length) => start += length,
+                None => break,
+            }
+            if scratch.output.len() >= FLUSH {
+                stream.write_all(&scratch.output).await?;
+                scratch.output.clear();
+            }
+        }
+        // A connection that waits keeps no more than it has to.
+        begun = scratch.input[start..end].to_vec();
+        write(stream, scratch).await?;
+        session.count(begin.elapsed());
+        if session.is_over() {
+            return linger(stream).await;
+        }
+        if start > 0 && !begun.is_empty() {
+            place.is_amid_request();
+        }
+    }
+}
+
+/// Reads and discards for a while: a socket that is closed with bytes unread takes the last answer with it.
+async fn linger<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<()> {
+    // Not an array, which the future of each connection would have room for.
+    let mut bytes = vec![0; 1024];
+    let discard = async {
+        stream.shutdown().await?;
+        while stream.read(&mut bytes).await? > 0 {}
+        Ok(())
+    };
+    tokio::time::timeout(LINGER, discard).await.unwrap_or(Ok(()))
+}
+
+/// Waits for bytes, without a buffer; returns them behind those that have come already.
+pub async fn read<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    begun: &[u8],
+) -> io::Result<(Scratch, usize)> {
+    poll_fn(|context| {
+        let mut scratch = scratch::take();
+        scratch.input[..begun.len()].copy_from_slice(begun);
+        let mut into = ReadBuf::new(&mut scratch.input);
+        into.set_filled(begun.len());
+        match Pin::new(&mut *stream).poll_read(context, &mut into) {
+            Poll::Ready(result) => {
+                let end = into.filled().len();
+                Poll::Ready(result.map(|()| (scratch, end)))
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Writes the answers. Where the client has to be waited for, that takes no more memory than what is left.
+pub async fn write<S: AsyncWrite + Unpin>(stream: &mut S, scratch: Scratch) -> io::Result<()> {
+    let mut done = 0;
+    let output = &scratch.output;
+    let rest = poll_fn(|context| {
+        while done < output.len() {
+            match Pin::new(&mut *stream).poll_write(context, &output[done..]) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(written)) => done += written,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Ready(Ok(output[done..].to_vec())),
+            }
+        }
+        Poll::Ready(Ok(Vec::new()))
+    })
+    .await?;
+    drop(scratch);
+    stream.write_all(&rest).await?;
+    // Whoever encrypts may hold something back.
+    stream.flush().await
+}
+
+/// What a future comes to if that needs no waiting.
+pub async fn at_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
+    poll_fn(|context| {
+        Poll::Ready(match future.as_mut().poll(context) {
+            Poll::Ready(done) => Some(done),
+            Poll::Pending => None,
+        })
+    })
+    .await
+}
+
+/// Has ids issued. If that is not done at once, writes what was answered before, and waits.
+pub async fn patiently<T, S: AsyncWrite + Unpin>(
+    issue: impl Future<Output = Result<T, IssueError>>,
+    out: &mut Vec<u8>,
+    stream: &mut S,
+) -> io::Result<Result<T, IssueError>> {
+    let mut issue = pin!(issue);
+    if let Some(done) = at_once(issue.as_mut()).await {
+        return Ok(done);
+    }
+    stream.write_all(out).await?;
+    out.clear();
+    Ok(issue.await)
+}
+
+/// Writes what fits at once: a client that does not read is not waited for.
+pub async fn write_at_once<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8]) {
+    let mut write = pin!(stream.write_all(bytes));
+    poll_fn(|context| Poll::Ready(write.as_mut().poll(context).is_ready())).await;
+}
