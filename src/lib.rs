@@ -11,7 +11,12 @@
 //! [docs/lease-model.md]: https://docs.rs/crate/uidring/latest/source/docs/lease-model.md
 //! [docs/operations.md]: https://docs.rs/crate/uidring/latest/source/docs/operations.md
 //! [docs/ring-buffer.md]: https://docs.rs/crate/uidring/latest/source/docs/ring-buffer.md
+//! [docs/images/dashboard-light.png]: https://docs.rs/crate/uidring/latest/source/docs/images/dashboard-light.png
 //! [docs/segments.md]: https://docs.rs/crate/uidring/latest/source/docs/segments.md
+//! [docs/server.md]: https://docs.rs/crate/uidring/latest/source/docs/server.md
+//! [docs/server-batch.md]: https://docs.rs/crate/uidring/latest/source/docs/server-batch.md
+//! [docs/server-http.md]: https://docs.rs/crate/uidring/latest/source/docs/server-http.md
+//! [docs/server-thrift.md]: https://docs.rs/crate/uidring/latest/source/docs/server-thrift.md
 //! [docs/time.md]: https://docs.rs/crate/uidring/latest/source/docs/time.md
 //! [docs/worker-ids.md]: https://docs.rs/crate/uidring/latest/source/docs/worker-ids.md
 #![doc = include_str!("../docs/images/uid-bits.url.md")]

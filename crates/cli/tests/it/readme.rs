@@ -14,6 +14,8 @@ const README: &str = include_str!("../../../../README.md");
 const NOT_RUN: &[&str] = &[
     // It runs this test.
     "scripts/test",
+    // It serves until it is ended: the tests of the server do that.
+    "uidring serve",
 ];
 
 /// Blocks of code, each with its language.
