@@ -773,3 +773,23 @@ fn a_task_in_the_padders_own_thread_does_not_wait() {
     let error = taken.get().copied().flatten();
     assert!(matches!(error, Some(Err(TakeError::Empty | TakeError::BorrowLimit { .. }))));
 }
+
+/// Another task of the thread begins a block while a fill lets it run: what comes after the fill is above it.
+#[test]
+fn a_thread_goes_on_above_a_fill_that_waited() {
+    let generator = Arc::new(
+        CachedUidGenerator::builder().worker_id(5).namespace(fresh()).build().expect("built"),
+    );
+    let handle = PerThreadGenerator::new(generator);
+    let bell = Arc::<Bell>::default();
+    let mut uids = Vec::new();
+    {
+        let mut fill = pin!(handle.fill_async(&mut uids, 200_000));
+        assert!(poll(&mut fill.as_mut(), &bell).is_pending(), "it lets others run");
+        let others: Vec<_> = (0..10).map(|_| handle.next_uid().expect("ready")).collect();
+        assert!(others.is_sorted_by(|a, b| a < b));
+        while poll(&mut fill.as_mut(), &bell).is_pending() {}
+    }
+    assert!(uids.len() == 200_000 && uids.is_sorted_by(|a, b| a < b));
+    assert!(handle.next_uid().expect("ready") > uids[199_999]);
+}

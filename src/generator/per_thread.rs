@@ -106,6 +106,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         if filled == Err(TakeError::Forked) {
             out.truncate(start);
         }
+        self.go_on_above(out.last());
         filled
     }
 
@@ -126,9 +127,21 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
             *target = uid;
             filled += 1;
         }
-        self.generator
-            .fill(&mut out[filled..])
-            .map_err(|FillError { filled: more, error }| FillError { filled: filled + more, error })
+        let rest = self.generator.fill(&mut out[filled..]);
+        let filled =
+            filled + rest.as_ref().map_or_else(|error| error.filled, |()| out.len() - filled);
+        self.go_on_above(out[..filled].last());
+        rest.map_err(|FillError { error, .. }| FillError { filled, error })
+    }
+
+    /// Gives up what is left of a block below the last uid of a fill: another task of this thread, or a
+    /// handler, has begun it while the fill waited.
+    fn go_on_above(&self, last: Option<&Uid>) {
+        if let (Some(last), Some(shard)) = (last, self.shards.find())
+            && shard.next.load(Ordering::Relaxed) <= last.get()
+        {
+            shard.next.store(shard.end.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
     }
 
     /// The generator that the uids come from.

@@ -113,7 +113,7 @@ impl Seats {
         taken.seats[index] = Some(Arc::clone(&seat));
         drop(taken);
         let place = Arc::new(Place { seat, seats: Arc::clone(self), index });
-        Ok(Seated { stream, place, looked: None })
+        Ok(Seated { stream, place, looked: None, has_ended: false })
     }
 
     /// How many connections there are.
@@ -186,11 +186,20 @@ impl Seat {
         self.wait(Waits::NotForClient, if has_begun { since } else { now });
     }
 
-    /// No byte is there: after a part of a request, or between requests.
-    fn waits_for_bytes(&self) {
+    /// No byte is there: after a part of a request, or after an answer that was received late.
+    fn waits_for_bytes(&self, now: u64) {
         let (waits, since) = self.state();
         if waits == Waits::NotForClient as u8 {
             self.wait(Waits::ForRestOfRequest, since);
+        } else if waits == Waits::ForReader as u8 {
+            self.wait(Waits::ForRequest, now);
+        }
+    }
+
+    /// Some of an answer was taken. Who takes it little by little is as slow as who takes nothing.
+    fn has_written(&self, now: u64) {
+        if self.state().0 != Waits::ForReader as u8 {
+            self.wait(Waits::ForRequest, now);
         }
     }
 
@@ -221,6 +230,11 @@ impl Place {
         self.seat.state().0 == Waits::ForReader as u8
     }
 
+    /// All that was asked is answered, though nothing may have been written.
+    pub fn is_between_requests(&self) {
+        self.seat.wait(Waits::ForRequest, self.seats.now());
+    }
+
     /// A part of another request has come with those that are answered.
     pub fn is_amid_request(&self) {
         self.seat.wait(Waits::ForRestOfRequest, self.seats.now());
@@ -242,6 +256,8 @@ pub struct Seated<S> {
     place: Arc<Place>,
     /// Ready once the events of the system have been looked at since the server began to end.
     looked: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Reading has ended so.
+    has_ended: bool,
 }
 
 impl<S> Seated<S> {
@@ -258,24 +274,30 @@ impl<S: AsyncRead + Unpin> AsyncRead for Seated<S> {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if this.has_ended {
+            return Poll::Ready(Ok(()));
+        }
         let before = into.filled().len();
         match Pin::new(&mut this.stream).poll_read(context, into) {
             Poll::Ready(result) => {
                 if into.filled().len() > before {
                     this.place.seat.receives(this.place.seats.now());
+                    this.looked = None;
                 }
                 Poll::Ready(result)
             }
             Poll::Pending => {
                 let seat = &this.place.seat;
-                seat.waits_for_bytes();
+                seat.waits_for_bytes(this.place.seats.now());
                 // First the waker: who tells it after that wakes it.
                 seat.waker.register(context.waker());
                 match seat.told() {
                     // As at the end of a stream, when what has arrived is known.
                     Some(Farewell::Draining) => {
                         let looked = this.looked.get_or_insert_with(|| Box::pin(yield_now()));
-                        looked.as_mut().poll(context).map(Ok)
+                        ready!(looked.as_mut().poll(context));
+                        this.has_ended = true;
+                        Poll::Ready(Ok(()))
                     }
                     Some(_) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
                     None => Poll::Pending,
@@ -305,7 +327,7 @@ impl<S: AsyncWrite + Unpin> Seated<S> {
                 }
             }
             done => {
-                self.place.seat.wait(Waits::ForRequest, self.place.seats.now());
+                self.place.seat.has_written(self.place.seats.now());
                 done
             }
         }
@@ -338,9 +360,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Seated<S> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        let done = ready!(Pin::new(&mut this.stream).poll_flush(context));
-        Poll::Ready(done)
+        Pin::new(&mut self.get_mut().stream).poll_flush(context)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

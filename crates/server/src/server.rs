@@ -373,8 +373,12 @@ async fn greet<S>(
         // In memory of its own, which others do without. A client that does not end its greeting is slow.
         Some(tls) => {
             let encrypted = async {
+                place.is_amid_request();
                 match tls.accept(stream).await {
-                    Ok(stream) => serve(stream, protocol, place, shared).await,
+                    Ok(stream) => {
+                        place.is_between_requests();
+                        serve(stream, protocol, place, shared).await;
+                    }
                     Err(error) => tracing::debug!(%protocol, %error, "a client spoke no TLS"),
                 }
             };

@@ -69,7 +69,9 @@ where
         if session.is_over() {
             return linger(stream).await;
         }
-        if start > 0 && !begun.is_empty() {
+        if begun.is_empty() {
+            place.is_between_requests();
+        } else if start > 0 {
             place.is_amid_request();
         }
     }
@@ -88,10 +90,7 @@ async fn linger<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result
 }
 
 /// Waits for bytes, without a buffer; returns them behind those that have come already.
-pub async fn read<S: AsyncRead + Unpin>(
-    stream: &mut S,
-    begun: &[u8],
-) -> io::Result<(Scratch, usize)> {
+async fn read<S: AsyncRead + Unpin>(stream: &mut S, begun: &[u8]) -> io::Result<(Scratch, usize)> {
     poll_fn(|context| {
         let mut scratch = scratch::take();
         scratch.input[..begun.len()].copy_from_slice(begun);
@@ -109,7 +108,7 @@ pub async fn read<S: AsyncRead + Unpin>(
 }
 
 /// Writes the answers. Where the client has to be waited for, that takes no more memory than what is left.
-pub async fn write<S: AsyncWrite + Unpin>(stream: &mut S, scratch: Scratch) -> io::Result<()> {
+async fn write<S: AsyncWrite + Unpin>(stream: &mut S, scratch: Scratch) -> io::Result<()> {
     let mut done = 0;
     let output = &scratch.output;
     let rest = poll_fn(|context| {

@@ -70,23 +70,11 @@ pub struct ServeArgs {
     pub password_file: Option<PathBuf>,
 
     /// The server's certificate and those that sign it, in PEM: then all TCP ports speak TLS
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "tls_key",
-        env = "UIDRING_SERVE_TLS_CERT",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "FILE", env = "UIDRING_SERVE_TLS_CERT", hide_env_values = true)]
     pub tls_cert: Option<PathBuf>,
 
     /// The certificate's private key, in PEM
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "tls_cert",
-        env = "UIDRING_SERVE_TLS_KEY",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "FILE", env = "UIDRING_SERVE_TLS_KEY", hide_env_values = true)]
     pub tls_key: Option<PathBuf>,
 
     /// Serve no segments

@@ -38,44 +38,35 @@ pub fn load(path: &Path, command_line: &[OsString]) -> Result<(ServeArgs, Names)
         Some(Value::Table(names)) => names,
         Some(_) => return Err(wrong(&"`names` is for tables: [names.orders]")),
     };
-    let mut given = crate::command();
-    let matches = given.try_get_matches_from_mut(command_line).map_err(|error| wrong(&error))?;
-    if let Some(("serve", matches)) = matches.subcommand() {
-        let is_given = |key: &&str| {
-            let id = key.replace('-', "_");
+    let serve = crate::command();
+    let serve = serve.find_subcommand("serve").expect("it is one");
+    for (key, value) in &table {
+        let is_known = serve.get_arguments().any(|flag| flag.get_long() == Some(key));
+        if !is_known || NOT_SETTINGS.contains(&&**key) || text_of(value).is_none() {
+            return Err(wrong(&format_args!(
+                "`{key}` is no setting, or its value is no text, number or true; `uidring serve --help` \
+                 lists them"
+            )));
+        }
+    }
+    let given = crate::command().try_get_matches_from(command_line);
+    let given = given.map_err(|error| wrong(&plain(&error)))?;
+    if let Some(("serve", given)) = given.subcommand() {
+        let is_given = |key: &str| {
             matches!(
-                matches.value_source(&id),
+                given.value_source(&key.replace('-', "_")),
                 Some(ValueSource::CommandLine | ValueSource::EnvVariable)
             )
         };
-        for keys in CHOICES.iter().filter(|keys| keys.iter().any(is_given)) {
-            table.retain(|key, _| !keys.iter().any(|other| **other == *key));
+        for keys in CHOICES.iter().filter(|keys| keys.iter().any(|key| is_given(key))) {
+            table.retain(|key, _| !keys.contains(&key));
         }
+        table.retain(|key, _| !is_given(key));
     }
-    let mut unknown = None;
-    let defaults: Vec<(String, Option<String>)> =
-        table.iter().map(|(key, value)| (key.clone(), text_of(value))).collect();
-    let command = crate::command().mut_subcommand("serve", |mut serve| {
-        for (key, value) in defaults {
-            let id = key.replace('-', "_");
-            let is_known = serve.get_arguments().any(|flag| flag.get_long() == Some(&key));
-            match value {
-                Some(value) if is_known && !NOT_SETTINGS.contains(&key.as_str()) => {
-                    serve = serve.mut_arg(id, |flag| flag.default_value(value));
-                }
-                _ => unknown = Some(key),
-            }
-        }
-        serve
-    });
-    if let Some(key) = unknown {
-        return Err(wrong(&format_args!(
-            "`{key}` is no setting, or its value is no text, number or true; `uidring serve --help` \
-             lists them"
-        )));
-    }
-    let matches =
-        command.try_get_matches_from(command_line).map_err(|error| wrong(&plain(&error)))?;
+    let flags = table.iter().filter_map(|(key, value)| flag_of(key, value)).map(OsString::from);
+    let command_line: Vec<OsString> = command_line.iter().cloned().chain(flags).collect();
+    let matches = crate::command().try_get_matches_from(command_line);
+    let matches = matches.map_err(|error| wrong(&plain(&error)))?;
     let args = match matches.subcommand() {
         Some(("serve", matches)) => ServeArgs::from_arg_matches(matches),
         _ => return Err(wrong(&"the command line is not one of `uidring serve`")),
@@ -98,20 +89,25 @@ fn named(name: &str, settings: Value) -> Result<NameArgs, String> {
     let mut flags = Vec::new();
     for (key, value) in &settings {
         let is_known = command.get_arguments().any(|flag| flag.get_long() == Some(key));
-        let Some(value) = text_of(value).filter(|_| is_known) else {
+        if !is_known || text_of(value).is_none() {
             return Err(format!(
                 "names.{name}: `{key}` is no setting of a name, or its value is no text, number or true"
             ));
-        };
-        match settings[key] {
-            Value::Boolean(true) => flags.push(format!("--{key}")),
-            Value::Boolean(false) => {}
-            _ => flags.push(format!("--{key}={value}")),
         }
+        flags.extend(flag_of(key, value));
     }
     let matches = command.try_get_matches_from(flags);
     let args = matches.and_then(|matches| NameArgs::from_arg_matches(&matches));
     args.map_err(|error| format!("names.{name}: {}", plain(&error)))
+}
+
+/// A setting as a flag; none for `false`.
+fn flag_of(key: &str, value: &Value) -> Option<String> {
+    match value {
+        Value::Boolean(true) => Some(format!("--{key}")),
+        Value::Boolean(false) => None,
+        value => Some(format!("--{key}={}", text_of(value)?)),
+    }
 }
 
 fn text_of(value: &Value) -> Option<String> {

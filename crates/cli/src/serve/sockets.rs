@@ -44,6 +44,9 @@ fn tcp_places(args: &ServeArgs) -> [(Protocol, &Option<Place>, u16); 3] {
 
 /// Checks where to listen without listening.
 pub fn check(args: &ServeArgs) -> Result<(), Failure> {
+    if args.tls_cert.is_some() != args.tls_key.is_some() {
+        return Err(Failure::Usage("--tls-cert and --tls-key need each other".into()));
+    }
     for (protocol, place, _) in tcp_places(args) {
         let Some(Place::At(text, addresses)) = place else { continue };
         let is_reachable = |address: &SocketAddr| !address.ip().is_loopback();

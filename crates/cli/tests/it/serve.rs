@@ -130,7 +130,7 @@ fn settings_are_checked_without_a_worker_id() {
         ("--threads 0", "write a whole number from 1 to 1024"),
         ("--idle 0", "write a time from 1s to"),
         ("--order upside-down", "[possible values: ordered, per-thread]"),
-        ("--tls-cert a.pem", "--tls-key"),
+        ("--tls-cert a.pem", "--tls-cert and --tls-key need each other"),
         ("--layout 60/2/2", "60/2/2"),
         ("--worker lease --worker-id 5", "is a worker id of your choice"),
     ] {
@@ -175,6 +175,9 @@ fn a_file_of_settings() {
         ("threads = [1]", "serve.toml: `threads` is no setting, or its value is no text"),
         ("http = '0.0.0.0:80'", "--http 0.0.0.0:80 can be reached by other hosts"),
         ("names = 1", "serve.toml: `names` is for tables"),
+        ("tls-cert = 'a.pem'", "--tls-cert and --tls-key need each other"),
+        ("sqlite = 'a.db'\nmysql = 'mysql://u:p@ss@h/d'", "cannot be used with"),
+        ("sqlite = 'a.db'\nworker-id = 5", "cannot be used with"),
         ("[names.a]\nredis = 1", "serve.toml: names.a: `redis` is no setting of a name"),
         ("[names.a]\nlayout = '99/1/1'", "names.a: layout 99/1/1"),
         ("[names.uid]", "the settings of `uid` stand above all tables"),

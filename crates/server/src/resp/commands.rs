@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io;
+use std::mem;
 use std::str;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,14 +11,14 @@ use std::time::Duration;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use uidring::Uid;
 
-use super::parse::Args;
+use super::parse::{self, Args, Parsed};
 use super::reply::Reply;
 use crate::error::IssueError;
 use crate::listener::Protocol;
 use crate::names::Name;
 use crate::scratch::CHUNK;
 use crate::server::Shared;
-use crate::wire::{FLUSH, patiently};
+use crate::wire::{self, FLUSH, patiently};
 
 const PROTOCOL: Protocol = Protocol::Redis;
 
@@ -40,6 +41,9 @@ const COMMANDS: &[(&str, i64)] = &[
     ("uid.parse", -2),
 ];
 
+/// What a connection remembers of its client.
+const MAX_CLIENT_NAME: usize = 256;
+
 /// What the server knows of a client.
 pub struct Session {
     shared: Arc<Shared>,
@@ -50,7 +54,8 @@ pub struct Session {
     has_quit: bool,
     /// The name that was asked for last, which is the next one's as a rule.
     recent: Option<Arc<Name>>,
-    /// Ids for answers of many.
+    /// Where the words of a request lie; and ids for answers of many.
+    args: Args,
     ids: Vec<u64>,
     /// Since they were last counted.
     requests: u64,
@@ -83,6 +88,49 @@ impl<'a> Words<'a> {
     }
 }
 
+impl wire::Session for Session {
+    async fn answer<S: AsyncWrite + Unpin>(
+        &mut self,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+        stream: &mut S,
+    ) -> io::Result<Option<usize>> {
+        let limit = self.shared.limits.request.min(CHUNK);
+        let mut args = mem::take(&mut self.args);
+        let parsed = parse::request(bytes, &mut args);
+        let done = match parsed {
+            Ok(Parsed::Request(length)) => {
+                self.execute(bytes, &args, out, stream).await?;
+                Some(length)
+            }
+            Ok(Parsed::Part) if bytes.len() < limit => None,
+            Ok(Parsed::Part) => {
+                self.refuse(out, &format!("Protocol error: a request has at most {limit} bytes"));
+                Some(bytes.len())
+            }
+            Err(error) => {
+                self.refuse(out, &format!("Protocol error: {error}"));
+                Some(bytes.len())
+            }
+        };
+        // A request of very many words is rare.
+        if args.len() <= 16 {
+            self.args = args;
+        }
+        Ok(done)
+    }
+
+    fn is_over(&self) -> bool {
+        self.has_quit
+    }
+
+    fn count(&mut self, time: Duration) {
+        self.count_issued();
+        self.shared.counters(PROTOCOL).answered(self.requests, self.errors, time);
+        (self.requests, self.errors) = (0, 0);
+    }
+}
+
 impl Session {
     pub fn new(shared: &Arc<Shared>) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
@@ -95,6 +143,7 @@ impl Session {
             is_3: false,
             has_quit: false,
             recent: None,
+            args: Args::default(),
             ids: Vec::new(),
             requests: 0,
             errors: 0,
@@ -102,27 +151,10 @@ impl Session {
         }
     }
 
-    /// Whether the connection is to be closed after what was answered.
-    pub fn has_quit(&self) -> bool {
-        self.has_quit
-    }
-
-    /// So many bytes may one request have.
-    pub fn request_limit(&self) -> usize {
-        self.shared.limits.request.min(CHUNK)
-    }
-
     /// Says why no more requests are looked at.
-    pub fn refuse(&mut self, out: &mut Vec<u8>, text: &str) {
+    fn refuse(&mut self, out: &mut Vec<u8>, text: &str) {
         self.has_quit = true;
         self.error(out, "ERR", text);
-    }
-
-    /// Adds what was answered in this time to the server's counters.
-    pub fn count(&mut self, time: Duration) {
-        self.count_issued();
-        self.shared.counters(PROTOCOL).answered(self.requests, self.errors, time);
-        (self.requests, self.errors) = (0, 0);
     }
 
     fn count_issued(&mut self) {
@@ -148,7 +180,7 @@ impl Session {
     }
 
     /// Answers one request.
-    pub async fn execute<S: AsyncWrite + Unpin>(
+    async fn execute<S: AsyncWrite + Unpin>(
         &mut self,
         request: &[u8],
         args: &Args,
@@ -167,7 +199,7 @@ impl Session {
             }
             None => b"",
         };
-        if !self.is_trusted && !matches!(name, b"AUTH" | b"HELLO" | b"QUIT") {
+        if !self.is_trusted && !matches!(name, b"AUTH" | b"HELLO" | b"QUIT" | b"POST" | b"HOST:") {
             self.error(out, "NOAUTH", "Authentication required.");
             return Ok(());
         }
@@ -219,6 +251,8 @@ impl Session {
                 self.has_quit = true;
                 Reply::new(out, self.is_3).simple("OK");
             }
+            // A page in a browser may send HTTP here, with commands in it.
+            (b"POST" | b"HOST:", _) => self.refuse(out, "this is not HTTP"),
             _ => {
                 let text = String::from_utf8_lossy(&command[..command.len().min(64)]);
                 let lower = text.to_ascii_lowercase();
@@ -408,7 +442,7 @@ impl Session {
         let Some(version) = version else {
             return self.error(out, "NOPROTO", "unsupported protocol version: it is 2 or 3");
         };
-        let mut at = 1;
+        let (mut at, mut client_name) = (1, None);
         while at < words.len() {
             if words.is(at, "AUTH") && at + 2 < words.len() {
                 if !self.authenticate(words, at + 2, out) {
@@ -416,7 +450,7 @@ impl Session {
                 }
                 at += 3;
             } else if words.is(at, "SETNAME") && at + 1 < words.len() {
-                self.client_name = words.get(at + 1).unwrap_or_default().to_vec();
+                client_name = words.get(at + 1);
                 at += 2;
             } else {
                 return self.error(
@@ -432,6 +466,11 @@ impl Session {
                 "NOAUTH",
                 "HELLO must be called with AUTH: Authentication required.",
             );
+        }
+        if let Some(name) = client_name
+            && !self.set_client_name(name, out)
+        {
+            return;
         }
         self.is_3 = version == 3;
         let mut reply = Reply::new(out, self.is_3);
@@ -475,12 +514,25 @@ impl Session {
         }
     }
 
+    /// A connection keeps a short name, or says that it is too long.
+    fn set_client_name(&mut self, name: &[u8], out: &mut Vec<u8>) -> bool {
+        let is_short = name.len() <= MAX_CLIENT_NAME;
+        if is_short {
+            self.client_name = name.to_vec();
+        } else {
+            let text = format!("a client's name has at most {MAX_CLIENT_NAME} bytes");
+            self.error(out, "ERR", &text);
+        }
+        is_short
+    }
+
     /// `CLIENT …`: what libraries say at connect.
     fn client(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
         let mut reply = Reply::new(out, self.is_3);
         if words.is(0, "SETNAME") && words.len() == 2 {
-            self.client_name = words.get(1).unwrap_or_default().to_vec();
-            reply.simple("OK");
+            if self.set_client_name(words.get(1).unwrap_or_default(), out) {
+                Reply::new(out, self.is_3).simple("OK");
+            }
         } else if words.is(0, "GETNAME") && words.len() == 1 {
             match self.client_name.is_empty() {
                 true => reply.null(),

@@ -113,7 +113,8 @@ fn who_asks_for_nothing_has_to_go() {
     let server = run(limits(|limits| limits.idle = SECOND), names());
     let mut client = server.client();
     assert_eq!(client.say(&["PING"]), "+PONG\r\n");
-    assert_eq!(client.rest(), "-ERR nothing was asked for too long; connect again\r\n");
+    // Clients would take a word for the answer to their next request.
+    assert!(client.is_closed());
     // Who asks now and then stays.
     let mut client = server.client();
     for _ in 0..8 {
