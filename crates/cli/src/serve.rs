@@ -20,6 +20,9 @@ pub use self::args::ServeArgs;
 use crate::failure::Failure;
 use crate::report;
 
+/// Open files that are no connections.
+const OTHER_FILES: u64 = 64;
+
 pub fn run(args: ServeArgs) -> Result<(), Failure> {
     let (args, others) = match &args.config {
         Some(path) => config::load(path, &env::args_os().collect::<Vec<_>>())?,
@@ -45,10 +48,11 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
         report::note("the settings are right");
         return Ok(());
     }
-    let mut signals = Signals::new([SIGINT, SIGTERM])
-        .map_err(|error| Failure::Failed(format!("receiving signals: {error}")))?;
     let mut sockets = sockets::listen(&args)?;
     let (names, described) = names.open()?;
+    // Not before: a start that waits, for a lease, say, is ended as any program.
+    let mut signals = Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| Failure::Failed(format!("receiving signals: {error}")))?;
     for listener in sockets.listeners.drain(..) {
         report::note(format_args!(
             "{:<7}{}",
@@ -66,6 +70,8 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
     notify(sd_notify::NotifyState::Ready);
     signals.forever().next();
     notify(sd_notify::NotifyState::Stopping);
+    // Before the end: another server may be about to take the place.
+    sockets.remove_file();
     stop(running, &args, signals);
     Ok(())
 }
@@ -101,6 +107,19 @@ fn stop(running: Running, args: &ServeArgs, mut signals: Signals) {
 fn limits(args: &ServeArgs) -> Limits {
     let mut limits = Limits::default();
     limits.connections = args.max_connections;
+    // Some for listeners, the store and the log.
+    let wanted =
+        u64::try_from(args.max_connections).unwrap_or(u64::MAX).saturating_add(OTHER_FILES);
+    let files = rlimit::increase_nofile_limit(wanted).unwrap_or(wanted);
+    let room = usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX).max(1);
+    if room < args.max_connections {
+        report::warning(format_args!(
+            "at most {room} connections, as this process may open {} files: raise the limit (ulimit -Hn, \
+             LimitNOFILE=), or lower --max-connections {}",
+            files, args.max_connections
+        ));
+        limits.connections = room;
+    }
     limits.batch = args.max_batch;
     limits.idle = args.idle;
     limits.slow = args.slow;
@@ -133,7 +152,8 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 fn first_line(path: &Path) -> Result<String, Failure> {
     let text = String::from_utf8(read(path)?);
     let text = text.map_err(|_| Failure::Failed(format!("{} is no UTF-8 text", path.display())))?;
-    match text.lines().next() {
+    // HTTP knows no spaces around it.
+    match text.lines().next().map(str::trim) {
         Some(line) if !line.is_empty() => Ok(line.to_owned()),
         _ => Err(Failure::Failed(format!("the first line of {} is empty", path.display()))),
     }

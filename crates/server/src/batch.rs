@@ -18,7 +18,7 @@ use crate::listener::Protocol;
 use crate::names::Name;
 use crate::seat::{Farewell, Place};
 use crate::server::Shared;
-use crate::wire;
+use crate::wire::{self, FLUSH};
 
 const PROTOCOL: Protocol = Protocol::Batch;
 
@@ -162,7 +162,19 @@ impl Session {
             return Ok(());
         }
         let Some(name) = self.find(text, out) else { return Ok(()) };
-        match put_ids(name.issuer(), count as usize, out, stream).await? {
+        let done = match self.shared.budget.take(count.into()) {
+            Ok(room) => {
+                let done = put_ids(name.issuer(), count as usize, out, stream).await?;
+                if out.len() >= FLUSH {
+                    stream.write_all(out).await?;
+                    out.clear();
+                }
+                drop(room);
+                done
+            }
+            Err(error) => Err(error),
+        };
+        match done {
             Ok(()) => name.counters.issued(PROTOCOL, count.into()),
             Err(error) => {
                 name.counters.failed(PROTOCOL);

@@ -13,6 +13,12 @@ pub enum IssueError {
     /// A tag has none.
     #[error(transparent)]
     Segment(#[from] SegmentError),
+    /// Other clients have asked for so many ids, and not read them yet, that there is no room for more.
+    #[error("too many ids are on their way to clients that have not read them; try again")]
+    Busy,
+    /// Others took ids each time before there were enough in a row.
+    #[error("other clients took ids in between, each time; try again, or ask for fewer in a row")]
+    Contended,
     /// More consecutive ids were asked for than there ever are.
     #[error("{count} ids in a row were asked for, and at most {max} are to be had; ask for fewer")]
     NotInARow {
@@ -37,6 +43,7 @@ impl IssueError {
             Self::Segment(error) => {
                 error.may_pass() || matches!(error, SegmentError::DeadlineExceeded)
             }
+            Self::Busy | Self::Contended => true,
             Self::NotInARow { .. } => false,
         }
     }

@@ -114,7 +114,7 @@ impl Issuer {
                 (None, None) => {}
             }
         }
-        Err(IssueError::NotInARow { count, max: ids.len() as u64 })
+        Err(IssueError::Contended)
     }
 
     /// How many consecutive ids there are at most.

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use crate::error::ServeError;
-use crate::limits::Limits;
+use crate::limits::{Budget, Limits};
 use crate::listener::{Listener, Protocol, Socket};
 use crate::names::Names;
 use crate::seat::{Place, SWEEP, Seated, Seats};
@@ -37,6 +37,7 @@ pub struct Shared {
     pub limits: Limits,
     pub password: Option<String>,
     pub seats: Arc<Seats>,
+    pub budget: Budget,
     pub start: Instant,
     tls: Option<TlsAcceptor>,
     pub http: http::State,
@@ -113,6 +114,7 @@ impl Server {
     pub fn start(self, names: Names) -> Result<Running, ServeError> {
         let shared = Arc::new(Shared {
             seats: Arc::new(Seats::new(&self.limits)),
+            budget: Budget::new(self.limits.batch),
             names,
             http: http::State::new(&self.limits),
             limits: self.limits,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use uidring::WorkerSource;
 use uidring::policy::TakePolicy;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
+use uidring::worker::EnvWorkerId;
 use uidring::{CachedUidGenerator, Error, PerThreadGenerator, SegmentGenerator, StoreErrorKind};
 use uidring_server::{Issuer, Names};
 use uidring_store::SegmentTable;
@@ -153,12 +154,12 @@ fn origin(args: &WorkerArgs) -> String {
         return "ZooKeeper".into();
     } else if args.worker_id.is_some() {
         return "--worker-id".into();
+    } else if !database.is_named() && EnvWorkerId::is_set() {
+        EnvWorkerId::VARIABLE.into()
     } else if let Some(path) = &database.sqlite {
         path.display().to_string()
     } else if database.is_server() {
         "the MySQL server".into()
-    } else if uidring::worker::EnvWorkerId::is_set() {
-        return uidring::worker::EnvWorkerId::VARIABLE.into();
     } else {
         "your data directory".into()
     };

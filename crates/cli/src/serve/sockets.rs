@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -21,17 +21,30 @@ use crate::report;
 #[derive(Default)]
 pub struct Sockets {
     pub listeners: Vec<Listener>,
-    file: Option<PathBuf>,
+    /// And its inode.
+    file: Option<(PathBuf, u64)>,
 }
 
-impl Drop for Sockets {
-    fn drop(&mut self) {
-        if let Some(path) = &self.file {
-            // It is gone, or stays as one that nobody listens at, which the next start replaces.
+impl Sockets {
+    /// Removes the socket's file, unless it is another server's by now.
+    pub fn remove_file(&mut self) {
+        if let Some((path, inode)) = self.file.take()
+            && fs::symlink_metadata(&path).is_ok_and(|found| found.ino() == inode)
+        {
+            // Otherwise it stays as one that nobody listens at, which the next start replaces.
             let _ = fs::remove_file(path);
         }
     }
 }
+
+impl Drop for Sockets {
+    fn drop(&mut self) {
+        self.remove_file();
+    }
+}
+
+/// What fits the system's address of a socket.
+const MAX_SOCKET_PATH: usize = 107;
 
 /// A protocol over TCP, where it was asked for, and its usual port.
 fn tcp_places(args: &ServeArgs) -> [(Protocol, &Option<Place>, u16); 3] {
@@ -80,7 +93,7 @@ pub fn check(args: &ServeArgs) -> Result<(), Failure> {
 /// Listens wherever the settings say.
 pub fn listen(args: &ServeArgs) -> Result<Sockets, Failure> {
     let mut sockets = Sockets::default();
-    let inherited = inherit(&mut sockets)?;
+    let inherited = inherit(args, &mut sockets)?;
     for (protocol, place, port) in tcp_places(args) {
         let is_thrift_without_password =
             protocol == Protocol::Thrift && args.password_file.is_some();
@@ -113,7 +126,7 @@ pub fn listen(args: &ServeArgs) -> Result<Sockets, Failure> {
 }
 
 /// Takes over the sockets of systemd's socket activation, which names them by protocol.
-fn inherit(sockets: &mut Sockets) -> Result<Vec<Protocol>, Failure> {
+fn inherit(args: &ServeArgs, sockets: &mut Sockets) -> Result<Vec<Protocol>, Failure> {
     let mut handed = ListenFd::from_env();
     let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':');
@@ -127,6 +140,11 @@ fn inherit(sockets: &mut Sockets) -> Result<Vec<Protocol>, Failure> {
         let protocol = protocol.ok_or_else(|| {
             failed(&"FileDescriptorName= names no protocol: redis, http, thrift or batch")
         })?;
+        if protocol == Protocol::Thrift && args.password_file.is_some() {
+            return Err(failed(
+                &"Thrift has no way to say a password, and --password-file asks for one",
+            ));
+        }
         let listener = match protocol {
             Protocol::Batch => handed
                 .take_unix_listener(index)
@@ -159,7 +177,8 @@ fn listen_for_batches(args: &ServeArgs, sockets: &mut Sockets) -> Result<(), Fai
     match bind(&path) {
         Ok(socket) => {
             sockets.listeners.push(Listener::unix(Protocol::Batch, socket, &path));
-            sockets.file = Some(path);
+            let inode = fs::symlink_metadata(&path).map_or(0, |made| made.ino());
+            sockets.file = Some((path, inode));
             Ok(())
         }
         Err(error) if is_asked => {
@@ -200,16 +219,16 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     let parent = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     fs::create_dir_all(parent)?;
+    // Clients give the path to the system, which takes no longer ones.
+    if path.as_os_str().len() > MAX_SOCKET_PATH {
+        let text = format!("a socket's path has at most {MAX_SOCKET_PATH} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
     // Made where nobody else can reach it, until its mode is set.
-    let private = parent.join(format!(".uidring-{}", std::process::id()));
-    fs::DirBuilder::new().mode(0o700).create(&private)?;
-    let made = private.join("s");
-    let socket = UnixListener::bind(&made).and_then(|socket| {
-        fs::set_permissions(&made, fs::Permissions::from_mode(0o600))?;
-        fs::rename(&made, path)?;
-        Ok(socket)
-    });
-    let _ = fs::remove_file(&made);
-    let _ = fs::remove_dir(&private);
-    socket
+    let private = tempfile::Builder::new().prefix(".u").rand_bytes(4).tempdir_in(parent)?;
+    let made = private.path().join("s");
+    let socket = UnixListener::bind(&made)?;
+    fs::set_permissions(&made, fs::Permissions::from_mode(0o600))?;
+    fs::rename(&made, path)?;
+    Ok(socket)
 }

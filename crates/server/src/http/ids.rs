@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use hyper::body::Bytes;
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::answer::{self, Answer, kind};
 use super::body::{Body, Digits};
@@ -65,10 +66,14 @@ pub fn answer(shared: &Arc<Shared>, asked: Asked) -> Answer {
             }),
         };
     }
+    let room = match shared.budget.take(count as u64) {
+        Ok(room) => room,
+        Err(error) => return failed(asked, &name, &error).into(),
+    };
     Answer::later(async move {
         let mut ids = Vec::with_capacity(count);
         match name.issuer().fill(&mut ids, count).await {
-            Ok(()) => good(asked, &name, format, ids),
+            Ok(()) => good(asked, &name, format, ids, room),
             Err(error) => failed(asked, &name, &error),
         }
     })
@@ -133,14 +138,22 @@ fn one(
     taken: Result<u64, IssueError>,
 ) -> Response<Body> {
     match taken {
-        Ok(id) => good(asked, name, format, vec![id]),
+        Ok(id) => good(asked, name, format, vec![id], None),
         Err(error) => failed(asked, name, &error),
     }
 }
 
-fn good(asked: Asked, name: &Name, format: Format, ids: Vec<u64>) -> Response<Body> {
+fn good(
+    asked: Asked,
+    name: &Name,
+    format: Format,
+    ids: Vec<u64>,
+    room: Option<OwnedSemaphorePermit>,
+) -> Response<Body> {
     name.counters.issued(PROTOCOL, ids.len() as u64);
-    let body = Body::Ids(IdsText::new(name.text(), format, ids));
+    let mut text = IdsText::new(name.text(), format, ids);
+    text.room = room;
+    let body = Body::Ids(text);
     answer::with(asked, StatusCode::OK, format.kind(), body)
 }
 
@@ -169,6 +182,8 @@ pub struct IdsText {
     head: Vec<u8>,
     /// Bytes that are not written.
     left: u64,
+    /// Given back when all are.
+    room: Option<OwnedSemaphorePermit>,
 }
 
 impl IdsText {
@@ -186,7 +201,7 @@ impl IdsText {
                 head.len() as u64 + digits().sum::<u64>() + 3 * count - 1 + 3
             }
         };
-        Self { ids, done: 0, format, head, left }
+        Self { ids, done: 0, format, head, left, room: None }
     }
 
     /// Bytes to come.

@@ -368,7 +368,15 @@ impl Session {
             return Ok(());
         }
         let Some(name) = self.recent.clone() else { return Ok(()) };
-        let mut ids = std::mem::take(&mut self.ids);
+        // Until all but the last part is written.
+        let _room = match self.shared.budget.take(count) {
+            Ok(room) => room,
+            Err(error) => {
+                self.failed(out, &error);
+                return Ok(());
+            }
+        };
+        let mut ids = mem::take(&mut self.ids);
         ids.clear();
         let filled = patiently(name.issuer().fill(&mut ids, count as usize), out, stream).await?;
         if let Err(error) = filled {
