@@ -15,7 +15,8 @@
 //! # Ok::<(), uidring_client::ClientError>(())
 //! ```
 //!
-//! Ids of one client increase. An id that a client prefetched and did not hand out is lost, as are those of an
+//! Ids of one client increase, as long as its connection lasts, and after that where the server's order is
+//! `ordered`. An id that a client prefetched and did not hand out is lost, as are those of an
 //! answer that did not arrive: no id is handed out twice.
 
 mod connection;

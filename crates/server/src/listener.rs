@@ -84,6 +84,15 @@ impl Listener {
         &self.address
     }
 
+    /// Whether only this host can reach it.
+    pub(crate) fn is_local(&self) -> bool {
+        match &self.socket {
+            Socket::Tcp(socket) => socket.local_addr().is_ok_and(|at| at.ip().is_loopback()),
+            #[cfg(unix)]
+            Socket::Unix(_) => true,
+        }
+    }
+
     /// Another one at the same socket.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         let socket = match &self.socket {

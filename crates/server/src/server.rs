@@ -38,6 +38,8 @@ pub struct Shared {
     pub password: Option<String>,
     pub seats: Arc<Seats>,
     pub budget: Budget,
+    /// Whether only this host can reach the listeners.
+    pub is_local: bool,
     pub start: Instant,
     tls: Option<TlsAcceptor>,
     pub http: http::State,
@@ -115,6 +117,7 @@ impl Server {
         let shared = Arc::new(Shared {
             seats: Arc::new(Seats::new(&self.limits)),
             budget: Budget::new(self.limits.batch),
+            is_local: self.listeners.iter().all(Listener::is_local),
             names,
             http: http::State::new(&self.limits),
             limits: self.limits,

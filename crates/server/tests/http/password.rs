@@ -31,3 +31,27 @@ fn a_token_opens_what_is_not_open() {
         assert_eq!(served.curl(path).status, 200, "{path} is open");
     }
 }
+
+/// A page of another site may have a browser ask, and have its own name stand for this host.
+#[test]
+fn browsers_ask_for_this_servers_own_page_alone() {
+    let served = Served::with(uids(20), |server| server);
+    for header in
+        ["Host: evil.example", "Host: evil.example:80", "Host: localhost.evil.example:8080"]
+    {
+        let answer = served.curl_with("/api/snowflake/get/x", &["-H", header]);
+        assert_eq!(answer.status, 403, "{header}");
+    }
+    for header in [
+        "Host: localhost",
+        "Host: LOCALHOST:99",
+        "Host: 127.0.0.1:1",
+        "Host: [::1]:1",
+        "Host: [::1]",
+    ] {
+        served.curl_with("/api/snowflake/get/x", &["-H", header]).id();
+    }
+    let answer = served.curl_with("/v1/ids", &["-H", "Sec-Fetch-Site: cross-site"]);
+    assert!(answer.status == 403 && answer.error().contains("another site"), "{}", answer.status);
+    served.curl_with("/api/snowflake/get/x", &["-H", "Sec-Fetch-Site: same-origin"]).id();
+}
