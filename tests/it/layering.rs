@@ -128,8 +128,9 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     // Models of what is not public.
     ("ring/models.rs", "loom::"),
     ("generator/task_models.rs", "loom::"),
-    ("generator/task_models.rs", "Mutex"),
-    ("generator/task_models.rs", "Condvar"),
+    ("future/models.rs", "loom::"),
+    ("future/models.rs", "Mutex"),
+    ("future/models.rs", "Condvar"),
     ("segment/tag/models.rs", "loom::"),
     ("padding/models.rs", "loom::"),
     // A simulation in one thread, for tests alone.

@@ -125,12 +125,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// The command line.
-#[cfg(feature = "server")]
-fn command() -> clap::Command {
-    Cli::command()
-}
-
 /// Parses the command line. clap prints what it finds wrong with it, or the help, and exits.
 fn command_line() -> Result<Cli, Failure> {
     let error = match Cli::try_parse() {
@@ -163,7 +157,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Worker(command) => worker::run(&command),
         Command::Segment(command) => segment::run(&command),
         #[cfg(feature = "server")]
-        Command::Serve(args) => serve::run(*args),
+        Command::Serve(args) => serve::run(*args, Cli::command),
         #[cfg(not(feature = "server"))]
         Command::Serve { .. } => Err(Failure::NotBuilt { feature: "server" }),
         #[cfg(feature = "bench")]

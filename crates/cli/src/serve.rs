@@ -11,6 +11,7 @@ use std::fs;
 use std::path::Path;
 use std::thread;
 
+use clap::Command;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
@@ -23,9 +24,10 @@ use crate::report;
 /// Open files that are no connections.
 const OTHER_FILES: u64 = 64;
 
-pub fn run(args: ServeArgs) -> Result<(), Failure> {
+/// Serves until a signal ends it. `command` is the whole command line.
+pub fn run(args: ServeArgs, command: fn() -> Command) -> Result<(), Failure> {
     let (args, others) = match &args.config {
-        Some(path) => config::load(path, &env::args_os().collect::<Vec<_>>())?,
+        Some(path) => config::load(path, command, &env::args_os().collect::<Vec<_>>())?,
         None => (args, config::Names::new()),
     };
     sockets::check(&args)?;

@@ -22,7 +22,11 @@ const NOT_SETTINGS: [&str; 4] = ["config", "check", "help", "names"];
 pub type Names = BTreeMap<String, NameArgs>;
 
 /// Reads the settings again, with those of the file where the command line and the environment say nothing.
-pub fn load(path: &Path, command_line: &[OsString]) -> Result<(ServeArgs, Names), Failure> {
+pub fn load(
+    path: &Path,
+    command: fn() -> Command,
+    command_line: &[OsString],
+) -> Result<(ServeArgs, Names), Failure> {
     let wrong = |error: &dyn std::fmt::Display| {
         Failure::Usage(format!("{}: {}", path.display(), error.to_string().trim_end()))
     };
@@ -38,7 +42,7 @@ pub fn load(path: &Path, command_line: &[OsString]) -> Result<(ServeArgs, Names)
         Some(Value::Table(names)) => names,
         Some(_) => return Err(wrong(&"`names` is for tables: [names.orders]")),
     };
-    let serve = crate::command();
+    let serve = command();
     let serve = serve.find_subcommand("serve").expect("it is one");
     for (key, value) in &table {
         let is_known = serve.get_arguments().any(|flag| flag.get_long() == Some(key));
@@ -49,7 +53,7 @@ pub fn load(path: &Path, command_line: &[OsString]) -> Result<(ServeArgs, Names)
             )));
         }
     }
-    let given = crate::command().try_get_matches_from(command_line);
+    let given = command().try_get_matches_from(command_line);
     let given = given.map_err(|error| wrong(&plain(&error)))?;
     if let Some(("serve", given)) = given.subcommand() {
         let is_given = |key: &str| {
@@ -65,7 +69,7 @@ pub fn load(path: &Path, command_line: &[OsString]) -> Result<(ServeArgs, Names)
     }
     let flags = table.iter().filter_map(|(key, value)| flag_of(key, value)).map(OsString::from);
     let command_line: Vec<OsString> = command_line.iter().cloned().chain(flags).collect();
-    let matches = crate::command().try_get_matches_from(command_line);
+    let matches = command().try_get_matches_from(command_line);
     let matches = matches.map_err(|error| wrong(&plain(&error)))?;
     let args = match matches.subcommand() {
         Some(("serve", matches)) => ServeArgs::from_arg_matches(matches),
