@@ -3,6 +3,7 @@
 mod commands;
 pub mod parse;
 mod reply;
+mod small_talk;
 
 use std::sync::Arc;
 

@@ -1,6 +1,5 @@
 //! The commands that a client of Redis may say here.
 
-use std::fmt::Write as _;
 use std::io;
 use std::mem;
 use std::str;
@@ -13,6 +12,7 @@ use uidring::Uid;
 
 use super::parse::{self, Args, Parsed};
 use super::reply::Reply;
+use super::small_talk::COMMANDS;
 use crate::error::IssueError;
 use crate::listener::Protocol;
 use crate::names::Name;
@@ -22,35 +22,13 @@ use crate::wire::{self, FLUSH, patiently};
 
 const PROTOCOL: Protocol = Protocol::Redis;
 
-/// Commands, with the number of their words as Redis counts it: at least, where negative.
-const COMMANDS: &[(&str, i64)] = &[
-    ("auth", -2),
-    ("client", -2),
-    ("command", -1),
-    ("config", -2),
-    ("echo", 2),
-    ("get", 2),
-    ("hello", -1),
-    ("incr", 2),
-    ("incrby", 3),
-    ("info", -1),
-    ("ping", -1),
-    ("quit", -1),
-    ("select", 2),
-    ("uid.next", -1),
-    ("uid.parse", -2),
-];
-
-/// What a connection remembers of its client.
-const MAX_CLIENT_NAME: usize = 256;
-
 /// What the server knows of a client.
 pub struct Session {
-    shared: Arc<Shared>,
-    number: u64,
-    client_name: Vec<u8>,
-    is_3: bool,
-    is_trusted: bool,
+    pub(super) shared: Arc<Shared>,
+    pub(super) number: u64,
+    pub(super) client_name: Vec<u8>,
+    pub(super) is_3: bool,
+    pub(super) is_trusted: bool,
     has_quit: bool,
     /// The name that was asked for last, which is the next one's as a rule.
     recent: Option<Arc<Name>>,
@@ -65,25 +43,25 @@ pub struct Session {
 }
 
 /// A command's words after its own.
-struct Words<'a> {
+pub(super) struct Words<'a> {
     request: &'a [u8],
     args: &'a Args,
 }
 
 impl<'a> Words<'a> {
-    fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.args.len() - 1
     }
 
-    fn get(&self, index: usize) -> Option<&'a [u8]> {
+    pub fn get(&self, index: usize) -> Option<&'a [u8]> {
         self.args.get(self.request, index + 1)
     }
 
-    fn is(&self, index: usize, word: &str) -> bool {
+    pub fn is(&self, index: usize, word: &str) -> bool {
         self.get(index).is_some_and(|text| text.eq_ignore_ascii_case(word.as_bytes()))
     }
 
-    fn number(&self, index: usize) -> Option<u64> {
+    pub fn number(&self, index: usize) -> Option<u64> {
         str::from_utf8(self.get(index)?).ok()?.parse().ok()
     }
 }
@@ -157,7 +135,7 @@ impl Session {
         self.error(out, "ERR", text);
     }
 
-    fn count_issued(&mut self) {
+    pub(super) fn count_issued(&mut self) {
         if let Some(name) = &self.recent
             && self.issued > 0
         {
@@ -166,7 +144,7 @@ impl Session {
         }
     }
 
-    fn error(&mut self, out: &mut Vec<u8>, kind: &str, text: &str) {
+    pub(super) fn error(&mut self, out: &mut Vec<u8>, kind: &str, text: &str) {
         self.errors += 1;
         Reply::new(out, self.is_3).error(kind, text);
     }
@@ -439,203 +417,5 @@ impl Session {
             }
             Err(text) => self.error(out, "ERR", &text),
         }
-    }
-
-    /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`
-    fn hello(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
-        let version = match words.len() {
-            0 => Some(if self.is_3 { 3 } else { 2 }),
-            _ => words.number(0).filter(|version| matches!(version, 2 | 3)),
-        };
-        let Some(version) = version else {
-            return self.error(out, "NOPROTO", "unsupported protocol version: it is 2 or 3");
-        };
-        let (mut at, mut client_name) = (1, None);
-        while at < words.len() {
-            if words.is(at, "AUTH") && at + 2 < words.len() {
-                if !self.authenticate(words, at + 2, out) {
-                    return;
-                }
-                at += 3;
-            } else if words.is(at, "SETNAME") && at + 1 < words.len() {
-                client_name = words.get(at + 1);
-                at += 2;
-            } else {
-                return self.error(
-                    out,
-                    "ERR",
-                    "syntax error: HELLO [2|3 [AUTH user password] [SETNAME name]]",
-                );
-            }
-        }
-        if !self.is_trusted {
-            return self.error(
-                out,
-                "NOAUTH",
-                "HELLO must be called with AUTH: Authentication required.",
-            );
-        }
-        if let Some(name) = client_name
-            && !self.set_client_name(name, out)
-        {
-            return;
-        }
-        self.is_3 = version == 3;
-        let mut reply = Reply::new(out, self.is_3);
-        reply.map(7);
-        for (key, text) in [("server", "uidring"), ("version", env!("CARGO_PKG_VERSION"))] {
-            reply.bulk(key);
-            reply.bulk(text);
-        }
-        for (key, number) in [("proto", version), ("id", self.number)] {
-            reply.bulk(key);
-            reply.integer(number);
-        }
-        for (key, text) in [("mode", "standalone"), ("role", "master")] {
-            reply.bulk(key);
-            reply.bulk(text);
-        }
-        reply.bulk("modules");
-        reply.array(0);
-    }
-
-    /// Whether the word is the password; says so if it is not.
-    fn authenticate(&mut self, words: &Words<'_>, index: usize, out: &mut Vec<u8>) -> bool {
-        let given = words.get(index).unwrap_or_default();
-        match &self.shared.password {
-            Some(password) if crate::secret::is(given, password.as_bytes()) => {
-                self.is_trusted = true;
-                true
-            }
-            Some(_) => {
-                self.error(out, "WRONGPASS", "invalid username-password pair or user is disabled.");
-                false
-            }
-            None => {
-                self.error(
-                    out,
-                    "ERR",
-                    "AUTH called without any password configured for the server",
-                );
-                false
-            }
-        }
-    }
-
-    /// A connection keeps a short name, or says that it is too long.
-    fn set_client_name(&mut self, name: &[u8], out: &mut Vec<u8>) -> bool {
-        let is_short = name.len() <= MAX_CLIENT_NAME;
-        if is_short {
-            self.client_name = name.to_vec();
-        } else {
-            let text = format!("a client's name has at most {MAX_CLIENT_NAME} bytes");
-            self.error(out, "ERR", &text);
-        }
-        is_short
-    }
-
-    /// `CLIENT …`: what libraries say at connect.
-    fn client(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
-        let mut reply = Reply::new(out, self.is_3);
-        if words.is(0, "SETNAME") && words.len() == 2 {
-            if self.set_client_name(words.get(1).unwrap_or_default(), out) {
-                Reply::new(out, self.is_3).simple("OK");
-            }
-        } else if words.is(0, "GETNAME") && words.len() == 1 {
-            match self.client_name.is_empty() {
-                true => reply.null(),
-                false => reply.bulk(&self.client_name),
-            }
-        } else if words.is(0, "ID") && words.len() == 1 {
-            reply.integer(self.number);
-        } else if words.is(0, "SETINFO") && words.len() == 3
-            || (words.is(0, "NO-EVICT") || words.is(0, "NO-TOUCH")) && words.len() == 2
-        {
-            reply.simple("OK");
-        } else {
-            self.error(
-                out,
-                "ERR",
-                "CLIENT knows SETNAME, GETNAME, ID, SETINFO, NO-EVICT and NO-TOUCH",
-            );
-        }
-    }
-
-    /// `COMMAND`, `COMMAND COUNT`, `COMMAND DOCS …`, `COMMAND INFO …`
-    fn command(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
-        let mut reply = Reply::new(out, self.is_3);
-        let entry = |reply: &mut Reply<'_>, (name, arity): &(&str, i64)| {
-            reply.array(6);
-            reply.bulk(name);
-            reply.signed(*arity);
-            reply.array(1);
-            reply.simple("fast");
-            let has_key = matches!(*name, "get" | "incr" | "incrby");
-            for _ in 0..3 {
-                reply.integer(has_key.into());
-            }
-        };
-        if words.len() == 0 {
-            reply.array(COMMANDS.len());
-            COMMANDS.iter().for_each(|command| entry(&mut reply, command));
-        } else if words.is(0, "COUNT") {
-            reply.integer(COMMANDS.len() as u64);
-        } else if words.is(0, "DOCS") {
-            reply.map(0);
-        } else if words.is(0, "INFO") {
-            reply.array(words.len() - 1);
-            for index in 1..words.len() {
-                match COMMANDS.iter().find(|(name, _)| words.is(index, name)) {
-                    Some(command) => entry(&mut reply, command),
-                    None => reply.null(),
-                }
-            }
-        } else {
-            self.error(out, "ERR", "COMMAND knows COUNT, DOCS and INFO");
-        }
-    }
-
-    /// `CONFIG GET …`: what benchmarks ask for.
-    fn config(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
-        const SETTINGS: [(&str, &str); 2] = [("save", ""), ("appendonly", "no")];
-        let asked = |name: &str| (1..words.len()).any(|index| words.is(index, name));
-        let settings: Vec<_> = SETTINGS.iter().filter(|(name, _)| asked(name)).collect();
-        let mut reply = Reply::new(out, self.is_3);
-        reply.map(settings.len());
-        for (name, value) in settings {
-            reply.bulk(name);
-            reply.bulk(value);
-        }
-    }
-
-    /// `INFO`
-    fn info(&mut self) -> String {
-        self.count_issued();
-        let Shared { seats, start, names, .. } = &*self.shared;
-        let stats = self.shared.counters(PROTOCOL).stats();
-        let mut text = format!(
-            "# Server\r\nserver:uidring\r\nuidring_version:{}\r\nuptime_in_seconds:{}\r\n\r\n\
-             # Clients\r\nconnected_clients:{}\r\n\r\n\
-             # Stats\r\ntotal_connections_received:{}\r\nrejected_connections:{}\r\n\
-             total_commands_processed:{}\r\ntotal_error_replies:{}\r\n\r\n# Names\r\n",
-            env!("CARGO_PKG_VERSION"),
-            start.elapsed().as_secs(),
-            seats.count(),
-            stats.connections,
-            stats.refused,
-            stats.requests,
-            stats.errors,
-        );
-        for name in names.list() {
-            let (mut ids, mut errors) = (0, 0);
-            for protocol in Protocol::ALL {
-                let (more_ids, more_errors) = name.counters.get(protocol);
-                (ids, errors) = (ids + more_ids, errors + more_errors);
-            }
-            let kind = name.issuer().layout().map_or("segment".into(), ToString::to_string);
-            // Writing into a string does not fail.
-            let _ = write!(text, "{}:ids={ids},errors={errors},kind={kind}\r\n", name.text());
-        }
-        text
     }
 }
