@@ -403,3 +403,28 @@ fn a_lease_is_given_back() {
     }
     assert_eq!(workers.len(), 1, "{workers:?}");
 }
+
+/// The examples of the docs: settings, a unit of systemd, a container.
+#[test]
+fn deployments_of_the_docs() {
+    let folder = uidring_testkit::docs::folder().join("deploy");
+    let read = |name: &str| fs::read_to_string(folder.join(name)).expect("it is there");
+    let settings = folder.join("serve.toml");
+    let settings = settings.to_str().expect("UTF-8");
+    let unit = read("uidring.service");
+    let command =
+        unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/uidring "));
+    let command =
+        command.expect("it starts the program").replace("/etc/uidring/serve.toml", settings);
+    let home = Home::new();
+    let run = home.run(&format!("{command} --check"));
+    assert_eq!((run.status, &*run.stderr), (Some(0), "the settings are right\n"));
+    let container = read("Containerfile");
+    let words = container.lines().find_map(|line| line.strip_prefix("ENTRYPOINT ")).expect("one");
+    let words: Vec<String> = serde_json::from_str(words).expect("an array of words");
+    assert_eq!(words[0], "/uidring");
+    let words = words[1..].join(" ").replace("/run/secrets/mysql-url", "url");
+    fs::write(home.folder.path().join("url"), "mysql://u:p@h/d\n").expect("written");
+    let run = home.run(&format!("{words} --check"));
+    assert_eq!(run.status, Some(0), "{run:?}");
+}
