@@ -64,7 +64,7 @@ impl Database {
     /// Takes all rights from the account, and grants what a block of the docs grants.
     pub fn grant_as_docs_say(&self, page: &str, beginning: &str) {
         let (name, grantee) = (self.name(), format!("{}@'%'", self.user()));
-        self.server.execute(&format!("REVOKE ALL ON {name}.* FROM {grantee}"));
+        self.server.execute(&format!("REVOKE ALL PRIVILEGES, GRANT OPTION FROM {grantee}"));
         for grant in docs::block(page, beginning).split_terminator(";\n") {
             let grant = grant.replace("ids.", &format!("{name}."));
             self.server.execute(&grant.replace("'uidring'@'%'", &grantee));
