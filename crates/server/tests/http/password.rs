@@ -35,7 +35,7 @@ fn a_token_opens_what_is_not_open() {
 /// A page of another site may have a browser ask, and have its own name stand for this host.
 #[test]
 fn browsers_ask_for_this_servers_own_page_alone() {
-    let served = Served::with(uids(20), |server| server);
+    let served = Served::with(uids(97), |server| server);
     for header in
         ["Host: evil.example", "Host: evil.example:80", "Host: localhost.evil.example:8080"]
     {
