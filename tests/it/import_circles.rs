@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 const ROOTS: &[&str] = &[
     "src/lib.rs",
     "crates/cli/src/main.rs",
+    "crates/client/src/lib.rs",
     "crates/mysql/src/lib.rs",
+    "crates/server/src/lib.rs",
     "crates/sqlite/src/lib.rs",
     "crates/store/src/lib.rs",
     "crates/testkit/src/lib.rs",

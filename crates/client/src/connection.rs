@@ -4,16 +4,25 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 #[cfg(unix)]
 use std::os::unix::net::UnixStream;
+#[cfg(unix)]
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::error::Refusal;
-use crate::{Address, ClientError};
+use crate::error::{ClientError, Refusal};
 
 const VERSION: u8 = 1;
 const PASSWORD: u8 = 0x81;
 
 /// A server's texts are shorter by far.
 const MAX_TEXT: usize = 64 * 1024;
+
+/// Where the server is.
+#[derive(Clone, Debug)]
+pub enum Address {
+    #[cfg(unix)]
+    Unix(PathBuf),
+    Tcp(Vec<SocketAddr>),
+}
 
 #[derive(Debug)]
 enum Stream {

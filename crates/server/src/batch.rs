@@ -17,7 +17,7 @@ use crate::issuer::Issuer;
 use crate::listener::Protocol;
 use crate::names::Name;
 use crate::seat::{Farewell, Place};
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::wire::{self, FLUSH};
 
 const PROTOCOL: Protocol = Protocol::Batch;

@@ -7,12 +7,16 @@ mod dashboard;
 mod events;
 mod health;
 mod ids;
+mod ids_text;
+mod kind;
 mod leaf;
 mod metrics;
 mod pages;
 mod parse;
 mod request;
 mod snapshot;
+mod state;
+mod watch;
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -33,13 +37,11 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use self::answer::Answer;
 use self::begun::Begun;
 use self::body::Body;
-pub use self::events::State;
 use self::request::Asked;
+pub use self::state::State;
 use crate::listener::Protocol;
 use crate::seat::{Farewell, Place};
-use crate::server::Shared;
-
-const PROTOCOL: Protocol = Protocol::Http;
+use crate::shared::Shared;
 
 /// What hyper needs for a request's head.
 const SMALLEST_BUFFER: usize = 8192;
@@ -124,7 +126,7 @@ impl Service<hyper::Request<Incoming>> for Client {
 fn count(shared: &Shared, begin: Instant, response: &Response<Body>) {
     let status = response.status();
     let errors = u64::from(status.is_client_error() || status.is_server_error());
-    shared.counters(PROTOCOL).answered(1, errors, begin.elapsed());
+    shared.counters(Protocol::Http).answered(1, errors, begin.elapsed());
 }
 
 /// Most answers are there at once, and need no future of their own in memory.
@@ -170,7 +172,7 @@ fn route(shared: &Arc<Shared>, place: &Arc<Place>, asked: Asked) -> Answer {
     }
     match path {
         "/decodeSnowflakeId" => return leaf::decode(shared, asked).into(),
-        "/cache" => return pages::cache(shared, asked).into(),
+        "/cache" => return Answer::long(shared, asked, pages::cache),
         "/db" => return pages::table(shared, asked),
         _ => {}
     }
@@ -197,10 +199,10 @@ fn route(shared: &Arc<Shared>, place: &Arc<Place>, asked: Asked) -> Answer {
     match path {
         "/" => dashboard::page(asked).into(),
         "/healthz" => answer::text(asked, "ok\n").into(),
-        "/readyz" => health::answer(shared, asked).into(),
-        "/metrics" => metrics::answer(shared, asked).into(),
+        "/readyz" => Answer::beside(shared, asked, health::answer),
+        "/metrics" => Answer::long(shared, asked, metrics::answer),
         "/v1/ids" => ids::answer(shared, asked),
-        "/v1/events" => events::answer(shared, place, asked).into(),
+        "/v1/events" => watch::answer(shared, place, asked).into(),
         _ => parse::answer(shared, asked).into(),
     }
 }
@@ -210,7 +212,6 @@ fn is_segment(text: &str) -> bool {
     !text.is_empty() && !text.contains('/')
 }
 
-/// Whether the client may ask for what not everybody may.
 /// Whether a page that is not this server's has a browser ask. Where only this host can ask, and without a
 /// token, such a page may also have made its own name stand for this host: here, a host's name is `localhost`.
 fn is_from_elsewhere(shared: &Shared, asked: &Asked) -> bool {
@@ -232,6 +233,7 @@ fn is_from_elsewhere(shared: &Shared, asked: &Asked) -> bool {
     })
 }
 
+/// Whether the client may ask for what not everybody may.
 fn is_trusted(shared: &Shared, asked: &Asked) -> bool {
     let Some(password) = &shared.password else { return true };
     let given = asked.header(header::AUTHORIZATION).and_then(|value| {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use uidring::segment::SegmentHandle;
+use uidring::segment::{SegmentError, SegmentHandle};
 use uidring::{CachedUidGenerator, Layout, PerThreadGenerator, Uid, UidGenerator};
 
 use crate::error::IssueError;
@@ -126,6 +126,17 @@ impl Issuer {
         }
     }
 
+    /// Why nothing is issued, as far as that is known without waiting. Of uids, one is taken.
+    pub(crate) fn problem(&self) -> Option<String> {
+        if let Self::Segment(handle) = self {
+            return problem_of_segment(handle);
+        }
+        match self.generator()?.try_next_uid() {
+            Err(error) if !error.may_pass() => Some(error.to_string()),
+            _ => None,
+        }
+    }
+
     /// The layout of the uids; none for segments.
     pub fn layout(&self) -> Option<&Layout> {
         self.generator().map(|generator| generator.layout())
@@ -138,6 +149,21 @@ impl Issuer {
             Self::PerThread(handle) => Some(handle.generator()),
             Self::Segment(_) => None,
         }
+    }
+}
+
+fn problem_of_segment(handle: &SegmentHandle) -> Option<String> {
+    let stats = match handle.stats() {
+        Ok(stats) => stats,
+        Err(error) => return Some(error.to_string()),
+    };
+    // A take of a tag that nobody has used would reserve a segment of it.
+    if stats.left > 0 || stats.loads + stats.load_failures == 0 {
+        return None;
+    }
+    match handle.try_next_id() {
+        Ok(_) | Err(SegmentError::Empty) => None,
+        Err(error) => Some(uidring::adapter::Chain(&error).to_string()),
     }
 }
 

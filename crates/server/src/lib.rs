@@ -19,6 +19,7 @@ mod scratch;
 mod seat;
 mod secret;
 mod server;
+mod shared;
 mod stats;
 mod thrift;
 mod tls;

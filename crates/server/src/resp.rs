@@ -1,17 +1,19 @@
 //! Redis's protocol: a connection of a client that speaks RESP2 or RESP3.
 
 mod commands;
+mod ids;
 pub mod parse;
 mod reply;
+mod session;
 mod small_talk;
 
 use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use self::commands::Session;
+use self::session::Session;
 use crate::seat::{Farewell, Place};
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::wire;
 
 /// Answers a connection's requests until it ends.

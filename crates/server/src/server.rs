@@ -18,7 +18,8 @@ use crate::limits::{Budget, Limits};
 use crate::listener::{Listener, Protocol, Socket};
 use crate::names::Names;
 use crate::seat::{Place, SWEEP, Seated, Seats};
-use crate::stats::{ProtocolCounters, ProtocolStats};
+use crate::shared::Shared;
+use crate::stats::ProtocolStats;
 use crate::tls::{self, TlsError};
 use crate::{batch, http, resp, thrift};
 
@@ -29,27 +30,6 @@ pub struct Server {
     threads: usize,
     password: Option<String>,
     tls: Option<TlsAcceptor>,
-}
-
-/// What all connections share.
-pub struct Shared {
-    pub names: Names,
-    pub limits: Limits,
-    pub password: Option<String>,
-    pub seats: Arc<Seats>,
-    pub budget: Budget,
-    /// Whether only this host can reach the listeners.
-    pub is_local: bool,
-    pub start: Instant,
-    tls: Option<TlsAcceptor>,
-    pub http: http::State,
-    counters: [ProtocolCounters; Protocol::COUNT],
-}
-
-impl Shared {
-    pub fn counters(&self, protocol: Protocol) -> &ProtocolCounters {
-        &self.counters[protocol as usize]
-    }
 }
 
 impl Default for Server {
@@ -151,7 +131,12 @@ pub struct Running {
 
 impl Running {
     fn add_thread(&mut self, number: usize, listeners: Vec<Listener>) -> Result<(), ServeError> {
-        let runtime = runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            // For pages about all names.
+            .max_blocking_threads(1)
+            .thread_name(format!("uidring-pages-{number}"))
+            .build();
         let runtime = runtime.map_err(ServeError::Thread)?;
         let stop = self.stop.as_ref().expect("it runs").subscribe();
         // Bound to the runtime's events here, so that the caller hears of a failure.

@@ -16,7 +16,7 @@ use crate::listener::Protocol;
 use crate::names::Name;
 use crate::scratch::CHUNK;
 use crate::seat::Place;
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::wire::{self, patiently};
 
 const PROTOCOL: Protocol = Protocol::Thrift;

@@ -3,14 +3,17 @@
 use std::fmt::Display;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use hyper::body::Bytes;
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde_json::json;
 
-use super::body::Body;
+use super::body::{Body, Room};
+use super::kind;
 use super::request::Asked;
+use crate::shared::Shared;
 
 /// An answer, or the future of one.
 pub enum Answer {
@@ -19,6 +22,39 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// Made by a thread beside those that serve, since it takes the longer the more names there are.
+    pub fn beside(
+        shared: &Arc<Shared>,
+        asked: Asked,
+        make: impl FnOnce(&Shared, Asked) -> Response<Body> + Send + 'static,
+    ) -> Self {
+        let shared = Arc::clone(shared);
+        Self::later(async move {
+            let made = tokio::task::spawn_blocking(move || make(&shared, asked)).await;
+            made.unwrap_or_else(|_| {
+                let mut response = Response::new(Body::Empty);
+                *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+                response
+            })
+        })
+    }
+
+    /// As [`beside`](Self::beside), where the answer is long as well: it has room until its last piece is
+    /// written, and waits for none.
+    pub fn long(
+        shared: &Arc<Shared>,
+        asked: Asked,
+        make: fn(&Shared, Asked, Room) -> Response<Body>,
+    ) -> Self {
+        match Arc::clone(&shared.http.pages).try_acquire_owned() {
+            Ok(room) => Self::beside(shared, asked, move |shared, asked| make(shared, asked, room)),
+            Err(_) => {
+                let text = "as many long pages are on their way as may be; try again later";
+                error(asked, StatusCode::SERVICE_UNAVAILABLE, text).into()
+            }
+        }
+    }
+
     pub fn later(answer: impl Future<Output = Response<Body>> + Send + 'static) -> Self {
         Self::Later(Box::pin(answer))
     }
@@ -28,17 +64,6 @@ impl From<Response<Body>> for Answer {
     fn from(response: Response<Body>) -> Self {
         Self::Now(response)
     }
-}
-
-/// What a body is.
-pub mod kind {
-    pub const TEXT: &str = "text/plain; charset=utf-8";
-    pub const JSON: &str = "application/json";
-    pub const NDJSON: &str = "application/x-ndjson";
-    pub const BINARY: &str = "application/octet-stream";
-    pub const HTML: &str = "text/html; charset=utf-8";
-    pub const EVENTS: &str = "text/event-stream";
-    pub const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 }
 
 /// An answer. None is to be kept by a cache: each id comes once, and all else changes.
@@ -72,8 +97,8 @@ pub fn bad_request(asked: Asked, text: impl Display) -> Response<Body> {
 }
 
 /// A page that loads nothing, and is shown in no other page.
-pub fn page(asked: Asked, policy: &'static str, body: Bytes) -> Response<Body> {
-    let mut response = with(asked, StatusCode::OK, kind::HTML, Body::Bytes(body));
+pub fn page(asked: Asked, policy: &'static str, body: Body) -> Response<Body> {
+    let mut response = with(asked, StatusCode::OK, kind::HTML, body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

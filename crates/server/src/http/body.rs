@@ -6,8 +6,10 @@ use std::task::{Context, Poll};
 
 use hyper::body::{Buf, Bytes, Frame, SizeHint};
 
+use tokio::sync::OwnedSemaphorePermit;
+
 use super::events::Events;
-use super::ids::IdsText;
+use super::ids_text::{IdsText, PIECE};
 
 /// The body of an answer.
 pub enum Body {
@@ -17,11 +19,16 @@ pub enum Body {
     Id(Digits),
     /// Bytes that are there.
     Bytes(Bytes),
+    /// Bytes that may be many, and go piece by piece.
+    Page { bytes: Bytes, _room: Room },
     /// Many ids.
     Ids(IdsText),
     /// What a watcher sees, until the connection ends.
     Events(Box<Events>),
 }
+
+/// A right to memory, until the last piece of a body is taken from it.
+pub type Room = OwnedSemaphorePermit;
 
 /// A number in decimal, in place.
 pub struct Digits {
@@ -81,13 +88,16 @@ impl hyper::body::Body for Body {
         let this = self.get_mut();
         let chunk = match this {
             Self::Ids(ids) => ids.next().map(Chunk::Bytes),
+            Self::Page { bytes, .. } if bytes.len() > PIECE => {
+                Some(Chunk::Bytes(bytes.split_to(PIECE)))
+            }
             Self::Events(events) => match events.poll_next(context) {
                 Poll::Ready(event) => event.map(Chunk::Bytes),
                 Poll::Pending => return Poll::Pending,
             },
             _ => match std::mem::replace(this, Self::Empty) {
                 Self::Id(digits) => Some(Chunk::Id(digits)),
-                Self::Bytes(bytes) => Some(Chunk::Bytes(bytes)),
+                Self::Bytes(bytes) | Self::Page { bytes, .. } => Some(Chunk::Bytes(bytes)),
                 _ => None,
             },
         };
@@ -97,7 +107,7 @@ impl hyper::body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Empty => true,
-            Self::Bytes(bytes) => bytes.is_empty(),
+            Self::Bytes(bytes) | Self::Page { bytes, .. } => bytes.is_empty(),
             Self::Ids(ids) => ids.left() == 0,
             Self::Id(_) | Self::Events(_) => false,
         }
@@ -107,7 +117,9 @@ impl hyper::body::Body for Body {
         match self {
             Self::Empty => SizeHint::with_exact(0),
             Self::Id(digits) => SizeHint::with_exact((digits.end - digits.start).into()),
-            Self::Bytes(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Bytes(bytes) | Self::Page { bytes, .. } => {
+                SizeHint::with_exact(bytes.len() as u64)
+            }
             Self::Ids(ids) => SizeHint::with_exact(ids.left()),
             Self::Events(_) => SizeHint::default(),
         }

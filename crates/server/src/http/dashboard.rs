@@ -16,7 +16,7 @@ const POLICY: &str = "default-src 'none'; \
     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 pub fn page(asked: Asked) -> Response<Body> {
-    answer::page(asked, POLICY, Bytes::from_static(PAGE.as_bytes()))
+    answer::page(asked, POLICY, Body::Bytes(Bytes::from_static(PAGE.as_bytes())))
 }
 
 #[cfg(test)]

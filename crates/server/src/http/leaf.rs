@@ -7,15 +7,16 @@ use serde_json::{Value, json};
 use uidring::segment::SegmentError;
 use uidring::{Layout, TakeError, Timestamp, Uid};
 
-use super::PROTOCOL;
-use super::answer::{self, Answer, kind};
+use super::answer::{self, Answer};
 use super::body::Body;
 use super::ids;
+use super::kind;
 use super::request::Asked;
 use crate::error::IssueError;
 use crate::issuer::Issuer;
+use crate::listener::Protocol;
 use crate::names::Name;
-use crate::server::Shared;
+use crate::shared::Shared;
 
 /// Leaf's code where a mode, or a generator, issues nothing at all.
 const NOT_INITIALISED: i64 = -1;
@@ -75,7 +76,7 @@ fn one(name: &Arc<Name>, asked: Asked) -> Answer {
 }
 
 fn not_issued(asked: Asked, name: &Name, error: &IssueError) -> Response<Body> {
-    name.counters.failed(PROTOCOL);
+    name.counters.failed(Protocol::Http);
     failed(asked, code(error), &uidring::adapter::Chain(error).to_string())
 }
 

@@ -7,21 +7,26 @@ use hyper::{Response, StatusCode};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use uidring::metrics::{describe, publish, publish_segment};
 
-use super::answer::{self, kind};
-use super::body::Body;
-use super::health;
+use super::answer;
+use super::body::{Body, Room};
+use super::kind;
 use super::request::Asked;
 use crate::issuer::Issuer;
 use crate::listener::Protocol;
 use crate::names::Name;
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::stats::ProtocolStats;
 
-pub fn answer(shared: &Arc<Shared>, asked: Asked) -> Response<Body> {
+pub fn answer(shared: &Shared, asked: Asked, room: Room) -> Response<Body> {
     let names = shared.names.list();
     let mut text = of_generators(&names);
     of_server(shared, &names, &mut Metrics(&mut text));
-    answer::with(asked, StatusCode::OK, kind::PROMETHEUS, Body::Bytes(text.into()))
+    answer::with(
+        asked,
+        StatusCode::OK,
+        kind::PROMETHEUS,
+        Body::Page { bytes: text.into(), _room: room },
+    )
 }
 
 /// The core's metrics. The recorder is of this scrape alone, so that tags that are gone leave nothing.
@@ -107,7 +112,7 @@ fn of_names(names: &[Arc<Name>], out: &mut Metrics<'_>) {
     let metric = "uidring_server_ready";
     out.head(metric, "gauge", "1 if the name issues ids, or else 0");
     for name in names {
-        let is_ready = u8::from(health::problem(name).is_none());
+        let is_ready = u8::from(name.issuer().problem().is_none());
         out.line(metric, &[("name", name.text())], is_ready);
     }
 }

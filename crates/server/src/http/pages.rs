@@ -9,16 +9,16 @@ use tokio::sync::oneshot;
 use uidring::segment::SegmentTag;
 
 use super::answer::{self, Answer};
-use super::body::Body;
+use super::body::{Body, Room};
 use super::request::Asked;
 use crate::issuer::Issuer;
-use crate::server::Shared;
+use crate::shared::Shared;
 
 const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
 
 /// `/cache`
-pub fn cache(shared: &Shared, asked: Asked) -> Response<Body> {
+pub fn cache(shared: &Shared, asked: Asked, room: Room) -> Response<Body> {
     let mut table = Table::new(
         "Tags in memory",
         &[
@@ -51,7 +51,7 @@ pub fn cache(shared: &Shared, asked: Asked) -> Response<Body> {
             &stats.table_step.to_string(),
         ]);
     }
-    table.answer(asked)
+    table.answer(asked, room)
 }
 
 /// `/db`
@@ -60,23 +60,21 @@ pub fn table(shared: &Arc<Shared>, asked: Asked) -> Answer {
         let text = "this server knows no table to show";
         return answer::error(asked, StatusCode::NOT_FOUND, text).into();
     };
-    // One reader at a time, whatever clients do while the database is slow.
-    let Ok(permit) = Arc::clone(shared.http.table()).try_acquire_owned() else {
+    // One reader at a time, until the last piece is written, whatever clients do while the database is slow.
+    let Ok(permit) = Arc::clone(&shared.http.table).try_acquire_owned() else {
         let text = "the table is being read for somebody else; try again";
         return answer::error(asked, StatusCode::SERVICE_UNAVAILABLE, text).into();
     };
     let (sender, receiver) = oneshot::channel();
     let read = move || {
-        let result = rows();
-        drop(permit);
-        // Without a receiver, the client is gone.
-        let _ = sender.send(result);
+        // Without a receiver, the client is gone, and nobody else waits.
+        let _ = sender.send((rows(), permit));
     };
     let thread = thread::Builder::new().name("uidring-serve-table".into()).spawn(read);
     Answer::later(async move {
         let problem = match (thread, receiver.await) {
-            (Ok(_), Ok(Ok(rows))) => return of_rows(&rows, asked),
-            (Ok(_), Ok(Err(error))) => uidring::adapter::Chain(&error).to_string(),
+            (Ok(_), Ok((Ok(rows), room))) => return of_rows(&rows, asked, room),
+            (Ok(_), Ok((Err(error), _))) => uidring::adapter::Chain(&error).to_string(),
             (Err(error), _) => error.to_string(),
             (Ok(_), Err(_)) => "reading it has panicked".into(),
         };
@@ -85,7 +83,7 @@ pub fn table(shared: &Arc<Shared>, asked: Asked) -> Answer {
     })
 }
 
-fn of_rows(rows: &[SegmentTag], asked: Asked) -> Response<Body> {
+fn of_rows(rows: &[SegmentTag], asked: Asked, room: Room) -> Response<Body> {
     let heads = ["biz_tag", "max_id", "step", "description", "update_time"];
     let mut table = Table::new("Rows of the table", &heads);
     for row in rows {
@@ -97,7 +95,7 @@ fn of_rows(rows: &[SegmentTag], asked: Asked) -> Response<Body> {
             &row.update_time,
         ]);
     }
-    table.answer(asked)
+    table.answer(asked, room)
 }
 
 /// A page with one table.
@@ -130,9 +128,9 @@ impl Table {
         self.0.push_str("</tr>\n");
     }
 
-    fn answer(mut self, asked: Asked) -> Response<Body> {
+    fn answer(mut self, asked: Asked, room: Room) -> Response<Body> {
         self.0.push_str("</tbody>\n</table>\n</html>\n");
-        answer::page(asked, POLICY, self.0.into())
+        answer::page(asked, POLICY, Body::Page { bytes: self.0.into(), _room: room })
     }
 }
 

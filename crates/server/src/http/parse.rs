@@ -5,11 +5,12 @@ use std::sync::Arc;
 use hyper::{Response, StatusCode};
 use uidring::Uid;
 
-use super::answer::{self, kind};
+use super::answer;
 use super::body::Body;
 use super::ids;
+use super::kind;
 use super::request::Asked;
-use crate::server::Shared;
+use crate::shared::Shared;
 
 pub fn answer(shared: &Arc<Shared>, asked: Asked) -> Response<Body> {
     let name = match ids::find(shared, &asked) {

@@ -7,11 +7,10 @@ use serde_json::{Map, Value, json};
 use uidring::segment::SegmentHandle;
 use uidring::{CachedUidGenerator, Layout};
 
-use super::health;
 use crate::issuer::Issuer;
 use crate::listener::Protocol;
 use crate::names::Name;
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::stats::ProtocolStats;
 
 /// A look younger than this is not taken anew.
@@ -20,60 +19,51 @@ const FRESH: Duration = Duration::from_millis(900);
 /// More names are counted, and not shown.
 const SHOWN: usize = 100;
 
-/// The last look, and what the next one is compared with.
-#[derive(Debug, Default)]
-pub struct Snapshots {
-    event: Bytes,
-    taken: Option<Instant>,
-    before: Vec<ProtocolStats>,
+/// An event with a look that is about a second old at most.
+pub fn event(shared: &Shared) -> Bytes {
+    let mut last = shared.http.last.lock().unwrap_or_else(|lock| lock.into_inner());
+    if last.taken.is_none_or(|taken| taken.elapsed() >= FRESH) {
+        last.event = format!("data: {}\n\n", look(shared, &mut last.stats)).into();
+        last.taken = Some(Instant::now());
+    }
+    last.event.clone()
 }
 
-impl Snapshots {
-    /// An event with a look that is about a second old at most.
-    pub fn event(&mut self, shared: &Shared) -> Bytes {
-        if self.taken.is_none_or(|taken| taken.elapsed() >= FRESH) {
-            self.event = format!("data: {}\n\n", self.look(shared)).into();
-            self.taken = Some(Instant::now());
-        }
-        self.event.clone()
+fn look(shared: &Shared, before: &mut Vec<ProtocolStats>) -> Value {
+    let now: Vec<_> =
+        Protocol::ALL.iter().map(|protocol| shared.counters(*protocol).stats()).collect();
+    let mut protocols = Vec::new();
+    for (index, protocol) in Protocol::ALL.iter().enumerate() {
+        let stats = &now[index];
+        // Of the last second, or since the start.
+        let recent = match before.get(index) {
+            Some(before) => stats.since(before),
+            None => stats.clone(),
+        };
+        let time_of = |share| recent.time_of(share).map(|time| time.as_secs_f64());
+        protocols.push(json!({
+            "name": protocol.name(),
+            "accepted": stats.connections,
+            "refused": stats.refused,
+            "requests": stats.requests,
+            "errors": stats.errors,
+            "p50": time_of(0.5),
+            "p99": time_of(0.99),
+        }));
     }
-
-    fn look(&mut self, shared: &Shared) -> Value {
-        let now: Vec<_> =
-            Protocol::ALL.iter().map(|protocol| shared.counters(*protocol).stats()).collect();
-        let mut protocols = Vec::new();
-        for (index, protocol) in Protocol::ALL.iter().enumerate() {
-            let stats = &now[index];
-            // Of the last second, or since the start.
-            let recent = match self.before.get(index) {
-                Some(before) => stats.since(before),
-                None => stats.clone(),
-            };
-            let time_of = |share| recent.time_of(share).map(|time| time.as_secs_f64());
-            protocols.push(json!({
-                "name": protocol.name(),
-                "accepted": stats.connections,
-                "refused": stats.refused,
-                "requests": stats.requests,
-                "errors": stats.errors,
-                "p50": time_of(0.5),
-                "p99": time_of(0.99),
-            }));
-        }
-        self.before = now;
-        let names = shared.names.list();
-        let default = shared.names.default_name().map(|name| name.text());
-        let shown: Vec<_> = names.iter().take(SHOWN).map(|name| of_name(name, default)).collect();
-        json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "uptime": shared.start.elapsed().as_secs_f64(),
-            "connections": shared.seats.count(),
-            "connections_limit": shared.limits.connections,
-            "protocols": protocols,
-            "names": shown,
-            "names_not_shown": names.len().saturating_sub(SHOWN),
-        })
-    }
+    *before = now;
+    let names = shared.names.list();
+    let default = shared.names.default_name().map(|name| name.text());
+    let shown: Vec<_> = names.iter().take(SHOWN).map(|name| of_name(name, default)).collect();
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptime": shared.start.elapsed().as_secs_f64(),
+        "connections": shared.seats.count(),
+        "connections_limit": shared.limits.connections,
+        "protocols": protocols,
+        "names": shown,
+        "names_not_shown": names.len().saturating_sub(SHOWN),
+    })
 }
 
 fn of_name(name: &Name, default: Option<&str>) -> Value {
@@ -88,7 +78,7 @@ fn of_name(name: &Name, default: Option<&str>) -> Value {
         "name": name.text(),
         "is_default": default == Some(name.text()),
         "origin": name.origin(),
-        "problem": health::problem(name),
+        "problem": name.issuer().problem(),
         "ids": ids,
         "errors": errors,
     });

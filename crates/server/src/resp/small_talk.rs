@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::commands::{Session, Words};
 use super::reply::Reply;
+use super::session::{Session, Words};
 use crate::listener::Protocol;
-use crate::server::Shared;
+use crate::shared::Shared;
 
 const PROTOCOL: Protocol = Protocol::Redis;
 
@@ -27,6 +27,9 @@ pub const COMMANDS: &[(&str, i64)] = &[
     ("uid.next", -1),
     ("uid.parse", -2),
 ];
+
+/// `INFO` counts more names, and lists them not.
+const SHOWN: usize = 100;
 
 /// What a connection remembers of its client.
 const MAX_CLIENT_NAME: usize = 256;
@@ -222,7 +225,8 @@ impl Session {
             stats.requests,
             stats.errors,
         );
-        for name in names.list() {
+        let names = names.list();
+        for name in names.iter().take(SHOWN) {
             let (mut ids, mut errors) = (0, 0);
             for protocol in Protocol::ALL {
                 let (more_ids, more_errors) = name.counters.get(protocol);
@@ -231,6 +235,9 @@ impl Session {
             let kind = name.issuer().layout().map_or("segment".into(), ToString::to_string);
             // Writing into a string does not fail.
             let _ = write!(text, "{}:ids={ids},errors={errors},kind={kind}\r\n", name.text());
+        }
+        if names.len() > SHOWN {
+            let _ = write!(text, "names_not_shown:{}\r\n", names.len() - SHOWN);
         }
         text
     }

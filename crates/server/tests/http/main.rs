@@ -3,6 +3,7 @@
 mod docs;
 mod drain;
 mod limits;
+mod many_names;
 mod password;
 mod paths;
 mod ready;

@@ -1,0 +1,130 @@
+//! What the server knows of a client of Redis, and the words of a request.
+
+use std::str;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::parse::Args;
+use super::reply::Reply;
+use crate::error::IssueError;
+use crate::listener::Protocol;
+use crate::names::Name;
+use crate::shared::Shared;
+
+/// What the server knows of a client.
+pub struct Session {
+    pub(super) shared: Arc<Shared>,
+    pub(super) number: u64,
+    pub(super) client_name: Vec<u8>,
+    pub(super) is_3: bool,
+    pub(super) is_trusted: bool,
+    pub(super) has_quit: bool,
+    /// The name that was asked for last, which is the next one's as a rule.
+    pub(super) recent: Option<Arc<Name>>,
+    /// Where the words of a request lie; and ids for answers of many.
+    pub(super) args: Args,
+    pub(super) ids: Vec<u64>,
+    /// Since they were last counted.
+    pub(super) requests: u64,
+    pub(super) errors: u64,
+    /// Ids of the recent name, likewise.
+    pub(super) issued: u64,
+}
+
+/// A command's words after its own.
+pub struct Words<'a> {
+    pub(super) request: &'a [u8],
+    pub(super) args: &'a Args,
+}
+
+impl<'a> Words<'a> {
+    pub fn len(&self) -> usize {
+        self.args.len() - 1
+    }
+
+    pub fn get(&self, index: usize) -> Option<&'a [u8]> {
+        self.args.get(self.request, index + 1)
+    }
+
+    pub fn is(&self, index: usize, word: &str) -> bool {
+        self.get(index).is_some_and(|text| text.eq_ignore_ascii_case(word.as_bytes()))
+    }
+
+    pub fn number(&self, index: usize) -> Option<u64> {
+        str::from_utf8(self.get(index)?).ok()?.parse().ok()
+    }
+}
+
+impl Session {
+    pub fn new(shared: &Arc<Shared>) -> Self {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        Self {
+            // Relaxed: no more than a number.
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            is_trusted: shared.password.is_none(),
+            shared: Arc::clone(shared),
+            client_name: Vec::new(),
+            is_3: false,
+            has_quit: false,
+            recent: None,
+            args: Args::default(),
+            ids: Vec::new(),
+            requests: 0,
+            errors: 0,
+            issued: 0,
+        }
+    }
+
+    /// Says why no more requests are looked at.
+    pub(super) fn refuse(&mut self, out: &mut Vec<u8>, text: &str) {
+        self.has_quit = true;
+        self.error(out, "ERR", text);
+    }
+
+    pub(super) fn count_issued(&mut self) {
+        if let Some(name) = &self.recent
+            && self.issued > 0
+        {
+            name.counters.issued(Protocol::Redis, self.issued);
+            self.issued = 0;
+        }
+    }
+
+    pub(super) fn error(&mut self, out: &mut Vec<u8>, kind: &str, text: &str) {
+        self.errors += 1;
+        Reply::new(out, self.is_3).error(kind, text);
+    }
+
+    pub(super) fn failed(&mut self, out: &mut Vec<u8>, error: &IssueError) {
+        if let Some(name) = &self.recent {
+            name.counters.failed(Protocol::Redis);
+        }
+        let kind = if error.may_pass() { "TRYAGAIN" } else { "ERR" };
+        self.error(out, kind, &uidring::adapter::Chain(error).to_string());
+    }
+
+    /// Makes a name the recent one, or says that there is none.
+    pub(super) fn find(&mut self, text: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
+        match (&self.recent, text) {
+            (Some(recent), Some(text)) if recent.text().as_bytes() == text => return true,
+            _ => {}
+        }
+        let found = match text {
+            Some(text) => str::from_utf8(text).ok().and_then(|text| self.shared.names.get(text)),
+            None => self.shared.names.default_name().map(Arc::clone),
+        };
+        if found.is_none() {
+            let text = String::from_utf8_lossy(text.unwrap_or_default());
+            let text: String = text.chars().take(128).collect();
+            self.error(
+                out,
+                "ERR",
+                &format!("there is no name '{text}'; INFO lists those that there are"),
+            );
+            return false;
+        }
+        self.count_issued();
+        self.recent = found;
+        true
+    }
+}

@@ -1,0 +1,34 @@
+//! What all connections of a server share.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio_rustls::TlsAcceptor;
+
+use crate::http::State;
+use crate::limits::{Budget, Limits};
+use crate::listener::Protocol;
+use crate::names::Names;
+use crate::seat::Seats;
+use crate::stats::ProtocolCounters;
+
+/// Names, limits, seats and counters.
+pub struct Shared {
+    pub names: Names,
+    pub limits: Limits,
+    pub password: Option<String>,
+    pub seats: Arc<Seats>,
+    pub budget: Budget,
+    /// Whether only this host can reach the listeners.
+    pub is_local: bool,
+    pub start: Instant,
+    pub tls: Option<TlsAcceptor>,
+    pub http: State,
+    pub counters: [ProtocolCounters; Protocol::COUNT],
+}
+
+impl Shared {
+    pub fn counters(&self, protocol: Protocol) -> &ProtocolCounters {
+        &self.counters[protocol as usize]
+    }
+}

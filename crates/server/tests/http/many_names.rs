@@ -1,0 +1,67 @@
+//! Pages about thousands of names.
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::time::Instant;
+
+use uidring::SegmentGenerator;
+use uidring::segment::{MemorySegments, SegmentTag};
+use uidring_server::Names;
+
+use crate::served::{PATIENCE, Served, uids};
+
+const TAGS: usize = 4_000;
+
+fn names(worker_id: u64) -> Names {
+    let table = MemorySegments::new();
+    for tag in 0..TAGS {
+        table.create(SegmentTag::new(format!("tag-{tag:05}")).step(1_000)).expect("a tag");
+    }
+    let segments = SegmentGenerator::builder(table).build().expect("a generator");
+    uids(worker_id).with_segments(segments.into())
+}
+
+#[test]
+fn each_of_very_many_names_is_on_its_pages() {
+    let served = Served::start(names(90));
+    let (cache, metrics) = (served.curl("/cache"), served.curl("/metrics"));
+    let (cache, metrics) = (cache.text(), metrics.text());
+    let lines: HashSet<&str> = metrics.lines().collect();
+    for tag in 0..TAGS {
+        let line = format!("uidring_server_ready{{name=\"tag-{tag:05}\"}} 1");
+        assert!(lines.contains(&*line), "{tag} in the metrics");
+    }
+    let rows = cache.lines().filter_map(|line| line.strip_prefix("<tr><td>"));
+    let rows: HashSet<_> = rows.filter_map(|row| row.split('<').next()).collect();
+    for tag in 0..TAGS {
+        assert!(rows.contains(&*format!("tag-{tag:05}")), "{tag} in the cache");
+    }
+    assert!(cache.ends_with("</html>\n"));
+    let ready = served.curl("/readyz").json();
+    assert_eq!((ready["ready"].as_bool(), ready["names"].as_u64()), (Some(true), Some(TAGS as u64 + 1)));
+}
+
+#[test]
+fn those_who_do_not_read_long_pages_keep_no_more_than_some() {
+    let served = Served::start(names(91));
+    let mut deaf: Vec<_> = (0..40).map(|_| served.connect()).collect();
+    for stream in &mut deaf {
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it reads");
+    }
+    let begin = Instant::now();
+    let refused = loop {
+        let answer = served.curl("/metrics");
+        if answer.status == 503 {
+            break answer;
+        }
+        assert!(begin.elapsed() < PATIENCE, "each page has found room");
+    };
+    assert!(refused.error().contains("long pages"), "{}", refused.error());
+    // What is short goes on, and so do ids.
+    assert_eq!(served.curl("/readyz").status, 200);
+    served.curl("/api/segment/get/tag-00007").id();
+    drop(deaf);
+    while served.curl("/metrics").status != 200 {
+        assert!(begin.elapsed() < PATIENCE, "there is room again");
+    }
+}
