@@ -15,7 +15,7 @@ use clap::Command;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
-use uidring_server::{Limits, Protocol, Running, Server};
+use uidring_server::{Limits, Name, Names, Protocol, Running, Server};
 
 pub use self::args::ServeArgs;
 use crate::failure::Failure;
@@ -96,12 +96,7 @@ fn stop(running: Running, args: &ServeArgs, mut signals: Signals) {
     }
     // Gives leases back.
     names.close();
-    for name in names.list() {
-        let ids: u64 = Protocol::ALL.into_iter().map(|protocol| name.issued(protocol)).sum();
-        if ids > 0 || report::is_verbose() {
-            report::note(format_args!("{}: {ids} ids issued", name.text()));
-        }
-    }
+    report_issued(&names);
     handle.close();
     let _ = hurry.join();
 }
@@ -158,5 +153,22 @@ fn first_line(path: &Path) -> Result<String, Failure> {
     match text.lines().next().map(str::trim) {
         Some(line) if !line.is_empty() => Ok(line.to_owned()),
         _ => Err(Failure::Failed(format!("the first line of {} is empty", path.display()))),
+    }
+}
+
+/// How many ids each name has issued, those that issued the most first.
+fn report_issued(served: &Names) {
+    let issued =
+        |name: &Name| Protocol::ALL.into_iter().map(|protocol| name.issued(protocol)).sum();
+    let mut all: Vec<(u64, _)> =
+        served.list().into_iter().map(|name| (issued(&name), name)).collect();
+    all.retain(|(ids, _)| *ids > 0 || report::is_verbose());
+    all.sort_by_key(|(ids, _)| std::cmp::Reverse(*ids));
+    for (ids, name) in all.iter().take(names::SHOWN) {
+        report::note(format_args!("{}: {ids} ids issued", name.text()));
+    }
+    if let Some(rest @ [_, ..]) = all.get(names::SHOWN..) {
+        let ids: u64 = rest.iter().map(|(ids, _)| ids).sum();
+        report::note(format_args!("{ids} ids of {} more names issued", rest.len()));
     }
 }

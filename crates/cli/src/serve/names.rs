@@ -25,6 +25,9 @@ const DEFAULT: &str = "uid";
 /// How often the tags of segments are read: a new one is a name after that.
 const REFRESH: Duration = Duration::from_secs(10);
 
+/// More names are counted, and not all listed.
+pub const SHOWN: usize = 12;
+
 /// Names whose settings are checked; nothing is spent yet.
 pub struct Plan<'a> {
     args: &'a ServeArgs,
@@ -92,7 +95,12 @@ impl<'a> Plan<'a> {
                 [] => {
                     "no tags of segments; `uidring segment create TAG --step S` creates one".into()
                 }
-                tags => format!("tags of segments: {}", tags.join(", ")),
+                tags if tags.len() <= SHOWN => format!("tags of segments: {}", tags.join(", ")),
+                tags => format!(
+                    "{} tags of segments: {}, … (`uidring segment list` shows all)",
+                    tags.len(),
+                    tags[..SHOWN].join(", "),
+                ),
             });
             names = names.with_segments(Arc::new(segments)).with_rows(move || table.list_tags());
         }

@@ -114,6 +114,27 @@ fn it_says_where_and_what_it_serves() {
 }
 
 #[test]
+fn of_many_tags_it_says_a_few() {
+    let home = Home::new();
+    for tag in 10..25 {
+        home.run(&format!("segment create tag{tag} --step 100"));
+    }
+    let server = Server::start(&mut home.command(REDIS));
+    let line = server.said.lines().last().expect("a line");
+    assert!(line.starts_with("15 tags of segments: tag10, "), "{line}");
+    assert!(line.ends_with("tag21, … (`uidring segment list` shows all)"), "{line}");
+    for tag in 10..25 {
+        assert_eq!(ids(&server.ask(&format!("INCR tag{tag}"), tag)).count(), tag);
+    }
+    server.signal(15);
+    let (status, said) = server.end();
+    assert_eq!(status, Some(0), "{said}");
+    // Those that issued the most.
+    assert!(said.contains("tag24: 24 ids issued\n") && said.contains("tag13: 13 ids issued\n"));
+    assert!(!said.contains("tag12") && said.contains("33 ids of 3 more names issued\n"), "{said}");
+}
+
+#[test]
 fn settings_are_checked_without_a_worker_id() {
     let home = Home::new();
     let check = |words: &str| home.run(&format!("serve --check {words}"));

@@ -38,7 +38,10 @@ fn each_of_very_many_names_is_on_its_pages() {
     }
     assert!(cache.ends_with("</html>\n"));
     let ready = served.curl("/readyz").json();
-    assert_eq!((ready["ready"].as_bool(), ready["names"].as_u64()), (Some(true), Some(TAGS as u64 + 1)));
+    assert_eq!(
+        (ready["ready"].as_bool(), ready["names"].as_u64()),
+        (Some(true), Some(TAGS as u64 + 1))
+    );
 }
 
 #[test]
