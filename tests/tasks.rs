@@ -793,3 +793,22 @@ fn a_thread_goes_on_above_a_fill_that_waited() {
     assert!(uids.len() == 200_000 && uids.is_sorted_by(|a, b| a < b));
     assert!(handle.next_uid().expect("ready") > uids[199_999]);
 }
+
+/// The same where the fill is dropped, which leaves what it has got.
+#[test]
+fn a_thread_goes_on_above_a_fill_that_was_dropped() {
+    let generator = Arc::new(
+        CachedUidGenerator::builder().worker_id(5).namespace(fresh()).build().expect("built"),
+    );
+    let handle = PerThreadGenerator::new(generator);
+    let bell = Arc::<Bell>::default();
+    let mut uids = Vec::new();
+    {
+        let mut fill = pin!(handle.fill_async(&mut uids, 200_000));
+        assert!(poll(&mut fill.as_mut(), &bell).is_pending(), "it lets others run");
+        handle.next_uid().expect("ready");
+        assert!(poll(&mut fill.as_mut(), &bell).is_pending(), "there is more to fill");
+    }
+    assert!(uids.len() < 200_000 && uids.is_sorted_by(|a, b| a < b));
+    assert!(handle.next_uid().expect("ready") > uids[uids.len() - 1]);
+}

@@ -102,11 +102,11 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         let start = out.len();
         out.extend(own.take(count));
         let left = count - (out.len() - start);
-        let filled = self.generator.fill_async(out, left).await;
+        let going_on = GoingOn { handle: self, out };
+        let filled = self.generator.fill_async(&mut *going_on.out, left).await;
         if filled == Err(TakeError::Forked) {
-            out.truncate(start);
+            going_on.out.truncate(start);
         }
-        self.go_on_above(out.last());
         filled
     }
 
@@ -197,6 +197,18 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
             shard.end.store(block.end, Ordering::Relaxed);
         }
         Ok(Uid::from_layout(block.start))
+    }
+}
+
+/// A fill of a future, however it ends: one that is dropped leaves what it has got.
+struct GoingOn<'a, G: GeneratorRef> {
+    handle: &'a PerThreadGenerator<G>,
+    out: &'a mut Vec<Uid>,
+}
+
+impl<G: GeneratorRef> Drop for GoingOn<'_, G> {
+    fn drop(&mut self) {
+        self.handle.go_on_above(self.out.last());
     }
 }
 
