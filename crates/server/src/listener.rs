@@ -85,7 +85,7 @@ impl Listener {
     }
 
     /// Whether only this host can reach it.
-    pub(crate) fn is_local(&self) -> bool {
+    pub fn is_local(&self) -> bool {
         match &self.socket {
             Socket::Tcp(socket) => socket.local_addr().is_ok_and(|at| at.ip().is_loopback()),
             #[cfg(unix)]

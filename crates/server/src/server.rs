@@ -283,7 +283,10 @@ async fn accept(
     let _ = accept_the_rest(listening, protocol, &shared);
 }
 
-/// Accepts, without the runtime's events, until nobody is there.
+/// As many as may wait to be accepted; a server that ends does not go on for those that come after them.
+const BACKLOG: usize = 4096;
+
+/// Accepts, without the runtime's events, those that are there.
 fn accept_the_rest(
     listening: Listening,
     protocol: Protocol,
@@ -292,7 +295,7 @@ fn accept_the_rest(
     match listening {
         Listening::Tcp(socket) => {
             let socket = socket.into_std()?;
-            loop {
+            for _ in 0..BACKLOG {
                 let (stream, _) = socket.accept()?;
                 stream.set_nonblocking(true)?;
                 seat(Accepted::Tcp(TcpStream::from_std(stream)?), protocol, shared)?;
@@ -301,13 +304,14 @@ fn accept_the_rest(
         #[cfg(unix)]
         Listening::Unix(socket) => {
             let socket = socket.into_std()?;
-            loop {
+            for _ in 0..BACKLOG {
                 let (stream, _) = socket.accept()?;
                 stream.set_nonblocking(true)?;
                 seat(Accepted::Unix(UnixStream::from_std(stream)?), protocol, shared)?;
             }
         }
     }
+    Ok(())
 }
 
 enum Accepted {

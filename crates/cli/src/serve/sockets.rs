@@ -78,16 +78,22 @@ pub fn check(args: &ServeArgs) -> Result<(), Failure> {
     let reachable = tcp_places(args).into_iter().any(|(_, place, _)| {
         matches!(place, Some(Place::At(_, addresses)) if addresses.iter().any(|at| !at.ip().is_loopback()))
     });
-    if reachable && (args.password_file.is_none() || args.tls_cert.is_none()) {
-        report::warning(
-            "other hosts can reach this server without a password, or read what is said: \
-             --password-file and --tls-cert protect it",
-        );
+    if reachable {
+        warn_of_others(args);
     }
     if let Some(BatchPlace::At(path)) = &args.batch {
         check_path("the socket of --batch", path).map_err(Failure::usage)?;
     }
     Ok(())
+}
+
+fn warn_of_others(args: &ServeArgs) {
+    if args.password_file.is_none() || args.tls_cert.is_none() {
+        report::warning(
+            "other hosts can reach this server without a password, or read what is said: \
+             --password-file and --tls-cert protect it",
+        );
+    }
 }
 
 /// Listens wherever the settings say.
@@ -153,7 +159,15 @@ fn inherit(args: &ServeArgs, sockets: &mut Sockets) -> Result<Vec<Protocol>, Fai
                 .take_tcp_listener(index)
                 .map(|socket| socket.map(|socket| Listener::tcp(protocol, socket))),
         };
-        sockets.listeners.extend(listener.map_err(|error| failed(&error))?);
+        let listener = listener.map_err(|error| failed(&error))?;
+        if let Some(listener) = listener.as_ref().filter(|listener| !listener.is_local()) {
+            if !args.expose {
+                let text = "can be reached by other hosts; add --expose if that is meant";
+                return Err(failed(&format_args!("{} {text}", listener.address())));
+            }
+            warn_of_others(args);
+        }
+        sockets.listeners.extend(listener);
         protocols.push(protocol);
     }
     Ok(protocols)

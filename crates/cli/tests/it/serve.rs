@@ -273,7 +273,7 @@ fn systemd() {
     const SCRIPT: &str = "
 import os, socket, sys
 listener = socket.socket()
-listener.bind(('127.0.0.1', 0))
+listener.bind((os.environ.pop('HOST'), 0))
 listener.listen()
 os.dup2(listener.fileno(), 3)
 os.set_inheritable(3, True)
@@ -284,8 +284,9 @@ os.execv(sys.argv[2], sys.argv[2:])
     let path = home.folder.path().join("notify");
     let notices = UnixDatagram::bind(&path).expect("bound");
     notices.set_read_timeout(Some(LIMIT)).expect("set");
-    let start = |name: &str| {
-        let program = home.command("serve --http none --thrift none --batch none --sqlite w.db");
+    let start = |name: &str, host: &str, flag: &str| {
+        let words = format!("serve --http none --thrift none --batch none --sqlite w.db {flag}");
+        let program = home.command(&words);
         let mut command = Command::new("python3");
         command.args(["-c", SCRIPT, name]).arg(program.get_program()).args(program.get_args());
         command.current_dir(home.folder.path()).env("NOTIFY_SOCKET", &path);
@@ -296,9 +297,10 @@ os.execv(sys.argv[2], sys.argv[2:])
                 None => command.env_remove(name),
             };
         }
+        command.env("HOST", host);
         command
     };
-    let server = Server::start(&mut start("redis"));
+    let server = Server::start(&mut start("redis", "127.0.0.1", ""));
     let notice = || {
         let mut buffer = [0; 100];
         let length = notices.recv(&mut buffer).expect("a notice");
@@ -309,9 +311,18 @@ os.execv(sys.argv[2], sys.argv[2:])
     server.signal(15);
     assert_eq!(notice(), "STOPPING=1");
     assert_eq!(server.end().0, Some(0));
-    let run = Run::of(&mut start("nothing"));
-    assert_eq!(run.status, Some(1), "{run:?}");
-    assert!(run.stderr.contains("FileDescriptorName= names no protocol"), "{run:?}");
+    for (name, host, error) in [
+        ("nothing", "127.0.0.1", "FileDescriptorName= names no protocol"),
+        ("redis", "0.0.0.0", "can be reached by other hosts; add --expose if that is meant"),
+    ] {
+        let run = Run::of(&mut start(name, host, ""));
+        assert_eq!(run.status, Some(1), "{run:?}");
+        assert!(run.stderr.contains(error), "{run:?}");
+    }
+    let server = Server::start(&mut start("redis", "0.0.0.0", "--expose"));
+    server.signal(15);
+    assert!(server.said.contains("without a password"), "{}", server.said);
+    assert_eq!(server.end().0, Some(0));
 }
 
 /// All that is answered while servers are killed, one after another and beside each other.
