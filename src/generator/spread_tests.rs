@@ -109,6 +109,7 @@ fn may_be_random(uids: &[u64], shards: u64) -> bool {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes very long")]
 fn at_constant_rates_uids_are_even_over_shards() {
     for rate in RATES {
         let clock = clock();
@@ -129,6 +130,7 @@ fn at_constant_rates_uids_are_even_over_shards() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes very long")]
 fn at_random_times_uids_are_even_over_shards() {
     let mut rng = Rng::with_seed(14);
     for rate in RATES {
@@ -145,6 +147,7 @@ fn at_random_times_uids_are_even_over_shards() {
 
 /// One handle that is kept, and one for each uid.
 #[test]
+#[cfg_attr(miri, ignore = "takes very long")]
 fn local_takers_are_even_over_shards() {
     for rate in [0.01, 1.0 / 1.15, 10.7, 107.0] {
         let clock = clock();
@@ -171,6 +174,7 @@ fn local_takers_are_even_over_shards() {
 
 /// What the default is there for.
 #[test]
+#[cfg_attr(miri, ignore = "takes very long")]
 fn sequences_that_start_at_zero_put_all_into_one_shard_at_low_rates() {
     let clock = clock();
     let generator = generator(&clock, Some(SequenceStart::Zero));

@@ -242,6 +242,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes very long, and its time is not the real one")]
     fn a_padding_is_foreseen_by_the_pace_of_the_takers() {
         // Again where this thread was away for longer than is foreseen.
         let (padded, time) = (0..100)
@@ -262,6 +263,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes very long, and its time is not the real one")]
     fn a_foreseen_padding_that_is_not_needed_is_left_to_the_takers() {
         let padded = loop {
             let padded = padded();

@@ -93,6 +93,7 @@ mod tests {
     use crate::segment::tag::tests::tag;
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes very long")]
     fn every_name_is_found_and_no_other() {
         let names = Names::new();
         let all: Vec<String> = (0..5_000).map(|n| format!("tag-{n}")).collect();
@@ -110,6 +111,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes very long")]
     fn names_that_differ_a_little_have_different_hashes() {
         let mut hashes: Vec<u64> =
             (0..100_000).map(|n| hash(&format!("a.rather.long.prefix.{n}"))).collect();

@@ -40,6 +40,7 @@ mod tests {
 
     /// The first number of that file counts suspended time.
     #[test]
+    #[cfg_attr(miri, ignore = "miri reads another clock")]
     fn it_is_the_uptime_that_the_system_shows() {
         let uptime = || {
             let text = fs::read_to_string("/proc/uptime").expect("Linux has it");

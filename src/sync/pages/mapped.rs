@@ -186,11 +186,13 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "there is no fork, or not so much memory")]
     fn a_child_finds_them_wiped() {
         check(wiped_by_kernel);
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "there is no fork, or not so much memory")]
     fn the_handler_of_fork_wipes_them_too() {
         check(|_, _| false);
         // Some come and go; the list's entries are used again.
@@ -204,6 +206,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "there is no fork, or not so much memory")]
     fn who_comes_next_finds_zeros_and_the_mark_of_life() {
         let pages = Pages::new(77).expect("memory");
         let clone = pages.clone();
@@ -223,6 +226,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "there is no fork, or not so much memory")]
     fn too_much_memory_is_refused() {
         assert!(Pages::new(usize::MAX).is_none());
         assert!(Pages::new(usize::MAX / 128).is_none());

@@ -10,25 +10,26 @@ use crate::sync::PushList;
 
 /// Has the kernel wipe memory of our own in forked children (`MADV_WIPEONFORK`, Linux 4.14); returns
 /// whether it does.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 pub(super) fn wiped_by_kernel(memory: *mut c_void, bytes: usize) -> bool {
     // SAFETY: the advice is about a mapping of our own, and takes effect in children only.
     let advise = |advice| unsafe { libc::madvise(memory, bytes, advice) == 0 };
     is_believed(|| !advise(NO_ADVICE)) && advise(libc::MADV_WIPEONFORK)
 }
 
-#[cfg(not(target_os = "linux"))]
+/// miri has neither forks nor their handlers.
+#[cfg(any(not(target_os = "linux"), miri))]
 pub(super) fn wiped_by_kernel(_: *mut c_void, _: usize) -> bool {
-    false
+    cfg!(miri)
 }
 
 /// What no kernel knows.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 const NO_ADVICE: libc::c_int = -1;
 
 /// Whether what is said about advice is to be believed. qemu's emulation of user programs accepts
 /// whatever it gets, and wipes nothing: so it does not refuse what has to be refused.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 fn is_believed(refuses: impl FnOnce() -> bool) -> bool {
     use std::sync::atomic::AtomicU8;
     const UNKNOWN: u8 = 0;
