@@ -153,7 +153,11 @@ impl WorkerSource for EnvWorkerId {
         let worker_id = worker_id.ok_or_else(|| {
             // A URL may hold a password.
             let is_url = value.contains("://");
-            wrong(if is_url { "holds a URL".into() } else { format!("holds `{value}`") })
+            wrong(match &*value {
+                "" => "is empty: set a number, or unset it".into(),
+                _ if is_url => "holds a URL".into(),
+                _ => format!("holds `{value}`"),
+            })
         })?;
         FixedWorkerId(worker_id).acquire(request)
     }

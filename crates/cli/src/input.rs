@@ -3,8 +3,8 @@
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
 use serde_json::Value;
-use uidring::Uid;
 use uidring::adapter::Chain;
+use uidring::{ParseUidError, Uid};
 
 use crate::lines::Format;
 use crate::text::visible;
@@ -109,7 +109,17 @@ pub fn read_uid(format: Format, text: &str) -> Result<Uid, String> {
         Format::Json => return read_json(text).map_err(|why| format!("{}: {why}", excerpt(text))),
         Format::Binary => return Err("--format binary is for files and stdin".into()),
     };
-    read.map_err(|error| format!("{}: {}", excerpt(text), Chain(&error)))
+    read.map_err(|error| {
+        let hint = match (&error, format) {
+            (ParseUidError::BadCharacter { character, .. }, Format::Dec)
+                if character.is_ascii_alphabetic() =>
+            {
+                "; ids with letters need their --format: hex, base62 or base32"
+            }
+            _ => "",
+        };
+        format!("{}: {}{hint}", excerpt(text), Chain(&error))
+    })
 }
 
 /// Reads an object of `uidring parse` or `generate`, a number, or a string of digits.

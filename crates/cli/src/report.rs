@@ -1,7 +1,7 @@
 //! What the program says on stderr: errors, warnings, notes, and the log of the libraries.
 
 use std::fmt::{self, Display, Write as _};
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal, Write as _};
 use std::sync::OnceLock;
 
 use clap::{Args, ValueEnum};
@@ -52,11 +52,17 @@ pub fn init(args: ReportArgs) {
         ReportArgs { verbose: 1, .. } => LevelFilter::INFO,
         ReportArgs { .. } => LevelFilter::TRACE,
     };
+    // A new file is not what somebody meant who has mistyped its path.
+    let created = match io::stderr().is_terminal() && !args.quiet {
+        true => level.max(LevelFilter::INFO),
+        false => level,
+    };
     // What drivers log in detail is about their insides. The ZooKeeper client warns at every attempt; the
     // library logs what matters, once.
     let levels = Targets::new()
         .with_default(level.min(LevelFilter::WARN))
         .with_target("uidring", level)
+        .with_target("uidring_sqlite::create", created)
         .with_target("zookeeper_client", LevelFilter::OFF);
     // Nothing else sets either.
     let _ = ARGS.set(args);

@@ -17,6 +17,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process;
 
+use uidring::adapter::log;
 use uidring_store::create_folder;
 
 /// What a path leads to.
@@ -83,8 +84,13 @@ impl NewFile {
     /// with the first commit to a new log it syncs the folder.
     pub fn link(self, path: &Path) -> io::Result<()> {
         match fs::hard_link(&self.0, path) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-            _ => Ok(()),
+            Ok(()) => {
+                // Who meant another file should know before ids of this one are used.
+                log!(info, "created {}: it begins with nothing handed out", path.display());
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(error),
         }
     }
 }

@@ -19,7 +19,7 @@ pub fn number<T: TryFrom<u64>>(
         let number = whole(text).filter(|number| range.contains(number));
         number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
             let (min, max) = range.clone().into_inner();
-            let forms = if max < 1_000_000 { "" } else { ", such as 10, 1_000, 1e6 or 1M" };
+            let forms = if max < 1_000_000 { "" } else { ", such as 10, 1_000, 1e6, 1M or 2G" };
             format!("write a whole number from {min} to {max}{forms}")
         })
     }

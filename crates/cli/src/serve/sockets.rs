@@ -117,7 +117,8 @@ pub fn listen(args: &ServeArgs) -> Result<Sockets, Failure> {
             None => match TcpListener::bind(("127.0.0.1", port)) {
                 Ok(socket) => sockets.listeners.push(Listener::tcp(protocol, socket)),
                 Err(error) => report::warning(format_args!(
-                    "no {protocol}: 127.0.0.1:{port}: {error}; --{protocol} names another port, or none"
+                    "{protocol} is not served: 127.0.0.1:{port}: {error}: what clients get there is not \
+                     from here; --{protocol} names another port, or none"
                 )),
             },
         }

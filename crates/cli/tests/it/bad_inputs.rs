@@ -10,7 +10,7 @@ use crate::support::{Home, Run};
 type Case = (&'static str, i32, &'static [&'static str]);
 
 const COUNT: &str =
-    "write a whole number from 0 to 18446744073709551615, such as 10, 1_000, 1e6 or 1M";
+    "write a whole number from 0 to 18446744073709551615, such as 10, 1_000, 1e6, 1M or 2G";
 const TIME: &str =
     "write a time from 0s to 36500d, such as 30s or 5m; a plain number is in seconds";
 const BITS: &str = "is not a layout: write TIME/WORKER/SEQUENCE in bits, as in 28/22/13, with 1 bit or \
@@ -338,7 +338,7 @@ fn wrong_variables_are_wrong_usage() {
         ("UIDRING_WORKER_ID", "4194304", "UIDRING_WORKER_ID 4194304 is out of range"),
         ("UIDRING_WORKER_ID", "-1", "UIDRING_WORKER_ID holds `-1`"),
         ("UIDRING_WORKER_ID", "1e3", "UIDRING_WORKER_ID holds `1e3`"),
-        ("UIDRING_WORKER_ID", "", "UIDRING_WORKER_ID holds ``"),
+        ("UIDRING_WORKER_ID", "", "UIDRING_WORKER_ID is empty"),
         ("UIDRING_WORKER_ID", " 5", "UIDRING_WORKER_ID holds ` 5`"),
         ("UIDRING_WORKER_ID", "5.0", "UIDRING_WORKER_ID holds `5.0`"),
         ("UIDRING_WORKER_ID", "18446744073709551616", "holds `18446744073709551616`"),

@@ -243,7 +243,11 @@ fn ports_that_are_taken() {
     // If it cannot be had, somebody else has it.
     let _usual = TcpListener::bind("127.0.0.1:7609");
     let server = Server::start(&mut home.command("serve --redis 0 --http none"));
-    assert!(server.said.contains("warning: no thrift: 127.0.0.1:7609: "), "{}", server.said);
+    assert!(
+        server.said.contains("warning: thrift is not served: 127.0.0.1:7609: "),
+        "{}",
+        server.said
+    );
     assert!(server.said.contains("uidring/uidring.sock"), "{}", server.said);
     let asked = format!("serve --redis {} --http none --thrift none --batch none", server.port());
     let run = home.run(&asked);
