@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 const ROOTS: &[&str] = &[
     "src/lib.rs",
     "crates/cli/src/main.rs",
+    "crates/models/src/lib.rs",
     "crates/mysql/src/lib.rs",
     "crates/sqlite/src/lib.rs",
     "crates/store/src/lib.rs",

@@ -7,76 +7,16 @@
 
 mod mutation;
 mod owner;
+mod state;
 mod store;
 
 use stateright::{Model, Property};
 
 pub use self::mutation::{FILES, Mutation, SAME_PROTOCOL};
-pub use self::owner::{Call, Lease, Owner, Stage};
-pub use self::store::{Answer, Request, Row};
+pub use self::state::{
+    Answer, Broken, Call, LASTS, Lease, Leases, MARGIN, Owner, Request, Row, Stage, State, Uid,
+};
 use crate::{Clocks, Network};
-
-/// A tick and a sequence number in one: `tick * uids_per_tick + sequence`.
-pub type Uid = u8;
-
-/// How long a lease lasts by the store's clock, in units of time.
-pub const LASTS: u8 = 3;
-
-/// By how much earlier its owner counts it as over: `LeaseTerms::margin`.
-pub const MARGIN: u8 = 1;
-
-/// The model, and its bounds.
-#[derive(Clone, Debug)]
-pub struct Leases {
-    /// How many owners may live at one time.
-    pub owners: usize,
-    /// How many starts there are in a history.
-    pub starts: u8,
-    /// How many worker ids there are.
-    pub worker_ids: u8,
-    /// How many ticks there are.
-    pub ticks: u8,
-    /// How many uids a tick has.
-    pub uids_per_tick: u8,
-    /// How often an operator acts in a history.
-    pub operations: u8,
-    /// What clocks do.
-    pub clocks: Clocks,
-    /// What is wrong with it.
-    pub mutation: Option<Mutation>,
-}
-
-/// Everything that decides what may happen next, and what was issued.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct State {
-    /// The table, by worker id.
-    pub rows: Vec<Row>,
-    /// Who lives, in the order of their starts.
-    pub owners: Vec<Owner>,
-    /// The requests that were sent.
-    pub network: Network<Request>,
-    /// How many starts there were.
-    pub starts: u8,
-    /// How often an operator has acted.
-    pub operations: u8,
-    /// A set of uids for each worker id: those that any caller got.
-    pub issued: Vec<u32>,
-    /// What was violated in the step to this state, or before.
-    pub broken: Broken,
-}
-
-/// Properties of a step, rather than of a state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Broken {
-    /// A uid was issued that had been issued before.
-    pub once: bool,
-    /// A uid was issued above the horizon that the store had at that moment.
-    pub covered: bool,
-    /// A uid was issued at or below the horizon at the acquire, or what was issued until then.
-    pub above: bool,
-    /// An owner went on after its end.
-    pub ended: bool,
-}
 
 /// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]

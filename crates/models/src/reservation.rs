@@ -4,112 +4,19 @@
 //! on a host, whose local file names the last process there that had the instance's name. Its number, and so
 //! the worker id, exist. A uid is a tick: what happens within ticks is in [`leases`](crate::leases).
 
+mod mutation;
 mod process;
 mod registry;
+mod state;
 
 use stateright::{Model, Property};
 
-pub use self::process::{Asked, Call, Lease, Place, Process};
-pub use self::registry::{Answer, Registry, Request, Reserved, Session};
+pub use self::mutation::Mutation;
+pub use self::state::{
+    Answer, Asked, Call, Lease, OUTAGE, Place, Process, Registry, Request, Reservation, Reserved,
+    SESSION, Session, State, Tick,
+};
 use crate::{Clocks, Network};
-
-/// The end of a millisecond that is reserved, or issued: its tick.
-pub type Tick = u8;
-
-/// How long the servers keep a session without hearing from it, in units of time.
-pub const SESSION: u8 = 3;
-
-/// For how long an owner issues uids after it asked for the last renewal: less than a session, so that an
-/// owner's clock may be slower than the servers' (`check_session` in `crates/zookeeper/src/session.rs`).
-pub const OUTAGE: u8 = 2;
-
-/// The model, and its bounds.
-#[derive(Clone, Debug)]
-pub struct Reservation {
-    /// How many hosts there are, with a process each at most: it locks the local file.
-    pub hosts: u8,
-    /// How many starts there are in a history.
-    pub starts: u8,
-    /// How many sessions are made in a history.
-    pub sessions: u8,
-    /// How many ticks there are.
-    pub ticks: u8,
-    /// What clocks do.
-    pub clocks: Clocks,
-    /// What is wrong with it.
-    pub mutation: Option<Mutation>,
-}
-
-/// A mutation: each breaks a property.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mutation {
-    /// What the local file holds is granted.
-    FileGrants,
-    /// A claim does not check that it still has the name.
-    ClaimIgnoresName,
-    /// The budget of an outage is granted, and not reserved.
-    BudgetNotReserved,
-    /// An outage may outlast the session.
-    OutageOutlastsSession,
-    /// A release gives back what was issued.
-    ReleaseGivesBackIssued,
-    /// A renewal may ask for less than the last.
-    RenewalAsksForLess,
-    /// Writes go by their path alone.
-    NoVersions,
-    /// One that was let in before does not look who has been let in since.
-    HolderIgnored,
-    /// A new process starts at its clock's tick.
-    StartByTheClock,
-    /// The name is taken over from whoever has it.
-    InheritsFromTheLiving,
-    /// Sessions never end by themselves.
-    SessionsNeverEnd,
-}
-
-impl Mutation {
-    /// With the property that each violates, and the clocks with which it does: all but `HolderIgnored`, which
-    /// takes minutes. The first seven are the table of docs/lease-model.md.
-    pub const ALL: &[(Self, &str, Clocks)] = {
-        use Clocks::{Anything, Calm};
-        &[
-            (Self::FileGrants, "Covered", Anything),
-            (Self::FileGrants, "Once", Anything),
-            (Self::ClaimIgnoresName, "Owner", Calm),
-            (Self::BudgetNotReserved, "Covered", Anything),
-            (Self::OutageOutlastsSession, "Owner", Calm),
-            (Self::ReleaseGivesBackIssued, "Once", Anything),
-            (Self::RenewalAsksForLess, "Covered", Anything),
-            (Self::NoVersions, "Covered", Anything),
-            (Self::StartByTheClock, "Above", Anything),
-            (Self::InheritsFromTheLiving, "Owner", Calm),
-            (Self::SessionsNeverEnd, "Progress", Calm),
-        ]
-    };
-}
-
-/// Everything that decides what may happen next, and what was issued.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct State {
-    /// The nodes, and the sessions.
-    pub registry: Registry,
-    /// Whom the file of each host names.
-    pub files: Vec<Option<u8>>,
-    /// Who lives, in the order of their starts.
-    pub processes: Vec<Process>,
-    /// The transactions that were sent.
-    pub network: Network<Request>,
-    /// How many starts there were.
-    pub starts: u8,
-    /// A set of ticks: those that any caller got.
-    pub issued: u32,
-    /// A uid was issued that had been issued before.
-    pub repeated: bool,
-    /// A uid was issued that the registry did not have reserved at that moment.
-    pub uncovered: bool,
-    /// A uid was issued that had been reserved, or issued, when its process was let in.
-    pub not_above: bool,
-}
 
 /// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]

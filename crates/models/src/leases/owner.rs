@@ -1,77 +1,10 @@
 //! A process with a generator whose worker id is leased.
 
-use super::{Answer, LASTS, Leases, MARGIN, Mutation, Request, Row, State, Uid};
+use super::mutation::Mutation;
+use super::state::{
+    Answer, Call, LASTS, Lease, Leases, MARGIN, Owner, Request, Row, Stage, State, Uid,
+};
 use crate::Clocks;
-
-/// A process.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Owner {
-    /// Which start it is: its name.
-    pub session: u8,
-    /// How far it is.
-    pub stage: Stage,
-    /// The call that its lease's thread, or its start, waits for: one at a time.
-    pub call: Option<Call>,
-}
-
-/// How far a process is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Stage {
-    /// It has no row yet. So many times it has asked for one.
-    Starting(u8),
-    /// The store has given it a row.
-    Holding(Lease),
-}
-
-/// A request that is waited for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Call {
-    /// What was asked.
-    pub request: Request,
-    /// What the store has answered, which has not arrived yet.
-    pub answer: Option<Answer>,
-    /// Units of time since it was asked, by the owner's clock.
-    age: u8,
-    /// How many more units that clock may fail to count.
-    slack: u8,
-}
-
-/// A lease, as its owner knows it, and its generator.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Lease {
-    /// The worker id.
-    pub worker: u8,
-    /// The token.
-    pub token: u8,
-    /// The row's horizon at the acquire.
-    pub before: Option<Uid>,
-    /// For `Above`; see [`Answer::Taken`].
-    floor: Option<Uid>,
-    /// For `Owner`: an operator has fenced it.
-    pub(super) fenced: bool,
-    /// The last tick that the store has granted; `None` before the first renewal, when nothing may be issued.
-    pub horizon: Option<u8>,
-    /// The next uid to be made ready.
-    pub next: Uid,
-    /// A set: the uids that takers may get without asking anybody.
-    pub ready: u32,
-    /// A uid that a local taker has claimed.
-    pub lent: Option<Uid>,
-    /// The greatest uid that was taken or claimed.
-    pub last: Option<Uid>,
-    /// It is known to be over.
-    pub lost: bool,
-    /// For `Ended`: somebody was told so.
-    told: bool,
-    /// The padder has seen that.
-    shut: bool,
-    /// The generator was closed.
-    pub closed: bool,
-    /// Units of time to the deadline, by the owner's clock.
-    left: u8,
-    /// How many more units that clock may fail to count.
-    slack: u8,
-}
 
 /// How often a start asks for a row.
 const ATTEMPTS: u8 = 2;

@@ -1,80 +1,8 @@
 //! The table: what each request does to a row, in one transaction.
 
-use super::{LASTS, Leases, Mutation, Owner, Stage, State, Uid};
+use super::mutation::Mutation;
+use super::state::{Answer, LASTS, Leases, Owner, Request, Row, Stage, State, Uid};
 use crate::Clocks;
-
-/// A row of `UIDRING_LEASE`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Row {
-    /// The last owner to acquire it.
-    pub owner: u8,
-    /// The fencing token.
-    pub token: u8,
-    /// Units of time until the lease ends by the store's clock; `None` where the row is free.
-    pub ends: Option<u8>,
-    /// The greatest uid that any owner may have issued.
-    pub horizon: Option<Uid>,
-}
-
-/// What an owner asks the store for. A request does the same whenever it is performed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Request {
-    /// To take a row, if it still is as it was read (`crates/mysql/src/leases/acquire.rs`). SQLite reads and
-    /// takes it at once, which is a read that nothing comes after.
-    Take {
-        /// Who asks.
-        owner: u8,
-        /// The row.
-        worker: u8,
-        /// Its token as it was read.
-        token: u8,
-        /// Its horizon as it was read.
-        horizon: Option<Uid>,
-    },
-    /// To renew a lease (`crates/mysql/src/leases/hold.rs`, `crates/sqlite/src/leases/rows.rs`).
-    Renew {
-        /// Who asks.
-        owner: u8,
-        /// The row.
-        worker: u8,
-        /// The token of the lease.
-        token: u8,
-        /// The last tick to issue.
-        horizon: u8,
-    },
-    /// To free a row (same files).
-    Release {
-        /// Who asks.
-        owner: u8,
-        /// The row.
-        worker: u8,
-        /// The token of the lease.
-        token: u8,
-        /// The greatest uid that may have been issued.
-        last: Option<Uid>,
-    },
-}
-
-/// What the store answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Answer {
-    /// The row is the owner's, with this token.
-    Taken {
-        /// The token.
-        token: u8,
-        /// The row's horizon.
-        before: Option<Uid>,
-        /// For the property `Above`: the greatest uid that the row allowed at that moment, or that was issued.
-        /// No owner knows it.
-        floor: Option<Uid>,
-    },
-    /// Somebody else was faster.
-    NotTaken,
-    /// The lease is renewed.
-    Renewed,
-    /// The row is another's, or has another token.
-    Lost,
-}
 
 impl Request {
     pub(super) fn owner(&self) -> u8 {

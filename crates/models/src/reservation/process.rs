@@ -1,104 +1,10 @@
 //! A process of the instance.
 
-use super::{Answer, Mutation, OUTAGE, Request, Reservation, SESSION, State, Tick};
+use super::mutation::Mutation;
+use super::state::{
+    Answer, Asked, Call, Lease, OUTAGE, Place, Process, Request, Reservation, SESSION, State, Tick,
+};
 use crate::Clocks;
-
-/// A process.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Process {
-    /// Which start it is: its `holder`.
-    pub start: u8,
-    /// Where it runs.
-    pub host: u8,
-    /// Who had the name on this host before, by the file: it is dead, since the file's lock is ours.
-    pub previous: Option<u8>,
-    /// Its session, as far as it knows.
-    pub session: Option<u8>,
-    /// Where it is in the protocol.
-    pub place: Place,
-    /// The transaction that it waits for.
-    pub call: Option<Call>,
-    /// The renewal that it is to bring about.
-    pub asked: Option<Asked>,
-    /// What it issues by, once it was let in.
-    pub lease: Option<Lease>,
-}
-
-/// Where a process is: `Session::try_store` and `InstanceNodes::claim`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
-    /// It has no session.
-    Offline,
-    /// It is to make the node with the name.
-    Naming,
-    /// It has read the reservation, to take the name over.
-    Inheriting(u8),
-    /// It has the name.
-    Named,
-    /// It has read the version of the node with the number.
-    ReadNumber(u8),
-    /// It has read the reservation, too.
-    ReadReserved {
-        /// The version of the node with the number.
-        endpoint: u8,
-        /// The version of the reservation.
-        reserved: u8,
-        /// What is reserved.
-        until: Option<Tick>,
-    },
-    /// It was let in. It knows the versions of both nodes, unless an answer was lost.
-    Entered {
-        /// The version of the node with the number.
-        endpoint: u8,
-        /// The version of the reservation.
-        reserved: u8,
-    },
-}
-
-/// A transaction that is waited for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Call {
-    /// What was sent.
-    pub request: Request,
-    /// What the servers have answered, which has not arrived yet.
-    pub answer: Option<Answer>,
-}
-
-/// A renewal.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Asked {
-    /// The last tick that may be issued after it.
-    pub horizon: Tick,
-    /// Units of time since it was asked for, by the process's clock.
-    age: u8,
-    /// How many more units that clock may fail to count.
-    slack: u8,
-}
-
-/// A lease and its generator (`crates/zookeeper/src/lease.rs`).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Lease {
-    /// What was reserved when it was let in.
-    pub base: Option<Tick>,
-    /// For `Above`; see [`Answer::Done`].
-    floor: Option<Tick>,
-    /// The furthest that the registry was asked for. It may hold that whatever it has answered.
-    pub mark: Option<Tick>,
-    /// The last tick that may be issued; `None` before the first renewal.
-    pub horizon: Option<Tick>,
-    /// The next tick to be made ready.
-    pub next: Tick,
-    /// A set: the ticks that takers may get without asking anybody.
-    pub ready: u32,
-    /// The last tick that was taken.
-    pub last: Option<Tick>,
-    /// It is known to be over.
-    pub lost: bool,
-    /// Units of time to the deadline, by the process's clock.
-    left: u8,
-    /// How many more units that clock may fail to count.
-    slack: u8,
-}
 
 impl Process {
     /// All versions that it knows, in pairs: of the node with the number, and of the reservation.

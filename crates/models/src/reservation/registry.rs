@@ -1,99 +1,10 @@
 //! The servers: nodes, sessions, and transactions, each executed as a whole or not at all.
 
-use super::{Mutation, Reservation, SESSION, State, Tick};
+use super::mutation::Mutation;
+use super::state::{
+    Answer, Process, Registry, Request, Reservation, Reserved, SESSION, Session, State, Tick,
+};
 use crate::Clocks;
-
-/// The nodes of an instance (`crates/zookeeper/src/nodes.rs`).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Registry {
-    /// The version of `forever/INSTANCE`, which has the number.
-    pub endpoint: u8,
-    /// `reserved/INSTANCE`.
-    pub reserved: Reserved,
-    /// The session that `temporary/INSTANCE` lives with.
-    pub name: Option<u8>,
-    /// The sessions that live.
-    pub sessions: Vec<Session>,
-    /// How many sessions there were.
-    pub connects: u8,
-}
-
-/// The node with the reservation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Reserved {
-    /// The node's version.
-    pub version: u8,
-    /// The last tick that may have been issued.
-    pub until: Option<Tick>,
-    /// The process that was let in last.
-    pub holder: u8,
-}
-
-/// A session.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Session {
-    /// Its number.
-    pub number: u8,
-    /// Whose it is.
-    pub process: u8,
-    /// Units of time until the servers may end it.
-    left: u8,
-}
-
-/// A transaction. It names what it expects, and so takes effect once at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Request {
-    /// Makes the node with the name: `create_name` in `crates/zookeeper/src/claim.rs`.
-    Name {
-        /// In this session.
-        session: u8,
-    },
-    /// Takes the name over from a process that is dead: `inherit_name`.
-    Inherit {
-        /// In this session.
-        session: u8,
-        /// Who.
-        process: u8,
-        /// The version of the reservation as it was read.
-        version: u8,
-    },
-    /// Writes the reservation: `InstanceNodes::write` in `crates/zookeeper/src/entry.rs`.
-    Mark {
-        /// In this session.
-        session: u8,
-        /// Who.
-        process: u8,
-        /// The versions of both nodes.
-        endpoint: u8,
-        /// The version of the reservation.
-        reserved: u8,
-        /// The last tick to issue.
-        until: Option<Tick>,
-        /// It is the last one, and frees the name.
-        frees_name: bool,
-    },
-}
-
-/// What the servers answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Answer {
-    /// The name lives with this session.
-    NameOf(u8),
-    /// The transaction was executed.
-    Done {
-        /// The new version of the node with the number.
-        endpoint: u8,
-        /// The new version of the reservation.
-        reserved: u8,
-        /// For the property `Above`: the greatest tick that was reserved or issued before it. No process knows
-        /// it.
-        floor: Option<Tick>,
-    },
-    /// A node is not as the transaction expects.
-    Changed,
-    /// The session has ended.
-    Over,
-}
 
 impl Request {
     /// The versions that it names: of the node with the number, and of the reservation.
@@ -256,7 +167,7 @@ impl State {
 
     /// A process that lives lets the servers hear from its session.
     pub(super) fn ping(&mut self, number: u8) -> Option<()> {
-        let lives = |process: &super::Process| process.session == Some(number);
+        let lives = |process: &Process| process.session == Some(number);
         self.processes.iter().any(lives).then(|| self.registry.hear(number))
     }
 }
