@@ -1,0 +1,331 @@
+//! Leases of worker ids: docs/worker-ids.md, "Leased worker ids".
+//!
+//! Owners are processes with a generator each, named by the number of their start, as a real one has a name of
+//! its own (`crates/store/src/leases/acquire.rs`). Between any two steps of an owner any number of steps of
+//! others may come, so that it may be paused everywhere, for any time. It may crash everywhere; a restart is
+//! another start.
+
+mod mutation;
+mod owner;
+mod state;
+mod store;
+
+use stateright::{Model, Property};
+
+pub use self::mutation::{FILES, Mutation, SAME_PROTOCOL};
+pub use self::state::{
+    Answer, Broken, Call, LASTS, Lease, Leases, MARGIN, Owner, Request, Row, Stage, State, Uid,
+};
+use crate::{Clocks, Network};
+
+/// A step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A process starts, reads the rows, and asks for this one, which is free.
+    Start {
+        /// The row.
+        worker: u8,
+    },
+    /// A start whose request failed reads the rows again, and asks for this one.
+    AskAgain {
+        /// Whose start.
+        owner: u8,
+        /// The row.
+        worker: u8,
+    },
+    /// The thread of a lease asks for this horizon.
+    Renew {
+        /// Whose.
+        owner: u8,
+        /// The last tick that it wants to issue.
+        horizon: u8,
+    },
+    /// The store performs a request, perhaps not for the first time.
+    Perform(Request),
+    /// The answer to a call arrives.
+    Hear {
+        /// At whose process.
+        owner: u8,
+    },
+    /// A call fails: nobody waits for its answer any more.
+    Fail {
+        /// Whose.
+        owner: u8,
+    },
+    /// An owner's wall clock is found in a later tick than the generator: it goes on from there. A clock that
+    /// is set back changes nothing (`src/generator/ticks.rs`).
+    ClockRuns {
+        /// Whose.
+        owner: u8,
+    },
+    /// The next tick is asked for and made ready: by the padder (`src/generator/ticks.rs`), or by a take on
+    /// the clock (`src/generator/clocked.rs`).
+    Pad {
+        /// Whose.
+        owner: u8,
+    },
+    /// A caller gets the first uid that is ready. Between its draw and its return a taker looks at nothing, so
+    /// that both are one step.
+    Take {
+        /// Whose.
+        owner: u8,
+    },
+    /// A local taker claims the first uid that is ready, for later (`src/generator/local.rs`).
+    Lend {
+        /// Whose.
+        owner: u8,
+    },
+    /// A caller gets the uid that a local taker has claimed.
+    TakeLocally {
+        /// Whose.
+        owner: u8,
+    },
+    /// Somebody looks at the deadline after it has passed, and takes the lease for lost from then on.
+    Notice {
+        /// Whose.
+        owner: u8,
+    },
+    /// The padder finds the lease lost.
+    Look {
+        /// Whose.
+        owner: u8,
+    },
+    /// The generator is closed, and its worker id given back.
+    Close {
+        /// Whose.
+        owner: u8,
+    },
+    /// The process ends without a word.
+    Crash {
+        /// Which.
+        owner: u8,
+    },
+    /// An operator ends a lease: `uidring worker fence`.
+    Fence {
+        /// The row.
+        worker: u8,
+    },
+    /// An operator frees a row that nobody holds any more: `uidring worker release`.
+    Free {
+        /// The row.
+        worker: u8,
+    },
+    /// A unit of time passes. The clocks of these owners do not count it.
+    Pass {
+        /// Their places among those that live, a bit each.
+        slow: u8,
+    },
+}
+
+impl Model for Leases {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        let count = usize::from(self.worker_ids);
+        vec![State {
+            rows: vec![Row::default(); count],
+            owners: Vec::new(),
+            network: Network::default(),
+            starts: 0,
+            operations: 0,
+            issued: vec![0; count],
+            broken: Broken::default(),
+        }]
+    }
+
+    /// All that might be: what is not possible has no next state.
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        for worker in 0..self.worker_ids {
+            if state.starts < self.starts && state.owners.len() < self.owners {
+                actions.push(Action::Start { worker });
+            }
+            if state.operations < self.operations {
+                actions.extend([Action::Fence { worker }, Action::Free { worker }]);
+            }
+        }
+        actions.extend(state.network.iter().cloned().map(Action::Perform));
+        for &Owner { session: owner, .. } in &state.owners {
+            actions.extend((0..self.worker_ids).map(|worker| Action::AskAgain { owner, worker }));
+            actions.extend((0..self.ticks).map(|horizon| Action::Renew { owner, horizon }));
+            actions.extend([
+                Action::Hear { owner },
+                Action::Fail { owner },
+                Action::ClockRuns { owner },
+                Action::Pad { owner },
+                Action::Take { owner },
+                Action::Lend { owner },
+                Action::TakeLocally { owner },
+                Action::Notice { owner },
+                Action::Look { owner },
+                Action::Close { owner },
+                Action::Crash { owner },
+            ]);
+        }
+        if self.clocks == Clocks::Calm {
+            actions.extend((0..1 << state.owners.len()).map(|slow| Action::Pass { slow }));
+        }
+    }
+
+    fn next_state(&self, before: &State, action: Action) -> Option<State> {
+        let mut state = before.clone();
+        self.step(&mut state, action)?;
+        state.forget_spent(self);
+        (state != *before).then_some(state)
+    }
+
+    /// A start makes a token grow three times at most. Mutations may make it grow without end.
+    fn within_boundary(&self, state: &State) -> bool {
+        state.rows.iter().all(|row| row.token <= 3 * self.starts + self.operations)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("Once", |_, state: &State| !state.broken.once),
+            Property::always("Covered", |_, state: &State| !state.broken.covered),
+            Property::always("Above", |_, state: &State| !state.broken.above),
+            Property::always("Ended", |_, state: &State| !state.broken.ended),
+            Property::always("Owner", |model, state: &State| {
+                model.clocks == Clocks::Anything || state.live_ones_own_their_rows()
+            }),
+            Property::always("Progress", Self::can_recover),
+            // That the model comes to where it may go wrong.
+            Property::sometimes("two have one worker id ready", |_, state: &State| {
+                let ready =
+                    |owner: &Owner| owner.lease().filter(|lease| lease.ready > 0).map(|l| l.worker);
+                let all: Vec<_> = state.owners.iter().filter_map(ready).collect();
+                all.iter().enumerate().any(|(i, worker)| all[..i].contains(worker))
+            }),
+            Property::sometimes("a uid of a lost lease is ready", |_, state: &State| {
+                let is_so = |lease: &Lease| lease.lost && lease.ready > 0;
+                state.owners.iter().any(|owner| owner.lease().is_some_and(is_so))
+            }),
+            Property::sometimes(
+                "a row was given back below its horizon",
+                |model, state: &State| {
+                    let is_so = |row: &Row| {
+                        let within =
+                            |uid| (uid + 1) % model.uids_per_tick != 0 || model.uids_per_tick == 1;
+                        row.ends.is_none() && row.horizon.is_some_and(within)
+                    };
+                    state.rows.iter().any(is_so)
+                },
+            ),
+            Property::sometimes("a renewal comes after a release", |_, state: &State| {
+                state.network.iter().any(|request| match *request {
+                    Request::Renew { worker, token, .. } => {
+                        let row = &state.rows[usize::from(worker)];
+                        row.token == token
+                            && !state.owners.iter().any(|owner| owner.waits_for(request))
+                    }
+                    _ => false,
+                })
+            }),
+        ]
+    }
+}
+
+impl Leases {
+    /// Whether a renewal finds everything as it would make it.
+    fn is_known(&self, row: &Row, request: &Request) -> bool {
+        let Request::Renew { horizon, .. } = *request else { return false };
+        let last = (horizon + 1) * self.uids_per_tick - 1;
+        self.clocks == Clocks::Anything && self.mutation.is_none() && row.horizon >= Some(last)
+    }
+
+    /// Performs an action, or returns `None` where it is not possible now.
+    fn step(&self, state: &mut State, action: Action) -> Option<()> {
+        match action {
+            Action::Start { worker } => state.start(self, worker),
+            Action::AskAgain { owner, worker } => state.ask_again(self, owner, worker),
+            Action::Renew { owner, horizon } => state.renew(self, owner, horizon),
+            Action::Perform(request) => state.perform(self, &request),
+            Action::Hear { owner } => state.hear(self, owner),
+            Action::Fail { owner } => state.fail(self, owner),
+            Action::ClockRuns { owner } => state.lease(owner)?.clock_runs(self),
+            Action::Pad { owner } => state.pad(self, owner),
+            Action::Take { owner } => state.take(owner),
+            Action::Lend { owner } => state.lease(owner)?.lend(self),
+            Action::TakeLocally { owner } => state.take_locally(owner),
+            Action::Notice { owner } => state.notice(self, owner),
+            Action::Look { owner } => state.look(self, owner),
+            Action::Close { owner } => state.close(self, owner),
+            Action::Crash { owner } => {
+                state.owners.retain(|other| other.session != owner);
+                Some(())
+            }
+            Action::Fence { worker } => state.fence(worker),
+            Action::Free { worker } => state.free(self, worker),
+            Action::Pass { slow } => state.pass(self, slow),
+        }
+    }
+
+    /// Progress, as something that is checked in each state rather than in each history: if all processes
+    /// crash now and all messages are lost, then, once time has passed, a start gets each worker id and
+    /// issues a uid with it.
+    ///
+    /// That there is such a way from every state is more than [`stateright`]'s `eventually`, which overlooks
+    /// histories that end in a circle, and less than that it is gone: nothing makes a process start.
+    fn can_recover(&self, state: &State) -> bool {
+        let last = usize::from(self.ticks) * usize::from(self.uids_per_tick);
+        // Nobody else issues with a worker id whose ticks are used up, either.
+        let is_used_up = |row: &Row| row.horizon.is_some_and(|uid| usize::from(uid) + 1 >= last);
+        let mut after = State { owners: Vec::new(), network: Network::default(), ..state.clone() };
+        if self.clocks == Clocks::Calm {
+            for _ in 0..=LASTS {
+                let _ = after.pass(self, 0);
+            }
+        }
+        (0..self.worker_ids).all(|worker| {
+            is_used_up(&after.rows[usize::from(worker)])
+                || self
+                    .can_start(after.clone(), worker)
+                    .is_some_and(|done| done.broken == state.broken)
+        })
+    }
+
+    /// A start without any trouble, up to its first uid.
+    fn can_start(&self, mut state: State, worker: u8) -> Option<State> {
+        self.step(&mut state, Action::Start { worker })?;
+        let owner = state.owners.last()?.session;
+        let answer = |state: &mut State| {
+            let request = state.owners.last()?.call.as_ref()?.request;
+            self.step(state, Action::Perform(request))?;
+            self.step(state, Action::Hear { owner })
+        };
+        answer(&mut state)?;
+        let horizon = state.lease(owner)?.next / self.uids_per_tick;
+        self.step(&mut state, Action::Renew { owner, horizon })?;
+        answer(&mut state)?;
+        self.step(&mut state, Action::Pad { owner })?;
+        self.step(&mut state, Action::Take { owner })?;
+        Some(state)
+    }
+}
+
+impl State {
+    /// While an owner counts its lease as live, the row is its own, unless an operator has fenced it.
+    fn live_ones_own_their_rows(&self) -> bool {
+        self.owners.iter().all(|owner| match owner.lease() {
+            Some(lease) if lease.is_live() && !lease.fenced => {
+                let row = &self.rows[usize::from(lease.worker)];
+                row.owner == owner.session && row.token == lease.token
+            }
+            _ => true,
+        })
+    }
+
+    /// Forgets requests that the tokens have made void. Tokens only grow, so such a request is refused
+    /// whenever it is performed. A mutation of what is done with tokens forgets nothing.
+    fn forget_spent(&mut self, model: &Leases) {
+        if model.mutation.is_some_and(Mutation::is_about_tokens) {
+            return;
+        }
+        let Self { rows, owners, network, .. } = self;
+        network.forget(|request| {
+            let row = &rows[usize::from(request.worker())];
+            let is_void = request.token() < row.token || model.is_known(row, request);
+            is_void && !owners.iter().any(|owner| owner.waits_for(request))
+        });
+    }
+}

@@ -1,0 +1,403 @@
+//! The load of a segment: docs/segments.md, "What a load does".
+//!
+//! Generators load ranges of one tag's row, and issue them. How takers draw from a range is not here: see
+//! `src/segment.rs`, whose models run on the code itself.
+
+use std::collections::VecDeque;
+
+use stateright::{Model, Property};
+
+use crate::Network;
+
+/// A number that is issued.
+pub type Id = u8;
+
+/// The model, and its bounds.
+#[derive(Clone, Debug)]
+pub struct Segments {
+    /// How many generators may live at one time.
+    pub generators: usize,
+    /// How many starts there are in a history.
+    pub starts: u8,
+    /// The greatest value of the column: 2^63 - 1 in a real one.
+    pub greatest: Id,
+    /// The longest step. Each load asks for any from 1 to this: the rule, the table or a person sets it.
+    pub steps: u8,
+    /// How often a person changes `max_id` in a history.
+    pub changes: u8,
+    /// Whether that may lower it, which docs/segments.md forbids: then only `Order` is promised.
+    pub may_lower: bool,
+    /// What is wrong with it.
+    pub mutation: Option<Mutation>,
+}
+
+/// A mutation: each breaks a property.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mutation {
+    /// The UPDATE does not compare `max_id` with what was read.
+    UpdateComparesNothing,
+    /// The UPDATE changes nothing, and says that it did.
+    NotStored,
+    /// A range is used once it was asked for.
+    UsedBeforeCommit,
+    /// A range whose commit was not confirmed is used.
+    UsedAfterFailure,
+    /// A refusal is taken for the second answer to a load that has succeeded.
+    RefusalMeansDone,
+    /// The end of a range is issued, too.
+    EndIncluded,
+    /// An end above the column's greatest value wraps.
+    EndWraps,
+    /// A generator takes any range, also one below what it has issued.
+    AnyRange,
+    /// A row that a transaction has locked stays so when its process has died.
+    LockStays,
+}
+
+impl Mutation {
+    /// All, with the property that each violates.
+    pub const ALL: &[(Self, &str)] = &[
+        (Self::UpdateComparesNothing, "Once"),
+        (Self::NotStored, "Once"),
+        (Self::NotStored, "Covered"),
+        (Self::UsedBeforeCommit, "Covered"),
+        (Self::UsedAfterFailure, "Once"),
+        (Self::RefusalMeansDone, "Once"),
+        (Self::EndIncluded, "Covered"),
+        (Self::EndWraps, "Order"),
+        (Self::AnyRange, "Order"),
+        (Self::LockStays, "Progress"),
+    ];
+}
+
+/// A load's UPDATE and COMMIT: it reserves `from..to`, if `max_id` still is `from`. It is performed without the
+/// lock that its SELECT takes: the UPDATE relies on nothing of it (`crates/mysql/src/segments/rows.rs`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reserve {
+    /// Who asks.
+    pub generator: u8,
+    /// `max_id` as it was read.
+    pub from: Id,
+    /// `max_id` as it is to be.
+    pub to: Id,
+}
+
+/// A load that is waited for, and whether it has reserved its range, once that is answered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Call {
+    /// What was asked.
+    pub request: Reserve,
+    /// The answer, which has not arrived yet.
+    pub answer: Option<bool>,
+}
+
+/// A generator.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Generator {
+    /// Which start it is.
+    pub start: u8,
+    /// The load that it waits for.
+    pub call: Option<Call>,
+    /// Ranges in memory (`src/segment/chain.rs`): the first id, and the one after the last.
+    pub ranges: VecDeque<(Id, Id)>,
+    /// The end of the last range that it accepted.
+    pub end: Id,
+    /// The greatest id that it has issued.
+    pub last: Id,
+}
+
+/// Everything that decides what may happen next, and what was issued.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    /// The row's column.
+    pub max_id: Id,
+    /// For one mutation: who has the row locked.
+    pub locked: Option<u8>,
+    /// Who lives, in the order of their starts.
+    pub generators: Vec<Generator>,
+    /// The loads that were sent.
+    pub network: Network<Reserve>,
+    /// How many starts there were.
+    pub starts: u8,
+    /// How often a person has changed the row.
+    pub changes: u8,
+    /// A set: the ids that any caller got.
+    pub issued: u64,
+    /// An id was issued that had been issued before.
+    pub repeated: bool,
+    /// An id was issued that the row did not have reserved at that moment.
+    pub uncovered: bool,
+    /// A generator issued an id that is not above its last, or a load lowered `max_id`.
+    pub backwards: bool,
+}
+
+/// A step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A process starts.
+    Start,
+    /// A generator reads the row, and asks for so many ids.
+    Load {
+        /// Which.
+        generator: u8,
+        /// How many.
+        step: u8,
+    },
+    /// The table performs a load, perhaps late or again.
+    Perform(Reserve),
+    /// The answer to a load arrives.
+    Hear {
+        /// At which generator.
+        generator: u8,
+    },
+    /// A load fails: its range is given up, reserved or not.
+    Fail {
+        /// Whose.
+        generator: u8,
+    },
+    /// A caller gets the next id.
+    Take {
+        /// From whom.
+        generator: u8,
+    },
+    /// The process ends, and loses what it has in memory.
+    Crash {
+        /// Which.
+        generator: u8,
+    },
+    /// A person sets `max_id`.
+    Set {
+        /// To this.
+        max_id: Id,
+    },
+}
+
+impl Model for Segments {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State {
+            max_id: 1,
+            locked: None,
+            generators: Vec::new(),
+            network: Network::default(),
+            starts: 0,
+            changes: 0,
+            issued: 0,
+            repeated: false,
+            uncovered: false,
+            backwards: false,
+        }]
+    }
+
+    /// All that might be: what is not possible has no next state.
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        if state.starts < self.starts && state.generators.len() < self.generators {
+            actions.push(Action::Start);
+        }
+        actions.extend(state.network.iter().copied().map(Action::Perform));
+        for &Generator { start: generator, .. } in &state.generators {
+            actions.extend((1..=self.steps).map(|step| Action::Load { generator, step }));
+            actions.extend([
+                Action::Hear { generator },
+                Action::Fail { generator },
+                Action::Take { generator },
+                Action::Crash { generator },
+            ]);
+        }
+        if state.changes < self.changes {
+            let lowest = if self.may_lower { 1 } else { state.max_id + 1 };
+            actions.extend((lowest..=self.greatest).map(|max_id| Action::Set { max_id }));
+        }
+    }
+
+    fn next_state(&self, before: &State, action: Action) -> Option<State> {
+        let mut state = before.clone();
+        self.step(&mut state, action)?;
+        // While a person may lower `max_id` yet, a late load may find it again.
+        let only_grows = !self.may_lower || state.changes == self.changes;
+        if self.mutation.is_none() && only_grows {
+            state.forget_void();
+        }
+        (state != *before).then_some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("Once", |model, state: &State| model.may_lower || !state.repeated),
+            Property::always("Covered", |model, state: &State| model.may_lower || !state.uncovered),
+            Property::always("Order", |_, state: &State| !state.backwards),
+            Property::always("Progress", Self::can_load),
+            Property::sometimes("a late load reserves a range", |_, state: &State| {
+                state.network.iter().any(|request| {
+                    let waits = |generator: &Generator| generator.waits_for(request);
+                    request.from == state.max_id && !state.generators.iter().any(waits)
+                })
+            }),
+            Property::sometimes("two have ranges", |_, state: &State| {
+                state.generators.iter().filter(|generator| !generator.ranges.is_empty()).count() > 1
+            }),
+        ]
+    }
+}
+
+impl Segments {
+    /// Performs an action, or returns `None` where it is not possible now.
+    fn step(&self, state: &mut State, action: Action) -> Option<()> {
+        match action {
+            Action::Start => {
+                state.starts += 1;
+                let (start, call, ranges) = (state.starts, None, VecDeque::new());
+                state.generators.push(Generator { start, call, ranges, end: 0, last: 0 });
+                Some(())
+            }
+            Action::Load { generator, step } => self.load(state, generator, step),
+            Action::Perform(request) => self.perform(state, &request),
+            Action::Hear { generator } => self.hear(state, generator),
+            Action::Fail { generator } => {
+                let call = state.generator(generator)?.call.take()?;
+                if self.mutation == Some(Mutation::UsedAfterFailure) {
+                    self.accept(state, &call.request);
+                }
+                Some(())
+            }
+            Action::Take { generator } => self.take(state, generator),
+            Action::Crash { generator } => {
+                state.generators.retain(|other| other.start != generator);
+                Some(())
+            }
+            Action::Set { max_id } => {
+                state.changes += 1;
+                state.max_id = max_id;
+                Some(())
+            }
+        }
+    }
+
+    /// A tag has two ranges in memory at most, and one load at a time (`src/segment/loader.rs`). A range that
+    /// would end above the column's greatest value is refused (`SegmentRequest::range` in
+    /// `src/segment/store.rs`).
+    fn load(&self, state: &mut State, start: u8, step: u8) -> Option<()> {
+        let (from, locked) = (state.max_id, state.locked);
+        let generator = state.generator(start)?;
+        if generator.call.is_some() || generator.ranges.len() == 2 || locked.is_some() {
+            return None;
+        }
+        let to = match from + step {
+            to if to <= self.greatest => to,
+            _ if self.mutation == Some(Mutation::EndWraps) => 1,
+            _ => return None,
+        };
+        let request = Reserve { generator: start, from, to };
+        generator.call = Some(Call { request, answer: None });
+        state.network.send(request);
+        if self.mutation == Some(Mutation::LockStays) {
+            state.locked = Some(start);
+        }
+        if self.mutation == Some(Mutation::UsedBeforeCommit) {
+            self.accept(state, &request);
+        }
+        Some(())
+    }
+
+    fn perform(&self, state: &mut State, request: &Reserve) -> Option<()> {
+        if !state.network.has(request) {
+            return None;
+        }
+        let is_same = state.max_id == request.from;
+        let is_reserved = is_same || self.mutation == Some(Mutation::UpdateComparesNothing);
+        if is_reserved && self.mutation != Some(Mutation::NotStored) {
+            state.backwards |=
+                request.to < state.max_id && self.mutation == Some(Mutation::EndWraps);
+            state.max_id = request.to;
+        }
+        let waiting = state.generators.iter_mut().filter_map(|generator| generator.call.as_mut());
+        for call in waiting.filter(|call| call.request == *request) {
+            call.answer.get_or_insert(is_reserved);
+        }
+        Some(())
+    }
+
+    fn hear(&self, state: &mut State, start: u8) -> Option<()> {
+        let generator = state.generator(start)?;
+        let Call { request, answer } = generator.call.clone()?;
+        let is_reserved = answer?;
+        generator.call = None;
+        state.locked = None;
+        let is_used = self.mutation == Some(Mutation::UsedBeforeCommit);
+        if (is_reserved || self.mutation == Some(Mutation::RefusalMeansDone)) && !is_used {
+            self.accept(state, &request);
+        }
+        Some(())
+    }
+
+    /// A range is appended, unless it is below those before it: `SegmentChain::push`.
+    fn accept(&self, state: &mut State, request: &Reserve) {
+        let to = request.to + u8::from(self.mutation == Some(Mutation::EndIncluded));
+        let Some(generator) = state.generator(request.generator) else { return };
+        if request.from >= generator.end || self.mutation == Some(Mutation::AnyRange) {
+            generator.end = to;
+            generator.ranges.push_back((request.from, to));
+        }
+    }
+
+    fn take(&self, state: &mut State, start: u8) -> Option<()> {
+        let generator = state.generator(start)?;
+        let (first, end) = generator.ranges.front_mut()?;
+        let id = *first;
+        *first += 1;
+        if *first >= *end {
+            generator.ranges.pop_front();
+        }
+        let is_above = id > generator.last;
+        generator.last = id;
+        let bit = 1 << id;
+        state.backwards |= !is_above;
+        state.repeated |= state.issued & bit != 0;
+        state.uncovered |= id >= state.max_id;
+        state.issued |= bit;
+        Some(())
+    }
+
+    /// Progress: if all processes die now, and nothing that was sent arrives any more, the next one loads a
+    /// range and issues an id, while there are numbers left.
+    fn can_load(&self, state: &State) -> bool {
+        if state.max_id >= self.greatest {
+            return true;
+        }
+        let mut after =
+            State { generators: Vec::new(), network: Network::default(), ..state.clone() };
+        let generator = after.starts + 1;
+        let mut steps = || {
+            self.step(&mut after, Action::Start)?;
+            self.step(&mut after, Action::Load { generator, step: 1 })?;
+            let request = after.generator(generator)?.call.as_ref()?.request;
+            self.step(&mut after, Action::Perform(request))?;
+            self.step(&mut after, Action::Hear { generator })?;
+            self.step(&mut after, Action::Take { generator })
+        };
+        steps().is_some()
+    }
+}
+
+impl State {
+    fn generator(&mut self, start: u8) -> Option<&mut Generator> {
+        self.generators.iter_mut().find(|generator| generator.start == start)
+    }
+
+    /// Forgets loads that `max_id` has passed: it only grows, so that they are refused whenever they arrive.
+    fn forget_void(&mut self) {
+        let Self { max_id, generators, network, .. } = self;
+        network.forget(|request| {
+            request.from < *max_id
+                && !generators.iter().any(|generator| generator.waits_for(request))
+        });
+    }
+}
+
+impl Generator {
+    fn waits_for(&self, request: &Reserve) -> bool {
+        self.call.as_ref().is_some_and(|call| call.request == *request)
+    }
+}

@@ -1,0 +1,17 @@
+//! The models within bounds that take seconds, and each of their mutations.
+
+mod leases;
+mod reservation;
+mod segments;
+
+use uidring_models::Checked;
+
+/// Asserts that every property holds, and that everything happened that was to be possible but for `never`.
+fn assert_holds(model: &str, checked: &Checked, never: &[&str]) {
+    println!("{model} | {checked}");
+    for (property, history) in &checked.violated {
+        println!("{property} does not hold:\n{history}");
+    }
+    assert!(checked.violated.is_empty(), "{model}: see above");
+    assert_eq!(checked.never, never, "{model}");
+}
