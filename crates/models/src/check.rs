@@ -20,7 +20,7 @@ pub struct Checked {
     pub depth: usize,
     /// How long that took.
     pub time: Duration,
-    /// Properties that do not hold, with a shortest history that shows it.
+    /// Properties that do not hold, each with a history that shows it.
     pub violated: Vec<(&'static str, String)>,
     /// What was to be possible, and is in none of the states.
     pub never: Vec<&'static str>,
