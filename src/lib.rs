@@ -18,6 +18,7 @@
 //! [docs/server-http.md]: https://docs.rs/crate/uidring/latest/source/docs/server-http.md
 //! [docs/server-thrift.md]: https://docs.rs/crate/uidring/latest/source/docs/server-thrift.md
 //! [docs/time.md]: https://docs.rs/crate/uidring/latest/source/docs/time.md
+//! [docs/verification.md]: https://docs.rs/crate/uidring/latest/source/docs/verification.md
 //! [docs/worker-ids.md]: https://docs.rs/crate/uidring/latest/source/docs/worker-ids.md
 #![doc = include_str!("../docs/images/uid-bits.url.md")]
 // Its code uses stores: crates/sqlite/src/lib.rs tests it.
