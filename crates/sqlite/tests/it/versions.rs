@@ -130,7 +130,7 @@ fn a_file_of_a_later_version_is_refused() {
     assert_eq!(assign(&path).expect("assigned"), 1);
     let tag = NewSegmentTag::new("a", 5).expect("allowed");
     SqliteStore::new(&path).segments().create_tag(&tag).expect("made");
-    execute(&path, "UPDATE UIDRING_FILE SET VERSION = 3");
+    execute(&path, "UPDATE UIDRING_FILE SET VERSION = 4");
     let before = fs::read(&path).expect("reads");
     let nodes = SqliteStore::new(&path).worker_nodes();
     let leases = SqliteStore::new(&path).leases();
