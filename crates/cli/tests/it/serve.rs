@@ -30,7 +30,8 @@ impl Server {
         let mut child = command.spawn().expect("it starts");
         let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
         let mut said = String::new();
-        while !said.contains("tags of segments") && !said.contains("ready\n") {
+        // Of an ordinal, without segments, the worker id is the last that it says.
+        while !said.contains("tags of segments") && !said.contains("from the ordinal") {
             let length = stderr.read_line(&mut said).expect("UTF-8");
             assert!(length > 0, "it ended: {said}");
         }
