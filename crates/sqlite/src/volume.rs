@@ -74,7 +74,9 @@ fn judge(mounts: Option<&str>, folder: &Path, sign: Option<&str>, keeps: Keeps) 
     let Mount { point, kind, .. } = &mount;
     let name = kind.strip_prefix("fuse.").unwrap_or(kind);
     if is_ordinals || sign.is_some() {
-        if OF_MANY_HOSTS.contains(&name) || name == "sshfs" {
+        // Of those in user space nobody has a list.
+        let is_unknown = is_ordinals && kind.starts_with("fuse.");
+        if OF_MANY_HOSTS.contains(&name) || is_unknown {
             return Standing::Refused(format!(
                 "its volume at {point} is of type {kind}, which several hosts may use at once, and locks there \
                  exclude nobody for sure; use a volume that is attached to one host (ReadWriteOncePod)"
@@ -192,6 +194,12 @@ mod tests {
             );
             is_refused(in_pod("/shared/x", keeps), &["/shared", "nfs4", "ReadWriteOncePod"]);
             is_refused(in_pod("/data/inner", keeps), &["fuse.glusterfs"]);
+            let bucket = POD.replace("glusterfs", "s3fs");
+            let bucket = judge(Some(&bucket), Path::new("/data/inner"), Some("the sign"), keeps);
+            match keeps {
+                Keeps::HostsIds => assert_eq!(bucket, Standing::Fine),
+                Keeps::PodsOrdinal => is_refused(bucket, &["fuse.s3fs"]),
+            }
             let unknown = judge(None, Path::new("/data"), Some("the sign"), keeps);
             is_refused(unknown, &["mountinfo", "the sign"]);
             assert_eq!(judge(None, Path::new("/data"), None, keeps), Standing::Fine);
