@@ -8,10 +8,7 @@
 use rusqlite::{Connection, Transaction};
 
 use super::columns::optional_unsigned;
-use super::format::{self, DAMAGED, Problem};
-
-/// The version of a file for one worker id. `ONLY_WORKER_ID` in `UIDRING_FILE` holds it.
-pub const VERSION: i64 = 3;
+use super::format::{self, DAMAGED, FOR_ONE, Problem};
 
 /// Whether a file is for a worker id already.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,7 +42,7 @@ pub fn dedicate(transaction: &Transaction<'_>, worker_id: u64) -> Result<Dedicat
     }
     transaction.execute_batch("ALTER TABLE UIDRING_FILE ADD COLUMN ONLY_WORKER_ID INTEGER")?;
     let update = "UPDATE UIDRING_FILE SET VERSION = ?1, ONLY_WORKER_ID = ?2";
-    transaction.execute(update, (VERSION, worker_id.cast_signed()))?;
+    transaction.execute(update, (FOR_ONE, worker_id.cast_signed()))?;
     Ok(Dedicated::Now)
 }
 
@@ -63,7 +60,7 @@ pub fn refuse(transaction: &Transaction<'_>, wanted: &str) -> Result<(), Problem
 fn only_worker_id(connection: &Connection) -> Result<Option<u64>, Problem> {
     let version: i64 =
         connection.query_row("SELECT VERSION FROM UIDRING_FILE", [], |row| row.get(0))?;
-    if version != VERSION {
+    if version != FOR_ONE {
         return Ok(None);
     }
     let only = "SELECT ONLY_WORKER_ID FROM UIDRING_FILE";

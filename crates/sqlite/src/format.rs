@@ -25,10 +25,12 @@ use uidring::adapter::log;
 use uidring_store::sql::NEWEST_NODE;
 
 use super::columns::unsigned;
-use super::dedicated;
 
 /// The version of files, except those for one worker id.
 const VERSION: i64 = 2;
+
+/// The version of a file for one worker id. `ONLY_WORKER_ID` in `UIDRING_FILE` holds it.
+pub const FOR_ONE: i64 = 3;
 
 /// The columns of Baidu's UidGenerator. AUTOINCREMENT, not just a primary key: without it SQLite
 /// would hand out the greatest id again after its row was deleted.
@@ -161,11 +163,11 @@ fn version(connection: &Connection) -> Result<Option<i64>, Problem> {
     let versions: Vec<Option<i64>> =
         rows.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
     match versions[..] {
-        [Some(version @ 1..=dedicated::VERSION)] => Ok(Some(version)),
-        [Some(later)] if later > dedicated::VERSION => unusable(format!(
+        [Some(version @ 1..=FOR_ONE)] => Ok(Some(version)),
+        [Some(later)] if later > FOR_ONE => unusable(format!(
             "it has version {later}, and this uidring knows versions up to {}: use the uidring that has \
              written it, or a later one",
-            dedicated::VERSION
+            FOR_ONE
         )),
         _ => unusable(format!(
             "it is damaged: UIDRING_FILE holds the versions {versions:?}; {DAMAGED}"

@@ -150,7 +150,7 @@ fn a_file_of_a_later_version_is_refused() {
         chain(&load(&path, "a").map(drop).expect_err("refused")),
     ];
     for error in errors {
-        assert!(error.contains("version 3") && error.contains("up to 2"), "{error}");
+        assert!(error.contains("version 4") && error.contains("up to 3"), "{error}");
     }
     assert_eq!(fs::read(&path).expect("reads"), before);
 }
