@@ -204,6 +204,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
         #[test]
         fn a_name_gives_its_number_or_none(set in "\\PC{0,20}", number: u64, tail in "(\\.[a-z]{1,9}){0,3}") {
             let name = format!("{set}-{number}{tail}");
