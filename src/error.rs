@@ -344,6 +344,16 @@ pub enum Error {
         problem: String,
     },
 
+    /// This process's number among its replicas is not known.
+    #[error(
+        "the ordinal of this pod is not known: {problem}; set UIDRING_ORDINAL from the pod's label \
+         apps.kubernetes.io/pod-index (see docs/kubernetes.md)"
+    )]
+    Ordinal {
+        /// What was read, and what is wrong with it.
+        problem: String,
+    },
+
     /// A store of worker ids or segments did not do what it was asked for.
     #[error(transparent)]
     Store(#[from] StoreError),

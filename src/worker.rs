@@ -6,6 +6,7 @@ mod backend;
 mod deadline_tests;
 mod issue_horizon;
 pub(crate) mod lease;
+mod ordinal;
 mod renewal_thread;
 mod renewals;
 pub(crate) mod source;
@@ -16,6 +17,7 @@ pub use self::backend::{LeaseBackend, LeaseTerms, RenewError};
 pub(crate) use self::issue_horizon::IssueHorizon;
 pub use self::lease::Lease;
 pub(crate) use self::lease::Worker;
+pub use self::ordinal::Ordinal;
 pub(crate) use self::renewals::LeaseStart;
 #[cfg(any(test, feature = "simulation"))]
 #[doc(hidden)]

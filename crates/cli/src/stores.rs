@@ -8,12 +8,15 @@ mod sqlite;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
 
-use uidring_store::WorkerTable;
+use std::path::Path;
+
+use uidring::WorkerSource;
+use uidring::worker::Ordinal;
+use uidring_store::{LeaseOptions, WorkerTable};
 #[cfg(not(feature = "zookeeper"))]
 use {
     crate::args::registry::{InstanceArgs, RegistryArgs},
     std::time::Duration,
-    uidring::WorkerSource,
 };
 
 pub use self::database::Database;
@@ -33,6 +36,19 @@ pub fn open(args: &DatabaseArgs) -> Result<Box<dyn Database>, Failure> {
     args.refuse_server_flags()?;
     #[cfg(feature = "sqlite")]
     return sqlite::open(args.sqlite.as_deref());
+    #[cfg(not(feature = "sqlite"))]
+    return Err(Failure::NotBuilt { feature: "sqlite" });
+}
+
+/// The worker id of an ordinal, from a SQLite file.
+#[cfg_attr(not(feature = "sqlite"), expect(unused_variables))]
+pub fn ordinal(
+    path: &Path,
+    ordinal: Ordinal,
+    options: LeaseOptions,
+) -> Result<Box<dyn WorkerSource + Send>, Failure> {
+    #[cfg(feature = "sqlite")]
+    return sqlite::ordinal(path, ordinal, options);
     #[cfg(not(feature = "sqlite"))]
     return Err(Failure::NotBuilt { feature: "sqlite" });
 }

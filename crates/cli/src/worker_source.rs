@@ -1,12 +1,12 @@
 //! Where a worker id comes from.
 
 use uidring::generator::SnowflakeNode;
-use uidring::worker::{EnvWorkerId, FixedWorkerId};
-use uidring::{Error, WorkerRequest, WorkerSource};
+use uidring::worker::{EnvWorkerId, FixedWorkerId, Ordinal};
+use uidring::{Error, Layout, WorkerRequest, WorkerSource};
 use uidring_store::LeaseOptions;
 
 use crate::args::layout::ResolvedLayout;
-use crate::args::worker::{WorkerArgs, WorkerKind};
+use crate::args::worker::{LeaseArgs, WorkerArgs, WorkerKind};
 use crate::args::{check, set};
 use crate::failure::Failure;
 use crate::{report, stores};
@@ -19,14 +19,21 @@ pub fn source(
 ) -> Result<Box<dyn WorkerSource + Send>, Failure> {
     let WorkerArgs { worker_id, table, registry, .. } = args;
     let by_variable = EnvWorkerId::is_set() && worker_id.is_none() && !table.database.is_named();
-    if args.lease.worker == WorkerKind::Lease {
-        return leased(args, by_variable);
+    match args.lease.worker {
+        WorkerKind::Disposable => {}
+        WorkerKind::Lease => return leased(args, by_variable),
+        WorkerKind::Ordinal => return ordinal(args, by_variable, &layout.layout),
     }
     let lacks_id = args.start_after.is_some() && worker_id.is_none() && !EnvWorkerId::is_set();
     let has_no_datacenter = args.datacenter_id.is_some() && !layout.has_datacenters;
     check(&[
-        ("--lease", args.lease.lease.is_some(), "needs --worker lease"),
-        ("--lease-wait", args.lease.lease_wait.is_some(), "needs --worker lease"),
+        ("--lease", args.lease.lease.is_some(), "needs --worker lease or --worker ordinal"),
+        (
+            "--lease-wait",
+            args.lease.lease_wait.is_some(),
+            "needs --worker lease or --worker ordinal",
+        ),
+        ("--ordinal-offset", args.lease.ordinal_offset.is_some(), "needs --worker ordinal"),
         (
             "--start-after",
             lacks_id,
@@ -97,8 +104,55 @@ fn leased(args: &WorkerArgs, by_variable: bool) -> Result<Box<dyn WorkerSource +
             "is not for --worker lease, which knows what was issued",
         ),
         ("--max-clock-difference", has_max_clock_difference, "is for --worker disposable"),
+        ("--ordinal-offset", lease.ordinal_offset.is_some(), "needs --worker ordinal"),
     ])?;
-    let options = LeaseOptions::default().wait_for(lease.lease_wait.unwrap_or_default());
-    let options = set(options, lease.lease, LeaseOptions::lasts);
-    Ok(stores::open(&table.database)?.leases(options))
+    Ok(stores::open(&table.database)?.leases(options(lease)))
+}
+
+fn options(args: &LeaseArgs) -> LeaseOptions {
+    let options = LeaseOptions::default().wait_for(args.lease_wait.unwrap_or_default());
+    set(options, args.lease, LeaseOptions::lasts)
+}
+
+/// The worker id of this pod's ordinal, leased from a file on its volume.
+fn ordinal(
+    args: &WorkerArgs,
+    by_variable: bool,
+    layout: &Layout,
+) -> Result<Box<dyn WorkerSource + Send>, Failure> {
+    const OWN: &str = "is a worker id of your choice, and --worker ordinal takes the pod's";
+    const KEEPS: &str =
+        "is not for --worker ordinal, which keeps what was issued in the file of --sqlite";
+    let WorkerArgs { lease, registry, table, .. } = args;
+    check(&[
+        ("--worker-id", args.worker_id.is_some(), OWN),
+        (EnvWorkerId::VARIABLE, by_variable, OWN),
+        ("--zookeeper", registry.zookeeper.is_some(), KEEPS),
+        ("--mysql", table.database.mysql.is_some(), KEEPS),
+        ("--mysql-url-file", table.database.mysql_url_file.is_some(), KEEPS),
+        ("--start-after", args.start_after.is_some(), KEEPS),
+    ])?;
+    table.refuse_server_flags()?;
+    let path = table.database.sqlite.as_deref().ok_or_else(|| {
+        Failure::Usage(
+            "--worker ordinal needs --sqlite: a file on the pod's volume, which holds what was issued, so \
+             that a second pod of this ordinal repeats nothing. Without a volume, use --worker lease \
+             with --mysql-url-file"
+                .into(),
+        )
+    })?;
+    let ordinal = Ordinal::from_env()
+        .map_err(|error| Failure::Usage(format!("--worker ordinal: {error}")))?
+        .offset(lease.ordinal_offset.unwrap_or_default());
+    ordinal.worker_id(layout).map_err(|error| match error {
+        Error::WorkerIdOutOfRange { worker_id, max } => Failure::Usage(format!(
+            "--worker ordinal: ordinal {} with --ordinal-offset {} is worker id {worker_id}, and layout \
+             {layout} has worker ids 0 to {max}; choose a lower offset, or a --layout with more worker \
+             bits",
+            ordinal.number(),
+            lease.ordinal_offset.unwrap_or_default()
+        )),
+        error => Failure::usage(error),
+    })?;
+    stores::ordinal(path, ordinal, options(lease))
 }

@@ -12,11 +12,12 @@ use uidring::{Error, StoreErrorKind};
 use uidring_store::check_path;
 
 use super::commits::{self, CommitCount};
-use super::container;
 use super::create::{Found, NewFile, beside, look};
+use super::dedicated;
 use super::forked::Entry;
 use super::format::{self, Commit, Problem};
 use super::opener::Opener;
+use super::volume::{Keeps, Standing, standing};
 
 /// How long a process waits for others that are at the file.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -28,6 +29,7 @@ pub struct StoreFile {
     path: PathBuf,
     patience: Duration,
     opener: Option<Opener>,
+    keeps: Keeps,
 }
 
 /// What a file is for.
@@ -48,7 +50,7 @@ impl Kind {
 
 impl StoreFile {
     pub fn new(kind: Kind, path: PathBuf) -> Self {
-        Self { kind, path, patience: PATIENCE, opener: None }
+        Self { kind, path, patience: PATIENCE, opener: None, keeps: Keeps::HostsIds }
     }
 
     /// The same, but opened by the caller's code.
@@ -57,21 +59,26 @@ impl StoreFile {
         self
     }
 
+    /// The same, but for the worker id of a pod's ordinal.
+    pub fn for_ordinal(self) -> Self {
+        Self { keeps: Keeps::PodsOrdinal, ..self }
+    }
+
     /// The same, but nothing waits for others at the file for longer than this.
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience.min(PATIENCE);
         self
     }
 
-    /// The default file in a folder of the user's. Warns in a container, where that folder is usually the
-    /// container's own.
+    /// The default file in a folder of the user's. Warns in a container, unless the file is on a volume, or
+    /// refused when it is used.
     pub fn in_folder(kind: Kind, folder: &Path) -> Self {
         let (name, ids) = match kind {
             Kind::Workers => ("workers.db", "worker ids"),
             Kind::Segments => ("segments.db", "segments"),
         };
         let file = Self::new(kind, folder.join(name));
-        if let Some(sign) = container::sign() {
+        if let Standing::Doubtful(sign) = standing(&file.path, file.keeps) {
             log!(
                 warn,
                 "{ids} come from the default file {}, and this process runs in a container ({sign}): \
@@ -94,13 +101,26 @@ impl StoreFile {
     /// Opens the file, after creating it if there is none, and checks all of it.
     pub fn open_or_create(&self) -> Result<Opened, Error> {
         let path = self.absolute_path()?;
+        self.check_place(&path)?;
         self.create(&path)?;
         self.checked(&path, "opened", None)
     }
 
     /// Opens a file that exists and has this table, and checks the table.
     pub fn open(&self, table: &'static str) -> Result<Opened, Error> {
-        self.checked(&self.existing_path()?, "opened", Some(table))
+        let path = self.existing_path()?;
+        self.check_place(&path)?;
+        self.checked(&path, "opened", Some(table))
+    }
+
+    /// Refuses a file where another would hand out the same ids.
+    fn check_place(&self, path: &Path) -> Result<(), Error> {
+        match standing(path, self.keeps) {
+            Standing::Refused(why) => {
+                Err(self.error_from("used", StoreErrorKind::Denied, why, None))
+            }
+            Standing::Fine | Standing::Doubtful(_) => Ok(()),
+        }
     }
 
     /// Works in a transaction that writes, and commits it if the work returns `Ok(Ok(_))`. All tables exist
@@ -129,6 +149,9 @@ impl StoreFile {
         connection.busy_timeout(deadline.remaining().unwrap_or_default())?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         format::prepare(&transaction)?;
+        if let Kind::Segments = self.kind {
+            dedicated::refuse(&transaction, "segments")?;
+        }
         let last = format::last_commit(&transaction)?;
         count.check(last)?;
         let done = work(&transaction)?;

@@ -5,6 +5,7 @@
 //! | 0 | those of the tables `WORKER_NODE`, `UIDRING_LEASE` and `leaf_alloc` that were used |
 //! | 1 | all three; a second copy of each number that must not go back; `UIDRING_FILE`; gates |
 //! | 2 | `COMMITS` and `LAST_COMMIT` in `UIDRING_FILE` (see [`commits`](super::commits)) |
+//! | 3 | the same, and one worker id alone (see [`dedicated`](super::dedicated)) |
 //!
 //! The version is in the table `UIDRING_FILE`. `PRAGMA user_version` is not used: it belongs to a user who
 //! keeps tables of an application in the same file.
@@ -25,8 +26,11 @@ use uidring_store::sql::NEWEST_NODE;
 
 use super::columns::unsigned;
 
-/// The version that this program reads and writes.
-pub const VERSION: i64 = 2;
+/// The version of files, except those for one worker id.
+const VERSION: i64 = 2;
+
+/// The version of a file for one worker id. `ONLY_WORKER_ID` in `UIDRING_FILE` holds it.
+pub const FOR_ONE: i64 = 3;
 
 /// The columns of Baidu's UidGenerator. AUTOINCREMENT, not just a primary key: without it SQLite
 /// would hand out the greatest id again after its row was deleted.
@@ -159,10 +163,11 @@ fn version(connection: &Connection) -> Result<Option<i64>, Problem> {
     let versions: Vec<Option<i64>> =
         rows.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
     match versions[..] {
-        [Some(version @ 1..=VERSION)] => Ok(Some(version)),
-        [Some(later)] if later > VERSION => unusable(format!(
-            "it has version {later}, and this uidring knows versions up to {VERSION}: use the uidring \
-             that has written it, or a later one"
+        [Some(version @ 1..=FOR_ONE)] => Ok(Some(version)),
+        [Some(later)] if later > FOR_ONE => unusable(format!(
+            "it has version {later}, and this uidring knows versions up to {}: use the uidring that has \
+             written it, or a later one",
+            FOR_ONE
         )),
         _ => unusable(format!(
             "it is damaged: UIDRING_FILE holds the versions {versions:?}; {DAMAGED}"
@@ -199,7 +204,7 @@ pub fn prepare(transaction: &Transaction<'_>) -> Result<(), Problem> {
     let names = GUARDS.map(|(name, _)| format!("'{name}'")).join(", ");
     let sql = format!("SELECT COUNT(*) FROM sqlite_master WHERE name IN ({names})");
     let guards: i64 = transaction.query_row(&sql, [], |row| row.get(0))?;
-    if version != Some(VERSION) || guards != GUARDS.len() as i64 {
+    if version < Some(VERSION) || guards != GUARDS.len() as i64 {
         adopt(transaction, version)?;
     }
     transaction.execute("UPDATE UIDRING_FILE SET WRITER = 1", [])?;

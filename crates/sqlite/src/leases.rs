@@ -13,7 +13,8 @@ use uidring_store::leases::{
 };
 use uidring_store::sql::{LOWEST_LEASE, NEWEST_NODE};
 
-use self::rows::{Acquiring, foreign};
+pub use self::rows::Acquiring;
+use self::rows::foreign;
 use crate::columns::{millis, optional_unsigned, unsigned};
 use crate::dialect::DIALECT;
 use crate::file::StoreFile;

@@ -11,6 +11,7 @@ mod columns;
 mod commits;
 mod container;
 mod create;
+mod dedicated;
 mod dialect;
 mod error;
 mod file;
@@ -18,9 +19,11 @@ mod forked;
 mod format;
 mod leases;
 mod opener;
+mod ordinal;
 mod problem;
 mod segments;
 mod store;
+mod volume;
 mod worker_nodes;
 
 pub use rusqlite;
@@ -31,6 +34,7 @@ pub use uidring_store::{
 
 pub use self::error::SqliteError;
 pub use self::leases::SqliteLeases;
+pub use self::ordinal::SqliteOrdinal;
 pub use self::segments::SqliteSegments;
 pub use self::store::SqliteStore;
 pub use self::worker_nodes::SqliteWorkerNodes;

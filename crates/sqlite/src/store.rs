@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use uidring::Error;
+use uidring::worker::Ordinal;
 use uidring_store::TableError;
 
 use super::file::{Kind, StoreFile};
 use super::opener::Opener;
-use super::{SqliteLeases, SqliteSegments, SqliteWorkerNodes};
+use super::{SqliteLeases, SqliteOrdinal, SqliteSegments, SqliteWorkerNodes};
 
 /// A SQLite file with tables of worker ids, of leases and of segments: the embedded store, for one
 /// host.
@@ -17,7 +18,8 @@ use super::{SqliteLeases, SqliteSegments, SqliteWorkerNodes};
 /// Any number of processes of one host may use the file at once. It is unique to that host and has
 /// to be kept: a copy of it on another host hands out worker ids and ranges that are in use. So does
 /// an older state that is put back, unless the newer count of commits is still beside it
-/// (`FILE-commits`). It must not stand on a network file system.
+/// (`FILE-commits`). It must not stand on a network file system. In a container it has to be on a volume:
+/// in the container's own file system it is refused.
 ///
 /// Nothing but SQLite may open the file while it is in use: closing any descriptor of it drops the
 /// process's locks on it. Each start checks the file for damage, and refuses a damaged one.
@@ -55,7 +57,9 @@ impl SqliteStore {
     /// The tables in the user's own files: `uidring/workers.db` and `uidring/segments.db` in the
     /// user's data directory (`$XDG_DATA_HOME`, or `~/.local/share`, on Linux).
     ///
-    /// In a container, which has a data directory of its own, each use of a table logs a warning.
+    /// In a container, whose own file system ends with it, files are refused unless they are on a volume.
+    /// If a container's root is a whole disk, perhaps that of a virtual machine, each use of a table logs a
+    /// warning.
     ///
     /// # Errors
     ///
@@ -108,6 +112,12 @@ impl SqliteStore {
     /// The table `UIDRING_LEASE`: worker ids that are held, renewed and given back.
     pub fn leases(&self) -> SqliteLeases {
         SqliteLeases::of(self.file(Kind::Workers))
+    }
+
+    /// The worker id of this ordinal, held and given back. The file is for it alone, and is to be on the
+    /// volume of its pod.
+    pub fn ordinal(&self, ordinal: Ordinal) -> SqliteOrdinal {
+        SqliteOrdinal::of(self.file(Kind::Workers), ordinal)
     }
 
     /// The table `leaf_alloc`: segments of dense numbers.

@@ -11,6 +11,7 @@ use uidring_store::{
 };
 
 use crate::columns::{optional_unsigned, unsigned};
+use crate::dedicated;
 use crate::dialect::DIALECT;
 use crate::file::StoreFile;
 use crate::format::{self, Problem};
@@ -112,6 +113,7 @@ impl WorkerTable for SqliteWorkerNodes {
 
 /// Inserts a row and returns its key.
 pub fn insert_node(transaction: &Transaction<'_>, node: &NodeIdentity) -> Result<u64, Problem> {
+    dedicated::refuse(transaction, "other worker ids")?;
     let last = format::last_worker_id(transaction)?;
     let Some(next) = last.checked_add(1) else {
         return Err(Problem::UsedUp(format!(

@@ -25,6 +25,10 @@ pub mod splitter;
 pub mod zookeeper;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../../docs/kubernetes.md")]
+mod docs_kubernetes {}
+
+#[cfg(doctest)]
 #[doc = include_str!("../../../docs/worker-ids.md")]
 mod docs_worker_ids {}
 

@@ -51,6 +51,9 @@ pub enum WorkerKind {
     Disposable,
     /// One that the program holds, renews, and gives back when it ends
     Lease,
+    /// That of this pod in its StatefulSet, from UIDRING_ORDINAL or the host name's last number, held in a
+    /// file on the pod's volume (--sqlite)
+    Ordinal,
 }
 
 /// Worker ids that are given back.
@@ -61,13 +64,19 @@ pub struct LeaseArgs {
     pub worker: WorkerKind,
 
     /// How long a lease lasts unless it is renewed, from 1s to 1h; without it, 30s. For --worker lease
+    /// and ordinal
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true,
           value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3_600)))]
     pub lease: Option<Duration>,
 
     /// How long to wait for a worker id when all are held; without it, fail at once. For --worker
-    /// lease
+    /// lease; --worker ordinal waits for as long as a lease lasts, and 5s more, if this is less
     #[arg(long, value_name = "SECONDS", value_parser = time(Duration::ZERO..=CENTURY),
           allow_hyphen_values = true)]
     pub lease_wait: Option<Duration>,
+
+    /// Added to the ordinal, so that several StatefulSets share a layout. For --worker ordinal
+    #[arg(long, value_name = "N", allow_hyphen_values = true,
+          value_parser = number::<u64>(0..=u64::MAX))]
+    pub ordinal_offset: Option<u64>,
 }

@@ -32,6 +32,8 @@ pub fn open(args: &GenerateArgs) -> Result<(OpenSource<'_>, Lines), Failure> {
         ("--zookeeper", worker.registry.zookeeper.is_some(), rule),
         ("--max-clock-difference", worker.table.max_clock_difference.is_some(), rule),
         ("--worker lease", worker.lease.worker == WorkerKind::Lease, rule),
+        ("--worker ordinal", worker.lease.worker == WorkerKind::Ordinal, rule),
+        ("--ordinal-offset", worker.lease.ordinal_offset.is_some(), rule),
         ("--lease", worker.lease.lease.is_some(), rule),
         ("--lease-wait", worker.lease.lease_wait.is_some(), rule),
     ])?;

@@ -111,11 +111,16 @@ impl<'a> Plan<'a> {
 /// Segments, and their table for people.
 type Segments = (SegmentGenerator, Box<dyn SegmentTable + Send + Sync>);
 
-/// The segments of the database that has the worker ids, unless there is none.
+/// The segments of the database that has the worker ids, unless there is none, or it is a pod's own.
 fn segments(args: &ServeArgs) -> Result<Option<Segments>, Failure> {
     let worker = &args.name.worker;
     let database = &worker.table.database;
-    if worker.registry.zookeeper.is_some() || worker.worker_id.is_some() && !database.is_named() {
+    // Each pod's file would have the same ones.
+    let is_ordinals = worker.lease.worker == WorkerKind::Ordinal;
+    if is_ordinals
+        || worker.registry.zookeeper.is_some()
+        || worker.worker_id.is_some() && !database.is_named()
+    {
         return Ok(None);
     }
     let database = stores::open(database)?;
@@ -174,5 +179,6 @@ fn origin(args: &WorkerArgs) -> String {
     match args.lease.worker {
         WorkerKind::Disposable => place,
         WorkerKind::Lease => format!("a lease of {place}"),
+        WorkerKind::Ordinal => format!("the ordinal, by a lease of {place}"),
     }
 }

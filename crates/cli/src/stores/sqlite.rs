@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use uidring::WorkerSource;
 use uidring::segment::SegmentStore;
+use uidring::worker::Ordinal;
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable, check_path};
 
@@ -19,6 +21,16 @@ pub fn open(path: Option<&Path>) -> Result<Box<dyn Database>, Failure> {
         }
         None => SqliteStore::in_data_directory()?,
     }))
+}
+
+/// The worker id of an ordinal, from the file with this path.
+pub fn ordinal(
+    path: &Path,
+    ordinal: Ordinal,
+    options: LeaseOptions,
+) -> Result<Box<dyn WorkerSource + Send>, Failure> {
+    check_path("the file of --sqlite", path).map_err(Failure::usage)?;
+    Ok(Box::new(SqliteStore::new(path).ordinal(ordinal).options(options)))
 }
 
 impl Database for SqliteStore {

@@ -27,6 +27,8 @@ mod messages;
 mod mysql;
 #[cfg(feature = "mysql")]
 mod mysql_faults;
+#[cfg(feature = "server")]
+mod ordinals;
 mod parse;
 #[cfg(all(feature = "bench", feature = "mysql", feature = "zookeeper"))]
 mod readme;

@@ -1,8 +1,17 @@
 //! How much the program says on stderr, and in which form.
 
+use std::time::SystemTime;
+
 use serde_json::Value;
+use uidring::Timestamp;
 
 use crate::support::{Home, Run};
+
+/// Arguments of a generator that warns of its layout's end: its 2^24 seconds are half a year.
+fn near_its_end() -> String {
+    let today = Timestamp::from(SystemTime::now()).to_string();
+    format!("--layout 24/22/13 --tick s --epoch {}", &today[..10])
+}
 
 #[test]
 fn a_summary_comes_after_many_ids_or_when_asked_for() {
@@ -43,17 +52,17 @@ fn quiet_leaves_errors_only() {
         assert_eq!(run.stderr.lines().count(), usize::from(status != 0), "{words}: {}", run.stderr);
         assert!(run.stderr.is_empty() || run.stderr.starts_with("error: "), "{}", run.stderr);
     }
-    let run = Run::of(home.command("worker assign -q").env("UIDRING_CONTAINER", "1"));
+    let run = home.run(&format!("generate -q {}", near_its_end()));
     assert_eq!((run.status, &*run.stderr), (Some(0), ""));
 }
 
 #[test]
 fn log_lines_have_a_time_and_a_level() {
     let home = Home::new();
-    let warned = Run::of(home.command("worker assign").env("UIDRING_CONTAINER", "1"));
+    let warned = home.run(&format!("generate {}", near_its_end()));
     let (time, rest) = warned.stderr.split_once(' ').expect("a time");
     assert!(time.parse::<uidring::Timestamp>().is_ok(), "{}", warned.stderr);
-    assert!(rest.starts_with("WARN worker ids come from the default file "), "{}", warned.stderr);
+    assert!(rest.starts_with("WARN the layout ends on "), "{}", warned.stderr);
     let verbose = home.run("generate -v");
     assert!(verbose.stderr.contains(" INFO generator started worker_id="), "{}", verbose.stderr);
 }
@@ -61,14 +70,13 @@ fn log_lines_have_a_time_and_a_level() {
 #[test]
 fn messages_as_json_are_an_object_each() {
     let home = Home::new();
-    let mut command = home.command("generate -v --log-format json");
-    let run = Run::of(command.env("UIDRING_CONTAINER", "1"));
+    let run = home.run(&format!("generate -v --log-format json {}", near_its_end()));
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     let lines: Vec<Value> =
         run.stderr.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let levels: Vec<_> = lines.iter().map(|line| line["level"].as_str().expect("text")).collect();
     let expected = ["WARN", "INFO", "INFO", "INFO"];
-    assert_eq!(levels, expected, "the file, that it is new, the start, the summary: {lines:?}");
+    assert_eq!(levels, expected, "the layout, the file, the start, the summary: {lines:?}");
     for line in &lines {
         let time = line["timestamp"].as_str().expect("text");
         assert!(time.parse::<uidring::Timestamp>().is_ok(), "{line}");
@@ -106,11 +114,11 @@ fn names_forge_no_messages() {
     assert_eq!(run.status, Some(1));
     let expected = "error: reading a\\nerror: b\\u{202e}c\\u{9b}d: ";
     assert!(run.stderr.starts_with(expected) && run.stderr.lines().count() == 1, "{run:?}");
-    // The default file stands in a folder of this name.
+    // The default file stands in a folder of this name: it is warned of, or refused, by the file system here.
     let mut command = home.command("worker assign");
     let folder = home.folder.path().join("a\n\u{202e}b");
     let run = Run::of(command.env("XDG_DATA_HOME", folder).env("UIDRING_CONTAINER", "1"));
-    assert!(run.stderr.contains(" WARN ") && run.stderr.lines().count() == 1, "{run:?}");
+    assert!(run.stderr.contains("/a\\n\\u{202e}b/") && run.stderr.lines().count() == 1, "{run:?}");
     assert!(!run.stderr.contains('\u{202e}'), "{run:?}");
 }
 

@@ -30,7 +30,8 @@ impl Server {
         let mut child = command.spawn().expect("it starts");
         let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
         let mut said = String::new();
-        while !said.contains("tags of segments") && !said.contains("ready\n") {
+        // Of an ordinal, without segments, the worker id is the last that it says.
+        while !said.contains("tags of segments") && !said.contains("from the ordinal") {
             let length = stderr.read_line(&mut said).expect("UTF-8");
             assert!(length > 0, "it ended: {said}");
         }
@@ -440,7 +441,8 @@ fn a_lease_is_given_back() {
     assert_eq!(workers.len(), 1, "{workers:?}");
 }
 
-/// The examples of the docs: settings, a unit of systemd, a container.
+/// The examples of the docs: settings, a unit of systemd, a container, and manifests of Kubernetes, whose
+/// schemas `scripts/kubernetes` knows.
 #[test]
 fn deployments_of_the_docs() {
     let folder = uidring_testkit::docs::folder().join("deploy");
@@ -463,4 +465,23 @@ fn deployments_of_the_docs() {
     fs::write(home.folder.path().join("url"), "mysql://u:p@h/d\n").expect("written");
     let run = home.run(&format!("{words} --check"));
     assert_eq!(run.status, Some(0), "{run:?}");
+    for (name, source) in [("statefulset.yaml", "ordinal"), ("deployment.yaml", "lease")] {
+        let manifest = read(name);
+        let one = |begin: &str| -> Vec<String> {
+            let mut lines = manifest.lines().filter_map(|line| line.trim().strip_prefix(begin));
+            let words = lines.next().expect(begin);
+            assert_eq!(lines.next(), None, "{name}: {begin}");
+            serde_json::from_str(words).expect("an array of words")
+        };
+        assert_eq!(one("command: "), ["/uidring"]);
+        let words = one("args: ").join(" ").replace("/run/secrets/uidring/mysql-url", "url");
+        assert!(words.contains(&format!("--worker {source}")), "{words}");
+        let mut command = home.command(&format!("{words} --check"));
+        let run = Run::of(command.env("UIDRING_ORDINAL", "3"));
+        assert_eq!(run.status, Some(0), "{name}: {run:?}");
+        assert!(run.stderr.ends_with("the settings are right\n"), "{name}: {run:?}");
+    }
+    // The variable is the one that the program reads.
+    let variable = format!("- name: {}\n", uidring::worker::Ordinal::VARIABLE);
+    assert!(read("statefulset.yaml").contains(&variable));
 }

@@ -14,6 +14,7 @@ use uidring_store::leases::{
 use uidring_store::sql::{Dialect, FOREIGN_LEASE};
 
 use crate::columns::{optional_unsigned, unsigned};
+use crate::dedicated::{Dedicated, dedicate};
 use crate::dialect::DIALECT;
 use crate::file::{Opened, StoreFile};
 use crate::format::{self, Problem};
@@ -23,13 +24,20 @@ use crate::worker_nodes::insert_node;
 pub struct Acquiring {
     file: StoreFile,
     lasts: Duration,
+    /// The only worker id of the file.
+    only: Option<u64>,
     /// The connection of the last attempt.
     opened: Option<Opened>,
 }
 
 impl Acquiring {
     pub fn new(file: StoreFile, lasts: Duration) -> Self {
-        Self { file, lasts, opened: None }
+        Self { file, lasts, only: None, opened: None }
+    }
+
+    /// The same for this worker id, and for a file that has no other.
+    pub fn only(self, worker_id: u64) -> Self {
+        Self { only: Some(worker_id), ..self }
     }
 }
 
@@ -43,13 +51,22 @@ impl LeaseStore for Acquiring {
     fn acquire(&mut self, request: &AcquireRequest) -> Result<Acquired, Error> {
         let mut connection = self.file.open_or_create()?;
         let acquired = self.file.write(&mut connection, |transaction| {
+            if let Some(worker_id) = self.only
+                && dedicate(transaction, worker_id)? == Dedicated::Now
+            {
+                return insert_row(transaction, request, worker_id).map(Ok);
+            }
             if let Some(denial) = foreign(transaction, &request.fingerprint)? {
                 return Ok(Err(denial));
             }
             if let Some(row) = take_row(transaction, request)? {
                 return Ok(Ok(row));
             }
-            match add_row(transaction, request)? {
+            let row = match self.only {
+                Some(_) => None,
+                None => add_row(transaction, request)?,
+            };
+            match row {
                 Some(row) => Ok(Ok(row)),
                 None => Ok(Err(Denial::Short(shortage(transaction, request)?))),
             }
@@ -59,7 +76,7 @@ impl LeaseStore for Acquiring {
     }
 
     fn hold(self) -> Rows {
-        let Self { file, lasts, opened } = self;
+        let Self { file, lasts, opened, .. } = self;
         let file = file.with_patience(lasts / 3);
         let opened = opened.filter(|connection| connection.busy_timeout(lasts / 3).is_ok());
         Rows {
@@ -111,9 +128,8 @@ fn add_row(
     transaction: &Transaction<'_>,
     request: &AcquireRequest,
 ) -> Result<Option<LeasedRow>, Problem> {
-    let AcquireRequest { layout, fingerprint, node, owner, lasts, .. } = request;
-    let key = insert_node(transaction, node)?;
-    if layout.check_worker_id(key).is_err() {
+    let key = insert_node(transaction, &request.node)?;
+    if request.layout.check_worker_id(key).is_err() {
         // The whole transaction is rolled back.
         return Ok(None);
     }
@@ -125,9 +141,19 @@ fn add_row(
              counter went backwards, and a worker id might come twice; name another file"
         ));
     }
-    let values = (key.cast_signed(), owner, seconds(*lasts), fingerprint);
+    insert_row(transaction, request, key).map(Some)
+}
+
+/// Adds the row of a worker id that nobody had before.
+fn insert_row(
+    transaction: &Transaction<'_>,
+    request: &AcquireRequest,
+    worker_id: u64,
+) -> Result<LeasedRow, Problem> {
+    let AcquireRequest { fingerprint, owner, lasts, .. } = request;
+    let values = (worker_id.cast_signed(), owner, seconds(*lasts), fingerprint);
     transaction.execute(&DIALECT.insert_held_lease(), values)?;
-    Ok(Some(leased(request, key, 1, None)))
+    Ok(leased(request, worker_id, 1, None))
 }
 
 fn leased(

@@ -130,7 +130,7 @@ fn a_file_of_a_later_version_is_refused() {
     assert_eq!(assign(&path).expect("assigned"), 1);
     let tag = NewSegmentTag::new("a", 5).expect("allowed");
     SqliteStore::new(&path).segments().create_tag(&tag).expect("made");
-    execute(&path, "UPDATE UIDRING_FILE SET VERSION = 3");
+    execute(&path, "UPDATE UIDRING_FILE SET VERSION = 4");
     let before = fs::read(&path).expect("reads");
     let nodes = SqliteStore::new(&path).worker_nodes();
     let leases = SqliteStore::new(&path).leases();
@@ -150,7 +150,7 @@ fn a_file_of_a_later_version_is_refused() {
         chain(&load(&path, "a").map(drop).expect_err("refused")),
     ];
     for error in errors {
-        assert!(error.contains("version 3") && error.contains("up to 2"), "{error}");
+        assert!(error.contains("version 4") && error.contains("up to 3"), "{error}");
     }
     assert_eq!(fs::read(&path).expect("reads"), before);
 }

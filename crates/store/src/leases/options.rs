@@ -84,6 +84,13 @@ impl LeaseOptions {
         self
     }
 
+    /// The same, but waits for at least this long.
+    #[must_use]
+    pub fn wait_at_least(mut self, limit: Duration) -> Self {
+        self.wait_for = self.wait_for.max(limit);
+        self
+    }
+
     /// How long the lease lasts.
     pub fn length(&self) -> Duration {
         self.lasts

@@ -14,6 +14,8 @@ use tempfile::TempDir;
 /// Variables that would give the program an identity.
 const IDENTITY: &[&str] = &[
     "UIDRING_WORKER_ID",
+    "UIDRING_ORDINAL",
+    "HOSTNAME",
     "UIDRING_MYSQL_URL",
     "UIDRING_INSTANCE",
     "UIDRING_ZOOKEEPER_AUTH",

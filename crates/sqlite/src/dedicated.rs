@@ -1,0 +1,85 @@
+//! Files for one worker id, that of an ordinal.
+//!
+//! Each pod has a file of its own. If such files also handed out other worker ids, or segments, each would
+//! hand out the same ones. So a file for one worker id hands out nothing else, and a file that has handed out
+//! something else does not become one. Its version is 3, which earlier programs refuse; other files stay at
+//! version 2.
+
+use rusqlite::{Connection, Transaction};
+
+use super::columns::optional_unsigned;
+use super::format::{self, DAMAGED, FOR_ONE, Problem};
+
+/// Whether a file is for a worker id already.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Dedicated {
+    /// It is now: it was new.
+    Now,
+    /// It has been, and has the worker id's row.
+    Before,
+}
+
+/// Makes sure that the file is for this worker id alone.
+pub fn dedicate(transaction: &Transaction<'_>, worker_id: u64) -> Result<Dedicated, Problem> {
+    match only_worker_id(transaction)? {
+        None => {}
+        Some(found) if found == worker_id => return check_row(transaction, worker_id),
+        Some(found) => {
+            return format::unusable(format!(
+                "it is for worker id {found} alone, and this ordinal has worker id {worker_id}: two pods \
+                 share a volume, or the offset has changed; each ordinal needs a volume of its own"
+            ));
+        }
+    }
+    let used = "SELECT (SELECT COUNT(*) FROM UIDRING_LEASE) + (SELECT COUNT(*) FROM leaf_alloc)
+                + (SELECT LAST_WORKER_ID FROM UIDRING_FILE) + (SELECT COUNT(*) FROM WORKER_NODE)";
+    let used: i64 = transaction.query_row(used, [], |row| row.get(0))?;
+    if used != 0 {
+        return format::unusable(
+            "it has worker ids of other starts, or tags of segments, and is no file for an ordinal's \
+             worker id; name another file",
+        );
+    }
+    transaction.execute_batch("ALTER TABLE UIDRING_FILE ADD COLUMN ONLY_WORKER_ID INTEGER")?;
+    let update = "UPDATE UIDRING_FILE SET VERSION = ?1, ONLY_WORKER_ID = ?2";
+    transaction.execute(update, (FOR_ONE, worker_id.cast_signed()))?;
+    Ok(Dedicated::Now)
+}
+
+/// Refuses a file for one worker id, of which something else is wanted.
+pub fn refuse(transaction: &Transaction<'_>, wanted: &str) -> Result<(), Problem> {
+    match only_worker_id(transaction)? {
+        None => Ok(()),
+        Some(worker_id) => format::unusable(format!(
+            "it is for worker id {worker_id} alone, that of an ordinal, and hands out no {wanted}: other \
+             pods' files would hand out the same; name another file, or use a server"
+        )),
+    }
+}
+
+fn only_worker_id(connection: &Connection) -> Result<Option<u64>, Problem> {
+    let version: i64 =
+        connection.query_row("SELECT VERSION FROM UIDRING_FILE", [], |row| row.get(0))?;
+    if version != FOR_ONE {
+        return Ok(None);
+    }
+    let only = "SELECT ONLY_WORKER_ID FROM UIDRING_FILE";
+    match connection.query_row(only, [], |row| optional_unsigned(row, 0))? {
+        Some(worker_id) => Ok(Some(worker_id)),
+        None => format::unusable(format!("it is damaged: ONLY_WORKER_ID is NULL; {DAMAGED}")),
+    }
+}
+
+/// Without its row, which holds the horizon, the worker id would start anew.
+fn check_row(transaction: &Transaction<'_>, worker_id: u64) -> Result<Dedicated, Problem> {
+    let rows = "SELECT COUNT(*), MIN(WORKER_ID) FROM UIDRING_LEASE";
+    let (count, found): (i64, Option<u64>) =
+        transaction.query_row(rows, [], |row| Ok((row.get(0)?, optional_unsigned(row, 1)?)))?;
+    if count == 1 && found == Some(worker_id) {
+        return Ok(Dedicated::Before);
+    }
+    format::unusable(format!(
+        "it is damaged, or was changed by hand: it is for worker id {worker_id} alone, and its \
+         UIDRING_LEASE has {count} rows; {DAMAGED}"
+    ))
+}

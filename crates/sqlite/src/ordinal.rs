@@ -1,0 +1,103 @@
+//! The worker id of an ordinal, leased from a file on its pod's volume.
+
+use std::path::Path;
+use std::time::Duration;
+
+use uidring::worker::Ordinal;
+use uidring::{Error, Worker, WorkerRequest, WorkerSource};
+use uidring_store::leases::{self, LeaseOptions, LeaseState, LeaseTable};
+use uidring_store::{LeaseRow, TableError};
+
+use crate::SqliteLeases;
+use crate::file::StoreFile;
+use crate::leases::Acquiring;
+
+/// How long after the end of a lease a start goes on trying.
+const MORE: Duration = Duration::from_secs(5);
+
+/// The worker id of an [`Ordinal`], leased from a file on its pod's volume; of
+/// [`SqliteStore::ordinal`](crate::SqliteStore::ordinal).
+///
+/// The file holds how far each holder may issue, before it does. So a pod that is started again goes on above
+/// what an earlier one of this ordinal has issued, also if that one still runs on a node that does not answer
+/// and was deleted by force.
+///
+/// A start waits until the lease of the one before has ended, if that did not give it back, and a bit longer;
+/// or as long as [`wait_for`](LeaseOptions::wait_for), if that is more. Then it is refused: another process
+/// with the same ordinal is alive, and uses the same volume.
+///
+/// The file is for that worker id alone, and for one layout. It is refused where a volume is missing, as in a
+/// container's own file system, an `emptyDir`, or memory; on file systems that several hosts use at once, as
+/// NFS; and for any other ordinal.
+///
+/// ```
+/// use uidring::worker::Ordinal;
+/// use uidring::{CachedUidGenerator, Layout};
+/// use uidring_sqlite::SqliteStore;
+///
+/// # let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR"))?;
+/// # let path = folder.path().join("uidring.db");
+/// let ordinal = Ordinal::of_host("app-3")?; // in a pod: Ordinal::from_env()?
+/// let generator = CachedUidGenerator::builder()
+///     .layout(Layout::SNOWFLAKE)
+///     .worker_from(SqliteStore::new(path).ordinal(ordinal))
+///     .build()?;
+/// assert_eq!(generator.worker_id(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SqliteOrdinal {
+    file: StoreFile,
+    ordinal: Ordinal,
+    options: LeaseOptions,
+}
+
+impl SqliteOrdinal {
+    pub(crate) fn of(file: StoreFile, ordinal: Ordinal) -> Self {
+        Self { file: file.for_ordinal(), ordinal, options: LeaseOptions::default() }
+    }
+
+    /// How the worker id is leased; the defaults of [`LeaseOptions`] if not set.
+    #[must_use]
+    pub fn options(mut self, options: LeaseOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// The ordinal.
+    pub fn ordinal(&self) -> Ordinal {
+        self.ordinal
+    }
+
+    /// Says who holds the worker id, which is more than that none is free.
+    fn explain(&self, worker_id: u64, error: Error) -> Error {
+        if !matches!(error.store(), Some(TableError::NoFreeWorkerId { .. })) {
+            return error;
+        }
+        match SqliteLeases::of(self.file.clone()).list().as_deref() {
+            Ok([LeaseRow { owner, state: LeaseState::Held(until), .. }]) => {
+                let place = self.file.path().display().to_string();
+                let (owner, until) = (owner.clone(), *until);
+                Error::from(TableError::LeaseHeld { place, worker_id, owner, until })
+            }
+            _ => error,
+        }
+    }
+}
+
+impl WorkerSource for SqliteOrdinal {
+    fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
+        let worker_id = self.ordinal.worker_id(&request.layout)?;
+        let options = self.options.clone();
+        let length = options.length();
+        let options = options.wait_at_least(length.saturating_add(MORE));
+        let acquiring = Acquiring::new(self.file.clone(), length).only(worker_id);
+        let lease = leases::acquire(acquiring, request, &options);
+        lease.map(Worker::from).map_err(|error| self.explain(worker_id, error))
+    }
+}

@@ -1,0 +1,248 @@
+//! Where a file stands: on a volume, which outlives the container and belongs to one host, or not.
+//!
+//! Linux lists the mounts that a process sees in `/proc/self/mountinfo`, with the type of each file system.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::container;
+
+/// What is known of a folder.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing speaks against it.
+    Fine,
+    /// It is on a container's root, which is a disk of its own: perhaps that of a virtual machine, which stays.
+    /// Says what the sign of the container is.
+    Doubtful(String),
+    /// Others would hand out the same ids, or an older state of the file could come back. Says why.
+    Refused(String),
+}
+
+/// Who may keep what in a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeps {
+    /// A host's processes their common file.
+    HostsIds,
+    /// A pod its own file.
+    PodsOrdinal,
+}
+
+/// File systems that several hosts use at once. SQLite's log is shared by memory, on one host only, and
+/// locks may be granted to two.
+const OF_MANY_HOSTS: [&str; 14] = [
+    "afs",
+    "beegfs",
+    "ceph",
+    "cifs",
+    "gfs2",
+    "glusterfs",
+    "gpfs",
+    "lustre",
+    "ncpfs",
+    "nfs",
+    "nfs4",
+    "ocfs2",
+    "smb3",
+    "smbfs",
+];
+
+/// File systems in memory.
+const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
+
+/// Kubernetes's folder of volumes that end with their pod.
+const EMPTY_DIR: &str = "/kubernetes.io~empty-dir/";
+
+/// Says what is known of the folder of this file, which need not exist.
+pub fn standing(file: &Path, keeps: Keeps) -> Standing {
+    let folder = file.ancestors().skip(1).find_map(|folder| fs::canonicalize(folder).ok());
+    let folder = folder.unwrap_or_else(|| PathBuf::from("/"));
+    let mounts = fs::read("/proc/self/mountinfo").ok();
+    let mounts = mounts.map(|text| String::from_utf8_lossy(&text).into_owned());
+    judge(mounts.as_deref(), &folder, container::sign().as_deref(), keeps)
+}
+
+fn judge(mounts: Option<&str>, folder: &Path, sign: Option<&str>, keeps: Keeps) -> Standing {
+    let is_ordinals = keeps == Keeps::PodsOrdinal;
+    let Some(mount) = mounts.and_then(|mounts| mount_of(mounts, folder)) else {
+        let Some(sign) = sign.filter(|_| cfg!(target_os = "linux")) else { return Standing::Fine };
+        return Standing::Refused(format!(
+            "this process runs in a container ({sign}), and /proc/self/mountinfo does not say whether the \
+             file is on a volume; {REMEDY}"
+        ));
+    };
+    let Mount { point, kind, .. } = &mount;
+    let name = kind.strip_prefix("fuse.").unwrap_or(kind);
+    if is_ordinals || sign.is_some() {
+        // Of those in user space nobody has a list.
+        let is_unknown = is_ordinals && kind.starts_with("fuse.");
+        if OF_MANY_HOSTS.contains(&name) || is_unknown {
+            return Standing::Refused(format!(
+                "its volume at {point} is of type {kind}, which several hosts may use at once, and locks there \
+                 exclude nobody for sure; use a volume that is attached to one host (ReadWriteOncePod)"
+            ));
+        }
+        if IN_MEMORY.contains(&name) {
+            return Standing::Refused(format!(
+                "{point} is in memory ({kind}), and a start after its end would repeat ids; {REMEDY}"
+            ));
+        }
+        if mount.root.contains(EMPTY_DIR) {
+            return Standing::Refused(format!(
+                "{point} is an emptyDir, which ends with its pod, and the next pod would repeat ids; use a \
+                 volume that stays (volumeClaimTemplates)"
+            ));
+        }
+    }
+    let Some(sign) = sign.filter(|_| point == "/") else { return Standing::Fine };
+    if mount.is_disk() && !is_ordinals {
+        return Standing::Doubtful(sign.into());
+    }
+    Standing::Refused(format!(
+        "it would be in the container's own file system, of type {kind}, which ends with the container, and \
+         each container has another ({sign}): the same ids would be handed out again; {REMEDY}"
+    ))
+}
+
+const REMEDY: &str = "mount a volume that stays, and name a file on it, or use a server (see \
+                      docs/kubernetes.md). UIDRING_CONTAINER=0 says that this is no container";
+
+/// A line of `mountinfo`.
+struct Mount {
+    /// The folder of the file system that is mounted.
+    root: String,
+    point: String,
+    kind: String,
+    source: String,
+}
+
+impl Mount {
+    fn of_line(line: &str) -> Option<Self> {
+        // id, parent, device, root, mount point, options, fields up to a hyphen, type, source, …
+        let (before, after) = line.split_once(" - ")?;
+        let mut before = before.split(' ').skip(3);
+        let mut after = after.split(' ');
+        Some(Self {
+            root: plain(before.next()?),
+            point: plain(before.next()?),
+            kind: after.next()?.to_owned(),
+            source: plain(after.next()?),
+        })
+    }
+
+    /// Whether all of a disk is mounted here, and not a part of it or a layer of a container.
+    fn is_disk(&self) -> bool {
+        self.root == "/" && self.source.starts_with("/dev/")
+    }
+}
+
+/// The mount that a folder is on: the innermost, and of several at one point the last.
+fn mount_of(mounts: &str, folder: &Path) -> Option<Mount> {
+    let mounts = mounts.lines().filter_map(Mount::of_line);
+    let around = mounts.filter(|mount| folder.starts_with(&mount.point));
+    around.max_by_key(|mount| Path::new(&mount.point).components().count())
+}
+
+/// Spaces, tabs, newlines and backslashes are written as three octal digits.
+fn plain(field: &str) -> String {
+    let codes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    codes.iter().fold(field.to_owned(), |field, (code, letter)| field.replace(code, letter))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a pod sees, with containerd.
+    const POD: &str = "\
+600 500 0:200 / / rw,relatime master:1 - overlay overlay rw,lowerdir=/a,upperdir=/b,workdir=/c
+601 600 0:201 / /proc rw - proc proc rw
+602 600 0:202 / /dev rw - tmpfs tmpfs rw,size=65536k
+603 600 8:1 /var/lib/kubelet/pods/0a/etc-hosts /etc/hosts rw - ext4 /dev/sda1 rw
+604 600 253:0 / /data rw,relatime - ext4 /dev/sdb rw
+605 600 8:1 /var/lib/kubelet/pods/0a/volumes/kubernetes.io~empty-dir/x /scratch rw - ext4 /dev/sda1 rw
+606 600 0:203 / /memory rw - tmpfs tmpfs rw
+607 600 0:204 / /shared rw - nfs4 10.0.0.1:/export rw,vers=4.1
+608 600 8:1 /srv/with\\040space /with\\040space rw - xfs /dev/sda1 rw shared:1 rw
+609 604 0:205 / /data/inner rw - fuse.glusterfs h:/v rw
+610 600 8:1 /mnt/disks/a /twice rw - nfs h:/v rw
+611 610 8:1 /mnt/disks/a /twice rw - ext4 /dev/sda1 rw
+";
+
+    fn in_pod(folder: &str, keeps: Keeps) -> Standing {
+        judge(Some(POD), Path::new(folder), Some("the sign"), keeps)
+    }
+
+    fn is_refused(standing: Standing, words: &[&str]) {
+        let Standing::Refused(text) = standing else { panic!("{words:?}: {standing:?}") };
+        assert!(words.iter().all(|word| text.contains(word)), "{words:?}: {text}");
+    }
+
+    #[test]
+    fn a_container_keeps_files_on_volumes_alone() {
+        for keeps in [Keeps::HostsIds, Keeps::PodsOrdinal] {
+            for folder in ["/data", "/data/uidring", "/with space", "/twice/a"] {
+                assert_eq!(in_pod(folder, keeps), Standing::Fine, "{folder}");
+            }
+            is_refused(in_pod("/root/.local/share", keeps), &["overlay", "the sign", "volume"]);
+            is_refused(in_pod("/database", keeps), &["overlay"]);
+            is_refused(in_pod("/memory/a", keeps), &["/memory", "tmpfs"]);
+            is_refused(in_pod("/dev", keeps), &["/dev", "tmpfs"]);
+            is_refused(
+                in_pod("/scratch", keeps),
+                &["/scratch", "emptyDir", "volumeClaimTemplates"],
+            );
+            is_refused(in_pod("/shared/x", keeps), &["/shared", "nfs4", "ReadWriteOncePod"]);
+            is_refused(in_pod("/data/inner", keeps), &["fuse.glusterfs"]);
+            let bucket = POD.replace("glusterfs", "s3fs");
+            let bucket = judge(Some(&bucket), Path::new("/data/inner"), Some("the sign"), keeps);
+            match keeps {
+                Keeps::HostsIds => assert_eq!(bucket, Standing::Fine),
+                Keeps::PodsOrdinal => is_refused(bucket, &["fuse.s3fs"]),
+            }
+            let unknown = judge(None, Path::new("/data"), Some("the sign"), keeps);
+            is_refused(unknown, &["mountinfo", "the sign"]);
+            assert_eq!(judge(None, Path::new("/data"), None, keeps), Standing::Fine);
+        }
+    }
+
+    #[test]
+    fn a_machine_is_not_a_container() {
+        let machine = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
+            28 27 0:25 / /tmp rw - tmpfs tmpfs rw
+            29 27 0:26 / /home rw - nfs4 h:/home rw";
+        let machine: String = machine.lines().map(|line| format!("{}\n", line.trim())).collect();
+        let at = |folder: &str, sign, keeps| judge(Some(&machine), Path::new(folder), sign, keeps);
+        assert_eq!(at("/var/lib", None, Keeps::HostsIds), Standing::Fine);
+        assert_eq!(at("/var/lib", None, Keeps::PodsOrdinal), Standing::Fine);
+        assert_eq!(at("/tmp", None, Keeps::HostsIds), Standing::Fine);
+        is_refused(at("/tmp", None, Keeps::PodsOrdinal), &["/tmp", "tmpfs"]);
+        is_refused(at("/home/x", None, Keeps::PodsOrdinal), &["nfs4"]);
+        let sign = Some("the sign");
+        let doubtful = Standing::Doubtful("the sign".into());
+        assert_eq!(at("/var/lib", sign, Keeps::HostsIds), doubtful);
+        is_refused(at("/var/lib", sign, Keeps::PodsOrdinal), &["the sign", "volume"]);
+    }
+
+    /// Roots that are a part of a disk, or of no disk: of Docker's drivers btrfs and zfs, and of LXC.
+    #[test]
+    fn a_container_without_layers_is_known() {
+        for root in [
+            "1 0 0:30 /docker/btrfs/subvolumes/5c / rw - btrfs /dev/sda2 rw",
+            "1 0 0:31 / / rw - zfs tank/docker/5c rw",
+            "1 0 253:5 /rootfs / rw - ext4 /dev/mapper/docker-253:0-5c rw",
+            "1 0 8:1 /var/lib/lxc/a/rootfs / rw - ext4 /dev/sda1 rw",
+        ] {
+            let standing = judge(Some(root), Path::new("/a"), Some("the sign"), Keeps::HostsIds);
+            is_refused(standing, &["the sign"]);
+            assert_eq!(judge(Some(root), Path::new("/a"), None, Keeps::HostsIds), Standing::Fine);
+        }
+    }
+
+    #[test]
+    fn lines_that_are_none_are_left_out() {
+        for text in ["", "\n", "a b c", "1 2 3 4 - ext4", " - - - ", "1 0 0:1 / /data rw -ext4 x"] {
+            assert!(mount_of(text, Path::new("/data")).is_none(), "{text}");
+        }
+    }
+}
