@@ -1,0 +1,1 @@
+//! Clusters of three, whose members are killed and cut off.

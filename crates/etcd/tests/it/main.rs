@@ -1,0 +1,8 @@
+//! Worker ids and leases on real etcd servers.
+#![cfg(unix)]
+
+mod cluster;
+mod leases;
+mod refusals;
+mod support;
+mod worker_ids;

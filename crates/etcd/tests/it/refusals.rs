@@ -1,0 +1,1 @@
+//! What is refused, with the remedy and within the deadline.
