@@ -77,7 +77,10 @@ impl Problem {
                 (StoreErrorKind::NotFound, problem.into(), None)
             }
             Self::NotEtcd { status } => {
-                let problem = format!("the answer, of HTTP status {status}, is not one of etcd");
+                let problem = format!(
+                    "the answer, of HTTP status {status}, is not one of etcd's gateway: check host and \
+                     port, and whether the servers have TLS (https://HOST:PORT)"
+                );
                 (StoreErrorKind::Other, problem, None)
             }
             Self::Refused { code, message } => {
@@ -104,7 +107,7 @@ fn is_tls(error: &ureq::Error) -> bool {
         ureq::Error::Tls(_) | ureq::Error::Rustls(_) | ureq::Error::Pem(_) => true,
         ureq::Error::Io(error) => {
             let text = error.to_string();
-            has(&text, "certificate") || has(&text, "corrupt message")
+            ["certificate", "corrupt message", "fatal alert"].iter().any(|words| has(&text, words))
         }
         _ => false,
     }

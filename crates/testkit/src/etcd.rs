@@ -201,6 +201,15 @@ impl Etcd {
         self.try_post(0, path, body).unwrap_or_else(|error| panic!("{error}\n{}", self.log(0)))
     }
 
+    /// The same; the answer is the error if it is none of success.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub fn ask(&self, path: &str, body: &Value) -> Result<Value, String> {
+        self.try_post(0, path, body)
+    }
+
     /// What a member, over all its starts, said about itself.
     pub fn log(&self, number: usize) -> String {
         let path = self.folder_of(number).with_extension("log");

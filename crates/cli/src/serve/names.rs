@@ -115,6 +115,9 @@ type Segments = (SegmentGenerator, Box<dyn SegmentTable + Send + Sync>);
 fn segments(args: &ServeArgs) -> Result<Option<Segments>, Failure> {
     let worker = &args.name.worker;
     let database = &worker.table.database;
+    if database.is_etcd() {
+        return Ok(None);
+    }
     if worker.registry.zookeeper.is_some() || worker.worker_id.is_some() && !database.is_named() {
         return Ok(None);
     }
@@ -166,6 +169,8 @@ fn origin(args: &WorkerArgs) -> String {
         EnvWorkerId::VARIABLE.into()
     } else if let Some(path) = &database.sqlite {
         path.display().to_string()
+    } else if database.is_etcd() {
+        "etcd".into()
     } else if database.is_server() {
         "the MySQL server".into()
     } else {

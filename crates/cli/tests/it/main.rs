@@ -11,6 +11,8 @@ mod check;
 #[cfg(all(feature = "bench", feature = "mysql", feature = "zookeeper"))]
 mod docs;
 mod ending;
+#[cfg(feature = "etcd")]
+mod etcd;
 #[cfg(target_os = "linux")]
 mod faketime;
 mod files;

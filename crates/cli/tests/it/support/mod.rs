@@ -15,6 +15,8 @@ use tempfile::TempDir;
 const IDENTITY: &[&str] = &[
     "UIDRING_WORKER_ID",
     "UIDRING_MYSQL_URL",
+    "UIDRING_ETCD",
+    "UIDRING_ETCD_AUTH",
     "UIDRING_INSTANCE",
     "UIDRING_ZOOKEEPER_AUTH",
     "UIDRING_HOST",
