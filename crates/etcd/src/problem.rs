@@ -130,7 +130,10 @@ fn of_http(error: &ureq::Error, limit: Duration) -> (StoreErrorKind, String) {
             (StoreErrorKind::TimedOut, problem)
         }
         error => {
-            let problem = format!("no connection: {error}; are its members running?");
+            let problem = format!(
+                "no connection: {error}; are its members running, and without TLS (https://HOST:PORT \
+                 is with it)?"
+            );
             (StoreErrorKind::Unreachable, problem)
         }
     }

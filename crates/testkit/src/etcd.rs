@@ -210,6 +210,13 @@ impl Etcd {
         self.try_post(0, path, body)
     }
 
+    /// The sum of a server's metrics whose lines begin so.
+    pub fn metric(&self, begin: &str) -> f64 {
+        let page = self.exchange(0, "GET /metrics HTTP/1.0\r\n\r\n").expect("an answer");
+        let lines = page.lines().filter(|line| line.starts_with(begin));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
     /// What a member, over all its starts, said about itself.
     pub fn log(&self, number: usize) -> String {
         let path = self.folder_of(number).with_extension("log");
@@ -311,29 +318,30 @@ impl Etcd {
         Process::spawn(&command, &folder, &folder.with_extension("log"))
     }
 
-    /// With HTTP 1.0, so that the answer comes in one piece.
     fn try_post(&self, number: usize, path: &str, body: &Value) -> Result<Value, String> {
-        let ask = || -> std::io::Result<String> {
-            let patience = Duration::from_secs(1);
-            let mut stream = TcpStream::connect_timeout(&self.members[number].client, patience)?;
-            stream.set_read_timeout(Some(LIMIT))?;
-            let body = body.to_string();
-            write!(
-                stream,
-                "POST /v3/{path} HTTP/1.0\r\nContent-Type: application/json\r\n\
-                 Content-Length: {}\r\n\r\n{body}",
-                body.len()
-            )?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer)?;
-            Ok(answer)
-        };
-        let answer = ask().map_err(|error| error.to_string())?;
+        let body = body.to_string();
+        let request = format!(
+            "POST /v3/{path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n\
+             {body}",
+            body.len()
+        );
+        let answer = self.exchange(number, &request).map_err(|error| error.to_string())?;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
         if !head.lines().next().unwrap_or_default().contains(" 200 ") {
             return Err(answer);
         }
         serde_json::from_str(body).map_err(|error| format!("{error}: {answer}"))
+    }
+
+    /// With HTTP 1.0, so that the answer comes in one piece.
+    fn exchange(&self, number: usize, request: &str) -> std::io::Result<String> {
+        let patience = Duration::from_secs(1);
+        let mut stream = TcpStream::connect_timeout(&self.members[number].client, patience)?;
+        stream.set_read_timeout(Some(LIMIT))?;
+        stream.write_all(request.as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
     }
 
     fn folder_of(&self, number: usize) -> PathBuf {

@@ -141,3 +141,27 @@ fn worker_ids_of_starts_that_ended_can_be_leased() {
     let error = leases.lease(&request(Layout::SNOWFLAKE), &options()).expect_err("another layout");
     assert!(matches!(error.store(), Some(TableError::LeaseTableLayout { .. })), "{error:?}");
 }
+
+#[test]
+fn a_renewal_is_one_transaction() {
+    let server = Etcd::start();
+    let store = fresh(&server);
+    let holder = generator(&store, &options().lasts(Duration::from_secs(1)));
+    holder.next_uid().expect("ready");
+    let counts = || {
+        let requests = server.metric("grpc_server_handled_total{");
+        let fsyncs = server.metric("etcd_disk_wal_fsync_duration_seconds_count");
+        let revision = server.post("kv/range", &serde_json::json!({"key": "AA=="}));
+        let revision = revision["header"]["revision"].as_str().map(str::parse::<f64>);
+        [requests, fsyncs, revision.expect("a revision").expect("a number")]
+    };
+    let before = counts();
+    thread::sleep(Duration::from_secs(4));
+    let after = counts();
+    let [requests, fsyncs, renewals] = [0, 1, 2].map(|number| after[number] - before[number]);
+    eprintln!("renewals: {renewals}, requests: {requests}, fsyncs of the log: {fsyncs}");
+    assert!(renewals >= 8.0, "{renewals}");
+    // Two renewals may be at the edges, and one of the requests is this test's.
+    assert!(requests <= renewals + 3.0, "{requests} requests, {renewals} renewals");
+    holder.next_uid().expect("held");
+}

@@ -92,7 +92,7 @@ fn tls_needs_the_right_certificates_on_both_sides() {
     }
     // The server wants TLS, and the client has none.
     let plain = at(&server.endpoints().replace("https", "http")).deadline(Duration::from_secs(2));
-    let text = refused(&plain, StoreErrorKind::Other);
+    let text = refused(&plain, StoreErrorKind::Unreachable);
     assert!(text.contains("https://HOST:PORT"), "{text}");
     let wrong = trusting(&authority).tls_client(&client.key, &client.certificate);
     assert!(chain(&wrong.expect_err("the wrong way round")).contains("no certificate"));
@@ -145,7 +145,7 @@ fn nobody_there_and_nobody_who_answers_end_at_the_deadline() {
     server.freeze();
     let away = EtcdStore::new(&format!("127.0.0.1:{port}")).expect("endpoints").deadline(deadline);
     for (store, kind, words) in [
-        (&away, StoreErrorKind::Unreachable, "are its members running?"),
+        (&away, StoreErrorKind::Unreachable, "are its members running"),
         (&frozen, StoreErrorKind::TimedOut, "no answer within 1s"),
     ] {
         let start = Instant::now();
