@@ -21,6 +21,10 @@ use crate::store::Login;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 
+/// Less is too little for an fsync on a busy disk: the deadline may then end after fewer endpoints, and later
+/// work begins with the next.
+const LEAST_PATIENCE: Duration = Duration::from_millis(500);
+
 /// What an answer may be long: ten thousand leases have 5 MB.
 const MAX_ANSWER: u64 = 256 << 20;
 
@@ -30,7 +34,8 @@ const MAX_IDLE: Duration = Duration::from_secs(15);
 /// Opens connections when it needs them, and keeps them.
 pub struct Client {
     store: EtcdStore,
-    agent: Agent,
+    /// Made by the first request.
+    agent: Option<Agent>,
     /// What etcd returned for user and password.
     token: Option<String>,
     /// The endpoint that answered last.
@@ -44,23 +49,8 @@ pub struct Client {
 
 impl Client {
     pub fn new(store: &EtcdStore) -> Self {
-        let roots = match &store.authorities {
-            Some(authorities) => RootCerts::new_with_certs(authorities),
-            None => RootCerts::WebPki,
-        };
-        let tls =
-            TlsConfig::builder().root_certs(roots).client_cert(store.client_certificate.clone());
-        let agent = Agent::config_builder()
-            .tls_config(tls.build())
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_idle_age(MAX_IDLE)
-            // What the environment says of proxies is not for etcd.
-            .proxy(None)
-            .build()
-            .new_agent();
         Self {
-            agent,
+            agent: None,
             token: None,
             // Clients spread over the members.
             endpoint: fastrand::usize(..store.endpoints.len()),
@@ -138,15 +128,15 @@ impl Client {
         answer(&self.post("kv/txn", &transaction(compare, success, failure))?)
     }
 
-    fn post(&self, path: &str, body: &Value) -> Result<Value, Problem> {
+    fn post(&mut self, path: &str, body: &Value) -> Result<Value, Problem> {
         let EtcdStore { endpoints, attempt_timeout, deadline, .. } = &self.store;
         let share = *deadline / u32::try_from(endpoints.len()).unwrap_or(u32::MAX);
-        let patience = share.min(*attempt_timeout).min(self.left()).max(Duration::from_millis(1));
-        let mut request = self
-            .agent
+        let patience = share.max(LEAST_PATIENCE).min(*attempt_timeout).min(self.left());
+        let agent = self.agent.get_or_insert_with(|| agent(&self.store));
+        let mut request = agent
             .post(format!("{}/v3/{path}", endpoints[self.endpoint]))
             .config()
-            .timeout_global(Some(patience))
+            .timeout_global(Some(patience.max(Duration::from_millis(1))))
             .build()
             .content_type("application/json");
         if let Some(token) = &self.token {
@@ -181,10 +171,26 @@ impl Drop for Client {
     fn drop(&mut self) {
         if process::id() != self.process {
             // Another thread of the parent may have held the pool's lock when this child was forked.
-            let own = Agent::config_builder().build().new_agent();
-            mem::forget(mem::replace(&mut self.agent, own));
+            mem::forget(self.agent.take());
         }
     }
+}
+
+fn agent(store: &EtcdStore) -> Agent {
+    let roots = match &store.authorities {
+        Some(authorities) => RootCerts::new_with_certs(authorities),
+        None => RootCerts::WebPki,
+    };
+    let tls = TlsConfig::builder().root_certs(roots).client_cert(store.client_certificate.clone());
+    Agent::config_builder()
+        .tls_config(tls.build())
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_idle_age(MAX_IDLE)
+        // What the environment says of proxies is not for etcd.
+        .proxy(None)
+        .build()
+        .new_agent()
 }
 
 /// A problem as the log shows it.

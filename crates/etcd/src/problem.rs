@@ -48,7 +48,7 @@ impl Problem {
             Self::Refused { code, message } => {
                 if *code == 16 || has(message, "auth token") || has(message, "auth store is old") {
                     Action::LogIn
-                } else if matches!(code, 4 | 10 | 14) || has(message, "too many requests") {
+                } else if matches!(code, 1 | 2 | 4 | 10 | 14) || has(message, "too many requests") {
                     Action::Retry
                 } else {
                     Action::Fail
@@ -169,7 +169,7 @@ fn of_etcd(code: i64, message: &str) -> (StoreErrorKind, &'static str) {
             (StoreErrorKind::Unreachable, ": a majority of the members has to be up and connected")
         }
         14 => (StoreErrorKind::Unreachable, ""),
-        4 | 10 => (StoreErrorKind::TimedOut, ""),
+        1 | 2 | 4 | 10 => (StoreErrorKind::TimedOut, ""),
         _ => (StoreErrorKind::Other, ""),
     }
 }

@@ -30,5 +30,9 @@ pub mod zookeeper;
 #[doc = include_str!("../../../docs/worker-ids.md")]
 mod docs_worker_ids {}
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/etcd.md")]
+mod docs_etcd {}
+
 pub use self::chain::chain;
 pub use self::request::request;

@@ -8,7 +8,7 @@ mod bad_inputs;
 #[cfg(feature = "bench")]
 mod bench;
 mod check;
-#[cfg(all(feature = "bench", feature = "mysql", feature = "zookeeper"))]
+#[cfg(all(feature = "bench", feature = "etcd", feature = "mysql", feature = "zookeeper"))]
 mod docs;
 mod ending;
 #[cfg(feature = "etcd")]
@@ -18,7 +18,7 @@ mod faketime;
 mod files;
 mod format;
 mod generate;
-#[cfg(all(feature = "bench", feature = "mysql", feature = "zookeeper"))]
+#[cfg(all(feature = "bench", feature = "etcd", feature = "mysql", feature = "zookeeper"))]
 mod help;
 #[cfg(all(feature = "mysql", target_os = "linux"))]
 mod lease_torture;
@@ -30,7 +30,7 @@ mod mysql;
 #[cfg(feature = "mysql")]
 mod mysql_faults;
 mod parse;
-#[cfg(all(feature = "bench", feature = "mysql", feature = "zookeeper"))]
+#[cfg(all(feature = "bench", feature = "etcd", feature = "mysql", feature = "zookeeper"))]
 mod readme;
 #[cfg(feature = "mysql")]
 mod segments;

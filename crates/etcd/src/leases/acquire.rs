@@ -20,7 +20,7 @@ const READINGS: usize = 64;
 
 /// Rows that are tried before the leases are read anew: when many start at once, most of what was read is
 /// soon taken.
-const TRIES: usize = 16;
+const TRIES: usize = 4;
 
 /// Takes a lease that nobody has, or adds one. Returns what the holder's first renewal compares, too.
 pub fn take(

@@ -2,6 +2,7 @@
 #![cfg(unix)]
 
 mod cluster;
+mod herd;
 mod leases;
 mod refusals;
 mod support;
