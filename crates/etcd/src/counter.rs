@@ -1,19 +1,25 @@
 //! The counter that worker ids come from.
 //!
 //! etcd counts the changes of a key, its version. A worker id is the version that a change of the counter
-//! made: no two changes get the same, so starts need not compare what they read, and a thousand at once do
-//! not wait for each other. The value holds the first worker id.
+//! made: no two changes get the same, even if starts do not compare what they read, so that a thousand at once
+//! need not wait for each other. The value holds the first worker id.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use uidring::Layout;
 
+use crate::EtcdStore;
 use crate::client::Client;
-use crate::key_value::{KeyValue, bump, get, get_last, is_absent, put, value_is, version_below};
+use crate::key_value::{
+    Answer, KeyValue, bump, get, get_last, is_absent, put, value_is, version_below, version_is,
+};
 use crate::node::{VERSION, field, read, worker_id};
 use crate::problem::Problem;
 
-/// How often the counter's value may change meanwhile: only people change it.
-const READINGS: usize = 4;
+/// How often the counter is read: after [`TRIES_AT_ONCE`] only people can be in the way.
+const READINGS: usize = 8;
+
+/// How often one transaction tries to count up and to create the rows.
+const TRIES_AT_ONCE: usize = 4;
 
 /// The counter as it was read.
 pub struct Counter {
@@ -78,28 +84,68 @@ impl Counter {
     }
 }
 
-/// Spends the next worker id; `Err(next)` without spending one if it does not fit the layout.
-pub fn next(client: &mut Client, layout: &Layout) -> Result<Result<u64, u64>, Problem> {
-    for _ in 0..READINGS {
-        let counter = Counter::open(client)?;
-        let max = layout.max_worker_id().min(i64::MAX as u64 / 2).cast_signed();
-        let Counter { key, value, base, version } = &counter;
+/// Keys that a worker id must not have yet, and what is put there, if anything.
+pub type Rows = Vec<(String, Option<String>)>;
+
+/// Spends the next worker id, and creates its rows; `Err(next)` without spending one if it does not fit the
+/// layout.
+///
+/// One transaction does both, unless others are faster a few times: then the counter is counted up first,
+/// which none can prevent, and a worker id is lost if the rows do not follow.
+pub fn spend(
+    client: &mut Client,
+    layout: &Layout,
+    rows: impl Fn(&EtcdStore, u64) -> Rows,
+) -> Result<Result<(u64, Answer), u64>, Problem> {
+    let max = layout.max_worker_id().min(i64::MAX as u64 / 2).cast_signed();
+    for attempt in 0..READINGS {
+        let Counter { key, value, base, version } = &Counter::open(client)?;
         let next = base.saturating_add(version - 1);
         if next > max {
             return Ok(Err(next.cast_unsigned()));
         }
-        let fits = [value_is(key, value), version_below(key, max - base + 2)];
-        let answer = client.transact(&fits, &[bump(key), get(key)], &[])?;
-        if answer.succeeded {
-            let found = answer.reads.into_iter().flatten().next().ok_or(Problem::Contended)?;
-            return Ok(Ok((base + found.version - 2).cast_unsigned()));
+        let is_same = value_is(key, value);
+        if attempt < TRIES_AT_ONCE {
+            let worker_id = next.cast_unsigned();
+            let (mut compare, mut puts) = create(&rows(client.store(), worker_id));
+            compare.extend([is_same, version_is(key, *version)]);
+            puts.push(bump(key));
+            let answer = client.transact(&compare, &puts, &[get(key)])?;
+            if answer.succeeded {
+                return Ok(Ok((worker_id, answer)));
+            }
+            let found = answer.reads.into_iter().flatten().next();
+            if found.is_some_and(|found| (&found.value, found.version) == (value, *version)) {
+                return Err(went_back(key, worker_id));
+            }
+            continue;
         }
+        let fits = [is_same, version_below(key, max - base + 2)];
+        let counted = client.transact(&fits, &[bump(key), get(key)], &[])?;
+        if !counted.succeeded {
+            continue;
+        }
+        let found = counted.reads.into_iter().flatten().next().ok_or(Problem::Contended)?;
+        let worker_id = (base + found.version - 2).cast_unsigned();
+        let (compare, puts) = create(&rows(client.store(), worker_id));
+        let answer = client.transact(&compare, &puts, &[])?;
+        if !answer.succeeded {
+            return Err(went_back(key, worker_id));
+        }
+        return Ok(Ok((worker_id, answer)));
     }
     Err(Problem::Contended)
 }
 
+/// What to compare and to put for new rows.
+fn create(rows: &Rows) -> (Vec<Value>, Vec<Value>) {
+    let compare = rows.iter().map(|(key, _)| is_absent(key)).collect();
+    let puts = rows.iter().filter_map(|(key, value)| Some(put(key, value.as_ref()?)));
+    (compare, puts.collect())
+}
+
 /// A worker id that is not new.
-pub fn went_back(key: &str, greatest: u64) -> Problem {
+fn went_back(key: &str, greatest: u64) -> Problem {
     Problem::Damaged(format!(
         "worker id {greatest} was handed out before, and the counter {key} is not above it: it was \
          deleted, or an older state was restored; see \"After commits were lost\" in docs/etcd.md"

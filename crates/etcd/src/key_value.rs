@@ -38,7 +38,13 @@ pub fn modified_at(key: &str, revision: i64) -> Value {
 
 /// The key does not exist.
 pub fn is_absent(key: &str) -> Value {
-    json!({"key": encode(key), "target": "VERSION", "result": "EQUAL", "version": "0"})
+    version_is(key, 0)
+}
+
+/// The key was changed as often as this.
+pub fn version_is(key: &str, version: i64) -> Value {
+    json!({"key": encode(key), "target": "VERSION", "result": "EQUAL",
+           "version": version.to_string()})
 }
 
 /// The key was changed less often than this.

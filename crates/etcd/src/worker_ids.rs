@@ -10,8 +10,8 @@ use uidring_store::{
 
 use crate::EtcdStore;
 use crate::client::Client;
-use crate::counter::{self, Counter, went_back};
-use crate::key_value::{delete, get_changed, is_absent, put};
+use crate::counter::{Counter, spend};
+use crate::key_value::{delete, get_changed};
 use crate::node::{numbered, start, write};
 use crate::problem::Problem;
 
@@ -75,18 +75,17 @@ impl WorkerTable for EtcdWorkerIds {
     fn assign(&self, layout: &Layout) -> Result<u64, Error> {
         let node = NodeIdentity::from_env()?;
         Client::new(&self.store).run(|client| {
-            let next = counter::next(client, layout)?;
+            // Both keys must be new: a counter that went back is noticed here at the latest.
+            let rows = |store: &EtcdStore, worker_id: u64| {
+                let start = write(&node, SystemClock.now());
+                vec![
+                    (numbered(&store.nodes(), worker_id), Some(start)),
+                    (numbered(&store.lease_keys(), worker_id), None),
+                ]
+            };
             let max = layout.max_worker_id();
-            let worker_id = next.map_err(|next| Problem::UsedUp { next, max })?;
-            let key = numbered(&client.store().nodes(), worker_id);
-            let lease = numbered(&client.store().lease_keys(), worker_id);
-            let value = write(&node, SystemClock.now());
-            // The key must be new: a counter that went back is noticed here at the latest.
-            let new = [is_absent(&key), is_absent(&lease)];
-            match client.transact(&new, &[put(&key, &value)], &[])?.succeeded {
-                true => Ok(worker_id),
-                false => Err(went_back(&client.store().counter(), worker_id)),
-            }
+            let spent = spend(client, layout, rows)?;
+            Ok(spent.map_err(|next| Problem::UsedUp { next, max })?.0)
         })
     }
 

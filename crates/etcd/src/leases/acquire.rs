@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
 use uidring::clock::{Clock, SystemClock};
 use uidring_store::leases::{AcquireRequest, Acquired, Denial, LeasedRow, Shortage};
 
 use super::row::{Row, State};
 use super::view::View;
+use crate::EtcdStore;
 use crate::client::Client;
-use crate::counter::{next, went_back};
-use crate::key_value::{get, is_absent, modified_at, put};
+use crate::counter::spend;
+use crate::key_value::{get, modified_at, put};
 use crate::node::{numbered, write};
 use crate::problem::Problem;
 
@@ -93,11 +93,8 @@ fn take_row(
 
 /// Adds a worker id that nobody had before; `None` if there are no more.
 fn add(client: &mut Client, request: &AcquireRequest) -> Result<Option<(Row, u64)>, Problem> {
-    let Ok(worker_id) = next(client, &request.layout)? else { return Ok(None) };
-    let key = numbered(&client.store().lease_keys(), worker_id);
-    let node = numbered(&client.store().nodes(), worker_id);
     let now = SystemClock.now();
-    let row = Row {
+    let row = |worker_id| Row {
         worker_id,
         owner: request.owner.clone(),
         token: 1,
@@ -109,13 +106,15 @@ fn add(client: &mut Client, request: &AcquireRequest) -> Result<Option<(Row, u64
         renewed: now,
         revision: 0,
     };
-    let new: [Value; 2] = [is_absent(&key), is_absent(&node)];
-    let puts = [put(&key, &row.write()), put(&node, &write(&request.node, now))];
-    let answer = client.transact(&new, &puts, &[])?;
-    if !answer.succeeded {
-        return Err(went_back(&client.store().counter(), worker_id));
-    }
-    Ok(Some((Row { revision: answer.revision, ..row }, answer.cluster)))
+    let rows = |store: &EtcdStore, worker_id: u64| {
+        vec![
+            (numbered(&store.lease_keys(), worker_id), Some(row(worker_id).write())),
+            (numbered(&store.nodes(), worker_id), Some(write(&request.node, now))),
+        ]
+    };
+    Ok(spend(client, &request.layout, rows)?.ok().map(|(worker_id, answer)| {
+        (Row { revision: answer.revision, ..row(worker_id) }, answer.cluster)
+    }))
 }
 
 fn shortage(view: &View, request: &AcquireRequest) -> Shortage {

@@ -4,6 +4,8 @@
 mod cluster;
 mod herd;
 mod leases;
+mod lost_answers;
+mod pause;
 mod refusals;
 mod support;
 mod worker_ids;
