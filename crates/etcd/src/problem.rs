@@ -131,8 +131,8 @@ fn of_http(error: &ureq::Error, limit: Duration) -> (StoreErrorKind, String) {
         }
         error => {
             let problem = format!(
-                "no connection: {error}; are its members running, and without TLS (https://HOST:PORT \
-                 is with it)?"
+                "no connection: {error}; are its members running, and do they have TLS \
+                 (https://HOST:PORT), or want a client's certificate?"
             );
             (StoreErrorKind::Unreachable, problem)
         }
