@@ -8,6 +8,7 @@
 //! [docs/benchmarks.md]: https://docs.rs/crate/uidring/latest/source/docs/benchmarks.md
 //! [docs/clock-driven.md]: https://docs.rs/crate/uidring/latest/source/docs/clock-driven.md
 //! [docs/format.md]: https://docs.rs/crate/uidring/latest/source/docs/format.md
+//! [docs/etcd.md]: https://docs.rs/crate/uidring/latest/source/docs/etcd.md
 //! [docs/kubernetes.md]: https://docs.rs/crate/uidring/latest/source/docs/kubernetes.md
 //! [docs/lease-model.md]: https://docs.rs/crate/uidring/latest/source/docs/lease-model.md
 //! [docs/operations.md]: https://docs.rs/crate/uidring/latest/source/docs/operations.md

@@ -10,6 +10,7 @@ const ROOTS: &[&str] = &[
     "src/lib.rs",
     "crates/cli/src/main.rs",
     "crates/client/src/lib.rs",
+    "crates/etcd/src/lib.rs",
     "crates/maelstrom/src/main.rs",
     "crates/models/src/lib.rs",
     "crates/mysql/src/lib.rs",

@@ -203,7 +203,7 @@ const LEFT_TO_THE_CORE: &[(&str, &[&str])] = &[
 fn stores_leave_locks_time_and_the_log_to_the_core() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
     let mut wrong = Vec::new();
-    for name in ["store", "sqlite", "mysql", "zookeeper"] {
+    for name in ["store", "sqlite", "mysql", "zookeeper", "etcd"] {
         for (path, code) in lines_below(&crates.join(name).join("src")) {
             let path = path.strip_prefix(&crates).expect("below crates");
             for (word, files) in LEFT_TO_THE_CORE {

@@ -1,10 +1,11 @@
 //! Time from the start of a process to its first uid, by where the worker id comes from: interleaved
-//! rounds, medians, as ratios to a process that does nothing. The MySQL server is a private one.
+//! rounds, medians, as ratios to a process that does nothing. The servers are private ones.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use uidring_testkit::etcd::Etcd;
 use uidring_testkit::mariadb::MariaDb;
 
 fn main() {
@@ -14,13 +15,24 @@ fn main() {
     // Both stores have the row on the disk before they answer.
     let server = MariaDb::start_with(&["--innodb-flush-log-at-trx-commit=1"]);
     let database = server.database();
+    let (alone, members) = (Etcd::start(), Etcd::cluster());
+    let (etcd, three) = (alone.endpoints(), members.endpoints());
     let contestants = [
         ("true (a process that does nothing)", vec![]),
         ("--worker-id", vec!["generate", "--worker-id", "5"]),
         ("--sqlite", vec!["generate", "--sqlite", "workers.db"]),
         ("--mysql, over loopback", vec!["generate"]),
+        ("--etcd, over loopback", vec!["generate", "--etcd", &etcd]),
         ("--worker lease --sqlite", vec!["generate", "--worker", "lease", "--sqlite", "leases.db"]),
         ("--worker lease --mysql, over loopback", vec!["generate", "--worker", "lease"]),
+        (
+            "--worker lease --etcd, over loopback",
+            vec!["generate", "--worker", "lease", "--etcd", &etcd],
+        ),
+        (
+            "--worker lease --etcd, three members on loopback",
+            vec!["generate", "--worker", "lease", "--etcd", &three],
+        ),
     ];
     let run = |words: &[&str]| {
         let mut command = match words {

@@ -1,6 +1,7 @@
 //! Flags that several commands have.
 
 pub mod database;
+pub mod etcd;
 pub mod layout;
 pub mod registry;
 pub mod ring;

@@ -19,6 +19,7 @@ pub enum Failure {
     #[cfg_attr(
         all(
             feature = "bench",
+            feature = "etcd",
             feature = "mysql",
             feature = "server",
             feature = "sqlite",

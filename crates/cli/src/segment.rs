@@ -113,11 +113,11 @@ pub fn run(command: &SegmentCommand) -> Result<(), Failure> {
             if let Some(text) = description {
                 new = new.description(text)?;
             }
-            let created = stores::open(database)?.segment_table().create_tag(&new);
+            let created = stores::open_segments(database)?.segment_table().create_tag(&new);
             report_created(created, tag, *step, *start, *if_not_exists)
         }
         SegmentCommand::SetStep { tag, step, database } => {
-            let before = stores::open(database)?.segment_table().set_step(tag, *step);
+            let before = stores::open_segments(database)?.segment_table().set_step(tag, *step);
             let before = before.map_err(unknown_tag)?.step;
             let tag = visible(tag);
             report::note(format_args!("the step of tag `{tag}` is now {step}; it was {before}"));
@@ -132,7 +132,7 @@ pub fn run(command: &SegmentCommand) -> Result<(), Failure> {
             )])?;
             // Nobody else knows where a deleted tag ended.
             drop(stdio::stdout()?);
-            let deleted = stores::open(database)?.segment_table().delete_tag(tag);
+            let deleted = stores::open_segments(database)?.segment_table().delete_tag(tag);
             let SegmentTag { max_id, step, .. } = deleted.map_err(unknown_tag)?;
             let text = format!(
                 "deleted tag `{tag}`, whose next id was {max_id}: to create it again, use `--start {max_id} \
@@ -219,7 +219,7 @@ fn unknown_tag(error: Error) -> Failure {
 }
 
 fn tags(database: &DatabaseArgs) -> Result<Vec<SegmentTag>, Failure> {
-    Ok(stores::open(database)?.segment_table().list_tags()?)
+    Ok(stores::open_segments(database)?.segment_table().list_tags()?)
 }
 
 fn name(tag: &SegmentTag) -> String {

@@ -1,6 +1,8 @@
 //! The stores that the flags and the environment name, each behind a feature.
 
 mod database;
+#[cfg(feature = "etcd")]
+mod etcd;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "sqlite")]
@@ -22,11 +24,28 @@ use {
 pub use self::database::Database;
 #[cfg(feature = "zookeeper")]
 pub use self::zookeeper::{instance, list_instances};
+use crate::args::check;
 use crate::args::database::{DatabaseArgs, WorkerTableArgs};
 use crate::failure::Failure;
 
-/// The database that the flags name, else the environment, else the user's own file.
+/// The store of worker ids that the flags name, else the environment, else the user's own file.
 pub fn open(args: &DatabaseArgs) -> Result<Box<dyn Database>, Failure> {
+    if args.is_etcd() {
+        args.refuse_server_flags()?;
+        #[cfg(feature = "etcd")]
+        return etcd::open(&args.etcd);
+        #[cfg(not(feature = "etcd"))]
+        return Err(Failure::NotBuilt { feature: "etcd" });
+    }
+    open_segments(args)
+}
+
+/// The database, which has segments, too, that the flags name, else the environment, else the user's own
+/// file.
+pub fn open_segments(args: &DatabaseArgs) -> Result<Box<dyn Database>, Failure> {
+    let is_etcd = args.etcd.etcd.is_some();
+    check(&[("--etcd", is_etcd, "has worker ids; segments are in a SQLite file or on MySQL")])?;
+    args.etcd.refuse()?;
     if args.is_server() {
         #[cfg(feature = "mysql")]
         return mysql::open(args);

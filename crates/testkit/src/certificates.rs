@@ -44,6 +44,11 @@ impl Authority {
         self.sign("server", params("a server", &["localhost", "127.0.0.1"]))
     }
 
+    /// A certificate for a client.
+    pub fn client(&self) -> Certificate {
+        self.sign("client", params("a client", &[]))
+    }
+
     /// The same, but its time is over.
     pub fn expired(&self) -> Certificate {
         let mut params = params("an old server", &["localhost", "127.0.0.1"]);
@@ -67,7 +72,9 @@ impl Authority {
     }
 
     fn sign(&self, name: &str, mut params: CertificateParams) -> Certificate {
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        // A member of etcd is a client of its own, too.
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let pair = key();
         let signed = params.signed_by(&pair, &self.issuer).expect("it signs");
         let certificate = self.folder.join(format!("{name}.pem"));

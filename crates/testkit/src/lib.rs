@@ -5,18 +5,20 @@
 
 #[cfg(target_os = "linux")]
 pub mod attack;
-#[cfg(feature = "mariadb")]
+#[cfg(any(feature = "etcd", feature = "mariadb"))]
 pub mod certificates;
 mod chain;
 pub mod deadline;
 pub mod docs;
+#[cfg(all(unix, feature = "etcd"))]
+pub mod etcd;
 #[cfg(unix)]
 pub mod fork;
 pub mod log;
 #[cfg(all(unix, feature = "mariadb"))]
 pub mod mariadb;
 pub mod namespace;
-#[cfg(all(unix, any(feature = "mariadb", feature = "zookeeper")))]
+#[cfg(all(unix, any(feature = "etcd", feature = "mariadb", feature = "zookeeper")))]
 mod process;
 pub mod proxy;
 mod request;
@@ -31,6 +33,10 @@ mod docs_kubernetes {}
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/worker-ids.md")]
 mod docs_worker_ids {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/etcd.md")]
+mod docs_etcd {}
 
 pub use self::chain::chain;
 pub use self::request::request;

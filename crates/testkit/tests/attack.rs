@@ -13,16 +13,18 @@ use tempfile::TempDir;
 use uidring::segment::SegmentStore;
 use uidring::worker::Lease;
 use uidring::{Error, Layout};
+use uidring_etcd::EtcdStore;
 use uidring_mysql::MySqlStore;
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
 use uidring_testkit::attack::{self, Cause, Kind, Place, Server, Store, TAGS, Target};
+use uidring_testkit::etcd::Etcd;
 use uidring_testkit::mariadb::{Database, MariaDb};
 use uidring_testkit::request;
 use uidring_testkit::zookeeper::ZooKeeper;
 use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperServers};
 
-const TARGETS: &[&dyn Target] = &[&Sqlite, &MySql, &Leaf];
+const TARGETS: &[&dyn Target] = &[&Sqlite, &MySql, &Leaf, &EtcdKeys];
 
 const ALL: &[Kind] = &[Kind::Workers, Kind::Leases, Kind::Segments];
 
@@ -263,6 +265,71 @@ impl Store for Registry {
     fn server(&self) -> Option<&dyn Server> {
         Some(&*self.0)
     }
+}
+
+/// Worker ids and leases under a prefix each, on a server of its own.
+struct EtcdKeys;
+
+struct EtcdServer(Arc<Etcd>);
+
+fn etcd(endpoints: &str, kind: Kind) -> Result<EtcdStore, Error> {
+    EtcdStore::new(endpoints)?.prefix(&format!("/{kind:?}"))
+}
+
+impl Target for EtcdKeys {
+    fn name(&self) -> &'static str {
+        "etcd"
+    }
+
+    fn kinds(&self) -> &'static [Kind] {
+        &[Kind::Workers, Kind::Leases]
+    }
+
+    fn start(&self) -> Box<dyn Store> {
+        let store = EtcdServer(Etcd::start());
+        lease_all(&etcd(&store.address(0), Kind::Leases).expect("endpoints").leases());
+        Box::new(store)
+    }
+
+    fn worker_id(&self, place: &Place) -> Result<u64, Error> {
+        let ids = etcd(&place.address, Kind::Workers)?.worker_ids();
+        WorkerTable::assign(&ids, &Layout::UID_GENERATOR)
+    }
+
+    fn lease(&self, place: &Place, layout: &Layout) -> Result<Lease, Error> {
+        etcd(&place.address, Kind::Leases)?.leases().lease(&request(*layout), &options())
+    }
+
+    fn segments(&self, _: &Place) -> Result<Box<dyn SegmentStore>, Error> {
+        unreachable!("segments are in databases")
+    }
+
+    fn cause(&self, error: &str) -> Option<Cause> {
+        let away =
+            ["no answer within", "no connection", "etcdserver: ", "is in use: a generator of"];
+        let is_away = away.iter().any(|text| error.contains(text));
+        lease_cause(error).or(is_away.then_some(Cause::Away))
+    }
+}
+
+impl Store for EtcdServer {
+    fn address(&self, _: usize) -> String {
+        self.0.endpoints()
+    }
+
+    fn server(&self) -> Option<&dyn Server> {
+        Some(&*self.0)
+    }
+}
+
+#[test]
+fn etcd_on_disk() {
+    attack::on_disk("etcd", env!("CARGO_TARGET_TMPDIR"));
+}
+
+#[test]
+fn etcd_in_memory() {
+    attack::in_memory("etcd");
 }
 
 #[test]

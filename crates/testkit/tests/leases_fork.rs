@@ -6,9 +6,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::{CachedUidGenerator, Layout, UidGenerator};
+use uidring_etcd::EtcdStore;
 use uidring_mysql::MySqlStore;
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseState, LeaseTable};
+use uidring_testkit::etcd::Etcd;
 use uidring_testkit::fork::{FORKED, alone, in_child};
 use uidring_testkit::mariadb::MariaDb;
 use uidring_testkit::namespace::fresh;
@@ -71,4 +73,11 @@ fn a_child_leaves_a_lease_on_a_server_alone() {
     let leases = server.leases();
     leases.create().expect("made");
     a_child_leaves_the_lease_alone(&leases);
+}
+
+#[test]
+fn a_child_leaves_a_lease_in_etcd_alone() {
+    let server = Etcd::start();
+    let store = EtcdStore::new(&server.endpoints()).expect("endpoints");
+    a_child_leaves_the_lease_alone(&store.leases());
 }

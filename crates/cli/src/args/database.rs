@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::check;
+use super::etcd::EtcdArgs;
 use super::values::{CENTURY, time};
 use crate::failure::Failure;
 
@@ -46,6 +47,9 @@ pub struct DatabaseArgs {
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true,
           value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3_600)))]
     mysql_deadline: Option<Duration>,
+
+    #[command(flatten)]
+    pub etcd: EtcdArgs,
 }
 
 impl DatabaseArgs {
@@ -54,14 +58,26 @@ impl DatabaseArgs {
         self.mysql_deadline.unwrap_or(Duration::from_secs(10))
     }
 
+    /// Whether a flag names a database that has segments, too.
+    fn is_named_sql(&self) -> bool {
+        self.sqlite.is_some() || self.mysql.is_some() || self.mysql_url_file.is_some()
+    }
+
     /// Whether a flag names the database.
     pub fn is_named(&self) -> bool {
-        self.sqlite.is_some() || self.mysql.is_some() || self.mysql_url_file.is_some()
+        self.is_named_sql() || self.etcd.etcd.is_some()
     }
 
     /// Whether the database is a MySQL server, by flag or environment.
     pub fn is_server(&self) -> bool {
-        self.sqlite.is_none() && (self.is_named() || env::var_os("UIDRING_MYSQL_URL").is_some())
+        let is_other = self.sqlite.is_some() || self.etcd.etcd.is_some();
+        !is_other && (self.is_named() || env::var_os("UIDRING_MYSQL_URL").is_some())
+    }
+
+    /// Whether worker ids are in an etcd cluster, by flag or environment.
+    pub fn is_etcd(&self) -> bool {
+        let by_variable = env::var_os("UIDRING_ETCD").is_some();
+        self.etcd.etcd.is_some() || !self.is_named() && !self.is_server() && by_variable
     }
 
     /// Refuses flags that need a MySQL server. They promise something: ignoring them is dangerous.

@@ -13,7 +13,7 @@ pub struct RegistryArgs {
     /// The ZooKeeper servers with Leaf's registry, which gives each instance a worker id of its own:
     /// HOST:PORT,HOST:PORT, or with a path after them, HOST:PORT/PATH
     #[arg(long, value_name = "HOSTS", requires = "name",
-          conflicts_with_all = ["sqlite", "mysql", "mysql_url_file"])]
+          conflicts_with_all = ["sqlite", "mysql", "mysql_url_file", "etcd"])]
     pub zookeeper: Option<String>,
 
     /// The registry's name: Leaf's leaf.name

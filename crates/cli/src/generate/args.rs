@@ -13,9 +13,9 @@ use crate::lines::{Format, JsonUid};
 /// Print fresh uids, one per line
 ///
 /// The worker id, which makes this process's uids differ from those of all others, comes from
-/// --worker-id, --sqlite, --mysql (--mysql-url-file) or --zookeeper; else from the environment variable
-/// UIDRING_WORKER_ID; else from the MySQL database in UIDRING_MYSQL_URL; else from the file
-/// uidring/workers.db in your data directory. A table gives every start a worker id of its own, for
+/// --worker-id, --sqlite, --mysql (--mysql-url-file), --etcd or --zookeeper; else from the environment
+/// variable UIDRING_WORKER_ID; else from the MySQL database in UIDRING_MYSQL_URL; else from the etcd
+/// cluster in UIDRING_ETCD; else from the file uidring/workers.db in your data directory. A table gives every start a worker id of its own, for
 /// good, or with --worker lease until the program ends. A file belongs to one host and must be kept: do
 /// not copy it to another host, and do not restore an older state of it.
 ///

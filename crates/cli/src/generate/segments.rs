@@ -47,7 +47,7 @@ pub fn open(args: &GenerateArgs) -> Result<(OpenSource<'_>, Lines), Failure> {
     if tag.contains("://") {
         return Err(Failure::usage(TableError::UrlForTag));
     }
-    let store = stores::open(database)?.segment_store();
+    let store = stores::open_segments(database)?.segment_store();
     Ok((Box::new(move || build(args, tag, store)), lines))
 }
 

@@ -118,6 +118,7 @@ fn segments(args: &ServeArgs) -> Result<Option<Segments>, Failure> {
     // Each pod's file would have the same ones.
     let is_ordinals = worker.lease.worker == WorkerKind::Ordinal;
     if is_ordinals
+        || database.is_etcd()
         || worker.registry.zookeeper.is_some()
         || worker.worker_id.is_some() && !database.is_named()
     {
@@ -171,6 +172,8 @@ fn origin(args: &WorkerArgs) -> String {
         EnvWorkerId::VARIABLE.into()
     } else if let Some(path) = &database.sqlite {
         path.display().to_string()
+    } else if database.is_etcd() {
+        "etcd".into()
     } else if database.is_server() {
         "the MySQL server".into()
     } else {

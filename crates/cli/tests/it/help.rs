@@ -5,6 +5,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use uidring_testkit::etcd::Etcd;
 use uidring_testkit::mariadb::MariaDb;
 use uidring_testkit::zookeeper::ZooKeeper;
 
@@ -28,6 +29,9 @@ fn commands(home: &Home) -> Vec<String> {
     found
 }
 
+/// The endpoints that examples name.
+const ETCD: &str = "etcd1:2379,etcd2:2379,etcd3:2379";
+
 /// The lines of a help text's examples.
 fn examples(help: &str) -> Vec<&str> {
     let examples = help.split_once("\nExamples:\n").map_or("", |(_, examples)| examples);
@@ -46,8 +50,11 @@ pub fn run(examples: &[&str], zookeeper: &str) {
     }
     let leases = home.run("worker init --leases --mysql-url-file mysql-url");
     assert_eq!(leases.status, Some(0), "{leases:?}");
+    let etcd = examples.iter().any(|example| example.contains(ETCD)).then(Etcd::start);
+    let etcd = etcd.as_ref().map_or_else(String::new, |server| server.endpoints());
     for example in examples {
         let script = example
+            .replace(ETCD, &etcd)
             .replace("/run/secrets/", &format!("{folder}/"))
             .replace("/var/lib/shop/", &format!("{folder}/shop/"))
             .replace("zk1:2181,zk2:2181", zookeeper)

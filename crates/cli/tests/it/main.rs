@@ -8,15 +8,17 @@ mod bad_inputs;
 #[cfg(feature = "bench")]
 mod bench;
 mod check;
-#[cfg(all(feature = "bench", feature = "mysql", feature = "zookeeper"))]
+#[cfg(all(feature = "bench", feature = "etcd", feature = "mysql", feature = "zookeeper"))]
 mod docs;
 mod ending;
+#[cfg(feature = "etcd")]
+mod etcd;
 #[cfg(target_os = "linux")]
 mod faketime;
 mod files;
 mod format;
 mod generate;
-#[cfg(all(feature = "bench", feature = "mysql", feature = "zookeeper"))]
+#[cfg(all(feature = "bench", feature = "etcd", feature = "mysql", feature = "zookeeper"))]
 mod help;
 #[cfg(all(feature = "mysql", target_os = "linux"))]
 mod lease_torture;
@@ -30,7 +32,7 @@ mod mysql_faults;
 #[cfg(feature = "server")]
 mod ordinals;
 mod parse;
-#[cfg(all(feature = "bench", feature = "mysql", feature = "zookeeper"))]
+#[cfg(all(feature = "bench", feature = "etcd", feature = "mysql", feature = "zookeeper"))]
 mod readme;
 #[cfg(feature = "mysql")]
 mod segments;

@@ -75,8 +75,8 @@ fn messages_as_json_are_an_object_each() {
     let lines: Vec<Value> =
         run.stderr.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let levels: Vec<_> = lines.iter().map(|line| line["level"].as_str().expect("text")).collect();
-    let expected = ["WARN", "INFO", "INFO", "INFO"];
-    assert_eq!(levels, expected, "the layout, the file, the start, the summary: {lines:?}");
+    let expected = ["INFO", "WARN", "INFO", "INFO"];
+    assert_eq!(levels, expected, "the file, the layout, the start, the summary: {lines:?}");
     for line in &lines {
         let time = line["timestamp"].as_str().expect("text");
         assert!(time.parse::<uidring::Timestamp>().is_ok(), "{line}");

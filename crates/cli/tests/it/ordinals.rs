@@ -195,24 +195,6 @@ fn a_pod_that_was_killed_goes_on_above() {
     assert!(all.iter().all(|uid| worker_of(uid) == 0));
 }
 
-/// Stops a server when it has no lock of the file: on a node that does not answer, its locks are no other
-/// node's, but here they are.
-#[cfg(target_os = "linux")]
-fn stand_still(server: &Server) {
-    let begin = Instant::now();
-    let id = server.child.id().to_string();
-    loop {
-        server.signal(19);
-        let locks = fs::read_to_string("/proc/locks").expect("Linux lists them");
-        if !locks.split_whitespace().any(|word| word == id) {
-            return;
-        }
-        assert!(begin.elapsed() < Duration::from_secs(30), "it always has a lock: {locks}");
-        server.signal(18);
-        thread::sleep(Duration::from_millis(50));
-    }
-}
-
 /// Pods of one ordinal that stand still while the next takes over, as on a node that does not answer, and
 /// that go on when it has been issuing for long.
 #[cfg(target_os = "linux")]
@@ -231,7 +213,7 @@ fn pods_that_come_back_repeat_nothing() {
         assert_eq!(lot.len(), 8_000);
         assert!(all.iter().max() < lot.iter().min(), "it begins above all before");
         all.extend(lot);
-        stand_still(&server);
+        server.stand_still();
         standing.push((server, client));
     }
     let last = start();

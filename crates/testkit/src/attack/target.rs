@@ -82,7 +82,7 @@ pub trait Server: Sync {
 }
 
 /// Servers of this crate may be ill-treated.
-#[cfg(any(feature = "mariadb", feature = "zookeeper"))]
+#[cfg(any(feature = "etcd", feature = "mariadb", feature = "zookeeper"))]
 macro_rules! ill_treated {
     ($($server:ty),*) => {$(
         impl Server for $server {
@@ -105,6 +105,8 @@ macro_rules! ill_treated {
     )*};
 }
 
+#[cfg(feature = "etcd")]
+ill_treated!(crate::etcd::Etcd);
 #[cfg(feature = "mariadb")]
 ill_treated!(crate::mariadb::MariaDb);
 #[cfg(feature = "zookeeper")]

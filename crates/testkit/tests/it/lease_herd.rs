@@ -12,9 +12,11 @@ use tempfile::TempDir;
 use uidring::clock::{Clock, SystemClock};
 use uidring::worker::Lease;
 use uidring::{Bits, CachedUidGenerator, Error, Fields, Layout, Tick};
+use uidring_etcd::EtcdStore;
 use uidring_mysql::MySqlStore;
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, WorkerTable};
+use uidring_testkit::etcd::Etcd;
 use uidring_testkit::mariadb::{Database, MariaDb};
 use uidring_testkit::{docs, namespace, request};
 
@@ -103,6 +105,29 @@ impl Place for Server {
     }
 }
 
+struct Cluster(std::sync::Arc<Etcd>);
+
+impl Cluster {
+    fn store(&self) -> EtcdStore {
+        let store = EtcdStore::new(&self.0.endpoints()).expect("endpoints");
+        store.attempt_timeout(Duration::from_secs(30)).deadline(Duration::from_secs(60))
+    }
+}
+
+impl Place for Cluster {
+    fn leases(&self) -> Box<dyn LeaseTable + Send + Sync> {
+        Box::new(self.store().leases())
+    }
+
+    fn nodes(&self) -> Box<dyn WorkerTable> {
+        Box::new(self.store().worker_ids())
+    }
+
+    fn execute(&self, _: &str) {
+        unreachable!("it has no SQL")
+    }
+}
+
 fn file() -> File {
     File(tempfile::tempdir().expect("a folder"))
 }
@@ -149,6 +174,11 @@ fn check_herd(place: &dyn Place) {
 #[test]
 fn a_hundred_starts_at_once_have_a_hundred_of_the_free_rows_of_a_server() {
     check_herd(&server());
+}
+
+#[test]
+fn a_hundred_starts_at_once_have_a_hundred_of_the_free_keys_of_etcd() {
+    check_herd(&Cluster(Etcd::start()));
 }
 
 #[test]

@@ -1,0 +1,153 @@
+//! The counter that worker ids come from.
+//!
+//! etcd counts the changes of a key, its version. A worker id is the version that a change of the counter
+//! made: no two changes get the same, even if starts do not compare what they read, so that a thousand at once
+//! need not wait for each other. The value holds the first worker id.
+
+use serde_json::{Value, json};
+use uidring::Layout;
+
+use crate::EtcdStore;
+use crate::client::Client;
+use crate::key_value::{
+    Answer, KeyValue, bump, get, get_last, is_absent, put, value_is, version_below, version_is,
+};
+use crate::node::{VERSION, field, read, worker_id};
+use crate::problem::Problem;
+
+/// How often the counter is read: after [`TRIES_AT_ONCE`] only people can be in the way.
+const READINGS: usize = 8;
+
+/// How often one transaction tries to count up and to create the rows.
+const TRIES_AT_ONCE: usize = 4;
+
+/// The counter as it was read.
+pub struct Counter {
+    key: String,
+    value: String,
+    base: i64,
+    version: i64,
+}
+
+impl Counter {
+    /// Reads the counter, and creates it if there is nothing below the prefix.
+    pub fn open(client: &mut Client) -> Result<Self, Problem> {
+        let key = client.store().counter();
+        let (nodes, leases) = (client.store().nodes(), client.store().lease_keys());
+        let look = [get(&key), get_last(&nodes), get_last(&leases)];
+        let mut reads = client.transact(&[], &look, &[])?.reads;
+        if reads.len() != look.len() {
+            return Err(Problem::NotEtcd { status: 200 });
+        }
+        let greatest = reads
+            .drain(1..)
+            .flatten()
+            .map(|found| worker_id(&found))
+            .max_by_key(|id| id.as_ref().copied().unwrap_or(u64::MAX));
+        let greatest = greatest.transpose()?;
+        match (reads.pop().and_then(|mut found| found.pop()), greatest) {
+            (Some(found), _) => {
+                let counter = Self::read(&found)?;
+                // Whoever deleted the counter, or restored it alone, took back worker ids.
+                match greatest {
+                    Some(greatest) if counter.newest().is_none_or(|newest| newest < greatest) => {
+                        Err(went_back(&key, greatest))
+                    }
+                    _ => Ok(counter),
+                }
+            }
+            (None, Some(greatest)) => Err(went_back(&key, greatest)),
+            (None, None) => {
+                let value = json!({"version": VERSION, "base": 1}).to_string();
+                let create = [put(&key, &value), get(&key)];
+                let answer = client.transact(&[is_absent(&key)], &create, &[get(&key)])?;
+                let found = answer.reads.into_iter().flatten().next();
+                Self::read(&found.ok_or(Problem::Contended)?)
+            }
+        }
+    }
+
+    fn read(found: &KeyValue) -> Result<Self, Problem> {
+        let base = field(found, &read(found)?, "base")?.cast_signed();
+        if base < 1 {
+            return Err(Problem::Damaged(format!("the base of {} is below 1", found.key)));
+        }
+        let (key, value) = (found.key.clone(), found.value.clone());
+        Ok(Self { key, value, base, version: found.version })
+    }
+
+    /// The greatest worker id so far, or one that no later one is below.
+    pub fn newest(&self) -> Option<u64> {
+        // The first change created the counter.
+        let newest = self.base.checked_add(self.version)?.checked_sub(2)?.cast_unsigned();
+        (newest > 0).then_some(newest)
+    }
+}
+
+/// Keys that a worker id must not have yet, and what is put there, if anything.
+pub type Rows = Vec<(String, Option<String>)>;
+
+/// Spends the next worker id, and creates its rows; `Err(next)` without spending one if it does not fit the
+/// layout.
+///
+/// One transaction does both, unless others are faster a few times: then the counter is counted up first,
+/// which none can prevent, and a worker id is lost if the rows do not follow.
+pub fn spend(
+    client: &mut Client,
+    layout: &Layout,
+    rows: impl Fn(&EtcdStore, u64) -> Rows,
+) -> Result<Result<(u64, Answer), u64>, Problem> {
+    let max = layout.max_worker_id().min(i64::MAX as u64 / 2).cast_signed();
+    for attempt in 0..READINGS {
+        let Counter { key, value, base, version } = &Counter::open(client)?;
+        let next = base.saturating_add(version - 1);
+        if next > max {
+            return Ok(Err(next.cast_unsigned()));
+        }
+        let is_same = value_is(key, value);
+        if attempt < TRIES_AT_ONCE {
+            let worker_id = next.cast_unsigned();
+            let (mut compare, mut puts) = create(&rows(client.store(), worker_id));
+            compare.extend([is_same, version_is(key, *version)]);
+            puts.push(bump(key));
+            let answer = client.transact(&compare, &puts, &[get(key)])?;
+            if answer.succeeded {
+                return Ok(Ok((worker_id, answer)));
+            }
+            let found = answer.reads.into_iter().flatten().next();
+            if found.is_some_and(|found| (&found.value, found.version) == (value, *version)) {
+                return Err(went_back(key, worker_id));
+            }
+            continue;
+        }
+        let fits = [is_same, version_below(key, max - base + 2)];
+        let counted = client.transact(&fits, &[bump(key), get(key)], &[])?;
+        if !counted.succeeded {
+            continue;
+        }
+        let found = counted.reads.into_iter().flatten().next().ok_or(Problem::Contended)?;
+        let worker_id = (base + found.version - 2).cast_unsigned();
+        let (compare, puts) = create(&rows(client.store(), worker_id));
+        let answer = client.transact(&compare, &puts, &[])?;
+        if !answer.succeeded {
+            return Err(went_back(key, worker_id));
+        }
+        return Ok(Ok((worker_id, answer)));
+    }
+    Err(Problem::Contended)
+}
+
+/// What to compare and to put for new rows.
+fn create(rows: &Rows) -> (Vec<Value>, Vec<Value>) {
+    let compare = rows.iter().map(|(key, _)| is_absent(key)).collect();
+    let puts = rows.iter().filter_map(|(key, value)| Some(put(key, value.as_ref()?)));
+    (compare, puts.collect())
+}
+
+/// A worker id that is not new.
+fn went_back(key: &str, greatest: u64) -> Problem {
+    Problem::Damaged(format!(
+        "worker id {greatest} was handed out before, and the counter {key} is not above it: it was \
+         deleted, or an older state was restored; see \"After commits were lost\" in docs/etcd.md"
+    ))
+}

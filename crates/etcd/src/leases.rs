@@ -1,0 +1,162 @@
+//! Leases of worker ids from keys of an etcd cluster.
+
+mod acquire;
+mod admin;
+mod hold;
+mod row;
+mod view;
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use uidring::clock::{Clock, SystemClock};
+use uidring::worker::Lease;
+use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
+use uidring_store::leases::{
+    self, AcquireRequest, Acquired, LeaseOptions, LeaseRow, LeaseStore, LeaseTable,
+};
+
+use self::acquire::{leased, take};
+use self::hold::Holder;
+use self::row::Row;
+use self::view::View;
+use crate::EtcdStore;
+use crate::client::Client;
+use crate::counter::Counter;
+
+/// The leases of an etcd cluster, a key for each worker id.
+///
+/// A lease has run out for others when they have seen its key unchanged for its whole length and a tenth
+/// more, by their own clocks. So a start that finds worker ids of dead holders alone takes a new one, if the
+/// layout has one, or has to wait: set [`LeaseOptions::wait_for`].
+///
+/// A renewal is one transaction, and takes a third of the lease at most, whatever the store's
+/// [deadline](EtcdStore::deadline).
+///
+/// ```no_run
+/// use uidring::CachedUidGenerator;
+/// use uidring_etcd::EtcdStore;
+///
+/// let store = EtcdStore::new("etcd1:2379,etcd2:2379,etcd3:2379")?;
+/// let generator = CachedUidGenerator::builder().worker_from(store.leases()).build()?;
+/// # Ok::<(), uidring::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct EtcdLeases {
+    store: EtcdStore,
+    options: LeaseOptions,
+}
+
+impl EtcdStore {
+    /// Worker ids that are held, renewed and given back.
+    pub fn leases(&self) -> EtcdLeases {
+        EtcdLeases { store: self.clone(), options: LeaseOptions::default() }
+    }
+}
+
+impl EtcdLeases {
+    /// Sets how worker ids are leased by generators; the defaults of [`LeaseOptions`] if not set.
+    #[must_use]
+    pub fn options(mut self, options: LeaseOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Where the keys are.
+    pub fn store(&self) -> &EtcdStore {
+        &self.store
+    }
+
+    fn client(&self) -> Client {
+        Client::new(&self.store)
+    }
+
+    fn changed(&self, row: Option<(bool, Row)>, worker_id: u64) -> Result<LeaseRow, Error> {
+        let is_done = row.as_ref().is_some_and(|(is_done, _)| *is_done);
+        let row = row.map(|(_, row)| row.shown(SystemClock.now()));
+        leases::changed_row(row, is_done, worker_id, self.store.to_string())
+    }
+}
+
+impl WorkerSource for EtcdLeases {
+    fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
+        self.lease(request, &self.options).map(Worker::from)
+    }
+}
+
+impl LeaseTable for EtcdLeases {
+    /// Nothing but the counter has to be there.
+    fn create(&self) -> Result<(), Error> {
+        self.client().run(|client| Counter::open(client).map(drop))
+    }
+
+    fn lease(&self, request: &WorkerRequest, options: &LeaseOptions) -> Result<Lease, Error> {
+        let (client, lasts) = (self.client(), options.length());
+        let acquiring = Acquiring { client, view: View::default(), taken: None, lasts };
+        leases::acquire(acquiring, request, options)
+    }
+
+    fn list(&self) -> Result<Vec<LeaseRow>, Error> {
+        admin::list(&mut self.client())
+    }
+
+    fn fence(&self, worker_id: u64) -> Result<LeaseRow, Error> {
+        let row = admin::change(&mut self.client(), worker_id, admin::fenced)?;
+        self.changed(row.map(|row| (true, row)), worker_id)
+    }
+
+    /// Watches a lease that was not fenced, and seems to be over, for its whole length.
+    fn release(&self, worker_id: u64) -> Result<LeaseRow, Error> {
+        let row = admin::free(&mut self.client(), worker_id)?;
+        self.changed(row, worker_id)
+    }
+
+    fn reuse(
+        &self,
+        worker_ids: RangeInclusive<u64>,
+        layout: &Layout,
+        used_until: Timestamp,
+    ) -> Result<(), Error> {
+        let horizon = leases::issued_until(layout, &worker_ids, used_until)?;
+        let fingerprint = layout.to_string();
+        let done = admin::reuse(&mut self.client(), &worker_ids, &fingerprint, horizon)?;
+        done.map_err(|denial| denial.error(self.store.to_string(), &fingerprint))
+    }
+}
+
+/// A client that acquires a lease, and what it has seen so far.
+struct Acquiring {
+    client: Client,
+    view: View,
+    taken: Option<Row>,
+    lasts: Duration,
+}
+
+impl LeaseStore for Acquiring {
+    type Rows = Holder;
+
+    fn location(&self) -> String {
+        self.client.store().to_string()
+    }
+
+    fn acquire(&mut self, request: &AcquireRequest) -> Result<Acquired, Error> {
+        let Self { client, view, taken, .. } = self;
+        client.run(|client| {
+            Ok(match take(client, view, request)? {
+                Ok((row, cluster)) => {
+                    let leased = leased(request, &row, cluster);
+                    *taken = Some(row);
+                    leased
+                }
+                Err(denial) => Err(denial),
+            })
+        })
+    }
+
+    fn hold(mut self) -> Holder {
+        self.client.limit(self.lasts / 3);
+        // The shared part asks for it once a row was taken.
+        let known = self.taken.unwrap_or_else(|| unreachable!("a row was taken"));
+        Holder::new(self.client, known)
+    }
+}

@@ -1,0 +1,148 @@
+//! How a worker id is leased: each change is a transaction that compares the key's revision, so that what
+//! was read may be old.
+
+use std::time::Duration;
+
+use uidring::clock::{Clock, SystemClock};
+use uidring_store::leases::{AcquireRequest, Acquired, Denial, LeasedRow, Shortage};
+
+use super::row::{Row, State};
+use super::view::View;
+use crate::EtcdStore;
+use crate::client::Client;
+use crate::counter::spend;
+use crate::key_value::{get, modified_at, put};
+use crate::node::{numbered, write};
+use crate::problem::Problem;
+
+/// How often the leases are read before the acquire fails.
+const READINGS: usize = 64;
+
+/// Rows that are tried before the leases are read anew: when many start at once, most of what was read is
+/// soon taken.
+const TRIES: usize = 4;
+
+/// Takes a lease that nobody has, or adds one. Returns what the holder's first renewal compares, too.
+pub fn take(
+    client: &mut Client,
+    view: &mut View,
+    request: &AcquireRequest,
+) -> Result<Result<(Row, u64), Denial>, Problem> {
+    for _ in 0..READINGS {
+        view.refresh(client)?;
+        if let Some(row) = view.all().find(|row| row.layout != request.fingerprint) {
+            let (worker_id, layout) = (row.worker_id, row.layout.clone());
+            return Ok(Err(Denial::Foreign { worker_id, layout }));
+        }
+        let mut candidates = candidates(view, request);
+        let Some((_, rest)) = candidates.split_first_mut() else {
+            return match add(client, request)? {
+                Some(row) => Ok(Ok(row)),
+                None => Ok(Err(Denial::Short(shortage(view, request)))),
+            };
+        };
+        // The lowest first, so that few worker ids serve many starts. Starts that all went the same way
+        // would meet at each row.
+        fastrand::shuffle(rest);
+        for worker_id in candidates.into_iter().take(TRIES) {
+            if let Some(row) = take_row(client, view, request, worker_id)? {
+                return Ok(Ok(row));
+            }
+        }
+    }
+    Err(Problem::Contended)
+}
+
+/// The worker ids to be tried. One that an earlier attempt of the same acquire took, whose answer was lost,
+/// comes first.
+fn candidates(view: &View, request: &AcquireRequest) -> Vec<u64> {
+    let is_own = |row: &Row| row.owner == request.owner && row.state == State::Held;
+    let own = view.all().filter(|row| is_own(row)).map(|row| row.worker_id);
+    let may_use = |row: &&Row| row.horizon.is_none_or(|horizon| horizon.tick <= request.last_tick);
+    let is_free = |row: &&Row| !is_own(row) && view.ends_in(row.worker_id).is_zero();
+    let fits = |row: &&Row| request.layout.check_worker_id(row.worker_id).is_ok();
+    let free = view.all().filter(is_free).filter(may_use).filter(fits).map(|row| row.worker_id);
+    own.chain(free).collect()
+}
+
+/// Takes a row; `None` if it has changed since it was read.
+fn take_row(
+    client: &mut Client,
+    view: &mut View,
+    request: &AcquireRequest,
+    worker_id: u64,
+) -> Result<Option<(Row, u64)>, Problem> {
+    let Some(seen) = view.get(worker_id) else { return Ok(None) };
+    let key = numbered(&client.store().lease_keys(), worker_id);
+    let row = Row {
+        owner: request.owner.clone(),
+        token: seen.token + 1,
+        state: State::Held,
+        lasts: request.lasts,
+        renewed: SystemClock.now(),
+        ..seen.clone()
+    };
+    let unchanged = [modified_at(&key, seen.revision)];
+    let answer = client.transact(&unchanged, &[put(&key, &row.write())], &[get(&key)])?;
+    if answer.succeeded {
+        return Ok(Some((Row { revision: answer.revision, ..row }, answer.cluster)));
+    }
+    view.replace(worker_id, answer.reads.iter().flatten().next())?;
+    Ok(None)
+}
+
+/// Adds a worker id that nobody had before; `None` if there are no more.
+fn add(client: &mut Client, request: &AcquireRequest) -> Result<Option<(Row, u64)>, Problem> {
+    let now = SystemClock.now();
+    let row = |worker_id| Row {
+        worker_id,
+        owner: request.owner.clone(),
+        token: 1,
+        state: State::Held,
+        lasts: request.lasts,
+        horizon: None,
+        layout: request.fingerprint.clone(),
+        created: now,
+        renewed: now,
+        revision: 0,
+    };
+    let rows = |store: &EtcdStore, worker_id: u64| {
+        vec![
+            (numbered(&store.lease_keys(), worker_id), Some(row(worker_id).write())),
+            (numbered(&store.nodes(), worker_id), Some(write(&request.node, now))),
+        ]
+    };
+    Ok(spend(client, &request.layout, rows)?.ok().map(|(worker_id, answer)| {
+        (Row { revision: answer.revision, ..row(worker_id) }, answer.cluster)
+    }))
+}
+
+fn shortage(view: &View, request: &AcquireRequest) -> Shortage {
+    let mut shortage = Shortage::default();
+    for row in view.all() {
+        let left = view.ends_in(row.worker_id);
+        if left > Duration::ZERO {
+            let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+            shortage.held += 1;
+            shortage.ends_in = Some(shortage.ends_in.map_or(left, |first| first.min(left)));
+        } else if let Some(horizon) = row.horizon.filter(|h| h.tick > request.last_tick) {
+            let this = (row.worker_id, horizon.tick);
+            shortage.ahead =
+                Some(shortage.ahead.filter(|(_, tick)| *tick <= horizon.tick).unwrap_or(this));
+        }
+    }
+    shortage
+}
+
+/// What the shared part of a lease knows of the row.
+pub fn leased(request: &AcquireRequest, row: &Row, cluster: u64) -> Acquired {
+    Ok(LeasedRow {
+        worker_id: row.worker_id,
+        layout: request.layout,
+        owner: row.owner.clone(),
+        token: row.token,
+        before: row.horizon,
+        confirmed: None,
+        server: Some(cluster),
+    })
+}

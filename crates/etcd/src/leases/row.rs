@@ -1,0 +1,125 @@
+//! The value of a lease's key.
+
+use serde_json::{Value, json};
+use std::time::Duration;
+use uidring::Timestamp;
+use uidring_store::leases::{Horizon, LeaseColumns, LeaseRow, LeasedRow};
+
+use crate::key_value::KeyValue;
+use crate::node::{VERSION, field, read, worker_id};
+use crate::problem::Problem;
+
+/// Whether somebody has the worker id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Given back, or never held.
+    Free,
+    /// Held, unless the holder has died.
+    Held,
+    /// An operator has ended the lease.
+    Fenced,
+}
+
+/// A lease as it was read, and at which revision it was written.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub worker_id: u64,
+    pub owner: String,
+    pub token: i64,
+    pub state: State,
+    /// How long the lease lasts from each change of the key.
+    pub lasts: Duration,
+    pub horizon: Option<Horizon>,
+    pub layout: String,
+    /// By the clock of the host that did it, for people.
+    pub created: Timestamp,
+    pub renewed: Timestamp,
+    pub revision: i64,
+}
+
+const STATES: [(State, &str); 3] =
+    [(State::Free, "free"), (State::Held, "held"), (State::Fenced, "fenced")];
+
+impl Row {
+    pub fn read(found: &KeyValue) -> Result<Self, Problem> {
+        let value = read(found)?;
+        let damaged =
+            |what: &str| Problem::Damaged(format!("the value of {} has no {what}", found.key));
+        let text =
+            |name: &str| value[name].as_str().map(str::to_owned).ok_or_else(|| damaged(name));
+        let time = |name: &str| {
+            value[name].as_i64().map(Timestamp::from_millis).ok_or_else(|| damaged(name))
+        };
+        let state = STATES.iter().find(|(_, name)| value["state"] == *name);
+        let horizon = match &value["horizon"] {
+            Value::Null => None,
+            horizon => {
+                let number = |name: &str| match &horizon[name] {
+                    Value::Null => Ok(None),
+                    number => number
+                        .as_i64()
+                        .filter(|n| *n >= 0)
+                        .map(Some)
+                        .ok_or_else(|| damaged("horizon")),
+                };
+                let (tick, sequence) = (number("tick")?, number("sequence")?);
+                Some(LeasedRow::horizon(tick, sequence).ok_or_else(|| damaged("horizon"))?)
+            }
+        };
+        Ok(Self {
+            worker_id: worker_id(found)?,
+            owner: text("owner")?,
+            token: field(found, &value, "token")?.cast_signed(),
+            state: state.ok_or_else(|| damaged("state"))?.0,
+            lasts: Duration::from_millis(field(found, &value, "lasts_ms")?),
+            horizon,
+            layout: text("layout")?,
+            created: time("created")?,
+            renewed: time("renewed")?,
+            revision: found.mod_revision,
+        })
+    }
+
+    pub fn write(&self) -> String {
+        let state = STATES.iter().find(|(state, _)| *state == self.state).map(|(_, name)| *name);
+        json!({
+            "version": VERSION,
+            "owner": self.owner,
+            "token": self.token,
+            "state": state,
+            "lasts_ms": u64::try_from(self.lasts.as_millis()).unwrap_or(u64::MAX),
+            "horizon": self.horizon.map(|h| json!({"tick": h.tick, "sequence": h.sequence})),
+            "layout": self.layout,
+            "created": self.created.as_millis(),
+            "renewed": self.renewed.as_millis(),
+        })
+        .to_string()
+    }
+
+    /// How long a key must have stayed unchanged before others may have the worker id: a tenth longer than
+    /// the lease, for clocks that run at different rates.
+    pub fn patience(&self) -> Duration {
+        self.lasts + self.lasts / 10
+    }
+
+    /// The row as people see it. When a lease ends is by the clocks of this host and the holder's.
+    pub fn shown(self, now: Timestamp) -> LeaseRow {
+        let end = self.renewed.saturating_add(self.lasts);
+        let (lease_end, is_over) = match self.state {
+            State::Free => (None, false),
+            State::Fenced => (Some(self.renewed), true),
+            State::Held => (Some(end), now > self.renewed.saturating_add(self.patience())),
+        };
+        LeaseRow::from(LeaseColumns {
+            worker_id: self.worker_id,
+            owner: self.owner,
+            token: self.token,
+            lease_end,
+            is_over,
+            horizon: (self.horizon.map(|h| h.tick), self.horizon.map(|h| h.sequence)),
+            layout: self.layout,
+            created: self.created,
+            renewed: self.renewed,
+        })
+    }
+}

@@ -1,0 +1,100 @@
+//! What an acquire has seen of the leases, and for how long they have not changed.
+//!
+//! etcd has no clock that a transaction can ask, and hosts' clocks are not compared. A lease has run out
+//! when this process, by its own monotonic clock, has seen the key unchanged for the lease's whole length
+//! and a margin: a holder that lives would have renewed it three times.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use uidring::adapter::{Moment, Monotonic, SystemMonotonic};
+
+use super::row::{Row, State};
+use crate::client::Client;
+use crate::key_value::{KeyValue, get_changed};
+use crate::problem::Problem;
+
+/// All leases.
+#[derive(Default)]
+pub struct View {
+    rows: BTreeMap<u64, Seen>,
+    /// The revision of the last read, if the cluster is known.
+    read: Option<Read>,
+}
+
+#[derive(Clone, Copy)]
+struct Read {
+    cluster: u64,
+    revision: i64,
+    /// When it was sent.
+    sent: Moment,
+}
+
+/// A lease, and when it was first seen as it is: the answer had come by then.
+pub struct Seen {
+    pub row: Row,
+    since: Moment,
+}
+
+impl View {
+    /// Reads what has changed since the last time.
+    pub fn refresh(&mut self, client: &mut Client) -> Result<(), Problem> {
+        let after = self.read.map_or(0, |read| read.revision);
+        let sent = SystemMonotonic.moment();
+        let changed = get_changed(&client.store().lease_keys(), after);
+        let answer = client.transact(&[], &[changed], &[])?;
+        let is_other =
+            |read: Read| read.cluster != answer.cluster || read.revision > answer.revision;
+        if self.read.is_some_and(is_other) {
+            // An older state was restored, or the endpoints lead to several clusters.
+            *self = Self::default();
+            return Err(Problem::Contended);
+        }
+        for found in answer.reads.iter().flatten() {
+            self.take_in(found)?;
+        }
+        self.read = Some(Read { cluster: answer.cluster, revision: answer.revision, sent });
+        Ok(())
+    }
+
+    /// Replaces a row by what a transaction has found; `None` where the key is gone.
+    pub fn replace(&mut self, worker_id: u64, found: Option<&KeyValue>) -> Result<(), Problem> {
+        match found {
+            Some(found) => self.take_in(found),
+            None => {
+                self.rows.remove(&worker_id);
+                Ok(())
+            }
+        }
+    }
+
+    fn take_in(&mut self, found: &KeyValue) -> Result<(), Problem> {
+        let row = Row::read(found)?;
+        let is_known =
+            self.rows.get(&row.worker_id).is_some_and(|seen| seen.row.revision == row.revision);
+        if !is_known {
+            self.rows.insert(row.worker_id, Seen { row, since: SystemMonotonic.moment() });
+        }
+        Ok(())
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &Row> {
+        self.rows.values().map(|seen| &seen.row)
+    }
+
+    pub fn get(&self, worker_id: u64) -> Option<&Row> {
+        self.rows.get(&worker_id).map(|seen| &seen.row)
+    }
+
+    /// How long a row has to stay as it is until others may have the worker id; zero if they may now.
+    pub fn ends_in(&self, worker_id: u64) -> Duration {
+        let (Some(Seen { row, since }), Some(read)) = (self.rows.get(&worker_id), self.read) else {
+            return Duration::MAX;
+        };
+        match row.state {
+            State::Free | State::Fenced => Duration::ZERO,
+            // The row was unchanged when the last read was executed, which was after that was sent.
+            State::Held => row.patience().saturating_sub(read.sent.since(*since)),
+        }
+    }
+}

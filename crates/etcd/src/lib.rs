@@ -1,0 +1,21 @@
+//! Worker ids and leases from keys of an etcd cluster, which all hosts share. etcd 3.4 or later.
+
+mod client;
+mod counter;
+mod error;
+mod key_value;
+mod leases;
+mod node;
+mod problem;
+mod store;
+mod worker_ids;
+
+pub use uidring_store::{
+    LeaseOptions, LeaseRow, LeaseState, LeaseTable, Pruned, TableError, WorkerNode, WorkerTable,
+    WorkerUsage,
+};
+
+pub use self::error::EtcdError;
+pub use self::leases::EtcdLeases;
+pub use self::store::EtcdStore;
+pub use self::worker_ids::EtcdWorkerIds;

@@ -1,0 +1,73 @@
+//! A start's key, for people: who had a worker id, and since when.
+
+use serde_json::{Value, json};
+use uidring::Timestamp;
+use uidring_store::{NodeIdentity, WorkerNode};
+
+use crate::key_value::KeyValue;
+use crate::problem::Problem;
+
+/// The version of all values.
+pub const VERSION: i64 = 1;
+
+/// Twenty digits, so that keys are in the order of numbers.
+pub fn numbered(prefix: &str, worker_id: u64) -> String {
+    format!("{prefix}{worker_id:020}")
+}
+
+/// The worker id at the end of a key.
+pub fn worker_id(found: &KeyValue) -> Result<u64, Problem> {
+    let digits = found.key.rsplit('/').next().unwrap_or_default();
+    digits.parse().ok().filter(|_| digits.len() == 20).ok_or_else(|| {
+        Problem::Damaged(format!("the key {} does not end with a worker id: remove it", found.key))
+    })
+}
+
+/// Reads a value, which must be of this version.
+pub fn read(found: &KeyValue) -> Result<Value, Problem> {
+    let key = &found.key;
+    let value: Value = serde_json::from_str(&found.value)
+        .map_err(|error| Problem::Damaged(format!("the value of {key} is no JSON: {error}")))?;
+    match value["version"].as_i64() {
+        Some(VERSION) => Ok(value),
+        version => Err(Problem::Damaged(format!(
+            "the value of {key} has version {}, and this program knows {VERSION}: use a later uidring",
+            version.map_or_else(|| "none".into(), |version| version.to_string())
+        ))),
+    }
+}
+
+/// Returns the number in a field.
+pub fn field(found: &KeyValue, value: &Value, name: &str) -> Result<u64, Problem> {
+    value[name].as_u64().ok_or_else(|| {
+        Problem::Damaged(format!("the value of {} has no number `{name}`", found.key))
+    })
+}
+
+/// The value of a start's key.
+pub fn write(node: &NodeIdentity, now: Timestamp) -> String {
+    let NodeIdentity { host, port, kind, .. } = node;
+    json!({"version": VERSION, "host": host, "port": port, "type": *kind as u8,
+           "created": now.as_millis()})
+    .to_string()
+}
+
+/// A start, and when it was.
+pub fn start(found: &KeyValue) -> Result<(WorkerNode, Timestamp), Problem> {
+    let value = read(found)?;
+    let created = Timestamp::from_millis(field(found, &value, "created")?.cast_signed());
+    let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
+    let time = created.to_string();
+    let time = time.trim_end_matches('Z').replace('T', " ");
+    let time = time.split('.').next().unwrap_or_default().to_owned();
+    let node = WorkerNode {
+        id: worker_id(found)?,
+        host_name: text("host"),
+        port: text("port"),
+        kind: field(found, &value, "type")?.cast_signed(),
+        launch_date: time.chars().take(10).collect(),
+        modified: time.clone(),
+        created: time,
+    };
+    Ok((node, created))
+}

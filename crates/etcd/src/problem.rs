@@ -1,0 +1,175 @@
+//! Why a request failed, and whether another one may succeed.
+
+use std::time::Duration;
+
+use uidring::{Error, StoreErrorKind};
+
+use crate::error::EtcdError;
+
+/// Why a request failed.
+#[derive(Debug)]
+pub enum Problem {
+    /// No connection, no TLS, or no answer. Whether the request was executed is unknown.
+    Http(Box<ureq::Error>),
+    /// An answer that etcd's gateway does not give.
+    NotEtcd { status: u16 },
+    /// etcd refused it, with a code of gRPC.
+    Refused { code: i64, message: String },
+    /// A key holds what must not be used.
+    Damaged(String),
+    /// The next worker id does not fit the layout.
+    UsedUp { next: u64, max: u64 },
+    /// Others were faster each time.
+    Contended,
+}
+
+/// What is to be done about a problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Another attempt, on another endpoint, may succeed.
+    Retry,
+    /// The same, after logging in again.
+    LogIn,
+    Fail,
+}
+
+impl From<ureq::Error> for Problem {
+    fn from(error: ureq::Error) -> Self {
+        Self::Http(Box::new(error))
+    }
+}
+
+impl Problem {
+    pub fn action(&self) -> Action {
+        match self {
+            Self::Http(error) if is_tls(error) => Action::Fail,
+            Self::Http(_) | Self::Contended => Action::Retry,
+            Self::NotEtcd { status } if *status >= 500 => Action::Retry,
+            Self::Refused { code, message } => {
+                if *code == 16 || has(message, "auth token") || has(message, "auth store is old") {
+                    Action::LogIn
+                } else if matches!(code, 1 | 2 | 4 | 10 | 14) || has(message, "too many requests") {
+                    Action::Retry
+                } else {
+                    Action::Fail
+                }
+            }
+            Self::NotEtcd { .. } | Self::Damaged(_) | Self::UsedUp { .. } => Action::Fail,
+        }
+    }
+
+    /// The error for callers.
+    pub fn error(self, cluster: String, limit: Duration) -> Error {
+        let (kind, problem, source) = match self {
+            Self::UsedUp { next, max } => {
+                return EtcdError::WorkerIdsUsedUp { cluster, next, max }.into();
+            }
+            Self::Refused { message, .. } if has(&message, "space exceeded") => {
+                return EtcdError::NoSpace { cluster }.into();
+            }
+            Self::Http(error) => {
+                let (kind, problem) = of_http(&error, limit);
+                (kind, problem, Some(error))
+            }
+            Self::NotEtcd { status: 404 } => {
+                let problem = "it has no /v3/kv: that needs etcd 3.4 or later, with its gateway on \
+                               (--enable-grpc-gateway)";
+                (StoreErrorKind::NotFound, problem.into(), None)
+            }
+            Self::NotEtcd { status } => {
+                let problem = format!(
+                    "the answer, of HTTP status {status}, is not one of etcd's gateway: check host and \
+                     port, and whether the servers have TLS (https://HOST:PORT)"
+                );
+                (StoreErrorKind::Other, problem, None)
+            }
+            Self::Refused { code, message } => {
+                let (kind, remedy) = of_etcd(code, &message);
+                (kind, format!("{message}{remedy}"), None)
+            }
+            Self::Damaged(problem) => (StoreErrorKind::Corrupt, problem, None),
+            Self::Contended => {
+                let problem = "others changed the same keys each time; try again".into();
+                (StoreErrorKind::TimedOut, problem, None)
+            }
+        };
+        EtcdError::Cluster { cluster, problem, kind, source }.into()
+    }
+}
+
+fn has(message: &str, words: &str) -> bool {
+    message.contains(words)
+}
+
+/// Whether a certificate, or a server without TLS, is the cause: waiting does not help.
+fn is_tls(error: &ureq::Error) -> bool {
+    match error {
+        ureq::Error::Tls(_) | ureq::Error::Rustls(_) | ureq::Error::Pem(_) => true,
+        ureq::Error::Io(error) => {
+            let text = error.to_string();
+            ["certificate", "corrupt message", "fatal alert"].iter().any(|words| has(&text, words))
+        }
+        _ => false,
+    }
+}
+
+fn of_http(error: &ureq::Error, limit: Duration) -> (StoreErrorKind, String) {
+    match error {
+        error if is_tls(error) => {
+            let problem = format!(
+                "TLS failed: {error}; check the certificate authority, the names in the servers' \
+                 certificates, and whether the servers want a client's"
+            );
+            (StoreErrorKind::Denied, problem)
+        }
+        ureq::Error::Timeout(_) => {
+            let problem = format!(
+                "no answer within {limit:?}: either it cannot be reached, or it has lost its majority \
+                 of members"
+            );
+            (StoreErrorKind::TimedOut, problem)
+        }
+        error => {
+            let problem = format!(
+                "no connection: {error}; are its members running, and do they have TLS \
+                 (https://HOST:PORT), or want a client's certificate?"
+            );
+            (StoreErrorKind::Unreachable, problem)
+        }
+    }
+}
+
+/// The kind of what etcd refused, and the remedy.
+fn of_etcd(code: i64, message: &str) -> (StoreErrorKind, &'static str) {
+    match code {
+        _ if has(message, "learner") => (
+            StoreErrorKind::Unreachable,
+            ": this member is a learner; name voting members, or promote it",
+        ),
+        _ if has(message, "corrupt") => {
+            (StoreErrorKind::Corrupt, ": replace the member that differs before anything else")
+        }
+        _ if has(message, "authentication is not enabled") => (
+            StoreErrorKind::Invalid,
+            ": leave out user and password, or enable it with `etcdctl auth enable`",
+        ),
+        _ if has(message, "authentication failed") => {
+            (StoreErrorKind::Denied, ": check user and password")
+        }
+        _ if has(message, "user name is empty") => {
+            (StoreErrorKind::Denied, ": this cluster needs user and password")
+        }
+        7 => (
+            StoreErrorKind::Denied,
+            ": grant the user's role readwrite to the prefix (`etcdctl role grant-permission ROLE \
+             --prefix=true readwrite PREFIX`)",
+        ),
+        16 => (StoreErrorKind::Denied, ""),
+        14 if has(message, "leader") => {
+            (StoreErrorKind::Unreachable, ": a majority of the members has to be up and connected")
+        }
+        14 => (StoreErrorKind::Unreachable, ""),
+        1 | 2 | 4 | 10 => (StoreErrorKind::TimedOut, ""),
+        _ => (StoreErrorKind::Other, ""),
+    }
+}

@@ -1,0 +1,338 @@
+//! Where an etcd cluster is and how to get in.
+
+use std::env;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use uidring::Error;
+use uidring_store::{TableError, check_path, read_secret};
+use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, parse_pem};
+
+use crate::error::EtcdError;
+
+/// The environment variable with user and password.
+const AUTH_VARIABLE: &str = "UIDRING_ETCD_AUTH";
+
+const PREFIX: &str = "/uidring/";
+
+/// An etcd cluster (3.4 or later), and a prefix that all keys begin with, `/uidring/` by default. Each
+/// prefix has worker ids of its own.
+///
+/// It is used by its JSON gateway, which is on by default on the port for clients. All reads are
+/// linearizable.
+///
+/// User and password appear in no text of this type or of its errors.
+#[derive(Clone)]
+pub struct EtcdStore {
+    /// `scheme://host:port`.
+    pub(crate) endpoints: Vec<String>,
+    prefix: String,
+    pub(crate) login: Option<Login>,
+    pub(crate) authorities: Option<Vec<Certificate<'static>>>,
+    pub(crate) client_certificate: Option<ClientCert>,
+    pub(crate) attempt_timeout: Duration,
+    pub(crate) deadline: Duration,
+}
+
+#[derive(Clone)]
+pub struct Login {
+    pub user: String,
+    pub password: String,
+}
+
+impl EtcdStore {
+    /// The cluster at these endpoints, separated by commas: `HOST:PORT` or `http://HOST:PORT`, or
+    /// `https://HOST:PORT` for TLS. Ports may be left out (2379).
+    ///
+    /// # Errors
+    ///
+    /// [`EtcdError::Endpoints`](crate::EtcdError::Endpoints), which does not repeat them.
+    pub fn new(endpoints: &str) -> Result<Self, Error> {
+        let endpoints: Result<Vec<_>, _> = endpoints.trim().split(',').map(endpoint).collect();
+        let endpoints = endpoints.map_err(|problem| EtcdError::Endpoints { problem })?;
+        Ok(Self {
+            endpoints,
+            prefix: PREFIX.into(),
+            login: None,
+            authorities: None,
+            client_certificate: None,
+            attempt_timeout: Duration::from_secs(5),
+            deadline: Duration::from_secs(10),
+        })
+    }
+
+    /// Sets the prefix of all keys. It begins with a slash, and ends with one that is added if it is
+    /// missing.
+    ///
+    /// # Errors
+    ///
+    /// [`EtcdError::Prefix`](crate::EtcdError::Prefix).
+    pub fn prefix(mut self, prefix: &str) -> Result<Self, Error> {
+        let wrong = |problem| EtcdError::Prefix { prefix: prefix.into(), problem };
+        if !prefix.starts_with('/') {
+            return Err(wrong("it does not begin with a slash").into());
+        }
+        if prefix.contains(|letter: char| !matches!(letter, '!'..='~')) {
+            return Err(wrong("only printable ASCII without blanks is allowed").into());
+        }
+        self.prefix = format!("{}/", prefix.trim_end_matches('/'));
+        Ok(self)
+    }
+
+    /// Logs in with the `user:password` in the first line of this file.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be
+    /// read; [`EtcdError::Credentials`](crate::EtcdError::Credentials), which does not repeat what it
+    /// holds; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
+    pub fn auth_file(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
+        let text = read_secret("user and password of etcd", path.as_ref())?;
+        self.login = Some(login("in the file", text.lines().next().unwrap_or_default())?);
+        Ok(self)
+    }
+
+    /// Logs in likewise by the environment variable `UIDRING_ETCD_AUTH`, if it is set.
+    ///
+    /// # Errors
+    ///
+    /// [`EtcdError::Credentials`](crate::EtcdError::Credentials), for an empty variable too.
+    pub fn auth_from_env(mut self) -> Result<Self, Error> {
+        if let Some(auth) = env::var_os(AUTH_VARIABLE) {
+            self.login = Some(login("in UIDRING_ETCD_AUTH", &auth.to_string_lossy())?);
+        }
+        Ok(self)
+    }
+
+    /// Accepts only certificates signed by an authority in this PEM file, for endpoints with `https`.
+    /// Without it, they are those of public authorities.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be
+    /// read, or holds no certificate; [`EtcdError::Endpoints`](crate::EtcdError::Endpoints) if an endpoint
+    /// has no TLS; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
+    pub fn tls_authority(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
+        self.require_tls()?;
+        self.authorities = Some(certificates("the certificate authority of etcd", path.as_ref())?);
+        Ok(self)
+    }
+
+    /// Shows the servers this certificate (a PEM file, with those that it is signed by) and the private key
+    /// in the other file.
+    ///
+    /// # Errors
+    ///
+    /// As for [`tls_authority`](Self::tls_authority).
+    pub fn tls_client(
+        mut self,
+        certificate: impl AsRef<Path>,
+        key: impl AsRef<Path>,
+    ) -> Result<Self, Error> {
+        const KEY: &str = "the private key for etcd";
+        self.require_tls()?;
+        let chain = certificates("the client's certificate for etcd", certificate.as_ref())?;
+        let pem = read(KEY, key.as_ref())?;
+        // The parser's error might show something of the key.
+        let key = PrivateKey::from_pem(&pem).map_err(|_| TableError::DatabaseFile {
+            what: KEY,
+            path: key.as_ref().to_owned(),
+            source: "it holds no private key in PEM form".into(),
+        })?;
+        self.client_certificate = Some(ClientCert::new_with_certs(&chain, key));
+        Ok(self)
+    }
+
+    /// Sets how long one attempt on one endpoint may take; 5 s by default, and never more than the deadline
+    /// divided by the number of endpoints.
+    #[must_use]
+    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
+        self.attempt_timeout = timeout;
+        self
+    }
+
+    /// Sets how long an operation may take with all its attempts; 10 s by default.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// The key of the counter of worker ids.
+    pub(crate) fn counter(&self) -> String {
+        format!("{}counter", self.prefix)
+    }
+
+    /// What the keys of starts begin with.
+    pub(crate) fn nodes(&self) -> String {
+        format!("{}nodes/", self.prefix)
+    }
+
+    /// What the keys of leases begin with.
+    pub(crate) fn lease_keys(&self) -> String {
+        format!("{}leases/", self.prefix)
+    }
+
+    fn require_tls(&self) -> Result<(), Error> {
+        if self.endpoints.iter().all(|endpoint| endpoint.starts_with("https://")) {
+            return Ok(());
+        }
+        let problem = "certificates were given, and an endpoint is without TLS";
+        Err(EtcdError::Endpoints { problem }.into())
+    }
+}
+
+/// Endpoints and prefix.
+impl fmt::Display for EtcdStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hosts: Vec<_> =
+            self.endpoints.iter().map(|e| e.trim_start_matches("http://")).collect();
+        write!(f, "{} {}", hosts.join(","), self.prefix)
+    }
+}
+
+impl fmt::Debug for EtcdStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EtcdStore")
+            .field("endpoints", &self.endpoints)
+            .field("prefix", &self.prefix)
+            .field("login", &self.login.is_some())
+            .field("attempt_timeout", &self.attempt_timeout)
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+fn endpoint(text: &str) -> Result<String, &'static str> {
+    let text = text.trim();
+    let (scheme, server) = text.split_once("://").unwrap_or(("http", text));
+    if !matches!(scheme, "http" | "https") {
+        return Err("a scheme is not http or https");
+    }
+    let server = server.strip_suffix('/').unwrap_or(server);
+    if server.contains('@') {
+        return Err("a user has no place in them");
+    }
+    if server.contains(|c: char| c.is_whitespace() || c.is_control() || "/?#\\%".contains(c)) {
+        return Err("one has a path, or a character that no host has");
+    }
+    let (host, port) = match server.rsplit_once(':') {
+        Some(parts) if !server.ends_with(']') => parts,
+        _ => (server, "2379"),
+    };
+    let ipv6 = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    if ipv6.unwrap_or(host).is_empty() {
+        return Err("a host is empty");
+    }
+    if ipv6.is_none() && host.contains(['[', ']', ':'])
+        || port.parse::<u16>().map_or(true, |port| port == 0)
+    {
+        return Err("a port is wrong (write an IPv6 address in brackets)");
+    }
+    Ok(format!("{scheme}://{host}:{port}"))
+}
+
+fn login(location: &'static str, text: &str) -> Result<Login, Error> {
+    match text.trim().split_once(':') {
+        Some((user, password)) if !user.is_empty() && !password.is_empty() => {
+            Ok(Login { user: user.into(), password: password.into() })
+        }
+        _ => Err(EtcdError::Credentials { location }.into()),
+    }
+}
+
+fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, Error> {
+    check_path(what, path)?;
+    let wrong = |error: std::io::Error| TableError::DatabaseFile {
+        what,
+        path: path.to_owned(),
+        source: error.into(),
+    };
+    Ok(fs::read(path).map_err(wrong)?)
+}
+
+fn certificates(what: &'static str, path: &Path) -> Result<Vec<Certificate<'static>>, Error> {
+    let pem = read(what, path)?;
+    let wrong = |problem: String| TableError::DatabaseFile {
+        what,
+        path: path.to_owned(),
+        source: problem.into(),
+    };
+    let mut found = Vec::new();
+    for item in parse_pem(&pem) {
+        let item = item.map_err(|error| wrong(format!("it is broken: {error}")))?;
+        if let PemItem::Certificate(certificate) = item {
+            found.push(certificate);
+        }
+    }
+    if found.is_empty() {
+        return Err(wrong("it holds no certificate in PEM form".into()).into());
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_checked_and_not_repeated() {
+        for (text, shown) in [
+            ("h", "h:2379 /uidring/"),
+            ("http://h:1,h2", "h:1,h2:2379 /uidring/"),
+            ("https://[::1]:2379/", "https://[::1]:2379 /uidring/"),
+        ] {
+            assert_eq!(EtcdStore::new(text).expect(text).to_string(), shown);
+        }
+        for wrong in [
+            "",
+            ",",
+            "h:",
+            "h:0",
+            "h:port",
+            "::1:2379",
+            "a,,b",
+            "h/x",
+            "ftp://h",
+            "u:s3cret@h",
+            "https://u:s3cret@h:1",
+            "h 1",
+            "[]:1",
+        ] {
+            let error = EtcdStore::new(wrong).expect_err(wrong);
+            assert!(matches!(error.store(), Some(EtcdError::Endpoints { .. })), "{error:?}");
+            assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn user_and_password_are_not_shown() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("auth");
+        let read = |text: &str| {
+            fs::write(&path, text).expect("writes");
+            EtcdStore::new("h").and_then(|store| store.auth_file(&path))
+        };
+        let store = read("ids:s3cret:x\nmore").expect("user and password");
+        assert_eq!(store.login.as_ref().map(|login| &*login.password), Some("s3cret:x"));
+        assert!(!format!("{store} {store:?} {:?}", store.leases()).contains("s3cret"));
+        for wrong in ["", "s3cret", ":s3cret", "s3cret:"] {
+            let error = read(wrong).expect_err(wrong);
+            assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn certificates_need_tls_and_prefixes_a_slash() {
+        let error = EtcdStore::new("h").and_then(|s| s.tls_authority("ca.pem")).expect_err("none");
+        assert!(error.to_string().contains("without TLS"), "{error}");
+        for wrong in ["", "ids", "/a b", "/\u{e4}"] {
+            let error = EtcdStore::new("h").and_then(|s| s.prefix(wrong)).expect_err(wrong);
+            assert!(matches!(error.store(), Some(EtcdError::Prefix { .. })), "{error:?}");
+        }
+        let store = EtcdStore::new("h").and_then(|store| store.prefix("/a")).expect("a prefix");
+        assert_eq!(store.counter(), "/a/counter");
+    }
+}

@@ -1,0 +1,131 @@
+//! Disposable worker ids: each start has the next of a counter.
+
+use std::time::Duration;
+
+use uidring::clock::{Clock, SystemClock};
+use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
+use uidring_store::{
+    Counts, NodeIdentity, Pruned, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds,
+};
+
+use crate::EtcdStore;
+use crate::client::Client;
+use crate::counter::{Counter, spend};
+use crate::key_value::{delete, get_changed};
+use crate::node::{numbered, start, write};
+use crate::problem::Problem;
+
+/// Keys that one transaction deletes: etcd allows 128 requests.
+const PRUNE_KEYS: usize = 100;
+
+/// A start, and when it was.
+type Start = (WorkerNode, Timestamp);
+
+/// The counter of an etcd cluster. Every assignment counts it up, and has a worker id that is used by one
+/// start, and never again.
+///
+/// ```no_run
+/// use uidring::CachedUidGenerator;
+/// use uidring_etcd::EtcdStore;
+///
+/// let store = EtcdStore::new("etcd1:2379,etcd2:2379,etcd3:2379")?;
+/// let generator = CachedUidGenerator::builder().worker_from(store.worker_ids()).build()?;
+/// # Ok::<(), uidring::Error>(())
+/// ```
+///
+/// An assignment blocks: in an async runtime, build generators in `tokio::task::spawn_blocking`.
+#[derive(Clone, Debug)]
+pub struct EtcdWorkerIds {
+    store: EtcdStore,
+}
+
+impl EtcdStore {
+    /// A fresh worker id for each start.
+    pub fn worker_ids(&self) -> EtcdWorkerIds {
+        EtcdWorkerIds { store: self.clone() }
+    }
+}
+
+impl EtcdWorkerIds {
+    /// Where the counter is.
+    pub fn store(&self) -> &EtcdStore {
+        &self.store
+    }
+
+    fn starts(&self) -> Result<(Vec<Start>, Option<u64>), Error> {
+        Client::new(&self.store).run(|client| {
+            let newest = Counter::open(client)?.newest();
+            let all = get_changed(&client.store().nodes(), 0);
+            let found = client.transact(&[], &[all], &[])?.reads.into_iter().flatten();
+            let starts: Result<Vec<_>, _> = found.map(|found| start(&found)).collect();
+            Ok((starts?, newest))
+        })
+    }
+}
+
+impl WorkerSource for EtcdWorkerIds {
+    fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
+        self.assign(&request.layout).map(Worker::from)
+    }
+}
+
+impl WorkerTable for EtcdWorkerIds {
+    /// What may pass is tried again until the [deadline](EtcdStore::deadline). If an answer is lost, the
+    /// worker id of that attempt is spent without being used.
+    fn assign(&self, layout: &Layout) -> Result<u64, Error> {
+        let node = NodeIdentity::from_env()?;
+        Client::new(&self.store).run(|client| {
+            // Both keys must be new: a counter that went back is noticed here at the latest.
+            let rows = |store: &EtcdStore, worker_id: u64| {
+                let start = write(&node, SystemClock.now());
+                vec![
+                    (numbered(&store.nodes(), worker_id), Some(start)),
+                    (numbered(&store.lease_keys(), worker_id), None),
+                ]
+            };
+            let max = layout.max_worker_id();
+            let spent = spend(client, layout, rows)?;
+            Ok(spent.map_err(|next| Problem::UsedUp { next, max })?.0)
+        })
+    }
+
+    fn create(&self) -> Result<(), Error> {
+        Client::new(&self.store).run(|client| Counter::open(client).map(drop))
+    }
+
+    fn list(&self) -> Result<Vec<WorkerNode>, Error> {
+        Ok(self.starts()?.0.into_iter().map(|(node, _)| node).collect())
+    }
+
+    /// etcd has no clock to ask: this host's takes its place.
+    fn usage(&self) -> Result<WorkerUsage, Error> {
+        let (starts, newest) = self.starts()?;
+        let now = SystemClock.now();
+        let window = Duration::from_secs(u64::from(WorkerUsage::WINDOW_DAYS) * 86_400);
+        let is_before = |time: &Timestamp| now.saturating_since(*time) > window;
+        let before =
+            starts.iter().filter(|(_, time)| is_before(time)).map(|(node, _)| node.id).max();
+        let first = starts.iter().find(|(_, time)| !is_before(time));
+        let first = first.map(|(node, time)| (node.id, *time));
+        let rows = starts.len() as u64;
+        Ok(WorkerUsage::new(Counts { rows, newest, before, first, now }))
+    }
+
+    /// Removes the keys of starts that were so long ago by this host's clock.
+    fn prune(&self, older_than: Duration) -> Result<Pruned, Error> {
+        let age = Duration::from_secs(age_in_seconds(older_than));
+        let (starts, _) = self.starts()?;
+        let now = SystemClock.now();
+        let newest = starts.last().map(|(node, _)| node.id);
+        let old: Vec<_> = starts
+            .iter()
+            .filter(|(node, time)| Some(node.id) != newest && now.saturating_since(*time) > age)
+            .map(|(node, _)| delete(&numbered(&self.store.nodes(), node.id)))
+            .collect();
+        let mut client = Client::new(&self.store);
+        for part in old.chunks(PRUNE_KEYS) {
+            client.run(|client| client.transact(&[], part, &[]).map(drop))?;
+        }
+        Ok(Pruned { removed: old.len() as u64, newest })
+    }
+}

@@ -1,0 +1,167 @@
+//! The contract of leases.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use uidring::{Error, Layout, TakeError};
+use uidring_etcd::{LeaseOptions, LeaseState, LeaseTable, TableError, WorkerTable};
+use uidring_testkit::etcd::Etcd;
+use uidring_testkit::request;
+
+use crate::support::{fresh, generator, options, row, small, tick};
+
+#[test]
+fn a_worker_id_is_given_back_and_the_next_starts_above() {
+    let server = Etcd::shared();
+    let store = fresh(&server);
+    let first = generator(&store, &options());
+    let last = (0..5_000).map(|_| first.next_uid().expect("ready")).max().expect("some");
+    let held = row(&store, 1);
+    assert!(matches!(held.state, LeaseState::Held(_)), "{held:?}");
+    assert!(held.horizon.is_some_and(|(horizon, _)| horizon >= tick(last)), "{held:?}");
+    first.close();
+    let free = row(&store, 1);
+    assert_eq!(free.state, LeaseState::Free);
+    assert!(free.token > held.token && free.horizon >= Some((tick(last), 0)), "{free:?}");
+
+    let second = generator(&store, &options());
+    assert!(second.next_uid().expect("ready") > last);
+    assert_eq!(row(&store, 1).token, free.token + 1);
+}
+
+#[test]
+fn those_that_are_held_are_not_had_and_disposable_ones_never_meet_them() {
+    let server = Etcd::shared();
+    let store = fresh(&server);
+    assert_eq!(store.worker_ids().assign(&small()).expect("left"), 1);
+    let leases = store.leases();
+    let held = [0; 2].map(|_| leases.lease(&request(small()), &options()).expect("left"));
+    assert_eq!(held.each_ref().map(|lease| lease.worker_id()), [2, 3]);
+    let error = leases.lease(&request(small()), &options()).expect_err("none left");
+    let Some(TableError::NoFreeWorkerId { held: 2, ends_in: Some(left), .. }) = error.store()
+    else {
+        panic!("{error:?}")
+    };
+    assert!(*left > Duration::from_secs(100), "{left:?}");
+    assert_eq!(store.worker_ids().list().expect("listed").len(), 3);
+    drop(held);
+    assert_eq!(leases.lease(&request(small()), &options()).expect("free").worker_id(), 2);
+}
+
+#[test]
+fn the_lease_of_a_dead_holder_is_had_after_its_length_and_no_sooner() {
+    let server = Etcd::shared();
+    let store = fresh(&server);
+    let lasts = Duration::from_secs(2);
+    let short = options().lasts(lasts).wait_for(Duration::from_secs(20));
+    while store.worker_ids().assign(&small()).expect("left") < 2 {}
+    let crashed = store.leases().lease(&request(small()), &short).expect("left");
+    let id = crashed.worker_id();
+    // Nobody renews it.
+    std::mem::forget(crashed);
+    let start = Instant::now();
+    let next = store.leases().lease(&request(small()), &short).expect("free after a while");
+    assert_eq!(next.worker_id(), id);
+    let took = start.elapsed();
+    assert!(took >= lasts + lasts / 10, "{took:?}");
+    assert!(took < lasts * 3, "{took:?}");
+}
+
+#[test]
+fn a_holder_that_lives_keeps_it_however_long_others_watch() {
+    let server = Etcd::shared();
+    let store = fresh(&server);
+    let short = options().lasts(Duration::from_secs(1));
+    while store.worker_ids().assign(&small()).expect("left") < 2 {}
+    let holder = generator(&store, &short);
+    let wait = short.clone().wait_for(Duration::from_secs(4));
+    let error = store.leases().lease(&request(small()), &wait).expect_err("held");
+    assert!(matches!(error.store(), Some(TableError::NoFreeWorkerId { held: 1, .. })), "{error:?}");
+    holder.next_uid().expect("still held");
+}
+
+#[test]
+fn a_fenced_holder_stops_and_the_next_is_above_it() {
+    let server = Etcd::shared();
+    let store = fresh(&server);
+    let short = LeaseOptions::default().lasts(Duration::from_secs(1));
+    let holder = generator(&store, &short);
+    let mut last = holder.next_uid().expect("ready");
+    let fenced = store.leases().fence(1).expect("fenced");
+    assert!(matches!(fenced.state, LeaseState::Expired(_)), "{fenced:?}");
+    let next = generator(&store, &short);
+    let first = next.next_uid().expect("ready");
+    assert_eq!(row(&store, 1).token, fenced.token + 1);
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        match holder.next_uid() {
+            Ok(uid) => last = last.max(uid),
+            Err(TakeError::LeaseLost) => break,
+            Err(error) => assert!(Instant::now() < end, "{error}"),
+        }
+        assert!(Instant::now() < end, "it still issues");
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(first > last, "{first} is not above {last}");
+    next.next_uid().expect("it goes on");
+}
+
+#[test]
+fn people_free_what_is_over_and_nothing_else() {
+    let server = Etcd::shared();
+    let store = fresh(&server);
+    let leases = store.leases();
+    let none = leases.release(1).expect_err("never leased");
+    assert!(matches!(none.store(), Some(TableError::NoSuchLease { worker_id: 1, .. })), "{none:?}");
+    let held = leases.lease(&request(small()), &options()).expect("left");
+    let error = leases.release(1).expect_err("held");
+    assert!(matches!(error.store(), Some(TableError::LeaseHeld { worker_id: 1, .. })), "{error:?}");
+    leases.fence(1).expect("fenced");
+    assert_eq!(leases.release(1).expect("over").state, LeaseState::Free);
+    let error = held.release().expect_err("lost");
+    assert!(matches!(error, Error::LeaseLost { worker_id: 1, .. }), "{error:?}");
+}
+
+#[test]
+fn worker_ids_of_starts_that_ended_can_be_leased() {
+    let server = Etcd::shared();
+    let store = fresh(&server);
+    while store.worker_ids().assign(&small()).expect("left") < 2 {}
+    let (leases, until) = (store.leases(), "2026-06-01T00:00:00Z".parse().expect("a time"));
+    let error = leases.reuse(1..=3, &small(), until).expect_err("3 is not used");
+    assert!(
+        matches!(error.store(), Some(TableError::NotReusable { worker_id: 3, .. })),
+        "{error:?}"
+    );
+    leases.reuse(1..=2, &small(), until).expect("added");
+    let lease = leases.lease(&request(small()), &options()).expect("free");
+    assert_eq!(lease.worker_id(), 1);
+    let after = lease.after().expect("used before");
+    assert_eq!(small().time_of(tick(after)), until);
+    let error = leases.lease(&request(Layout::SNOWFLAKE), &options()).expect_err("another layout");
+    assert!(matches!(error.store(), Some(TableError::LeaseTableLayout { .. })), "{error:?}");
+}
+
+#[test]
+fn a_renewal_is_one_transaction() {
+    let server = Etcd::start();
+    let store = fresh(&server);
+    let holder = generator(&store, &options().lasts(Duration::from_secs(1)));
+    holder.next_uid().expect("ready");
+    let counts = || {
+        let requests = server.metric("grpc_server_handled_total{");
+        let fsyncs = server.metric("etcd_disk_wal_fsync_duration_seconds_count");
+        let revision = server.post("kv/range", &serde_json::json!({"key": "AA=="}));
+        let revision = revision["header"]["revision"].as_str().map(str::parse::<f64>);
+        [requests, fsyncs, revision.expect("a revision").expect("a number")]
+    };
+    let before = counts();
+    thread::sleep(Duration::from_secs(4));
+    let after = counts();
+    let [requests, fsyncs, renewals] = [0, 1, 2].map(|number| after[number] - before[number]);
+    eprintln!("renewals: {renewals}, requests: {requests}, fsyncs of the log: {fsyncs}");
+    assert!(renewals >= 8.0, "{renewals}");
+    // Two renewals may be at the edges, and one of the requests is this test's.
+    assert!(requests <= renewals + 3.0, "{requests} requests, {renewals} renewals");
+    holder.next_uid().expect("held");
+}

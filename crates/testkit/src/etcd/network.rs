@@ -1,0 +1,142 @@
+//! Hosts of a network of their own: a network namespace each, and a bridge between them and this host.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::{self, Command};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Gone when it is dropped. What a test that was killed left is removed by the next.
+pub struct Network {
+    number: u8,
+    hosts: u8,
+}
+
+/// The bridges' names begin so; the process that made one follows.
+const PREFIX: &str = "uidr";
+
+impl Network {
+    /// So many hosts, with links to each other and to this host.
+    pub fn new(hosts: u8) -> Self {
+        static NEXT: AtomicU8 = AtomicU8::new(0);
+        assert!(
+            Path::new("/sbin/ip").exists() || Path::new("/usr/sbin/ip").exists(),
+            "no ip, which these tests need: apt-get install iproute2"
+        );
+        remove_leftovers();
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let network = Self { number, hosts };
+        let bridge = network.bridge();
+        run(&format!("link add {bridge} type bridge"));
+        run(&format!("addr add {}/24 dev {bridge}", network.ip(254)));
+        run(&format!("link set {bridge} up"));
+        for host in 0..hosts {
+            let (space, link) = (network.space(host), network.link(host));
+            run(&format!("netns add {space}"));
+            run(&format!("link add {link} type veth peer name eth0 netns {space}"));
+            run(&format!("link set {link} master {bridge} up"));
+            run(&format!("-n {space} link set lo up"));
+            run(&format!("-n {space} addr add {}/24 dev eth0", network.ip(host + 1)));
+            run(&format!("-n {space} link set eth0 up"));
+        }
+        network
+    }
+
+    /// The address of a host.
+    pub fn address(&self, host: usize) -> Ipv4Addr {
+        self.ip(u8::try_from(host).expect("a host") + 1)
+    }
+
+    /// A command that the arguments to come are for, on a host.
+    pub fn command(&self, host: usize) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.space(u8::try_from(host).expect("a host"))]);
+        command
+    }
+
+    pub fn unplug(&self, host: usize) {
+        run(&format!("link set {} down", self.link(u8::try_from(host).expect("a host"))));
+    }
+
+    pub fn plug_in(&self, host: usize) {
+        run(&format!("link set {} up", self.link(u8::try_from(host).expect("a host"))));
+    }
+
+    pub fn isolate(&self, host: usize) {
+        self.routes(host, "replace");
+    }
+
+    pub fn rejoin(&self, host: usize) {
+        self.routes(host, "del");
+    }
+
+    /// The host sends nothing to the other hosts, and so answers nothing either.
+    fn routes(&self, host: usize, what: &str) {
+        let host = u8::try_from(host).expect("a host");
+        for other in (0..self.hosts).filter(|other| *other != host) {
+            run(&format!(
+                "-n {} route {what} blackhole {}/32",
+                self.space(host),
+                self.ip(other + 1)
+            ));
+        }
+    }
+
+    fn ip(&self, last: u8) -> Ipv4Addr {
+        let process = u8::try_from(process::id() % 64).expect("small");
+        Ipv4Addr::new(10, 128 + process, self.number, last)
+    }
+
+    fn bridge(&self) -> String {
+        format!("{PREFIX}{}b{}", process::id(), self.number)
+    }
+
+    fn link(&self, host: u8) -> String {
+        format!("{PREFIX}{}v{}{host}", process::id(), self.number)
+    }
+
+    fn space(&self, host: u8) -> String {
+        format!("{PREFIX}{}n{}{host}", process::id(), self.number)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for host in 0..self.hosts {
+            attempt(&format!("link del {}", self.link(host)));
+            attempt(&format!("netns del {}", self.space(host)));
+        }
+        attempt(&format!("link del {}", self.bridge()));
+    }
+}
+
+fn remove_leftovers() {
+    let is_left = |name: &str| {
+        let pid: String =
+            name.trim_start_matches(PREFIX).chars().take_while(char::is_ascii_digit).collect();
+        name.starts_with(PREFIX) && !pid.is_empty() && !Path::new("/proc").join(pid).exists()
+    };
+    let spaces = attempt("netns list");
+    for name in spaces.lines().filter_map(|line| line.split(' ').next()).filter(|n| is_left(n)) {
+        attempt(&format!("netns del {name}"));
+    }
+    let links = attempt("-brief link");
+    let names = links.lines().filter_map(|line| line.split([' ', '@']).next());
+    for name in names.filter(|name| is_left(name)) {
+        attempt(&format!("link del {name}"));
+    }
+}
+
+fn run(arguments: &str) {
+    let output = Command::new("ip").args(arguments.split(' ')).output().expect("ip starts");
+    assert!(
+        output.status.success(),
+        "these tests need root, for network namespaces: ip {arguments}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// What it prints, if it succeeds.
+fn attempt(arguments: &str) -> String {
+    let output = Command::new("ip").args(arguments.split(' ')).output();
+    output.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).into_owned())
+}
