@@ -20,6 +20,7 @@ pub enum Failure {
         all(
             feature = "bench",
             feature = "mysql",
+            feature = "postgres",
             feature = "server",
             feature = "sqlite",
             feature = "zookeeper"

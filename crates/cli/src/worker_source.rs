@@ -47,7 +47,7 @@ pub fn source(
         report::warning(format_args!(
             "a fixed worker id ({fixed}) has no memory: another run within one tick, after a long \
              borrow, or after the clock was set back repeats uids; name the greatest uid so far with \
-             --start-after, or let --sqlite or --mysql assign worker ids"
+             --start-after, or let --sqlite, --mysql or --postgres assign worker ids"
         ));
     }
     Ok(Box::new(FixedWorkerId(fixed)))

@@ -5,7 +5,7 @@
 
 #[cfg(target_os = "linux")]
 pub mod attack;
-#[cfg(feature = "mariadb")]
+#[cfg(any(feature = "mariadb", feature = "postgres"))]
 pub mod certificates;
 mod chain;
 pub mod deadline;
@@ -16,7 +16,9 @@ pub mod log;
 #[cfg(all(unix, feature = "mariadb"))]
 pub mod mariadb;
 pub mod namespace;
-#[cfg(all(unix, any(feature = "mariadb", feature = "zookeeper")))]
+#[cfg(all(unix, feature = "postgres"))]
+pub mod postgres;
+#[cfg(all(unix, any(feature = "mariadb", feature = "postgres", feature = "zookeeper")))]
 mod process;
 pub mod proxy;
 mod request;
@@ -27,6 +29,9 @@ pub mod zookeeper;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/worker-ids.md")]
 mod docs_worker_ids {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/postgresql.md")]
+mod docs_postgresql {}
 
 pub use self::chain::chain;
 pub use self::request::request;

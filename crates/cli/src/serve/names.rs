@@ -158,8 +158,8 @@ fn origin(args: &WorkerArgs) -> String {
         EnvWorkerId::VARIABLE.into()
     } else if let Some(path) = &database.sqlite {
         path.display().to_string()
-    } else if database.is_server() {
-        "the MySQL server".into()
+    } else if let Some(server) = database.server() {
+        server.name().into()
     } else {
         "your data directory".into()
     };

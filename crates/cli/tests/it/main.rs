@@ -8,7 +8,7 @@ mod bad_inputs;
 #[cfg(feature = "bench")]
 mod bench;
 mod check;
-#[cfg(all(feature = "bench", feature = "mysql", feature = "zookeeper"))]
+#[cfg(all(feature = "bench", feature = "mysql", feature = "postgres", feature = "zookeeper"))]
 mod docs;
 mod ending;
 #[cfg(target_os = "linux")]
@@ -16,7 +16,7 @@ mod faketime;
 mod files;
 mod format;
 mod generate;
-#[cfg(all(feature = "bench", feature = "mysql", feature = "zookeeper"))]
+#[cfg(all(feature = "bench", feature = "mysql", feature = "postgres", feature = "zookeeper"))]
 mod help;
 #[cfg(all(feature = "mysql", target_os = "linux"))]
 mod lease_torture;
@@ -28,7 +28,9 @@ mod mysql;
 #[cfg(feature = "mysql")]
 mod mysql_faults;
 mod parse;
-#[cfg(all(feature = "bench", feature = "mysql", feature = "zookeeper"))]
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(all(feature = "bench", feature = "mysql", feature = "postgres", feature = "zookeeper"))]
 mod readme;
 #[cfg(feature = "mysql")]
 mod segments;

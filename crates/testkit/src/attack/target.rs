@@ -82,7 +82,7 @@ pub trait Server: Sync {
 }
 
 /// Servers of this crate may be ill-treated.
-#[cfg(any(feature = "mariadb", feature = "zookeeper"))]
+#[cfg(any(feature = "mariadb", feature = "postgres", feature = "zookeeper"))]
 macro_rules! ill_treated {
     ($($server:ty),*) => {$(
         impl Server for $server {
@@ -107,6 +107,8 @@ macro_rules! ill_treated {
 
 #[cfg(feature = "mariadb")]
 ill_treated!(crate::mariadb::MariaDb);
+#[cfg(feature = "postgres")]
+ill_treated!(crate::postgres::Postgres);
 #[cfg(feature = "zookeeper")]
 ill_treated!(crate::zookeeper::ZooKeeper);
 

@@ -13,9 +13,11 @@ use uidring::clock::{Clock, SystemClock};
 use uidring::worker::Lease;
 use uidring::{Bits, CachedUidGenerator, Error, Fields, Layout, Tick};
 use uidring_mysql::MySqlStore;
+use uidring_postgres::PostgresStore;
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, WorkerTable};
 use uidring_testkit::mariadb::{Database, MariaDb};
+use uidring_testkit::postgres::{self, Postgres};
 use uidring_testkit::{docs, namespace, request};
 
 use crate::earlier::Earlier;
@@ -103,6 +105,33 @@ impl Place for Server {
     }
 }
 
+struct Pg(postgres::Database);
+
+impl Pg {
+    fn server(&self) -> PostgresStore {
+        let server = PostgresStore::from_url(&self.0.url()).expect("a URL");
+        server.connect_timeout(Duration::from_secs(30)).deadline(Duration::from_secs(60))
+    }
+}
+
+impl Place for Pg {
+    fn leases(&self) -> Box<dyn LeaseTable + Send + Sync> {
+        Box::new(self.server().leases())
+    }
+
+    fn nodes(&self) -> Box<dyn WorkerTable> {
+        Box::new(self.server().worker_nodes())
+    }
+
+    fn execute(&self, sql: &str) {
+        self.0.execute(sql);
+    }
+}
+
+fn pg() -> Pg {
+    Pg(Postgres::shared().database())
+}
+
 fn file() -> File {
     File(tempfile::tempdir().expect("a folder"))
 }
@@ -152,6 +181,11 @@ fn a_hundred_starts_at_once_have_a_hundred_of_the_free_rows_of_a_server() {
 }
 
 #[test]
+fn a_hundred_starts_at_once_have_a_hundred_of_the_free_rows_of_postgresql() {
+    check_herd(&pg());
+}
+
+#[test]
 fn a_hundred_starts_at_once_have_a_hundred_of_the_free_rows_of_a_file() {
     check_herd(&file());
 }
@@ -193,6 +227,11 @@ fn the_documented_recovery_lets_every_row_of_a_server_start() {
 }
 
 #[test]
+fn the_documented_recovery_lets_every_row_of_postgresql_start() {
+    check_recovery(&pg());
+}
+
+#[test]
 fn the_documented_recovery_lets_every_row_of_a_file_start() {
     check_recovery(&file());
 }
@@ -200,7 +239,7 @@ fn the_documented_recovery_lets_every_row_of_a_file_start() {
 /// Rows that somebody raised by hand, without a thought of the sequence.
 #[test]
 fn a_horizon_without_a_sequence_is_a_whole_tick() {
-    for place in [&file() as &dyn Place, &server()] {
+    for place in [&file() as &dyn Place, &server(), &pg()] {
         place.leases().create().expect("made");
         drop(place.leases().lease(&request(layout()), &options()).expect("free"));
         let tick = layout().tick_at(SystemClock.now()).expect("in range") + 5_000;
@@ -297,7 +336,7 @@ fn an_earlier_program_beside_this_one_shares_the_counters() {
 /// As by a failover to a replica that lags behind, or by an older state that was put back.
 #[test]
 fn a_horizon_that_was_taken_back_ends_the_lease() {
-    for place in [&file() as &dyn Place, &server()] {
+    for place in [&file() as &dyn Place, &server(), &pg()] {
         place.leases().create().expect("made");
         let options = options().lasts(Duration::from_secs(6));
         let lease = place.leases().lease(&request(layout()), &options).expect("free");

@@ -15,6 +15,7 @@ use tempfile::TempDir;
 const IDENTITY: &[&str] = &[
     "UIDRING_WORKER_ID",
     "UIDRING_MYSQL_URL",
+    "UIDRING_POSTGRES_URL",
     "UIDRING_INSTANCE",
     "UIDRING_ZOOKEEPER_AUTH",
     "UIDRING_HOST",
