@@ -21,6 +21,7 @@ pub enum Failure {
             feature = "bench",
             feature = "etcd",
             feature = "mysql",
+            feature = "postgres",
             feature = "server",
             feature = "sqlite",
             feature = "zookeeper"

@@ -64,16 +64,18 @@ enum Command {
     Plan(plan::PlanArgs),
     /// Manage the table of worker ids
     ///
-    /// The table is in the database of --sqlite or --mysql (--mysql-url-file), else of the environment
-    /// variable UIDRING_MYSQL_URL, else in the file uidring/workers.db in your data directory.
+    /// The table is in the database of --sqlite, --mysql (--mysql-url-file) or --postgres
+    /// (--postgres-url-file), else of the environment variable UIDRING_MYSQL_URL or UIDRING_POSTGRES_URL,
+    /// else in the file uidring/workers.db in your data directory.
     #[command(subcommand)]
     Worker(worker::WorkerCommand),
     /// Manage the tags of segments
     ///
     /// A tag is a row of a table leaf_alloc, from which `uidring generate --generator segment` and
-    /// SegmentGenerator load ranges of ids. The table is in the database of --sqlite or --mysql
-    /// (--mysql-url-file), else of the environment variable UIDRING_MYSQL_URL, else in the file
-    /// uidring/segments.db in your data directory.
+    /// SegmentGenerator load ranges of ids. The table is in the database of --sqlite, --mysql
+    /// (--mysql-url-file) or --postgres (--postgres-url-file), else of the environment variable
+    /// UIDRING_MYSQL_URL or UIDRING_POSTGRES_URL, else in the file uidring/segments.db in your data
+    /// directory.
     #[command(subcommand)]
     Segment(segment::SegmentCommand),
     #[cfg(feature = "server")]

@@ -18,7 +18,7 @@ use crate::{stdio, stores, table};
 
 /// Show what a layout can do, before you use it
 ///
-/// With --sqlite, --mysql or --mysql-url-file, also show how many of its worker ids are used up, and
+/// With --sqlite, --mysql, --postgres or a file of a URL, also show how many of its worker ids are used up, and
 /// when they run out.
 #[derive(Args)]
 #[command(after_help = "\

@@ -5,6 +5,8 @@ mod database;
 mod etcd;
 #[cfg(feature = "mysql")]
 mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "zookeeper")]
@@ -25,7 +27,7 @@ pub use self::database::Database;
 #[cfg(feature = "zookeeper")]
 pub use self::zookeeper::{instance, list_instances};
 use crate::args::check;
-use crate::args::database::{DatabaseArgs, WorkerTableArgs};
+use crate::args::database::{DatabaseArgs, Server, WorkerTableArgs};
 use crate::failure::Failure;
 
 /// The store of worker ids that the flags name, else the environment, else the user's own file.
@@ -44,19 +46,25 @@ pub fn open(args: &DatabaseArgs) -> Result<Box<dyn Database>, Failure> {
 /// file.
 pub fn open_segments(args: &DatabaseArgs) -> Result<Box<dyn Database>, Failure> {
     let is_etcd = args.etcd.etcd.is_some();
-    check(&[("--etcd", is_etcd, "has worker ids; segments are in a SQLite file or on MySQL")])?;
+    let where_segments = "has worker ids; segments are in a SQLite file, or on MySQL or PostgreSQL";
+    check(&[("--etcd", is_etcd, where_segments)])?;
     args.etcd.refuse()?;
-    if args.is_server() {
+    let server = args.server();
+    args.refuse_flags_of_others(server)?;
+    match server {
         #[cfg(feature = "mysql")]
-        return mysql::open(args);
+        Some(Server::MySql) => mysql::open(args),
         #[cfg(not(feature = "mysql"))]
-        return Err(Failure::NotBuilt { feature: "mysql" });
+        Some(Server::MySql) => Err(Failure::NotBuilt { feature: "mysql" }),
+        #[cfg(feature = "postgres")]
+        Some(Server::Postgres) => postgres::open(args),
+        #[cfg(not(feature = "postgres"))]
+        Some(Server::Postgres) => Err(Failure::NotBuilt { feature: "postgres" }),
+        #[cfg(feature = "sqlite")]
+        None => sqlite::open(args.sqlite.as_deref()),
+        #[cfg(not(feature = "sqlite"))]
+        None => Err(Failure::NotBuilt { feature: "sqlite" }),
     }
-    args.refuse_server_flags()?;
-    #[cfg(feature = "sqlite")]
-    return sqlite::open(args.sqlite.as_deref());
-    #[cfg(not(feature = "sqlite"))]
-    return Err(Failure::NotBuilt { feature: "sqlite" });
 }
 
 /// The worker id of an ordinal, from a SQLite file.
@@ -74,7 +82,7 @@ pub fn ordinal(
 
 /// The table of worker ids in that database.
 pub fn worker_table(args: &WorkerTableArgs) -> Result<Box<dyn WorkerTable + Send>, Failure> {
-    if !args.database.is_server() {
+    if args.database.server().is_none() {
         args.refuse_server_flags()?;
     }
     Ok(open(&args.database)?.worker_table(args.max_clock_difference))

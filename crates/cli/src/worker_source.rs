@@ -54,7 +54,7 @@ pub fn source(
         report::warning(format_args!(
             "a fixed worker id ({fixed}) has no memory: another run within one tick, after a long \
              borrow, or after the clock was set back repeats uids; name the greatest uid so far with \
-             --start-after, or let --sqlite or --mysql assign worker ids"
+             --start-after, or let --sqlite, --mysql or --postgres assign worker ids"
         ));
     }
     Ok(Box::new(FixedWorkerId(fixed)))
@@ -124,12 +124,16 @@ fn ordinal(
     const KEEPS: &str =
         "is not for --worker ordinal, which keeps what was issued in the file of --sqlite";
     let WorkerArgs { lease, registry, table, .. } = args;
+    let (mysql, postgres) = (&table.database.mysql_args, &table.database.postgres_args);
     check(&[
         ("--worker-id", args.worker_id.is_some(), OWN),
         (EnvWorkerId::VARIABLE, by_variable, OWN),
         ("--zookeeper", registry.zookeeper.is_some(), KEEPS),
-        ("--mysql", table.database.mysql.is_some(), KEEPS),
-        ("--mysql-url-file", table.database.mysql_url_file.is_some(), KEEPS),
+        ("--mysql", mysql.mysql.is_some(), KEEPS),
+        ("--mysql-url-file", mysql.mysql_url_file.is_some(), KEEPS),
+        ("--postgres", postgres.postgres.is_some(), KEEPS),
+        ("--postgres-url-file", postgres.postgres_url_file.is_some(), KEEPS),
+        ("--etcd", table.database.etcd.etcd.is_some(), KEEPS),
         ("--start-after", args.start_after.is_some(), KEEPS),
     ])?;
     table.refuse_server_flags()?;

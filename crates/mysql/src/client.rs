@@ -1,18 +1,16 @@
-//! The blocking client of a store: a connection and the runtime that drives it.
+//! How clients of a server connect.
 
-pub mod connection;
-mod runtime;
-
-use std::mem;
-use std::process;
 use std::time::Duration;
 
-use mysql_async::{Opts, OptsBuilder};
-use uidring::Error;
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Opts, OptsBuilder};
+use uidring::{Error, StoreErrorKind};
+use uidring_store::server::{LeaseServer, Limits, SegmentServer, Server, Table, with_cause};
 
-use self::connection::{Connection, Failed, Operation};
-use self::runtime::BlockingRuntime;
-use crate::MySqlStore;
+use crate::error::advice::{to_error, with_note};
+use crate::problem::Problem;
+use crate::session::Session;
+use crate::{MySqlError, MySqlStore};
 
 /// Prepared statements that a connection with options keeps.
 const STATEMENTS: usize = 8;
@@ -26,86 +24,125 @@ const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ
 /// hold up the rest.
 const LOCK_WAIT: &str = "SET SESSION innodb_lock_wait_timeout = 1";
 
-/// Opens its connection with the first work, and again if it broke.
-pub struct Client {
-    store: MySqlStore,
-    connection: Connection,
-    runtime: BlockingRuntime,
-    /// In another process, a forked child, the connection is the parent's.
-    process: u32,
+/// Returns the options of a client that stays, whose connections also begin with these statements.
+fn lasting(store: &MySqlStore, begin_with: Option<String>) -> Opts {
+    let statements = [ISOLATION.into(), LOCK_WAIT.into()].into_iter().chain(begin_with);
+    OptsBuilder::from_opts(store.opts.clone())
+        .stmt_cache_size(STATEMENTS)
+        // A change counts the rows that it finds, even if it leaves them as they are.
+        .client_found_rows(true)
+        .init(statements.collect::<Vec<String>>())
+        .into()
 }
 
-impl Client {
-    /// A client with the server's defaults, for a few works.
-    pub fn new(store: &MySqlStore) -> Self {
-        Self::with_options(store, store.opts.clone())
+impl Server for MySqlStore {
+    type Options = Opts;
+
+    type Raw = Conn;
+
+    type Session = Session;
+
+    type Problem = Problem;
+
+    const THREAD: &'static str = "uidring-mysql";
+
+    fn options(&self) -> Opts {
+        self.opts.clone()
     }
 
-    /// A client that stays, whose connections also begin with these statements.
-    pub fn lasting(store: &MySqlStore, begin_with: Option<String>) -> Self {
-        let statements = [ISOLATION.into(), LOCK_WAIT.into()].into_iter().chain(begin_with);
-        let opts = OptsBuilder::from_opts(store.opts.clone())
-            .stmt_cache_size(STATEMENTS)
-            // A change counts the rows that it finds, even if it leaves them as they are.
-            .client_found_rows(true)
-            .init(statements.collect::<Vec<String>>());
-        Self::with_options(store, opts.into())
+    fn limits(&self) -> Limits {
+        Limits { connect: self.connect_timeout, deadline: self.deadline }
     }
 
-    fn with_options(store: &MySqlStore, opts: Opts) -> Self {
-        Self {
-            store: store.clone(),
-            connection: Connection::new(opts),
-            runtime: BlockingRuntime::default(),
-            process: process::id(),
+    fn limited(self, limits: Limits) -> Self {
+        self.connect_timeout(limits.connect).deadline(limits.deadline)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.demands_tls() {
+            if self.is_socket() {
+                // The driver would go without TLS, and say nothing.
+                let problem =
+                    "TLS was asked for, and a Unix socket has none; leave out the one or the other";
+                return Err(Server::error(self, StoreErrorKind::Invalid, problem.into()));
+            }
+            choose_cryptography();
         }
+        Ok(())
     }
 
-    pub fn store(&self) -> &MySqlStore {
-        &self.store
+    async fn connect(options: &Opts) -> Result<Conn, Problem> {
+        Ok(Conn::new(options.clone()).await?)
     }
 
-    /// Lets no later work take longer than this.
-    pub fn limit(&mut self, limit: Duration) {
-        let MySqlStore { connect_timeout: connect, deadline, .. } = self.store;
-        let store = self.store.clone().connect_timeout(connect.min(limit));
-        self.store = store.deadline(deadline.min(limit));
+    async fn inspect(&self, raw: Conn, table: &Table) -> Result<Session, Problem> {
+        Session::inspect(raw, self, table).await
     }
 
-    /// Does the work, and tries again what may pass.
-    pub fn run<W: Operation>(&mut self, work: &W) -> Result<W::Done, Error> {
-        Ok(self.try_run(work)?)
+    async fn answers(session: &mut Session) -> bool {
+        session.ping().await.is_ok()
     }
 
-    /// The same, and says whether a failure stays.
-    pub fn try_run<W: Operation>(&mut self, work: &W) -> Result<W::Done, Failed> {
-        let done = self.connection.run(&self.store, work);
-        // An error of the runtime's own is one of this moment.
-        let done = self.runtime.block_on(&self.store, done);
-        done.map_err(|error| Failed { error, is_final: false })?
+    async fn close(session: Session) {
+        // Only a courtesy.
+        let _ = session.into_conn().disconnect().await;
     }
 
-    /// Does the work once, for callers that come again by themselves.
-    pub fn run_once<W: Operation>(&mut self, work: &W) -> Result<W::Done, Error> {
-        self.runtime.block_on(&self.store, self.connection.run_once(&self.store, work))?
+    fn explain(&self, table: &Table, problem: Problem) -> Error {
+        to_error(self, table, problem)
     }
 
-    /// Whether the last attempt of the last work had a connection.
-    pub fn has_reached(&self) -> bool {
-        self.connection.has_reached()
+    fn error(&self, kind: StoreErrorKind, problem: String) -> Error {
+        MySqlError::Database { server: self.to_string(), problem, kind, source: None }.into()
+    }
+
+    fn with_note(error: Error, note: &str) -> Error {
+        with_note(error, note)
     }
 }
 
-impl Drop for Client {
-    fn drop(&mut self) {
-        if process::id() != self.process {
-            // To close the parent's connection, or even to drop it, would disturb the parent.
-            let own = Connection::new(self.store.opts.clone());
-            mem::forget(mem::replace(&mut self.connection, own));
-            mem::forget(mem::take(&mut self.runtime));
-        } else if self.connection.is_open() {
-            // Only a courtesy.
-            let _ = self.runtime.block_on(&self.store, self.connection.close());
+impl SegmentServer for MySqlStore {
+    fn requires_durability(&self) -> bool {
+        self.requires_durability
+    }
+
+    fn is_cluster(&self) -> bool {
+        self.is_cluster
+    }
+
+    fn segment_options(&self) -> Opts {
+        lasting(self, None)
+    }
+
+    fn described(error: &Error) -> Option<(StoreErrorKind, String)> {
+        match error.store() {
+            Some(MySqlError::Database { kind, problem, source, .. }) => {
+                let source = source.as_ref().map(|source| &**source as _);
+                Some((*kind, with_cause(problem, source)))
+            }
+            _ => None,
         }
+    }
+}
+
+impl LeaseServer for MySqlStore {
+    /// With autocommit off, every statement would need a COMMIT, and with another completion type
+    /// a COMMIT would end the connection. A server that waits long for a client that was paused
+    /// keeps what it has locked.
+    fn lease_options(&self, lasts: Duration) -> Opts {
+        let session = format!(
+            "SET SESSION autocommit = 1, SESSION completion_type = 'NO_CHAIN',
+             SESSION wait_timeout = {}",
+            lasts.as_secs().clamp(1, 3_600)
+        );
+        lasting(self, Some(session))
+    }
+}
+
+/// rustls panics if a process links two providers of cryptography and has chosen none.
+fn choose_cryptography() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // It fails if another thread was faster: then there is one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }

@@ -13,4 +13,5 @@ pub const DIALECT: Dialect = Dialect {
     days_ago: "CURRENT_TIMESTAMP - INTERVAL ? DAY",
     seconds_ago: "CURRENT_TIMESTAMP - INTERVAL ? SECOND",
     text: |column| format!("CAST({column} AS CHAR)"),
+    day: |column| format!("CAST({column} AS CHAR)"),
 };

@@ -9,7 +9,6 @@ mod problem;
 mod segments;
 mod session;
 mod store;
-mod tables;
 mod worker_nodes;
 
 pub use uidring_store::{

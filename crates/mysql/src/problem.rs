@@ -4,7 +4,8 @@ use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use mysql_async::{DriverError, Error as Failure, IoError};
-use uidring::{StoreErrorKind, Timestamp};
+use uidring::StoreErrorKind;
+use uidring_store::server::{ClockDifference, Problem as _};
 
 /// The server's code for a table that does not exist.
 const NO_SUCH_TABLE: u16 = 1146;
@@ -30,14 +31,7 @@ pub enum Problem {
         max: u64,
     },
     /// The server's clock and ours are too far apart.
-    ClockDiffers {
-        /// What ours said.
-        ours: Timestamp,
-        /// What the server's said.
-        theirs: Timestamp,
-        /// How far they may be apart.
-        limit: Duration,
-    },
+    ClockDiffers(ClockDifference),
 }
 
 impl From<mysql_async::Error> for Problem {
@@ -55,8 +49,43 @@ impl Problem {
         }
     }
 
-    /// Whether another attempt may succeed without anybody doing anything.
-    pub fn may_pass(&self) -> bool {
+    /// Whether somebody else has a row locked, after a wait or if the statement did not wait.
+    pub fn is_locked(&self) -> bool {
+        matches!(self.code(), Some(1205 | 3572))
+    }
+
+    /// Whether the table does not exist.
+    pub fn is_no_table(&self) -> bool {
+        self.code() == Some(NO_SUCH_TABLE)
+    }
+
+    /// The kind of the error for callers.
+    pub fn kind(&self) -> StoreErrorKind {
+        match self {
+            Self::UsedUp { .. } => StoreErrorKind::Exhausted,
+            Self::ClockDiffers(_) => StoreErrorKind::Clock,
+            Self::Refused(_) => StoreErrorKind::Corrupt,
+            // The caller tries these again.
+            Self::Conflict(_) | Self::NoEnd(_) => StoreErrorKind::TimedOut,
+            _ if self.is_locked() => StoreErrorKind::TimedOut,
+            _ if matches!(self.code(), Some(1049 | NO_SUCH_TABLE)) => StoreErrorKind::NotFound,
+            _ if self.may_pass() => StoreErrorKind::Unreachable,
+            _ if self.code().is_some() => StoreErrorKind::Denied,
+            _ => StoreErrorKind::Other,
+        }
+    }
+}
+
+impl uidring_store::server::Problem for Problem {
+    fn no_connection(limit: Duration) -> Self {
+        Self::NoConnection(limit)
+    }
+
+    fn no_end(limit: Duration) -> Self {
+        Self::NoEnd(limit)
+    }
+
+    fn may_pass(&self) -> bool {
         match self {
             Self::NoConnection(_) | Self::NoEnd(_) => true,
             Self::Driver(Failure::Io(IoError::Io(error))) => {
@@ -80,45 +109,17 @@ impl Problem {
         }
     }
 
-    /// Whether it stays so until somebody does something.
-    pub fn is_final(&self) -> bool {
+    fn is_final(&self) -> bool {
         // A server that takes no rows now may be one that hands over to another.
         let is_read_only = matches!(self.code(), Some(1290 | 1792 | 1836));
         !is_read_only && !matches!(self, Self::Conflict(_)) && !self.may_pass()
     }
 
-    /// Whether somebody else has a row locked, after a wait or if the statement did not wait.
-    pub fn is_locked(&self) -> bool {
-        matches!(self.code(), Some(1205 | 3572))
-    }
-
-    /// Whether the table does not exist.
-    pub fn is_no_table(&self) -> bool {
-        self.code() == Some(NO_SUCH_TABLE)
-    }
-
-    /// What an attempt that ran out of time was waiting for.
-    pub fn last_wait(&self) -> Option<&'static str> {
+    fn last_wait(&self) -> Option<&'static str> {
         match self {
             Self::NoConnection(_) => Some("connecting"),
             Self::NoEnd(_) => Some("waiting for a statement to end"),
             _ => None,
-        }
-    }
-
-    /// The kind of the error for callers.
-    pub fn kind(&self) -> StoreErrorKind {
-        match self {
-            Self::UsedUp { .. } => StoreErrorKind::Exhausted,
-            Self::ClockDiffers { .. } => StoreErrorKind::Clock,
-            Self::Refused(_) => StoreErrorKind::Corrupt,
-            // The caller tries these again.
-            Self::Conflict(_) | Self::NoEnd(_) => StoreErrorKind::TimedOut,
-            _ if self.is_locked() => StoreErrorKind::TimedOut,
-            _ if matches!(self.code(), Some(1049 | NO_SUCH_TABLE)) => StoreErrorKind::NotFound,
-            _ if self.may_pass() => StoreErrorKind::Unreachable,
-            _ if self.code().is_some() => StoreErrorKind::Denied,
-            _ => StoreErrorKind::Other,
         }
     }
 }

@@ -10,14 +10,7 @@ use uidring::adapter::log;
 use crate::MySqlStore;
 use crate::columns::{optional_text, text};
 use crate::problem::Problem;
-use crate::tables::Table;
-
-/// The version of the tables' form. A table says its own in its comment, which neither Baidu's nor
-/// Leaf's programs read; one without is of the first version, as are those of their scripts.
-pub const VERSION: u64 = 1;
-
-/// What the comment of a table begins with, before its version.
-const VERSION_MARK: &str = "uidring version ";
+use uidring_store::server::{Table, check_version};
 
 /// A connection, with what is known of its server.
 pub struct Session {
@@ -126,7 +119,7 @@ async fn check_tables(conn: &mut Conn, store: &MySqlStore, table: &Table) -> Res
     for mut row in tables {
         let mut text = |index| optional_text(&mut row, index).map(Option::unwrap_or_default);
         let (name, engine, comment) = (text(0)?, text(1)?, text(2)?);
-        check_version(&name, &comment)?;
+        check_version(&name, &comment).map_err(Problem::Refused)?;
         // A view has none.
         if !engine.is_empty() && !["InnoDB", "ROCKSDB"].contains(&&*engine) {
             report(store, 2, || {
@@ -138,45 +131,4 @@ async fn check_tables(conn: &mut Conn, store: &MySqlStore, table: &Table) -> Res
         }
     }
     Ok(())
-}
-
-fn check_version(table: &str, comment: &str) -> Result<(), Problem> {
-    let Some(rest) = comment.strip_prefix(VERSION_MARK) else { return Ok(()) };
-    let digits = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
-    match rest[..digits].parse::<u64>() {
-        Ok(1..=VERSION) => Ok(()),
-        _ => Err(Problem::Refused(format!(
-            "{table} is of a later version (its comment is `{comment}`) than this program knows, \
-             which is {VERSION}: use the program that made it, or a later one"
-        ))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_comment_of_a_later_version_is_refused_and_others_are_not() {
-        for comment in [
-            "",
-            "DB WorkerID Assigner for UID Generator",
-            "uidring version 1",
-            "uidring version 1: worker ids",
-        ] {
-            assert!(check_version("T", comment).is_ok(), "{comment}");
-        }
-        for comment in [
-            "uidring version 2",
-            "uidring version 0",
-            "uidring version 12: worker ids",
-            "uidring version x",
-            "uidring version 99999999999999999999999",
-        ] {
-            let Err(Problem::Refused(text)) = check_version("T", comment) else {
-                panic!("{comment}")
-            };
-            assert!(text.contains(comment) && text.contains("which is 1"), "{text}");
-        }
-    }
 }

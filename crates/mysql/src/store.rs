@@ -12,8 +12,9 @@ use mysql_async::{Opts, OptsBuilder, SslOpts};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use uidring::{Error, StoreErrorKind};
-use uidring_store::{TableError, check_path, read_secret};
+use uidring::Error;
+use uidring_store::server::url_in_file;
+use uidring_store::{TableError, check_path};
 
 use crate::error::MySqlError;
 
@@ -73,14 +74,11 @@ impl MySqlStore {
     /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath) where the path is the URL
     /// itself.
     pub fn from_url_file(path: impl AsRef<Path>) -> Result<Self, Error> {
-        const WHAT: &str = "the URL of the database";
-        let text = read_secret(WHAT, path.as_ref())?;
-        if text.trim().is_empty() {
+        let Some(url) = url_in_file(path.as_ref())? else {
             let problem = "the file is empty".into();
             return Err(Error::from(MySqlError::DatabaseUrl { place: "in the file", problem }));
-        }
-        Self::from_url(text.lines().next().unwrap_or_default().trim())
-            .map_err(|error| found(error, "in the file"))
+        };
+        Self::from_url(&url).map_err(|error| found(error, "in the file"))
     }
 
     /// The server whose URL is in the environment variable `UIDRING_MYSQL_URL`; `None` where the
@@ -175,10 +173,6 @@ impl MySqlStore {
 
     pub(crate) fn demands_tls(&self) -> bool {
         self.opts.ssl_opts().is_some()
-    }
-
-    pub(crate) fn error(&self, kind: StoreErrorKind, problem: String) -> Error {
-        Error::from(MySqlError::Database { server: self.to_string(), problem, kind, source: None })
     }
 }
 

@@ -13,4 +13,5 @@ pub const DIALECT: Dialect = Dialect {
     days_ago: "DATETIME('now', '-' || ? || ' days')",
     seconds_ago: "DATETIME('now', '-' || ? || ' seconds')",
     text: |column| column.into(),
+    day: |column| column.into(),
 };

@@ -7,6 +7,8 @@
 mod error;
 mod identity;
 pub mod leases;
+#[cfg(feature = "server")]
+pub mod server;
 pub mod sql;
 mod table;
 mod tags;

@@ -8,7 +8,7 @@
 pub struct Dialect {
     /// The present time as the columns of `UIDRING_LEASE` hold it, in UTC with milliseconds.
     pub now: &'static str,
-    /// The same, later by a parameter: microseconds in MySQL, seconds in SQLite.
+    /// The same, later by a parameter: microseconds on a server, seconds in SQLite.
     pub now_plus: &'static str,
     /// Milliseconds since 1970 of such a time.
     pub millis: fn(&str) -> String,
@@ -22,8 +22,10 @@ pub struct Dialect {
     pub days_ago: &'static str,
     /// The same for a parameter of seconds.
     pub seconds_ago: &'static str,
-    /// A column of time as text.
+    /// A column of time as text, in UTC where the column knows its zone.
     pub text: fn(&str) -> String,
+    /// A column of a day as text.
+    pub day: fn(&str) -> String,
 }
 
 /// The greatest worker id of a start.
@@ -62,7 +64,8 @@ impl Dialect {
 
     /// All rows, in the order of the fields of [`WorkerNode`](crate::WorkerNode).
     pub fn list_nodes(&self) -> String {
-        let [day, modified, created] = ["LAUNCH_DATE", "MODIFIED", "CREATED"].map(self.text);
+        let day = (self.day)("LAUNCH_DATE");
+        let [modified, created] = ["MODIFIED", "CREATED"].map(self.text);
         format!(
             "SELECT ID, HOST_NAME, PORT, TYPE, {day}, {modified}, {created}
              FROM WORKER_NODE ORDER BY ID"

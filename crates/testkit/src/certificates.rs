@@ -41,17 +41,12 @@ impl Authority {
 
     /// A certificate for `localhost` and 127.0.0.1.
     pub fn server(&self) -> Certificate {
-        self.sign("server", params("a server", &["localhost", "127.0.0.1"]))
-    }
-
-    /// A certificate for a client.
-    pub fn client(&self) -> Certificate {
-        self.sign("client", params("a client", &[]))
+        self.sign("server", server("a server", &["localhost", "127.0.0.1"]))
     }
 
     /// The same, but its time is over.
     pub fn expired(&self) -> Certificate {
-        let mut params = params("an old server", &["localhost", "127.0.0.1"]);
+        let mut params = server("an old server", &["localhost", "127.0.0.1"]);
         params.not_before = date_time_ymd(2020, 1, 1);
         params.not_after = date_time_ymd(2020, 2, 1);
         self.sign("expired", params)
@@ -59,7 +54,14 @@ impl Authority {
 
     /// A certificate for a name that is not this host's.
     pub fn stranger(&self) -> Certificate {
-        self.sign("stranger", params("another server", &["elsewhere.example"]))
+        self.sign("stranger", server("another server", &["elsewhere.example"]))
+    }
+
+    /// A certificate for a client, which names its user.
+    pub fn client(&self, user: &str) -> Certificate {
+        let mut params = params(user, &[]);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.sign(&format!("client-{user}"), params)
     }
 
     /// What a server needs to show a certificate, as arguments of mariadbd.
@@ -71,10 +73,7 @@ impl Authority {
         ]
     }
 
-    fn sign(&self, name: &str, mut params: CertificateParams) -> Certificate {
-        // A member of etcd is a client of its own, too.
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    fn sign(&self, name: &str, params: CertificateParams) -> Certificate {
         let pair = key();
         let signed = params.signed_by(&pair, &self.issuer).expect("it signs");
         let certificate = self.folder.join(format!("{name}.pem"));
@@ -87,6 +86,14 @@ impl Authority {
 
 fn key() -> KeyPair {
     KeyPair::generate().expect("a key")
+}
+
+fn server(name: &str, hosts: &[&str]) -> CertificateParams {
+    let mut params = params(name, hosts);
+    // A member of etcd is a client of its own, too.
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    params
 }
 
 /// Valid for centuries.

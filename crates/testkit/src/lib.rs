@@ -5,7 +5,7 @@
 
 #[cfg(target_os = "linux")]
 pub mod attack;
-#[cfg(any(feature = "etcd", feature = "mariadb"))]
+#[cfg(any(feature = "etcd", feature = "mariadb", feature = "postgres"))]
 pub mod certificates;
 mod chain;
 pub mod deadline;
@@ -18,7 +18,12 @@ pub mod log;
 #[cfg(all(unix, feature = "mariadb"))]
 pub mod mariadb;
 pub mod namespace;
-#[cfg(all(unix, any(feature = "etcd", feature = "mariadb", feature = "zookeeper")))]
+#[cfg(all(unix, feature = "postgres"))]
+pub mod postgres;
+#[cfg(all(
+    unix,
+    any(feature = "etcd", feature = "mariadb", feature = "postgres", feature = "zookeeper")
+))]
 mod process;
 pub mod proxy;
 mod request;
@@ -33,6 +38,9 @@ mod docs_kubernetes {}
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/worker-ids.md")]
 mod docs_worker_ids {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/postgresql.md")]
+mod docs_postgresql {}
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/etcd.md")]

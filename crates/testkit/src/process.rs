@@ -66,6 +66,21 @@ impl Process {
         assert!(self.send(name), "SIG{name} cannot be sent to the server");
     }
 
+    /// Sends a signal to the server and to all processes that it has started. It is stopped first, so that
+    /// it starts no more of them meanwhile.
+    #[cfg(feature = "postgres")]
+    pub fn signal_all(&mut self, name: &str) {
+        assert_eq!(self.wait_until(Instant::now()), None, "the server has ended by itself");
+        assert!(self.send("STOP"), "the server cannot be stopped");
+        let script = r#"
+            # Some of them may end meanwhile.
+            for child in $(cat "/proc/$2/task/$2/children"); do kill -"$1" "$child" 2>/dev/null; done
+            kill -"$1" "$2"
+        "#;
+        let sent = Command::new("sh").args(["-c", script, "sh", name, &self.server]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "SIG{name} cannot be sent");
+    }
+
     /// The server's status, or `None` if it is still up by then.
     pub fn wait_until(&mut self, deadline: Instant) -> Option<ExitStatus> {
         loop {

@@ -15,16 +15,18 @@ use uidring::worker::Lease;
 use uidring::{Error, Layout};
 use uidring_etcd::EtcdStore;
 use uidring_mysql::MySqlStore;
+use uidring_postgres::PostgresStore;
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
 use uidring_testkit::attack::{self, Cause, Kind, Place, Server, Store, TAGS, Target};
 use uidring_testkit::etcd::Etcd;
 use uidring_testkit::mariadb::{Database, MariaDb};
+use uidring_testkit::postgres::{self, Postgres};
 use uidring_testkit::request;
 use uidring_testkit::zookeeper::ZooKeeper;
 use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperServers};
 
-const TARGETS: &[&dyn Target] = &[&Sqlite, &MySql, &Leaf, &EtcdKeys];
+const TARGETS: &[&dyn Target] = &[&Sqlite, &MySql, &PostgreSql, &Leaf, &EtcdKeys];
 
 const ALL: &[Kind] = &[Kind::Workers, Kind::Leases, Kind::Segments];
 
@@ -55,6 +57,24 @@ fn lease_cause(error: &str) -> Option<Cause> {
     } else {
         None
     }
+}
+
+/// What every server's store says.
+fn server_cause(error: &str) -> Option<Cause> {
+    let away = [
+        "no answer within",
+        "a statement did not end within",
+        "the server closed the connection",
+        "is the server running",
+        "onnection reset by peer",
+        // By somebody who was stopped.
+        "another transaction has it locked",
+        // Another thread's start, whose first renewal waits for the server, has lost the lease that
+        // this one was given: the register refuses the later one.
+        "is in use: a generator of this process",
+    ];
+    let is_away = away.iter().any(|text| error.contains(text));
+    lease_cause(error).or(is_away.then_some(Cause::Away))
 }
 
 struct Sqlite;
@@ -169,24 +189,72 @@ impl Target for MySql {
     }
 
     fn cause(&self, error: &str) -> Option<Cause> {
-        let away = [
-            "no answer within",
-            "a statement did not end within",
-            "the server closed the connection",
-            "is the server running",
-            "onnection reset by peer",
-            // By somebody who was stopped.
-            "another transaction has it locked",
-            // Another thread's start, whose first renewal waits for the server, has lost the lease that
-            // this one was given: the register refuses the later one.
-            "is in use: a generator of this process",
-        ];
-        let is_away = away.iter().any(|text| error.contains(text));
-        lease_cause(error).or(is_away.then_some(Cause::Away))
+        server_cause(error)
     }
 }
 
 impl Store for MySqlDatabase {
+    fn address(&self, _: usize) -> String {
+        self.0.url()
+    }
+
+    fn server(&self) -> Option<&dyn Server> {
+        Some(&**self.0.server())
+    }
+}
+
+struct PostgreSql;
+
+/// A server of its own, and a database with all tables.
+struct PostgresDatabase(postgres::Database);
+
+fn postgres(url: &str) -> Result<PostgresStore, Error> {
+    PostgresStore::from_url(url)
+}
+
+impl Target for PostgreSql {
+    fn name(&self) -> &'static str {
+        "postgres"
+    }
+
+    fn kinds(&self) -> &'static [Kind] {
+        ALL
+    }
+
+    fn start(&self) -> Box<dyn Store> {
+        let store = PostgresDatabase(Postgres::start().database());
+        let server = || postgres(&store.address(0)).expect("a URL");
+        WorkerTable::create(&server().worker_nodes()).expect("made");
+        lease_all(&server().leases());
+        for tag in TAGS {
+            let tag = NewSegmentTag::new(tag, 5).expect("allowed");
+            let segments = server().segments().create_table_if_missing(true);
+            segments.create_tag(&tag).expect("made");
+        }
+        Box::new(store)
+    }
+
+    fn worker_id(&self, place: &Place) -> Result<u64, Error> {
+        let nodes = postgres(&place.address)?.worker_nodes();
+        WorkerTable::assign(&nodes, &Layout::UID_GENERATOR)
+    }
+
+    fn lease(&self, place: &Place, layout: &Layout) -> Result<Lease, Error> {
+        postgres(&place.address)?.leases().lease(&request(*layout), &options())
+    }
+
+    fn segments(&self, place: &Place) -> Result<Box<dyn SegmentStore>, Error> {
+        Ok(Box::new(postgres(&place.address)?.segments()))
+    }
+
+    fn cause(&self, error: &str) -> Option<Cause> {
+        let away = ["the server ended the connection", "the server is starting or stopping"];
+        let is_away = away.iter().any(|text| error.contains(text));
+        server_cause(error).or(is_away.then_some(Cause::Away))
+    }
+}
+
+impl Store for PostgresDatabase {
     fn address(&self, _: usize) -> String {
         self.0.url()
     }
@@ -340,6 +408,16 @@ fn mysql_on_disk() {
 #[test]
 fn mysql_in_memory() {
     attack::in_memory("mysql");
+}
+
+#[test]
+fn postgres_on_disk() {
+    attack::on_disk("postgres", env!("CARGO_TARGET_TMPDIR"));
+}
+
+#[test]
+fn postgres_in_memory() {
+    attack::in_memory("postgres");
 }
 
 #[test]

@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 use uidring::{CachedUidGenerator, Layout, UidGenerator};
 use uidring_etcd::EtcdStore;
 use uidring_mysql::MySqlStore;
+use uidring_postgres::PostgresStore;
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseState, LeaseTable};
 use uidring_testkit::etcd::Etcd;
 use uidring_testkit::fork::{FORKED, alone, in_child};
 use uidring_testkit::mariadb::MariaDb;
 use uidring_testkit::namespace::fresh;
+use uidring_testkit::postgres::Postgres;
 use uidring_testkit::{chain, request};
 
 /// A child has its parent's lease in its memory, used or not, and leaves it alone.
@@ -80,4 +82,13 @@ fn a_child_leaves_a_lease_in_etcd_alone() {
     let server = Etcd::start();
     let store = EtcdStore::new(&server.endpoints()).expect("endpoints");
     a_child_leaves_the_lease_alone(&store.leases());
+}
+
+#[test]
+fn a_child_leaves_a_lease_in_postgresql_alone() {
+    let database = Postgres::start().database();
+    let server = PostgresStore::from_url(&database.url()).expect("a URL");
+    let leases = server.leases();
+    leases.create().expect("made");
+    a_child_leaves_the_lease_alone(&leases);
 }

@@ -11,22 +11,54 @@ use super::etcd::EtcdArgs;
 use super::values::{CENTURY, time};
 use crate::failure::Failure;
 
-/// A database: the one that the flags name, else the one of UIDRING_MYSQL_URL, else the user's own
-/// file.
+/// The kind of a server that a database is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    MySql,
+    Postgres,
+}
+
+impl Server {
+    /// What people call it. No URL: it may hold a password.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MySql => "the MySQL server",
+            Self::Postgres => "the PostgreSQL server",
+        }
+    }
+}
+
+/// A database: the one that the flags name, else the one of UIDRING_MYSQL_URL, else of UIDRING_POSTGRES_URL,
+/// else of UIDRING_ETCD, else the user's own file.
 #[derive(Args)]
 pub struct DatabaseArgs {
     /// The SQLite file that holds the table
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["mysql", "mysql_url_file"])]
+    #[arg(long, value_name = "PATH",
+          conflicts_with_all = ["mysql", "mysql_url_file", "postgres", "postgres_url_file"])]
     pub sqlite: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub mysql_args: MySqlArgs,
+
+    #[command(flatten)]
+    pub postgres_args: PostgresArgs,
+
+    #[command(flatten)]
+    pub etcd: EtcdArgs,
+}
+
+/// A database of a MySQL or MariaDB server.
+#[derive(Args)]
+pub struct MySqlArgs {
     /// The MySQL or MariaDB database that holds the table:
     /// mysql://USER:PASSWORD@HOST:PORT/DATABASE. Other users of this machine can see it in the list
     /// of processes: prefer --mysql-url-file, or the environment variable UIDRING_MYSQL_URL
-    #[arg(long, value_name = "URL", conflicts_with = "mysql_url_file")]
+    #[arg(long, value_name = "URL",
+          conflicts_with_all = ["mysql_url_file", "postgres", "postgres_url_file"])]
     pub mysql: Option<String>,
 
     /// A file whose first line is such a URL
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["postgres", "postgres_url_file"])]
     pub mysql_url_file: Option<PathBuf>,
 
     /// Require TLS from the MySQL server, with a certificate signed by an authority in this PEM file
@@ -47,47 +79,112 @@ pub struct DatabaseArgs {
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true,
           value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3_600)))]
     mysql_deadline: Option<Duration>,
+}
 
-    #[command(flatten)]
-    pub etcd: EtcdArgs,
+/// A database of a PostgreSQL server.
+#[derive(Args)]
+pub struct PostgresArgs {
+    /// The PostgreSQL database that holds the table: postgres://USER:PASSWORD@HOST:PORT/DATABASE. Other
+    /// users of this machine can see it in the list of processes: prefer --postgres-url-file, or the
+    /// environment variable UIDRING_POSTGRES_URL
+    #[arg(long, value_name = "URL", conflicts_with = "postgres_url_file")]
+    pub postgres: Option<String>,
+
+    /// A file whose first line is such a URL
+    #[arg(long, value_name = "PATH")]
+    pub postgres_url_file: Option<PathBuf>,
+
+    /// Require TLS from the PostgreSQL server, with a certificate signed by an authority in this PEM file
+    #[arg(long, value_name = "PATH")]
+    pub postgres_ca: Option<PathBuf>,
+
+    /// Refuse a PostgreSQL server that may lose confirmed commits when its machine crashes, instead of
+    /// warning: fsync, full_page_writes, a table that is not logged
+    #[arg(long)]
+    pub postgres_require_durability: bool,
+
+    /// Whichever PostgreSQL server answers has all that another has confirmed: the standbys are
+    /// synchronous, and a change from one to another loses nothing
+    #[arg(long)]
+    pub postgres_cluster: bool,
+
+    /// How long to try to reach the PostgreSQL server, from 1s to 1h; without it, 10s
+    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true,
+          value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3_600)))]
+    postgres_deadline: Option<Duration>,
 }
 
 impl DatabaseArgs {
     /// How long to try to reach the server.
-    pub fn mysql_deadline(&self) -> Duration {
-        self.mysql_deadline.unwrap_or(Duration::from_secs(10))
-    }
-
-    /// Whether a flag names a database that has segments, too.
-    fn is_named_sql(&self) -> bool {
-        self.sqlite.is_some() || self.mysql.is_some() || self.mysql_url_file.is_some()
+    pub fn deadline(&self) -> Duration {
+        let limit = match self.server() {
+            Some(Server::Postgres) => self.postgres_args.postgres_deadline,
+            _ => self.mysql_args.mysql_deadline,
+        };
+        limit.unwrap_or(Duration::from_secs(10))
     }
 
     /// Whether a flag names the database.
     pub fn is_named(&self) -> bool {
-        self.is_named_sql() || self.etcd.etcd.is_some()
-    }
-
-    /// Whether the database is a MySQL server, by flag or environment.
-    pub fn is_server(&self) -> bool {
-        let is_other = self.sqlite.is_some() || self.etcd.etcd.is_some();
-        !is_other && (self.is_named() || env::var_os("UIDRING_MYSQL_URL").is_some())
+        self.sqlite.is_some() || self.named_server().is_some() || self.etcd.etcd.is_some()
     }
 
     /// Whether worker ids are in an etcd cluster, by flag or environment.
     pub fn is_etcd(&self) -> bool {
         let by_variable = env::var_os("UIDRING_ETCD").is_some();
-        self.etcd.etcd.is_some() || !self.is_named() && !self.is_server() && by_variable
+        self.etcd.etcd.is_some() || !self.is_named() && self.server().is_none() && by_variable
     }
 
-    /// Refuses flags that need a MySQL server. They promise something: ignoring them is dangerous.
+    fn named_server(&self) -> Option<Server> {
+        let (mysql, postgres) = (&self.mysql_args, &self.postgres_args);
+        if mysql.mysql.is_some() || mysql.mysql_url_file.is_some() {
+            Some(Server::MySql)
+        } else if postgres.postgres.is_some() || postgres.postgres_url_file.is_some() {
+            Some(Server::Postgres)
+        } else {
+            None
+        }
+    }
+
+    /// The server that the database is on, by flag or environment.
+    pub fn server(&self) -> Option<Server> {
+        if self.is_named() {
+            return self.named_server();
+        }
+        let variables =
+            [("UIDRING_MYSQL_URL", Server::MySql), ("UIDRING_POSTGRES_URL", Server::Postgres)];
+        variables
+            .into_iter()
+            .find(|(name, _)| env::var_os(name).is_some())
+            .map(|(_, server)| server)
+    }
+
+    /// Refuses flags that need a server. They promise something: ignoring them is dangerous.
     pub fn refuse_server_flags(&self) -> Result<(), Failure> {
-        check(&[
-            ("--mysql-ca", self.mysql_ca.is_some(), NEEDS_SERVER),
-            ("--mysql-require-durability", self.mysql_require_durability, NEEDS_SERVER),
-            ("--mysql-cluster", self.mysql_cluster, NEEDS_SERVER),
-            ("--mysql-deadline", self.mysql_deadline.is_some(), NEEDS_SERVER),
-        ])
+        self.refuse_flags_of_others(None)
+    }
+
+    /// Refuses flags that need another server than this one.
+    pub fn refuse_flags_of_others(&self, server: Option<Server>) -> Result<(), Failure> {
+        let (mysql, postgres) = (&self.mysql_args, &self.postgres_args);
+        if server != Some(Server::MySql) {
+            check(&[
+                ("--mysql-ca", mysql.mysql_ca.is_some(), NEEDS_MYSQL),
+                ("--mysql-require-durability", mysql.mysql_require_durability, NEEDS_MYSQL),
+                ("--mysql-cluster", mysql.mysql_cluster, NEEDS_MYSQL),
+                ("--mysql-deadline", mysql.mysql_deadline.is_some(), NEEDS_MYSQL),
+            ])?;
+        }
+        if server != Some(Server::Postgres) {
+            let is_strict = postgres.postgres_require_durability;
+            check(&[
+                ("--postgres-ca", postgres.postgres_ca.is_some(), NEEDS_POSTGRES),
+                ("--postgres-require-durability", is_strict, NEEDS_POSTGRES),
+                ("--postgres-cluster", postgres.postgres_cluster, NEEDS_POSTGRES),
+                ("--postgres-deadline", postgres.postgres_deadline.is_some(), NEEDS_POSTGRES),
+            ])?;
+        }
+        Ok(())
     }
 }
 
@@ -97,21 +194,23 @@ pub struct WorkerTableArgs {
     #[command(flatten)]
     pub database: DatabaseArgs,
 
-    /// Refuse a worker id if the clocks of the MySQL server and of this host differ by more than this;
-    /// with --zookeeper, this host's clock and the median of the running instances' clocks
+    /// Refuse a worker id if the clocks of the database's server and of this host differ by more than
+    /// this; with --zookeeper, this host's clock and the median of the running instances' clocks
     #[arg(long, value_name = "SECONDS", value_parser = time(Duration::ZERO..=CENTURY),
           allow_hyphen_values = true)]
     pub max_clock_difference: Option<Duration>,
 }
 
 impl WorkerTableArgs {
-    /// Refuses flags that need a MySQL server.
+    /// Refuses flags that need a server.
     pub fn refuse_server_flags(&self) -> Result<(), Failure> {
         self.database.refuse_server_flags()?;
         let is_given = self.max_clock_difference.is_some();
-        let needs = "needs a MySQL server, or `generate --zookeeper`";
+        let needs = "needs a MySQL or PostgreSQL server, or `generate --zookeeper`";
         check(&[("--max-clock-difference", is_given, needs)])
     }
 }
 
-const NEEDS_SERVER: &str = "needs a MySQL server";
+const NEEDS_MYSQL: &str = "needs a MySQL server";
+
+const NEEDS_POSTGRES: &str = "needs a PostgreSQL server";

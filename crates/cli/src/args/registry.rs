@@ -7,13 +7,17 @@ use clap::Args;
 
 use super::values::{CENTURY, time};
 
+/// Flags that name a database instead.
+const DATABASES: [&str; 6] =
+    ["sqlite", "mysql", "mysql_url_file", "postgres", "postgres_url_file", "etcd"];
+
 /// Leaf's registry in ZooKeeper.
 #[derive(Args)]
 pub struct RegistryArgs {
     /// The ZooKeeper servers with Leaf's registry, which gives each instance a worker id of its own:
     /// HOST:PORT,HOST:PORT, or with a path after them, HOST:PORT/PATH
     #[arg(long, value_name = "HOSTS", requires = "name",
-          conflicts_with_all = ["sqlite", "mysql", "mysql_url_file", "etcd"])]
+          conflicts_with_all = DATABASES)]
     pub zookeeper: Option<String>,
 
     /// The registry's name: Leaf's leaf.name

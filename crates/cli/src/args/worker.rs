@@ -10,7 +10,8 @@ use super::registry::{InstanceArgs, RegistryArgs};
 use super::values::{CENTURY, number, time};
 
 /// The flags that name where worker ids come from.
-const STORES: [&str; 5] = ["sqlite", "mysql", "mysql_url_file", "zookeeper", "etcd"];
+const STORES: [&str; 7] =
+    ["sqlite", "mysql", "mysql_url_file", "postgres", "postgres_url_file", "zookeeper", "etcd"];
 
 /// A worker id of the user's choice, or who assigns it.
 #[derive(Args)]

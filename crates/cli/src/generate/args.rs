@@ -13,15 +13,17 @@ use crate::lines::{Format, JsonUid};
 /// Print fresh uids, one per line
 ///
 /// The worker id, which makes this process's uids differ from those of all others, comes from
-/// --worker-id, --sqlite, --mysql (--mysql-url-file), --etcd or --zookeeper; else from the environment
-/// variable UIDRING_WORKER_ID; else from the MySQL database in UIDRING_MYSQL_URL; else from the etcd
-/// cluster in UIDRING_ETCD; else from the file uidring/workers.db in your data directory. A table gives every start a worker id of its own, for
+/// --worker-id, --sqlite, --mysql (--mysql-url-file), --postgres (--postgres-url-file), --etcd or --zookeeper;
+/// else from the environment variable UIDRING_WORKER_ID; else from the database in UIDRING_MYSQL_URL or
+/// UIDRING_POSTGRES_URL; else from the etcd cluster in UIDRING_ETCD; else from the file uidring/workers.db in your
+/// data directory. A table gives every start a worker id of its own, for
 /// good, or with --worker lease until the program ends. A file belongs to one host and must be kept: do
 /// not copy it to another host, and do not restore an older state of it.
 ///
 /// With --generator segment there is no worker id: the ids continue where the row of --tag in the table
-/// leaf_alloc stands. The table is in the database of --sqlite or --mysql (--mysql-url-file), else of
-/// UIDRING_MYSQL_URL, else in the file uidring/segments.db. The program reserves as many ids as it
+/// leaf_alloc stands. The table is in the database of --sqlite, --mysql (--mysql-url-file) or
+/// --postgres (--postgres-url-file), else of UIDRING_MYSQL_URL or UIDRING_POSTGRES_URL, else in the file
+/// uidring/segments.db. The program reserves as many ids as it
 /// prints, a million at a time, but at least the tag's step: with -n 10 and a step of 1000, the other
 /// 990 are never issued. Neither is what an interrupted run has reserved.
 #[derive(Args)]
@@ -34,6 +36,7 @@ Examples:
   uidring generate -n 1M --format binary --output ids.bin
   uidring generate --mysql-url-file /run/secrets/mysql-url -n 10
   uidring generate --worker lease --mysql-url-file /run/secrets/mysql-url -n 10
+  uidring generate --worker lease --postgres-url-file /run/secrets/postgres-url -n 10
   uidring generate --max-borrow 0 -n 100000
   uidring generate --generator leaf-snowflake --zookeeper zk:2181 --name shop --instance web-0
   uidring generate --generator snowflake --datacenter-id 3 --worker-id 17

@@ -57,7 +57,7 @@ fn build(
     store: Box<dyn SegmentStore>,
 ) -> Result<Box<dyn Source>, Failure> {
     // The store's own deadline comes first.
-    let limit = args.worker.table.database.mysql_deadline() + Duration::from_secs(1);
+    let limit = args.worker.table.database.deadline() + Duration::from_secs(1);
     let generator = SegmentGenerator::builder(StepAsNeeded { store, left: args.count })
         .take_policy(TakePolicy::WaitFor(limit))
         // What is loaded ahead of need would be lost at the end.

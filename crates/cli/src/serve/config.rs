@@ -13,8 +13,16 @@ use super::args::{NameArgs, ServeArgs};
 use crate::failure::Failure;
 
 /// Of these, a flag or a variable replaces the file's whole choice.
-const CHOICES: [&[&str]; 1] =
-    [&["sqlite", "mysql", "mysql-url-file", "etcd", "zookeeper", "worker-id"]];
+const CHOICES: [&[&str]; 1] = [&[
+    "sqlite",
+    "mysql",
+    "mysql-url-file",
+    "postgres",
+    "postgres-url-file",
+    "etcd",
+    "zookeeper",
+    "worker-id",
+]];
 
 /// What is no setting.
 const NOT_SETTINGS: [&str; 4] = ["config", "check", "help", "names"];

@@ -174,8 +174,8 @@ fn origin(args: &WorkerArgs) -> String {
         path.display().to_string()
     } else if database.is_etcd() {
         "etcd".into()
-    } else if database.is_server() {
-        "the MySQL server".into()
+    } else if let Some(server) = database.server() {
+        server.name().into()
     } else {
         "your data directory".into()
     };

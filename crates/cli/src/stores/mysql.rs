@@ -14,21 +14,22 @@ use crate::failure::Failure;
 
 /// The server that the flags name, else the environment.
 pub fn open(args: &DatabaseArgs) -> Result<Box<dyn Database>, Failure> {
-    let server = match (&args.mysql, &args.mysql_url_file) {
+    let flags = &args.mysql_args;
+    let server = match (&flags.mysql, &flags.mysql_url_file) {
         (Some(url), _) => MySqlStore::from_url(url).map_err(wrong_url)?,
         (None, Some(path)) => MySqlStore::from_url_file(path).map_err(wrong_url)?,
         (None, None) => MySqlStore::from_env()
             .map_err(wrong_url)?
             .ok_or_else(|| Failure::Usage("UIDRING_MYSQL_URL is no longer set".into()))?,
     };
-    let mut server = server.deadline(args.mysql_deadline());
-    if args.mysql_require_durability {
+    let mut server = server.deadline(args.deadline());
+    if flags.mysql_require_durability {
         server = server.require_durability();
     }
-    if args.mysql_cluster {
+    if flags.mysql_cluster {
         server = server.synchronous_cluster();
     }
-    if let Some(path) = &args.mysql_ca {
+    if let Some(path) = &flags.mysql_ca {
         server = server.tls_authority(path)?;
     }
     Ok(Box::new(server))

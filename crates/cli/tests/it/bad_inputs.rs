@@ -184,10 +184,25 @@ const CASES: &[Case] = &[
     ("worker reuse 1 1", 2, &["--used-until <TIME>"]),
     // Servers: nothing is connected to before the flags are right.
     ("generate --mysql-deadline 5", 2, &["--mysql-deadline needs a MySQL server"]),
+    ("generate --postgres-cluster", 2, &["--postgres-cluster needs a PostgreSQL server"]),
+    (
+        "generate --mysql mysql://u@h/d --postgres-ca ca.pem",
+        2,
+        &["--postgres-ca needs a PostgreSQL server"],
+    ),
+    (
+        "generate --postgres postgres://u@h/d --mysql-deadline 5",
+        2,
+        &["--mysql-deadline needs a MySQL server"],
+    ),
     ("generate --sqlite f --mysql-deadline 5", 2, &["--mysql-deadline", SERVER]),
     ("generate --mysql-deadline 0", 2, &["'0' for '--mysql-deadline <SECONDS>'", "from 1s to 1h"]),
     ("generate --mysql-deadline 2h", 2, &["from 1s to 1h"]),
-    ("generate --max-clock-difference 5", 2, &["--max-clock-difference needs a MySQL server"]),
+    (
+        "generate --max-clock-difference 5",
+        2,
+        &["--max-clock-difference needs a MySQL or PostgreSQL server"],
+    ),
     ("generate --sqlite f --mysql-require-durability", 2, &["--mysql-require-durability", SERVER]),
     ("plan --mysql-ca ca.pem", 2, &["--mysql-ca", SERVER]),
     ("plan --mysql-deadline 5", 2, &["--mysql-deadline", SERVER]),
@@ -234,6 +249,27 @@ const MYSQL_CASES: &[Case] = &[
 #[cfg(not(feature = "mysql"))]
 const MYSQL_CASES: &[Case] = &[];
 
+#[cfg(feature = "postgres")]
+const POSTGRES_CASES: &[Case] = &[
+    ("generate --postgres foo", 2, &["as given, is wrong: it does not begin with postgres://"]),
+    ("generate --postgres postgres://u@h", 2, &["it names no database"]),
+    ("generate --postgres postgres://u@h:x/d", 2, &["a port that is no number"]),
+    ("generate --postgres postgres://u@h/d?options=x", 2, &["no parameter `options`"]),
+    ("worker list --postgres foo", 2, &["does not begin with postgres://"]),
+    ("segment list --postgres foo", 2, &["does not begin with postgres://"]),
+    ("plan --postgres-url-file nowhere", 1, &["could not be read from nowhere"]),
+    ("plan --postgres-url-file postgres://u@h/d", 2, &["a URL, not a path"]),
+    (
+        "plan --postgres postgres://u@h/d --postgres-ca nowhere",
+        1,
+        &["could not be read from nowhere"],
+    ),
+    ("generate --postgres postgres://u@h/d --mysql mysql://u@h/d", 2, &["cannot be used with"]),
+    ("generate --postgres postgres://u@127.0.0.1:1/d --postgres-deadline 1", 1, &["127.0.0.1:1/d"]),
+];
+#[cfg(not(feature = "postgres"))]
+const POSTGRES_CASES: &[Case] = &[];
+
 #[cfg(feature = "zookeeper")]
 const ZOOKEEPER_CASES: &[Case] = &[
     ("generate --zookeeper h:1", 2, &["--name <NAME>"]),
@@ -277,7 +313,8 @@ const ZOOKEEPER_CASES: &[Case] = &[];
 
 #[test]
 fn wrong_input_says_what_is_wrong_and_touches_nothing() {
-    let cases: Vec<&Case> = [CASES, MYSQL_CASES, ZOOKEEPER_CASES].into_iter().flatten().collect();
+    let cases: Vec<&Case> =
+        [CASES, MYSQL_CASES, POSTGRES_CASES, ZOOKEEPER_CASES].into_iter().flatten().collect();
     assert!(cases.len() >= 100, "{}", cases.len());
     let next = AtomicUsize::new(0);
     // Processes are slow to start.
@@ -345,6 +382,8 @@ fn wrong_variables_are_wrong_usage() {
         ("UIDRING_HOST", "a", "UIDRING_PORT is not"),
         #[cfg(feature = "mysql")]
         ("UIDRING_MYSQL_URL", "", "in UIDRING_MYSQL_URL, is wrong: it is empty"),
+        #[cfg(feature = "postgres")]
+        ("UIDRING_POSTGRES_URL", "", "in UIDRING_POSTGRES_URL, is wrong: it is empty"),
         #[cfg(feature = "mysql")]
         ("UIDRING_MYSQL_URL", "ids", "in UIDRING_MYSQL_URL, is wrong: it does not begin"),
     ] {

@@ -25,6 +25,14 @@ const STATEMENTS: &[(&str, &str, &str)] = &[
         "GRANT SELECT, INSERT, UPDATE ON ids.UIDRING_LEASE",
         "mysql/tests/it/leases.rs",
     ),
+    ("postgresql.md", "GRANT SELECT, INSERT ON worker_node", "postgres/tests/it/worker_nodes.rs"),
+    (
+        "postgresql.md",
+        "GRANT SELECT, INSERT, UPDATE ON uidring_lease",
+        "postgres/tests/it/leases.rs",
+    ),
+    ("postgresql.md", "GRANT SELECT, UPDATE ON leaf_alloc", "postgres/tests/it/segments.rs"),
+    ("postgresql.md", "ALTER TABLE worker_node ALTER COLUMN id", "postgres/tests/it/leases.rs"),
     ("worker-ids.md", "UPDATE UIDRING_LEASE SET TOKEN", "testkit/tests/it/lease_herd.rs"),
     ("worker-ids.md", "INSERT INTO WORKER_NODE (ID,", "mysql/tests/it/leases.rs"),
 ];

@@ -7,6 +7,7 @@ use std::thread;
 
 use uidring_testkit::etcd::Etcd;
 use uidring_testkit::mariadb::MariaDb;
+use uidring_testkit::postgres::Postgres;
 use uidring_testkit::zookeeper::ZooKeeper;
 
 use crate::support::program::database;
@@ -48,8 +49,15 @@ pub fn run(examples: &[&str], zookeeper: &str) {
     for name in ["mysql-url", "url.txt"] {
         fs::write(home.folder.path().join(name), database.url()).expect("writes");
     }
-    let leases = home.run("worker init --leases --mysql-url-file mysql-url");
-    assert_eq!(leases.status, Some(0), "{leases:?}");
+    let postgres = Postgres::shared();
+    let postgres_database = postgres.database();
+    for name in ["postgres-url", "pg.txt"] {
+        fs::write(home.folder.path().join(name), postgres_database.url()).expect("writes");
+    }
+    for flag in ["--mysql-url-file mysql-url", "--postgres-url-file postgres-url"] {
+        let leases = home.run(&format!("worker init --leases {flag}"));
+        assert_eq!(leases.status, Some(0), "{leases:?}");
+    }
     let etcd = examples.iter().any(|example| example.contains(ETCD)).then(Etcd::start);
     let etcd = etcd.as_ref().map_or_else(String::new, |server| server.endpoints());
     for example in examples {

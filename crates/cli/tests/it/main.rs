@@ -8,7 +8,13 @@ mod bad_inputs;
 #[cfg(feature = "bench")]
 mod bench;
 mod check;
-#[cfg(all(feature = "bench", feature = "etcd", feature = "mysql", feature = "zookeeper"))]
+#[cfg(all(
+    feature = "bench",
+    feature = "etcd",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "zookeeper"
+))]
 mod docs;
 mod ending;
 #[cfg(feature = "etcd")]
@@ -18,7 +24,13 @@ mod faketime;
 mod files;
 mod format;
 mod generate;
-#[cfg(all(feature = "bench", feature = "etcd", feature = "mysql", feature = "zookeeper"))]
+#[cfg(all(
+    feature = "bench",
+    feature = "etcd",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "zookeeper"
+))]
 mod help;
 #[cfg(all(feature = "mysql", target_os = "linux"))]
 mod lease_torture;
@@ -32,7 +44,15 @@ mod mysql_faults;
 #[cfg(feature = "server")]
 mod ordinals;
 mod parse;
-#[cfg(all(feature = "bench", feature = "etcd", feature = "mysql", feature = "zookeeper"))]
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(all(
+    feature = "bench",
+    feature = "etcd",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "zookeeper"
+))]
 mod readme;
 #[cfg(feature = "mysql")]
 mod segments;

@@ -74,7 +74,7 @@ fn tls_needs_the_right_certificates_on_both_sides() {
     let [ours, other] = [0; 2].map(|_| tempfile::tempdir().expect("a folder"));
     let [authority, others] = [&ours, &other].map(|folder| Authority::new(folder.path()));
     let server = Etcd::start_with_tls(&authority, &authority.server(), true);
-    let client = authority.client();
+    let client = authority.client("uidring");
     let at = |endpoints: &str| EtcdStore::new(endpoints).expect("endpoints");
     let trusting = |authority: &Authority| {
         let store = at(&server.endpoints()).deadline(Duration::from_secs(5));

@@ -6,8 +6,8 @@ use mysql_async::{DriverError, Error as Failure, IoError, ServerError};
 use uidring::Error;
 
 use crate::problem::{Problem, is_gibberish};
-use crate::tables::Table;
 use crate::{MySqlError, MySqlStore};
+use uidring_store::server::{ClockDifference, Table};
 
 /// An error of the driver, the server or the system.
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -20,7 +20,7 @@ pub fn to_error(server: &MySqlStore, table: &Table, problem: Problem) -> Error {
             let server = server.to_string();
             return Error::from(MySqlError::WorkerIdsUsedUp { server, row, max });
         }
-        Problem::ClockDiffers { ours, theirs, limit } => {
+        Problem::ClockDiffers(ClockDifference { ours, theirs, limit }) => {
             let server = server.to_string();
             return Error::from(MySqlError::ClockDiffers { server, ours, theirs, limit });
         }
@@ -161,8 +161,9 @@ fn of_server(server: &MySqlStore, table: &Table, error: &ServerError) -> String 
 mod tests {
     use uidring::adapter::Chain;
 
+    use uidring_store::server::WORKER_NODE;
+
     use super::*;
-    use crate::tables::WORKER_NODE;
 
     fn of_server(code: u16, message: &str) -> Problem {
         let (message, state) = (message.to_owned(), "HY000".to_owned());

@@ -9,15 +9,15 @@
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
 use uidring_store::leases::{AcquireRequest, Acquired, Denial, Horizon, LeasedRow, Shortage};
+use uidring_store::server::{Acquire, CreateLeases, CreateNodes, Operation, Table, UIDRING_LEASE};
 use uidring_store::sql::Dialect;
 
-use crate::client::connection::Operation;
+use crate::MySqlStore;
 use crate::columns::{column, text};
 use crate::dialect::DIALECT;
 use crate::problem::Problem;
 use crate::session::Session;
-use crate::tables::{Table, UIDRING_LEASE};
-use crate::worker_nodes::rows::{Create, insert_node};
+use crate::worker_nodes::rows::insert_node;
 
 /// Texts compare byte by byte, because the case of letters in a layout's text matters.
 const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS UIDRING_LEASE (
@@ -45,24 +45,15 @@ const READINGS: usize = 1_000;
 /// After this many locked rows the attempt fails; the client repeats it until its deadline.
 const LOCKED_ROWS: usize = 3;
 
-/// Creates the tables if they do not exist.
-pub struct CreateLeases;
-
-impl Operation for CreateLeases {
+impl Operation<MySqlStore> for CreateLeases {
     const TABLE: Table = UIDRING_LEASE;
 
     type Done = ();
 
     async fn run(&self, conn: &mut Session) -> Result<(), Problem> {
-        Create.run(conn).await?;
+        CreateNodes.run(conn).await?;
         Ok(conn.query_drop(CREATE_TABLE).await?)
     }
-}
-
-/// Takes a row that nobody holds, or adds one.
-pub struct Acquire<'a> {
-    pub request: &'a AcquireRequest,
-    pub create_tables: bool,
 }
 
 /// A free row as it was read.
@@ -73,23 +64,26 @@ struct Candidate {
     sequence: Option<i64>,
 }
 
-impl Operation for Acquire<'_> {
+impl Operation<MySqlStore> for Acquire<'_> {
     const TABLE: Table = UIDRING_LEASE;
 
     type Done = Acquired;
 
     async fn run(&self, conn: &mut Session) -> Result<Acquired, Problem> {
-        match self.take(conn).await {
+        match Taking(self.request).take(conn).await {
             Err(problem) if self.create_tables && problem.is_no_table() => {
                 CreateLeases.run(conn).await?;
-                self.take(conn).await
+                Taking(self.request).take(conn).await
             }
             done => done,
         }
     }
 }
 
-impl Acquire<'_> {
+/// Takes a row for this request.
+struct Taking<'a>(&'a AcquireRequest);
+
+impl Taking<'_> {
     /// Tries the lowest free row first, so that few worker ids serve many starts. If another start was
     /// faster, it goes on at random: starts that all went the same way would meet at each row. Adds a
     /// row only if no row is free.
@@ -136,7 +130,7 @@ impl Acquire<'_> {
         &self,
         conn: &mut Session,
     ) -> Result<Result<Vec<Candidate>, Denial>, Problem> {
-        let AcquireRequest { fingerprint, owner, last_tick, .. } = self.request;
+        let AcquireRequest { fingerprint, owner, last_tick, .. } = self.0;
         // Our own comes first: an attempt whose answer was lost has taken it.
         let rows: Vec<Row> = conn
             .exec(
@@ -169,7 +163,7 @@ impl Acquire<'_> {
         conn: &mut Session,
         row: &Candidate,
     ) -> Result<Option<LeasedRow>, Problem> {
-        let AcquireRequest { fingerprint, owner, lasts, .. } = self.request;
+        let AcquireRequest { fingerprint, owner, lasts, .. } = self.0;
         let Candidate { worker_id, token, tick, sequence } = *row;
         let Dialect { now, now_plus, .. } = DIALECT;
         let update = format!(
@@ -199,7 +193,7 @@ impl Acquire<'_> {
     /// Adds a worker id that nobody had before: the next key of `WORKER_NODE`. `None` if there are no
     /// more.
     async fn add_row(&self, conn: &mut Session) -> Result<Option<LeasedRow>, Problem> {
-        let AcquireRequest { layout, fingerprint, node, owner, lasts, .. } = self.request;
+        let AcquireRequest { layout, fingerprint, node, owner, lasts, .. } = self.0;
         conn.query_drop("START TRANSACTION").await?;
         let select = format!(
             "SELECT GREATEST(COALESCE((SELECT MAX(ID) FROM WORKER_NODE), 0),
@@ -233,7 +227,7 @@ impl Acquire<'_> {
         before: Option<Horizon>,
         server: Option<u64>,
     ) -> LeasedRow {
-        let AcquireRequest { layout, owner, .. } = self.request;
+        let AcquireRequest { layout, owner, .. } = self.0;
         let (layout, owner) = (*layout, owner.clone());
         LeasedRow { worker_id, layout, owner, token, before, confirmed: None, server }
     }
@@ -251,8 +245,7 @@ impl Acquire<'_> {
             Some(mut row) => (column(&mut row, 0)?, column::<Option<i64>>(&mut row, 1)?),
             None => (0, None),
         };
-        let row: Option<Row> =
-            conn.exec_first(DIALECT.least_ahead(), (self.request.last_tick,)).await?;
+        let row: Option<Row> = conn.exec_first(DIALECT.least_ahead(), (self.0.last_tick,)).await?;
         let ahead = match row {
             Some(mut row) => Some((column(&mut row, 0)?, column(&mut row, 1)?)),
             None => None,

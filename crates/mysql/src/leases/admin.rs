@@ -1,26 +1,19 @@
 //! What people do with the table `UIDRING_LEASE`, in SQL.
 
-use std::ops::RangeInclusive;
-
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
 use uidring::Timestamp;
 use uidring_store::leases::{Denial, Horizon, LeaseColumns, LeaseRow, Unusable};
+use uidring_store::server::{EndLease, Ending, ListLeases, Operation, Reuse, Table, UIDRING_LEASE};
 use uidring_store::sql::{FOREIGN_LEASE, LOWEST_LEASE, NEWEST_NODE};
 
-use crate::client::connection::Operation;
+use crate::MySqlStore;
 use crate::columns::{column, millis, text};
 use crate::dialect::DIALECT;
 use crate::problem::Problem;
 use crate::session::Session;
-use crate::tables::{Table, UIDRING_LEASE};
 
-/// All rows, or one.
-pub struct List {
-    pub worker_id: Option<u64>,
-}
-
-impl Operation for List {
+impl Operation<MySqlStore> for ListLeases {
     const TABLE: Table = UIDRING_LEASE;
 
     type Done = Vec<LeaseRow>;
@@ -50,70 +43,58 @@ impl Operation for List {
 /// A row as the primary has it: a proxy that splits reads from writes leaves a transaction there.
 pub async fn row(conn: &mut Session, worker_id: u64) -> Result<Option<LeaseRow>, Problem> {
     conn.query_drop("START TRANSACTION").await?;
-    let rows = List { worker_id: Some(worker_id) }.run(conn).await;
+    let rows = ListLeases { worker_id: Some(worker_id) }.run(conn).await;
     conn.query_drop("ROLLBACK").await?;
     Ok(rows?.pop())
 }
 
-/// Fences or frees a worker id.
-pub struct End {
-    pub worker_id: u64,
-    /// [`fence`](uidring_store::sql::Dialect::fence) or [`free`](uidring_store::sql::Dialect::free).
-    pub update: String,
-}
-
-impl Operation for End {
+impl Operation<MySqlStore> for EndLease {
     const TABLE: Table = UIDRING_LEASE;
 
     /// Whether the statement changed the row, and the row as it is now.
     type Done = (bool, Option<LeaseRow>);
 
     async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
-        conn.exec_drop(&self.update, (self.worker_id,)).await?;
+        let update = match self.ending {
+            Ending::Fence => DIALECT.fence(),
+            Ending::Free => DIALECT.free(),
+        };
+        conn.exec_drop(update, (self.worker_id,)).await?;
         let is_done = conn.affected_rows() == 1;
         Ok((is_done, row(conn, self.worker_id).await?))
     }
 }
 
-/// Adds free rows for worker ids that `WORKER_NODE` has handed out.
-pub struct Reuse<'a> {
-    pub worker_ids: RangeInclusive<u64>,
-    pub fingerprint: &'a str,
-    pub horizon: Horizon,
-}
-
-impl Operation for Reuse<'_> {
+impl Operation<MySqlStore> for Reuse<'_> {
     const TABLE: Table = UIDRING_LEASE;
 
     type Done = Result<(), Denial>;
 
     async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
         conn.query_drop("START TRANSACTION").await?;
-        let done = self.add(conn).await?;
+        let done = add(self, conn).await?;
         conn.query_drop(if done.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
         Ok(done)
     }
 }
 
-impl Reuse<'_> {
-    async fn add(&self, conn: &mut Conn) -> Result<Result<(), Denial>, Problem> {
-        let (first, last) = (*self.worker_ids.start(), *self.worker_ids.end());
-        let foreign: Option<Row> = conn.exec_first(FOREIGN_LEASE, (self.fingerprint,)).await?;
-        if let Some(mut row) = foreign {
-            let (worker_id, layout) = (column(&mut row, 0)?, text(&mut row, 1)?);
-            return Ok(Err(Denial::Foreign { worker_id, layout }));
-        }
-        let newest: Option<Row> = conn.query_first(NEWEST_NODE).await?;
-        let newest: Option<u64> = newest.map(|mut row| column(&mut row, 0)).transpose()?.flatten();
-        let leased: Option<Row> = conn.exec_first(LOWEST_LEASE, (first, last)).await?;
-        let leased: Option<u64> = leased.map(|mut row| column(&mut row, 0)).transpose()?.flatten();
-        if let Some(unusable) = Unusable::find(first, last, newest, leased) {
-            return Ok(Err(Denial::Unusable(unusable)));
-        }
-        let Horizon { tick, sequence } = self.horizon;
-        let row = |worker_id| (worker_id, tick, sequence, self.fingerprint);
-        let rows = self.worker_ids.clone().map(row);
-        conn.exec_batch(DIALECT.insert_free_lease(), rows).await?;
-        Ok(Ok(()))
+async fn add(work: &Reuse<'_>, conn: &mut Conn) -> Result<Result<(), Denial>, Problem> {
+    let (first, last) = (*work.worker_ids.start(), *work.worker_ids.end());
+    let foreign: Option<Row> = conn.exec_first(FOREIGN_LEASE, (work.fingerprint,)).await?;
+    if let Some(mut row) = foreign {
+        let (worker_id, layout) = (column(&mut row, 0)?, text(&mut row, 1)?);
+        return Ok(Err(Denial::Foreign { worker_id, layout }));
     }
+    let newest: Option<Row> = conn.query_first(NEWEST_NODE).await?;
+    let newest: Option<u64> = newest.map(|mut row| column(&mut row, 0)).transpose()?.flatten();
+    let leased: Option<Row> = conn.exec_first(LOWEST_LEASE, (first, last)).await?;
+    let leased: Option<u64> = leased.map(|mut row| column(&mut row, 0)).transpose()?.flatten();
+    if let Some(unusable) = Unusable::find(first, last, newest, leased) {
+        return Ok(Err(Denial::Unusable(unusable)));
+    }
+    let Horizon { tick, sequence } = work.horizon;
+    let row = |worker_id| (worker_id, tick, sequence, work.fingerprint);
+    let rows = work.worker_ids.clone().map(row);
+    conn.exec_batch(DIALECT.insert_free_lease(), rows).await?;
+    Ok(Ok(()))
 }

@@ -3,26 +3,17 @@
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use uidring_store::leases::{Horizon, LeaseRow, LeasedRow, Loss};
+use uidring_store::server::{Operation, Release, Renew, Table, UIDRING_LEASE};
 use uidring_store::sql::Dialect;
 
 use super::acquire::identified;
 use super::admin::row;
-use crate::client::connection::Operation;
+use crate::MySqlStore;
 use crate::dialect::DIALECT;
 use crate::problem::Problem;
 use crate::session::Session;
-use crate::tables::{Table, UIDRING_LEASE};
 
-/// Renews a lease.
-pub struct Renew<'a> {
-    pub row: &'a LeasedRow,
-    pub horizon: Horizon,
-    pub lasts_micros: u64,
-    /// Any server that answers is a good one.
-    pub is_cluster: bool,
-}
-
-impl Operation for Renew<'_> {
+impl Operation<MySqlStore> for Renew<'_> {
     const TABLE: Table = UIDRING_LEASE;
 
     type Done = Result<(), Loss>;
@@ -46,7 +37,7 @@ impl Operation for Renew<'_> {
         conn.exec_drop(update, values).await?;
         let (rows, answered_by) = (conn.affected_rows(), conn.last_insert_id());
         if rows != 1 {
-            return Ok(Err(self.loss(conn).await?));
+            return Ok(Err(loss(self, conn).await?));
         }
         // A trigger on the table can hide the server's number. That alone does not mean another server.
         let is_other = answered_by != *server && (answered_by.is_some() || !conn.has_identity());
@@ -55,7 +46,7 @@ impl Operation for Renew<'_> {
         }
         // Each renewal finds that the one before has stayed. The first one, before which nothing was
         // issued, makes sure of itself: by a statement that writes, since only the primary gets that.
-        if confirmed.is_none() && !self.has_stayed(conn).await? {
+        if confirmed.is_none() && !has_stayed(self, conn).await? {
             return Err(Problem::Refused(format!(
                 "the horizon of worker id {worker_id} was to be tick {tick}, and reads {:?}: \
                  UIDRING_LEASE has to be as `uidring worker init --leases` makes it, without \
@@ -67,33 +58,31 @@ impl Operation for Renew<'_> {
     }
 }
 
-impl Renew<'_> {
-    /// A column of a smaller type, or a trigger, may have made something else of the horizon.
-    async fn has_stayed(&self, conn: &mut Conn) -> Result<bool, Problem> {
-        let LeasedRow { worker_id, owner, token, .. } = self.row;
-        let Horizon { tick, sequence } = self.horizon;
-        conn.exec_drop(
-            "UPDATE UIDRING_LEASE SET RENEWED = RENEWED + INTERVAL 1000 MICROSECOND
-             WHERE WORKER_ID = ? AND TOKEN = ? AND OWNER = ?
-             AND (HORIZON_TICK > ? OR HORIZON_TICK = ? AND HORIZON_SEQUENCE = ?)",
-            (worker_id, token, owner, tick, tick, sequence),
-        )
-        .await?;
-        Ok(conn.affected_rows() == 1)
-    }
+/// A column of a smaller type, or a trigger, may have made something else of the horizon.
+async fn has_stayed(work: &Renew<'_>, conn: &mut Conn) -> Result<bool, Problem> {
+    let LeasedRow { worker_id, owner, token, .. } = work.row;
+    let Horizon { tick, sequence } = work.horizon;
+    conn.exec_drop(
+        "UPDATE UIDRING_LEASE SET RENEWED = RENEWED + INTERVAL 1000 MICROSECOND
+         WHERE WORKER_ID = ? AND TOKEN = ? AND OWNER = ?
+         AND (HORIZON_TICK > ? OR HORIZON_TICK = ? AND HORIZON_SEQUENCE = ?)",
+        (worker_id, token, owner, tick, tick, sequence),
+    )
+    .await?;
+    Ok(conn.affected_rows() == 1)
+}
 
-    /// Returns why the row is lost, for the message: it is lost in any case.
-    async fn loss(&self, conn: &mut Session) -> Result<Loss, Problem> {
-        let LeasedRow { worker_id, owner, token, confirmed, .. } = self.row;
-        Ok(match present(conn, *worker_id).await? {
-            Err(loss) => loss,
-            Ok(Some(row)) if (row.token, &row.owner) == (*token, owner) => {
-                let found = row.horizon.map(|(tick, _)| tick);
-                Loss::Forgotten { confirmed: confirmed.unwrap_or(0), found }
-            }
-            Ok(other) => Loss::of(other.map(|row| (row.owner, row.token))),
-        })
-    }
+/// Returns why the row is lost, for the message: it is lost in any case.
+async fn loss(work: &Renew<'_>, conn: &mut Session) -> Result<Loss, Problem> {
+    let LeasedRow { worker_id, owner, token, confirmed, .. } = work.row;
+    Ok(match present(conn, *worker_id).await? {
+        Err(loss) => loss,
+        Ok(Some(row)) if (row.token, &row.owner) == (*token, owner) => {
+            let found = row.horizon.map(|(tick, _)| tick);
+            Loss::Forgotten { confirmed: confirmed.unwrap_or(0), found }
+        }
+        Ok(other) => Loss::of(other.map(|row| (row.owner, row.token))),
+    })
 }
 
 /// Returns the row of a lost lease. One that somebody has damaged is lost, too.
@@ -108,13 +97,7 @@ async fn present(
     }
 }
 
-/// Frees the row.
-pub struct Release<'a> {
-    pub row: &'a LeasedRow,
-    pub last: Option<Horizon>,
-}
-
-impl Operation for Release<'_> {
+impl Operation<MySqlStore> for Release<'_> {
     const TABLE: Table = UIDRING_LEASE;
 
     type Done = Result<(), Loss>;

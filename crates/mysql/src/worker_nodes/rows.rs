@@ -1,20 +1,20 @@
 //! The table `WORKER_NODE`, in SQL.
 
-use std::time::Duration;
-
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
-use uidring::Layout;
 use uidring::clock::{Clock, SystemClock};
+use uidring_store::server::{
+    Assign, CreateNodes, ListNodes, Newest, Operation, PrunePart, Table, Usage, WORKER_NODE,
+    clock_difference, node_columns,
+};
 use uidring_store::sql::NEWEST_NODE;
 use uidring_store::{Counts, NodeIdentity, WorkerNode, WorkerUsage};
 
-use crate::client::connection::Operation;
+use crate::MySqlStore;
 use crate::columns::{column, millis, seconds, text};
 use crate::dialect::DIALECT;
 use crate::problem::Problem;
 use crate::session::Session;
-use crate::tables::{Table, WORKER_NODE};
 
 /// The columns of Baidu's UidGenerator. Both times have a default, which its own script lacks: a
 /// strict server refuses the second one otherwise.
@@ -31,16 +31,7 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS WORKER_NODE (
 
 const NOTHING: &str = "the server gave no answer to a count";
 
-/// Characters that `HOST_NAME` and `PORT` hold.
-const NAME_CHARS: usize = 64;
-
-/// Rows that one statement removes: few enough that starts do not notice its locks.
-pub const PRUNE_ROWS: u64 = 10_000;
-
-/// Creates the table if it does not exist.
-pub struct Create;
-
-impl Operation for Create {
+impl Operation<MySqlStore> for CreateNodes {
     const TABLE: Table = WORKER_NODE;
 
     type Done = ();
@@ -50,15 +41,7 @@ impl Operation for Create {
     }
 }
 
-/// Inserts a row, whose key is the worker id.
-pub struct Assign {
-    pub node: NodeIdentity,
-    pub layout: Layout,
-    pub create_table: bool,
-    pub max_clock_difference: Option<Duration>,
-}
-
-impl Operation for Assign {
+impl Operation<MySqlStore> for Assign {
     const TABLE: Table = WORKER_NODE;
 
     type Done = u64;
@@ -66,53 +49,47 @@ impl Operation for Assign {
     /// The table is made only where it is missing: an account that may not make it can then use
     /// the one that is there.
     async fn run(&self, conn: &mut Session) -> Result<u64, Problem> {
-        match self.insert(conn).await {
+        match insert(self, conn).await {
             Err(problem) if self.create_table && problem.is_no_table() => {
                 // It ends the transaction that found no table.
-                Create.run(conn).await?;
-                self.insert(conn).await
+                CreateNodes.run(conn).await?;
+                insert(self, conn).await
             }
             done => done,
         }
     }
 }
 
-impl Assign {
-    /// Works in a transaction, whatever the server's `autocommit` is: a row that is not committed goes
-    /// with the connection, and an older server would hand out its key again after a restart.
-    async fn insert(&self, conn: &mut Conn) -> Result<u64, Problem> {
-        begin(conn).await?;
-        // Before the insert: every key that another start has been given by now is below the one
-        // that the server's counter gives us.
-        let newest = self.look(conn).await?;
-        let id = insert_node(conn, &self.node, newest).await?;
-        if self.layout.check_worker_id(id).is_err() {
-            return Err(Problem::UsedUp { row: id, max: self.layout.max_worker_id() });
-        }
-        conn.query_drop("COMMIT").await?;
-        Ok(id)
+/// Works in a transaction, whatever the server's `autocommit` is: a row that is not committed goes
+/// with the connection, and an older server would hand out its key again after a restart.
+async fn insert(work: &Assign, conn: &mut Conn) -> Result<u64, Problem> {
+    begin(conn).await?;
+    // Before the insert: every key that another start has been given by now is below the one
+    // that the server's counter gives us.
+    let newest = look(work, conn).await?;
+    let id = insert_node(conn, &work.node, newest).await?;
+    if work.layout.check_worker_id(id).is_err() {
+        return Err(Problem::UsedUp { row: id, max: work.layout.max_worker_id() });
     }
+    conn.query_drop("COMMIT").await?;
+    Ok(id)
+}
 
-    /// The greatest id, with a look at the server's clock where there is a limit.
-    async fn look(&self, conn: &mut Conn) -> Result<Option<u64>, Problem> {
-        let Some(limit) = self.max_clock_difference else {
-            return newest(conn).await;
-        };
-        let before = SystemClock.now();
-        // One statement, in which the clock is that of the server whose rows are read.
-        let clock = (DIALECT.millis)(DIALECT.now);
-        let select = format!("SELECT MAX(ID), {clock} FROM WORKER_NODE");
-        let row: Option<Row> = conn.query_first(select).await?;
-        let after = SystemClock.now();
-        let mut row = row.ok_or_else(|| Problem::Refused(NOTHING.into()))?;
-        let theirs = millis(&mut row, 1)?;
-        // The server read its clock at some time in between; the best one counts, in favour of both clocks.
-        let ours = theirs.max(before).min(after);
-        if ours.saturating_since(theirs).max(theirs.saturating_since(ours)) > limit {
-            return Err(Problem::ClockDiffers { ours, theirs, limit });
-        }
-        column(&mut row, 0)
-    }
+/// The greatest id, with a look at the server's clock where there is a limit.
+async fn look(work: &Assign, conn: &mut Conn) -> Result<Option<u64>, Problem> {
+    let Some(limit) = work.max_clock_difference else {
+        return newest(conn).await;
+    };
+    let before = SystemClock.now();
+    // One statement, in which the clock is that of the server whose rows are read.
+    let clock = (DIALECT.millis)(DIALECT.now);
+    let select = format!("SELECT MAX(ID), {clock} FROM WORKER_NODE");
+    let row: Option<Row> = conn.query_first(select).await?;
+    let after = SystemClock.now();
+    let mut row = row.ok_or_else(|| Problem::Refused(NOTHING.into()))?;
+    let theirs = millis(&mut row, 1)?;
+    clock_difference([before, after], theirs, limit).map_err(Problem::ClockDiffers)?;
+    column(&mut row, 0)
 }
 
 /// Inserts a row and returns its key, which is above `newest`.
@@ -121,11 +98,7 @@ pub async fn insert_node(
     node: &NodeIdentity,
     newest: Option<u64>,
 ) -> Result<u64, Problem> {
-    conn.exec_drop(
-        DIALECT.insert_node(),
-        (shortened(&node.host), shortened(&node.port), node.kind as i64),
-    )
-    .await?;
+    conn.exec_drop(DIALECT.insert_node(), node_columns(node)).await?;
     // The driver says None for 0, which is what a server says that generated no key.
     let Some(id) = conn.last_insert_id() else {
         return Err(Problem::Refused(
@@ -158,18 +131,7 @@ async fn newest(conn: &mut Conn) -> Result<Option<u64>, Problem> {
     }
 }
 
-/// A name as far as the column holds it. It tells people who has the worker id; a start must not
-/// fail over its length or its letters, nor a lenient server cut it for us.
-fn shortened(name: &str) -> String {
-    // A column may be ASCII only.
-    let plain = |letter| if matches!(letter, ' '..='~') { letter } else { '?' };
-    name.chars().take(NAME_CHARS).map(plain).collect()
-}
-
-/// All rows.
-pub struct List;
-
-impl Operation for List {
+impl Operation<MySqlStore> for ListNodes {
     const TABLE: Table = WORKER_NODE;
 
     type Done = Vec<WorkerNode>;
@@ -193,10 +155,7 @@ impl Operation for List {
     }
 }
 
-/// How many worker ids are used.
-pub struct Usage;
-
-impl Operation for Usage {
+impl Operation<MySqlStore> for Usage {
     const TABLE: Table = WORKER_NODE;
 
     type Done = WorkerUsage;
@@ -221,10 +180,7 @@ impl Operation for Usage {
     }
 }
 
-/// The greatest worker id so far.
-pub struct Newest;
-
-impl Operation for Newest {
+impl Operation<MySqlStore> for Newest {
     const TABLE: Table = WORKER_NODE;
 
     type Done = Option<u64>;
@@ -234,14 +190,7 @@ impl Operation for Newest {
     }
 }
 
-/// Removes up to [`PRUNE_ROWS`] old rows with ids below the newest.
-pub struct PrunePart {
-    pub newest: u64,
-    /// In seconds.
-    pub age: u64,
-}
-
-impl Operation for PrunePart {
+impl Operation<MySqlStore> for PrunePart {
     const TABLE: Table = WORKER_NODE;
 
     type Done = u64;
@@ -250,23 +199,11 @@ impl Operation for PrunePart {
         begin(conn).await?;
         conn.exec_drop(
             format!("{} ORDER BY ID LIMIT ?", DIALECT.prune_nodes()),
-            (self.newest, self.age, PRUNE_ROWS),
+            (self.newest, self.age, Self::ROWS),
         )
         .await?;
         let rows = conn.affected_rows();
         conn.query_drop("COMMIT").await?;
         Ok(rows)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_plain_and_short() {
-        assert_eq!(shortened("db-1.example"), "db-1.example");
-        assert_eq!(shortened("h\u{f4}te\u{7}\n\u{202e}~ x\u{7f}"), "h?te???~ x?");
-        assert_eq!(shortened(&"\u{e9}".repeat(70)), "?".repeat(64));
     }
 }

@@ -82,7 +82,7 @@ pub trait Server: Sync {
 }
 
 /// Servers of this crate may be ill-treated.
-#[cfg(any(feature = "etcd", feature = "mariadb", feature = "zookeeper"))]
+#[cfg(any(feature = "etcd", feature = "mariadb", feature = "postgres", feature = "zookeeper"))]
 macro_rules! ill_treated {
     ($($server:ty),*) => {$(
         impl Server for $server {
@@ -109,6 +109,8 @@ macro_rules! ill_treated {
 ill_treated!(crate::etcd::Etcd);
 #[cfg(feature = "mariadb")]
 ill_treated!(crate::mariadb::MariaDb);
+#[cfg(feature = "postgres")]
+ill_treated!(crate::postgres::Postgres);
 #[cfg(feature = "zookeeper")]
 ill_treated!(crate::zookeeper::ZooKeeper);
 

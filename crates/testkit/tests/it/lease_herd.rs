@@ -14,10 +14,12 @@ use uidring::worker::Lease;
 use uidring::{Bits, CachedUidGenerator, Error, Fields, Layout, Tick};
 use uidring_etcd::EtcdStore;
 use uidring_mysql::MySqlStore;
+use uidring_postgres::PostgresStore;
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, WorkerTable};
 use uidring_testkit::etcd::Etcd;
 use uidring_testkit::mariadb::{Database, MariaDb};
+use uidring_testkit::postgres::{self, Postgres};
 use uidring_testkit::{docs, namespace, request};
 
 use crate::earlier::Earlier;
@@ -128,6 +130,33 @@ impl Place for Cluster {
     }
 }
 
+struct Pg(postgres::Database);
+
+impl Pg {
+    fn server(&self) -> PostgresStore {
+        let server = PostgresStore::from_url(&self.0.url()).expect("a URL");
+        server.connect_timeout(Duration::from_secs(30)).deadline(Duration::from_secs(60))
+    }
+}
+
+impl Place for Pg {
+    fn leases(&self) -> Box<dyn LeaseTable + Send + Sync> {
+        Box::new(self.server().leases())
+    }
+
+    fn nodes(&self) -> Box<dyn WorkerTable> {
+        Box::new(self.server().worker_nodes())
+    }
+
+    fn execute(&self, sql: &str) {
+        self.0.execute(sql);
+    }
+}
+
+fn pg() -> Pg {
+    Pg(Postgres::shared().database())
+}
+
 fn file() -> File {
     File(tempfile::tempdir().expect("a folder"))
 }
@@ -182,6 +211,11 @@ fn a_hundred_starts_at_once_have_a_hundred_of_the_free_keys_of_etcd() {
 }
 
 #[test]
+fn a_hundred_starts_at_once_have_a_hundred_of_the_free_rows_of_postgresql() {
+    check_herd(&pg());
+}
+
+#[test]
 fn a_hundred_starts_at_once_have_a_hundred_of_the_free_rows_of_a_file() {
     check_herd(&file());
 }
@@ -223,6 +257,11 @@ fn the_documented_recovery_lets_every_row_of_a_server_start() {
 }
 
 #[test]
+fn the_documented_recovery_lets_every_row_of_postgresql_start() {
+    check_recovery(&pg());
+}
+
+#[test]
 fn the_documented_recovery_lets_every_row_of_a_file_start() {
     check_recovery(&file());
 }
@@ -230,7 +269,7 @@ fn the_documented_recovery_lets_every_row_of_a_file_start() {
 /// Rows that somebody raised by hand, without a thought of the sequence.
 #[test]
 fn a_horizon_without_a_sequence_is_a_whole_tick() {
-    for place in [&file() as &dyn Place, &server()] {
+    for place in [&file() as &dyn Place, &server(), &pg()] {
         place.leases().create().expect("made");
         drop(place.leases().lease(&request(layout()), &options()).expect("free"));
         let tick = layout().tick_at(SystemClock.now()).expect("in range") + 5_000;
@@ -327,7 +366,7 @@ fn an_earlier_program_beside_this_one_shares_the_counters() {
 /// As by a failover to a replica that lags behind, or by an older state that was put back.
 #[test]
 fn a_horizon_that_was_taken_back_ends_the_lease() {
-    for place in [&file() as &dyn Place, &server()] {
+    for place in [&file() as &dyn Place, &server(), &pg()] {
         place.leases().create().expect("made");
         let options = options().lasts(Duration::from_secs(6));
         let lease = place.leases().lease(&request(layout()), &options).expect("free");

@@ -1,5 +1,5 @@
-//! Leases of worker ids in the tables that keep them, each in a SQLite file and on a real
-//! MySQL-compatible server.
+//! Leases of worker ids in the tables that keep them, each in a SQLite file, on a real MySQL-compatible
+//! server and on a PostgreSQL server.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -15,10 +15,12 @@ use uidring::{
     Bits, CachedUidGenerator, Error, Layout, SnowflakeGenerator, TakeError, Tick, Timestamp, Uid,
 };
 use uidring_mysql::{MySqlLeases, MySqlStore};
+use uidring_postgres::PostgresStore;
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseRow, LeaseState, LeaseTable, TableError, WorkerTable};
 use uidring_testkit::mariadb::{Database, MariaDb};
 use uidring_testkit::namespace::fresh;
+use uidring_testkit::postgres::{self, Postgres};
 use uidring_testkit::{chain, request};
 
 /// A table, whatever the store, and how else to get at it.
@@ -104,9 +106,39 @@ impl Place for Server {
     }
 }
 
-fn on_both(test: impl Fn(&dyn Place)) {
+/// On a PostgreSQL server.
+struct Pg(postgres::Database);
+
+impl Pg {
+    fn new() -> Self {
+        let server = Self(Postgres::shared().database());
+        server.leases().create().expect("made");
+        server
+    }
+
+    fn store(&self) -> PostgresStore {
+        PostgresStore::from_url(&self.0.url()).expect("a URL").deadline(Duration::from_secs(20))
+    }
+}
+
+impl Place for Pg {
+    fn leases(&self) -> Box<dyn LeaseTable + Send + Sync> {
+        Box::new(self.store().leases())
+    }
+
+    fn nodes(&self) -> Box<dyn WorkerTable> {
+        Box::new(self.store().worker_nodes())
+    }
+
+    fn execute(&self, sql: &str) {
+        self.0.execute(&sql.replace("NOW", "CLOCK_TIMESTAMP()"));
+    }
+}
+
+fn on_each(test: impl Fn(&dyn Place)) {
     test(&File::new());
     test(&Server::new());
+    test(&Pg::new());
 }
 
 /// Three worker ids: 1, 2 and 3.
@@ -143,7 +175,7 @@ fn present() -> u64 {
 
 #[test]
 fn the_lowest_free_row_is_taken_and_given_back_to_the_uid() {
-    on_both(|place| {
+    on_each(|place| {
         let leases = [0; 3].map(|_| place.acquire().expect("free"));
         assert_eq!([0, 1, 2].map(|i| leases[i].worker_id()), [1, 2, 3]);
         let [one, two, three] = leases;
@@ -181,7 +213,7 @@ fn the_lowest_free_row_is_taken_and_given_back_to_the_uid() {
 
 #[test]
 fn a_hundred_restarts_use_one_worker_id() {
-    on_both(|place| {
+    on_each(|place| {
         let mut last = Uid::default();
         for round in 0..100 {
             let lease = place.acquire().expect("free");
@@ -202,7 +234,7 @@ fn a_hundred_restarts_use_one_worker_id() {
 /// another one.
 #[test]
 fn what_is_not_used_is_given_back() {
-    on_both(|place| {
+    on_each(|place| {
         for _ in 0..3 {
             let lease = place.acquire().expect("free");
             assert_eq!(lease.worker_id(), 1);
@@ -217,7 +249,7 @@ fn what_is_not_used_is_given_back() {
 
 #[test]
 fn when_all_are_held_it_says_so_or_waits() {
-    on_both(|place| {
+    on_each(|place| {
         let held: Vec<_> = (0..3).map(|_| place.acquire().expect("free")).collect();
         let error = place.acquire().expect_err("none is free");
         let Some(&TableError::NoFreeWorkerId { held: 3, ends_in: Some(ends_in), .. }) =
@@ -249,7 +281,7 @@ fn when_all_are_held_it_says_so_or_waits() {
 
 #[test]
 fn a_lease_that_ran_out_is_taken_above_the_horizon() {
-    on_both(|place| {
+    on_each(|place| {
         let lasts = options().lasts(Duration::from_secs(1));
         let begin = Instant::now();
         let lease = place.leases().lease(&request(small()), &lasts).expect("free");
@@ -272,7 +304,7 @@ fn a_lease_that_ran_out_is_taken_above_the_horizon() {
 
 #[test]
 fn who_lost_the_row_is_told_by_whom() {
-    let _kept = MariaDb::shared();
+    let _kept = (MariaDb::shared(), Postgres::shared());
     for (change, text) in [
         ("TOKEN = TOKEN + 1", "fenced or released (token 2, and not 1"),
         ("TOKEN = 3, OWNER = 'other/1'", "other/1 has it (token 3"),
@@ -280,7 +312,7 @@ fn who_lost_the_row_is_told_by_whom() {
         ("OWNER = 'twin/1'", "twin/1 has it"),
         ("WORKER_ID = 2", "its row is gone"),
     ] {
-        on_both(|place| {
+        on_each(|place| {
             let lease = place.acquire().expect("free");
             place.execute(&format!("UPDATE UIDRING_LEASE SET {change}"));
             let error = CachedUidGenerator::builder()
@@ -299,7 +331,7 @@ fn who_lost_the_row_is_told_by_whom() {
 
 #[test]
 fn a_fenced_holder_stops_at_its_next_renewal() {
-    on_both(|place| {
+    on_each(|place| {
         let options = options().lasts(Duration::from_secs(4));
         let lease = place.leases().lease(&request(small()), &options).expect("free");
         let held = cached(lease);
@@ -349,7 +381,7 @@ fn a_fenced_holder_stops_at_its_next_renewal() {
 
 #[test]
 fn a_row_that_was_fenced_can_be_released() {
-    on_both(|place| {
+    on_each(|place| {
         std::mem::forget(place.acquire().expect("free"));
         place.leases().fence(1).expect("fenced");
         let row = place.leases().release(1).expect("released");
@@ -359,7 +391,7 @@ fn a_row_that_was_fenced_can_be_released() {
 
 #[test]
 fn two_layouts_on_one_table_are_an_error_that_shows_both() {
-    on_both(|place| {
+    on_each(|place| {
         std::mem::forget(place.acquire().expect("free"));
         place.leases().fence(1).expect("fenced");
         let before = place.leases().list().expect("listed");
@@ -382,7 +414,7 @@ fn two_layouts_on_one_table_are_an_error_that_shows_both() {
 /// One that was used far ahead of the clock must not stop every start.
 #[test]
 fn what_was_used_far_ahead_is_passed_over() {
-    on_both(|place| {
+    on_each(|place| {
         drop(place.acquire().expect("free"));
         let ahead = present() + 3_600_000;
         place.execute(&format!(
@@ -408,7 +440,7 @@ fn what_was_used_far_ahead_is_passed_over() {
 
 #[test]
 fn leased_worker_ids_and_those_of_one_start_never_meet() {
-    on_both(|place| {
+    on_each(|place| {
         let wide = layout(10, Tick::Millisecond);
         let mut leases = Vec::new();
         let mut ids = Vec::new();
@@ -434,7 +466,7 @@ fn leased_worker_ids_and_those_of_one_start_never_meet() {
 
 #[test]
 fn worker_ids_of_starts_that_have_ended_can_be_leased() {
-    on_both(|place| {
+    on_each(|place| {
         place.use_up_to(3);
         place.leases().create().expect("made");
         assert!(matches!(
@@ -471,7 +503,7 @@ fn worker_ids_of_starts_that_have_ended_can_be_leased() {
 /// Each holds an id for a moment, and gives it back.
 #[test]
 fn twelve_threads_share_three_worker_ids() {
-    on_both(|place| {
+    on_each(|place| {
         let holders = [const { AtomicBool::new(false) }; 4];
         let (all, rounds) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
         let options = options().wait_for(Duration::from_secs(60));

@@ -1,4 +1,4 @@
-//! Tables of leases, each in a SQLite file and on a real MySQL-compatible server.
+//! Tables of leases, each in a SQLite file and on real servers.
 #![cfg(unix)]
 
 mod earlier;

@@ -7,7 +7,7 @@ use std::thread;
 use tokio::runtime::{Builder, Handle, Runtime};
 use uidring::{Error, StoreErrorKind};
 
-use crate::MySqlStore;
+use super::Server;
 
 /// A runtime that the first call starts. It outlives the call, as an open connection needs.
 #[derive(Default)]
@@ -16,25 +16,28 @@ pub struct BlockingRuntime(Option<Runtime>);
 impl BlockingRuntime {
     /// Runs the future to its end. If this thread is in a runtime already, where another one would
     /// panic, it runs on a thread of its own.
-    pub fn block_on<T: Send>(
+    ///
+    /// # Errors
+    ///
+    /// The runtime or the thread does not start.
+    pub fn block_on<T: Send, S: Server>(
         &mut self,
-        store: &MySqlStore,
+        server: &S,
         work: impl Future<Output = T> + Send,
     ) -> Result<T, Error> {
         let run = || {
-            let runtime = self.started().map_err(|error| failed(store, &error.to_string()))?;
+            let runtime = self.started().map_err(|error| failed(server, &error.to_string()))?;
             Ok(runtime.block_on(work))
         };
         if Handle::try_current().is_err() {
             return run();
         }
         thread::scope(|scope| {
-            let thread =
-                thread::Builder::new().name("uidring-mysql".into()).spawn_scoped(scope, run);
+            let thread = thread::Builder::new().name(S::THREAD.into()).spawn_scoped(scope, run);
             match thread.map(thread::ScopedJoinHandle::join) {
                 Ok(Ok(done)) => done,
-                Ok(Err(_)) => Err(failed(store, "it panicked")),
-                Err(error) => Err(failed(store, &format!("no thread: {error}"))),
+                Ok(Err(_)) => Err(failed(server, "it panicked")),
+                Err(error) => Err(failed(server, &format!("no thread: {error}"))),
             }
         })
     }
@@ -57,6 +60,6 @@ impl Drop for BlockingRuntime {
     }
 }
 
-fn failed(store: &MySqlStore, what: &str) -> Error {
-    store.error(StoreErrorKind::Other, format!("the client failed: {what}"))
+fn failed(server: &impl Server, what: &str) -> Error {
+    server.error(StoreErrorKind::Other, format!("the client failed: {what}"))
 }

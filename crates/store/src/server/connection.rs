@@ -3,17 +3,12 @@
 use std::future::Future;
 use std::time::Duration;
 
-use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Opts};
 use tokio::time::{sleep, timeout};
+use uidring::Error;
 use uidring::adapter::{Chain, Deadline, Stopwatch, log};
-use uidring::{Error, StoreErrorKind};
 
-use crate::MySqlStore;
-use crate::error::advice::{to_error, with_note};
-use crate::problem::Problem;
-use crate::session::Session;
-use crate::tables::Table;
+use super::tables::Table;
+use super::{Limits, Problem, Server};
 
 /// The first pause between two attempts; each further one is twice as long, up to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -26,17 +21,23 @@ const GOODBYE: Duration = Duration::from_millis(500);
 const FRESH: Duration = Duration::from_secs(1);
 
 /// What is done in a connection.
-pub trait Operation: Sync {
+pub trait Operation<S: Server>: Sync {
     /// The table that errors speak of.
     const TABLE: Table;
 
+    /// What comes of it.
     type Done: Send;
 
-    fn run(&self, conn: &mut Session) -> impl Future<Output = Result<Self::Done, Problem>> + Send;
+    /// Does it, all of it again if an earlier attempt failed.
+    fn run(
+        &self,
+        session: &mut S::Session,
+    ) -> impl Future<Output = Result<Self::Done, S::Problem>> + Send;
 }
 
 /// Why work was not done.
 pub struct Failed {
+    /// The error for callers.
     pub error: Error,
     /// It stays so until somebody does something.
     pub is_final: bool,
@@ -49,16 +50,17 @@ impl From<Failed> for Error {
 }
 
 /// A connection that the first work opens, and later work opens again if it broke.
-pub struct Connection {
-    opts: Opts,
+pub struct Connection<S: Server> {
+    options: S::Options,
     /// With the time since it was used last.
-    open: Option<(Session, Stopwatch)>,
+    open: Option<(S::Session, Stopwatch)>,
     reached: bool,
 }
 
-impl Connection {
-    pub fn new(opts: Opts) -> Self {
-        Self { opts, open: None, reached: false }
+impl<S: Server> Connection<S> {
+    /// A connection that is not open yet.
+    pub fn new(options: S::Options) -> Self {
+        Self { options, open: None, reached: false }
     }
 
     /// Whether the last attempt of the last work had a connection.
@@ -66,36 +68,38 @@ impl Connection {
         self.reached
     }
 
+    /// Whether it is open, as far as is known.
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
+    /// Closes it in an orderly way, within a moment.
     pub async fn close(&mut self) {
-        if let Some((conn, _)) = self.open.take() {
-            let _ = timeout(GOODBYE, conn.into_conn().disconnect()).await;
+        if let Some((session, _)) = self.open.take() {
+            let _ = timeout(GOODBYE, S::close(session)).await;
         }
     }
 
     /// Does the work. After a failure that may pass it does all of it once more; what was not committed
     /// has been rolled back by then. The connection stays open as long as all goes well.
-    pub async fn run<W: Operation>(
-        &mut self,
-        store: &MySqlStore,
-        work: &W,
-    ) -> Result<W::Done, Failed> {
-        let begun = self.begin(store).await;
+    ///
+    /// # Errors
+    ///
+    /// What the store says, and whether it stays so.
+    pub async fn run<W: Operation<S>>(&mut self, server: &S, work: &W) -> Result<W::Done, Failed> {
+        let begun = self.begin(server).await;
         let (deadline, limit) = begun.map_err(|error| Failed { error, is_final: true })?;
         let left = || deadline.remaining().unwrap_or(limit);
         let mut pause = FIRST_PAUSE;
         let mut before = None;
         for attempt in 1_u32.. {
-            let problem = match self.attempt(store, work, deadline).await {
+            let problem = match self.attempt(server, work, deadline).await {
                 Ok(done) => return Ok(done),
                 Err(problem) => problem,
             };
             let (may_pass, is_final) = (problem.may_pass(), problem.is_final());
             let waited = problem.last_wait();
-            let error = to_error(store, &W::TABLE, problem);
+            let error = server.explain(&W::TABLE, problem);
             if !may_pass {
                 return Err(Failed { error, is_final });
             }
@@ -107,7 +111,7 @@ impl Connection {
                     Some(before) if left().is_zero() && waited.is_some() => (before, waited),
                     _ => (error, None),
                 };
-                let error = gave_up(error, limit, attempt, last);
+                let error = gave_up::<S>(error, limit, attempt, last);
                 return Err(Failed { error, is_final: false });
             }
             if attempt == 1 {
@@ -121,14 +125,18 @@ impl Connection {
     }
 
     /// Does the work with one attempt, and logs no failure.
-    pub async fn run_once<W: Operation>(
+    ///
+    /// # Errors
+    ///
+    /// What the store says.
+    pub async fn run_once<W: Operation<S>>(
         &mut self,
-        store: &MySqlStore,
+        server: &S,
         work: &W,
     ) -> Result<W::Done, Error> {
-        let (deadline, _) = self.begin(store).await?;
-        let done = self.attempt(store, work, deadline).await;
-        done.map_err(|problem| to_error(store, &W::TABLE, problem))
+        let (deadline, _) = self.begin(server).await?;
+        let done = self.attempt(server, work, deadline).await;
+        done.map_err(|problem| server.explain(&W::TABLE, problem))
     }
 
     /// Returns by when the work has to be done, and how long that is.
@@ -136,77 +144,56 @@ impl Connection {
     /// Gives up an open connection that broke while nobody used it: that is no failure of the work that
     /// comes now. One that does not answer, as after a firewall has forgotten it, must not cost the work
     /// its whole deadline.
-    async fn begin(&mut self, store: &MySqlStore) -> Result<(Deadline, Duration), Error> {
-        check_tls(store)?;
-        let MySqlStore { connect_timeout: connect, deadline: limit, .. } = *store;
+    async fn begin(&mut self, server: &S) -> Result<(Deadline, Duration), Error> {
+        server.check()?;
+        let Limits { connect, deadline: limit } = server.limits();
         let deadline = Deadline::after(Some(limit));
         let patience = connect.min(limit / 2);
-        if let Some((conn, used)) = &mut self.open
+        if let Some((session, used)) = &mut self.open
             && used.elapsed() >= FRESH
-            && !matches!(timeout(patience, conn.ping()).await, Ok(Ok(())))
+            && !matches!(timeout(patience, S::answers(session)).await, Ok(true))
         {
             self.open = None;
         }
         Ok((deadline, limit))
     }
 
-    async fn attempt<W: Operation>(
+    async fn attempt<W: Operation<S>>(
         &mut self,
-        store: &MySqlStore,
+        server: &S,
         work: &W,
         deadline: Deadline,
-    ) -> Result<W::Done, Problem> {
-        let MySqlStore { connect_timeout: connect, deadline: limit, .. } = *store;
+    ) -> Result<W::Done, S::Problem> {
+        let Limits { connect, deadline: limit } = server.limits();
         let left = || deadline.remaining().unwrap_or(limit);
         self.reached = self.is_open();
-        let mut conn = match self.open.take() {
-            Some((conn, _)) => conn,
+        let mut session = match self.open.take() {
+            Some((session, _)) => session,
             None => {
-                let conn = timeout(connect.min(left()), Conn::new(self.opts.clone()))
+                let raw = timeout(connect.min(left()), S::connect(&self.options))
                     .await
-                    .map_err(|_| Problem::NoConnection(connect.min(limit)))??;
+                    .map_err(|_| S::Problem::no_connection(connect.min(limit)))??;
                 self.reached = true;
-                timeout(left(), Session::inspect(conn, store, &W::TABLE))
+                timeout(left(), server.inspect(raw, &W::TABLE))
                     .await
-                    .map_err(|_| Problem::NoEnd(limit))??
+                    .map_err(|_| S::Problem::no_end(limit))??
             }
         };
-        match timeout(left(), work.run(&mut conn)).await {
+        match timeout(left(), work.run(&mut session)).await {
             Ok(Ok(done)) => {
-                self.open = Some((conn, Stopwatch::start()));
+                self.open = Some((session, Stopwatch::start()));
                 Ok(done)
             }
             failed => {
                 // It may be within a transaction, or within an answer.
-                let _ = timeout(GOODBYE.min(limit / 4), conn.into_conn().disconnect()).await;
-                failed.unwrap_or(Err(Problem::NoEnd(limit)))
+                let _ = timeout(GOODBYE.min(limit / 4), S::close(session)).await;
+                failed.unwrap_or_else(|_| Err(S::Problem::no_end(limit)))
             }
         }
     }
 }
 
-fn check_tls(store: &MySqlStore) -> Result<(), Error> {
-    if store.demands_tls() {
-        if store.is_socket() {
-            // The driver would go without TLS, and say nothing.
-            let problem =
-                "TLS was asked for, and a Unix socket has none; leave out the one or the other";
-            return Err(store.error(StoreErrorKind::Invalid, problem.into()));
-        }
-        choose_cryptography();
-    }
-    Ok(())
-}
-
-/// rustls panics if a process links two providers of cryptography and has chosen none.
-fn choose_cryptography() {
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // It fails if another thread was faster: then there is one.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    }
-}
-
-fn gave_up(error: Error, limit: Duration, attempts: u32, last: Option<&str>) -> Error {
+fn gave_up<S: Server>(error: Error, limit: Duration, attempts: u32, last: Option<&str>) -> Error {
     let last = last.map_or_else(String::new, |wait| format!(", in the last one {wait}"));
-    with_note(error, &format!(" (given up after {attempts} attempts within {limit:?}{last})"))
+    S::with_note(error, &format!(" (given up after {attempts} attempts within {limit:?}{last})"))
 }

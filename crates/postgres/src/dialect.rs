@@ -1,0 +1,39 @@
+//! What PostgreSQL writes differently from other databases.
+
+use uidring_store::sql::Dialect;
+
+pub const DIALECT: Dialect = Dialect {
+    // Of this moment, and not of the transaction's beginning: it may have waited for a lock.
+    now: "CLOCK_TIMESTAMP()",
+    now_plus: "CLOCK_TIMESTAMP() + ? * INTERVAL '1 microsecond'",
+    millis: |time| format!("CAST(FLOOR(EXTRACT(EPOCH FROM {time}) * 1000) AS BIGINT)"),
+    today: "CAST(CURRENT_TIMESTAMP AT TIME ZONE 'UTC' AS DATE)",
+    created_seconds: "CAST(FLOOR(EXTRACT(EPOCH FROM CREATED)) AS BIGINT)",
+    now_seconds: "CAST(FLOOR(EXTRACT(EPOCH FROM CURRENT_TIMESTAMP)) AS BIGINT)",
+    days_ago: "CURRENT_TIMESTAMP - ? * INTERVAL '1 day'",
+    seconds_ago: "CURRENT_TIMESTAMP - ? * INTERVAL '1 second'",
+    text: |column| format!("TO_CHAR({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')"),
+    day: |column| format!("TO_CHAR({column}, 'YYYY-MM-DD')"),
+};
+
+/// Returns a statement with PostgreSQL's parameters, `$1`, `$2` and so on, in the place of `?`.
+pub fn numbered(sql: &str) -> String {
+    let mut parts = sql.split('?');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for (index, part) in parts.enumerate() {
+        text.push_str(&format!("${}{part}", index + 1));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_numbered_in_their_order() {
+        assert_eq!(numbered("SELECT 1"), "SELECT 1");
+        assert_eq!(numbered("a = ? AND b = ?"), "a = $1 AND b = $2");
+        assert_eq!(numbered("?"), "$1");
+    }
+}

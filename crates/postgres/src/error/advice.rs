@@ -1,0 +1,224 @@
+//! What an error says, and what to do about it.
+
+use std::io::{self, ErrorKind};
+
+use rustls::{AlertDescription, CertificateError, Error as Tls};
+use tokio_postgres::error::{DbError, SqlState};
+use uidring::Error;
+use uidring_store::server::{ClockDifference, Table};
+
+use crate::problem::{Problem, io_error, is_pooler_refusal, tls_error};
+use crate::{PostgresError, PostgresStore};
+
+/// An error of the driver, the server or the system.
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// Returns the error for callers: what to do, with what the driver said as its source.
+pub fn to_error(server: &PostgresStore, table: &Table, problem: Problem) -> Error {
+    let kind = problem.kind();
+    let (problem, source): (String, Option<Cause>) = match problem {
+        Problem::UsedUp { row, max } => {
+            let server = server.to_string();
+            return Error::from(PostgresError::WorkerIdsUsedUp { server, row, max });
+        }
+        Problem::ClockDiffers(ClockDifference { ours, theirs, limit }) => {
+            let server = server.to_string();
+            return Error::from(PostgresError::ClockDiffers { server, ours, theirs, limit });
+        }
+        Problem::Refused(why)
+        | Problem::Conflict(why)
+        | Problem::Busy(why)
+        | Problem::ReadOnly { why, .. } => (why, None),
+        Problem::NoConnection(limit) => (
+            format!(
+                "no answer within {limit:?} while connecting; is a PostgreSQL server there, and does the \
+                 network let us through?"
+            ),
+            None,
+        ),
+        Problem::NoEnd(limit) => (
+            format!(
+                "connected, but a statement did not end within {limit:?}; is {} locked, a synchronous \
+                 standby away, or the server overloaded?",
+                table.name
+            ),
+            None,
+        ),
+        Problem::NotReplicated => (
+            "the server has committed, and its synchronous standby has not confirmed it: is the \
+             standby away?"
+                .into(),
+            None,
+        ),
+        Problem::Driver(error) => {
+            let text = of_driver(server, table, &error);
+            // The driver's own words say less than what it was told.
+            let is_of_server = error.as_db_error().is_some() || io_error(&error).is_some();
+            let source = match is_of_server {
+                true => error.into_source(),
+                false => Some(error.into()),
+            };
+            (text, source)
+        }
+    };
+    PostgresError::Database { server: server.to_string(), problem, kind, source }.into()
+}
+
+/// Adds to what an error says of the server.
+pub fn with_note(error: Error, note: &str) -> Error {
+    let Error::Store(error) = error else { return error };
+    match error.downcast::<PostgresError>() {
+        Ok(PostgresError::Database { server, mut problem, kind, source }) => {
+            problem.push_str(note);
+            PostgresError::Database { server, problem, kind, source }.into()
+        }
+        Ok(other) => other.into(),
+        Err(error) => error.into(),
+    }
+}
+
+fn of_driver(server: &PostgresStore, table: &Table, error: &tokio_postgres::Error) -> String {
+    if let Some(error) = error.as_db_error() {
+        return of_server(server, table, error);
+    }
+    if let Some(error) = tls_error(error) {
+        return tls(error);
+    }
+    if error.is_closed() {
+        return "the server closed the connection".into();
+    }
+    match io_error(error) {
+        Some(error) => of_connection(error).into(),
+        // The driver says what kind of error it is by its text alone.
+        None => match &*error.to_string() {
+            "error performing TLS handshake" => {
+                "TLS was asked for, and the server offers none; give it a certificate, or do without"
+                    .into()
+            }
+            "authentication error" | "invalid configuration" => {
+                "the login failed; check user and password, percent-encoded in a URL".into()
+            }
+            "unexpected message from server" | "error parsing response from server" => {
+                "no connection; is this a PostgreSQL server?".into()
+            }
+            _ => "the driver and the server do not understand each other".into(),
+        },
+    }
+}
+
+fn of_connection(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => "no connection; is the server running?",
+        ErrorKind::NotFound => "no connection; is the server running, and the socket its own?",
+        ErrorKind::UnexpectedEof => "the server closed the connection",
+        ErrorKind::PermissionDenied => {
+            "no server takes rows now: all that answer are standbys, or were told to take none; \
+             promote one"
+        }
+        ErrorKind::InvalidData | ErrorKind::InvalidInput => {
+            "no connection; is this a PostgreSQL server?"
+        }
+        _ => "the connection failed",
+    }
+}
+
+fn tls(error: &Tls) -> String {
+    let advice = match error {
+        Tls::InvalidCertificate(why) => match why {
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "; the server needs a new certificate"
+            }
+            CertificateError::UnknownIssuer => {
+                "; name the authority that signed the server's certificate"
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                "; use the host name that is in the certificate"
+            }
+            _ => "",
+        },
+        Tls::AlertReceived(
+            AlertDescription::UnknownCA
+            | AlertDescription::CertificateRequired
+            | AlertDescription::BadCertificate
+            | AlertDescription::DecryptError
+            | AlertDescription::CertificateUnknown,
+        ) => "; the server wants a client's certificate of an authority that it knows",
+        _ => "",
+    };
+    format!("TLS failed{advice}")
+}
+
+fn of_server(server: &PostgresStore, table: &Table, error: &DbError) -> String {
+    let Table { name, command, or, rights, .. } = table;
+    let (code, message) = (error.code(), error.message());
+    let login = "the login failed; check user and password, percent-encoded in a URL";
+    if is_pooler_refusal(error) {
+        return match message.contains("pooling mode") {
+            true => {
+                "PgBouncer in statement mode allows no transactions; set pool_mode = transaction, \
+                     or session"
+                    .into()
+            }
+            false => "the pooler refused".into(),
+        };
+    }
+    match *code {
+        SqlState::INVALID_PASSWORD => login.into(),
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION if message.contains("pg_hba.conf") => {
+            match server.demands_tls() {
+                true => "the server lets nobody in from here with this user, database and \
+                         certificate; add a line to its pg_hba.conf"
+                    .into(),
+                false => "the server lets nobody in from here with this user and database; add a line \
+                          to its pg_hba.conf, or ask for TLS if it demands that (sslmode=require)"
+                    .into(),
+            }
+        }
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION => match message.contains("certificate") {
+            true => "the server wants a client's certificate that names this user; give it one".into(),
+            false => login.into(),
+        },
+        SqlState::INVALID_CATALOG_NAME => "there is no such database; create it, or name another".into(),
+        SqlState::INSUFFICIENT_PRIVILEGE if message.contains("for schema") => format!(
+            "the account may not make the table; grant CREATE on the schema, or have somebody else make \
+             it (`{command}`)"
+        ),
+        SqlState::INSUFFICIENT_PRIVILEGE if message.contains("for database") => {
+            "the account may not use this database; grant it CONNECT".into()
+        }
+        SqlState::INSUFFICIENT_PRIVILEGE => {
+            format!("the account may not do that; grant it: {rights}")
+        }
+        SqlState::UNDEFINED_TABLE => format!("there is no table {name}; create it (`{command}`){or}"),
+        SqlState::TOO_MANY_CONNECTIONS => {
+            "all connections of the server, or of this account, are in use; allow more, or put a \
+             pooler in front"
+                .into()
+        }
+        SqlState::READ_ONLY_SQL_TRANSACTION => {
+            "the server takes no rows now: it is a standby, or was told to; name the primary".into()
+        }
+        SqlState::DISK_FULL => "the server's disk is full; make room on it".into(),
+        SqlState::LOCK_NOT_AVAILABLE => "another transaction has the row or table locked".into(),
+        SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN => {
+            "the server ended the connection; is it being stopped or restarted?".into()
+        }
+        SqlState::CANNOT_CONNECT_NOW => "the server is starting or stopping".into(),
+        SqlState::UNDEFINED_COLUMN
+        | SqlState::NOT_NULL_VIOLATION
+        | SqlState::NUMERIC_VALUE_OUT_OF_RANGE
+        | SqlState::STRING_DATA_RIGHT_TRUNCATION
+        | SqlState::DATATYPE_MISMATCH
+        | SqlState::UNDEFINED_FUNCTION
+        | SqlState::GENERATED_ALWAYS => format!("{name} is not as `{command}` makes it"),
+        SqlState::UNIQUE_VIOLATION | SqlState::SEQUENCE_GENERATOR_LIMIT_EXCEEDED => {
+            "the counter of the column ID is behind the table's rows, or at its end; set it above the \
+             greatest ID with ALTER TABLE WORKER_NODE ALTER COLUMN ID RESTART WITH …"
+                .into()
+        }
+        SqlState::UNTRANSLATABLE_CHARACTER | SqlState::CHARACTER_NOT_IN_REPERTOIRE => {
+            "the database's encoding cannot hold this text; use a database with the encoding UTF8".into()
+        }
+        _ => "the server refused".into(),
+    }
+}

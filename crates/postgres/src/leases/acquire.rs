@@ -1,0 +1,183 @@
+//! How a row of the table `UIDRING_LEASE` is taken, in SQL.
+//!
+//! Taking a row is one statement, which passes over what others have locked, so that starts that come at
+//! once each lock another row. Its transaction reaches the server whole: a process that is paused holds no
+//! lock that others wait for.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use uidring_store::leases::{AcquireRequest, Acquired, Denial, Horizon, LeasedRow, Shortage};
+use uidring_store::server::{Acquire, CreateLeases, CreateNodes, Operation, Table, UIDRING_LEASE};
+use uidring_store::sql::{Dialect, FOREIGN_LEASE};
+
+use crate::PostgresStore;
+use crate::columns::{column, int, optional_int, unsigned};
+use crate::dialect::DIALECT;
+use crate::problem::Problem;
+use crate::session::Session;
+use crate::tables::CREATE_UIDRING_LEASE;
+use crate::worker_nodes::rows::insert_node;
+
+/// How often a start looks for a row that is free and not locked, and how long it waits in between: whoever
+/// has locked one is about to take it.
+const TRIES: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(20);
+
+impl Operation<PostgresStore> for CreateLeases {
+    const TABLE: Table = UIDRING_LEASE;
+
+    type Done = ();
+
+    async fn run(&self, session: &mut Session) -> Result<(), Problem> {
+        CreateNodes.run(session).await?;
+        session.create_table("UIDRING_LEASE", CREATE_UIDRING_LEASE).await
+    }
+}
+
+impl Operation<PostgresStore> for Acquire<'_> {
+    const TABLE: Table = UIDRING_LEASE;
+
+    type Done = Acquired;
+
+    async fn run(&self, session: &mut Session) -> Result<Acquired, Problem> {
+        match Taking(self.request).take(session).await {
+            Err(problem) if self.create_tables && problem.is_no_table() => {
+                session.rollback().await?;
+                CreateLeases.run(session).await?;
+                Taking(self.request).take(session).await
+            }
+            done => done,
+        }
+    }
+}
+
+/// Takes a row for this request.
+struct Taking<'a>(&'a AcquireRequest);
+
+impl Taking<'_> {
+    /// Takes the lowest free row, so that few worker ids serve many starts. Adds a row only if no row is
+    /// free.
+    async fn take(&self, session: &mut Session) -> Result<Acquired, Problem> {
+        for _ in 0..TRIES {
+            if let Some(held) = self.take_row(session).await? {
+                return Ok(Ok(held));
+            }
+            let foreign = session.query(FOREIGN_LEASE, &[(&self.0.fingerprint).into()]).await?;
+            if let Some(row) = foreign.first() {
+                let (worker_id, layout) = (unsigned(row, 0)?, column(row, 1)?);
+                return Ok(Err(Denial::Foreign { worker_id, layout }));
+            }
+            if !self.is_any_free(session).await? {
+                return match self.add_row(session).await? {
+                    Some(held) => Ok(Ok(held)),
+                    None => Ok(Err(Denial::Short(self.shortage(session).await?))),
+                };
+            }
+            sleep(PAUSE).await;
+        }
+        Err(Problem::Busy("other transactions have all free rows of UIDRING_LEASE locked".into()))
+    }
+
+    /// A row that nobody holds, that was not used too far ahead, or that an attempt of this acquire took
+    /// whose answer was lost: the owner, a moment's tick, and the layout.
+    fn usable() -> String {
+        format!(
+            "LAYOUT = ? AND ({} OR OWNER = ?) AND (HORIZON_TICK IS NULL OR HORIZON_TICK <= ?)",
+            DIALECT.is_free()
+        )
+    }
+
+    /// Takes a row unless the table has one of another layout. Our own comes first.
+    async fn take_row(&self, session: &mut Session) -> Result<Option<LeasedRow>, Problem> {
+        let AcquireRequest { fingerprint, owner, lasts, last_tick, .. } = self.0;
+        let Dialect { now, now_plus, .. } = DIALECT;
+        let update = format!(
+            "UPDATE UIDRING_LEASE SET OWNER = ?, TOKEN = TOKEN + 1, LEASE_END = {now_plus},
+             RENEWED = {now} WHERE WORKER_ID = (SELECT WORKER_ID FROM UIDRING_LEASE WHERE {}
+             ORDER BY OWNER <> ?, WORKER_ID LIMIT 1 FOR UPDATE SKIP LOCKED)
+             AND NOT EXISTS (SELECT 1 FROM UIDRING_LEASE WHERE LAYOUT <> ?)
+             RETURNING WORKER_ID, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE, {}",
+            Self::usable(),
+            session.identity()
+        );
+        let (owner, fingerprint) = (owner.into(), fingerprint.into());
+        let lasts = lasts.as_micros() as u64;
+        let values =
+            [owner, lasts.into(), fingerprint, owner, (*last_tick).into(), owner, fingerprint];
+        let rows = session.change(&update, &values).await?;
+        let [row] = &*rows else {
+            return match rows.len() {
+                0 => Ok(None),
+                count => Err(Problem::Refused(format!(
+                    "a change of one worker id met {count} rows: UIDRING_LEASE needs WORKER_ID for its \
+                     primary key"
+                ))),
+            };
+        };
+        let before = LeasedRow::horizon(optional_int(row, 2)?, optional_int(row, 3)?);
+        Ok(Some(self.row(unsigned(row, 0)?, int(row, 1)?, before, Session::server(row, 4)?)))
+    }
+
+    /// Whether there is a row that could be taken, locked or not.
+    async fn is_any_free(&self, session: &mut Session) -> Result<bool, Problem> {
+        let AcquireRequest { fingerprint, owner, last_tick, .. } = self.0;
+        let select = format!("SELECT 1 FROM UIDRING_LEASE WHERE {} LIMIT 1", Self::usable());
+        let values = [fingerprint.into(), owner.into(), (*last_tick).into()];
+        Ok(!session.query(&select, &values).await?.is_empty())
+    }
+
+    /// Adds a worker id that nobody had before: the next key of `WORKER_NODE`. `None` if there are no
+    /// more.
+    async fn add_row(&self, session: &mut Session) -> Result<Option<LeasedRow>, Problem> {
+        let AcquireRequest { layout, fingerprint, node, owner, lasts, .. } = self.0;
+        let select = format!(
+            "SELECT GREATEST(COALESCE((SELECT MAX(ID) FROM WORKER_NODE), 0),
+             COALESCE((SELECT MAX(WORKER_ID) FROM UIDRING_LEASE), 0)), {}",
+            session.identity()
+        );
+        let rows = session.begin_with(&select, &[]).await?;
+        let (newest, server) = match rows.first() {
+            Some(row) => (unsigned(row, 0)?, Session::server(row, 1)?),
+            None => (0, None),
+        };
+        // A key that would be refused is not asked for: it would be spent.
+        let key = match layout.check_worker_id(newest + 1) {
+            Ok(()) => Some(insert_node(session, node, Some(newest)).await?),
+            Err(_) => None,
+        };
+        let Some(key) = key.filter(|key| layout.check_worker_id(*key).is_ok()) else {
+            session.rollback().await?;
+            return Ok(None);
+        };
+        let lasts = lasts.as_micros() as u64;
+        let values = [key.into(), owner.into(), lasts.into(), fingerprint.into()];
+        session.execute(&DIALECT.insert_held_lease(), &values).await?;
+        session.commit().await?;
+        Ok(Some(self.row(key, 1, None, server)))
+    }
+
+    fn row(
+        &self,
+        worker_id: u64,
+        token: i64,
+        before: Option<Horizon>,
+        server: Option<u64>,
+    ) -> LeasedRow {
+        let AcquireRequest { layout, owner, .. } = self.0;
+        let (layout, owner) = (*layout, owner.clone());
+        LeasedRow { worker_id, layout, owner, token, before, confirmed: None, server }
+    }
+
+    async fn shortage(&self, session: &mut Session) -> Result<Shortage, Problem> {
+        let row = session.one(&DIALECT.count_held_leases(), &[]).await?;
+        let (held, ends_in) = (unsigned(&row, 0)?, optional_int(&row, 1)?);
+        let rows = session.query(&DIALECT.least_ahead(), &[self.0.last_tick.into()]).await?;
+        let ahead = match rows.first() {
+            Some(row) => Some((unsigned(row, 0)?, unsigned(row, 1)?)),
+            None => None,
+        };
+        let ends_in = ends_in.map(|millis| u64::try_from(millis).unwrap_or(0));
+        Ok(Shortage { held, ends_in, ahead })
+    }
+}

@@ -1,0 +1,26 @@
+//! Worker ids, leases and segments from tables of a PostgreSQL server, which all hosts share.
+
+mod client;
+mod columns;
+mod dialect;
+mod driver;
+mod error;
+mod leases;
+mod problem;
+mod segments;
+mod session;
+mod store;
+mod tables;
+mod value;
+mod worker_nodes;
+
+pub use uidring_store::{
+    LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned, SegmentTable,
+    TableError, WorkerNode, WorkerTable, WorkerUsage,
+};
+
+pub use self::error::PostgresError;
+pub use self::leases::PostgresLeases;
+pub use self::segments::PostgresSegments;
+pub use self::store::PostgresStore;
+pub use self::worker_nodes::PostgresWorkerNodes;

@@ -1,0 +1,195 @@
+//! What is done with the table `leaf_alloc`, in SQL.
+
+use tokio_postgres::Row;
+use uidring::Error;
+use uidring::segment::{LoadError, SegmentTag};
+use uidring_store::NewSegmentTag;
+use uidring_store::server::{
+    Change, CreateTag, LEAF_ALLOC, Load, Loaded, NotLoaded, Operation, Table, TagChange, TagStep,
+    Tags, Waits,
+};
+use uidring_store::sql::{DELETE_TAG, INSERT_TAG, SET_STEP};
+
+use crate::PostgresStore;
+use crate::columns::{column, int};
+use crate::dialect::DIALECT;
+use crate::problem::Problem;
+use crate::session::Session;
+use crate::tables::CREATE_LEAF_ALLOC;
+
+impl Operation<PostgresStore> for Load<'_> {
+    const TABLE: Table = LEAF_ALLOC;
+
+    type Done = Result<Loaded, NotLoaded<Problem>>;
+
+    /// If the answer to the COMMIT is lost, nobody can tell whether the range is reserved: it is
+    /// given up, and another attempt reserves another one.
+    async fn run(&self, session: &mut Session) -> Result<Self::Done, Problem> {
+        let done = match reserve(self, session).await {
+            Ok(done) => done,
+            Err(problem) if problem.is_locked() => Err(NotLoaded::Locked(problem)),
+            Err(problem) => return Err(problem),
+        };
+        match done {
+            Ok(_) => session.commit().await?,
+            Err(_) => session.rollback().await?,
+        }
+        Ok(done)
+    }
+}
+
+/// The SELECT locks the row until the transaction's end: between it and the UPDATE neither another load nor
+/// a person with a new step can come. What then stands in the row is looked at: a column of a smaller type,
+/// or a trigger, may have made something else of it.
+async fn reserve(
+    load: &Load<'_>,
+    session: &mut Session,
+) -> Result<Result<Loaded, NotLoaded<Problem>>, Problem> {
+    let tag = &load.request.tag;
+    let nowait = if load.waits == Waits::Not { " NOWAIT" } else { "" };
+    let select = format!(
+        "SELECT max_id, step, {} FROM leaf_alloc WHERE biz_tag = ? FOR UPDATE{nowait}",
+        session.identity()
+    );
+    let rows = session.begin_with(&select, &[tag.into()]).await?;
+    let Some(row) = rows.first() else {
+        return Ok(Err(NotLoaded::Row(LoadError::NoSuchTag { tag: tag.clone() })));
+    };
+    let server = Session::server(row, 2)?.unwrap_or(0);
+    if load.only_server.is_some_and(|only| only != server) {
+        return Err(Problem::Refused(Load::OTHER_SERVER.into()));
+    }
+    let (max_id, step) = (int(row, 0)?, int(row, 1)?);
+    let range = match load.request.range(max_id, step) {
+        Ok(range) => range,
+        Err(refusal) => return Ok(Err(NotLoaded::Row(refusal))),
+    };
+    let update = "UPDATE leaf_alloc SET max_id = ?, update_time = CURRENT_TIMESTAMP
+        WHERE biz_tag = ? AND max_id = ? AND step = ? RETURNING max_id";
+    let values = [range.end.into(), tag.into(), max_id.into(), step.into()];
+    let rows = session.query(update, &values).await?;
+    let [row] = &*rows else {
+        return Err(Problem::Conflict(format!(
+            "a load of tag `{tag}` changed {} rows and not 1: leaf_alloc needs biz_tag for its primary \
+             key, and no triggers",
+            rows.len()
+        )));
+    };
+    let now = int(row, 0)?;
+    if now != range.end.cast_signed() {
+        return Err(Problem::Refused(format!(
+            "max_id of tag `{tag}` was set to {} and reads {now}: the column has to be a BIGINT, without \
+             triggers",
+            range.end
+        )));
+    }
+    Ok(Ok(Loaded { range, server }))
+}
+
+impl Operation<PostgresStore> for Tags {
+    const TABLE: Table = LEAF_ALLOC;
+
+    type Done = Vec<SegmentTag>;
+
+    async fn run(&self, session: &mut Session) -> Result<Vec<SegmentTag>, Problem> {
+        let rows = match session.query(&DIALECT.list_tags(), &[]).await {
+            Err(problem) if self.create_table && problem.is_no_table() => {
+                create(session).await?;
+                session.query(&DIALECT.list_tags(), &[]).await
+            }
+            done => done,
+        };
+        rows?.iter().map(tag_of).collect()
+    }
+}
+
+async fn create(session: &mut Session) -> Result<(), Problem> {
+    session.create_table("leaf_alloc", CREATE_LEAF_ALLOC).await
+}
+
+fn tag_of(row: &Row) -> Result<SegmentTag, Problem> {
+    Ok(SegmentTag {
+        tag: column(row, 0)?,
+        max_id: int(row, 1)?,
+        step: int(row, 2)?,
+        description: column(row, 3)?,
+        update_time: column::<Option<String>>(row, 4)?.unwrap_or_default(),
+    })
+}
+
+impl Operation<PostgresStore> for CreateTag<'_> {
+    const TABLE: Table = LEAF_ALLOC;
+
+    type Done = Result<(), Error>;
+
+    async fn run(&self, session: &mut Session) -> Result<Self::Done, Problem> {
+        match insert(self, session).await {
+            Err(problem) if self.create_table && problem.is_no_table() => {
+                create(session).await?;
+                insert(self, session).await
+            }
+            done => done,
+        }
+    }
+}
+
+/// One that an earlier attempt added, whose answer was lost, is found as one that exists.
+async fn insert(work: &CreateTag<'_>, session: &mut Session) -> Result<Result<(), Error>, Problem> {
+    let (tag, start, step, description) = work.tag.columns();
+    let insert = format!("{INSERT_TAG} ON CONFLICT (biz_tag) DO NOTHING RETURNING biz_tag");
+    let values = [tag.into(), start.into(), step.into(), description.into()];
+    if session.change(&insert, &values).await?.len() == 1 {
+        return Ok(Ok(()));
+    }
+    match find(tag, "", session).await? {
+        Some(found) => Ok(Err(NewSegmentTag::exists(found))),
+        None => Err(Problem::Conflict(format!(
+            "tag `{tag}` was there, and was deleted while it was to be added; try again"
+        ))),
+    }
+}
+
+async fn find(tag: &str, lock: &str, session: &mut Session) -> Result<Option<SegmentTag>, Problem> {
+    let rows = session.query(&format!("{}{lock}", DIALECT.find_tag()), &[tag.into()]).await?;
+    rows.first().map(tag_of).transpose()
+}
+
+impl Operation<PostgresStore> for TagChange<'_> {
+    const TABLE: Table = LEAF_ALLOC;
+
+    type Done = Result<SegmentTag, Error>;
+
+    async fn run(&self, session: &mut Session) -> Result<Self::Done, Problem> {
+        session.begin().await?;
+        let found = find(self.tag, " FOR UPDATE", session).await?;
+        let (before, earlier) = match self.on_row(found.as_ref()) {
+            TagStep::Gone(done) => {
+                session.rollback().await?;
+                return Ok(done);
+            }
+            TagStep::Conflict(why) => return Err(Problem::Conflict(why)),
+            TagStep::Found { before, earlier } => (before, earlier),
+        };
+        let changed = match self.change {
+            Change::Step(step) => session.execute(SET_STEP, &[step.into(), self.tag.into()]).await,
+            Change::Delete => session.execute(DELETE_TAG, &[self.tag.into()]).await,
+        };
+        let changed = changed.and_then(|rows| match rows {
+            1 => Ok(()),
+            _ => Err(Problem::Conflict(format!(
+                "a change of tag `{}` changed {rows} rows and not 1: leaf_alloc needs biz_tag for its \
+                 primary key, and no triggers",
+                self.tag
+            ))),
+        });
+        if let Err(problem) = changed {
+            // The server has answered, so that no later attempt needs to know.
+            if problem.code().is_some() || matches!(problem, Problem::Conflict(_)) {
+                self.on_refusal(earlier);
+            }
+            return Err(problem);
+        }
+        session.commit().await?;
+        Ok(Ok(before))
+    }
+}

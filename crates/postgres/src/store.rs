@@ -1,0 +1,319 @@
+//! Where a PostgreSQL server is and how to get in.
+
+mod tls;
+mod url;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+use uidring::Error;
+use uidring_store::server::url_in_file;
+
+use self::tls::TlsOptions;
+use crate::error::PostgresError;
+
+/// The environment variable with a server's URL.
+const VARIABLE: &str = "UIDRING_POSTGRES_URL";
+
+/// A PostgreSQL server and a database in it, by URL:
+///
+/// ```text
+/// postgres://USER:PASSWORD@HOST:PORT/DATABASE
+/// ```
+///
+/// The port may be left out (5432). Characters like `@ : / ? # %` in user, password and database
+/// are percent-encoded. Of several hosts, `HOST1:PORT1,HOST2:PORT2`, the first that takes rows is used:
+/// the primary. After a `?` may follow, separated by `&` and with their values percent-encoded:
+///
+/// | parameter | meaning |
+/// |---|---|
+/// | `host=FOLDER` | the folder of a Unix socket, instead of a host |
+/// | `sslmode` | `disable`, the default; or `require`, `verify-ca`, `verify-full`, which here are one: TLS, with a certificate that is signed by an authority and names the host |
+/// | `sslrootcert=FILE` | as [`tls_authority`](Self::tls_authority) |
+/// | `sslcert=FILE`, `sslkey=FILE` | as [`tls_certificate`](Self::tls_certificate) |
+/// | `channel_binding`, `application_name`, `keepalives…` | as libpq has them |
+///
+/// Neither URL nor password appear in any text of this type or of its errors.
+#[derive(Clone)]
+pub struct PostgresStore {
+    pub(crate) config: Config,
+    tls: TlsOptions,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) deadline: Duration,
+    pub(crate) requires_durability: bool,
+    pub(crate) is_cluster: bool,
+    /// Which risks of the server were reported.
+    pub(crate) reported: Arc<[OnceLock<()>; 3]>,
+}
+
+impl PostgresStore {
+    /// The server at this URL.
+    ///
+    /// # Errors
+    ///
+    /// [`PostgresError::DatabaseUrl`](crate::PostgresError::DatabaseUrl), which does not repeat the URL;
+    /// those of the files that the URL names.
+    pub fn from_url(url: &str) -> Result<Self, Error> {
+        let parts = url::read(url)
+            .map_err(|problem| PostgresError::DatabaseUrl { place: "as given", problem })?;
+        let mut store = Self {
+            config: parts.config,
+            tls: TlsOptions::default(),
+            connect_timeout: Duration::from_secs(5),
+            deadline: Duration::from_secs(10),
+            requires_durability: false,
+            is_cluster: false,
+            reported: Arc::default(),
+        };
+        if parts.requires_tls {
+            store = store.require_tls();
+        }
+        if let Some(path) = parts.authority {
+            store = store.tls_authority(path)?;
+        }
+        if let Some((certificate, key)) = parts.certificate {
+            store = store.tls_certificate(certificate, key)?;
+        }
+        Ok(store)
+    }
+
+    /// The server whose URL is the first line of this file, which keeps it out of the list of
+    /// processes.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) where the file cannot
+    /// be read; [`PostgresError::DatabaseUrl`](crate::PostgresError::DatabaseUrl);
+    /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath) where the path is the URL
+    /// itself.
+    pub fn from_url_file(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let Some(url) = url_in_file(path.as_ref())? else {
+            let problem = "the file is empty".into();
+            return Err(Error::from(PostgresError::DatabaseUrl { place: "in the file", problem }));
+        };
+        Self::from_url(&url).map_err(|error| found(error, "in the file"))
+    }
+
+    /// The server whose URL is in the environment variable `UIDRING_POSTGRES_URL`; `None` where the
+    /// variable is not set.
+    ///
+    /// # Errors
+    ///
+    /// [`PostgresError::DatabaseUrl`](crate::PostgresError::DatabaseUrl), for an empty variable too: who
+    /// sets it means a server, and worker ids from elsewhere may be in use there.
+    pub fn from_env() -> Result<Option<Self>, Error> {
+        let Some(url) = std::env::var_os(VARIABLE) else {
+            return Ok(None);
+        };
+        Self::from_url(url.to_string_lossy().trim())
+            .map(Some)
+            .map_err(|error| found(error, "in UIDRING_POSTGRES_URL"))
+    }
+
+    /// Requires TLS with a certificate signed by an authority in this PEM file, and by no other.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) where the file cannot
+    /// be read, holds no certificate, or a broken one;
+    /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
+    pub fn tls_authority(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
+        self.tls.trust(path.as_ref())?;
+        Ok(self.require_tls())
+    }
+
+    /// Requires TLS, and shows the server this certificate, with those that sign it, and proves it by this
+    /// private key; both are PEM files.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) where a file cannot be read,
+    /// holds nothing of the kind, or the key is that of another certificate;
+    /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
+    pub fn tls_certificate(
+        mut self,
+        certificate: impl AsRef<Path>,
+        key: impl AsRef<Path>,
+    ) -> Result<Self, Error> {
+        self.tls.show(certificate.as_ref(), key.as_ref())?;
+        Ok(self.require_tls())
+    }
+
+    /// Requires TLS, with a certificate of an authority that this system trusts unless
+    /// [`tls_authority`](Self::tls_authority) names another.
+    #[must_use]
+    pub fn require_tls(mut self) -> Self {
+        self.config.ssl_mode(SslMode::Require);
+        self
+    }
+
+    /// How long one attempt to connect, name look-up and login included, may take; 5 s by default.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long an operation may take with all its attempts; 10 s by default.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Refuses a server that may lose confirmed commits when its machine crashes; by default it logs a
+    /// warning once. A start, a renewal and a load each look when they connect: at `fsync`, at
+    /// `full_page_writes`, and for tables that are not logged. `synchronous_commit` needs no look: every
+    /// transaction sets it for itself.
+    ///
+    /// Segments are then also refused from another server than the one that the generator began
+    /// with, unless this is a [`synchronous_cluster`](Self::synchronous_cluster).
+    #[must_use]
+    pub fn require_durability(mut self) -> Self {
+        self.requires_durability = true;
+        self
+    }
+
+    /// Declares that whichever server answers has all that another one has confirmed: the primary has
+    /// synchronous standbys, and only one of them is ever promoted. By default a lease is lost, and a load
+    /// of a segment warns, when another server answers than before, or one that was promoted meanwhile: it
+    /// may be a standby that lags behind.
+    #[must_use]
+    pub fn synchronous_cluster(mut self) -> Self {
+        self.is_cluster = true;
+        self
+    }
+
+    pub(crate) fn has_socket(&self) -> bool {
+        self.config.get_hosts().iter().any(|host| !matches!(host, Host::Tcp(_)))
+    }
+
+    /// Whether a server that takes no rows may be passed over for another.
+    pub(crate) fn has_others(&self) -> bool {
+        self.config.get_hosts().len() > 1
+    }
+
+    pub(crate) fn demands_tls(&self) -> bool {
+        self.config.get_ssl_mode() == SslMode::Require
+    }
+
+    pub(crate) fn tls_config(&self) -> ClientConfig {
+        self.tls.config(self.demands_tls())
+    }
+}
+
+/// Hosts, ports and database.
+impl fmt::Display for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ports = self.config.get_ports();
+        for (index, host) in self.config.get_hosts().iter().enumerate() {
+            let port = ports.get(index).or_else(|| ports.first()).copied().unwrap_or(5_432);
+            let comma = if index == 0 { "" } else { "," };
+            match host {
+                Host::Tcp(host) if host.contains(':') => write!(f, "{comma}[{host}]:{port}")?,
+                Host::Tcp(host) => write!(f, "{comma}{host}:{port}")?,
+                #[cfg(unix)]
+                Host::Unix(folder) => write!(f, "{comma}{}:{port}", folder.display())?,
+            }
+        }
+        write!(f, "/{}", self.config.get_dbname().unwrap_or_default())
+    }
+}
+
+/// The driver's options would print the user.
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore")
+            .field("server", &format_args!("{self}"))
+            .field("tls", &self.demands_tls())
+            .field("connect_timeout", &self.connect_timeout)
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Says where a wrong URL was found.
+fn found(error: Error, place: &'static str) -> Error {
+    match error.store() {
+        Some(PostgresError::DatabaseUrl { problem, .. }) => {
+            PostgresError::DatabaseUrl { place, problem: problem.clone() }.into()
+        }
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uidring_store::TableError;
+
+    use super::*;
+
+    #[test]
+    fn a_wrong_url_is_not_repeated() {
+        for url in [
+            "",
+            "s3cret",
+            "postgres://u:s3cret@/d",
+            "postgres://u:s3cret@h",
+            "postgres://u:s3cret@h/d/e",
+            "postgres://u:s3cret@h/d?s3cret=1",
+            "postgres://u:s3cret@h/d?sslmode=s3cret",
+            "postgres://u:s3cret@h/d#s3cret",
+            "postgres://u:12/s3cret@h/d",
+            "postgres://u:12?s3cret@h/d",
+            "postgres://u:s3@s3cret@h/d",
+            "postgres://u@h:s3cret/d",
+            "mysql://u:s3cret@h/d",
+        ] {
+            let error = PostgresStore::from_url(url).expect_err(url);
+            assert!(error.to_string().contains("postgres://USER:PASSWORD@HOST:PORT/DATABASE"));
+            for text in [error.to_string(), format!("{error:?}")] {
+                assert!(!text.contains("s3cret"), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_password_is_not_shown() {
+        let url = "postgres://root:s3cret%40%2F@db.example:5433/ids";
+        let server = PostgresStore::from_url(url).expect("a URL").require_tls();
+        assert_eq!(server.config.get_password(), Some(&b"s3cret@/"[..]));
+        assert_eq!(server.to_string(), "db.example:5433/ids");
+        for text in [format!("{server:?}"), format!("{:?}", server.worker_nodes())] {
+            assert!(text.contains("db.example:5433/ids") && text.contains("tls: true"), "{text}");
+            assert!(!text.contains("s3cret"), "{text}");
+        }
+    }
+
+    #[test]
+    fn sockets_several_hosts_and_addresses_of_version_6_are_shown() {
+        for (url, text) in [
+            ("postgres://u@%2Frun%2Fpg/ids", "/run/pg:5432/ids"),
+            ("postgresql://u@/ids?host=/run/pg&port=5433", "/run/pg:5433/ids"),
+            ("postgres://u@a:1,b/ids", "a:1,b:5432/ids"),
+            ("postgres://u@[::1]:3307/ids", "[::1]:3307/ids"),
+        ] {
+            assert_eq!(PostgresStore::from_url(url).expect(url).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_url_is_no_path_and_is_not_repeated() {
+        let url = "postgres://root:s3cret@h/d";
+        let server = PostgresStore::from_url("postgres://root@h/d").expect("a URL");
+        for error in [
+            PostgresStore::from_url_file(url).expect_err("no path"),
+            server.clone().tls_authority(url).expect_err("no path"),
+            server.tls_certificate(url, url).expect_err("no path"),
+        ] {
+            assert!(matches!(error.store(), Some(TableError::UrlForPath { .. })), "{error:?}");
+            let text = format!("{error} {error:?}");
+            assert!(text.contains("not a path") && !text.contains("s3cret"), "{text}");
+        }
+    }
+}

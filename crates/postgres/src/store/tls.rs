@@ -1,0 +1,143 @@
+//! Whom TLS trusts, and what it shows.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
+use uidring::Error;
+use uidring_store::{TableError, check_path};
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// What TLS is made of, read from files.
+#[derive(Clone, Default)]
+pub struct TlsOptions {
+    /// In place of the authorities that the system trusts.
+    authorities: Option<Arc<RootCertStore>>,
+    identity: Option<Arc<Identity>>,
+}
+
+/// A certificate with those that sign it, and its key.
+struct Identity {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl TlsOptions {
+    /// Trusts the authorities of a file alone.
+    pub fn trust(&mut self, path: &Path) -> Result<(), Error> {
+        let mut roots = RootCertStore::empty();
+        read("the certificate authority of the database", path, |pem| {
+            for certificate in certificates(pem)? {
+                roots.add(certificate).map_err(|error| broken(&error))?;
+            }
+            Ok(())
+        })?;
+        self.authorities = Some(Arc::new(roots));
+        Ok(())
+    }
+
+    /// Shows a certificate.
+    pub fn show(&mut self, certificate: &Path, key: &Path) -> Result<(), Error> {
+        let chain = read("the certificate for the database", certificate, certificates)?;
+        let key = read("the key of the certificate for the database", key, |pem| {
+            let key = PrivateKeyDer::from_pem_slice(pem)
+                .map_err(|error| format!("it holds no private key: {error}"))?;
+            // Only now is it seen whether it is that of the certificate.
+            builder()
+                .with_root_certificates(RootCertStore::empty())
+                .with_client_auth_cert(chain.clone(), key.clone_key())?;
+            Ok(key)
+        })?;
+        self.identity = Some(Arc::new(Identity { chain, key }));
+        Ok(())
+    }
+
+    /// Returns the options of a connection; nothing is trusted where TLS is not used.
+    pub fn config(&self, is_used: bool) -> ClientConfig {
+        let roots = match &self.authorities {
+            Some(roots) => Arc::clone(roots),
+            None if is_used => system_authorities(),
+            None => Arc::new(RootCertStore::empty()),
+        };
+        let builder = builder().with_root_certificates(roots);
+        let Some(identity) = &self.identity else { return builder.with_no_client_auth() };
+        let (chain, key) = (identity.chain.clone(), identity.key.clone_key());
+        // It was seen to fit when it was read.
+        builder
+            .clone()
+            .with_client_auth_cert(chain, key)
+            .unwrap_or_else(|_| builder.with_no_client_auth())
+    }
+}
+
+/// With ring, whatever else the process links: rustls would panic if it had to choose.
+fn builder() -> ConfigBuilder<ClientConfig, WantsVerifier> {
+    static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
+    let provider = PROVIDER.get_or_init(|| Arc::new(rustls::crypto::ring::default_provider()));
+    ClientConfig::builder_with_provider(Arc::clone(provider))
+        .with_safe_default_protocol_versions()
+        .expect("ring has the default versions of TLS")
+}
+
+/// What the system trusts. Where that is nothing, no certificate will do, and the error says so.
+fn system_authorities() -> Arc<RootCertStore> {
+    static SYSTEM: OnceLock<Arc<RootCertStore>> = OnceLock::new();
+    let load = || {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        Arc::new(roots)
+    };
+    Arc::clone(SYSTEM.get_or_init(load))
+}
+
+fn read<T>(
+    what: &'static str,
+    path: &Path,
+    parse: impl FnOnce(&[u8]) -> Result<T, Cause>,
+) -> Result<T, Error> {
+    check_path(what, path)?;
+    let parsed = fs::read(path).map_err(Cause::from).and_then(|pem| parse(&pem));
+    parsed.map_err(|source| TableError::DatabaseFile { what, path: path.to_owned(), source }.into())
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Cause> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let all = all.map_err(|error| broken(&error))?;
+    if all.is_empty() {
+        return Err("it holds no certificate".into());
+    }
+    Ok(all)
+}
+
+fn broken(error: &dyn std::error::Error) -> Cause {
+    format!("it holds a certificate that is broken: {error}").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use uidring::adapter::Chain;
+
+    use super::*;
+    use crate::PostgresStore;
+
+    #[test]
+    fn a_broken_certificate_is_found_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ca.pem");
+        let server = PostgresStore::from_url("postgres://root@h/d").expect("a URL");
+        let none = "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n";
+        let open = "-----BEGIN CERTIFICATE-----\nAAAA\n";
+        let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        for (pem, word) in [("", "no"), (none, "no"), (open, "broken"), (broken, "broken")] {
+            fs::write(&path, pem).expect("writes");
+            let error = server.clone().tls_authority(&path).expect_err(pem);
+            let error = Chain(&error).to_string();
+            assert!(error.contains(word) && error.contains("ca.pem"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The URL of a server, read so that nothing of it is repeated when it is wrong.
+
+use std::path::PathBuf;
+
+use tokio_postgres::Config;
+use tokio_postgres::config::{SslMode, TargetSessionAttrs};
+
+/// What a URL says.
+pub struct Parts {
+    pub config: Config,
+    pub requires_tls: bool,
+    pub authority: Option<PathBuf>,
+    /// With its key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+}
+
+/// Parameters for the driver. Others would change what transactions rely on, or be heeded by nobody.
+const FOR_THE_DRIVER: &[&str] = &[
+    "application_name",
+    "channel_binding",
+    "connect_timeout",
+    "host",
+    "hostaddr",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_retries",
+    "load_balance_hosts",
+    "port",
+    "tcp_user_timeout",
+];
+
+const NO_TLS: &str = "its sslmode has to be disable, or one of require, verify-ca and verify-full, which \
+                      here are the same; with allow and prefer whoever is in between decides";
+
+/// The parts of a URL, or what is wrong with it.
+pub fn read(url: &str) -> Result<Parts, String> {
+    check(url)?;
+    let (address, parameters) = url.split_once('?').unwrap_or((url, ""));
+    let (mut rest, mut files) = (Vec::new(), [const { None }; 3]);
+    let mut requires_tls = false;
+    for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        let slots = ["sslrootcert", "sslcert", "sslkey"];
+        if let Some(index) = slots.iter().position(|slot| *slot == name) {
+            files[index] = Some(PathBuf::from(decoded(value)?));
+        } else if name == "sslmode" {
+            requires_tls = match value {
+                "disable" => false,
+                "require" | "verify-ca" | "verify-full" => true,
+                _ => return Err(NO_TLS.into()),
+            };
+        } else if name == "target_session_attrs" {
+            if !["read-write", "primary", "any"].contains(&value) {
+                return Err(
+                    "its target_session_attrs has to be read-write: rows are to be written".into(),
+                );
+            }
+        } else if FOR_THE_DRIVER.contains(&name) {
+            rest.push(parameter);
+        } else {
+            return Err(format!("there is no parameter{}", shown(name)));
+        }
+    }
+    let [authority, certificate, key] = files;
+    let certificate = match (certificate, key) {
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (None, None) => None,
+        _ => return Err("sslcert and sslkey are given together or not at all".into()),
+    };
+    let mut config: Config = format!("{address}?{}", rest.join("&"))
+        .parse()
+        .map_err(|_| "it has a part that cannot be read, such as a port that is no number")?;
+    if config.get_user().is_none_or(str::is_empty) {
+        return Err("it names no user".into());
+    }
+    config.ssl_mode(SslMode::Disable);
+    if config.get_hosts().len() > 1 {
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("uidring");
+    }
+    Ok(Parts { config, requires_tls, authority, certificate })
+}
+
+/// Anything but a word may be the end of a password that should have been percent-encoded.
+fn shown(name: &str) -> String {
+    let is_word = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    if is_word && !name.is_empty() { format!(" `{name}`") } else { String::new() }
+}
+
+/// Finds the slips by which a part of the password would be taken for something else, and shown:
+/// a character of it that should have been percent-encoded ends the part before it.
+fn check(url: &str) -> Result<(), &'static str> {
+    if url.is_empty() {
+        return Err("it is empty");
+    }
+    let schemes = ["postgres://", "postgresql://"];
+    let rest = schemes.iter().find_map(|scheme| url.strip_prefix(scheme));
+    let rest = rest.ok_or("it does not begin with postgres://")?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, rest) = rest.split_at(end);
+    if rest.contains('#') || rest.contains('@') || authority.matches('@').count() > 1 {
+        return Err("a `@`, `/`, `?` or `#` in user or password is not percent-encoded");
+    }
+    let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let is_named = parameters.split('&').any(|parameter| parameter.starts_with("host"));
+    if host.starts_with(':') || host.is_empty() && !is_named {
+        return Err("it names no host");
+    }
+    match path.strip_prefix('/') {
+        None | Some("") => Err("it names no database"),
+        Some(path) if path.contains('/') => Err("its database has a `/`"),
+        Some(_) => Ok(()),
+    }
+}
+
+/// The text of a percent-encoded value.
+fn decoded(value: &str) -> Result<String, &'static str> {
+    const WRONG: &str = "the path of a file in it is not percent-encoded";
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let digits = tail.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.ok_or(WRONG)?);
+        rest = &tail[2..];
+    }
+    String::from_utf8(bytes).map_err(|_| WRONG)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_told_apart() {
+        for (url, text) in [
+            ("", "is empty"),
+            ("ids", "does not begin"),
+            ("postgres://u@/d", "no host"),
+            ("postgres://h/d", "no user"),
+            ("postgres://u@h", "no database"),
+            ("postgres://u:a/b@h/d", "percent-encoded"),
+            ("postgres://u@h/d?nonsense=1", "no parameter `nonsense`"),
+            ("postgres://u@h/d?S3cret=1", "no parameter"),
+            ("postgres://u@h/d?options=-csearch_path", "no parameter `options`"),
+            ("postgres://u@h/d?sslmode=prefer", "whoever is in between decides"),
+            ("postgres://u@h/d?sslcert=a", "together"),
+            ("postgres://u@h/d?sslrootcert=%zz", "percent-encoded"),
+            ("postgres://u@h/d?target_session_attrs=standby", "read-write"),
+            ("postgres://u@h:s3cret/d", "a port that is no number"),
+        ] {
+            let Err(error) = read(url) else { panic!("{url}") };
+            assert!(error.contains(text), "{url}: {error}");
+            assert!(!error.to_lowercase().contains("s3cret"), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn files_and_modes_are_taken_from_the_parameters() {
+        let url = "postgres://u@h/d?sslmode=verify-full&sslrootcert=%2Fa%20b&sslcert=/c&sslkey=/k";
+        let Ok(parts) = read(url) else { panic!("a URL") };
+        assert!(parts.requires_tls);
+        assert_eq!(parts.authority, Some("/a b".into()));
+        assert_eq!(parts.certificate, Some(("/c".into(), "/k".into())));
+    }
+}

@@ -1,0 +1,354 @@
+//! What a server has to be like so that nothing comes twice, and what is said where it is not like that: each
+//! a typed error, within its deadline, without the password.
+#![cfg(unix)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use uidring::segment::{LoadError, SegmentRequest, SegmentStore};
+use uidring::{Error, Layout, StoreErrorKind};
+use uidring_postgres::{PostgresError, PostgresStore};
+use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
+use uidring_testkit::certificates::Authority;
+use uidring_testkit::log::Log;
+use uidring_testkit::postgres::{Database, Postgres};
+use uidring_testkit::{chain, request};
+
+const LAYOUT: Layout = Layout::SNOWFLAKE;
+
+fn store_at(url: &str) -> PostgresStore {
+    PostgresStore::from_url(url).expect("a URL")
+}
+
+/// Makes all tables, with a tag.
+fn create(store: &PostgresStore) {
+    store.leases().create().expect("made");
+    let segments = store.segments().create_table_if_missing(true);
+    segments.create_tag(&NewSegmentTag::new("t", 10).expect("allowed")).expect("created");
+}
+
+fn load(store: &PostgresStore) -> Result<u64, LoadError> {
+    let mut done = None;
+    let wanted = [SegmentRequest { tag: "t".into(), step: 10 }];
+    store.segments().load(&wanted, &mut |_, result| done = Some(result));
+    done.expect("handed over").map(|range| range.start)
+}
+
+/// Does all that ids hang on, and returns what was refused.
+fn use_all(store: &PostgresStore) -> [Option<String>; 3] {
+    let leased = store.leases().lease(&request(LAYOUT), &LeaseOptions::default());
+    [
+        store.worker_nodes().assign(&LAYOUT).err().map(|error| chain(&error)),
+        leased.err().map(|error| chain(&error)),
+        load(store).err().map(|error| chain(&error)),
+    ]
+}
+
+/// The kind and text of a refusal, which comes within the deadline and does not tell the password.
+fn refusal(store: &PostgresStore) -> (StoreErrorKind, String) {
+    let begin = Instant::now();
+    let error = store.worker_nodes().assign(&LAYOUT).expect_err("refused");
+    assert!(begin.elapsed() < store_limit(), "{:?}", begin.elapsed());
+    for text in [chain(&error), format!("{error:?}"), format!("{store:?}")] {
+        assert!(!text.contains("p@ss") && !text.contains("%40"), "{text}");
+    }
+    let Some(PostgresError::Database { kind, .. }) = error.store() else { panic!("{error:?}") };
+    (*kind, chain(&error))
+}
+
+/// The deadline, and what a busy machine adds.
+fn store_limit() -> Duration {
+    Duration::from_secs(15)
+}
+
+fn table() -> Database {
+    let database = Postgres::shared().database();
+    create(&store_at(&database.url()));
+    database
+}
+
+/// One test, since the log is the process's.
+#[test]
+fn settings_that_may_lose_commits_are_told_once_and_refused_on_demand() {
+    let log = Log::start();
+    for (settings, risk) in [
+        (&["fsync=off"][..], Some("set fsync = on")),
+        (&["full_page_writes=off"], Some("set full_page_writes = on")),
+        // Each transaction has its own.
+        (&["synchronous_commit=off"], None),
+        (&["synchronous_commit=remote_apply"], None),
+    ] {
+        let database = Postgres::start_with(settings).database();
+        log.clear();
+        let store = store_at(&database.url());
+        create(&store);
+        assert_eq!(use_all(&store), [None, None, None], "{settings:?}");
+        assert_eq!(log.lines("ids come twice"), usize::from(risk.is_some()), "{}", log.text());
+        let strict = store.clone().require_durability();
+        let Some(risk) = risk else {
+            assert_eq!(use_all(&strict), [None, None, None], "{settings:?}");
+            continue;
+        };
+        assert_eq!(log.lines(risk), 1, "{settings:?}: {}", log.text());
+        let used = store.worker_nodes().usage().expect("counted").newest;
+        for text in use_all(&strict) {
+            assert!(text.is_some_and(|text| text.contains(risk)), "refused");
+        }
+        let now = store.worker_nodes().usage().expect("counted").newest;
+        assert_eq!(used, now, "nothing was spent");
+    }
+    // A table that a crash empties.
+    let database = table();
+    let store = store_at(&database.url());
+    for (table, refusals) in [("WORKER_NODE", 2), ("UIDRING_LEASE", 1), ("LEAF_ALLOC", 1)] {
+        database.execute(&format!("ALTER TABLE {table} SET UNLOGGED"));
+        let refused = use_all(&store.clone().require_durability());
+        let advice = format!("ALTER TABLE {table} SET LOGGED");
+        let found = refused.iter().flatten().filter(|text| text.contains(&advice)).count();
+        // The tables of leases need that of starts.
+        assert_eq!(found, refusals, "{refused:?}");
+        database.execute(&format!("ALTER TABLE {table} SET LOGGED"));
+    }
+}
+
+#[test]
+fn tables_say_their_version_and_a_later_one_is_refused() {
+    let database = table();
+    let store = store_at(&database.url());
+    // In the order of `use_all`, those that need the table.
+    for (table, needed) in [
+        ("WORKER_NODE", [true, true, false]),
+        ("UIDRING_LEASE", [false, true, false]),
+        ("LEAF_ALLOC", [false, false, true]),
+    ] {
+        let comments =
+            database.column(&format!("SELECT OBJ_DESCRIPTION(TO_REGCLASS('{table}'), 'pg_class')"));
+        assert!(comments[0].starts_with("uidring version 1"), "{comments:?}");
+        database.execute(&format!("COMMENT ON TABLE {table} IS 'uidring version 2: who knows'"));
+        for (done, needed) in use_all(&store).into_iter().zip(needed) {
+            let text = done.unwrap_or_default();
+            assert_eq!(text.contains(table) && text.contains("later version"), needed, "{text}");
+        }
+        if needed[2] {
+            assert!(matches!(load(&store), Err(LoadError::Refused(Error::Store(_)))));
+        }
+        database.execute(&format!("COMMENT ON TABLE {table} IS NULL"));
+        assert_eq!(use_all(&store), [None, None, None], "{table}");
+    }
+}
+
+#[test]
+fn who_is_not_let_in_is_told_why() {
+    let database = table();
+    let (user, port) = (database.user(), database.server().port());
+    let address = format!("127.0.0.1:{port}");
+    for (url, kind, words) in [
+        (
+            format!("postgres://{user}:wr0ng@{address}/{}", database.name()),
+            StoreErrorKind::Denied,
+            "check user and password",
+        ),
+        (
+            format!("postgres://{user}@{address}/{}", database.name()),
+            StoreErrorKind::Other,
+            "check user and password",
+        ),
+        (database.url_of("nobody", &address), StoreErrorKind::Denied, "check user and password"),
+        (
+            format!("{}x", database.url()),
+            StoreErrorKind::NotFound,
+            "there is no such database; create it",
+        ),
+        (format!("{}?sslmode=require", database.url()), StoreErrorKind::Other, "offers none"),
+    ] {
+        let found = refusal(&store_at(&url));
+        assert!(found.0 == kind && found.1.contains(words), "{words}: {found:?}");
+    }
+    database.administer(&format!("ALTER ROLE {user} NOLOGIN"));
+    let (kind, text) = refusal(&store_at(&database.url()));
+    assert!(kind == StoreErrorKind::Denied && text.contains("not permitted to log in"), "{text}");
+    database.administer(&format!("ALTER ROLE {user} LOGIN CONNECTION LIMIT 0"));
+    let hasty = store_at(&database.url()).deadline(Duration::from_secs(1));
+    let (kind, text) = refusal(&hasty);
+    assert!(kind == StoreErrorKind::Unreachable && text.contains("allow more"), "{text}");
+    assert!(text.contains("attempts within 1s"), "{text}");
+}
+
+#[test]
+fn a_missing_right_names_what_to_grant() {
+    let database = table();
+    let (user, name) = (format!("{}_poor", database.user()), database.name());
+    let create = format!("CREATE ROLE {user} LOGIN PASSWORD '{}'", database.password());
+    database.administer(&create);
+    let url = database.url_of(&user, &format!("127.0.0.1:{}", database.server().port()));
+    let [node, lease, segment] = use_all(&store_at(&url));
+    for (text, right) in [
+        (node, "an assignment needs SELECT and INSERT"),
+        (lease, "a lease needs SELECT, INSERT and UPDATE"),
+        (segment, "a load needs SELECT and UPDATE"),
+    ] {
+        assert!(text.as_ref().is_some_and(|text| text.contains(right)), "{text:?}");
+    }
+    database.administer(&format!("REVOKE CONNECT ON DATABASE {name} FROM PUBLIC"));
+    let (kind, text) = refusal(&store_at(&url));
+    assert!(kind == StoreErrorKind::Denied && text.contains("grant it CONNECT"), "{text}");
+}
+
+#[test]
+fn a_server_that_takes_no_rows_names_the_primary() {
+    let primary = Postgres::start();
+    let database = primary.database();
+    create(&store_at(&database.url()));
+    let standby = primary.standby(&[]);
+    let store = store_at(&database.url_at(&format!("127.0.0.1:{}", standby.port())));
+    let (kind, text) = refusal(&store);
+    assert!(kind == StoreErrorKind::Denied && text.contains("is a standby"), "{text}");
+    assert!(text.contains("name the primary"), "{text}");
+    // With both named, in either order.
+    let [one, two] = [&standby, &primary].map(|server| format!("127.0.0.1:{}", server.port()));
+    for hosts in [format!("{one},{two}"), format!("{two},{one}")] {
+        assert_eq!(use_all(&store_at(&database.url_at(&hosts))), [None, None, None], "{hosts}");
+    }
+    let user = database.user();
+    database.administer(&format!("ALTER ROLE {user} SET default_transaction_read_only = on"));
+    let (kind, text) = refusal(&store_at(&database.url()));
+    assert!(kind == StoreErrorKind::Denied && text.contains("default_transaction_read_only"));
+    assert!(matches!(load(&store_at(&database.url())), Err(LoadError::Store(_))), "it may change");
+}
+
+/// A small file system in memory, at a folder, until the end of a test.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    /// `None` where that is not allowed.
+    fn new(folder: &Path) -> Option<Self> {
+        let options = ["-t", "tmpfs", "-o", "size=1m", "tmpfs"];
+        let done = Command::new("mount").args(options).arg(folder).status();
+        done.is_ok_and(|done| done.success()).then(|| Self(folder.to_owned()))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let done = Command::new("umount").arg("-l").arg(&self.0).status();
+        assert!(done.is_ok_and(|done| done.success()) || thread::panicking(), "unmounted");
+    }
+}
+
+/// A file system of its own, so small that a few rows fill it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error_that_says_so() {
+    let server = Postgres::start();
+    let database = server.database();
+    let folder = server.folder().join("small");
+    fs::create_dir(&folder).expect("made");
+    let Some(_mounted) = Mounted::new(&folder) else {
+        eprintln!("not tried: only an administrator mounts a file system");
+        return;
+    };
+    server.own(&folder);
+    let place = format!("CREATE TABLESPACE small LOCATION '{}'", folder.display());
+    server.execute(&place);
+    let user = database.user();
+    server.execute(&format!("GRANT CREATE ON TABLESPACE small TO {user}"));
+    let store = store_at(&database.url());
+    create(&store);
+    for table in ["WORKER_NODE", "LEAF_ALLOC", "UIDRING_LEASE"] {
+        database.execute(&format!("ALTER TABLE {table} SET TABLESPACE small"));
+    }
+    fs::write(folder.join("filler"), vec![0; 4 << 20]).expect_err("it is full");
+    let mut full = None;
+    for _ in 0..500 {
+        if let Err(error) = store.worker_nodes().assign(&LAYOUT) {
+            full = Some(error);
+            break;
+        }
+    }
+    let text = chain(&full.expect("no room for the next row"));
+    assert!(text.contains("the server's disk is full; make room"), "{text}");
+    fs::remove_file(folder.join("filler")).expect("removed");
+    assert_eq!(use_all(&store), [None, None, None], "there is room again");
+    server.stop();
+}
+
+#[test]
+fn certificates_are_looked_at() {
+    let server = Postgres::start();
+    let folder = server.folder().to_owned();
+    let authority = Authority::new(&folder);
+    let others = folder.join("others");
+    fs::create_dir(&others).expect("made");
+    let other_authority = Authority::new(&others);
+    let database = server.database();
+    create(&store_at(&database.url()));
+    let show = |certificate: &uidring_testkit::certificates::Certificate| {
+        for path in [&certificate.certificate, &certificate.key] {
+            server.own(path);
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+            fs::set_permissions(path, mode).expect("set");
+        }
+        server.execute(&format!(
+            "ALTER SYSTEM SET ssl_cert_file = '{}'",
+            certificate.certificate.display()
+        ));
+        server.execute(&format!("ALTER SYSTEM SET ssl_key_file = '{}'", certificate.key.display()));
+        server.set("ssl", "on");
+    };
+    let hosts = [format!("localhost:{}", server.port()), format!("127.0.0.1:{}", server.port())];
+    let store = |host: &str| {
+        let store = store_at(&database.url_at(host)).deadline(Duration::from_secs(5));
+        store.tls_authority(authority.certificate()).expect("a certificate")
+    };
+    show(&authority.server());
+    for host in &hosts {
+        assert_eq!(use_all(&store(host)), [None, None, None], "{host}");
+    }
+    let url = format!(
+        "{}?sslmode=verify-full&channel_binding=require&sslrootcert={}",
+        database.url_at(&hosts[0]),
+        authority.certificate().display()
+    );
+    assert_eq!(use_all(&store_at(&url)), [None, None, None], "bound to the channel");
+    let wrong = store_at(&database.url()).tls_authority(other_authority.certificate());
+    let (_, text) = refusal(&wrong.expect("a certificate"));
+    assert!(text.contains("name the authority that signed"), "{text}");
+    let (_, text) = refusal(&store_at(&database.url()).require_tls());
+    assert!(text.contains("name the authority that signed"), "{text}");
+    for (certificate, advice) in [
+        (authority.expired(), "the server needs a new certificate"),
+        (authority.stranger(), "use the host name that is in the certificate"),
+    ] {
+        show(&certificate);
+        let (_, text) = refusal(&store(&hosts[0]));
+        assert!(text.contains(advice), "{text}");
+    }
+
+    // Now the server wants one, too, of the user's name, and no password.
+    show(&authority.server());
+    server.execute(&format!(
+        "ALTER SYSTEM SET ssl_ca_file = '{}'",
+        authority.certificate().display()
+    ));
+    server.let_in("local all postgres trust\nhostssl all all 127.0.0.1/32 cert\n");
+    let (kind, text) = refusal(&store_at(&database.url()).deadline(Duration::from_secs(2)));
+    assert!(kind == StoreErrorKind::Denied && text.contains("sslmode=require"), "{text}");
+    let (_, text) = refusal(&store(&hosts[1]));
+    assert!(text.contains("the server wants a client's certificate"), "{text}");
+    let with = |authority: &Authority, user: &str| {
+        let shown = authority.client(user);
+        let store = store(&hosts[1]);
+        store.tls_certificate(shown.certificate, shown.key).expect("a certificate and its key")
+    };
+    assert_eq!(use_all(&with(&authority, &database.user())), [None, None, None]);
+    let (_, text) = refusal(&with(&authority, "somebody"));
+    assert!(text.contains("that names this user"), "{text}");
+    let (_, text) = refusal(&with(&other_authority, &database.user()));
+    assert!(text.contains("of an authority that it knows"), "{text}");
+    let [one, two] = [authority.client("a"), authority.client("b")];
+    let error = store(&hosts[1]).tls_certificate(one.certificate, two.key).expect_err("another's");
+    assert!(chain(&error).contains("the key of the certificate"), "{}", chain(&error));
+}

@@ -1,0 +1,234 @@
+//! A primary that fails, and its standby in its place: whatever was issued does not come twice.
+#![cfg(unix)]
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use uidring::segment::{SegmentRequest, SegmentStore};
+use uidring::worker::Lease;
+use uidring::{Bits, CachedUidGenerator, Error, Layout, TakeError, Tick, Uid};
+use uidring_postgres::PostgresStore;
+use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
+use uidring_testkit::postgres::{Database, Postgres};
+use uidring_testkit::{chain, namespace, request};
+
+/// Longer than anything here takes, on however busy a machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn layout() -> Layout {
+    let bits = Bits { time: 41, worker: 5, sequence: 10 };
+    Layout::new(bits, Tick::Millisecond, "2026-01-01".parse().expect("a time")).expect("possible")
+}
+
+/// A primary, its synchronous standby, and a database with all tables.
+struct Pair {
+    primary: Arc<Postgres>,
+    standby: Arc<Postgres>,
+    database: Database,
+}
+
+impl Pair {
+    fn new(settings: &[&str]) -> Self {
+        let primary = Postgres::start_with(settings);
+        let database = primary.database();
+        let store = PostgresStore::from_url(&database.url()).expect("a URL");
+        store.leases().create().expect("made");
+        let segments = store.segments().create_table_if_missing(true);
+        segments.create_tag(&NewSegmentTag::new("t", 5).expect("allowed")).expect("created");
+        let standby = primary.standby(&[]);
+        primary.set("synchronous_standby_names", "standby");
+        let pair = Self { primary, standby, database };
+        until("the standby follows", || {
+            let state = "SELECT sync_state FROM pg_stat_replication";
+            pair.primary.query(state) == [["sync"]]
+        });
+        pair
+    }
+
+    /// Both servers, of which the one that takes rows is used.
+    fn store(&self) -> PostgresStore {
+        let ports = [&self.primary, &self.standby].map(|server| server.port());
+        let hosts = format!("127.0.0.1:{},127.0.0.1:{}", ports[0], ports[1]);
+        let store = PostgresStore::from_url(&self.database.url_at(&hosts)).expect("a URL");
+        store.deadline(Duration::from_secs(20))
+    }
+}
+
+fn until(what: &str, done: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !done() {
+        assert!(begin.elapsed() < LIMIT, "{what} did not come");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn lease(store: &PostgresStore, lasts: u64) -> Result<Lease, Error> {
+    let options = LeaseOptions::default().lasts(Duration::from_secs(lasts));
+    let options = options.wait_for(Duration::from_secs(20));
+    store.leases().lease(&request(layout()), &options)
+}
+
+fn cached(lease: Lease) -> Result<CachedUidGenerator, Error> {
+    let builder = CachedUidGenerator::builder().layout(layout()).namespace(namespace::fresh());
+    builder.worker(lease).build()
+}
+
+/// What a client was given until the end.
+#[derive(Default)]
+struct Given {
+    uids: Vec<Uid>,
+    ids: Vec<u64>,
+    workers: Vec<u64>,
+    losses: usize,
+    last_lease: Option<Instant>,
+}
+
+/// Takes all that there is, again and again, whatever fails.
+fn take(store: &PostgresStore, over: &AtomicBool) -> Given {
+    let mut given = Given::default();
+    let mut segments = store.segments();
+    while !over.load(Ordering::SeqCst) {
+        let generator = lease(store, 4).and_then(cached);
+        let Ok(generator) = generator else { continue };
+        given.last_lease = Some(Instant::now());
+        while !over.load(Ordering::SeqCst) {
+            match generator.next_uid() {
+                Ok(uid) => given.uids.push(uid),
+                Err(TakeError::LeaseLost) => {
+                    given.losses += 1;
+                    break;
+                }
+                Err(_) => {}
+            }
+            given.workers.extend(store.worker_nodes().assign(&Layout::UID_GENERATOR).ok());
+            let wanted = [SegmentRequest { tag: "t".into(), step: 5 }];
+            segments.load(&wanted, &mut |_, loaded| {
+                given.ids.extend(loaded.into_iter().flat_map(|range| range.start..range.end));
+            });
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+    given
+}
+
+/// The primary dies amid it all, and the standby is promoted.
+#[test]
+fn nothing_comes_twice_over_a_failover_to_a_synchronous_standby() {
+    for is_cluster in [false, true] {
+        let pair = Pair::new(&[]);
+        let mut store = pair.store();
+        if is_cluster {
+            store = store.synchronous_cluster();
+        }
+        let over = AtomicBool::new(false);
+        let (given, healed) = thread::scope(|scope| {
+            let clients: Vec<_> = (0..4).map(|_| scope.spawn(|| take(&store, &over))).collect();
+            thread::sleep(Duration::from_secs(3));
+            pair.primary.kill();
+            thread::sleep(Duration::from_millis(500));
+            pair.standby.promote();
+            let healed = Instant::now();
+            thread::sleep(Duration::from_secs(8));
+            over.store(true, Ordering::SeqCst);
+            let given = clients.into_iter().map(|client| client.join().expect("no panic"));
+            (given.collect::<Vec<_>>(), healed)
+        });
+        let mut seen = [HashSet::new(), HashSet::new(), HashSet::new()];
+        let mut counts = BTreeMap::new();
+        for client in &given {
+            let uids = client.uids.iter().map(|uid| u64::from(*uid)).collect();
+            let all = [&uids, &client.ids, &client.workers];
+            for (kind, (numbers, seen)) in all.into_iter().zip(&mut seen).enumerate() {
+                for number in numbers {
+                    assert!(seen.insert(*number), "{number} of kind {kind} came twice");
+                }
+                *counts.entry(kind).or_insert(0) += numbers.len();
+            }
+        }
+        let losses: usize = given.iter().map(|client| client.losses).sum();
+        let waited = given.iter().filter_map(|client| client.last_lease).max();
+        let waited = waited.map(|last| last.saturating_duration_since(healed));
+        eprintln!(
+            "failover, cluster {is_cluster}: given {counts:?}, leases lost {losses}, the last lease \
+             {waited:?} after the promotion"
+        );
+        assert!(counts.values().all(|count| *count > 50), "{counts:?}");
+        // Another server than the one that the lease was taken from.
+        assert!(is_cluster || losses > 0, "{losses}");
+        assert!(waited.is_none_or(|waited| waited < Duration::from_secs(20)), "{waited:?}");
+    }
+}
+
+/// The wait for a standby that is away can be cancelled, and the server then says that it has committed.
+#[test]
+fn a_commit_that_no_standby_has_confirmed_does_not_count() {
+    let pair = Pair::new(&[]);
+    let store = pair.store().deadline(Duration::from_secs(3));
+    let first = store.worker_nodes().assign(&layout()).expect("assigned");
+    let generator = cached(lease(&store, 30).expect("free")).expect("built");
+    pair.standby.kill();
+    let cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    for (is_cancelled, words) in [
+        (false, "did not end within 3s; is WORKER_NODE locked, a synchronous standby away"),
+        (true, "has committed, and its synchronous standby has not confirmed it"),
+    ] {
+        let over = AtomicBool::new(!is_cancelled);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::SeqCst) {
+                    pair.primary.execute(cancel);
+                    thread::sleep(Duration::from_millis(20));
+                }
+            });
+            let begin = Instant::now();
+            let assigned = store.worker_nodes().assign(&layout());
+            let leased = lease(&store, 1);
+            over.store(true, Ordering::SeqCst);
+            let text = chain(&assigned.expect_err("nobody has confirmed it"));
+            assert!(text.contains(words), "{text}");
+            let text = chain(&leased.expect_err("nobody has confirmed it"));
+            assert!(text.contains("standby"), "{text}");
+            assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
+        });
+        generator.next_uid().expect("the server is not needed");
+    }
+    pair.standby.start_again();
+    let next = store.deadline(Duration::from_secs(30)).worker_nodes().assign(&layout());
+    let next = next.expect("assigned");
+    assert!(next > first + 1, "what was not confirmed is spent: {next} after {first}");
+}
+
+/// Another server may lack what was committed: without a word of it, that ends a lease, and a load of a
+/// segment is refused where it is asked for.
+#[test]
+fn a_promoted_standby_is_another_server() {
+    let pair = Pair::new(&[]);
+    let follows = cached(lease(&pair.store().synchronous_cluster(), 6).expect("free"));
+    let stops = cached(lease(&pair.store(), 6).expect("free"));
+    let (follows, stops) = (follows.expect("built"), stops.expect("built"));
+    let mut segments = pair.store().require_durability().segments();
+    let wanted = [SegmentRequest { tag: "t".into(), step: 5 }];
+    let mut load = || {
+        let mut done = None;
+        segments.load(&wanted, &mut |_, loaded| done = Some(loaded));
+        done.expect("handed over")
+    };
+    load().expect("loaded");
+    pair.primary.kill();
+    pair.standby.promote();
+    let begin = Instant::now();
+    while stops.next_uid() != Err(TakeError::LeaseLost) {
+        assert!(begin.elapsed() < LIMIT, "it goes on");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let text = chain(&load().expect_err("another server"));
+    assert!(text.contains("another server answers"), "{text}");
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(8) {
+        follows.next_uid().expect("it follows");
+        thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,317 @@
+//! Leases of worker ids on a real server: what a start locks, and what becomes of a lease when the server
+//! fails.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use uidring::clock::{Clock, SystemClock};
+use uidring::worker::Lease;
+use uidring::{Bits, CachedUidGenerator, Layout, TakeError, Tick};
+use uidring_store::{LeaseOptions, LeaseRow, LeaseState, LeaseTable, WorkerTable};
+use uidring_testkit::namespace::fresh;
+use uidring_testkit::postgres::{Database, Postgres};
+use uidring_testkit::proxy::{Proxy, Verdict};
+use uidring_testkit::{chain, docs, request};
+
+use crate::support::{lost_answer, store, store_at, through};
+
+/// Longer than anything here takes, on however busy a machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn layout() -> Layout {
+    let bits = Bits { time: 41, worker: 4, sequence: 10 };
+    Layout::new(bits, Tick::Millisecond, "2026-01-01".parse().expect("a time")).expect("possible")
+}
+
+fn options(millis: u64) -> LeaseOptions {
+    LeaseOptions::default().lasts(Duration::from_millis(millis)).owner("tests")
+}
+
+fn database(server: &Arc<Postgres>) -> Database {
+    let database = server.database();
+    store(&database).leases().create().expect("made");
+    database
+}
+
+fn acquire(database: &Database) -> Lease {
+    store(database).leases().lease(&request(layout()), &options(5_000)).expect("free")
+}
+
+fn cached(lease: Lease) -> CachedUidGenerator {
+    let builder = CachedUidGenerator::builder().layout(layout()).namespace(fresh());
+    builder.worker(lease).build().expect("possible")
+}
+
+fn rows(database: &Database) -> Vec<LeaseRow> {
+    store(database).leases().list().expect("listed")
+}
+
+fn until(what: &str, done: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !done() {
+        assert!(begin.elapsed() < LIMIT, "{what} did not come");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// It spends no new id either: whoever has locked a row may give it back.
+#[test]
+fn a_start_passes_over_a_locked_row_and_waits_where_all_are() {
+    let database = database(&Postgres::shared());
+    drop((0..2).map(|_| acquire(&database)).collect::<Vec<_>>());
+    for (rows, taken) in [("WHERE WORKER_ID = 1", 2), ("", 1)] {
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                database.execute(&format!(
+                    "BEGIN; SELECT * FROM UIDRING_LEASE {rows} FOR UPDATE; SELECT pg_sleep(2); COMMIT"
+                ));
+            });
+            thread::sleep(Duration::from_millis(500));
+            assert_eq!(acquire(&database).worker_id(), taken);
+        });
+    }
+    assert_eq!(rows(&database).len(), 2);
+}
+
+/// The answer is lost, and with it the lease: it is found again.
+#[test]
+fn what_was_done_without_an_answer_is_found_again() {
+    let database = database(&Postgres::shared());
+    for statement in ["INSERT INTO UIDRING_LEASE", "UPDATE UIDRING_LEASE SET OWNER"] {
+        let proxy = lost_answer(&database, statement);
+        let leases = through(&database, &proxy).leases();
+        let lease =
+            leases.lease(&request(layout()), &options(5_000)).expect("at the second attempt");
+        let row = rows(&database).pop().expect("a row");
+        assert_eq!(lease.worker_id(), row.worker_id);
+        cached(lease).next_uid().expect("ready");
+    }
+    let proxy = lost_answer(&database, "SET LEASE_END = NULL");
+    let leases = through(&database, &proxy).leases();
+    let lease = leases.lease(&request(layout()), &options(5_000)).expect("free");
+    let (id, token) = (lease.worker_id(), rows(&database)[0].token);
+    lease.release().expect("at the second attempt");
+    let row = rows(&database).into_iter().find(|row| row.worker_id == id).expect("a row");
+    assert_eq!((row.state, row.token), (LeaseState::Free, token + 1));
+}
+
+/// Uids flow on, within the stored horizon, and the lease is kept.
+#[test]
+fn a_renewal_whose_answer_was_lost_is_done_again() {
+    let database = database(&Postgres::shared());
+    const IDLE: usize = 0;
+    const ARMED: usize = 1;
+    const ASKED: usize = 2;
+    let state = Arc::new(AtomicUsize::new(IDLE));
+    let proxy = Proxy::with(database.server().port(), {
+        let state = Arc::clone(&state);
+        move |chunk| {
+            let (from, to, verdict) = match chunk.answers() {
+                false => (ARMED, ASKED, Verdict::Forward),
+                true => (ASKED, IDLE, Verdict::Cut),
+            };
+            let found = state.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
+            if found.is_ok() { verdict } else { Verdict::Forward }
+        }
+    });
+    let leases = through(&database, &proxy).leases();
+    let generator = cached(leases.lease(&request(layout()), &options(6_000)).expect("free"));
+    for _ in 0..2 {
+        state.store(ARMED, Ordering::SeqCst);
+        until("a lost answer", || {
+            generator.next_uid().expect("kept");
+            state.load(Ordering::SeqCst) == IDLE
+        });
+        let before = rows(&database)[0].renewed;
+        until("the renewal", || {
+            generator.next_uid().expect("kept");
+            rows(&database)[0].renewed > before
+        });
+    }
+    assert_eq!(rows(&database)[0].token, 1);
+}
+
+#[test]
+fn a_server_that_restarts_within_the_lease_is_not_noticed() {
+    let server = Postgres::start();
+    let database = database(&server);
+    let leases = store(&database).leases();
+    let generator = cached(leases.lease(&request(layout()), &options(30_000)).expect("free"));
+    generator.next_uid().expect("ready");
+    let renewed = rows(&database)[0].renewed;
+    server.kill();
+    generator.next_uid().expect("the server is not needed");
+    server.start_again();
+    until("the renewal", || {
+        generator.next_uid().expect("kept");
+        rows(&database)[0].renewed != renewed
+    });
+    let last = generator.next_uid().expect("kept");
+    drop(generator);
+    let row = &rows(&database)[0];
+    assert_eq!((row.state, row.token), (LeaseState::Free, 2));
+    let last = layout().decode(last).expect("of the layout");
+    assert_eq!(row.horizon, Some((last.tick, last.sequence)));
+}
+
+/// No attempt may take so long that the end of the lease is missed: neither that of the holder, nor
+/// that of a close.
+#[test]
+fn a_frozen_server_ends_the_lease_in_time() {
+    let server = Postgres::start();
+    let database = database(&server);
+    let leases = store(&database).leases();
+    let generator = cached(leases.lease(&request(layout()), &options(2_000)).expect("free"));
+    let mut last = generator.next_uid().expect("ready");
+    let begin = Instant::now();
+    server.freeze();
+    let error = loop {
+        match generator.next_uid() {
+            Ok(uid) => last = uid,
+            Err(error) => break error,
+        }
+        assert!(begin.elapsed() < LIMIT, "it stops by itself");
+        thread::sleep(Duration::from_millis(1));
+    };
+    assert_eq!(error, TakeError::LeaseLost);
+    generator.close();
+    server.thaw();
+    // Whatever became of the release, or of a renewal that the server finds in its mail.
+    let mut again = None;
+    while again.is_none() {
+        again = Some(acquire(&database)).filter(|lease| lease.worker_id() == 1);
+        assert!(begin.elapsed() < LIMIT, "it runs out");
+    }
+    assert!(again.and_then(|lease| lease.after()) >= Some(last), "above what was issued");
+}
+
+#[test]
+fn the_rights_of_the_docs_are_enough() {
+    let database = database(&Postgres::shared());
+    let url = database
+        .grant_as_docs_say("postgresql.md", "GRANT SELECT, INSERT, UPDATE ON uidring_lease");
+    let leases = store_at(&url).leases();
+    let lease = || leases.lease(&request(layout()), &options(5_000)).expect("free");
+    let first = cached(lease()).next_uid().expect("ready");
+    let again = cached(lease());
+    assert!(again.next_uid().expect("ready") > first);
+    leases.fence(1).expect("fenced");
+    leases.release(1).expect("freed");
+    let ended = store_at(&url).worker_nodes().assign(&layout()).expect("assigned");
+    leases.reuse(ended..=ended, &layout(), SystemClock.now()).expect("reused");
+    until("the fence", || again.next_uid() == Err(TakeError::LeaseLost));
+}
+
+/// The statement of the docs that lets the counter begin above another table's.
+#[test]
+fn leases_begin_above_a_counter_that_was_set() {
+    let statement = docs::block("postgresql.md", "ALTER TABLE worker_node ALTER COLUMN id");
+    let database = database(&Postgres::shared());
+    database.execute(&statement);
+    let bits = Bits { time: 38, worker: 13, sequence: 12 };
+    let layout = Layout::new(bits, Tick::Millisecond, layout().epoch()).expect("possible");
+    let lease = store(&database).leases().lease(&request(layout), &options(5_000)).expect("free");
+    assert_eq!(lease.worker_id(), 5_001);
+}
+
+/// Its transaction reaches the server whole, or not at all.
+#[test]
+fn a_paused_start_keeps_no_row_from_others() {
+    let database = database(&Postgres::shared());
+    drop(acquire(&database));
+    let (held, paused) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+    let proxy = Proxy::with(database.server().port(), {
+        let paused = Arc::clone(&paused);
+        move |chunk| {
+            let is_first = chunk.asks("UPDATE UIDRING_LEASE SET OWNER")
+                && held.fetch_add(1, Ordering::SeqCst) == 0;
+            if is_first {
+                paused.store(1, Ordering::SeqCst);
+                while paused.load(Ordering::SeqCst) == 1 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+            Verdict::Forward
+        }
+    });
+    let leases = through(&database, &proxy).leases();
+    thread::scope(|scope| {
+        let start = scope.spawn(|| leases.lease(&request(layout()), &options(20_000)));
+        until("the pause", || paused.load(Ordering::SeqCst) == 1);
+        let other = acquire(&database);
+        assert_eq!(other.worker_id(), 1);
+        paused.store(2, Ordering::SeqCst);
+        let lease = start.join().expect("no panic").expect("free");
+        assert_eq!(lease.worker_id(), 2);
+        assert_eq!(rows(&database)[0].token, 3, "nothing was changed of the other's row");
+    });
+}
+
+#[test]
+fn a_table_that_cannot_hold_the_horizon_is_refused() {
+    let database = database(&Postgres::shared());
+    for when in ["BEFORE", "AFTER"] {
+        let body = match when {
+            "BEFORE" => "NEW.HORIZON_TICK := 5; RETURN NEW;",
+            // A second change, of which the answer of the first knows nothing.
+            _ => {
+                "IF NEW.HORIZON_TICK > 5 THEN UPDATE UIDRING_LEASE SET HORIZON_TICK = 5; END IF;
+                  RETURN NEW;"
+            }
+        };
+        database.execute(&format!(
+            "CREATE OR REPLACE FUNCTION cut() RETURNS TRIGGER LANGUAGE plpgsql AS
+             'BEGIN {body} END';
+             CREATE OR REPLACE TRIGGER cut {when} UPDATE OF HORIZON_TICK ON UIDRING_LEASE
+             FOR EACH ROW EXECUTE FUNCTION cut()"
+        ));
+        let builder = CachedUidGenerator::builder().layout(layout()).namespace(fresh());
+        let error = builder.worker(acquire(&database)).build().expect_err("not stored");
+        let text = chain(&error);
+        assert!(text.contains("reads Some(5)") && text.contains("without triggers"), "{text}");
+    }
+}
+
+#[test]
+fn a_counter_that_went_backwards_is_refused() {
+    let database = database(&Postgres::shared());
+    std::mem::forget(acquire(&database));
+    database.execute("DELETE FROM WORKER_NODE");
+    database.execute("ALTER TABLE WORKER_NODE ALTER COLUMN ID RESTART WITH 1");
+    database.execute("UPDATE UIDRING_LEASE SET WORKER_ID = 2");
+    let leases = store(&database).leases();
+    let error = leases.lease(&request(layout()), &options(5_000)).expect_err("backwards");
+    assert!(chain(&error).contains("went backwards"), "{}", chain(&error));
+}
+
+/// What it costs, in the server's own terms: a transaction that comes and is answered at once.
+#[test]
+fn a_renewal_is_one_transaction_in_one_round_trip() {
+    let server = Postgres::start();
+    let database = database(&server);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let proxy = Proxy::with(server.port(), {
+        let asked = Arc::clone(&asked);
+        move |chunk| {
+            asked.fetch_add(usize::from(!chunk.answers()), Ordering::SeqCst);
+            Verdict::Forward
+        }
+    });
+    let leases = through(&database, &proxy).leases();
+    let generator = cached(leases.lease(&request(layout()), &options(2_000)).expect("free"));
+    let renewed = || rows(&database)[0].renewed;
+    let before = renewed();
+    until("a renewal", || renewed() != before);
+    server.log_statements();
+    let (before, chunks) = (renewed(), asked.load(Ordering::SeqCst));
+    let log = server.error_log().len();
+    until("a renewal", || renewed() != before);
+    let chunks = asked.load(Ordering::SeqCst) - chunks;
+    let log = server.error_log()[log..].to_owned();
+    assert!(log.contains("UPDATE UIDRING_LEASE SET LEASE_END"), "{log}");
+    // An idle connection is asked first whether it is there.
+    assert!(chunks <= 2, "{chunks} pieces");
+    drop(generator);
+}

@@ -1,0 +1,7 @@
+//! The tables of a real PostgreSQL server, and what may go wrong on the way to it.
+#![cfg(unix)]
+
+mod leases;
+mod segments;
+mod support;
+mod worker_nodes;

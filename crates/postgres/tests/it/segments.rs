@@ -1,0 +1,289 @@
+//! Segments from the table `leaf_alloc` of a real server: what is reserved, what is refused, and what
+//! becomes of a load when something fails.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore};
+use uidring_postgres::PostgresSegments;
+use uidring_store::{NewSegmentTag, SegmentTable, TableError};
+use uidring_testkit::chain;
+use uidring_testkit::postgres::{Database, Postgres};
+use uidring_testkit::proxy::Proxy;
+
+use crate::support::{lost_answer, store, store_at, through};
+
+fn new_tag(tag: &str, step: u64) -> NewSegmentTag {
+    NewSegmentTag::new(tag, step).expect("allowed")
+}
+
+/// A fresh table with the tag `t` and this step.
+fn table(server: &Arc<Postgres>, step: u64) -> Database {
+    let database = server.database();
+    let segments = store(&database).segments().create_table_if_missing(true);
+    segments.create_tag(&new_tag("t", step)).expect("created");
+    database
+}
+
+fn request(tag: &str, step: u64) -> SegmentRequest {
+    SegmentRequest { tag: tag.into(), step }
+}
+
+fn load(store: &mut PostgresSegments, tag: &str, step: u64) -> Result<LoadedSegment, LoadError> {
+    let mut done = None;
+    store.load(&[request(tag, step)], &mut |index, result| {
+        assert!(index == 0 && done.replace(result).is_none(), "handed over once");
+    });
+    done.expect("handed over")
+}
+
+fn range(store: &mut PostgresSegments, tag: &str, step: u64) -> (u64, u64) {
+    let range = load(store, tag, step).expect("loaded");
+    (range.start, range.end)
+}
+
+/// The text of a refusal, which must not tell the password.
+fn refusal(store: &mut PostgresSegments, tag: &str) -> String {
+    let error = load(store, tag, 0).expect_err("refused");
+    for text in [chain(&error), format!("{error:?}"), format!("{store:?}")] {
+        assert!(!text.contains("p@ss") && !text.contains("%40"), "{text}");
+    }
+    chain(&error)
+}
+
+fn max_id(database: &Database) -> u64 {
+    database.column("SELECT max_id FROM leaf_alloc WHERE biz_tag = 't'")[0].parse().expect("one")
+}
+
+/// Every range is as long as it says, they follow each other without a gap, and what stands in the
+/// table is their sum: whatever happens to the step meanwhile.
+#[test]
+fn loads_at_once_and_changes_of_the_step() {
+    let serializable = ["default_transaction_isolation=serializable", "synchronous_commit=off"];
+    for server in [Postgres::shared(), Postgres::start_with(&serializable)] {
+        let database = table(&server, 10);
+        let over = AtomicBool::new(false);
+        let mut ranges: Vec<LoadedSegment> = thread::scope(|scope| {
+            let meddler = scope.spawn(|| {
+                for step in (1..40).cycle().take_while(|_| !over.load(Ordering::Relaxed)) {
+                    database.execute(&format!(
+                        "BEGIN ISOLATION LEVEL READ COMMITTED;
+                         UPDATE leaf_alloc SET step = {step}; COMMIT"
+                    ));
+                }
+            });
+            let loaders: Vec<_> = (0..8)
+                .map(|_| {
+                    let mut store = store(&database).segments();
+                    scope.spawn(move || {
+                        (0..40)
+                            .map(|i| load(&mut store, "t", i % 30).expect("loaded"))
+                            .inspect(|range| assert!(range.end - range.start >= range.table_step))
+                            .collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            let ranges: Vec<_> = loaders.into_iter().map(|loader| loader.join()).collect();
+            over.store(true, Ordering::Relaxed);
+            meddler.join().expect("no panic");
+            ranges.into_iter().flat_map(|ranges| ranges.expect("no panic")).collect()
+        });
+        ranges.sort_unstable_by_key(|range| range.start);
+        assert_eq!((ranges.len(), ranges[0].start), (320, 1));
+        assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start), "{ranges:?}");
+        let steps: BTreeSet<_> = ranges.iter().map(|range| range.table_step).collect();
+        assert!(steps.len() > 3, "the step did change: {steps:?}");
+        assert_eq!(max_id(&database), ranges[319].end);
+    }
+}
+
+#[test]
+fn what_is_reserved_stays_so_when_the_server_is_killed() {
+    let server = Postgres::start_with(&["synchronous_commit=off", "wal_writer_delay=10s"]);
+    let database = table(&server, 10);
+    let mut segments = store(&database).segments();
+    for round in 0..3 {
+        assert_eq!(range(&mut segments, "t", 0), (1 + round * 10, 11 + round * 10));
+        server.kill();
+        server.start_again();
+    }
+    assert_eq!(max_id(&database), 31);
+}
+
+#[test]
+fn what_cannot_be_served_leaves_the_row_as_it_is() {
+    let database = table(&Postgres::shared(), 10);
+    let mut store = store(&database).segments();
+    for (columns, word) in [
+        ("step = 0", "step is 0"),
+        ("step = -3", "step is -3"),
+        ("step = 5, max_id = 0", "max_id is 0"),
+        ("max_id = 9223372036854775803", "used up"),
+        ("max_id = 9223372036854775807", "used up"),
+    ] {
+        database.execute(&format!("UPDATE leaf_alloc SET {columns}"));
+        let before = database.query("SELECT * FROM leaf_alloc");
+        let text = refusal(&mut store, "t");
+        assert!(text.contains(word) && text.contains("`t`"), "{text}");
+        assert_eq!(database.query("SELECT * FROM leaf_alloc"), before, "{columns}");
+    }
+    database.execute("UPDATE leaf_alloc SET max_id = 9223372036854775802");
+    assert_eq!(range(&mut store, "t", 0).1, i64::MAX.unsigned_abs());
+    for tag in ["none", "T", "t ", ""] {
+        assert!(matches!(load(&mut store, tag, 0), Err(LoadError::NoSuchTag { .. })), "{tag}");
+    }
+}
+
+#[test]
+fn a_column_or_a_trigger_that_makes_something_else_of_it_is_refused() {
+    let database = table(&Postgres::shared(), 1_000);
+    database.execute("ALTER TABLE leaf_alloc ALTER COLUMN max_id TYPE INT");
+    database.execute("UPDATE leaf_alloc SET max_id = 2147483000");
+    let mut segments = store(&database).segments();
+    assert!(refusal(&mut segments, "t").contains("not as `uidring segment create` makes it"));
+    assert_eq!(max_id(&database), 2_147_483_000, "rolled back");
+    database.execute("ALTER TABLE leaf_alloc ALTER COLUMN max_id TYPE BIGINT");
+    database.execute(
+        "CREATE FUNCTION meddle() RETURNS TRIGGER LANGUAGE plpgsql AS
+         'BEGIN NEW.max_id := 5; RETURN NEW; END';
+         CREATE TRIGGER meddle BEFORE UPDATE ON leaf_alloc FOR EACH ROW EXECUTE FUNCTION meddle()",
+    );
+    let text = refusal(&mut segments, "t");
+    assert!(text.contains("reads 5") && text.contains("triggers"), "{text}");
+    assert_eq!(max_id(&database), 2_147_483_000, "rolled back");
+}
+
+#[test]
+fn tags_are_added_changed_and_deleted() {
+    let database = Postgres::shared().database();
+    let mut segments = store(&database).segments();
+    let text = refusal(&mut segments, "t");
+    assert!(text.contains("uidring segment create"), "{text}");
+    let segments = segments.create_table_if_missing(true);
+    let snow = "\u{2603} \u{1f980}".repeat(32);
+    for tag in ["t", "Orders", "orders", &snow] {
+        let tag = new_tag(tag, 7).start(70).expect("allowed").description("of\u{2603}");
+        segments.create_tag(&tag.expect("short")).expect("created");
+    }
+    let error = segments.create_tag(&new_tag("t", 1)).expect_err("it is there");
+    assert!(matches!(error.store(), Some(TableError::TagExists { max_id: 70, step: 7, .. })));
+    let tags = segments.list_tags().expect("listed");
+    let names: Vec<_> = tags.iter().map(|tag| &*tag.tag).collect();
+    assert_eq!(names, ["Orders", "orders", "t", &*snow]);
+    assert_eq!(tags[2].description.as_deref(), Some("of\u{2603}"));
+    assert_eq!(tags[2].update_time.len(), "2026-01-01 00:00:00".len());
+    assert_eq!(segments.set_step("t", 9).expect("set").step, 7);
+    let error = segments.set_step("none", 9).expect_err("no such tag");
+    assert!(matches!(error.store(), Some(TableError::NoSuchTag { .. })), "{error}");
+    let gone = segments.delete_tag("t").expect("deleted");
+    assert_eq!((gone.max_id, gone.step), (70, 9));
+    assert!(segments.delete_tag("t").is_err());
+    // A reply that was lost: what the tag was is known all the same.
+    let proxy = lost_answer(&database, "COMMIT\0");
+    let gone = through(&database, &proxy).segments().delete_tag("orders").expect("deleted");
+    assert_eq!(gone.max_id, 70);
+}
+
+#[test]
+fn the_rights_of_the_docs_are_enough() {
+    let database = table(&Postgres::shared(), 10);
+    let url = database.grant_as_docs_say("postgresql.md", "GRANT SELECT, UPDATE ON leaf_alloc");
+    let mut segments = store_at(&url).segments().create_table_if_missing(true);
+    assert_eq!(segments.tags().expect("read").len(), 1);
+    assert_eq!(range(&mut segments, "t", 0), (1, 11));
+    let text = chain(&segments.create_tag(&new_tag("u", 1)).expect_err("no INSERT"));
+    assert!(text.contains("a new tag INSERT"), "{text}");
+}
+
+#[test]
+fn a_range_whose_commit_was_not_confirmed_is_given_up() {
+    let database = table(&Postgres::shared(), 10);
+    let proxy = lost_answer(&database, "COMMIT\0");
+    let mut segments = through(&database, &proxy).segments();
+    assert_eq!(range(&mut segments, "t", 0), (11, 21), "the first one was reserved, for nobody");
+    assert_eq!(max_id(&database), 21);
+}
+
+#[test]
+fn a_connection_that_broke_while_idle_is_no_failure() {
+    let database = table(&Postgres::shared(), 10);
+    let proxy = Proxy::to(database.server().port());
+    let mut segments = through(&database, &proxy).segments();
+    assert_eq!(range(&mut segments, "t", 0), (1, 11));
+    for (pause, start) in [(0, 11), (1_100, 21)] {
+        proxy.cut();
+        thread::sleep(Duration::from_millis(pause));
+        assert_eq!(range(&mut segments, "t", 0), (start, start + 10));
+    }
+}
+
+#[test]
+fn a_server_that_is_away_costs_a_call_one_deadline() {
+    let server = Postgres::start();
+    let database = table(&server, 10);
+    let mut segments = store(&database).deadline(Duration::from_millis(400)).segments();
+    assert_eq!(range(&mut segments, "t", 0), (1, 11));
+    server.stop();
+    let begin = Instant::now();
+    let wanted: Vec<_> = (0..50).map(|_| request("t", 0)).collect();
+    let mut errors = Vec::new();
+    segments.load(&wanted, &mut |_, done| errors.push(chain(&done.expect_err("away"))));
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    assert_eq!(errors.len(), 50);
+    assert!(errors.iter().all(|text| text.contains("is the server running?")), "{errors:?}");
+    server.start_again();
+    assert_eq!(range(&mut segments, "t", 0), (11, 21));
+    server.freeze();
+    let begin = Instant::now();
+    refusal(&mut segments, "t");
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    server.thaw();
+    let next = range(&mut segments, "t", 0);
+    assert!(next.0 >= 21 && max_id(&database) == next.1, "{next:?}");
+}
+
+/// Somebody keeps one tag's row locked: the others are loaded all the same.
+#[test]
+fn a_locked_row_is_an_error_for_its_tag_alone() {
+    let database = table(&Postgres::shared(), 10);
+    let mut segments = store(&database).segments();
+    segments.create_tag(&new_tag("u", 5)).expect("created");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let lock = "BEGIN; SELECT * FROM leaf_alloc WHERE biz_tag = 't' FOR UPDATE;
+                        SELECT pg_sleep(4); COMMIT";
+            database.execute(lock);
+        });
+        thread::sleep(Duration::from_millis(500));
+        for patience in [2_500, 800] {
+            let begin = Instant::now();
+            let mut done = Vec::new();
+            segments.load(&[request("t", 0), request("u", 0)], &mut |_, result| done.push(result));
+            let [locked, free] = <[_; 2]>::try_from(done).expect("two");
+            let text = chain(&locked.expect_err("locked"));
+            assert!(text.contains("another transaction has the row or table locked"), "{text}");
+            free.expect("loaded");
+            assert!(begin.elapsed() < Duration::from_millis(patience), "{:?}", begin.elapsed());
+        }
+    });
+    assert_eq!(range(&mut segments, "t", 0), (1, 11), "nothing was spent");
+}
+
+#[test]
+fn a_load_is_one_transaction_of_three_round_trips() {
+    let server = Postgres::start();
+    let database = table(&server, 10);
+    let mut segments = store(&database).segments();
+    range(&mut segments, "t", 0);
+    server.log_statements();
+    let before = server.error_log().len();
+    range(&mut segments, "t", 0);
+    let log = server.error_log()[before..].to_owned();
+    let count = |words: &str| log.matches(words).count();
+    assert_eq!((count("SELECT max_id"), count("UPDATE leaf_alloc")), (1, 1), "{log}");
+    assert_eq!((count("BEGIN ISOLATION"), count("statement: COMMIT")), (1, 1), "{log}");
+    assert!(log.contains("execute <unnamed>") && !log.contains("PREPARE"), "{log}");
+}

@@ -1,0 +1,139 @@
+//! What the stores on a database server share: a blocking client whose work is tried again within a
+//! deadline, and what errors say of the tables.
+
+mod client;
+mod connection;
+mod leases;
+mod nodes;
+mod runtime;
+mod segments;
+mod tables;
+mod tags;
+
+use std::fmt;
+use std::future::Future;
+use std::path::Path;
+use std::time::Duration;
+
+use uidring::{Error, StoreErrorKind};
+
+pub use self::client::Client;
+pub use self::connection::{Connection, Failed, Operation};
+pub use self::leases::{
+    Acquire, CreateLeases, EndLease, Ending, LeaseServer, ListLeases, Release, Renew, Reuse,
+    ServerLeases,
+};
+pub use self::nodes::{
+    Assign, ClockDifference, CreateNodes, ListNodes, Newest, PrunePart, ServerWorkerNodes, Usage,
+    clock_difference, node_columns,
+};
+pub use self::runtime::BlockingRuntime;
+pub use self::segments::{
+    Load, Loaded, NotLoaded, SegmentServer, ServerSegments, Waits, with_cause,
+};
+pub use self::tables::{LEAF_ALLOC, Table, UIDRING_LEASE, WORKER_NODE, check_version};
+pub use self::tags::{Change, CreateTag, TagChange, TagStep, Tags};
+use crate::read_secret;
+
+/// A database server and how to reach it, as the crate of its store does.
+pub trait Server: Clone + Send + Sync + fmt::Display {
+    /// How a client connects.
+    type Options: Clone + Send + Sync;
+
+    /// A connection that was not looked at yet.
+    type Raw: Send;
+
+    /// A connection whose server and tables are known to be good.
+    type Session: Send;
+
+    /// Why an attempt failed.
+    type Problem: Problem;
+
+    /// The name of threads that work for it.
+    const THREAD: &'static str;
+
+    /// Returns the options of a client for a few works.
+    fn options(&self) -> Self::Options;
+
+    /// Returns how long an attempt to connect, and an operation, may take.
+    fn limits(&self) -> Limits;
+
+    /// Returns the same server with other limits.
+    #[must_use]
+    fn limited(self, limits: Limits) -> Self;
+
+    /// Looks at the options before each operation.
+    ///
+    /// # Errors
+    ///
+    /// Options that contradict each other.
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Connects and logs in.
+    fn connect(
+        options: &Self::Options,
+    ) -> impl Future<Output = Result<Self::Raw, Self::Problem>> + Send;
+
+    /// Looks at the server and its tables.
+    fn inspect(
+        &self,
+        raw: Self::Raw,
+        table: &Table,
+    ) -> impl Future<Output = Result<Self::Session, Self::Problem>> + Send;
+
+    /// Returns whether a connection that was idle still answers.
+    fn answers(session: &mut Self::Session) -> impl Future<Output = bool> + Send;
+
+    /// Closes a connection in an orderly way.
+    fn close(session: Self::Session) -> impl Future<Output = ()> + Send;
+
+    /// Returns the error for callers.
+    fn explain(&self, table: &Table, problem: Self::Problem) -> Error;
+
+    /// Returns an error of this crate's own.
+    fn error(&self, kind: StoreErrorKind, problem: String) -> Error;
+
+    /// Adds to what an error says.
+    fn with_note(error: Error, note: &str) -> Error;
+}
+
+/// Why an attempt failed.
+pub trait Problem: Send {
+    /// There was no connection within this time.
+    fn no_connection(limit: Duration) -> Self;
+
+    /// There was one, and the work was not done within this time.
+    fn no_end(limit: Duration) -> Self;
+
+    /// Whether another attempt may succeed without anybody doing anything.
+    fn may_pass(&self) -> bool;
+
+    /// Whether it stays so until somebody does something.
+    fn is_final(&self) -> bool;
+
+    /// What an attempt that ran out of time was waiting for.
+    fn last_wait(&self) -> Option<&'static str>;
+}
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// One attempt to connect, name look-up and login included.
+    pub connect: Duration,
+    /// An operation with all its attempts.
+    pub deadline: Duration,
+}
+
+/// Returns the URL of a database, which is the first line of this file; `None` in an empty file.
+///
+/// # Errors
+///
+/// [`TableError::DatabaseFile`](crate::TableError::DatabaseFile),
+/// [`TableError::UrlForPath`](crate::TableError::UrlForPath).
+pub fn url_in_file(path: &Path) -> Result<Option<String>, Error> {
+    let text = read_secret("the URL of the database", path)?;
+    let line = text.lines().next().unwrap_or_default().trim().to_owned();
+    Ok((!text.trim().is_empty()).then_some(line))
+}

@@ -1,0 +1,98 @@
+//! The blocking client of a store: a connection and the runtime that drives it.
+
+use std::mem;
+use std::process;
+use std::time::Duration;
+
+use uidring::Error;
+
+use super::connection::{Connection, Failed, Operation};
+use super::runtime::BlockingRuntime;
+use super::{Limits, Server};
+
+/// Opens its connection with the first work, and again if it broke.
+pub struct Client<S: Server> {
+    server: S,
+    connection: Connection<S>,
+    runtime: BlockingRuntime,
+    /// In another process, a forked child, the connection is the parent's.
+    process: u32,
+}
+
+impl<S: Server> Client<S> {
+    /// A client with the server's own options, for a few works.
+    pub fn new(server: &S) -> Self {
+        Self::with_options(server, server.options())
+    }
+
+    /// A client whose connections are made with these options.
+    pub fn with_options(server: &S, options: S::Options) -> Self {
+        Self {
+            server: server.clone(),
+            connection: Connection::new(options),
+            runtime: BlockingRuntime::default(),
+            process: process::id(),
+        }
+    }
+
+    /// The server.
+    pub fn server(&self) -> &S {
+        &self.server
+    }
+
+    /// Lets no later work take longer than this.
+    pub fn limit(&mut self, limit: Duration) {
+        let Limits { connect, deadline } = self.server.limits();
+        let limits = Limits { connect: connect.min(limit), deadline: deadline.min(limit) };
+        self.server = self.server.clone().limited(limits);
+    }
+
+    /// Does the work, and tries again what may pass.
+    ///
+    /// # Errors
+    ///
+    /// What the store says.
+    pub fn run<W: Operation<S>>(&mut self, work: &W) -> Result<W::Done, Error> {
+        Ok(self.try_run(work)?)
+    }
+
+    /// The same, and says whether a failure stays.
+    ///
+    /// # Errors
+    ///
+    /// What the store says.
+    pub fn try_run<W: Operation<S>>(&mut self, work: &W) -> Result<W::Done, Failed> {
+        let done = self.connection.run(&self.server, work);
+        // An error of the runtime's own is one of this moment.
+        let done = self.runtime.block_on(&self.server, done);
+        done.map_err(|error| Failed { error, is_final: false })?
+    }
+
+    /// Does the work once, for callers that come again by themselves.
+    ///
+    /// # Errors
+    ///
+    /// What the store says.
+    pub fn run_once<W: Operation<S>>(&mut self, work: &W) -> Result<W::Done, Error> {
+        self.runtime.block_on(&self.server, self.connection.run_once(&self.server, work))?
+    }
+
+    /// Whether the last attempt of the last work had a connection.
+    pub fn has_reached(&self) -> bool {
+        self.connection.has_reached()
+    }
+}
+
+impl<S: Server> Drop for Client<S> {
+    fn drop(&mut self) {
+        if process::id() != self.process {
+            // To close the parent's connection, or even to drop it, would disturb the parent.
+            let own = Connection::new(self.server.options());
+            mem::forget(mem::replace(&mut self.connection, own));
+            mem::forget(mem::take(&mut self.runtime));
+        } else if self.connection.is_open() {
+            // Only a courtesy.
+            let _ = self.runtime.block_on(&self.server, self.connection.close());
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What errors and checks know of the tables.
+
+/// A table, as errors name it.
+#[derive(Clone, Copy, Debug)]
+pub struct Table {
+    /// Its name.
+    pub name: &'static str,
+    /// It, and those that are used with it.
+    pub all: &'static [&'static str],
+    /// Whose script makes it.
+    pub origin: &'static str,
+    /// The subcommand that makes it.
+    pub command: &'static str,
+    /// What else to do if it is missing.
+    pub or: &'static str,
+    /// What the account has to be granted.
+    pub rights: &'static str,
+}
+
+/// Starts, each of which has its worker id for good.
+pub const WORKER_NODE: Table = Table {
+    name: "WORKER_NODE",
+    all: &["WORKER_NODE"],
+    origin: "Baidu's",
+    command: "uidring worker init",
+    or: ", or allow the first start to",
+    rights: "an assignment needs SELECT and INSERT on the table, pruning also DELETE",
+};
+
+/// Segments.
+pub const LEAF_ALLOC: Table = Table {
+    name: "leaf_alloc",
+    all: &["leaf_alloc"],
+    origin: "Leaf's",
+    command: "uidring segment create",
+    or: ", with its first tag",
+    rights: "a load needs SELECT and UPDATE on the table, a new tag INSERT",
+};
+
+/// Worker ids that are leased.
+pub const UIDRING_LEASE: Table = Table {
+    name: "UIDRING_LEASE",
+    all: &["UIDRING_LEASE", "WORKER_NODE"],
+    origin: "this program's",
+    command: "uidring worker init --leases",
+    or: ", or allow the first start to",
+    rights: "a lease needs SELECT, INSERT and UPDATE on UIDRING_LEASE, and SELECT and INSERT on \
+             WORKER_NODE",
+};
+
+/// The version of the tables' form. A table says its own in its comment, which neither Baidu's nor
+/// Leaf's programs read; one without is of the first version, as are those of their scripts.
+const VERSION: u64 = 1;
+
+/// What the comment of a table begins with, before its version.
+const VERSION_MARK: &str = "uidring version ";
+
+/// Looks at the comment of a table.
+///
+/// # Errors
+///
+/// The text of the refusal, where the table is of a later version.
+pub fn check_version(table: &str, comment: &str) -> Result<(), String> {
+    let Some(rest) = comment.strip_prefix(VERSION_MARK) else { return Ok(()) };
+    let digits = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+    match rest[..digits].parse::<u64>() {
+        Ok(1..=VERSION) => Ok(()),
+        _ => Err(format!(
+            "{table} is of a later version (its comment is `{comment}`) than this program knows, \
+             which is {VERSION}: use the program that made it, or a later one"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comment_of_a_later_version_is_refused_and_others_are_not() {
+        for comment in [
+            "",
+            "DB WorkerID Assigner for UID Generator",
+            "uidring version 1",
+            "uidring version 1: worker ids",
+        ] {
+            assert!(check_version("T", comment).is_ok(), "{comment}");
+        }
+        for comment in [
+            "uidring version 2",
+            "uidring version 0",
+            "uidring version 12: worker ids",
+            "uidring version x",
+            "uidring version 99999999999999999999999",
+        ] {
+            let text = check_version("T", comment).expect_err(comment);
+            assert!(text.contains(comment) && text.contains("which is 1"), "{text}");
+        }
+    }
+}

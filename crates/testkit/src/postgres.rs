@@ -1,0 +1,367 @@
+//! A private PostgreSQL server, of Debian's package `postgresql`: in a folder of its own, on a free port of
+//! 127.0.0.1, gone when the last handle is.
+
+mod database;
+pub mod pgbouncer;
+mod query;
+
+use std::env;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tokio_postgres::Config;
+
+pub use self::database::Database;
+pub use self::query::{LIMIT, Rows, query};
+use crate::process::Process;
+
+/// What every server is told, besides where its files are.
+const SETTINGS: &[&str] = &[
+    "listen_addresses=127.0.0.1",
+    "unix_socket_permissions=0777",
+    "shared_buffers=16MB",
+    "max_connections=400",
+    "logging_collector=off",
+    "log_line_prefix=%u %m ",
+    "log_error_verbosity=verbose",
+    // Backends stay between tests, and their forks are what a start costs.
+    "autovacuum=off",
+];
+
+/// Who gets in: the administrator by the socket, others by password, standbys without.
+const ACCESS: &str = "local all postgres trust
+local all all scram-sha-256
+host replication postgres 127.0.0.1/32 trust
+host all all 127.0.0.1/32 scram-sha-256
+";
+
+/// A server. What goes wrong panics, with the server's log where that may help.
+pub struct Postgres {
+    folder: TempDir,
+    settings: Vec<String>,
+    port: u16,
+    /// `None` while the server is down.
+    process: Mutex<Option<Process>>,
+    databases: AtomicU32,
+    is_shared: AtomicBool,
+}
+
+impl Postgres {
+    pub fn start() -> Arc<Self> {
+        Self::start_with(&[])
+    }
+
+    /// A server with more settings, `name=value`, which win over those that every server gets.
+    pub fn start_with(settings: &[&str]) -> Arc<Self> {
+        let folder = own_folder();
+        let data = folder.path().join("data");
+        run(&folder, "initdb", |command| {
+            command
+                .arg("-D")
+                .arg(&data)
+                .args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C"])
+                .args(["--no-sync", "--no-instructions"])
+        });
+        fs::write(data.join("pg_hba.conf"), ACCESS).expect("written");
+        Self::start_in(folder, settings)
+    }
+
+    /// A standby of this server, with all that the server has now, which follows it from now on; it calls
+    /// itself `standby`.
+    pub fn standby(&self, settings: &[&str]) -> Arc<Self> {
+        let folder = own_folder();
+        let primary =
+            format!("host=127.0.0.1 port={} user=postgres application_name=standby", self.port);
+        run(&folder, "pg_basebackup", |command| {
+            command
+                .args(["-d", &primary, "-R", "-X", "stream", "-c", "fast", "--no-sync", "-D"])
+                .arg(folder.path().join("data"))
+        });
+        Self::start_in(folder, settings)
+    }
+
+    fn start_in(folder: TempDir, settings: &[&str]) -> Arc<Self> {
+        let mut server = Self {
+            folder,
+            settings: settings.iter().map(|&setting| setting.to_owned()).collect(),
+            port: 0,
+            process: Mutex::new(None),
+            databases: AtomicU32::new(0),
+            is_shared: AtomicBool::new(false),
+        };
+        let deadline = Instant::now() + LIMIT;
+        // Between looking for a free port and using it, somebody else may come by.
+        let mut failure = String::new();
+        for _ in 0..3 {
+            server.port = free_port();
+            match server.launch(deadline) {
+                Ok(process) => {
+                    server.process = Mutex::new(Some(process));
+                    return Arc::new(server);
+                }
+                Err(error) => failure = error,
+            }
+        }
+        panic!("{failure}");
+    }
+
+    /// The server of all tests of this binary that need none of their own. It ends with the last
+    /// test that holds it, since nothing is dropped at the end of a process. Its settings are not to be
+    /// changed: other tests run at the same time.
+    pub fn shared() -> Arc<Self> {
+        static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.upgrade().unwrap_or_else(|| {
+            let server = Self::start();
+            server.is_shared.store(true, Ordering::Relaxed);
+            *shared = Arc::downgrade(&server);
+            server
+        })
+    }
+
+    /// Executes statements as the administrator, through the socket.
+    pub fn execute(&self, sql: &str) {
+        self.query(sql);
+    }
+
+    /// The rows of the administrator's query, as texts.
+    pub fn query(&self, sql: &str) -> Rows {
+        let is_shared = self.is_shared.load(Ordering::Relaxed);
+        assert!(!is_shared || !sql.contains("SYSTEM"), "{sql}: of a server that other tests use");
+        query(&self.administrator("postgres"), LIMIT, sql)
+            .unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    /// Changes a setting of the server, and waits until all of it knows.
+    pub fn set(&self, name: &str, value: &str) {
+        self.execute(&format!("ALTER SYSTEM SET {name} = '{value}'"));
+        self.execute("SELECT pg_reload_conf()");
+        thread::sleep(Duration::from_millis(200));
+    }
+
+    /// Makes a primary of a standby, and waits until it takes rows.
+    pub fn promote(&self) {
+        self.execute("SELECT pg_promote()");
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The folder of the server's socket.
+    pub fn socket(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Where all the server's files are; what a test puts there goes with the server.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Lets the server own a file that a test has put into its folder.
+    pub fn own(&self, path: &Path) {
+        give(path);
+    }
+
+    /// Replaces the lines that say who gets in.
+    pub fn let_in(&self, lines: &str) {
+        fs::write(self.folder().join("data/pg_hba.conf"), lines).expect("written");
+        self.execute("SELECT pg_reload_conf()");
+        thread::sleep(Duration::from_millis(200));
+    }
+
+    /// Ends the server as an administrator would, and waits. A frozen one does not hear it.
+    pub fn stop(&self) {
+        let status = self.end("INT");
+        assert!(status.success(), "the server stopped with {status}\n{}", self.error_log());
+    }
+
+    /// Ends the server and all its processes in the midst of whatever they do, and waits.
+    pub fn kill(&self) {
+        let mut process = self.process();
+        process.as_mut().expect("the server is up").signal_all("KILL");
+        let mut process = process.take().expect("the server is up");
+        self.wait(&mut process);
+    }
+
+    /// Starts a server that was stopped or killed: with the same files, on the same port.
+    pub fn start_again(&self) {
+        let mut process = self.process();
+        assert!(process.is_none(), "the server is up");
+        let deadline = Instant::now() + LIMIT;
+        // Processes of a server that was killed may still be ending, and it does not start beside them.
+        let is_ended =
+            |error: &str| !error.contains("is still in use") || Instant::now() > deadline;
+        let started = loop {
+            let from = self.error_log().len();
+            match self.launch(deadline) {
+                Ok(started) => break started,
+                Err(error) if is_ended(&self.error_log()[from..]) => panic!("{error}"),
+                Err(_) => thread::sleep(Duration::from_millis(20)),
+            }
+        };
+        *process = Some(started);
+    }
+
+    /// Lets the server stand still: it takes connections and statements, and answers nothing.
+    pub fn freeze(&self) {
+        self.process().as_mut().expect("the server is up").signal_all("STOP");
+    }
+
+    /// Lets a frozen server go on.
+    pub fn thaw(&self) {
+        self.process().as_mut().expect("the server is up").signal_all("CONT");
+    }
+
+    /// From now on, all statements of users are noted.
+    pub fn log_statements(&self) {
+        self.set("log_statement", "all");
+    }
+
+    /// What the server, over all its starts, said about itself, with the statements.
+    pub fn error_log(&self) -> String {
+        read(&self.log())
+    }
+
+    /// Starts the server and waits until it answers.
+    fn launch(&self, deadline: Instant) -> Result<Process, String> {
+        let data = self.folder().join("data");
+        // A server that was killed has left it, and its number may be another's by now.
+        let _ = fs::remove_file(data.join("postmaster.pid"));
+        let mut command = as_user(&find("postgres"));
+        command.arg("-D").arg(&data).arg("-p").arg(self.port.to_string());
+        command.arg("-k").arg(self.folder());
+        for setting in SETTINGS.iter().copied().chain(self.settings.iter().map(|text| &**text)) {
+            command.arg("-c").arg(setting);
+        }
+        let mut process = Process::spawn(&command, self.folder(), &self.log());
+        loop {
+            if let Some(status) = process.wait_until(Instant::now()) {
+                return Err(format!("postgres ended with {status}\n{}", self.error_log()));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            match query(&self.administrator("postgres"), left, "SELECT 1") {
+                Ok(_) => return Ok(process),
+                Err(error) if left.is_zero() => {
+                    return Err(format!("postgres does not answer: {error}\n{}", self.error_log()));
+                }
+                Err(_) => thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
+    fn end(&self, signal: &str) -> ExitStatus {
+        let mut process = self.process().take().expect("the server is up");
+        process.signal(signal);
+        self.wait(&mut process)
+    }
+
+    fn wait(&self, process: &mut Process) -> ExitStatus {
+        process
+            .wait_until(Instant::now() + LIMIT)
+            .unwrap_or_else(|| panic!("postgres survives its end\n{}", self.error_log()))
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder().join("error.log")
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Process>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn administrator(&self, database: &str) -> Config {
+        let mut config = Config::new();
+        config.user("postgres").dbname(database).host_path(self.socket()).port(self.port);
+        config
+    }
+}
+
+/// Processes of a server that stands still would not see that it has ended.
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        if let Some(process) = self.process().as_mut()
+            && process.wait_until(Instant::now()).is_none()
+        {
+            process.signal_all("KILL");
+        }
+    }
+}
+
+/// Whom the server runs as, since it refuses to be root.
+fn user() -> Option<(u32, u32)> {
+    let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
+    let number = |flag: &str| {
+        let output = Command::new("id").args([flag, "postgres"]).output().expect("id starts");
+        let text = String::from_utf8_lossy(&output.stdout).trim().parse();
+        text.expect("the package postgresql has made a user of that name")
+    };
+    is_root.then(|| (number("-u"), number("-g")))
+}
+
+/// A command that runs as that user.
+pub(crate) fn as_user(program: &Path) -> Command {
+    let Some((user, group)) = user() else { return Command::new(program) };
+    let mut command = Command::new("setpriv");
+    command
+        .args([&format!("--reuid={user}"), &format!("--regid={group}"), "--clear-groups", "--"])
+        .arg(program);
+    command
+}
+
+fn give(path: &Path) {
+    if let Some((user, group)) = user() {
+        chown(path, Some(user), Some(group)).expect("given");
+    }
+}
+
+/// A temporary folder of that user's; the path of a socket has at most 107 bytes.
+pub(crate) fn own_folder() -> TempDir {
+    let builder = || tempfile::Builder::new().prefix("uidring-").to_owned();
+    let folder = builder().tempdir().expect("a temporary folder");
+    let is_short = folder.path().as_os_str().len() + "/.s.PGSQL.65535.lock".len() <= 107;
+    let folder =
+        if is_short { folder } else { builder().tempdir_in("/tmp").expect("a folder in /tmp") };
+    give(folder.path());
+    folder
+}
+
+fn run(folder: &TempDir, program: &str, with: impl FnOnce(&mut Command) -> &mut Command) {
+    let mut command = as_user(&find(program));
+    let output = with(&mut command).current_dir(folder.path()).stdin(Stdio::null()).output();
+    let output = output.expect("setpriv, of util-linux, starts");
+    let [stdout, stderr] =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(output.status.success(), "{program} failed\n{stdout}\n{stderr}");
+}
+
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    listener.local_addr().expect("it is bound").port()
+}
+
+/// The path of a program, which users' PATHs often do not lead to.
+pub(crate) fn find(program: &str) -> PathBuf {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let versions = versions.map(|version| version.path().join("bin"));
+    let folders = env::split_paths(&path).chain(versions).chain(["/usr/sbin".into()]);
+    folders.map(|folder| folder.join(program)).find(|path| path.is_file()).unwrap_or_else(|| {
+        panic!("no {program}, which these tests need: apt-get install postgresql pgbouncer")
+    })
+}
+
+fn read(path: &Path) -> String {
+    match fs::read(path) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) => format!("{}: {error}", path.display()),
+    }
+}
