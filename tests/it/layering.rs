@@ -183,8 +183,8 @@ fn lines_below(folder: &Path) -> Vec<(PathBuf, String)> {
 /// the core's threads and across forks, too.
 const LEFT_TO_THE_CORE: &[(&str, &[&str])] = &[
     ("std::sync::atomic", &["sqlite/src/forked.rs"]),
-    // A simulation in one thread, for tests alone.
-    // What the attempts of one operation know, which one thread makes.
+    // A simulation in one thread, for tests alone; what the attempts of one operation know, which one
+    // thread makes.
     ("Mutex", &["zookeeper/src/model/sim.rs", "store/src/server/tags.rs"]),
     ("Condvar", &[]),
     ("RwLock", &[]),

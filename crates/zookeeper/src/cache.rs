@@ -4,6 +4,8 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use uidring::{Error, StoreErrorKind, Timestamp};
@@ -59,6 +61,11 @@ pub struct CacheFile {
     _lock: File,
 }
 
+/// A program that this process has just forked has its open files until it begins, and so a lock that was given
+/// up meanwhile.
+const LOCK_TRIES: usize = 25;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
 impl CacheFile {
     /// Locks the file for this process; it need not exist yet.
     pub fn lock(path: &Path, registry: &Registry) -> Result<Self, Error> {
@@ -72,7 +79,15 @@ impl CacheFile {
         options.write(true).create(true).truncate(false);
         let lock = private(&mut options).open(&lock_path);
         let lock = lock.map_err(|error| failed(&path, "locked", error))?;
-        lock.try_lock().map_err(|error| match error {
+        let mut locked = lock.try_lock();
+        for _ in 0..LOCK_TRIES {
+            if !matches!(locked, Err(TryLockError::WouldBlock)) {
+                break;
+            }
+            thread::sleep(LOCK_PAUSE);
+            locked = lock.try_lock();
+        }
+        locked.map_err(|error| match error {
             TryLockError::WouldBlock => {
                 let holder = format!("another process on this host has {}", lock_path.display());
                 registry.in_use(holder).into()

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use uidring::Layout;
 use uidring_etcd::{EtcdStore, LeaseState, LeaseTable, WorkerTable};
@@ -54,12 +54,15 @@ fn a_holder_recognises_what_it_wrote_itself() {
     let store = through(&proxy, "/lost-leases");
     let direct = fresh(&server).prefix("/lost-leases").expect("a prefix");
     let mut last = None;
-    for _ in 0..3 {
-        let holder = generator(&store, &options().lasts(Duration::from_secs(1)));
+    for round in 1..=3 {
+        // Long enough for a busy machine.
+        let holder = generator(&store, &options().lasts(Duration::from_secs(5)));
         let worker_id = holder.worker_id();
         let token = row(&direct, worker_id).token;
-        // Every fourth renewal loses its answer.
-        for _ in 0..40 {
+        // Every fourth request loses its answer.
+        let begin = Instant::now();
+        while lost.load(Ordering::Relaxed) < 2 * round {
+            assert!(begin.elapsed() < Duration::from_secs(60), "it is renewed");
             let uid = holder.next_uid().expect("held");
             assert!(last < Some(uid));
             last = Some(uid);
