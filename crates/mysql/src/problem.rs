@@ -100,7 +100,10 @@ impl uidring_store::server::Problem for Problem {
                 1040 | 1203 | 1053 | 1047
                 // Lock wait, deadlock, a row that changed since it was read; a query or connection
                 // that somebody killed.
-                | 1205 | 1213 | 1020 | 1317 | 1927 => true,
+                | 1205 | 1213 | 1020 | 1317 | 1927
+                // Group Replication: a hook at the commit failed, as without a majority; another
+                // member's commit came first.
+                | 3100 | 3101 => true,
                 // Of the account's limits those of an hour outlast any start.
                 1226 => error.message.contains("max_user_connections"),
                 _ => false,

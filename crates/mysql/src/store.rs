@@ -158,7 +158,7 @@ impl MySqlStore {
     }
 
     /// Declares that the address leads to several servers, none of which confirms a commit that the
-    /// others may lack: a Galera cluster, for one. By default a lease is lost, and a load of a
+    /// others may lack: synchronous replication, for one. By default a lease is lost, and a load of a
     /// segment warns, when another server (`server_uuid`, MariaDB's `server_uid`) answers than
     /// before: it may be a replica that lags behind.
     #[must_use]

@@ -71,7 +71,7 @@ pub struct MySqlArgs {
     pub mysql_require_durability: bool,
 
     /// The address stands for several MySQL servers, none of which confirms a commit that the others
-    /// may lack, as in a Galera cluster: a change from one to another is no failover
+    /// may lack, as with synchronous replication: a change from one to another is no failover
     #[arg(long)]
     pub mysql_cluster: bool,
 
