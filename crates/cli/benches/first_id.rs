@@ -1,11 +1,12 @@
 //! Time from the start of a process to its first uid, by where the worker id comes from: interleaved
-//! rounds, medians, as ratios to a process that does nothing. The MySQL server is a private one.
+//! rounds, medians, as ratios to a process that does nothing. The servers are private ones.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use uidring_testkit::mariadb::MariaDb;
+use uidring_testkit::postgres::Postgres;
 
 fn main() {
     // What `cargo bench` adds is of no interest here; `--quick` is.
@@ -14,6 +15,11 @@ fn main() {
     // Both stores have the row on the disk before they answer.
     let server = MariaDb::start_with(&["--innodb-flush-log-at-trx-commit=1"]);
     let database = server.database();
+    let postgres = Postgres::start();
+    let postgres_database = postgres.database();
+    let url_file = folder.path().join("postgres-url");
+    std::fs::write(&url_file, postgres_database.url()).expect("written");
+    let postgres = ["--postgres-url-file", "postgres-url"];
     let contestants = [
         ("true (a process that does nothing)", vec![]),
         ("--worker-id", vec!["generate", "--worker-id", "5"]),
@@ -21,6 +27,11 @@ fn main() {
         ("--mysql, over loopback", vec!["generate"]),
         ("--worker lease --sqlite", vec!["generate", "--worker", "lease", "--sqlite", "leases.db"]),
         ("--worker lease --mysql, over loopback", vec!["generate", "--worker", "lease"]),
+        ("--postgres, over loopback", ["generate"].into_iter().chain(postgres).collect()),
+        (
+            "--worker lease --postgres, over loopback",
+            ["generate", "--worker", "lease"].into_iter().chain(postgres).collect(),
+        ),
     ];
     let run = |words: &[&str]| {
         let mut command = match words {
@@ -48,11 +59,15 @@ fn main() {
         time
     };
     // The table, the file, and the pages of the program.
-    Command::new(env!("CARGO_BIN_EXE_uidring"))
-        .args(["worker", "init", "--leases"])
-        .env("UIDRING_MYSQL_URL", database.url())
-        .status()
-        .expect("runs");
+    for flags in [&[][..], &postgres] {
+        Command::new(env!("CARGO_BIN_EXE_uidring"))
+            .args(["worker", "init", "--leases"])
+            .args(flags)
+            .current_dir(folder.path())
+            .env("UIDRING_MYSQL_URL", database.url())
+            .status()
+            .expect("runs");
+    }
     let mut times = vec![Vec::new(); contestants.len()];
     for round in 0..=rounds {
         for ((_, words), times) in contestants.iter().zip(&mut times) {
