@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use uidring_testkit::etcd::Etcd;
 use uidring_testkit::mariadb::MariaDb;
+use uidring_testkit::postgres::Postgres;
 
 fn main() {
     // What `cargo bench` adds is of no interest here; `--quick` is.
@@ -17,6 +18,11 @@ fn main() {
     let database = server.database();
     let (alone, members) = (Etcd::start(), Etcd::cluster());
     let (etcd, three) = (alone.endpoints(), members.endpoints());
+    let postgres = Postgres::start();
+    let postgres_database = postgres.database();
+    let url_file = folder.path().join("postgres-url");
+    std::fs::write(&url_file, postgres_database.url()).expect("written");
+    let postgres = ["--postgres-url-file", "postgres-url"];
     let contestants = [
         ("true (a process that does nothing)", vec![]),
         ("--worker-id", vec!["generate", "--worker-id", "5"]),
@@ -32,6 +38,11 @@ fn main() {
         (
             "--worker lease --etcd, three members on loopback",
             vec!["generate", "--worker", "lease", "--etcd", &three],
+        ),
+        ("--postgres, over loopback", ["generate"].into_iter().chain(postgres).collect()),
+        (
+            "--worker lease --postgres, over loopback",
+            ["generate", "--worker", "lease"].into_iter().chain(postgres).collect(),
         ),
     ];
     let run = |words: &[&str]| {
@@ -60,11 +71,15 @@ fn main() {
         time
     };
     // The table, the file, and the pages of the program.
-    Command::new(env!("CARGO_BIN_EXE_uidring"))
-        .args(["worker", "init", "--leases"])
-        .env("UIDRING_MYSQL_URL", database.url())
-        .status()
-        .expect("runs");
+    for flags in [&[][..], &postgres] {
+        Command::new(env!("CARGO_BIN_EXE_uidring"))
+            .args(["worker", "init", "--leases"])
+            .args(flags)
+            .current_dir(folder.path())
+            .env("UIDRING_MYSQL_URL", database.url())
+            .status()
+            .expect("runs");
+    }
     let mut times = vec![Vec::new(); contestants.len()];
     for round in 0..=rounds {
         for ((_, words), times) in contestants.iter().zip(&mut times) {

@@ -187,8 +187,13 @@ pub fn tls_error(error: &tokio_postgres::Error) -> Option<&rustls::Error> {
     io_error(error)?.get_ref()?.downcast_ref()
 }
 
+/// Whether the driver found no server that takes rows, of several: one may be promoted yet.
+pub fn is_read_only(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::PermissionDenied && error.raw_os_error().is_none()
+}
+
 fn is_of_the_network(error: &io::Error) -> bool {
     let is_tls = error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
     let kinds = [ErrorKind::InvalidData, ErrorKind::InvalidInput, ErrorKind::PermissionDenied];
-    !is_tls && !kinds.contains(&error.kind())
+    is_read_only(error) || !is_tls && !kinds.contains(&error.kind())
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use futures_util::future::join3;
+use futures_util::future::{join, join3, join5};
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use uidring::adapter::log;
@@ -55,7 +55,33 @@ impl Session {
              CURRENT_SETTING('default_transaction_read_only') = 'on', {keeps},
              CURRENT_SETTING('fsync'), CURRENT_SETTING('full_page_writes')"
         );
-        let row = session.one(&settings, &[]).await?;
+        let names = table.all.iter().map(|name| format!("TO_REGCLASS('{name}')"));
+        let tables = format!(
+            "SELECT CAST(UPPER(relname) AS TEXT), CAST(relpersistence AS TEXT),
+             OBJ_DESCRIPTION(oid, 'pg_class') FROM PG_CLASS WHERE oid IN ({})",
+            names.collect::<Vec<_>>().join(", ")
+        );
+        let identity = format!("SELECT {IDENTITY}");
+        let client = &session.raw.client;
+        // At once, and in one transaction: a pooler may give what comes after one to somebody else. The
+        // last may fail, as where the account may not look.
+        let answers = join5(
+            client.batch_execute("BEGIN"),
+            client.query_typed(&settings, &[]),
+            client.query_typed(&tables, &[]),
+            client.query_typed(&identity, &[]),
+            client.batch_execute("ROLLBACK"),
+        );
+        let (settings, tables) = match answers.await {
+            (Ok(()), Ok(settings), Ok(tables), identity, Ok(())) => {
+                session.has_identity = identity.is_ok();
+                (settings, tables)
+            }
+            (Err(error), ..) | (_, Err(error), ..) | (_, _, Err(error), ..) | (.., Err(error)) => {
+                return Err(session.failed(error));
+            }
+        };
+        let row = only(settings)?;
         check_server(store, int(&row, 0)?, column(&row, 1)?, column(&row, 2)?)?;
         let level = if column(&row, 3)? { "remote_apply" } else { "on" };
         let patience = store.deadline.max(Duration::from_secs(1)).as_millis();
@@ -74,19 +100,7 @@ impl Session {
                 })?;
             }
         }
-        session.check_tables(store, table).await?;
-        session.has_identity = session.one(&format!("SELECT {IDENTITY}"), &[]).await.is_ok();
-        Ok(session)
-    }
-
-    async fn check_tables(&mut self, store: &PostgresStore, table: &Table) -> Result<(), Problem> {
-        let names = table.all.iter().map(|name| format!("TO_REGCLASS('{name}')"));
-        let select = format!(
-            "SELECT CAST(UPPER(relname) AS TEXT), CAST(relpersistence AS TEXT),
-             OBJ_DESCRIPTION(oid, 'pg_class') FROM PG_CLASS WHERE oid IN ({})",
-            names.collect::<Vec<_>>().join(", ")
-        );
-        for row in self.query(&select, &[]).await? {
+        for row in tables {
             let (name, kind): (&str, &str) = (column(&row, 0)?, column(&row, 1)?);
             let comment: Option<&str> = column(&row, 2)?;
             check_version(name, comment.unwrap_or_default()).map_err(Problem::Refused)?;
@@ -99,7 +113,7 @@ impl Session {
                 })?;
             }
         }
-        Ok(())
+        Ok(session)
     }
 
     /// An expression for a number above 0 that tells the server that evaluates it from others; 0 where the
@@ -122,14 +136,10 @@ impl Session {
     ) -> Result<Vec<Row>, Problem> {
         let (sql, client) = (numbered(sql), &self.raw.client);
         let params = params(values);
-        let begun = join3(
-            client.batch_execute(&self.begin),
-            client.query_typed(&sql, &params),
-            std::future::ready(()),
-        );
+        let begun = join(client.batch_execute(&self.begin), client.query_typed(&sql, &params));
         match begun.await {
-            (Ok(()), Ok(rows), ()) => Ok(rows),
-            (Err(error), _, ()) | (Ok(()), Err(error), ()) => Err(self.failed(error)),
+            (Ok(()), Ok(rows)) => Ok(rows),
+            (Err(error), _) | (Ok(()), Err(error)) => Err(self.failed(error)),
         }
     }
 
@@ -174,8 +184,7 @@ impl Session {
 
     /// Returns the only row of a query.
     pub async fn one(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Row, Problem> {
-        let row = self.query(sql, values).await?.pop();
-        row.ok_or_else(|| Problem::Refused("the server gave no row where one always is".into()))
+        only(self.query(sql, values).await?)
     }
 
     /// Returns how many rows a statement changed.
@@ -224,6 +233,10 @@ impl Session {
     fn failed(&mut self, error: tokio_postgres::Error) -> Problem {
         Problem::Driver(self.raw.cause(error))
     }
+}
+
+fn only(mut rows: Vec<Row>) -> Result<Row, Problem> {
+    rows.pop().ok_or_else(|| Problem::Refused("the server gave no row where one always is".into()))
 }
 
 fn params<'a>(values: &'a [Value<'_>]) -> Vec<(&'a (dyn ToSql + Sync), Type)> {

@@ -212,6 +212,11 @@ fn a_server_that_takes_no_rows_names_the_primary() {
     for hosts in [format!("{one},{two}"), format!("{two},{one}")] {
         assert_eq!(use_all(&store_at(&database.url_at(&hosts))), [None, None, None], "{hosts}");
     }
+    // One that may be promoted yet is waited for.
+    let store = store_at(&database.url_at(&format!("127.0.0.1:1,{one}")));
+    let (kind, text) = refusal(&store.deadline(Duration::from_secs(1)));
+    assert!(kind == StoreErrorKind::Unreachable && text.contains("no server takes rows"), "{text}");
+    assert!(text.contains("attempts within 1s"), "{text}");
     let user = database.user();
     database.administer(&format!("ALTER ROLE {user} SET default_transaction_read_only = on"));
     let (kind, text) = refusal(&store_at(&database.url()));

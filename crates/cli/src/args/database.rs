@@ -18,16 +18,6 @@ pub enum Server {
     Postgres,
 }
 
-impl Server {
-    /// What people call it. No URL: it may hold a password.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::MySql => "the MySQL server",
-            Self::Postgres => "the PostgreSQL server",
-        }
-    }
-}
-
 /// A database: the one that the flags name, else the one of UIDRING_MYSQL_URL, else of UIDRING_POSTGRES_URL,
 /// else of UIDRING_ETCD, else the user's own file.
 #[derive(Args)]

@@ -13,6 +13,7 @@ use uidring_store::SegmentTable;
 
 use super::args::{NameArgs, Order, ServeArgs};
 use super::config;
+use crate::args::database::Server;
 use crate::args::layout::{Preset, ResolvedLayout};
 use crate::args::set;
 use crate::args::worker::{WorkerArgs, WorkerKind};
@@ -174,10 +175,12 @@ fn origin(args: &WorkerArgs) -> String {
         path.display().to_string()
     } else if database.is_etcd() {
         "etcd".into()
-    } else if let Some(server) = database.server() {
-        server.name().into()
     } else {
-        "your data directory".into()
+        match database.server() {
+            Some(Server::MySql) => "the MySQL server".into(),
+            Some(Server::Postgres) => "the PostgreSQL server".into(),
+            None => "your data directory".into(),
+        }
     };
     match args.lease.worker {
         WorkerKind::Disposable => place,

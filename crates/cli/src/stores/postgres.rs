@@ -1,27 +1,22 @@
 //! Tables of a PostgreSQL server.
 
-use std::time::Duration;
-
-use uidring::Error;
-use uidring::segment::SegmentStore;
-use uidring_postgres::{PostgresError, PostgresStore, PostgresWorkerNodes};
-use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable};
+use uidring_postgres::{PostgresError, PostgresStore};
 
 use super::database::Database;
+use super::server::{OnServer, wrong_url};
 use crate::args::database::DatabaseArgs;
-use crate::args::set;
 use crate::failure::Failure;
 
 /// The server that the flags name, else the environment.
 pub fn open(args: &DatabaseArgs) -> Result<Box<dyn Database>, Failure> {
     let flags = &args.postgres_args;
     let server = match (&flags.postgres, &flags.postgres_url_file) {
-        (Some(url), _) => PostgresStore::from_url(url).map_err(wrong_url)?,
-        (None, Some(path)) => PostgresStore::from_url_file(path).map_err(wrong_url)?,
-        (None, None) => PostgresStore::from_env()
-            .map_err(wrong_url)?
-            .ok_or_else(|| Failure::Usage("UIDRING_POSTGRES_URL is no longer set".into()))?,
+        (Some(url), _) => PostgresStore::from_url(url).map(Some),
+        (None, Some(path)) => PostgresStore::from_url_file(path).map(Some),
+        (None, None) => PostgresStore::from_env(),
     };
+    let gone = || Failure::Usage("UIDRING_POSTGRES_URL is no longer set".into());
+    let server = server.map_err(wrong_url::<PostgresError>)?.ok_or_else(gone)?;
     let mut server = server.deadline(args.deadline());
     if flags.postgres_require_durability {
         server = server.require_durability();
@@ -32,29 +27,5 @@ pub fn open(args: &DatabaseArgs) -> Result<Box<dyn Database>, Failure> {
     if let Some(path) = &flags.postgres_ca {
         server = server.tls_authority(path)?;
     }
-    Ok(Box::new(server))
-}
-
-/// A wrong URL is wrong usage, wherever it was found; a file that cannot be read is a failure.
-fn wrong_url(error: Error) -> Failure {
-    if error.store::<PostgresError>().is_some() { Failure::usage(error) } else { error.into() }
-}
-
-impl Database for PostgresStore {
-    fn worker_table(&self, max_clock_difference: Option<Duration>) -> Box<dyn WorkerTable + Send> {
-        let limit = max_clock_difference;
-        Box::new(set(self.worker_nodes(), limit, PostgresWorkerNodes::max_clock_difference))
-    }
-
-    fn leases(&self, options: LeaseOptions) -> Box<dyn LeaseTable + Send> {
-        Box::new(self.leases().options(options))
-    }
-
-    fn segment_table(&self) -> Box<dyn SegmentTable + Send + Sync> {
-        Box::new(self.segments().create_table_if_missing(true))
-    }
-
-    fn segment_store(&self) -> Box<dyn SegmentStore> {
-        Box::new(self.segments())
-    }
+    Ok(Box::new(OnServer(server)))
 }

@@ -8,7 +8,7 @@
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
-use uidring_store::leases::{AcquireRequest, Acquired, Denial, Horizon, LeasedRow, Shortage};
+use uidring_store::leases::{AcquireRequest, Acquired, Denial, LeasedRow, Shortage};
 use uidring_store::server::{Acquire, CreateLeases, CreateNodes, Operation, Table, UIDRING_LEASE};
 use uidring_store::sql::Dialect;
 
@@ -181,7 +181,7 @@ impl Taking<'_> {
             0 => Ok(None),
             1 => {
                 let before = LeasedRow::horizon(tick, sequence);
-                Ok(Some(self.row(worker_id, token + 1, before, server)))
+                Ok(Some(self.0.taken(worker_id, token + 1, before, server)))
             }
             rows => Err(Problem::Refused(format!(
                 "a change of worker id {worker_id} met {rows} rows and not 1: UIDRING_LEASE needs \
@@ -217,19 +217,7 @@ impl Taking<'_> {
         conn.exec_drop(DIALECT.insert_held_lease(), values).await?;
         conn.query_drop("COMMIT").await?;
         let server = Some(server).filter(|server| *server > 0);
-        Ok(Some(self.row(key, 1, None, server)))
-    }
-
-    fn row(
-        &self,
-        worker_id: u64,
-        token: i64,
-        before: Option<Horizon>,
-        server: Option<u64>,
-    ) -> LeasedRow {
-        let AcquireRequest { layout, owner, .. } = self.0;
-        let (layout, owner) = (*layout, owner.clone());
-        LeasedRow { worker_id, layout, owner, token, before, confirmed: None, server }
+        Ok(Some(self.0.taken(key, 1, None, server)))
     }
 
     async fn shortage(&self, conn: &mut Conn) -> Result<Shortage, Problem> {

@@ -37,7 +37,8 @@ impl Operation<MySqlStore> for Renew<'_> {
         conn.exec_drop(update, values).await?;
         let (rows, answered_by) = (conn.affected_rows(), conn.last_insert_id());
         if rows != 1 {
-            return Ok(Err(loss(self, conn).await?));
+            let present = present(conn, *worker_id).await?;
+            return Ok(Err(present.map_or_else(|loss| loss, |row| self.row.loss(row))));
         }
         // A trigger on the table can hide the server's number. That alone does not mean another server.
         let is_other = answered_by != *server && (answered_by.is_some() || !conn.has_identity());
@@ -70,19 +71,6 @@ async fn has_stayed(work: &Renew<'_>, conn: &mut Conn) -> Result<bool, Problem> 
     )
     .await?;
     Ok(conn.affected_rows() == 1)
-}
-
-/// Returns why the row is lost, for the message: it is lost in any case.
-async fn loss(work: &Renew<'_>, conn: &mut Session) -> Result<Loss, Problem> {
-    let LeasedRow { worker_id, owner, token, confirmed, .. } = work.row;
-    Ok(match present(conn, *worker_id).await? {
-        Err(loss) => loss,
-        Ok(Some(row)) if (row.token, &row.owner) == (*token, owner) => {
-            let found = row.horizon.map(|(tick, _)| tick);
-            Loss::Forgotten { confirmed: confirmed.unwrap_or(0), found }
-        }
-        Ok(other) => Loss::of(other.map(|row| (row.owner, row.token))),
-    })
 }
 
 /// Returns the row of a lost lease. One that somebody has damaged is lost, too.

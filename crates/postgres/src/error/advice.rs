@@ -7,7 +7,7 @@ use tokio_postgres::error::{DbError, SqlState};
 use uidring::Error;
 use uidring_store::server::{ClockDifference, Table};
 
-use crate::problem::{Problem, io_error, is_pooler_refusal, tls_error};
+use crate::problem::{Problem, io_error, is_pooler_refusal, is_read_only, tls_error};
 use crate::{PostgresError, PostgresStore};
 
 /// An error of the driver, the server or the system.
@@ -111,6 +111,9 @@ fn of_connection(error: &io::Error) -> &'static str {
         ErrorKind::ConnectionRefused => "no connection; is the server running?",
         ErrorKind::NotFound => "no connection; is the server running, and the socket its own?",
         ErrorKind::UnexpectedEof => "the server closed the connection",
+        ErrorKind::PermissionDenied if !is_read_only(error) => {
+            "no connection; may this user open the socket?"
+        }
         ErrorKind::PermissionDenied => {
             "no server takes rows now: all that answer are standbys, or were told to take none; \
              promote one"

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use tokio::time::sleep;
-use uidring_store::leases::{AcquireRequest, Acquired, Denial, Horizon, LeasedRow, Shortage};
+use uidring_store::leases::{AcquireRequest, Acquired, Denial, LeasedRow, Shortage};
 use uidring_store::server::{Acquire, CreateLeases, CreateNodes, Operation, Table, UIDRING_LEASE};
 use uidring_store::sql::{Dialect, FOREIGN_LEASE};
 
@@ -116,7 +116,7 @@ impl Taking<'_> {
             };
         };
         let before = LeasedRow::horizon(optional_int(row, 2)?, optional_int(row, 3)?);
-        Ok(Some(self.row(unsigned(row, 0)?, int(row, 1)?, before, Session::server(row, 4)?)))
+        Ok(Some(self.0.taken(unsigned(row, 0)?, int(row, 1)?, before, Session::server(row, 4)?)))
     }
 
     /// Whether there is a row that could be taken, locked or not.
@@ -154,19 +154,7 @@ impl Taking<'_> {
         let values = [key.into(), owner.into(), lasts.into(), fingerprint.into()];
         session.execute(&DIALECT.insert_held_lease(), &values).await?;
         session.commit().await?;
-        Ok(Some(self.row(key, 1, None, server)))
-    }
-
-    fn row(
-        &self,
-        worker_id: u64,
-        token: i64,
-        before: Option<Horizon>,
-        server: Option<u64>,
-    ) -> LeasedRow {
-        let AcquireRequest { layout, owner, .. } = self.0;
-        let (layout, owner) = (*layout, owner.clone());
-        LeasedRow { worker_id, layout, owner, token, before, confirmed: None, server }
+        Ok(Some(self.0.taken(key, 1, None, server)))
     }
 
     async fn shortage(&self, session: &mut Session) -> Result<Shortage, Problem> {

@@ -42,7 +42,8 @@ impl Operation<PostgresStore> for Renew<'_> {
         ];
         let rows = session.change(&update, &values).await?;
         let [answer] = &*rows else {
-            return Ok(Err(loss(self, session).await?));
+            let present = present(session, *worker_id).await?;
+            return Ok(Err(present.map_or_else(|loss| loss, |row| self.row.loss(row))));
         };
         let is_other = server.is_some() && Session::server(answer, 0)? != *server;
         if is_other && !self.is_cluster {
@@ -68,19 +69,6 @@ async fn stored_horizon(session: &mut Session, worker_id: u64) -> Result<Option<
     let select = "SELECT HORIZON_TICK FROM UIDRING_LEASE WHERE WORKER_ID = ?";
     let rows = session.query(select, &[worker_id.into()]).await?;
     rows.first().map_or(Ok(None), |row| optional_unsigned(row, 0))
-}
-
-/// Returns why the row is lost, for the message: it is lost in any case.
-async fn loss(work: &Renew<'_>, session: &mut Session) -> Result<Loss, Problem> {
-    let LeasedRow { worker_id, owner, token, confirmed, .. } = work.row;
-    Ok(match present(session, *worker_id).await? {
-        Err(loss) => loss,
-        Ok(Some(row)) if (row.token, &row.owner) == (*token, owner) => {
-            let found = row.horizon.map(|(tick, _)| tick);
-            Loss::Forgotten { confirmed: confirmed.unwrap_or(0), found }
-        }
-        Ok(other) => Loss::of(other.map(|row| (row.owner, row.token))),
-    })
 }
 
 /// Returns the row of a lost lease. One that somebody has damaged is lost, too.

@@ -10,7 +10,7 @@ use uidring::worker::Lease;
 use uidring::{Error, Layout, Timestamp, WorkerRequest};
 
 use super::options::LeaseOptions;
-use super::rows::{LeasedRow, RowLease, RowStore};
+use super::rows::{Horizon, LeasedRow, RowLease, RowStore};
 use crate::NodeIdentity;
 use crate::TableError;
 
@@ -28,6 +28,21 @@ pub struct AcquireRequest {
     pub lasts: Duration,
     /// Rows that were used beyond this tick are passed over.
     pub last_tick: u64,
+}
+
+impl AcquireRequest {
+    /// Returns a row that was taken: with this token, from a server of this number, and with what earlier
+    /// holders may have issued.
+    pub fn taken(
+        &self,
+        worker_id: u64,
+        token: i64,
+        before: Option<Horizon>,
+        server: Option<u64>,
+    ) -> LeasedRow {
+        let (layout, owner) = (self.layout, self.owner.clone());
+        LeasedRow { worker_id, layout, owner, token, before, confirmed: None, server }
+    }
 }
 
 /// The row that an acquire took, or why it took none.
