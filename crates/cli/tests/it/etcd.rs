@@ -45,10 +45,10 @@ fn wrong_usage_says_what_is_right_and_repeats_no_password() {
         ("generate --etcd h --etcd-prefix ids", "does not begin with a slash"),
         ("generate --etcd h --sqlite f", "cannot be used with"),
         ("generate --etcd h --mysql-deadline 5", "needs a MySQL server"),
-        ("generate --etcd h --max-clock-difference 5", "needs a MySQL server"),
+        ("generate --etcd h --max-clock-difference 5", "needs a MySQL or PostgreSQL server"),
         ("generate --etcd h --etcd-cert f", "--etcd-key"),
         ("generate --etcd-ca f", "needs --etcd"),
-        ("segment list --etcd h", "segments are in a SQLite file or on MySQL"),
+        ("segment list --etcd h", "segments are in a SQLite file, or on MySQL or PostgreSQL"),
         ("generate --etcd h --etcd-ca f", "an endpoint is without TLS"),
     ] {
         let run = home.run(words);
