@@ -10,6 +10,7 @@
 //! [docs/format.md]: https://docs.rs/crate/uidring/latest/source/docs/format.md
 //! [docs/lease-model.md]: https://docs.rs/crate/uidring/latest/source/docs/lease-model.md
 //! [docs/operations.md]: https://docs.rs/crate/uidring/latest/source/docs/operations.md
+//! [docs/postgresql.md]: https://docs.rs/crate/uidring/latest/source/docs/postgresql.md
 //! [docs/ring-buffer.md]: https://docs.rs/crate/uidring/latest/source/docs/ring-buffer.md
 //! [docs/images/dashboard-light.png]: https://docs.rs/crate/uidring/latest/source/docs/images/dashboard-light.png
 //! [docs/segments.md]: https://docs.rs/crate/uidring/latest/source/docs/segments.md

@@ -10,6 +10,7 @@ const ROOTS: &[&str] = &[
     "src/lib.rs",
     "crates/cli/src/main.rs",
     "crates/mysql/src/lib.rs",
+    "crates/postgres/src/lib.rs",
     "crates/sqlite/src/lib.rs",
     "crates/store/src/lib.rs",
     "crates/testkit/src/lib.rs",

@@ -5,8 +5,6 @@ use std::process;
 use uidring::worker::{LeaseBackend, RenewError};
 use uidring::{Error, Fields, Layout, Uid};
 
-use super::table::LeaseRow;
-
 /// The greatest tick and sequence number that may have been issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Horizon {
@@ -99,17 +97,6 @@ pub trait RowStore: Send + 'static {
 const WHOLE_TICK: i64 = i64::MAX;
 
 impl LeasedRow {
-    /// Returns why the row is lost, by the one that the table has now, if a renewal met none.
-    pub fn loss(&self, present: Option<LeaseRow>) -> Loss {
-        match present {
-            Some(row) if (row.token, &row.owner) == (self.token, &self.owner) => {
-                let found = row.horizon.map(|(tick, _)| tick);
-                Loss::Forgotten { confirmed: self.confirmed.unwrap_or(0), found }
-            }
-            other => Loss::of(other.map(|row| (row.owner, row.token))),
-        }
-    }
-
     /// Reads the columns of a horizon. Without a sequence number it is the whole tick, as after an
     /// operator has raised the tick of a row that was never used.
     pub fn horizon(tick: Option<i64>, sequence: Option<i64>) -> Option<Horizon> {

@@ -6,7 +6,7 @@ use uidring::worker::Lease;
 use uidring::{Error, Layout, Timestamp, WorkerRequest, WorkerSource};
 
 use super::options::LeaseOptions;
-use super::rows::Horizon;
+use super::rows::{Horizon, LeasedRow, Loss};
 use crate::TableError;
 
 /// A table `UIDRING_LEASE`, from which worker ids are leased. docs/worker-ids.md has its columns and
@@ -117,6 +117,19 @@ impl LeaseRow {
     pub fn used_until(&self) -> Option<Timestamp> {
         let (tick, _) = self.horizon?;
         Some(self.layout.parse::<Layout>().ok()?.time_of(tick))
+    }
+}
+
+impl LeasedRow {
+    /// Returns why the row is lost, by the one that the table has now, if a renewal met none.
+    pub fn loss(&self, present: Option<LeaseRow>) -> Loss {
+        match present {
+            Some(row) if (row.token, &row.owner) == (self.token, &self.owner) => {
+                let found = row.horizon.map(|(tick, _)| tick);
+                Loss::Forgotten { confirmed: self.confirmed.unwrap_or(0), found }
+            }
+            other => Loss::of(other.map(|row| (row.owner, row.token))),
+        }
     }
 }
 
