@@ -120,6 +120,19 @@ impl LeaseRow {
     }
 }
 
+impl LeasedRow {
+    /// Returns why the row is lost, by the one that the table has now, if a renewal met none.
+    pub fn loss(&self, present: Option<LeaseRow>) -> Loss {
+        match present {
+            Some(row) if (row.token, &row.owner) == (self.token, &self.owner) => {
+                let found = row.horizon.map(|(tick, _)| tick);
+                Loss::Forgotten { confirmed: self.confirmed.unwrap_or(0), found }
+            }
+            other => Loss::of(other.map(|row| (row.owner, row.token))),
+        }
+    }
+}
+
 /// Returns the row after a release or a fence, which changed it if `is_done`.
 ///
 /// # Errors
@@ -214,18 +227,5 @@ mod tests {
         }
         row.layout = "28/22/13".into();
         assert_eq!(row.used_until(), None);
-    }
-}
-
-impl LeasedRow {
-    /// Returns why the row is lost, by the one that the table has now, if a renewal met none.
-    pub fn loss(&self, present: Option<LeaseRow>) -> Loss {
-        match present {
-            Some(row) if (row.token, &row.owner) == (self.token, &self.owner) => {
-                let found = row.horizon.map(|(tick, _)| tick);
-                Loss::Forgotten { confirmed: self.confirmed.unwrap_or(0), found }
-            }
-            other => Loss::of(other.map(|row| (row.owner, row.token))),
-        }
     }
 }
