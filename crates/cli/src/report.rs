@@ -53,10 +53,8 @@ pub fn init(args: ReportArgs) {
         ReportArgs { .. } => LevelFilter::TRACE,
     };
     // A new file is not what somebody meant who has mistyped its path.
-    let created = match io::stderr().is_terminal() && !args.quiet {
-        true => level.max(LevelFilter::INFO),
-        false => level,
-    };
+    let is_seen = io::stderr().is_terminal() && !args.quiet;
+    let created = if is_seen { level.max(LevelFilter::INFO) } else { level };
     // What drivers log in detail is about their insides. The ZooKeeper client warns at every attempt; the
     // library logs what matters, once.
     let levels = Targets::new()

@@ -61,6 +61,9 @@ pub struct Names {
     tags: Arc<RwLock<HashMap<String, Arc<Name>>>>,
 }
 
+/// In texts for people, more names than this are counted, and not listed.
+pub const SHOWN: usize = 100;
+
 impl Names {
     /// Without any name.
     pub fn new() -> Self {

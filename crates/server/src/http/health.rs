@@ -6,10 +6,8 @@ use serde_json::json;
 use super::answer;
 use super::body::Body;
 use super::request::Asked;
+use crate::names::SHOWN;
 use crate::shared::Shared;
-
-/// More names that issue nothing are counted, and not listed.
-const SHOWN: usize = 100;
 
 pub fn answer(shared: &Shared, asked: Asked) -> Response<Body> {
     let names = shared.names.list();

@@ -9,15 +9,12 @@ use uidring::{CachedUidGenerator, Layout};
 
 use crate::issuer::Issuer;
 use crate::listener::Protocol;
-use crate::names::Name;
+use crate::names::{Name, SHOWN};
 use crate::shared::Shared;
 use crate::stats::ProtocolStats;
 
 /// A look younger than this is not taken anew.
 const FRESH: Duration = Duration::from_millis(900);
-
-/// More names are counted, and not shown.
-const SHOWN: usize = 100;
 
 /// An event with a look that is about a second old at most.
 pub fn event(shared: &Shared) -> Bytes {

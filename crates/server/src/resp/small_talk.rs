@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::reply::Reply;
 use super::session::{Session, Words};
 use crate::listener::Protocol;
+use crate::names::SHOWN;
 use crate::shared::Shared;
 
 const PROTOCOL: Protocol = Protocol::Redis;
@@ -27,9 +28,6 @@ pub const COMMANDS: &[(&str, i64)] = &[
     ("uid.next", -1),
     ("uid.parse", -2),
 ];
-
-/// `INFO` counts more names, and lists them not.
-const SHOWN: usize = 100;
 
 /// What a connection remembers of its client.
 const MAX_CLIENT_NAME: usize = 256;
