@@ -11,6 +11,8 @@
 //! [docs/etcd.md]: https://docs.rs/crate/uidring/latest/source/docs/etcd.md
 //! [docs/kubernetes.md]: https://docs.rs/crate/uidring/latest/source/docs/kubernetes.md
 //! [docs/lease-model.md]: https://docs.rs/crate/uidring/latest/source/docs/lease-model.md
+//! [docs/leases.md]: https://docs.rs/crate/uidring/latest/source/docs/leases.md
+//! [docs/mysql.md]: https://docs.rs/crate/uidring/latest/source/docs/mysql.md
 //! [docs/operations.md]: https://docs.rs/crate/uidring/latest/source/docs/operations.md
 //! [docs/postgresql.md]: https://docs.rs/crate/uidring/latest/source/docs/postgresql.md
 //! [docs/ring-buffer.md]: https://docs.rs/crate/uidring/latest/source/docs/ring-buffer.md
@@ -20,9 +22,11 @@
 //! [docs/server-batch.md]: https://docs.rs/crate/uidring/latest/source/docs/server-batch.md
 //! [docs/server-http.md]: https://docs.rs/crate/uidring/latest/source/docs/server-http.md
 //! [docs/server-thrift.md]: https://docs.rs/crate/uidring/latest/source/docs/server-thrift.md
+//! [docs/sqlite.md]: https://docs.rs/crate/uidring/latest/source/docs/sqlite.md
 //! [docs/time.md]: https://docs.rs/crate/uidring/latest/source/docs/time.md
 //! [docs/verification.md]: https://docs.rs/crate/uidring/latest/source/docs/verification.md
 //! [docs/worker-ids.md]: https://docs.rs/crate/uidring/latest/source/docs/worker-ids.md
+//! [docs/zookeeper.md]: https://docs.rs/crate/uidring/latest/source/docs/zookeeper.md
 #![doc = include_str!("../docs/images/uid-bits.url.md")]
 // Its code uses stores: crates/sqlite/src/lib.rs tests it.
 #![cfg_attr(not(doctest), doc = include_str!("../README.md"))]

@@ -1,4 +1,4 @@
-//! Leases of worker ids: docs/worker-ids.md, "Leased worker ids".
+//! Leases of worker ids: docs/leases.md.
 //!
 //! Owners are processes with a generator each, named by the number of their start, as a real one has a name of
 //! its own (`crates/store/src/leases/acquire.rs`). Between any two steps of an owner any number of steps of

@@ -235,7 +235,7 @@ impl StoreFile {
             (Found::Empty, _) => EMPTY.into(),
             (Found::Nothing, Some(left)) => format!(
                 "{} exists, but the file is gone: a new file would repeat ids. Find the file, or see \
-                 docs/worker-ids.md, the SQLite file",
+                 docs/sqlite.md",
                 left.display()
             ),
         };
@@ -310,7 +310,7 @@ fn prepare_new(connection: &mut Connection) -> Result<(), Problem> {
 
 /// Files that are created here are never empty.
 const EMPTY: &str = "the file is empty: it was cut off, or another program created it. If no id was \
-                     ever handed out from it, remove it; else see docs/worker-ids.md, the SQLite file";
+                     ever handed out from it, remove it; else see docs/sqlite.md";
 
 /// A connection, which is dropped before the entry that counts it.
 pub struct Opened {

@@ -87,7 +87,7 @@ macro_rules! gate {
             " WHEN (SELECT WRITER FROM UIDRING_FILE) IS NOT 1",
             $more,
             " BEGIN SELECT RAISE(ABORT, 'the file belongs to a later uidring, beside which an earlier \
-             one must not write; see docs/worker-ids.md, the SQLite file'); END"
+             one must not write; see docs/sqlite.md'); END"
         )
     };
 }
@@ -183,7 +183,7 @@ pub fn has(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
 
 /// The remedy in every error about damage.
 pub const DAMAGED: &str = "nothing is handed out from it. Do not put an older copy in its place: see \
-                           docs/worker-ids.md, the SQLite file";
+                           docs/sqlite.md";
 
 /// Checks the structure of the file, or of one table with its indexes, and compares indexes with tables.
 pub fn check_integrity(connection: &Connection, table: Option<&str>) -> Result<(), Problem> {

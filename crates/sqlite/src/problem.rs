@@ -66,7 +66,7 @@ impl StoreFile {
             Some(ErrorCode::NotADatabase) => (
                 StoreErrorKind::Corrupt,
                 "name a file that is a database. If ids were handed out from this file, it is damaged: \
-                 see docs/worker-ids.md, the SQLite file",
+                 see docs/sqlite.md",
             ),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 (StoreErrorKind::TimedOut, "another process keeps it locked")

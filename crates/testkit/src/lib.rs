@@ -36,8 +36,9 @@ pub mod zookeeper;
 mod docs_kubernetes {}
 
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/worker-ids.md")]
-mod docs_worker_ids {}
+#[doc = include_str!("../../../docs/leases.md")]
+mod docs_leases {}
+
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/postgresql.md")]
 mod docs_postgresql {}

@@ -60,7 +60,7 @@ pub enum WorkerKind {
 /// Worker ids that are given back.
 #[derive(Args)]
 pub struct LeaseArgs {
-    /// How a table assigns worker ids; see docs/worker-ids.md before you mix the two
+    /// How a table assigns worker ids; see docs/leases.md before you mix the two
     #[arg(long, value_enum, default_value = "disposable")]
     pub worker: WorkerKind,
 

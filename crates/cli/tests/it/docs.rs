@@ -18,10 +18,10 @@ const OF_SERVERS: &[(&str, &str)] = &[("server-http.md", "server/tests/http/docs
 /// Statements, by how their block begins, and the test that takes them from the page.
 const STATEMENTS: &[(&str, &str, &str)] = &[
     ("segments.md", "GRANT SELECT, UPDATE ON ids.leaf_alloc", "mysql/tests/it/segments.rs"),
-    ("worker-ids.md", "GRANT SELECT, INSERT ON ids.WORKER_NODE", "mysql/tests/it/worker_nodes.rs"),
-    ("worker-ids.md", "DROP TRIGGER UIDRING_NODE_GATE;", "sqlite/tests/it/versions.rs"),
+    ("mysql.md", "GRANT SELECT, INSERT ON ids.WORKER_NODE", "mysql/tests/it/worker_nodes.rs"),
+    ("sqlite.md", "DROP TRIGGER UIDRING_NODE_GATE;", "sqlite/tests/it/versions.rs"),
     (
-        "worker-ids.md",
+        "mysql.md",
         "GRANT SELECT, INSERT, UPDATE ON ids.UIDRING_LEASE",
         "mysql/tests/it/leases.rs",
     ),
@@ -33,8 +33,8 @@ const STATEMENTS: &[(&str, &str, &str)] = &[
     ),
     ("postgresql.md", "GRANT SELECT, UPDATE ON leaf_alloc", "postgres/tests/it/segments.rs"),
     ("postgresql.md", "ALTER TABLE worker_node ALTER COLUMN id", "postgres/tests/it/leases.rs"),
-    ("worker-ids.md", "UPDATE UIDRING_LEASE SET TOKEN", "testkit/tests/it/lease_herd.rs"),
-    ("worker-ids.md", "INSERT INTO WORKER_NODE (ID,", "mysql/tests/it/leases.rs"),
+    ("leases.md", "UPDATE UIDRING_LEASE SET TOKEN", "testkit/tests/it/lease_herd.rs"),
+    ("leases.md", "INSERT INTO WORKER_NODE (ID,", "mysql/tests/it/leases.rs"),
 ];
 
 fn pages() -> Vec<String> {

@@ -262,7 +262,7 @@ fn a_frozen_server_ends_the_lease_in_time() {
 fn the_rights_of_the_docs_are_enough() {
     let database = database(&MariaDb::shared());
     database
-        .grant_as_docs_say("worker-ids.md", "GRANT SELECT, INSERT, UPDATE ON ids.UIDRING_LEASE");
+        .grant_as_docs_say("mysql.md", "GRANT SELECT, INSERT, UPDATE ON ids.UIDRING_LEASE");
     let leases = at(&database.url());
     let generator = cached(acquire(&database));
     let first = generator.next_uid().expect("ready");
@@ -286,7 +286,7 @@ fn the_rights_of_the_docs_are_enough() {
 /// The statement of the docs that lets the counter begin above another table's.
 #[test]
 fn leases_begin_above_a_row_that_was_put_there() {
-    let statement = docs::block("worker-ids.md", "INSERT INTO WORKER_NODE (ID,");
+    let statement = docs::block("leases.md", "INSERT INTO WORKER_NODE (ID,");
     let database = database(&MariaDb::shared());
     let begin = format!("INSERT INTO {}.", database.name());
     let statement = statement.trim_end().trim_end_matches(';');

@@ -82,7 +82,7 @@ fn a_table_that_is_there_needs_no_right_to_make_one() {
     let (database, nodes) = table();
     let server = database.server();
     let nodes = nodes.create_table_if_missing(true);
-    database.grant_as_docs_say("worker-ids.md", "GRANT SELECT, INSERT ON ids.WORKER_NODE");
+    database.grant_as_docs_say("mysql.md", "GRANT SELECT, INSERT ON ids.WORKER_NODE");
     assert_eq!(nodes.assign(&LAYOUT).expect("assigned"), 1);
     server.execute(&format!("DROP TABLE {}.WORKER_NODE", database.name()));
     let text = refusal(&nodes);

@@ -43,7 +43,7 @@ fn refuses_all(path: &Path, lost: &str) {
         lease(path).expect_err("refused"),
     ] {
         assert!(error.contains(lost) && error.contains("db-commits"), "{error}");
-        assert!(error.contains("docs/worker-ids.md"), "{error}");
+        assert!(error.contains("docs/sqlite.md"), "{error}");
     }
 }
 
@@ -225,7 +225,7 @@ fn process_of_its_own() {
     ids.iter().for_each(|id| println!("id {id}"));
 }
 
-/// Which docs/worker-ids.md forbids, because starts may fail then. No id comes twice.
+/// Which docs/sqlite.md forbids, because starts may fail then. No id comes twice.
 #[test]
 fn programs_that_open_and_close_the_file_get_no_id_twice() {
     let (_folder, path) = new_path();

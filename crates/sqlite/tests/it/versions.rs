@@ -170,7 +170,7 @@ fn refuses_the_previous_program(path: &Path) {
     ];
     for error in errors {
         let error = chain(&error);
-        assert!(error.contains("later uidring") && error.contains("docs/worker-ids.md"), "{error}");
+        assert!(error.contains("later uidring") && error.contains("docs/sqlite.md"), "{error}");
     }
     if query(path, "SELECT COUNT(*) FROM UIDRING_LEASE WHERE LEASE_END IS NULL")[0] > 0 {
         previous::take_lease(path).expect_err("refused");
@@ -229,7 +229,7 @@ fn people_may_still_change_it_by_hand() {
 fn there_is_a_way_back_and_forth() {
     let (_folder, path) = previous_file();
     assert_eq!(assign(&path).expect("assigned"), 5);
-    execute(&path, &docs::block("worker-ids.md", "DROP TRIGGER UIDRING_NODE_GATE;"));
+    execute(&path, &docs::block("sqlite.md", "DROP TRIGGER UIDRING_NODE_GATE;"));
     fs::remove_file(path.with_extension("db-commits")).expect("removed");
     assert_eq!(previous::assign(&path), Ok(6));
     assert_eq!(previous::load(&path, "a"), Ok(11));

@@ -121,7 +121,7 @@ impl LeasedRow {
 }
 
 /// What to do after a store has lost commits.
-const AFTER_LOSS: &str = "see \"After commits were lost\" in docs/worker-ids.md";
+const AFTER_LOSS: &str = "see \"After commits were lost\" in docs/leases.md";
 
 /// A row that a generator's lease renews and releases.
 pub struct RowLease<S: RowStore> {

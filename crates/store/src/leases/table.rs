@@ -9,7 +9,7 @@ use super::options::LeaseOptions;
 use super::rows::{Horizon, LeasedRow, Loss};
 use crate::TableError;
 
-/// A table `UIDRING_LEASE`, from which worker ids are leased. docs/worker-ids.md has its columns and
+/// A table `UIDRING_LEASE`, from which worker ids are leased. docs/leases.md has its columns and
 /// the protocol.
 ///
 /// New worker ids come from the counter of the table `WORKER_NODE` beside it, so that those that are

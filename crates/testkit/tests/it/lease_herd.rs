@@ -220,9 +220,9 @@ fn a_hundred_starts_at_once_have_a_hundred_of_the_free_rows_of_a_file() {
     check_herd(&file());
 }
 
-/// What docs/worker-ids.md says to do after commits were lost, to the letter.
+/// What docs/leases.md says to do after commits were lost, to the letter.
 fn recovery(tick: u64) -> String {
-    let statement = docs::block("worker-ids.md", "UPDATE UIDRING_LEASE SET TOKEN");
+    let statement = docs::block("leases.md", "UPDATE UIDRING_LEASE SET TOKEN");
     assert_eq!(statement.matches("TICK_IN_USE").count(), 1);
     statement.trim_end().trim_end_matches(';').replace("TICK_IN_USE", &tick.to_string())
 }
