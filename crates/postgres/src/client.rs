@@ -2,25 +2,19 @@
 
 use std::sync::Arc;
 
-use tokio_postgres::Config;
 use tokio_postgres_rustls::MakeRustlsConnect;
 use uidring::{Error, StoreErrorKind};
 use uidring_store::server::{LeaseServer, Limits, SegmentServer, Server, Table, with_cause};
 
 use crate::driver::Raw;
 use crate::error::advice::{to_error, with_note};
+use crate::hosts::Hosts;
 use crate::problem::Problem;
 use crate::session::Session;
 use crate::{PostgresError, PostgresStore};
 
-/// What connections are made of.
-pub struct Options {
-    config: Config,
-    tls: MakeRustlsConnect,
-}
-
 impl Server for PostgresStore {
-    type Options = Arc<Options>;
+    type Options = Arc<Hosts>;
 
     type Raw = Raw;
 
@@ -30,9 +24,9 @@ impl Server for PostgresStore {
 
     const THREAD: &'static str = "uidring-postgres";
 
-    fn options(&self) -> Arc<Options> {
+    fn options(&self) -> Arc<Hosts> {
         let tls = MakeRustlsConnect::new(self.tls_config());
-        Arc::new(Options { config: self.config.clone(), tls })
+        Arc::new(Hosts::new(&self.config, tls, self.connect_timeout.min(self.deadline)))
     }
 
     fn limits(&self) -> Limits {
@@ -52,8 +46,8 @@ impl Server for PostgresStore {
         Ok(())
     }
 
-    async fn connect(options: &Arc<Options>) -> Result<Raw, Problem> {
-        Ok(Raw::connect(&options.config, options.tls.clone()).await?)
+    async fn connect(hosts: &Arc<Hosts>) -> Result<Raw, Problem> {
+        hosts.connect().await
     }
 
     async fn inspect(&self, raw: Raw, table: &Table) -> Result<Session, Problem> {

@@ -5,6 +5,7 @@ mod columns;
 mod dialect;
 mod driver;
 mod error;
+mod hosts;
 mod leases;
 mod problem;
 mod segments;

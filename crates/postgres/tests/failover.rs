@@ -1,7 +1,6 @@
-//! A primary that fails, and its standby in its place: whatever was issued does not come twice.
+//! A primary that fails, and its standby in its place. More of it is in storm.rs.
 #![cfg(unix)]
 
-use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use uidring::segment::{SegmentRequest, SegmentStore};
 use uidring::worker::Lease;
-use uidring::{Bits, CachedUidGenerator, Error, Layout, TakeError, Tick, Uid};
+use uidring::{Bits, CachedUidGenerator, Error, Layout, TakeError, Tick};
 use uidring_postgres::PostgresStore;
 use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
 use uidring_testkit::postgres::{Database, Postgres};
@@ -76,90 +75,17 @@ fn cached(lease: Lease) -> Result<CachedUidGenerator, Error> {
     builder.worker(lease).build()
 }
 
-/// What a client was given until the end.
-#[derive(Default)]
-struct Given {
-    uids: Vec<Uid>,
-    ids: Vec<u64>,
-    workers: Vec<u64>,
-    losses: usize,
-    last_lease: Option<Instant>,
-}
-
-/// Takes all that there is, again and again, whatever fails.
-fn take(store: &PostgresStore, over: &AtomicBool) -> Given {
-    let mut given = Given::default();
-    let mut segments = store.segments();
-    while !over.load(Ordering::SeqCst) {
-        let generator = lease(store, 4).and_then(cached);
-        let Ok(generator) = generator else { continue };
-        given.last_lease = Some(Instant::now());
-        while !over.load(Ordering::SeqCst) {
-            match generator.next_uid() {
-                Ok(uid) => given.uids.push(uid),
-                Err(TakeError::LeaseLost) => {
-                    given.losses += 1;
-                    break;
-                }
-                Err(_) => {}
-            }
-            given.workers.extend(store.worker_nodes().assign(&Layout::UID_GENERATOR).ok());
-            let wanted = [SegmentRequest { tag: "t".into(), step: 5 }];
-            segments.load(&wanted, &mut |_, loaded| {
-                given.ids.extend(loaded.into_iter().flat_map(|range| range.start..range.end));
-            });
-            thread::sleep(Duration::from_millis(2));
-        }
-    }
-    given
-}
-
-/// The primary dies amid it all, and the standby is promoted.
+/// A host that refuses nothing and answers nothing does not keep clients from the next one.
 #[test]
-fn nothing_comes_twice_over_a_failover_to_a_synchronous_standby() {
-    for is_cluster in [false, true] {
-        let pair = Pair::new(&[]);
-        let mut store = pair.store();
-        if is_cluster {
-            store = store.synchronous_cluster();
-        }
-        let over = AtomicBool::new(false);
-        let (given, healed) = thread::scope(|scope| {
-            let clients: Vec<_> = (0..4).map(|_| scope.spawn(|| take(&store, &over))).collect();
-            thread::sleep(Duration::from_secs(3));
-            pair.primary.kill();
-            thread::sleep(Duration::from_millis(500));
-            pair.standby.promote();
-            let healed = Instant::now();
-            thread::sleep(Duration::from_secs(8));
-            over.store(true, Ordering::SeqCst);
-            let given = clients.into_iter().map(|client| client.join().expect("no panic"));
-            (given.collect::<Vec<_>>(), healed)
-        });
-        let mut seen = [HashSet::new(), HashSet::new(), HashSet::new()];
-        let mut counts = BTreeMap::new();
-        for client in &given {
-            let uids = client.uids.iter().map(|uid| u64::from(*uid)).collect();
-            let all = [&uids, &client.ids, &client.workers];
-            for (kind, (numbers, seen)) in all.into_iter().zip(&mut seen).enumerate() {
-                for number in numbers {
-                    assert!(seen.insert(*number), "{number} of kind {kind} came twice");
-                }
-                *counts.entry(kind).or_insert(0) += numbers.len();
-            }
-        }
-        let losses: usize = given.iter().map(|client| client.losses).sum();
-        let waited = given.iter().filter_map(|client| client.last_lease).max();
-        let waited = waited.map(|last| last.saturating_duration_since(healed));
-        eprintln!(
-            "failover, cluster {is_cluster}: given {counts:?}, leases lost {losses}, the last lease \
-             {waited:?} after the promotion"
-        );
-        assert!(counts.values().all(|count| *count > 50), "{counts:?}");
-        // Another server than the one that the lease was taken from.
-        assert!(is_cluster || losses > 0, "{losses}");
-        assert!(waited.is_none_or(|waited| waited < Duration::from_secs(20)), "{waited:?}");
-    }
+fn a_host_that_does_not_answer_is_passed_over() {
+    let pair = Pair::new(&[]);
+    let store = pair.store();
+    // A new primary skips up to 32 worker ids.
+    let first = store.worker_nodes().assign(&Layout::UID_GENERATOR).expect("assigned");
+    pair.primary.freeze();
+    pair.standby.promote();
+    let next = store.worker_nodes().assign(&Layout::UID_GENERATOR).expect("assigned");
+    assert!(next > first, "{next} after {first}");
 }
 
 /// The wait for a standby that is away can be cancelled, and the server then says that it has committed.

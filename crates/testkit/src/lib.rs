@@ -18,6 +18,8 @@ pub mod log;
 #[cfg(all(unix, feature = "mariadb"))]
 pub mod mariadb;
 pub mod namespace;
+#[cfg(all(unix, any(feature = "etcd", feature = "postgres")))]
+pub mod network;
 #[cfg(all(unix, feature = "postgres"))]
 pub mod postgres;
 #[cfg(all(
@@ -28,6 +30,7 @@ mod process;
 pub mod proxy;
 mod request;
 pub mod splitter;
+pub mod storm;
 #[cfg(all(unix, feature = "zookeeper"))]
 pub mod zookeeper;
 

@@ -7,7 +7,7 @@ mod query;
 
 use std::env;
 use std::fs;
-use std::net::TcpListener;
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -21,6 +21,7 @@ use tokio_postgres::Config;
 
 pub use self::database::Database;
 pub use self::query::{LIMIT, Rows, query};
+use crate::network::Network;
 use crate::process::Process;
 
 /// What every server is told, besides where its files are.
@@ -36,17 +37,31 @@ const SETTINGS: &[&str] = &[
     "autovacuum=off",
 ];
 
-/// Who gets in: the administrator by the socket, others by password, standbys without.
+/// Who gets in: the administrator by the socket, others by password, standbys without; also in networks of
+/// tests.
 const ACCESS: &str = "local all postgres trust
 local all all scram-sha-256
 host replication postgres 127.0.0.1/32 trust
 host all all 127.0.0.1/32 scram-sha-256
+host replication postgres 10.0.0.0/8 trust
+host all all 10.0.0.0/8 scram-sha-256
 ";
+
+/// The port of a server that has a host for itself.
+const ALONE: u16 = 5432;
+
+/// A host of a network that a test made.
+#[derive(Clone)]
+pub struct Host {
+    pub network: Arc<Network>,
+    pub number: usize,
+}
 
 /// A server. What goes wrong panics, with the server's log where that may help.
 pub struct Postgres {
     folder: TempDir,
     settings: Vec<String>,
+    host: Option<Host>,
     port: u16,
     /// `None` while the server is down.
     process: Mutex<Option<Process>>,
@@ -61,6 +76,11 @@ impl Postgres {
 
     /// A server with more settings, `name=value`, which win over those that every server gets.
     pub fn start_with(settings: &[&str]) -> Arc<Self> {
+        Self::start_on(None, settings)
+    }
+
+    /// A server on a host of a test's network.
+    pub fn start_on(host: Option<Host>, settings: &[&str]) -> Arc<Self> {
         let folder = own_folder();
         let data = folder.path().join("data");
         run(&folder, "initdb", |command| {
@@ -71,27 +91,36 @@ impl Postgres {
                 .args(["--no-sync", "--no-instructions"])
         });
         fs::write(data.join("pg_hba.conf"), ACCESS).expect("written");
-        Self::start_in(folder, settings)
+        Self::start_in(folder, host, settings)
     }
 
     /// A standby of this server, with all that the server has now, which follows it from now on; it calls
     /// itself `standby`.
     pub fn standby(&self, settings: &[&str]) -> Arc<Self> {
+        self.standby_on(None, settings)
+    }
+
+    /// A standby on a host of a test's network.
+    pub fn standby_on(&self, host: Option<Host>, settings: &[&str]) -> Arc<Self> {
         let folder = own_folder();
-        let primary =
-            format!("host=127.0.0.1 port={} user=postgres application_name=standby", self.port);
+        let primary = format!(
+            "host={} port={} user=postgres application_name=standby",
+            self.address(),
+            self.port
+        );
         run(&folder, "pg_basebackup", |command| {
             command
                 .args(["-d", &primary, "-R", "-X", "stream", "-c", "fast", "--no-sync", "-D"])
                 .arg(folder.path().join("data"))
         });
-        Self::start_in(folder, settings)
+        Self::start_in(folder, host, settings)
     }
 
-    fn start_in(folder: TempDir, settings: &[&str]) -> Arc<Self> {
+    fn start_in(folder: TempDir, host: Option<Host>, settings: &[&str]) -> Arc<Self> {
         let mut server = Self {
             folder,
             settings: settings.iter().map(|&setting| setting.to_owned()).collect(),
+            host,
             port: 0,
             process: Mutex::new(None),
             databases: AtomicU32::new(0),
@@ -101,7 +130,7 @@ impl Postgres {
         // Between looking for a free port and using it, somebody else may come by.
         let mut failure = String::new();
         for _ in 0..3 {
-            server.port = free_port();
+            server.port = if server.host.is_some() { ALONE } else { free_port() };
             match server.launch(deadline) {
                 Ok(process) => {
                     server.process = Mutex::new(Some(process));
@@ -150,6 +179,12 @@ impl Postgres {
     /// Makes a primary of a standby, and waits until it takes rows.
     pub fn promote(&self) {
         self.execute("SELECT pg_promote()");
+    }
+
+    /// Where clients reach it.
+    pub fn address(&self) -> IpAddr {
+        let on_network = |host: &Host| host.network.address(host.number).into();
+        self.host.as_ref().map_or(Ipv4Addr::LOCALHOST.into(), on_network)
     }
 
     pub fn port(&self) -> u16 {
@@ -241,6 +276,12 @@ impl Postgres {
         command.arg("-k").arg(self.folder());
         for setting in SETTINGS.iter().copied().chain(self.settings.iter().map(|text| &**text)) {
             command.arg("-c").arg(setting);
+        }
+        if let Some(Host { network, number }) = &self.host {
+            command.arg("-c").arg(format!("listen_addresses={}", self.address()));
+            let inside = command;
+            command = network.command(*number);
+            command.arg(inside.get_program()).args(inside.get_args());
         }
         let mut process = Process::spawn(&command, self.folder(), &self.log());
         loop {

@@ -261,8 +261,7 @@ fn a_frozen_server_ends_the_lease_in_time() {
 #[test]
 fn the_rights_of_the_docs_are_enough() {
     let database = database(&MariaDb::shared());
-    database
-        .grant_as_docs_say("mysql.md", "GRANT SELECT, INSERT, UPDATE ON ids.UIDRING_LEASE");
+    database.grant_as_docs_say("mysql.md", "GRANT SELECT, INSERT, UPDATE ON ids.UIDRING_LEASE");
     let leases = at(&database.url());
     let generator = cached(acquire(&database));
     let first = generator.next_uid().expect("ready");

@@ -25,7 +25,6 @@ const FOR_THE_DRIVER: &[&str] = &[
     "keepalives_idle",
     "keepalives_interval",
     "keepalives_retries",
-    "load_balance_hosts",
     "port",
     "tcp_user_timeout",
 ];

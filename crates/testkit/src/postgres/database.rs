@@ -48,7 +48,7 @@ impl Database {
 
     /// `postgres://user:password@127.0.0.1:port/name`.
     pub fn url(&self) -> String {
-        self.url_at(&format!("127.0.0.1:{}", self.server.port()))
+        self.url_at(&format!("{}:{}", self.server.address(), self.server.port()))
     }
 
     /// The same by another name or port, such as a proxy's.
