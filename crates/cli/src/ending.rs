@@ -1,4 +1,4 @@
-//! What `uidring generate` does on Ctrl-C or SIGTERM.
+//! What the program does on Ctrl-C or SIGTERM.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -20,7 +20,6 @@ pub fn run(
     use std::thread;
 
     use signal_hook::iterator::{Handle, Signals};
-    use signal_hook::low_level::emulate_default_handler;
     use uidring::adapter::Deadline;
 
     /// How often to look for another signal.
@@ -36,6 +35,7 @@ pub fn run(
 
     let mut signals = Signals::new(signals())
         .map_err(|error| Failure::Failed(format!("receiving signals: {error}")))?;
+    init::signals_are_handled();
     // However the work ends, the thread below ends with it.
     let watched = Watched(signals.handle());
     let (done, is_done) = mpsc::channel::<()>();
@@ -51,15 +51,54 @@ pub fn run(
                 && signals.pending().next().is_none()
             {}
             report::note(format_args!("interrupted: {progress}"));
-            if emulate_default_handler(signal).is_err() {
-                std::process::abort();
-            }
+            init::end_by(signal);
         });
         let _watched = watched;
         let result = work();
         drop(done);
         result
     })
+}
+
+/// The first process of a container: signals do nothing to it that it does not handle.
+#[cfg(unix)]
+pub mod init {
+    use std::process;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, OnceLock};
+
+    use signal_hook::flag::register_conditional_shutdown;
+    use signal_hook::low_level::emulate_default_handler;
+
+    const ID: u32 = 1;
+
+    static ENDS: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+    /// Lets signals end this process if it is the first, as they end others.
+    pub fn end_at_signals() {
+        if process::id() == ID {
+            let ends = ENDS.get_or_init(|| Arc::new(AtomicBool::new(true)));
+            for signal in super::signals() {
+                let _ = register_conditional_shutdown(signal, 128 + signal, Arc::clone(ends));
+            }
+        }
+    }
+
+    /// From now on, they are handled otherwise.
+    pub fn signals_are_handled() {
+        if let Some(ends) = ENDS.get() {
+            ends.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Ends the program as if it had not caught the signal.
+    pub fn end_by(signal: i32) -> ! {
+        if process::id() == ID {
+            process::exit(128 + signal);
+        }
+        let _ = emulate_default_handler(signal);
+        process::abort()
+    }
 }
 
 /// The signals to receive. Whoever started the program may want some ignored, as a shell wants Ctrl-C

@@ -117,6 +117,8 @@ Examples:
 }
 
 fn main() -> ExitCode {
+    #[cfg(unix)]
+    ending::init::end_at_signals();
     let done = command_line().and_then(|cli| {
         report::init(cli.report);
         run(cli.command)

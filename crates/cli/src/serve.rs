@@ -14,12 +14,11 @@ use std::thread;
 use clap::Command;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use signal_hook::low_level::emulate_default_handler;
 use uidring_server::{Limits, Name, Names, Protocol, Running, Server};
 
 pub use self::args::ServeArgs;
 use crate::failure::Failure;
-use crate::report;
+use crate::{ending, report};
 
 /// Open files that are no connections.
 const OTHER_FILES: u64 = 64;
@@ -55,6 +54,7 @@ pub fn run(args: ServeArgs, command: fn() -> Command) -> Result<(), Failure> {
     // Not before: a start that waits, for a lease, say, is ended as any program.
     let mut signals = Signals::new([SIGINT, SIGTERM])
         .map_err(|error| Failure::Failed(format!("receiving signals: {error}")))?;
+    ending::init::signals_are_handled();
     for listener in sockets.listeners.drain(..) {
         report::note(format_args!(
             "{:<7}{}",
@@ -84,7 +84,7 @@ fn stop(running: Running, args: &ServeArgs, mut signals: Signals) {
     let names = running.names().clone();
     let hurry = thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            let _ = emulate_default_handler(signal);
+            ending::init::end_by(signal);
         }
     });
     let left = running.stop(args.drain);

@@ -250,3 +250,38 @@ fn an_ignored_signal_stays_ignored() {
     output.read_to_end(&mut chunk).expect("reads");
     assert_eq!(wait(&mut child).signal(), Some(15));
 }
+
+/// The kernel gives the first process of a container no signal that it does not handle.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_first_process_of_a_container_ends_at_a_signal_while_it_waits() {
+    let home = Home::new();
+    let lease = "generate --layout 41/1/21 --worker lease --sqlite a.db";
+    let mut holder = home.command(&format!("{lease} -n 1000000000")).spawn().expect("starts");
+    let mut first = [0];
+    holder.stdout.as_mut().expect("piped").read_exact(&mut first).expect("an id");
+    let program = home.command(&format!("{lease} --lease-wait 1h"));
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child"]);
+    command.arg(program.get_program()).args(program.get_args());
+    command.current_dir(home.folder.path()).env("HOME", home.folder.path());
+    let mut waits = command.spawn().expect("starts");
+    let children = format!("/proc/{0}/task/{0}/children", waits.id());
+    let begin = Instant::now();
+    let pid = loop {
+        let pid = fs::read_to_string(&children).expect("Linux").trim().to_owned();
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.map_or(0, |mask| u64::from_str_radix(mask.trim(), 16).expect("hex"));
+        if caught >> (15 - 1) & 1 == 1 {
+            break pid;
+        }
+        assert!(begin.elapsed() < LIMIT, "it does not catch the signal: {status}");
+        thread::sleep(Duration::from_millis(5));
+    };
+    let sent = Command::new("kill").args(["-TERM", &pid]).status();
+    assert!(sent.is_ok_and(|status| status.success()));
+    assert_eq!(wait(&mut waits).code(), Some(128 + 15));
+    kill(&holder, "KILL");
+    holder.wait().expect("ends");
+}
