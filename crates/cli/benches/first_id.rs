@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use uidring_testkit::etcd::Etcd;
 use uidring_testkit::mariadb::MariaDb;
 use uidring_testkit::postgres::Postgres;
+use uidring_testkit::zookeeper::ZooKeeper;
 
 fn main() {
     // What `cargo bench` adds is of no interest here; `--quick` is.
@@ -23,6 +24,8 @@ fn main() {
     let url_file = folder.path().join("postgres-url");
     std::fs::write(&url_file, postgres_database.url()).expect("written");
     let postgres = ["--postgres-url-file", "postgres-url"];
+    let zookeeper = ZooKeeper::start();
+    let zookeeper_servers = zookeeper.hosts();
     let contestants = [
         ("true (a process that does nothing)", vec![]),
         ("--worker-id", vec!["generate", "--worker-id", "5"]),
@@ -44,6 +47,13 @@ fn main() {
             "--worker lease --postgres, over loopback",
             ["generate", "--worker", "lease"].into_iter().chain(postgres).collect(),
         ),
+        (
+            "--zookeeper, over loopback",
+            ["generate", "--name", "shop", "--instance", "web-0", "--zookeeper"]
+                .into_iter()
+                .chain([&*zookeeper_servers])
+                .collect(),
+        ),
     ];
     let run = |words: &[&str]| {
         let mut command = match words {
@@ -56,6 +66,8 @@ fn main() {
         };
         command
             .current_dir(folder.path())
+            .env("HOME", folder.path())
+            .env_remove("XDG_DATA_HOME")
             .env_remove("UIDRING_WORKER_ID")
             .env("UIDRING_MYSQL_URL", database.url())
             .stdin(Stdio::null())
