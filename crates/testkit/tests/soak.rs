@@ -18,6 +18,7 @@ use std::{env, thread};
 
 use uidring::clock::{Clock, SystemClock};
 use uidring::policy::TakePolicy;
+use uidring::segment::SegmentError;
 use uidring::{
     Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout, SegmentGenerator, TakeError,
     Tick, Timestamp, Uid, UidGenerator,
@@ -239,11 +240,15 @@ fn take(
         record.note(uids[..filled].iter().map(|uid| uid.get()));
         match error {
             Some(TakeError::LeaseLost) => return,
+            // The clock is set again, or the padder gets time.
+            None | Some(TakeError::ClockBackwards { .. } | TakeError::DeadlineExceeded) => {
+                thread::sleep(rest);
+            }
             Some(error) if !error.may_pass() => {
                 orders.complain(&error);
                 return;
             }
-            _ => thread::sleep(rest),
+            Some(_) => thread::sleep(rest),
         }
     }
 }
@@ -255,7 +260,12 @@ fn take_segments(orders: &Orders, store: Store) {
     while !orders.is_over() {
         let filled = match generator.fill("soak", &mut ids) {
             Ok(()) => ids.len(),
-            Err(failed) if failed.error.may_pass() => failed.filled,
+            Err(failed)
+                if failed.error.may_pass()
+                    || matches!(failed.error, SegmentError::DeadlineExceeded) =>
+            {
+                failed.filled
+            }
             Err(failed) => return orders.complain(&failed.error),
         };
         record.note(ids[..filled].iter().copied());
@@ -447,7 +457,10 @@ impl Soak {
 
     fn trouble(&self, freeze: impl Fn(bool), kill: impl Fn(), start_again: impl Fn()) {
         while !self.is_over() {
-            thread::sleep(Duration::from_millis(fastrand::u64(2_000..20_000)));
+            let calm = Instant::now() + Duration::from_millis(fastrand::u64(2_000..20_000));
+            while Instant::now() < calm && !self.is_over() {
+                thread::sleep(Duration::from_millis(50));
+            }
             let outage = Duration::from_millis(fastrand::u64(50..3_000));
             self.outages.fetch_add(1, Ordering::Relaxed);
             if fastrand::bool() {
