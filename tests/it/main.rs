@@ -10,6 +10,7 @@ mod last_ticks;
 mod layering;
 mod leases;
 mod links;
+mod near_texts;
 mod own_ids;
 mod per_thread;
 mod properties;
@@ -17,5 +18,6 @@ mod reference_faults;
 mod segments;
 #[cfg(feature = "serde")]
 mod serde_forms;
+mod small_layouts;
 mod uniqueness;
 mod worker_source;

@@ -151,10 +151,10 @@ impl Connection {
             5 => Refusal::NotAllowed,
             _ => return Err(ClientError::NoAnswer(format!("it begins with the status {status}"))),
         };
-        let end = 8 + length as usize;
-        if end > 8 + MAX_TEXT {
+        if length as usize > MAX_TEXT {
             return Err(ClientError::NoAnswer(format!("a text of {length} bytes")));
         }
+        let end = 8 + length as usize;
         self.receive(end, end).map_err(failed)?;
         let text = String::from_utf8_lossy(&self.bytes[8..end]).into_owned();
         Err(ClientError::Refused { kind, text })

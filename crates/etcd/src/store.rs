@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use uidring::Error;
-use uidring_store::{TableError, check_path, read_secret};
+use uidring_store::{TableError, check_path, is_port, read_secret};
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, parse_pem};
 
 use crate::error::EtcdError;
@@ -226,9 +226,7 @@ fn endpoint(text: &str) -> Result<String, &'static str> {
     if ipv6.unwrap_or(host).is_empty() {
         return Err("a host is empty");
     }
-    if ipv6.is_none() && host.contains(['[', ']', ':'])
-        || port.parse::<u16>().map_or(true, |port| port == 0)
-    {
+    if ipv6.is_none() && host.contains(['[', ']', ':']) || !is_port(port) {
         return Err("a port is wrong (write an IPv6 address in brackets)");
     }
     Ok(format!("{scheme}://{host}:{port}"))
@@ -292,6 +290,7 @@ mod tests {
             "h:",
             "h:0",
             "h:port",
+            "h:+80",
             "::1:2379",
             "a,,b",
             "h/x",

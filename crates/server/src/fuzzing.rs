@@ -80,37 +80,3 @@ fn each_request<T: Debug + PartialEq>(mut bytes: &[u8], parse: impl Fn(&[u8]) ->
         bytes = &bytes[length..];
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::path::Path;
-
-    use super::*;
-
-    fn replay(target: &str, run: fn(&[u8])) {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
-        let files = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
-        let mut count = 0;
-        for file in files {
-            run(&fs::read(file.expect("a file").path()).expect("its bytes"));
-            count += 1;
-        }
-        assert!(count >= 5, "{count} files in {folder:?}");
-    }
-
-    #[test]
-    fn the_corpus_of_redis_holds() {
-        replay("resp", resp);
-    }
-
-    #[test]
-    fn the_corpus_of_thrift_holds() {
-        replay("thrift", thrift);
-    }
-
-    #[test]
-    fn the_corpus_of_batches_holds() {
-        replay("batch", batch);
-    }
-}

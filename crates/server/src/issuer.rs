@@ -98,7 +98,8 @@ impl Issuer {
     ///
     /// As [`take`](Self::take), and [`IssueError::NotInARow`] for more than a tick or a segment has.
     pub async fn reserve(&self, count: u64) -> Result<u64, IssueError> {
-        let max = self.longest_run();
+        // They are collected in memory first, and a shorter row must not pass for `count`.
+        let max = self.longest_run().min(usize::MAX as u64);
         if count > max {
             return Err(IssueError::NotInARow { count, max });
         }

@@ -33,6 +33,12 @@ pub fn check_path(what: &'static str, path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// Returns whether this is the port of a server: digits from 1 to 65535.
+pub fn is_port(text: &str) -> bool {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    is_plain && text.parse::<u16>().is_ok_and(|port| port > 0)
+}
+
 /// Reads a file of secrets. No error repeats anything of it.
 pub fn read_secret(what: &'static str, path: &Path) -> Result<String, Error> {
     check_path(what, path)?;

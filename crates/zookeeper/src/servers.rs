@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use uidring::Error;
-use uidring_store::read_secret;
+use uidring_store::{is_port, read_secret};
 use zookeeper_client::{Acls, Client};
 
 use super::error::ZooKeeperError;
@@ -154,9 +154,7 @@ fn check(hosts: &str) -> Result<(), &'static str> {
         if ipv6.unwrap_or(host).is_empty() {
             return Err("a host is empty");
         }
-        if ipv6.is_none() && host.contains(['[', ']', ':'])
-            || port.parse::<u16>().map_or(true, |port| port == 0)
-        {
+        if ipv6.is_none() && host.contains(['[', ']', ':']) || !is_port(port) {
             return Err("a port is wrong (write an IPv6 address in brackets)");
         }
     }
@@ -182,7 +180,9 @@ mod tests {
         for good in ["h", "h:2181", "a:1,b:2/ids", "a,b/c/d", "[::1]:2181", "[::1],h:80/x"] {
             assert_eq!(ZooKeeperServers::new(good).expect(good).to_string(), good);
         }
-        let short = ["", ",", "h:", "h:0", "h:port", "h:70000", "::1:2181", "a,,b", "h/", "h/a//b"];
+        let short = [
+            "", ",", "h:", "h:0", "h:port", "h:70000", "h:+80", "::1:2181", "a,,b", "h/", "h/a//b",
+        ];
         let long = ["h/../x", "h 1", "zk://s3cret@h", "u:s3cret@h", "[::1]2181", "[]:1"];
         for wrong in short.into_iter().chain(long) {
             let error = ZooKeeperServers::new(wrong).expect_err(wrong);

@@ -46,8 +46,10 @@ impl Pages {
         Some(Self::with(count, Mapping::lend(Self::bytes(count)?)?))
     }
 
+    /// `None` for more than a slice may span: where pointers have 32 bits, the system may have that much.
     fn bytes(count: usize) -> Option<usize> {
-        count.checked_mul(size_of::<Line>())?.checked_add(size_of::<Head>())
+        let bytes = count.checked_mul(size_of::<Line>())?.checked_add(size_of::<Head>())?;
+        (bytes <= isize::MAX.cast_unsigned()).then_some(bytes)
     }
 
     /// Pages in a zeroed mapping that is long enough.
@@ -229,6 +231,11 @@ mod tests {
     #[cfg_attr(miri, ignore = "there is no fork, or not so much memory")]
     fn too_much_memory_is_refused() {
         assert!(Pages::new(usize::MAX).is_none());
-        assert!(Pages::new(usize::MAX / 128).is_none());
+        let span = isize::MAX.cast_unsigned();
+        assert!(Pages::new(span / size_of::<Line>()).is_none(), "with the head it is longer");
+        assert!(Pages::bytes((span - size_of::<Head>()) / size_of::<Line>()).is_some());
+        // What no system has.
+        #[cfg(target_pointer_width = "64")]
+        assert!(Pages::new(span / 2 / size_of::<Line>()).is_none());
     }
 }

@@ -37,7 +37,8 @@ pub fn load(
     command_line: &[OsString],
 ) -> Result<(ServeArgs, Names), Failure> {
     let wrong = |error: &dyn std::fmt::Display| {
-        Failure::Usage(format!("{}: {}", path.display(), error.to_string().trim_end()))
+        let text = error.to_string();
+        Failure::Usage(format!("{}: {}", path.display(), without_url(text.trim_end())))
     };
     let text = fs::read_to_string(path)
         .map_err(|error| Failure::Failed(format!("reading {}: {error}", path.display())))?;
@@ -137,9 +138,78 @@ fn text_of(value: &Value) -> Option<String> {
 /// What clap found wrong, in one line, and without the URL that a value may be.
 fn plain(error: &clap::Error) -> String {
     let text = error.render().to_string();
-    if text.contains("://") {
-        return "a URL stands where it does not belong; it may hold a password, and is not repeated".into();
-    }
-    let text = text.trim_start_matches("error: ");
+    let text = without_url(text.trim_start_matches("error: "));
     text.split("\n\n").next().unwrap_or(text).replace('\n', " ")
+}
+
+/// What is said, unless it repeats a URL.
+fn without_url(text: &str) -> &str {
+    match text.contains("://") {
+        true => {
+            "a URL stands where it does not belong; it may hold a password, and is not repeated"
+        }
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// As in the docs, and with what is refused.
+    const FILES: [&str; 3] = [
+        "mysql = \"mysql://u:s3cretpw@h/d\"\nthreads = 4\nredis = 'none'\n\n[names.orders]\npreset = 'leaf'\n",
+        "postgres = 'postgres://u:s3cretpw@h/d'\nmax-batch = 1_000\nidle = \"5m\"\nworker-id = 3\n",
+        "'mysql://u:s3cretpw@h/d' = 5\nsqlite = 1979-05-27\nnames = { a = { step = 1.5 }, b = [] }\n",
+    ];
+
+    const LETTERS: [char; 18] = [
+        '"', '\'', '=', '[', ']', '{', '}', '.', ',', '\n', '\\', '#', 'é', '\0', ' ', '0', 'a',
+        '-',
+    ];
+
+    /// A file with some characters left out, doubled, moved or replaced.
+    fn changed(text: &str, random: &mut fastrand::Rng) -> String {
+        let mut text: Vec<char> = text.chars().collect();
+        for _ in 0..random.usize(..4) {
+            let [from, to] = [random.usize(..text.len()), random.usize(..text.len())];
+            let letter = random.choice(LETTERS).unwrap_or(' ');
+            match random.u8(..4) {
+                0 => drop(text.remove(from)),
+                1 => text.insert(from, letter),
+                2 => text[from] = letter,
+                _ => text.swap(from, to),
+            }
+        }
+        text.into_iter().collect()
+    }
+
+    /// Whatever is wrong with a file, the error is a line, and shows no password.
+    #[test]
+    fn a_changed_file_is_read_or_refused_in_silence() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("serve.toml");
+        let words = ["uidring", "serve"].map(OsString::from);
+        let seed = fastrand::u64(..);
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (mut read, mut refused) = (0, 0);
+        for round in 0..600 {
+            let text = changed(FILES[round % FILES.len()], &mut random);
+            fs::write(&path, &text).expect("writes");
+            match load(&path, crate::Cli::command, &words) {
+                Ok(_) => read += 1,
+                Err(Failure::Usage(error) | Failure::Failed(error)) => {
+                    refused += 1;
+                    // A changed password is none; without its colon or slashes a URL is not known for one.
+                    let is_url = text.contains("://u:s3cretpw@");
+                    assert!(!is_url || !error.contains("s3cretpw"), "seed {seed}: {text}: {error}");
+                    assert!(!error.contains('\n'), "seed {seed}: {error:?}");
+                }
+                Err(_) => panic!("seed {seed}: {text}"),
+            }
+        }
+        assert!(read > 50 && refused > 200, "{read} read, {refused} refused");
+    }
 }

@@ -1,0 +1,91 @@
+//! Where servers are: URLs, endpoints, hosts. `PW` in an input stands for a secret, which no error shows wherever it
+//! is, nor what is read, where it is a password.
+
+use std::error::Error;
+use std::fmt::{Debug, Display};
+
+use uidring_etcd::EtcdStore;
+use uidring_mysql::MySqlStore;
+use uidring_postgres::PostgresStore;
+use uidring_zookeeper::ZooKeeperServers;
+
+/// With a digit, as parameters of URLs have none: errors name those.
+const SECRET: &str = "s3cretpw";
+
+pub fn mysql(bytes: &[u8]) {
+    is_silent(bytes, MySqlStore::from_url);
+}
+
+pub fn postgres(bytes: &[u8]) {
+    is_silent(bytes, PostgresStore::from_url);
+}
+
+pub fn etcd(bytes: &[u8]) {
+    let Some(store) = is_silent(bytes, EtcdStore::new) else { return };
+    let (hosts, prefix) = store.rsplit_once(' ').expect("a prefix");
+    assert_eq!(prefix, "/uidring/");
+    let hosts = hosts.split(',').map(|host| host.trim_start_matches("https://"));
+    hosts.for_each(check_host);
+    // What is shown names the same servers.
+    let again = EtcdStore::new(store.split(' ').next().unwrap_or_default());
+    assert_eq!(again.expect("its own text").to_string(), store);
+}
+
+pub fn zookeeper(bytes: &[u8]) {
+    let Some(shown) = is_silent(bytes, ZooKeeperServers::new) else { return };
+    assert!(
+        !shown.chars().any(|letter| letter.is_whitespace() || letter.is_control()),
+        "{shown:?}"
+    );
+    let hosts = shown.split('/').next().unwrap_or_default();
+    hosts.split(',').for_each(check_host);
+}
+
+/// `HOST` or `HOST:PORT`.
+fn check_host(text: &str) {
+    let host = text.rfind(']').map_or(text, |end| &text[end..]);
+    if let Some((_, port)) = host.rsplit_once(':') {
+        let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
+        let in_range = port.parse::<u16>().is_ok_and(|port| port > 0);
+        assert!(is_number && in_range, "the port of {text:?}");
+    }
+    assert!(!text.is_empty() && !text.starts_with(':') && !text.contains('@'), "{text:?}");
+}
+
+/// Reads a text; returns what is shown of what was read.
+fn is_silent<T: Debug + Display>(
+    bytes: &[u8],
+    read: impl Fn(&str) -> Result<T, uidring::Error>,
+) -> Option<String> {
+    let text = str::from_utf8(bytes).ok()?.replace("PW", SECRET);
+    match read(&text) {
+        Ok(found) => {
+            let shown = found.to_string();
+            if has_password(&text) {
+                let all = format!("{shown} {found:?}");
+                assert!(!all.contains(SECRET), "{text:?} is shown as {all}");
+            }
+            Some(shown)
+        }
+        Err(error) => {
+            let mut all = format!("{error} {error:?}");
+            let mut cause = error.source();
+            while let Some(error) = cause {
+                all.push_str(&format!(" {error} {error:?}"));
+                cause = error.source();
+            }
+            assert!(!all.contains(SECRET), "{text:?}: {all}");
+            None
+        }
+    }
+}
+
+/// Whether the secret is in the password alone.
+fn has_password(text: &str) -> bool {
+    let parts = text.split_once("://").and_then(|(_, rest)| rest.split_once('@'));
+    let Some((login, rest)) = parts else { return false };
+    let password = login.split_once(':').is_some_and(|(user, password)| {
+        !user.contains(SECRET) && password.contains(SECRET) && !login.contains(['/', '?', '#'])
+    });
+    password && !rest.contains(SECRET)
+}
