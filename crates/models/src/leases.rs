@@ -176,7 +176,9 @@ impl Model for Leases {
     }
 
     fn next_state(&self, before: &State, action: Action) -> Option<State> {
-        self.after(before, action)
+        let mut state = before.clone();
+        self.act(&mut state, action)?;
+        (state != *before).then_some(state)
     }
 
     /// A start makes a token grow three times at most. Mutations may make it grow without end.
@@ -246,20 +248,29 @@ impl<S: Scale> Leases<S> {
         }
     }
 
-    /// The state after a step; `None` where the step is not possible, or changes nothing.
-    pub fn after(&self, before: &State<S>, action: Action<S>) -> Option<State<S>> {
-        let mut state = before.clone();
-        self.step(&mut state, action)?;
+    /// Performs an action; `None` where it is not possible, which leaves a state of no use.
+    pub fn act(&self, state: &mut State<S>, action: Action<S>) -> Option<()> {
+        self.step(state, action)?;
         state.forget_spent(self);
-        (state != *before).then_some(state)
+        Some(())
     }
 
-    fn tick_of(&self, uid: S::Number) -> S::Number {
+    /// The first property of those of a state that does not hold.
+    pub fn broken(&self, state: &State<S>) -> Option<&'static str> {
+        let Broken { once, covered, above, ended } = state.broken;
+        let is_owner = self.clocks == Clocks::Anything || state.live_ones_own_their_rows();
+        let all = [("Once", once), ("Covered", covered), ("Above", above), ("Ended", ended)];
+        let found = all.into_iter().chain([("Owner", !is_owner)]).find(|(_, is_broken)| *is_broken);
+        found.map(|(name, _)| name)
+    }
+
+    /// The tick of a uid.
+    pub fn tick_of(&self, uid: S::Number) -> S::Number {
         uid / self.uids_per_tick
     }
 
     /// The last uid of a tick.
-    fn last_of(&self, tick: S::Number) -> S::Number {
+    pub fn last_of(&self, tick: S::Number) -> S::Number {
         (tick + 1.into()) * self.uids_per_tick - 1.into()
     }
 

@@ -93,14 +93,15 @@ impl<S: Scale> Lease<S> {
         Some(())
     }
 
-    /// What is skipped counts as issued when the row is given back. A generator on the clock, of which the next
-    /// uid is all that it knows, counts what lies before its first one, too.
+    /// What is skipped counts as issued when the row is given back. So may what lies between two ticks: a
+    /// generator that has come to its next uid knows no other.
     pub(super) fn skip(&mut self) -> Option<()> {
-        let skipped = match self.ready.pop_first() {
-            None if self.last.is_none() && !self.closed => self.next.minus(1.into()),
-            skipped => skipped,
+        let below = self.ready.first().unwrap_or(self.next).minus(1.into());
+        self.last = match below {
+            _ if self.closed => return None,
+            Some(_) if below > self.last.max(self.before) => below,
+            _ => Some(self.ready.pop_first()?),
         };
-        self.last = self.last.max(Some(skipped?));
         Some(())
     }
 
@@ -393,22 +394,25 @@ impl<S: Scale> State<S> {
         for row in &mut self.rows {
             row.ends = row.ends.map(|left| left.minus_or_zero(time));
         }
+        let lasts = model.lasts - model.margin;
         for (owner, &counted) in self.owners.iter_mut().zip(counted) {
-            let slack = |slack: S::Number| (slack + counted).minus(time);
+            // What is left of the slack after it, and of the time. Later than the deadline a clock may do what it
+            // likes.
+            let pass = |slack: S::Number, left: S::Number| match left.minus_or_zero(counted) {
+                rest if rest > 0.into() => Some(((slack + counted).minus(time)?, rest)),
+                rest => Some((0.into(), rest)),
+            };
             if let Some(call) = owner.measured_call(model) {
-                call.slack = slack(call.slack)?;
-                call.age = (call.age + counted).min(model.lasts);
-                if call.age == model.lasts {
-                    call.slack = 0.into();
+                if call.age < lasts {
+                    (call.slack, _) = pass(call.slack, lasts - call.age)?;
                 }
+                call.age = (call.age + counted).min(model.lasts);
             }
             if let Some(lease) = owner.measured_lease() {
-                lease.slack = slack(lease.slack)?;
+                let left;
+                (lease.slack, left) = pass(lease.slack, lease.left)?;
                 if model.mutation != Some(Mutation::NoDeadline) {
-                    lease.left = lease.left.minus_or_zero(counted);
-                }
-                if lease.left == 0.into() {
-                    lease.slack = 0.into();
+                    lease.left = left;
                 }
             }
         }

@@ -32,7 +32,7 @@ impl<S: Scale> Request<S> {
 
 impl<S: Scale> Row<S> {
     /// Whether nobody holds it, by the store's clock (`crates/store/src/sql.rs`).
-    pub(super) fn is_free(&self, model: &Leases<S>) -> bool {
+    pub fn is_free(&self, model: &Leases<S>) -> bool {
         let Some(left) = self.ends else { return true };
         match model.mutation {
             Some(Mutation::NeverRunsOut) => false,
