@@ -10,6 +10,6 @@ use self::follower::Validator;
 #[test]
 fn histories_of_leases_are_histories_of_the_model() {
     let replay = "cargo test -p uidring-models histories_of_leases_are";
-    let counts = Histories::from_env(300, replay).run_followed(Validator::new);
+    let counts = Histories::from_env(2_000, replay).run_followed(Validator::new);
     println!("{counts:?}");
 }
