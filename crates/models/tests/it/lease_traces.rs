@@ -1,6 +1,7 @@
 //! Histories of the code of leases, each step of which has to be one of the model's.
 
 mod follower;
+mod takes;
 
 use uidring::model::Histories;
 

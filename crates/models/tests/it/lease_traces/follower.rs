@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use uidring::model::{Answer, Follower, LeaseSeen, Setting, Snapshot, Step, Take};
-use uidring::{TakeError, Uid};
+use uidring::Uid;
+use uidring::model::{Answer, Follower, Setting, Snapshot, Step, Take};
 use uidring_models::leases::{Action, Answer as Said, Lease, Leases, Owner, Request, State};
 use uidring_models::{Clocks, Full, Uids};
 
@@ -12,8 +12,8 @@ const NANOS: u64 = 1_000_000;
 /// The model, in the state that the history has come to.
 pub struct Validator {
     setting: Setting,
-    model: Leases<Full>,
-    state: State<Full>,
+    pub(super) model: Leases<Full>,
+    pub(super) state: State<Full>,
     /// The state before this step, and the actions in it.
     before: State<Full>,
     actions: Vec<Action<Full>>,
@@ -24,7 +24,7 @@ pub struct Validator {
     /// The session that each name stands for.
     sessions: HashMap<u8, u64>,
     /// How many runs a ring has published, by name.
-    runs: HashMap<u8, u64>,
+    pub(super) runs: HashMap<u8, u64>,
     step: String,
 }
 
@@ -61,7 +61,7 @@ impl Validator {
     }
 
     /// Performs one of the model's actions, or ends the history.
-    fn act(&mut self, action: Action<Full>) {
+    pub(super) fn act(&mut self, action: Action<Full>) {
         self.actions.push(action.clone());
         let mut after = self.state.clone();
         if self.model.act(&mut after, action.clone()).is_none() {
@@ -73,7 +73,7 @@ impl Validator {
         }
     }
 
-    fn check(&self, holds: bool, what: impl FnOnce() -> String) {
+    pub(super) fn check(&self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.fail(&what());
         }
@@ -123,30 +123,30 @@ impl Validator {
     }
 
     /// A uid in the model: its tick and its sequence number in one.
-    fn position(&self, uid: Uid) -> u64 {
+    pub(super) fn position(&self, uid: Uid) -> u64 {
         let found = self.setting.layout.decode(uid).expect("of the layout");
         found.tick * self.model.uids_per_tick + found.sequence
     }
 
     /// The end of a run.
-    fn end_position(&self, number: u64) -> u64 {
+    pub(super) fn end_position(&self, number: u64) -> u64 {
         self.position(Uid::new(number - 1).expect("of the layout")) + 1
     }
 
     /// Who this session is in the model, if it lives.
-    fn owner(&self, session: u64) -> Option<&Owner<Full>> {
+    pub(super) fn owner(&self, session: u64) -> Option<&Owner<Full>> {
         let name = self.names.get(&session)?;
         self.state.owners.iter().find(|owner| owner.session == *name)
     }
 
-    fn name(&self, session: u64) -> u8 {
+    pub(super) fn name(&self, session: u64) -> u8 {
         match self.owner(session) {
             Some(owner) => owner.session,
             None => self.fail(&format!("session {session} does not live")),
         }
     }
 
-    fn lease(&self, owner: u8) -> &Lease<Full> {
+    pub(super) fn lease(&self, owner: u8) -> &Lease<Full> {
         let found = self.state.owners.iter().find(|other| other.session == owner);
         match found.and_then(Owner::lease) {
             Some(lease) => lease,
@@ -169,10 +169,8 @@ impl Validator {
         self.act(Action::Perform(request.expect("it asks").request));
         self.leases.insert((worker_id, token), name);
         self.sessions.insert(name, session);
-        if self.names.contains_key(&session) {
+        if *self.names.entry(session).or_insert(name) != name {
             self.act(Action::Crash { owner: name });
-        } else {
-            self.names.insert(session, name);
         }
     }
 
@@ -233,130 +231,6 @@ impl Validator {
         let Request::Release { last: said, .. } = request else { return };
         self.check(last.is_none() || said == last, || format!("it released with {said:?}"));
         self.act(Action::Perform(request));
-    }
-
-    /// What the owner's threads have done by now.
-    fn catch_up(&mut self, owner: u8, seen: &LeaseSeen) {
-        if seen.is_lost && !self.lease(owner).lost {
-            self.act(Action::Notice { owner });
-        }
-        let Some(ring) = seen.ring else { return };
-        let new = ring.runs.saturating_sub(self.runs.insert(owner, ring.runs).unwrap_or(0));
-        if new > 0 {
-            let last = self.model.tick_of(self.end_position(ring.end) - 1);
-            for tick in last + 1 - new..=last {
-                self.pad(owner, tick);
-            }
-        }
-    }
-
-    /// What a padder has found, or a taker that pads after its take.
-    fn look(&mut self, owner: u8, seen: &LeaseSeen) {
-        if let Some(last) = seen.ring.and_then(|ring| ring.last)
-            && !self.lease(owner).shut
-        {
-            self.settle(owner, last);
-            self.act(Action::Look { owner });
-        }
-    }
-
-    /// Nothing above `last` was issued.
-    fn settle(&mut self, owner: u8, last: Option<Uid>) {
-        let last = last.map(|uid| self.position(uid)).max(self.lease(owner).before);
-        let issued = |lease: &Lease<Full>| lease.last.max(lease.before);
-        while issued(self.lease(owner)) < last {
-            self.act(Action::Skip { owner });
-        }
-        let issued = issued(self.lease(owner));
-        self.check(issued == last, || format!("{owner} has issued up to {issued:?}, not {last:?}"));
-    }
-
-    fn pad(&mut self, owner: u8, tick: u64) {
-        if self.model.tick_of(self.lease(owner).next) < tick {
-            self.act(Action::ClockRuns { owner, tick });
-        }
-        let next = self.lease(owner).next;
-        self.check(self.model.tick_of(next) == tick, || {
-            format!("the next uid is {next}, of another tick")
-        });
-        self.act(Action::Pad { owner });
-    }
-
-    fn skip_to(&mut self, owner: u8, position: u64) {
-        while self.lease(owner).ready.first().is_some_and(|uid| uid < position) {
-            self.act(Action::Skip { owner });
-        }
-    }
-
-    fn took(&mut self, session: u64, take: &Take) {
-        let uid = match take.uid {
-            Ok(uid) => self.position(uid),
-            Err(error) => return self.refused(session, error, take.after.as_ref()),
-        };
-        let owner = self.name(session);
-        if let Some(after) = &take.after {
-            self.catch_up(owner, after);
-        }
-        if let Some(end) = take.block_end {
-            self.took_locally(owner, uid, end);
-        } else {
-            self.took_one(owner, uid);
-        }
-        if let Some(after) = &take.after {
-            self.look(owner, after);
-        }
-    }
-
-    fn took_one(&mut self, owner: u8, uid: u64) {
-        if !self.runs.contains_key(&owner) && !self.lease(owner).ready.has(uid) {
-            let rest = self.lease(owner).ready.last().map_or(0, |last| last + 1);
-            self.skip_to(owner, rest);
-            self.pad(owner, self.model.tick_of(uid));
-        }
-        self.skip_to(owner, uid);
-        self.check(self.lease(owner).ready.has(uid), || format!("{uid} is not ready"));
-        self.act(Action::Take { owner });
-    }
-
-    fn took_locally(&mut self, owner: u8, uid: u64, block_end: u64) {
-        if !self.lease(owner).lent.has(uid) {
-            let end = self.end_position(block_end);
-            while self.lease(owner).ready.first().is_some_and(|uid| uid < end) {
-                self.act(Action::Lend { owner });
-            }
-        }
-        self.check(self.lease(owner).lent.has(uid), || format!("{uid} was not claimed"));
-        while self.lease(owner).lent.first() < Some(uid) {
-            self.act(Action::SkipLocally { owner });
-        }
-        self.act(Action::TakeLocally { owner });
-    }
-
-    fn refused(&mut self, session: u64, error: TakeError, after: Option<&LeaseSeen>) {
-        let Some(owner) = self.owner(session).map(|owner| owner.session) else {
-            let is_over = matches!(error, TakeError::Closed | TakeError::LeaseLost);
-            return self.check(is_over, || format!("{session} is closed"));
-        };
-        if let Some(after) = after {
-            self.catch_up(owner, after);
-            self.look(owner, after);
-        }
-        let (is_lost, was_closed) = (self.lease(owner).lost, error == TakeError::Closed);
-        self.check(!was_closed, || format!("{session} is not closed"));
-        self.check(is_lost || error != TakeError::LeaseLost, || "its lease lasts".into());
-    }
-
-    fn closed(&mut self, session: u64, last: Option<Uid>) {
-        let Some(owner) = self.owner(session).map(|owner| owner.session) else { return };
-        let lease = self.lease(owner);
-        if let Some(last) = last.map(|uid| self.position(uid))
-            && (lease.next <= last && lease.ready.is_empty() && lease.last.is_none())
-        {
-            // Its first tick was the clock's, and it issued nothing.
-            self.act(Action::ClockRuns { owner, tick: self.model.tick_of(last + 1) });
-        }
-        self.settle(owner, last);
-        self.act(Action::Close { owner });
     }
 
     fn passed(&mut self, by_store: i64, by_sessions: &[(u64, u64)]) {
