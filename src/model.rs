@@ -22,6 +22,7 @@ mod sim;
 #[cfg(all(test, not(uidring_loom)))]
 mod simulation;
 mod store;
+mod trace;
 mod world;
 
 pub use self::beside::{Setting, StoreUnderTest, StoredLease};
@@ -31,6 +32,7 @@ pub use self::histories::{COUNT, Histories, History, SEED};
 pub use self::host::{Host, Suspended};
 pub use self::issuer::{Generator, Issued, Issuer};
 pub use self::sim::{Begun, ByHand};
+pub use self::trace::{Answer, Follower, LeaseSeen, RingSeen, RowSeen, Snapshot, Step, Take};
 pub use crate::clock::monotonic::ManualMonotonic;
 pub use crate::sync::lock;
 pub use crate::worker::{RenewalState, Renewer, Request, Task};

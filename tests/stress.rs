@@ -17,8 +17,8 @@ use uidring::policy::{PutPolicy, TakeDecision, TakePolicy};
 use uidring::ring::{Producer, RingBuffer, RingOptions};
 use uidring::segment::{MemorySegments, SegmentError, SegmentTag};
 use uidring::{
-    Bits, CachedUidGenerator, Layout, LocalGenerator, SegmentGenerator, TakeError, Tick, Timestamp,
-    Uid, UidGenerator,
+    Bits, CachedUidGenerator, Layout, LocalGenerator, PerThreadGenerator, SegmentGenerator,
+    TakeError, Tick, Timestamp, Uid,
 };
 use uidring_testkit::namespace::fresh;
 
@@ -207,9 +207,10 @@ fn stress_generator(random: &mut fastrand::Rng) {
             .take_policy(policy)
             .padder(&padder);
         let generator = Arc::new(builder.build().expect("builds"));
+        let shared = Arc::new(PerThreadGenerator::new(Arc::clone(&generator)));
         for _ in 0..takers() / 4 {
-            let (generator, random) = (Arc::clone(&generator), random.fork());
-            all.push(thread::spawn(move || take_uids(generator, random)));
+            let (shared, random) = (Arc::clone(&shared), random.fork());
+            all.push(thread::spawn(move || take_uids(&shared, random)));
         }
     }
     // The handle may go before the rings that it serves.
@@ -221,8 +222,12 @@ fn stress_generator(random: &mut fastrand::Rng) {
     assert_distinct(&mut issued);
 }
 
-fn take_uids(generator: Arc<CachedUidGenerator>, mut random: fastrand::Rng) -> Vec<u64> {
-    let mut local = LocalGenerator::new(Arc::clone(&generator));
+fn take_uids(
+    shared: &PerThreadGenerator<Arc<CachedUidGenerator>>,
+    mut random: fastrand::Rng,
+) -> Vec<u64> {
+    let generator = shared.generator();
+    let mut local = LocalGenerator::new(generator);
     let mut uids = Vec::with_capacity(SHARE + 64);
     let mut batch = [Uid::default(); 50];
     while uids.len() < SHARE {
@@ -233,6 +238,10 @@ fn take_uids(generator: Arc<CachedUidGenerator>, mut random: fastrand::Rng) -> V
                 Err(error) => Err(error.error),
             },
             1..4 => local.next_uid().map(|uid| {
+                batch[0] = uid;
+                1
+            }),
+            4..6 => shared.next_uid().map(|uid| {
                 batch[0] = uid;
                 1
             }),

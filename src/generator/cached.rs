@@ -187,6 +187,15 @@ impl CachedUidGenerator {
         self.padding.service();
     }
 
+    /// Looks at the ring: its next number, the end of its last run, and, once it has ended, the last uid that
+    /// counts as issued.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn look(&self) -> (RingStats, Option<u64>, u64, Option<Option<Uid>>) {
+        let is_ended = self.state.oldest() == u64::MAX;
+        let last = is_ended.then(|| self.ring.end().and_then(|issued| self.last_below(issued)));
+        (self.ring.stats(), self.ring.peek(), self.ring.last_end(), last)
+    }
+
     /// Returns statistics. This reads the clock.
     pub fn stats(&self) -> CachedStats {
         let ring = self.ring.stats();

@@ -140,6 +140,12 @@ impl<G: GeneratorRef> LocalGenerator<G> {
         Ok(Uid::from_layout(number))
     }
 
+    /// The end of the block that it has.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn block_end(&self) -> u64 {
+        self.run.end
+    }
+
     /// The generator that the uids come from.
     pub fn generator(&self) -> &CachedUidGenerator {
         &self.generator

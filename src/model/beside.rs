@@ -20,6 +20,10 @@ pub struct Setting {
     pub worker_ids: RangeInclusive<u64>,
     /// How long a lease lasts.
     pub lasts: Duration,
+    /// By how much earlier its owner counts it as over.
+    pub margin: Duration,
+    /// Whether clocks are as good as the margin assumes.
+    pub is_calm: bool,
 }
 
 /// A store of leases that runs beside the model's. Each history has one of its own, empty at first.

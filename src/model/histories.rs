@@ -7,8 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use super::beside::{Open, Setting, StoreUnderTest};
+use super::check::Property;
 use super::counts::Counts;
 use super::sim::Sim;
+use super::trace::{Follow, Follower};
 use crate::sync::lock;
 
 /// A seed to replay, or the first one if there is a count too.
@@ -41,17 +43,24 @@ impl Histories {
 
     /// Runs them on the model's own store.
     pub fn run(self) -> Counts {
-        self.run_with(None)
+        self.run_with(None, None)
     }
 
     /// Runs them on the model's own store, and has a store that `open` opens do the same beside it:
     /// whatever it answers otherwise is a violation.
     pub fn run_beside<S: StoreUnderTest>(self, open: impl Fn(&Setting) -> S + Sync) -> Counts {
-        self.run_with(Some(&|setting| Box::new(open(setting))))
+        self.run_with(Some(&|setting| Box::new(open(setting))), None)
     }
 
-    fn run_with(self, open: Option<&Open<'_>>) -> Counts {
-        let counts = self.run_each(|seed| Sim::new(seed, open));
+    /// Runs them on the model's own store, and has each followed. Their own properties are not checked, in this
+    /// process: the follower judges.
+    pub fn run_followed<F: Follower>(self, follow: impl Fn(&Setting) -> F + Sync) -> Counts {
+        Property::ignore_all();
+        self.run_with(None, Some(&|setting| Box::new(follow(setting))))
+    }
+
+    fn run_with(self, open: Option<&Open<'_>>, follow: Option<&Follow<'_>>) -> Counts {
+        let counts = self.run_each(|seed| Sim::new(seed, open, follow));
         counts.check(self.count);
         counts
     }

@@ -55,25 +55,39 @@ impl Host {
         }
     }
 
-    /// True time goes on from `now`.
-    pub fn pass(&mut self, now: u64, nanos: u64) {
+    /// True time goes on from `now`. Returns what the monotonic clock counts of it.
+    pub fn pass(&mut self, now: u64, nanos: u64) -> u64 {
         if now >= self.paused_until {
             self.suspended = None;
         }
-        if self.suspended.is_none() {
-            self.time.advance(nanos * self.rate / 1_000);
-        }
+        let counted = if self.suspended.is_none() { nanos * self.rate / 1_000 } else { 0 };
+        self.time.advance(counted);
         if self.suspended.is_none_or(|suspended| !suspended.with_wall) {
             self.rest += nanos;
             self.wall.advance(Duration::from_millis(self.rest / 1_000_000));
             self.rest %= 1_000_000;
         }
+        counted
     }
 
     /// Sets the wall clock by so many milliseconds.
     pub fn step_wall(&self, millis: i64) {
         let now = self.wall.now().as_millis() + millis;
         self.wall.set(Timestamp::from_millis(now));
+    }
+
+    /// Who runs on it, or begins to.
+    pub(super) fn session(&self) -> Option<u64> {
+        match &self.state {
+            State::Idle => None,
+            State::Acquiring(session) | State::Starting(session) => Some(*session),
+            State::Running(owner) => Some(owner.session),
+        }
+    }
+
+    /// Whether this session's generator is being built on it.
+    pub(super) fn is_starting(&self, session: u64) -> bool {
+        matches!(self.state, State::Starting(other) if other == session)
     }
 
     pub(super) fn owner(&mut self) -> Option<&mut Owner> {

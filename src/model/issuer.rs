@@ -7,6 +7,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::check::Property;
+use super::trace::{LeaseSeen, RingSeen, Take};
 use crate::clock::ManualClock;
 use crate::error::{Error, TakeError};
 use crate::generator::clocked::SnowflakeGenerator;
@@ -46,13 +47,15 @@ pub struct Issued {
     pub uids_after_loss: u64,
     /// Takes that got `LeaseLost`.
     pub lost: u64,
+    /// The takes, if somebody follows the history.
+    pub(super) takes: Option<Vec<Take>>,
 }
 
 impl Issued {
     /// A history of this layout. Other properties than `only` are not checked.
     pub fn new(layout: Layout, only: Option<Property>) -> Self {
         let issued = HashSet::new();
-        Self { layout, only, issued, uids: 0, uids_after_loss: 0, lost: 0 }
+        Self { layout, only, issued, uids: 0, uids_after_loss: 0, lost: 0, takes: None }
     }
 
     /// Panics if a property does not hold that is to be checked.
@@ -101,11 +104,15 @@ impl Issuer {
             let is_live = self.renewals.is_live();
             match self.generator.try_fill(&mut uids) {
                 Ok(given) => {
+                    self.note_batch(issued, &uids[..given]);
                     for &uid in &uids[..given] {
                         self.accept(issued, uid, is_covered(uid), is_live, false);
                     }
                 }
-                Err(error) => self.accept_error(issued, error),
+                Err(error) => {
+                    self.note(issued, Err(error), false);
+                    self.accept_error(issued, error);
+                }
             }
             return;
         }
@@ -114,11 +121,36 @@ impl Issuer {
             let is_live = self.renewals.is_live();
             let local = if locally { self.generator.take_locally() } else { None };
             let is_local = local.is_some();
-            match local.unwrap_or_else(|| self.generator.try_next_uid()) {
+            let taken = local.unwrap_or_else(|| self.generator.try_next_uid());
+            self.note(issued, taken, is_local);
+            match taken {
                 Ok(uid) => self.accept(issued, uid, is_covered(uid), is_live, is_local),
                 Err(error) => return self.accept_error(issued, error),
             }
         }
+    }
+
+    /// Notes a take for who follows the history.
+    fn note(&self, issued: &mut Issued, uid: Result<Uid, TakeError>, is_local: bool) {
+        if let Some(takes) = &mut issued.takes {
+            let block_end = if is_local { self.generator.block_end() } else { None };
+            takes.push(Take { uid, block_end, after: Some(self.seen()) });
+        }
+    }
+
+    fn note_batch(&self, issued: &mut Issued, uids: &[Uid]) {
+        let Some(takes) = &mut issued.takes else { return };
+        let take = |&uid| Take { uid: Ok(uid), block_end: None, after: None };
+        takes.extend(uids.iter().map(take));
+        if let Some(last) = takes.last_mut() {
+            last.after = Some(self.seen());
+        }
+    }
+
+    /// The lease, as its owner sees it.
+    pub(super) fn seen(&self) -> LeaseSeen {
+        let (horizon, is_lost, time_left) = self.renewals.seen();
+        LeaseSeen { horizon, is_lost, time_left, ring: self.generator.ring() }
     }
 
     fn accept(
@@ -260,6 +292,24 @@ impl Generator {
     fn take_locally(&mut self) -> Option<Result<Uid, TakeError>> {
         match self {
             Self::Cached { local, .. } => Some(local.next_uid()),
+            Self::Clocked(_) => None,
+        }
+    }
+
+    fn block_end(&self) -> Option<u64> {
+        match self {
+            Self::Cached { local, .. } => Some(local.block_end()),
+            Self::Clocked(_) => None,
+        }
+    }
+
+    fn ring(&self) -> Option<RingSeen> {
+        match self {
+            Self::Cached { generator, .. } => {
+                let (stats, next, end, last) = generator.look();
+                let (runs, available) = (stats.runs, stats.available);
+                Some(RingSeen { runs, end, next, available, last })
+            }
             Self::Clocked(_) => None,
         }
     }

@@ -4,6 +4,7 @@ use super::check::Property;
 use super::event::{Answer, Call, Event, problem};
 use super::holding::{Fenced, Holding};
 use super::host::{Owner, State};
+use super::trace::{self, Step};
 use super::world::World;
 use crate::worker::{RenewError, Task};
 
@@ -37,6 +38,8 @@ impl World {
             Task::Renew(request) => {
                 owner.is_waiting = true;
                 let failed = Answer::Renewed(request, Err(RenewError::Failed(problem())));
+                let horizon = request.horizon();
+                self.note(Step::RenewalAsked { session, horizon });
                 self.send(host, session, Call::Renew(holding, request), failed);
             }
             Task::Release(last) => {
@@ -107,7 +110,12 @@ impl World {
         let now = self.store_time();
         match call {
             Call::Acquire if is_down => Answer::Acquired(None),
-            Call::Acquire => Answer::Acquired(self.store.acquire(session, now)),
+            Call::Acquire => {
+                let holding = self.store.acquire(session, now);
+                let lease = holding.map(|holding| (holding.worker_id, holding.token));
+                self.note(Step::Acquired { session, lease });
+                Answer::Acquired(holding)
+            }
             Call::Renew(_, request) if is_down => {
                 Answer::Renewed(request, Err(RenewError::Failed(problem())))
             }
@@ -117,6 +125,8 @@ impl World {
             Call::Release(holding, last) => {
                 if !is_down {
                     let _ = self.store.release(holding, last);
+                    let lease = (holding.worker_id, holding.token);
+                    self.note(Step::Released { lease, last });
                 }
                 Answer::Released
             }
@@ -125,7 +135,10 @@ impl World {
 
     pub(super) fn renew_row(&mut self, holding: Holding, horizon: u64) -> Result<(), RenewError> {
         let now = self.store_time();
-        self.store.renew(holding, horizon, now).map_err(|Fenced| RenewError::Lost(problem()))
+        let answer = self.store.renew(holding, horizon, now);
+        let lease = (holding.worker_id, holding.token);
+        self.note(Step::Renewed { lease, horizon, is_held: answer.is_ok() });
+        answer.map_err(|Fenced| RenewError::Lost(problem()))
     }
 
     fn answered(&mut self, host: usize, session: u64, answer: Answer) {
@@ -139,15 +152,19 @@ impl World {
                 if let Some(holding) = holding {
                     self.start(host, session, holding);
                 }
+                let lease = holding.map(|holding| (holding.worker_id, holding.token));
+                self.note(Step::AcquireAnswered { session, lease });
             }
             Answer::Renewed(request, answer) => {
                 let Some(owner) = there.owner_of(session) else { return };
                 owner.is_waiting = false;
                 self.counts.renewals += u64::from(answer.is_ok());
                 let is_lost = matches!(answer, Err(RenewError::Lost(_)));
+                let said = trace::Answer::from(&answer);
                 owner.issuer.renewals.answered(request, answer);
                 let goes_on = is_lost && owner.issuer.renewals.is_live();
                 Property::Ended.check(!goes_on, || format!("{:?} goes on", owner.holding));
+                self.note(Step::RenewalAnswered { session, answer: said });
             }
             Answer::Released => {}
         }

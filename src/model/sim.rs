@@ -11,6 +11,7 @@ use super::event::problem;
 use super::holding::Holding;
 use super::host::{Host, Owner, State};
 use super::issuer::{Generator, Issued, Issuer};
+use super::trace::{Answer, Follow, Step};
 use super::world::{MILLISECOND, START, World};
 use crate::clock::Monotonic;
 use crate::clock::monotonic::ManualMonotonic;
@@ -28,10 +29,10 @@ pub(super) const STEPS: u32 = 200;
 pub(super) struct Sim(pub(super) Arc<Mutex<World>>);
 
 impl Sim {
-    pub(super) fn new(seed: u64, open: Option<&Open<'_>>) -> Self {
+    pub(super) fn new(seed: u64, open: Option<&Open<'_>>, follow: Option<&Follow<'_>>) -> Self {
         // For the generators' own use.
         fastrand::seed(seed);
-        Self(Arc::new(Mutex::new(World::new(Rng::with_seed(seed), open))))
+        Self(Arc::new(Mutex::new(World::new(Rng::with_seed(seed), open, follow))))
     }
 
     pub(super) fn run(&self) -> Counts {
@@ -65,12 +66,16 @@ impl Sim {
     fn build_one(&self, host: usize, session: u64, holding: Holding, depth: u32) {
         let (mut rng, layout, terms, wall, time) = {
             let mut world = lock(&self.0);
+            if !world.hosts[host].is_starting(session) {
+                // It was killed before it came to this.
+                return;
+            }
             let (layout, terms) = (world.layout, world.terms);
             let rng = world.rng.fork();
             let there = &world.hosts[host];
             (rng, layout, terms, there.wall.clone(), there.time.clone())
         };
-        let backend = Keeper { sim: self.clone(), holding, depth };
+        let backend = Keeper { sim: self.clone(), session, holding, depth };
         let begun = Begun::default();
         let renewer = ByHand { time, seed: rng.u64(..), begun: Arc::clone(&begun) };
         let lease = Lease::new(layout, holding.worker_id, holding.before, terms, backend)
@@ -84,17 +89,19 @@ impl Sim {
             Err(Error::Store(_)) => world.counts.unanswered += 1,
             Err(other) => panic!("{other}"),
         }
-        let state = &mut world.hosts[host].state;
-        if !matches!(state, State::Starting(other) if *other == session) {
+        if !world.hosts[host].is_starting(session) {
             // It has crashed meanwhile.
             return;
         }
+        let state = &mut world.hosts[host].state;
         *state = State::Idle;
         if let (Ok(generator), Some((renewals, _))) = (built, lock(&begun).take()) {
             let issuer = Issuer::new(holding.worker_id, holding.before, renewals, generator);
             *state =
                 State::Running(Box::new(Owner { session, holding, is_waiting: false, issuer }));
         }
+        let is_built = matches!(world.hosts[host].state, State::Running(_));
+        world.note(Step::Built { session, is_built });
         world.check_owners();
     }
 
@@ -104,8 +111,8 @@ impl Sim {
         let rows = {
             let mut world = lock(&self.0);
             world.starts.clear();
-            for host in &mut world.hosts {
-                host.state = State::Idle;
+            for host in 0..world.hosts.len() {
+                world.crash(host);
             }
             // Until the last message has come.
             let lasts = world.lasts;
@@ -120,14 +127,18 @@ impl Sim {
             let mut world = lock(&self.0);
             let (session, now) = (world.new_session(), world.store_time());
             let holding = world.store.acquire(session, now).expect("free");
+            let lease = Some((holding.worker_id, holding.token));
+            world.note(Step::Acquired { session, lease });
             let before = holding.before.map(|uid| world.layout.decode(uid).expect("of the layout"));
             let mut host = Host::new(START, 1_000);
             if let Some(before) = before {
                 let next = world.layout.time_of(before.tick + 1);
                 host = Host::new(next, 1_000);
             }
+            world.crash(0);
             world.hosts[0] = host;
             world.start(0, session, holding);
+            world.note(Step::AcquireAnswered { session, lease });
             drop(world);
             self.build(0);
             let mut world = lock(&self.0);
@@ -142,6 +153,7 @@ impl Sim {
 /// Asks the store for what a start needs, while others go on.
 struct Keeper {
     sim: Sim,
+    session: u64,
     holding: Holding,
     depth: u32,
 }
@@ -161,6 +173,22 @@ impl Keeper {
 
 impl LeaseBackend for Keeper {
     fn renew(&mut self, horizon: u64) -> Result<(), RenewError> {
+        let session = self.session;
+        lock(&self.sim.0).note(Step::RenewalAsked { session, horizon });
+        let answer = self.ask(horizon);
+        let step = Step::RenewalAnswered { session, answer: Answer::from(&answer) };
+        lock(&self.sim.0).note(step);
+        answer
+    }
+
+    /// Releases are messages of the model.
+    fn release(&mut self, _: Option<Uid>) -> Result<(), Error> {
+        Err(problem())
+    }
+}
+
+impl Keeper {
+    fn ask(&self, horizon: u64) -> Result<(), RenewError> {
         let failed = || Err(RenewError::Failed(problem()));
         self.meanwhile();
         let (answer, is_answered) = {
@@ -172,11 +200,6 @@ impl LeaseBackend for Keeper {
         };
         self.meanwhile();
         if is_answered { answer } else { failed() }
-    }
-
-    /// Releases are messages of the model.
-    fn release(&mut self, _: Option<Uid>) -> Result<(), Error> {
-        Err(problem())
     }
 }
 

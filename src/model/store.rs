@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use super::beside::{Beside, Setting, StoredLease};
 use super::holding::{Fenced, Holding};
+use super::trace::RowSeen;
 use crate::layout::Layout;
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
@@ -42,7 +43,7 @@ impl Row {
 
 impl Store {
     pub(super) fn new(setting: &Setting, beside: Option<Beside>) -> Self {
-        let Setting { layout, worker_ids, lasts } = setting.clone();
+        let Setting { layout, worker_ids, lasts, .. } = setting.clone();
         let lasts = lasts.as_millis() as i64;
         Self { layout, worker_ids, rows: Vec::new(), fenced: Vec::new(), lasts, beside }
     }
@@ -50,6 +51,16 @@ impl Store {
     /// The worker ids that somebody has had.
     pub(super) fn worker_ids(&self) -> Vec<u64> {
         self.worker_ids.clone().take(self.rows.len()).collect()
+    }
+
+    pub(super) fn seen(&self, now: i64) -> Vec<RowSeen> {
+        let seen = |row: &Row| RowSeen {
+            owner: row.owner,
+            token: row.token,
+            ends_in: row.ends.map(|end| end - now),
+            horizon: row.horizon,
+        };
+        self.rows.iter().map(seen).collect()
     }
 
     /// When the last of the leases ends.
@@ -159,7 +170,7 @@ impl Store {
     }
 
     /// An operator frees a row whose lease has run out.
-    pub(super) fn free(&mut self, worker_id: u64, now: i64) {
+    pub(super) fn free(&mut self, worker_id: u64, now: i64) -> bool {
         let index = self.index(worker_id);
         let row = &mut self.rows[index];
         let is_free = row.is_free(now);
@@ -171,6 +182,7 @@ impl Store {
             beside.free(time(now), worker_id, is_free);
         }
         self.compare();
+        is_free
     }
 
     /// The store beside this one has the same rows.

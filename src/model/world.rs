@@ -12,9 +12,10 @@ use super::holding::Holding;
 use super::host::{Host, State, Suspended};
 use super::issuer::Issued;
 use super::store::Store;
+use super::trace::{Follow, Follower, Snapshot, Step};
 use crate::layout::{Bits, Layout, Tick};
 use crate::timestamp::Timestamp;
-use crate::worker::LeaseTerms;
+use crate::worker::{LeaseTerms, Task};
 
 pub(super) const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
@@ -51,10 +52,11 @@ pub(super) struct World {
     pub(super) counts: Counts,
     /// Steps that have begun.
     pub(super) steps: u32,
+    follower: Option<Box<dyn Follower>>,
 }
 
 impl World {
-    pub(super) fn new(mut rng: Rng, open: Option<&Open<'_>>) -> Self {
+    pub(super) fn new(mut rng: Rng, open: Option<&Open<'_>>, follow: Option<&Follow<'_>>) -> Self {
         let tick = if rng.bool() { Tick::Second } else { Tick::Millisecond };
         let bits = Bits { time: 44, worker: 4, sequence: rng.u8(1..5) };
         let epoch = "2026-01-01".parse().expect("a time");
@@ -72,8 +74,12 @@ impl World {
             layout,
             worker_ids: layout.max_worker_id() + 1 - rng.u64(1..3)..=layout.max_worker_id(),
             lasts: lease,
+            margin: terms.margin,
+            is_calm,
         };
         let beside = open.map(|open| Beside::new(&setting, open(&setting)));
+        let mut issued = Issued::new(layout, None);
+        issued.takes = follow.map(|_| Vec::new());
         let hosts = (0..rng.u8(2..5))
             .map(|_| {
                 let rate = if is_calm { rng.u64(901..1_100) } else { rng.u64(500..2_000) };
@@ -97,10 +103,11 @@ impl World {
             events: Vec::new(),
             starts: Vec::new(),
             sessions: 0,
-            issued: Issued::new(layout, None),
+            issued,
             is_orderly: false,
             counts: Counts::default(),
             steps: 0,
+            follower: follow.map(|follow| follow(&setting)),
             rng,
         }
     }
@@ -135,7 +142,7 @@ impl World {
     fn make_trouble(&mut self, host: usize) {
         let lasts = self.lasts;
         match self.rng.u8(0..12) {
-            0 => self.hosts[host].state = State::Idle,
+            0 => self.crash(host),
             1..4 => self.pause(host),
             4..8 => {
                 let most = [100, 5_000, 5 * HOUR][self.rng.usize(0..3)] as i64;
@@ -199,10 +206,34 @@ impl World {
     }
 
     fn move_to(&mut self, now: u64) {
+        let before = self.store_time();
+        let mut by_sessions = Vec::new();
         for host in &mut self.hosts {
-            host.pass(self.now, now - self.now);
+            let counted = host.pass(self.now, now - self.now);
+            by_sessions.extend(host.session().map(|session| (session, counted)));
         }
         self.now = now;
+        let by_store = self.store_time() - before;
+        self.note(Step::Passed { by_store, by_sessions });
+    }
+
+    /// Whoever is on a host ends without a word.
+    pub(super) fn crash(&mut self, host: usize) {
+        let session = self.hosts[host].session();
+        self.hosts[host].state = State::Idle;
+        if let Some(session) = session {
+            self.note(Step::Crashed { session });
+        }
+    }
+
+    /// Shows a step to who follows the history.
+    pub(super) fn note(&mut self, step: Step) {
+        let Some(mut follower) = self.follower.take() else { return };
+        let owners = self.hosts.iter_mut().filter_map(Host::owner);
+        let owners = owners.map(|owner| (owner.session, owner.issuer.seen())).collect();
+        let rows = self.store.seen(self.store_time());
+        follower.step(&step, &Snapshot { rows, owners });
+        self.follower = Some(follower);
     }
 
     pub(super) fn is_awake(&self, host: usize) -> bool {
@@ -215,6 +246,9 @@ impl World {
         {
             let horizon = self.store.horizon(owner.holding.worker_id);
             owner.issuer.take(&mut self.rng, &mut self.issued, |uid| Some(uid) <= horizon);
+            let session = owner.session;
+            let takes = self.issued.takes.as_mut().map(std::mem::take).unwrap_or_default();
+            self.note(Step::Took { session, takes });
         }
     }
 
@@ -223,6 +257,11 @@ impl World {
             && let Some(owner) = self.hosts[host].owner()
         {
             owner.issuer.close();
+            let session = owner.session;
+            // It says so again and again.
+            if let Task::Release(last) = owner.issuer.renewals.next_task() {
+                self.note(Step::Closed { session, last });
+            }
         }
     }
 
@@ -232,8 +271,10 @@ impl World {
         let Some(worker_id) = self.rng.choice(self.store.worker_ids()) else { return };
         if self.rng.bool() {
             self.store.fence(worker_id, now);
+            self.note(Step::Fenced { worker_id });
         } else {
-            self.store.free(worker_id, now);
+            let is_free = self.store.free(worker_id, now);
+            self.note(Step::Freed { worker_id, is_free });
         }
     }
 
@@ -242,6 +283,8 @@ impl World {
             && let Some(owner) = self.hosts[host].owner()
         {
             owner.issuer.service();
+            let session = owner.session;
+            self.note(Step::Serviced { session });
         }
     }
 

@@ -215,6 +215,14 @@ impl RenewalState {
         !self.state.lost.load(Ordering::Relaxed) && !self.state.is_over()
     }
 
+    /// Returns the horizon, whether the lease was found to be lost, and the time to its deadline.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn seen(&self) -> (u64, bool, Option<Duration>) {
+        let state = &self.state;
+        let is_lost = state.lost.load(Ordering::Relaxed);
+        (state.horizon.load(Ordering::Relaxed), is_lost, state.time_left())
+    }
+
     /// Makes a call that ends the lease return at once.
     #[cfg(any(test, feature = "simulation"))]
     pub fn unattended(self) -> Self {

@@ -13,14 +13,12 @@ mod store;
 use stateright::{Model, Property};
 
 pub use self::mutation::{FILES, Mutation, SAME_PROTOCOL};
-pub use self::state::{
-    Answer, Broken, Call, LASTS, Lease, Leases, MARGIN, Owner, Request, Row, Stage, State, Uid,
-};
-use crate::{Clocks, Network};
+pub use self::state::{Answer, Broken, Call, Lease, Leases, Owner, Request, Row, Stage, State};
+use crate::{Clocks, Network, Scale, Small, Uids};
 
 /// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum Action<S: Scale = Small> {
     /// A process starts, reads the rows, and asks for this one, which is free.
     Start {
         /// The row.
@@ -38,10 +36,10 @@ pub enum Action {
         /// Whose.
         owner: u8,
         /// The last tick that it wants to issue.
-        horizon: u8,
+        horizon: S::Number,
     },
     /// The store performs a request, perhaps not for the first time.
-    Perform(Request),
+    Perform(Request<S>),
     /// The answer to a call arrives.
     Hear {
         /// At whose process.
@@ -57,6 +55,8 @@ pub enum Action {
     ClockRuns {
         /// Whose.
         owner: u8,
+        /// That tick.
+        tick: S::Number,
     },
     /// The next tick is asked for and made ready: by the padder (`src/generator/ticks.rs`), or by a take on
     /// the clock (`src/generator/clocked.rs`).
@@ -70,6 +70,12 @@ pub enum Action {
         /// Whose.
         owner: u8,
     },
+    /// The first uid that is ready goes to nobody: it has become stale, or its tick is over, or begins with
+    /// another one (`SequenceStart`).
+    Skip {
+        /// Whose.
+        owner: u8,
+    },
     /// A local taker claims the first uid that is ready, for later (`src/generator/local.rs`).
     Lend {
         /// Whose.
@@ -77,6 +83,11 @@ pub enum Action {
     },
     /// A caller gets the uid that a local taker has claimed.
     TakeLocally {
+        /// Whose.
+        owner: u8,
+    },
+    /// A local taker gives up the first uid that it has claimed, because that is stale.
+    SkipLocally {
         /// Whose.
         owner: u8,
     },
@@ -110,10 +121,12 @@ pub enum Action {
         /// The row.
         worker: u8,
     },
-    /// A unit of time passes. The clocks of these owners do not count it.
+    /// Time passes.
     Pass {
-        /// Their places among those that live, a bit each.
-        slow: u8,
+        /// For the store: one unit in a search.
+        time: S::Number,
+        /// What the clocks of those that live count of it.
+        counted: Vec<S::Number>,
     },
 }
 
@@ -122,16 +135,7 @@ impl Model for Leases {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        let count = usize::from(self.worker_ids);
-        vec![State {
-            rows: vec![Row::default(); count],
-            owners: Vec::new(),
-            network: Network::default(),
-            starts: 0,
-            operations: 0,
-            issued: vec![0; count],
-            broken: Broken::default(),
-        }]
+        vec![self.start()]
     }
 
     /// All that might be: what is not possible has no next state.
@@ -148,14 +152,16 @@ impl Model for Leases {
         for &Owner { session: owner, .. } in &state.owners {
             actions.extend((0..self.worker_ids).map(|worker| Action::AskAgain { owner, worker }));
             actions.extend((0..self.ticks).map(|horizon| Action::Renew { owner, horizon }));
+            actions.extend((0..self.ticks).map(|tick| Action::ClockRuns { owner, tick }));
             actions.extend([
                 Action::Hear { owner },
                 Action::Fail { owner },
-                Action::ClockRuns { owner },
                 Action::Pad { owner },
                 Action::Take { owner },
+                Action::Skip { owner },
                 Action::Lend { owner },
                 Action::TakeLocally { owner },
+                Action::SkipLocally { owner },
                 Action::Notice { owner },
                 Action::Look { owner },
                 Action::Close { owner },
@@ -163,14 +169,15 @@ impl Model for Leases {
             ]);
         }
         if self.clocks == Clocks::Calm {
-            actions.extend((0..1 << state.owners.len()).map(|slow| Action::Pass { slow }));
+            actions.extend(
+                self.counts(state).into_iter().map(|counted| Action::Pass { time: 1, counted }),
+            );
         }
     }
 
     fn next_state(&self, before: &State, action: Action) -> Option<State> {
         let mut state = before.clone();
-        self.step(&mut state, action)?;
-        state.forget_spent(self);
+        self.act(&mut state, action)?;
         (state != *before).then_some(state)
     }
 
@@ -191,13 +198,14 @@ impl Model for Leases {
             Property::always("Progress", Self::can_recover),
             // That the model comes to where it may go wrong.
             Property::sometimes("two have one worker id ready", |_, state: &State| {
-                let ready =
-                    |owner: &Owner| owner.lease().filter(|lease| lease.ready > 0).map(|l| l.worker);
+                let ready = |owner: &Owner| {
+                    owner.lease().filter(|lease| !lease.ready.is_empty()).map(|l| l.worker)
+                };
                 let all: Vec<_> = state.owners.iter().filter_map(ready).collect();
                 all.iter().enumerate().any(|(i, worker)| all[..i].contains(worker))
             }),
             Property::sometimes("a uid of a lost lease is ready", |_, state: &State| {
-                let is_so = |lease: &Lease| lease.lost && lease.ready > 0;
+                let is_so = |lease: &Lease| lease.lost && !lease.ready.is_empty();
                 state.owners.iter().any(|owner| owner.lease().is_some_and(is_so))
             }),
             Property::sometimes(
@@ -225,16 +233,56 @@ impl Model for Leases {
     }
 }
 
-impl Leases {
+impl<S: Scale> Leases<S> {
+    /// The state that every history begins with.
+    pub fn start(&self) -> State<S> {
+        let count = usize::from(self.worker_ids);
+        State {
+            rows: vec![Row::default(); count],
+            owners: Vec::new(),
+            network: Network::default(),
+            starts: 0,
+            operations: 0,
+            issued: vec![S::Uids::default(); count],
+            broken: Broken::default(),
+        }
+    }
+
+    /// Performs an action; `None` where it is not possible, which leaves a state of no use.
+    pub fn act(&self, state: &mut State<S>, action: Action<S>) -> Option<()> {
+        self.step(state, action)?;
+        state.forget_spent(self);
+        Some(())
+    }
+
+    /// The first property of those of a state that does not hold.
+    pub fn broken(&self, state: &State<S>) -> Option<&'static str> {
+        let Broken { once, covered, above, ended } = state.broken;
+        let is_owner = self.clocks == Clocks::Anything || state.live_ones_own_their_rows();
+        let all = [("Once", once), ("Covered", covered), ("Above", above), ("Ended", ended)];
+        let found = all.into_iter().chain([("Owner", !is_owner)]).find(|(_, is_broken)| *is_broken);
+        found.map(|(name, _)| name)
+    }
+
+    /// The tick of a uid.
+    pub fn tick_of(&self, uid: S::Number) -> S::Number {
+        uid / self.uids_per_tick
+    }
+
+    /// The last uid of a tick.
+    pub fn last_of(&self, tick: S::Number) -> S::Number {
+        (tick + 1.into()) * self.uids_per_tick - 1.into()
+    }
+
     /// Whether a renewal finds everything as it would make it.
-    fn is_known(&self, row: &Row, request: &Request) -> bool {
+    fn is_known(&self, row: &Row<S>, request: &Request<S>) -> bool {
         let Request::Renew { horizon, .. } = *request else { return false };
-        let last = (horizon + 1) * self.uids_per_tick - 1;
+        let last = self.last_of(horizon);
         self.clocks == Clocks::Anything && self.mutation.is_none() && row.horizon >= Some(last)
     }
 
     /// Performs an action, or returns `None` where it is not possible now.
-    fn step(&self, state: &mut State, action: Action) -> Option<()> {
+    fn step(&self, state: &mut State<S>, action: Action<S>) -> Option<()> {
         match action {
             Action::Start { worker } => state.start(self, worker),
             Action::AskAgain { owner, worker } => state.ask_again(self, owner, worker),
@@ -242,9 +290,11 @@ impl Leases {
             Action::Perform(request) => state.perform(self, &request),
             Action::Hear { owner } => state.hear(self, owner),
             Action::Fail { owner } => state.fail(self, owner),
-            Action::ClockRuns { owner } => state.lease(owner)?.clock_runs(self),
+            Action::ClockRuns { owner, tick } => state.lease(owner)?.clock_runs(self, tick),
             Action::Pad { owner } => state.pad(self, owner),
             Action::Take { owner } => state.take(owner),
+            Action::Skip { owner } => state.lease(owner)?.skip(),
+            Action::SkipLocally { owner } => state.lease(owner)?.skip_locally(),
             Action::Lend { owner } => state.lease(owner)?.lend(self),
             Action::TakeLocally { owner } => state.take_locally(owner),
             Action::Notice { owner } => state.notice(self, owner),
@@ -256,8 +306,24 @@ impl Leases {
             }
             Action::Fence { worker } => state.fence(worker),
             Action::Free { worker } => state.free(self, worker),
-            Action::Pass { slow } => state.pass(self, slow),
+            Action::Pass { time, counted } => state.pass(self, time, &counted),
         }
+    }
+}
+
+impl Leases {
+    /// What clocks may count of a unit of time: it, nothing, or two; those that measure nothing do not matter.
+    fn counts(&self, state: &State) -> Vec<Vec<u8>> {
+        let mut all = vec![Vec::new()];
+        for mut owner in state.owners.iter().cloned() {
+            let possible: &[u8] = if owner.measures(self) { &[1, 0, 2] } else { &[1] };
+            let with = |before: &Vec<u8>| {
+                let before = before.clone();
+                possible.iter().map(move |&count| [&before[..], &[count]].concat())
+            };
+            all = all.iter().flat_map(with).collect();
+        }
+        all
     }
 
     /// Progress, as something that is checked in each state rather than in each history: if all processes
@@ -272,9 +338,7 @@ impl Leases {
         let is_used_up = |row: &Row| row.horizon.is_some_and(|uid| usize::from(uid) + 1 >= last);
         let mut after = State { owners: Vec::new(), network: Network::default(), ..state.clone() };
         if self.clocks == Clocks::Calm {
-            for _ in 0..=LASTS {
-                let _ = after.pass(self, 0);
-            }
+            let _ = after.pass(self, self.lasts, &[]);
         }
         (0..self.worker_ids).all(|worker| {
             is_used_up(&after.rows[usize::from(worker)])
@@ -303,7 +367,7 @@ impl Leases {
     }
 }
 
-impl State {
+impl<S: Scale> State<S> {
     /// While an owner counts its lease as live, the row is its own, unless an operator has fenced it.
     fn live_ones_own_their_rows(&self) -> bool {
         self.owners.iter().all(|owner| match owner.lease() {
@@ -317,7 +381,7 @@ impl State {
 
     /// Forgets requests that the tokens have made void. Tokens only grow, so such a request is refused
     /// whenever it is performed. A mutation of what is done with tokens forgets nothing.
-    fn forget_spent(&mut self, model: &Leases) {
+    fn forget_spent(&mut self, model: &Leases<S>) {
         if model.mutation.is_some_and(Mutation::is_about_tokens) {
             return;
         }

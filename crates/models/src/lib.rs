@@ -16,10 +16,12 @@ mod check;
 pub mod leases;
 mod network;
 pub mod reservation;
+mod scale;
 pub mod segments;
 
 pub use self::check::{Checked, Mutated, check, check_mutation};
 pub use self::network::Network;
+pub use self::scale::{Bits, Full, Number, Ranges, Scale, Small, Uids};
 
 /// What clocks do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

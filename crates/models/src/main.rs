@@ -54,7 +54,7 @@ fn models() -> Vec<(&'static str, String, Run)> {
             uids_per_tick,
             operations,
             clocks,
-            mutation: None,
+            ..Leases::SMALL
         };
         let bounds = format!(
             "{} clocks; {owners} owners of {starts} starts; worker ids {worker_ids}; ticks {ticks} of \

@@ -1,37 +1,59 @@
 //! A process with a generator whose worker id is leased.
 
 use super::mutation::Mutation;
-use super::state::{
-    Answer, Call, LASTS, Lease, Leases, MARGIN, Owner, Request, Row, Stage, State, Uid,
-};
-use crate::Clocks;
+use super::state::{Answer, Call, Lease, Leases, Owner, Request, Row, Stage, State};
+use crate::{Clocks, Number, Scale, Uids};
 
 /// How often a start asks for a row.
 const ATTEMPTS: u8 = 2;
 
-impl Owner {
+impl<S: Scale> Owner<S> {
     /// Its lease, if it has one.
-    pub fn lease(&self) -> Option<&Lease> {
+    pub fn lease(&self) -> Option<&Lease<S>> {
         match &self.stage {
             Stage::Starting(_) => None,
             Stage::Holding(lease) => Some(lease),
         }
     }
 
-    pub(super) fn waits_for(&self, request: &Request) -> bool {
+    /// Whether its clock measures something.
+    pub(super) fn measures(&mut self, model: &Leases<S>) -> bool {
+        self.measured_call(model).is_some() || self.measured_lease().is_some()
+    }
+
+    /// The renewal that its next deadline is counted from, if that can still be later than now.
+    fn measured_call(&mut self, model: &Leases<S>) -> Option<&mut Call<S>> {
+        let call = self.call.as_mut()?;
+        (matches!(call.request, Request::Renew { .. }) && call.age < model.lasts).then_some(call)
+    }
+
+    fn measured_lease(&mut self) -> Option<&mut Lease<S>> {
+        match &mut self.stage {
+            Stage::Holding(lease) if lease.left > 0.into() => Some(lease),
+            _ => None,
+        }
+    }
+
+    pub(super) fn waits_for(&self, request: &Request<S>) -> bool {
         self.call.as_ref().is_some_and(|call| call.request == *request)
     }
 }
 
-impl Lease {
+impl<S: Scale> Lease<S> {
     /// `ActiveLease::start`, before the first renewal: the generator starts above what was issued
     /// (`src/generator/start.rs`). Where its clock is ahead of that, [`clock_runs`](Self::clock_runs) comes
     /// next.
-    fn new(model: &Leases, worker: u8, token: u8, before: Option<Uid>, floor: Option<Uid>) -> Self {
+    fn new(
+        model: &Leases<S>,
+        worker: u8,
+        token: u8,
+        before: Option<S::Number>,
+        floor: Option<S::Number>,
+    ) -> Self {
         let next = match model.mutation {
-            Some(Mutation::StartByTheClock) => 0,
-            Some(Mutation::StartWithTheHorizon) => before.unwrap_or(0),
-            _ => before.map_or(0, |uid| uid + 1),
+            Some(Mutation::StartByTheClock) => 0.into(),
+            Some(Mutation::StartWithTheHorizon) => before.unwrap_or_default(),
+            _ => before.map_or(0.into(), |uid| uid + 1.into()),
         };
         Self {
             worker,
@@ -41,15 +63,15 @@ impl Lease {
             fenced: false,
             horizon: None,
             next,
-            ready: 0,
-            lent: None,
+            ready: S::Uids::default(),
+            lent: S::Uids::default(),
             last: None,
             lost: false,
             told: false,
             shut: false,
             closed: false,
-            left: 0,
-            slack: 0,
+            left: 0.into(),
+            slack: 0.into(),
         }
     }
 
@@ -60,83 +82,94 @@ impl Lease {
 
     /// Whether its deadline has passed. Where time is not counted, it may have at any time: see `notice`.
     fn is_over(&self) -> bool {
-        self.horizon.is_some() && self.left == 0
+        self.horizon.is_some() && self.left == 0.into()
     }
 
-    pub(super) fn clock_runs(&mut self, model: &Leases) -> Option<()> {
-        let tick = self.next / model.uids_per_tick + 1;
-        if tick >= model.ticks || self.closed || self.shut {
+    pub(super) fn clock_runs(&mut self, model: &Leases<S>, tick: S::Number) -> Option<()> {
+        if tick <= model.tick_of(self.next) || tick >= model.ticks || self.closed || self.shut {
             return None;
         }
         self.next = tick * model.uids_per_tick;
         Some(())
     }
 
-    /// The first uid that is ready.
-    fn draw(&mut self) -> Option<Uid> {
-        let uid = Some(self.ready.trailing_zeros()).filter(|uid| *uid < 32)? as Uid;
-        self.ready &= !(1 << uid);
-        Some(uid)
+    /// What is skipped counts as issued when the row is given back. So may what lies between two ticks: a
+    /// generator that has come to its next uid knows no other.
+    pub(super) fn skip(&mut self) -> Option<()> {
+        let below = self.ready.first().unwrap_or(self.next).minus(1.into());
+        self.last = match below {
+            _ if self.closed => return None,
+            Some(_) if below > self.last.max(self.before) => below,
+            _ => Some(self.ready.pop_first()?),
+        };
+        Some(())
+    }
+
+    /// It was counted when it was claimed.
+    pub(super) fn skip_locally(&mut self) -> Option<()> {
+        self.lent.pop_first().map(|_| ())
     }
 
     /// From now on a release counts the uid, whether or not it is taken.
-    pub(super) fn lend(&mut self, model: &Leases) -> Option<()> {
-        if self.lent.is_some() {
+    pub(super) fn lend(&mut self, model: &Leases<S>) -> Option<()> {
+        if self.lent.count() >= model.claims {
             return None;
         }
-        self.lent = Some(self.draw()?);
+        let uid = self.ready.pop_first()?;
+        self.lent.add(uid, uid + 1.into());
         if model.mutation != Some(Mutation::ReleaseWithoutLocalTakers) {
-            self.last = self.last.max(self.lent);
+            self.last = self.last.max(Some(uid));
         }
         Some(())
     }
 
     /// The deadline counts from when the store was asked, which counts from later itself
     /// (`RenewalState::granted` in `src/worker/renewals.rs`).
-    fn granted(&mut self, model: &Leases, horizon: u8, call: &Call) {
+    fn granted(&mut self, model: &Leases<S>, horizon: S::Number, call: &Call<S>) {
         self.horizon = Some(match model.mutation {
-            Some(Mutation::OneTickMore) => horizon + 1,
+            Some(Mutation::OneTickMore) => horizon + 1.into(),
             _ => horizon,
         });
         self.extend(model, call);
     }
 
-    fn extend(&mut self, model: &Leases, call: &Call) {
+    fn extend(&mut self, model: &Leases<S>, call: &Call<S>) {
+        let lasts = model.lasts - model.margin;
         (self.left, self.slack) = match (model.clocks, model.mutation) {
-            (Clocks::Anything, _) => (1, 0),
-            (_, Some(Mutation::DeadlineFromTheAnswer)) => (LASTS - MARGIN, MARGIN),
-            (_, Some(Mutation::NoMargin)) => (LASTS.saturating_sub(call.age), call.slack),
-            _ => ((LASTS - MARGIN).saturating_sub(call.age), call.slack),
+            (Clocks::Anything, _) => (1.into(), 0.into()),
+            (_, Some(Mutation::DeadlineFromTheAnswer)) => (lasts, model.margin),
+            (_, Some(Mutation::NoMargin)) => (model.lasts.minus_or_zero(call.age), call.slack),
+            _ => (lasts.minus_or_zero(call.age), call.slack),
         };
-        if self.left == 0 {
-            self.slack = 0;
+        if self.left == 0.into() {
+            self.slack = 0.into();
         }
     }
 }
 
-impl State {
-    fn owner(&mut self, session: u8) -> Option<&mut Owner> {
+impl<S: Scale> State<S> {
+    fn owner(&mut self, session: u8) -> Option<&mut Owner<S>> {
         self.owners.iter_mut().find(|owner| owner.session == session)
     }
 
-    pub(super) fn lease(&mut self, session: u8) -> Option<&mut Lease> {
+    pub(super) fn lease(&mut self, session: u8) -> Option<&mut Lease<S>> {
         match &mut self.owner(session)?.stage {
             Stage::Starting(_) => None,
             Stage::Holding(lease) => Some(lease),
         }
     }
 
-    fn ask(&mut self, model: &Leases, session: u8, request: Request) -> Option<()> {
+    fn ask(&mut self, model: &Leases<S>, session: u8, request: Request<S>) -> Option<()> {
         let counts = model.clocks == Clocks::Calm && matches!(request, Request::Renew { .. });
-        let slack = if counts { MARGIN } else { 0 };
+        let slack = if counts { model.margin } else { 0.into() };
         let owner = self.owner(session)?;
-        owner.call = Some(Call { request, answer: None, age: 0, slack });
+        owner.call = Some(Call { request, answer: None, age: 0.into(), slack });
         self.network.send(request);
         Some(())
     }
 
     /// A start of a process: `acquire` in `crates/store/src/leases/acquire.rs`.
-    pub(super) fn start(&mut self, model: &Leases, worker: u8) -> Option<()> {
+    pub(super) fn start(&mut self, model: &Leases<S>, worker: u8) -> Option<()> {
         self.starts += 1;
         let session = self.starts;
         self.owners.push(Owner { session, stage: Stage::Starting(0), call: None });
@@ -144,7 +177,7 @@ impl State {
     }
 
     /// It reads the rows and chooses any that is free or its own. Real ones prefer the lowest.
-    pub(super) fn ask_again(&mut self, model: &Leases, session: u8, worker: u8) -> Option<()> {
+    pub(super) fn ask_again(&mut self, model: &Leases<S>, session: u8, worker: u8) -> Option<()> {
         let row = self.rows[usize::from(worker)];
         let is_own = row.owner == session;
         let owner = self.owner(session)?;
@@ -159,11 +192,16 @@ impl State {
 
     /// The thread of the lease asks for a horizon, at or above what the generator has reached
     /// (`HorizonPlanner` in `src/worker/renewals.rs`). It may be below the one before: the rate has fallen.
-    pub(super) fn renew(&mut self, model: &Leases, session: u8, horizon: u8) -> Option<()> {
+    pub(super) fn renew(
+        &mut self,
+        model: &Leases<S>,
+        session: u8,
+        horizon: S::Number,
+    ) -> Option<()> {
         let owner = self.owner(session)?;
         let Stage::Holding(lease) = &mut owner.stage else { return None };
         // Above the last tick there is nothing to ask for (`RowLease::renew`).
-        let reached = (lease.next / model.uids_per_tick).min(model.ticks - 1);
+        let reached = model.tick_of(lease.next).min(model.ticks - 1.into());
         let is_first = lease.horizon.is_none();
         if owner.call.is_some() || horizon < reached || horizon >= model.ticks {
             return None;
@@ -178,7 +216,7 @@ impl State {
         self.ask(model, session, Request::Renew { owner: session, worker, token, horizon })
     }
 
-    pub(super) fn hear(&mut self, model: &Leases, session: u8) -> Option<()> {
+    pub(super) fn hear(&mut self, model: &Leases<S>, session: u8) -> Option<()> {
         let owner = self.owner(session)?;
         let call = owner.call.clone()?;
         let answer = call.answer?;
@@ -210,7 +248,7 @@ impl State {
     }
 
     /// No answer in time, or an error on the way: whether the store has performed the request is not known.
-    pub(super) fn fail(&mut self, model: &Leases, session: u8) -> Option<()> {
+    pub(super) fn fail(&mut self, model: &Leases<S>, session: u8) -> Option<()> {
         let owner = self.owner(session)?;
         let call = owner.call.take()?;
         let (Stage::Holding(lease), Request::Renew { horizon, .. }) =
@@ -240,9 +278,9 @@ impl State {
     }
 
     /// All uids of the next tick are made ready, if the horizon has it.
-    pub(super) fn pad(&mut self, model: &Leases, session: u8) -> Option<()> {
+    pub(super) fn pad(&mut self, model: &Leases<S>, session: u8) -> Option<()> {
         let lease = self.lease(session)?;
-        let (tick, uids) = (lease.next / model.uids_per_tick, model.uids_per_tick);
+        let tick = model.tick_of(lease.next);
         let horizon = lease.horizon?;
         let is_granted = match model.mutation {
             Some(Mutation::NoHorizon) => true,
@@ -254,41 +292,39 @@ impl State {
         if tick >= model.ticks || !is_granted || (is_over && !ignores_end) || lease.closed {
             return None;
         }
-        for uid in lease.next..(tick + 1) * uids {
-            lease.ready |= 1 << uid;
-        }
-        lease.next = (tick + 1) * uids;
+        let end = model.last_of(tick) + 1.into();
+        lease.ready.add(lease.next, end);
+        lease.next = end;
         self.broken.ended |= is_over;
         Some(())
     }
 
     pub(super) fn take(&mut self, session: u8) -> Option<()> {
         let lease = self.lease(session)?;
-        let uid = lease.draw()?;
+        let uid = lease.ready.pop_first()?;
         lease.last = lease.last.max(Some(uid));
         self.issue(session, uid)
     }
 
     pub(super) fn take_locally(&mut self, session: u8) -> Option<()> {
-        let uid = self.lease(session)?.lent.take()?;
+        let uid = self.lease(session)?.lent.pop_first()?;
         self.issue(session, uid)
     }
 
     /// A caller gets a uid: what must hold of it is looked at here.
-    fn issue(&mut self, session: u8, uid: Uid) -> Option<()> {
+    fn issue(&mut self, session: u8, uid: S::Number) -> Option<()> {
         let Lease { worker, floor, closed, shut, .. } = *self.lease(session)?;
         let index = usize::from(worker);
-        let bit = 1 << uid;
-        self.broken.once |= self.issued[index] & bit != 0;
+        self.broken.once |= self.issued[index].has(uid);
         self.broken.covered |= self.rows[index].horizon < Some(uid);
         self.broken.above |= Some(uid) <= floor;
         self.broken.ended |= closed || shut;
-        self.issued[index] |= bit;
+        self.issued[index].add(uid, uid + 1.into());
         Some(())
     }
 
     /// `IssueState::is_lost`: what has been found is permanent.
-    pub(super) fn notice(&mut self, model: &Leases, session: u8) -> Option<()> {
+    pub(super) fn notice(&mut self, model: &Leases<S>, session: u8) -> Option<()> {
         let lease = self.lease(session)?;
         let may_be_over = lease.is_over() || model.clocks == Clocks::Anything;
         if lease.horizon.is_none() || lease.lost || lease.closed || !may_be_over {
@@ -296,26 +332,26 @@ impl State {
         }
         lease.told = true;
         match model.mutation {
-            Some(Mutation::LateAnswerRevives) => lease.left = 0,
+            Some(Mutation::LateAnswerRevives) => lease.left = 0.into(),
             _ => lease.lost = true,
         }
         Some(())
     }
 
     /// What is ready, and was not taken yet, is gone once the padder has seen the end.
-    pub(super) fn look(&mut self, model: &Leases, session: u8) -> Option<()> {
+    pub(super) fn look(&mut self, model: &Leases<S>, session: u8) -> Option<()> {
         let lease = self.lease(session)?;
         if !lease.lost || model.mutation == Some(Mutation::PadderIgnoresTheEnd) {
             return None;
         }
-        (lease.shut, lease.ready, lease.lent) = (true, 0, None);
+        (lease.shut, lease.ready, lease.lent) = (true, S::Uids::default(), S::Uids::default());
         Some(())
     }
 
     /// The generator is closed first, so that nothing more can come, and then the row is given back with what
     /// came last (`src/worker/active_lease.rs`). The thread asks the store once its last call is over; that
     /// call's request is still on its way, at least here.
-    pub(super) fn close(&mut self, model: &Leases, session: u8) -> Option<()> {
+    pub(super) fn close(&mut self, model: &Leases<S>, session: u8) -> Option<()> {
         let mutation = model.mutation;
         let lease = self.lease(session)?;
         if lease.closed || lease.horizon.is_none() {
@@ -323,20 +359,20 @@ impl State {
         }
         lease.closed = true;
         if mutation != Some(Mutation::GoesOnAfterClose) {
-            lease.ready = 0;
+            lease.ready = S::Uids::default();
         }
         if mutation != Some(Mutation::LocalTakersGoOnAfterClose) {
-            lease.lent = None;
+            lease.lent = S::Uids::default();
         }
         let last = match mutation {
-            Some(Mutation::ReleaseOneTooLow) => lease.last.and_then(|uid| uid.checked_sub(1)),
+            Some(Mutation::ReleaseOneTooLow) => lease.last.and_then(|uid| uid.minus(1.into())),
             Some(Mutation::ReleaseToTheFirstHorizon) => None,
             _ => lease.last,
         };
         // `RowLease::release` in `crates/store/src/leases/rows.rs`.
         let last = last.max(lease.before);
         let Lease { worker, token, .. } = *lease;
-        let is_done = lease.ready == 0 && lease.lent.is_none();
+        let is_done = lease.ready.is_empty() && lease.lent.is_empty();
         self.network.send(Request::Release { owner: session, worker, token, last });
         if let Some(owner) = self.owner(session) {
             owner.call = None;
@@ -347,38 +383,37 @@ impl State {
         Some(())
     }
 
-    /// A unit of time passes for the store, and for each owner that counts it.
-    pub(super) fn pass(&mut self, model: &Leases, slow: u8) -> Option<()> {
+    /// Time passes for the store, and for each owner as much as its clock counts. That counts too little by
+    /// `slack` at most while it measures a lease.
+    pub(super) fn pass(
+        &mut self,
+        model: &Leases<S>,
+        time: S::Number,
+        counted: &[S::Number],
+    ) -> Option<()> {
         for row in &mut self.rows {
-            row.ends = row.ends.map(|left| left.saturating_sub(1));
+            row.ends = row.ends.map(|left| left.minus_or_zero(time));
         }
-        for (index, owner) in self.owners.iter_mut().enumerate() {
-            let is_slow = slow & 1 << index != 0;
-            let mut has_clock = false;
-            if let Some(call) = &mut owner.call
-                && let Request::Renew { .. } = call.request
-            {
-                has_clock = true;
-                match is_slow {
-                    true => call.slack = call.slack.checked_sub(1)?,
-                    false => call.age = (call.age + 1).min(LASTS),
+        let lasts = model.lasts - model.margin;
+        for (owner, &counted) in self.owners.iter_mut().zip(counted) {
+            // What is left of the slack after it, and of the time. Later than the deadline a clock may do what it
+            // likes.
+            let pass = |slack: S::Number, left: S::Number| match left.minus_or_zero(counted) {
+                rest if rest > 0.into() => Some(((slack + counted).minus(time)?, rest)),
+                rest => Some((0.into(), rest)),
+            };
+            if let Some(call) = owner.measured_call(model) {
+                if call.age < lasts {
+                    (call.slack, _) = pass(call.slack, lasts - call.age)?;
                 }
+                call.age = (call.age + counted).min(model.lasts);
             }
-            if let Stage::Holding(lease) = &mut owner.stage
-                && lease.left > 0
-            {
-                has_clock = true;
-                match is_slow {
-                    true => lease.slack = lease.slack.checked_sub(1)?,
-                    false if model.mutation == Some(Mutation::NoDeadline) => {}
-                    false => lease.left -= 1,
+            if let Some(lease) = owner.measured_lease() {
+                let left;
+                (lease.slack, left) = pass(lease.slack, lease.left)?;
+                if model.mutation != Some(Mutation::NoDeadline) {
+                    lease.left = left;
                 }
-                if lease.left == 0 {
-                    lease.slack = 0;
-                }
-            }
-            if is_slow && !has_clock {
-                return None;
             }
         }
         Some(())

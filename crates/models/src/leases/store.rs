@@ -1,10 +1,10 @@
 //! The table: what each request does to a row, in one transaction.
 
 use super::mutation::Mutation;
-use super::state::{Answer, LASTS, Leases, Owner, Request, Row, Stage, State, Uid};
-use crate::Clocks;
+use super::state::{Answer, Leases, Owner, Request, Row, Stage, State};
+use crate::{Clocks, Scale, Uids};
 
-impl Request {
+impl<S: Scale> Request<S> {
     pub(super) fn owner(&self) -> u8 {
         match *self {
             Self::Take { owner, .. } | Self::Renew { owner, .. } | Self::Release { owner, .. } => {
@@ -30,26 +30,26 @@ impl Request {
     }
 }
 
-impl Row {
+impl<S: Scale> Row<S> {
     /// Whether nobody holds it, by the store's clock (`crates/store/src/sql.rs`).
-    pub(super) fn is_free(&self, model: &Leases) -> bool {
+    pub fn is_free(&self, model: &Leases<S>) -> bool {
         let Some(left) = self.ends else { return true };
         match model.mutation {
             Some(Mutation::NeverRunsOut) => false,
-            Some(Mutation::GivenAwayEarly) => left <= 1,
+            Some(Mutation::GivenAwayEarly) => left <= 1.into(),
             // Whatever the row says, that clock may be past it: it may have been set.
-            _ => left == 0 || model.clocks == Clocks::Anything,
+            _ => left == 0.into() || model.clocks == Clocks::Anything,
         }
     }
 
-    fn last_end(model: &Leases) -> Option<u8> {
+    fn last_end(model: &Leases<S>) -> Option<S::Number> {
         let is_over =
             model.clocks == Clocks::Anything || model.mutation == Some(Mutation::NoLength);
-        Some(if is_over { 0 } else { LASTS })
+        Some(if is_over { 0.into() } else { model.lasts })
     }
 
     /// Whether it is the lease of this token.
-    fn is_held_by(&self, model: &Leases, request: &Request) -> bool {
+    fn is_held_by(&self, model: &Leases<S>, request: &Request<S>) -> bool {
         let is_same_owner = self.owner == request.owner();
         match (model.mutation, request) {
             (Some(Mutation::NoToken), _)
@@ -62,9 +62,9 @@ impl Row {
     }
 }
 
-impl State {
+impl<S: Scale> State<S> {
     /// The store performs a request. Its process hears the answer if it still waits for it.
-    pub(super) fn perform(&mut self, model: &Leases, request: &Request) -> Option<()> {
+    pub(super) fn perform(&mut self, model: &Leases<S>, request: &Request<S>) -> Option<()> {
         if !self.network.has(request) {
             return None;
         }
@@ -76,9 +76,9 @@ impl State {
         Some(())
     }
 
-    fn execute(&mut self, model: &Leases, request: &Request) -> Answer {
+    fn execute(&mut self, model: &Leases<S>, request: &Request<S>) -> Answer<S> {
         let (index, mutation) = (usize::from(request.worker()), model.mutation);
-        let issued = self.issued[index].checked_ilog2().map(|uid| uid as Uid);
+        let issued = self.issued[index].last();
         let row = &mut self.rows[index];
         match *request {
             Request::Take { owner, token, horizon, .. } => {
@@ -102,7 +102,7 @@ impl State {
                     return Answer::Lost;
                 }
                 row.ends = Row::last_end(model);
-                let last = (horizon + 1) * model.uids_per_tick - 1;
+                let last = model.last_of(horizon);
                 row.horizon = match mutation {
                     Some(Mutation::HorizonNotKept) => row.horizon,
                     Some(Mutation::RenewalLowersHorizon) => Some(last),
@@ -129,7 +129,7 @@ impl State {
         self.operations += 1;
         let row = &mut self.rows[usize::from(worker)];
         row.token += 1;
-        row.ends = row.ends.map(|_| 0);
+        row.ends = row.ends.map(|_| 0.into());
         for Owner { stage, .. } in &mut self.owners {
             if let Stage::Holding(lease) = stage
                 && lease.worker == worker
@@ -141,7 +141,7 @@ impl State {
     }
 
     /// The row is free, unless somebody holds it (`Dialect::free`).
-    pub(super) fn free(&mut self, model: &Leases, worker: u8) -> Option<()> {
+    pub(super) fn free(&mut self, model: &Leases<S>, worker: u8) -> Option<()> {
         self.operations += 1;
         let row = &mut self.rows[usize::from(worker)];
         if row.is_free(model) || model.mutation == Some(Mutation::FreesTheHeld) {

@@ -12,16 +12,7 @@ use crate::assert_holds;
 fn short(clocks: Clocks) -> Leases {
     // What depends on time does not depend on how much is issued meanwhile.
     let (ticks, uids_per_tick) = if clocks == Clocks::Calm { (1, 1) } else { (2, 2) };
-    Leases {
-        owners: 2,
-        starts: 2,
-        worker_ids: 1,
-        ticks,
-        uids_per_tick,
-        operations: 0,
-        clocks,
-        mutation: None,
-    }
+    Leases { ticks, uids_per_tick, clocks, ..Leases::SMALL }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The models within bounds that take seconds, and each of their mutations.
 
+mod lease_traces;
 mod leases;
 mod reservation;
 mod segments;
