@@ -28,6 +28,8 @@ mod process;
 pub mod proxy;
 mod request;
 pub mod splitter;
+#[cfg(unix)]
+pub mod suite;
 #[cfg(all(unix, feature = "zookeeper"))]
 pub mod zookeeper;
 
