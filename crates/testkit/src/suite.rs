@@ -7,10 +7,17 @@
 //! `crates/testkit/tests/own_store` is a store of somebody else's in 200 lines: a table in a file. The tests
 //! beside it plant faults in it, each of which a property finds. `docs/your-own-store.md` is the way there.
 
+mod counted;
+pub mod herd;
 pub mod leases;
+pub mod messages;
+pub mod outages;
 pub mod processes;
+pub mod segments;
 mod setting;
 mod store;
+#[cfg(feature = "tables")]
+pub mod tables;
 pub mod worker_ids;
 
 pub use self::store::{Cause, Change, Place, Row, Rows, Server, Site, Store, Tags, Terms};
@@ -25,6 +32,10 @@ pub use self::store::{Cause, Change, Place, Row, Rows, Server, Site, Store, Tags
 /// | `prune` | [`Site::prune`](crate::suite::Site::prune) |
 /// | `leases` | [`Store::lease`](crate::suite::Store::lease) |
 /// | `rows` | [`Site::rows`](crate::suite::Site::rows) |
+/// | `segments` | [`Store::segments`](crate::suite::Store::segments), [`Site::tags`](crate::suite::Site::tags) |
+/// | `server` | [`Site::server`](crate::suite::Site::server) |
+/// | `network` | [`Site::port`](crate::suite::Site::port), [`Site::address_at`](crate::suite::Site::address_at) |
+/// | `herd` | that many starts of one lease at once make sense |
 /// | `own_clock` | that the end of a lease is not by the clocks of the hosts that start |
 #[macro_export]
 macro_rules! suite {
@@ -34,6 +45,10 @@ macro_rules! suite {
         prune: $prune:tt,
         leases: $leases:tt,
         rows: $rows:tt,
+        segments: $segments:tt,
+        server: $server:tt,
+        network: $network:tt,
+        herd: $herd:tt,
         own_clock: $clock:tt,
     ) => {
         mod $name {
@@ -67,6 +82,58 @@ macro_rules! suite {
                     a_change_by_others_ends_the_lease,
                     the_next_holder_after_a_fence_is_above_the_one_before,
                     a_horizon_that_was_set_back_ends_the_lease,
+                );
+            }
+
+            mod segments {
+                $crate::properties!(segments, [$segments];
+                    loads_follow_each_other,
+                    a_changed_step_holds_from_the_next_load_on,
+                    loads_at_once_have_no_id_in_common,
+                    each_request_of_a_call_is_answered_once,
+                    a_tag_is_its_exact_name,
+                    what_cannot_be_served_leaves_the_row_as_it_is,
+                    the_last_id_is_had_once,
+                    generators_at_once_repeat_no_id,
+                );
+            }
+
+            mod herd {
+                $crate::properties!(herd, [$workers];
+                    each_of_many_starts_has_a_worker_id,
+                );
+                $crate::properties!(herd, [$leases $herd];
+                    each_of_many_starts_has_a_lease_where_more_are_free,
+                    as_many_starts_as_leases_are_free_have_one,
+                );
+            }
+
+            mod messages {
+                $crate::properties!(messages, [$workers $network];
+                    a_start_that_loses_a_message_has_a_new_worker_id,
+                );
+                $crate::properties!(messages, [$leases $network];
+                    a_holder_that_loses_a_message_keeps_and_returns_its_worker_id,
+                    a_renewal_that_loses_a_message_is_made_again,
+                );
+                $crate::properties!(messages, [$segments $network];
+                    a_load_that_loses_a_message_reserves_another_range,
+                );
+            }
+
+            mod outages {
+                $crate::properties!(outages, [$workers $server];
+                    worker_ids_go_on_after_a_crash,
+                );
+                $crate::properties!(outages, [$leases $server];
+                    a_frozen_server_ends_the_lease_in_time,
+                );
+                $crate::properties!(outages, [$leases $rows $server];
+                    a_restart_within_the_lease_is_not_noticed,
+                );
+                $crate::properties!(outages, [$segments $server];
+                    a_server_that_is_killed_repeats_no_range,
+                    a_frozen_server_repeats_no_range,
                 );
             }
 

@@ -207,15 +207,23 @@ pub fn the_next_holder_after_a_fence_is_above_the_one_before(store: &'static dyn
 pub fn a_horizon_that_was_set_back_ends_the_lease(store: &'static dyn Store) {
     let setting = Setting::shared(store).worker_bits(1);
     let generator = setting.generator(setting.lease_for(SHORT, Duration::ZERO).expect("free"));
-    let first = generator.next_uid().expect("ready");
+    let mut last = generator.next_uid().expect("ready");
     let id = generator.worker_id();
     setting.site().rows().change(id, Change::SetBack);
-    let (last, error) = take_to_the_end(&generator);
+    let lower = setting.row(id).horizon;
+    let error = loop {
+        match generator.next_uid() {
+            Ok(uid) => last = uid,
+            Err(error) => break error,
+        }
+        assert!(setting.row(id).horizon <= lower, "it was renewed after commits were lost");
+        thread::sleep(Duration::from_millis(10));
+    };
     assert_eq!(error, TakeError::LeaseLost);
     // What it has issued is put into the row nevertheless.
     generator.close();
     let horizon = setting.row(id).horizon;
-    assert!(horizon >= Some(setting.tick(last.unwrap_or(first))), "{horizon:?}");
+    assert!(horizon >= Some(setting.tick(last)), "{horizon:?}");
 }
 
 /// Each holds a worker id for a moment, and gives it back.
@@ -229,7 +237,7 @@ pub fn many_threads_share_few_worker_ids(store: &'static dyn Store) {
         assert!(holders.lock().expect("whole").insert(id), "{id} is held twice");
         let mut uids = vec![Uid::default(); 500];
         let leave = || assert!(holders.lock().expect("whole").remove(&id));
-        if round % 2 == 0 {
+        if round.is_multiple_of(2) {
             let generator = setting.generator(lease);
             generator.fill(&mut uids).expect("ready");
             leave();

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use uidring::segment::SegmentStore;
 use uidring::worker::Lease;
 use uidring::{
     Bits, CachedUidGenerator, Error, Layout, StoreErrorKind, TakeError, Tick, Uid, Worker,
     WorkerSource,
 };
 
-use super::store::{Place, Row, Site, Store, Terms};
+use super::store::{Place, Row, Server, Site, Store, Terms};
 use crate::{chain, namespace, request};
 
 /// Longer than any test, on however busy a machine.
@@ -18,6 +19,9 @@ pub const LONG: Duration = Duration::from_secs(120);
 
 /// How long to wait for what has to come.
 pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// How long an operation may take.
+const DEADLINE: Duration = Duration::from_secs(30);
 
 /// One that a busy machine renews in time all the same.
 pub const SHORT: Duration = Duration::from_secs(4);
@@ -99,6 +103,30 @@ impl Setting {
         all
     }
 
+    /// So many leases, or as many as there are.
+    pub fn take(&self, count: usize) -> Vec<Lease> {
+        let mut all = Vec::new();
+        while all.len() < count {
+            match self.lease() {
+                Ok(lease) => all.push(lease),
+                Err(error) => {
+                    assert_none_free(&error);
+                    break;
+                }
+            }
+        }
+        all
+    }
+
+    pub fn segments_at(&self, address: String) -> Result<Box<dyn SegmentStore>, Error> {
+        self.store.segments(&place(address))
+    }
+
+    /// The server, which is this test's own.
+    pub fn server(&self) -> &dyn Server {
+        self.site.server().expect("a server of its own")
+    }
+
     /// What issues uids with the lease, as the first generator of a process.
     #[track_caller]
     pub fn generator(&self, lease: Lease) -> CachedUidGenerator {
@@ -131,7 +159,7 @@ pub fn place(address: String) -> Place {
     static STARTS: AtomicUsize = AtomicUsize::new(0);
     let slot = STARTS.fetch_add(1, Ordering::Relaxed);
     let unique = format!("{}-{slot}", std::process::id());
-    Place { address, slot, unique }
+    Place { address, slot, unique, deadline: DEADLINE }
 }
 
 pub fn assign(store: &dyn Store, place: &Place, layout: Layout) -> Result<u64, Error> {

@@ -50,6 +50,8 @@ pub struct Place {
     pub slot: usize,
     /// No other start has it.
     pub unique: String,
+    /// How long an operation may take, where the store lets its users say so.
+    pub deadline: Duration,
 }
 
 /// How a worker id is leased.
@@ -88,8 +90,8 @@ pub trait Site: Send + Sync {
     }
 
     /// The server's port of 127.0.0.1.
-    fn port(&self) -> u16 {
-        unreachable!("there is no server")
+    fn port(&self) -> Option<u16> {
+        None
     }
 
     /// The address of the same store by another port of 127.0.0.1: a proxy's.

@@ -9,14 +9,21 @@ use uidring::{Error, WorkerRequest, WorkerSource};
 use uidring_mysql::MySqlStore;
 use uidring_store::{LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
 use uidring_testkit::mariadb::{Database, MariaDb};
-use uidring_testkit::suite::{Cause, Change, Place, Row, Rows, Server, Site, Store, Tags, Terms};
+use uidring_testkit::suite::{
+    Cause, Change, Place, Row, Rows, Server, Site, Store, Tags, Terms, tables,
+};
 
-pub struct MySql;
+/// With these settings of the server.
+pub struct MySql(pub &'static [&'static str]);
 
 /// A database with all tables.
 struct Tables(Database);
 
-fn open(url: &str) -> Result<MySqlStore, Error> {
+fn open(place: &Place) -> Result<MySqlStore, Error> {
+    Ok(at(&place.address)?.connect_timeout(place.deadline).deadline(place.deadline))
+}
+
+fn at(url: &str) -> Result<MySqlStore, Error> {
     MySqlStore::from_url(url)
 }
 
@@ -32,34 +39,37 @@ impl Tables {
     }
 
     fn store(&self) -> MySqlStore {
-        open(&self.0.url()).expect("a URL")
+        at(&self.0.url()).expect("a URL")
     }
 }
 
 impl Store for MySql {
     fn start(&self) -> Box<dyn Site> {
         // A lease keeps its connection.
-        Tables::on(&MariaDb::start_with(&["--max-connections=1200"]))
+        Tables::on(&MariaDb::start_with(&[&["--max-connections=1200"], self.0].concat()))
     }
 
     fn share(&self) -> Box<dyn Site> {
-        Tables::on(&MariaDb::shared())
+        match self.0 {
+            [] => Tables::on(&MariaDb::shared()),
+            _ => self.start(),
+        }
     }
 
     fn worker_ids(&self, place: &Place) -> Result<Box<dyn WorkerSource>, Error> {
-        Ok(Box::new(open(&place.address)?.worker_nodes()))
+        Ok(Box::new(open(place)?.worker_nodes()))
     }
 
     fn lease(&self, place: &Place, request: &WorkerRequest, terms: &Terms) -> Result<Lease, Error> {
-        super::lease(&open(&place.address)?.leases(), request, terms)
+        tables::lease(&open(place)?.leases(), request, terms)
     }
 
     fn segments(&self, place: &Place) -> Result<Box<dyn SegmentStore>, Error> {
-        Ok(Box::new(open(&place.address)?.segments()))
+        Ok(Box::new(open(place)?.segments()))
     }
 
     fn cause(&self, error: &str) -> Option<Cause> {
-        super::server_cause(error)
+        tables::server_cause(error)
     }
 }
 
@@ -84,8 +94,8 @@ impl Site for Tables {
         Some(&**self.0.server())
     }
 
-    fn port(&self) -> u16 {
-        self.0.server().port()
+    fn port(&self) -> Option<u16> {
+        Some(self.0.server().port())
     }
 
     fn address_at(&self, port: u16) -> String {
@@ -95,20 +105,20 @@ impl Site for Tables {
 
 impl Rows for Tables {
     fn row(&self, worker_id: u64) -> Option<Row> {
-        super::row(&self.store().leases(), worker_id)
+        tables::row(&self.store().leases(), worker_id)
     }
 
     fn change(&self, worker_id: u64, change: Change) {
-        self.0.execute(&super::change(worker_id, change, "UTC_TIMESTAMP(3)"));
+        self.0.execute(&tables::change(worker_id, change, "UTC_TIMESTAMP(3)"));
     }
 }
 
 impl Tags for Tables {
     fn put(&self, tag: &SegmentTag) {
-        super::put(tag).iter().for_each(|sql| self.0.execute(sql));
+        tables::put(tag).iter().for_each(|sql| self.0.execute(sql));
     }
 
     fn set_step(&self, tag: &str, step: i64) {
-        self.0.execute(&super::set_step(tag, step));
+        self.0.execute(&tables::set_step(tag, step));
     }
 }

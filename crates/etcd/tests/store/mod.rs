@@ -12,7 +12,7 @@ use uidring::{Error, WorkerRequest, WorkerSource};
 use uidring_etcd::EtcdStore;
 use uidring_store::WorkerTable;
 use uidring_testkit::etcd::Etcd;
-use uidring_testkit::suite::{Cause, Change, Place, Row, Rows, Server, Site, Store, Terms};
+use uidring_testkit::suite::{Cause, Change, Place, Row, Rows, Server, Site, Store, Terms, tables};
 
 pub struct EtcdKeys;
 
@@ -30,7 +30,7 @@ impl Prefix {
     }
 
     fn store(&self) -> EtcdStore {
-        open(&self.address(0), "leases").expect("endpoints")
+        at(&self.address(0), "leases").expect("endpoints")
     }
 
     /// The key of a lease, as etcd's gateway has it.
@@ -41,7 +41,11 @@ impl Prefix {
 
 /// An address is endpoints and prefix; worker ids and leases have a prefix each below that, or leases would
 /// run out of the worker ids that starts use up.
-fn open(address: &str, kind: &str) -> Result<EtcdStore, Error> {
+fn open(place: &Place, kind: &str) -> Result<EtcdStore, Error> {
+    Ok(at(&place.address, kind)?.deadline(place.deadline))
+}
+
+fn at(address: &str, kind: &str) -> Result<EtcdStore, Error> {
     let (endpoints, prefix) = address.split_once(' ').expect("two words");
     EtcdStore::new(endpoints)?.prefix(&format!("{prefix}/{kind}"))
 }
@@ -56,18 +60,18 @@ impl Store for EtcdKeys {
     }
 
     fn worker_ids(&self, place: &Place) -> Result<Box<dyn WorkerSource>, Error> {
-        Ok(Box::new(open(&place.address, "workers")?.worker_ids()))
+        Ok(Box::new(open(place, "workers")?.worker_ids()))
     }
 
     fn lease(&self, place: &Place, request: &WorkerRequest, terms: &Terms) -> Result<Lease, Error> {
-        super::lease(&open(&place.address, "leases")?.leases(), request, terms)
+        tables::lease(&open(place, "leases")?.leases(), request, terms)
     }
 
     fn cause(&self, error: &str) -> Option<Cause> {
         let away =
             ["no answer within", "no connection", "etcdserver: ", "is in use: a generator of"];
         let is_away = away.iter().any(|text| error.contains(text));
-        super::lease_cause(error).or(is_away.then_some(Cause::Away))
+        tables::lease_cause(error).or(is_away.then_some(Cause::Away))
     }
 }
 
@@ -77,7 +81,7 @@ impl Site for Prefix {
     }
 
     fn prune(&self) {
-        let ids = open(&self.address(0), "workers").expect("endpoints").worker_ids();
+        let ids = at(&self.address(0), "workers").expect("endpoints").worker_ids();
         ids.prune(Duration::ZERO).expect("pruned");
     }
 
@@ -89,8 +93,8 @@ impl Site for Prefix {
         Some(&*self.server)
     }
 
-    fn port(&self) -> u16 {
-        self.server.port()
+    fn port(&self) -> Option<u16> {
+        Some(self.server.port())
     }
 
     fn address_at(&self, port: u16) -> String {
@@ -100,7 +104,7 @@ impl Site for Prefix {
 
 impl Rows for Prefix {
     fn row(&self, worker_id: u64) -> Option<Row> {
-        super::row(&self.store().leases(), worker_id)
+        tables::row(&self.store().leases(), worker_id)
     }
 
     fn change(&self, worker_id: u64, change: Change) {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use uidring::worker::Lease;
 use uidring::{Error, StoreErrorKind, WorkerRequest, WorkerSource};
-use uidring_testkit::suite::{Cause, Place, Server, Site, Store, Terms};
+use uidring_testkit::suite::{Cause, Place, Server, Site, Store, Terms, tables};
 use uidring_testkit::zookeeper::ZooKeeper;
 use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperServers};
 
@@ -25,8 +25,8 @@ struct Registry {
 /// So many processes use one name of a registry, in which every new instance leaves a node.
 const ROUNDS: usize = 30;
 
-/// The sessions that the test's servers allow.
-const SESSIONS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(5)];
+/// Sessions that the test's servers allow; a start after a crash waits for one.
+const SESSIONS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(3)];
 
 impl Registry {
     fn on(server: Arc<ZooKeeper>) -> Box<dyn Site> {
@@ -94,7 +94,7 @@ impl Store for Leaf {
         let away = ["no answer", "onnection", "session", "timeout"];
         let is_away = away.iter().any(|text| error.contains(text));
         let other = if is_in_use { Some(Cause::NoneFree) } else { is_away.then_some(Cause::Away) };
-        super::lease_cause(error).or(other)
+        tables::lease_cause(error).or(other)
     }
 }
 
@@ -107,8 +107,8 @@ impl Site for Registry {
         Some(&*self.server)
     }
 
-    fn port(&self) -> u16 {
-        self.server.port()
+    fn port(&self) -> Option<u16> {
+        Some(self.server.port())
     }
 
     fn address_at(&self, port: u16) -> String {

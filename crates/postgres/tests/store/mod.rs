@@ -9,14 +9,21 @@ use uidring::{Error, WorkerRequest, WorkerSource};
 use uidring_postgres::PostgresStore;
 use uidring_store::{LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
 use uidring_testkit::postgres::{Database, Postgres};
-use uidring_testkit::suite::{Cause, Change, Place, Row, Rows, Server, Site, Store, Tags, Terms};
+use uidring_testkit::suite::{
+    Cause, Change, Place, Row, Rows, Server, Site, Store, Tags, Terms, tables,
+};
 
-pub struct PostgreSql;
+/// With these settings of the server.
+pub struct PostgreSql(pub &'static [&'static str]);
 
 /// A database with all tables.
 struct Tables(Database);
 
-fn open(url: &str) -> Result<PostgresStore, Error> {
+fn open(place: &Place) -> Result<PostgresStore, Error> {
+    Ok(at(&place.address)?.connect_timeout(place.deadline).deadline(place.deadline))
+}
+
+fn at(url: &str) -> Result<PostgresStore, Error> {
     PostgresStore::from_url(url)
 }
 
@@ -32,36 +39,39 @@ impl Tables {
     }
 
     fn store(&self) -> PostgresStore {
-        open(&self.0.url()).expect("a URL")
+        at(&self.0.url()).expect("a URL")
     }
 }
 
 impl Store for PostgreSql {
     fn start(&self) -> Box<dyn Site> {
         // A lease keeps its connection.
-        Tables::on(&Postgres::start_with(&["max_connections=1200"]))
+        Tables::on(&Postgres::start_with(&[&["max_connections=1200"], self.0].concat()))
     }
 
     fn share(&self) -> Box<dyn Site> {
-        Tables::on(&Postgres::shared())
+        match self.0 {
+            [] => Tables::on(&Postgres::shared()),
+            _ => self.start(),
+        }
     }
 
     fn worker_ids(&self, place: &Place) -> Result<Box<dyn WorkerSource>, Error> {
-        Ok(Box::new(open(&place.address)?.worker_nodes()))
+        Ok(Box::new(open(place)?.worker_nodes()))
     }
 
     fn lease(&self, place: &Place, request: &WorkerRequest, terms: &Terms) -> Result<Lease, Error> {
-        super::lease(&open(&place.address)?.leases(), request, terms)
+        tables::lease(&open(place)?.leases(), request, terms)
     }
 
     fn segments(&self, place: &Place) -> Result<Box<dyn SegmentStore>, Error> {
-        Ok(Box::new(open(&place.address)?.segments()))
+        Ok(Box::new(open(place)?.segments()))
     }
 
     fn cause(&self, error: &str) -> Option<Cause> {
         let away = ["the server ended the connection", "the server is starting or stopping"];
         let is_away = away.iter().any(|text| error.contains(text));
-        super::server_cause(error).or(is_away.then_some(Cause::Away))
+        tables::server_cause(error).or(is_away.then_some(Cause::Away))
     }
 }
 
@@ -86,8 +96,8 @@ impl Site for Tables {
         Some(&**self.0.server())
     }
 
-    fn port(&self) -> u16 {
-        self.0.server().port()
+    fn port(&self) -> Option<u16> {
+        Some(self.0.server().port())
     }
 
     fn address_at(&self, port: u16) -> String {
@@ -97,20 +107,22 @@ impl Site for Tables {
 
 impl Rows for Tables {
     fn row(&self, worker_id: u64) -> Option<Row> {
-        super::row(&self.store().leases(), worker_id)
+        tables::row(&self.store().leases(), worker_id)
     }
 
     fn change(&self, worker_id: u64, change: Change) {
-        self.0.execute(&super::change(worker_id, change, "CLOCK_TIMESTAMP()"));
+        self.0.execute(&tables::change(worker_id, change, "CLOCK_TIMESTAMP()"));
     }
 }
 
 impl Tags for Tables {
     fn put(&self, tag: &SegmentTag) {
-        super::put(tag).iter().for_each(|sql| self.0.execute(sql));
+        tables::put(tag).iter().for_each(|sql| self.0.execute(sql));
     }
 
     fn set_step(&self, tag: &str, step: i64) {
-        self.0.execute(&super::set_step(tag, step));
+        // Where a transaction is serializable, it would fail beside a load.
+        let change = tables::set_step(tag, step);
+        self.0.execute(&format!("BEGIN ISOLATION LEVEL READ COMMITTED; {change}; COMMIT"));
     }
 }

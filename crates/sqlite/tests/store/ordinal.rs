@@ -8,7 +8,10 @@ use tempfile::TempDir;
 use uidring::worker::{Lease, Ordinal};
 use uidring::{Error, Worker, WorkerRequest, WorkerSource};
 use uidring_sqlite::SqliteStore;
-use uidring_testkit::suite::{Change, Place, Row, Rows, Site, Store, Terms};
+use uidring_testkit::suite::{Change, Place, Row, Rows, Site, Store, Terms, tables};
+
+/// The present time, as the table of leases has it.
+const NOW: &str = "strftime('%Y-%m-%d %H:%M:%f', 'now')";
 
 pub struct OrdinalFile;
 
@@ -27,7 +30,7 @@ impl Store for OrdinalFile {
 
     fn lease(&self, place: &Place, request: &WorkerRequest, terms: &Terms) -> Result<Lease, Error> {
         let ordinal = open(Path::new(&place.address)).ordinal(Ordinal::of_host("app-1")?);
-        match ordinal.options(super::options(terms)).acquire(request)? {
+        match ordinal.options(tables::options(terms)).acquire(request)? {
             Worker::Leased(lease) => Ok(lease),
             other => panic!("{other:?}"),
         }
@@ -46,13 +49,13 @@ impl Site for Volume {
 
 impl Rows for Volume {
     fn row(&self, worker_id: u64) -> Option<Row> {
-        super::row(&open(self.0.path()).leases(), worker_id)
+        tables::row(&open(self.0.path()).leases(), worker_id)
     }
 
     fn change(&self, worker_id: u64, change: Change) {
         let connection = Connection::open(self.0.path().join("uidring.db")).expect("opens");
         connection.busy_timeout(Duration::from_secs(10)).expect("set");
-        let sql = super::change(worker_id, change, super::SQLITE_NOW);
+        let sql = tables::change(worker_id, change, NOW);
         connection.execute_batch(&sql).expect(&sql);
     }
 }

@@ -10,7 +10,10 @@ use uidring::worker::Lease;
 use uidring::{Error, WorkerRequest, WorkerSource};
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
-use uidring_testkit::suite::{Cause, Change, Place, Row, Rows, Site, Store, Tags, Terms};
+use uidring_testkit::suite::{Cause, Change, Place, Row, Rows, Site, Store, Tags, Terms, tables};
+
+/// The present time, as the table of leases has it.
+const NOW: &str = "strftime('%Y-%m-%d %H:%M:%f', 'now')";
 
 pub struct Sqlite;
 
@@ -56,7 +59,7 @@ impl Store for Sqlite {
     }
 
     fn lease(&self, place: &Place, request: &WorkerRequest, terms: &Terms) -> Result<Lease, Error> {
-        super::lease(&leases(Path::new(&place.address)).leases(), request, terms)
+        tables::lease(&leases(Path::new(&place.address)).leases(), request, terms)
     }
 
     fn segments(&self, place: &Place) -> Result<Box<dyn SegmentStore>, Error> {
@@ -68,7 +71,7 @@ impl Store for Sqlite {
         // As on a server.
         let is_late = error.contains("is in use: a generator of this process");
         let other = is_locked.then_some(Cause::Locked).or(is_late.then_some(Cause::Away));
-        super::lease_cause(error).or(other)
+        tables::lease_cause(error).or(other)
     }
 }
 
@@ -92,21 +95,21 @@ impl Site for Files {
 
 impl Rows for Files {
     fn row(&self, worker_id: u64) -> Option<Row> {
-        super::row(&leases(self.path()).leases(), worker_id)
+        tables::row(&leases(self.path()).leases(), worker_id)
     }
 
     fn change(&self, worker_id: u64, change: Change) {
-        let sql = super::change(worker_id, change, super::SQLITE_NOW);
+        let sql = tables::change(worker_id, change, NOW);
         self.execute(self.path().join("leases.db"), &sql);
     }
 }
 
 impl Tags for Files {
     fn put(&self, tag: &SegmentTag) {
-        self.execute(self.path().join("segments.db"), &super::put(tag).join(";"));
+        self.execute(self.path().join("segments.db"), &tables::put(tag).join(";"));
     }
 
     fn set_step(&self, tag: &str, step: i64) {
-        self.execute(self.path().join("segments.db"), &super::set_step(tag, step));
+        self.execute(self.path().join("segments.db"), &tables::set_step(tag, step));
     }
 }
