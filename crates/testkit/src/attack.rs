@@ -2,9 +2,10 @@
 //! killed, stopped and continued, and short-lived ones that start and end all the time. What each of
 //! them was given is accounted for.
 //!
-//! A store joins by implementing [`Target`] and [`Store`]. Every test runs the attack in a process of
-//! its own (the driver), whose temporary folder is on the file system in question; the driver starts
-//! the attackers, which are this test binary too.
+//! [`attack!`](crate::attack!) makes its tests of a [`Store`](crate::suite::Store). Each runs the attack in a
+//! process of its own (the driver), whose temporary folder is on the file system in question; the driver
+//! starts the attackers, which are this test binary too. It lasts 3 s, or as long as
+//! `UIDRING_ATTACK_SECONDS` says.
 
 mod account;
 mod attacker;
@@ -16,9 +17,54 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 use std::{env, fs, thread};
 
+use uidring::segment::SegmentTag;
+
 use self::account::Account;
-pub use self::target::{Cause, Kind, Place, Server, Store, TAGS, Target, layout};
+pub use self::target::{Kind, Target};
+use self::target::{TAGS, layout, place};
 use self::torment::{Slot, Tally};
+use crate::request;
+use crate::suite::{Site, Terms};
+
+/// Makes a module of tests: the attack on a [`Store`](crate::suite::Store), for these
+/// [kinds](crate::attack::Kind), on a disk and in memory. For an integration test, of whose folder cargo tells.
+#[macro_export]
+macro_rules! attack {
+    (mod $name:ident: $store:expr, [$($kind:ident),+]) => {
+        mod $name {
+            use super::*;
+
+            static TARGET: $crate::attack::Target = $crate::attack::Target {
+                name: stringify!($name),
+                store: &$store,
+                kinds: &[$($crate::attack::Kind::$kind),+],
+                module: module_path!(),
+            };
+
+            #[test]
+            fn on_disk() {
+                $crate::attack::on_disk(TARGET, env!("CARGO_TARGET_TMPDIR"));
+            }
+
+            #[test]
+            fn in_memory() {
+                $crate::attack::in_memory(TARGET);
+            }
+
+            /// Not a test of its own: the process that conducts an attack.
+            #[test]
+            fn driver() {
+                $crate::attack::drive(TARGET);
+            }
+
+            /// Not a test of its own: a process that takes part in one.
+            #[test]
+            fn attacker() {
+                $crate::attack::attack_as_told(TARGET);
+            }
+        }
+    };
+}
 
 /// How much longer an attack goes on if there was nothing of a kind.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -27,45 +73,47 @@ const DRIVER: &str = "UIDRING_ATTACK_DRIVER";
 const SECONDS: &str = "UIDRING_ATTACK_SECONDS";
 
 /// Runs an attack on the file system of this folder: cargo's `CARGO_TARGET_TMPDIR`.
-pub fn on_disk(target: &str, folder: &str) {
+pub fn on_disk(target: Target, folder: &str) {
     attack(target, Path::new(folder));
 }
 
 /// Runs an attack on Linux's file system in memory.
-pub fn in_memory(target: &str) {
+pub fn in_memory(target: Target) {
     attack(target, Path::new("/dev/shm"));
 }
 
-fn attack(target: &str, folder: &Path) {
+fn attack(target: Target, folder: &Path) {
     let status = Command::new(env::current_exe().expect("this test"))
-        .args(["driver", "--exact", "--nocapture", "--test-threads=1"])
+        .args([&target.test("driver"), "--exact", "--nocapture", "--test-threads=1"])
         .env("TMPDIR", folder)
-        .env(DRIVER, target)
+        .env(DRIVER, target.name)
         .status()
         .expect("starts");
-    assert!(status.success(), "the attack on {target} in {} has failed", folder.display());
+    assert!(status.success(), "the attack on {} in {} has failed", target.name, folder.display());
 }
 
 /// What the test `driver` does: nothing, unless it was started by an attack.
-pub fn drive(targets: &[&'static dyn Target]) {
-    let Ok(name) = env::var(DRIVER) else { return };
-    let target = find(targets, &name);
+pub fn drive(target: Target) {
+    if env::var(DRIVER).is_err() {
+        return;
+    }
     let seconds = env::var(SECONDS).map_or(3, |text| text.parse().expect("seconds"));
     let folder = tempfile::Builder::new().prefix("uidring-").tempdir().expect("a folder");
     let records = folder.path().join("records");
     fs::create_dir(&records).expect("made");
-    let store = target.start();
+    let site = target.store.start();
+    prepare(target, &*site);
     let tally = Tally::default();
     let attack = |with_outages| {
         let end = SystemTime::now() + Duration::from_secs(seconds);
         thread::scope(|scope| {
-            for slot in Slot::all(target.kinds()) {
-                let (store, records, tally) = (&*store, &records, &tally);
-                scope.spawn(move || slot.live(target.name(), store, records, end, tally));
+            for slot in Slot::all(target.kinds) {
+                let (site, records, tally) = (&*site, &records, &tally);
+                scope.spawn(move || slot.live(target, site, records, end, tally));
             }
             let tally = &tally;
             scope.spawn(move || torment::watch_for_stalls(end, tally));
-            if let Some(server) = store.server().filter(|_| with_outages) {
+            if let Some(server) = site.server().filter(|_| with_outages) {
                 torment::trouble(server, end, tally);
             }
         });
@@ -74,34 +122,45 @@ pub fn drive(targets: &[&'static dyn Target]) {
     let limit = SystemTime::now() + Duration::from_secs(seconds) + PATIENCE;
     let mut account = attack(true);
     // On a busy machine a server may have been down all the time.
-    while target.kinds().iter().any(|kind| account.count(*kind) == 0) && SystemTime::now() < limit {
+    while target.kinds.iter().any(|kind| account.count(*kind) == 0) && SystemTime::now() < limit {
         account = attack(false);
     }
-    let place = env::temp_dir();
-    report(target, &place, seconds, &account, &tally);
+    report(target, &env::temp_dir(), seconds, &account, &tally);
+}
+
+/// Has all worker ids leased once, before others use up the counter that they come from, and adds the tags.
+fn prepare(target: Target, site: &dyn Site) {
+    if target.kinds.contains(&Kind::Leases) {
+        let terms = Terms { lasts: PATIENCE, wait_for: Duration::ZERO };
+        let lease = |number| {
+            let place = place(site.address(0), usize::MAX, format!("first-{number}"));
+            target.store.lease(&place, &request(layout()), &terms).ok()
+        };
+        let all: Vec<_> = (0..layout().workers()).map_while(lease).collect();
+        assert!(!all.is_empty(), "no worker id is free in a new store");
+    }
+    if target.kinds.contains(&Kind::Segments) {
+        TAGS.iter().for_each(|tag| site.tags().put(&SegmentTag::new(*tag).step(5)));
+    }
 }
 
 /// What the test `attacker` does: nothing, unless it was started by a driver.
-pub fn attack_as_told(targets: &[&'static dyn Target]) {
-    attacker::run(|name| find(targets, name));
+pub fn attack_as_told(target: Target) {
+    attacker::run(target);
 }
 
-fn find(targets: &[&'static dyn Target], name: &str) -> &'static dyn Target {
-    targets.iter().find(|target| target.name() == name).copied().expect("a target")
-}
-
-fn report(target: &dyn Target, place: &Path, seconds: u64, account: &Account, tally: &Tally) {
-    let (explained, unexplained) = account.judge(target, tally);
+fn report(target: Target, place: &Path, seconds: u64, account: &Account, tally: &Tally) {
+    let (explained, unexplained) = account.judge(target.store, tally);
     let counts: Vec<_> = Kind::ALL
         .iter()
-        .filter(|kind| target.kinds().contains(kind))
+        .filter(|kind| target.kinds.contains(kind))
         .map(|kind| format!("{} {}", account.count(*kind), kind.name()))
         .collect();
     let twice = account.twice();
     eprintln!(
         "attack on {} in {}, {seconds} s: ids: {}; twice: {}; {tally}; errors explained: {explained:?}, \
          not explained: {}",
-        target.name(),
+        target.name,
         place.display(),
         counts.join(", "),
         twice.len(),
@@ -110,7 +169,7 @@ fn report(target: &dyn Target, place: &Path, seconds: u64, account: &Account, ta
     let some = |texts: &[String]| texts[..texts.len().min(20)].join("\n");
     assert!(twice.is_empty(), "ids that came twice:\n{}", some(&twice));
     assert!(unexplained.is_empty(), "errors that nothing explains:\n{}", some(&unexplained));
-    for kind in target.kinds() {
+    for kind in target.kinds {
         assert!(account.count(*kind) > 0, "no {} at all", kind.name());
     }
 }

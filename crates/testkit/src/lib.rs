@@ -31,6 +31,8 @@ pub mod proxy;
 mod request;
 pub mod splitter;
 pub mod storm;
+#[cfg(unix)]
+pub mod suite;
 #[cfg(all(unix, feature = "zookeeper"))]
 pub mod zookeeper;
 

@@ -30,11 +30,12 @@ impl RowStore for Holder {
     fn renew(&mut self, row: &LeasedRow, horizon: Horizon) -> Result<Result<(), Loss>, Error> {
         let Self { client, known } = self;
         client.run(|client| {
-            change(client, known, row, |known| Row {
+            let done = change(client, known, row, |known| Row {
                 horizon: known.horizon.max(Some(horizon)),
                 renewed: SystemClock.now(),
                 ..known.clone()
-            })
+            })?;
+            Ok(done.map_err(|refusal| refusal.loss))
         })
     }
 
@@ -53,30 +54,48 @@ impl RowStore for Holder {
                 renewed: SystemClock.now(),
                 ..known.clone()
             })?;
-            let is_done = known.owner == row.owner
-                && known.token == row.token + 1
-                && known.state == State::Free
-                && known.horizon == last;
-            Ok(if is_done { Ok(()) } else { done })
+            let is_done = |found: &Row| {
+                found.owner == row.owner
+                    && found.token == row.token + 1
+                    && found.state == State::Free
+                    && found.horizon == last
+            };
+            Ok(match done {
+                Err(Refusal { found: Some(found), .. }) if is_done(&found) => Ok(()),
+                done => done.map_err(|refusal| refusal.loss),
+            })
         })
     }
 }
 
-/// Writes the key if nobody else has changed it. Where this holder has, by an attempt whose answer was lost,
+/// Why the key is not this holder's any more, and what it holds if that can be read.
+struct Refusal {
+    loss: Loss,
+    found: Option<Row>,
+}
+
+impl From<Loss> for Refusal {
+    fn from(loss: Loss) -> Self {
+        Self { loss, found: None }
+    }
+}
+
+/// Writes the key if nobody else has changed it. `known` is what this holder wrote last, and never another's:
+/// its revision is what lets a write through. Where this holder has, by an attempt whose answer was lost,
 /// it goes on from what that wrote.
 fn change(
     client: &mut Client,
     known: &mut Row,
     row: &LeasedRow,
     new: impl Fn(&Row) -> Row,
-) -> Result<Result<(), Loss>, Problem> {
+) -> Result<Result<(), Refusal>, Problem> {
     let key = numbered(&client.store().lease_keys(), row.worker_id);
     for _ in 0..READINGS {
         let next = new(known);
         let unchanged = [modified_at(&key, known.revision)];
         let answer = client.transact(&unchanged, &[put(&key, &next.write())], &[get(&key)])?;
         if row.server != Some(answer.cluster) {
-            return Ok(Err(Loss::OtherServer));
+            return Ok(Err(Loss::OtherServer.into()));
         }
         if answer.succeeded {
             *known = Row { revision: answer.revision, ..next };
@@ -84,16 +103,16 @@ fn change(
         }
         let found = match present(answer.reads.into_iter().flatten().next())? {
             Ok(found) => found,
-            Err(loss) => return Ok(Err(loss)),
+            Err(loss) => return Ok(Err(loss.into())),
         };
         if (&found.owner, found.token) != (&row.owner, row.token) {
             let loss = Loss::Taken { owner: found.owner.clone(), token: found.token };
-            *known = found;
-            return Ok(Err(loss));
+            return Ok(Err(Refusal { loss, found: Some(found) }));
         }
         let tick = found.horizon.map(|horizon| horizon.tick);
         if tick < row.confirmed || found.revision < known.revision {
-            return Ok(Err(Loss::Forgotten { confirmed: row.confirmed.unwrap_or(0), found: tick }));
+            let confirmed = row.confirmed.unwrap_or(0);
+            return Ok(Err(Loss::Forgotten { confirmed, found: tick }.into()));
         }
         *known = found;
     }

@@ -3,31 +3,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::{Error, Layout, TakeError};
-use uidring_etcd::{LeaseOptions, LeaseState, LeaseTable, TableError, WorkerTable};
+use uidring::{Error, Layout};
+use uidring_etcd::{LeaseState, LeaseTable, TableError, WorkerTable};
 use uidring_testkit::etcd::Etcd;
 use uidring_testkit::request;
 
-use crate::support::{fresh, generator, options, row, small, tick};
-
-#[test]
-fn a_worker_id_is_given_back_and_the_next_starts_above() {
-    let server = Etcd::shared();
-    let store = fresh(&server);
-    let first = generator(&store, &options());
-    let last = (0..5_000).map(|_| first.next_uid().expect("ready")).max().expect("some");
-    let held = row(&store, 1);
-    assert!(matches!(held.state, LeaseState::Held(_)), "{held:?}");
-    assert!(held.horizon.is_some_and(|(horizon, _)| horizon >= tick(last)), "{held:?}");
-    first.close();
-    let free = row(&store, 1);
-    assert_eq!(free.state, LeaseState::Free);
-    assert!(free.token > held.token && free.horizon >= Some((tick(last), 0)), "{free:?}");
-
-    let second = generator(&store, &options());
-    assert!(second.next_uid().expect("ready") > last);
-    assert_eq!(row(&store, 1).token, free.token + 1);
-}
+use crate::support::{fresh, generator, options, small, tick};
 
 #[test]
 fn those_that_are_held_are_not_had_and_disposable_ones_never_meet_them() {
@@ -65,45 +46,6 @@ fn the_lease_of_a_dead_holder_is_had_after_its_length_and_no_sooner() {
     let took = start.elapsed();
     assert!(took >= lasts + lasts / 10, "{took:?}");
     assert!(took < lasts * 3, "{took:?}");
-}
-
-#[test]
-fn a_holder_that_lives_keeps_it_however_long_others_watch() {
-    let server = Etcd::shared();
-    let store = fresh(&server);
-    let short = options().lasts(Duration::from_secs(1));
-    while store.worker_ids().assign(&small()).expect("left") < 2 {}
-    let holder = generator(&store, &short);
-    let wait = short.clone().wait_for(Duration::from_secs(4));
-    let error = store.leases().lease(&request(small()), &wait).expect_err("held");
-    assert!(matches!(error.store(), Some(TableError::NoFreeWorkerId { held: 1, .. })), "{error:?}");
-    holder.next_uid().expect("still held");
-}
-
-#[test]
-fn a_fenced_holder_stops_and_the_next_is_above_it() {
-    let server = Etcd::shared();
-    let store = fresh(&server);
-    let short = LeaseOptions::default().lasts(Duration::from_secs(1));
-    let holder = generator(&store, &short);
-    let mut last = holder.next_uid().expect("ready");
-    let fenced = store.leases().fence(1).expect("fenced");
-    assert!(matches!(fenced.state, LeaseState::Expired(_)), "{fenced:?}");
-    let next = generator(&store, &short);
-    let first = next.next_uid().expect("ready");
-    assert_eq!(row(&store, 1).token, fenced.token + 1);
-    let end = Instant::now() + Duration::from_secs(10);
-    loop {
-        match holder.next_uid() {
-            Ok(uid) => last = last.max(uid),
-            Err(TakeError::LeaseLost) => break,
-            Err(error) => assert!(Instant::now() < end, "{error}"),
-        }
-        assert!(Instant::now() < end, "it still issues");
-        thread::sleep(Duration::from_millis(1));
-    }
-    assert!(first > last, "{first} is not above {last}");
-    next.next_uid().expect("it goes on");
 }
 
 #[test]

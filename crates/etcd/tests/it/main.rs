@@ -2,10 +2,7 @@
 #![cfg(unix)]
 
 mod cluster;
-mod herd;
 mod leases;
-mod lost_answers;
-mod pause;
 mod refusals;
 mod support;
 mod worker_ids;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use uidring::{Bits, CachedUidGenerator, Layout, Tick, Uid};
-use uidring_etcd::{EtcdStore, LeaseOptions, LeaseRow, LeaseTable};
+use uidring_etcd::{EtcdStore, LeaseOptions, LeaseTable};
 use uidring_testkit::etcd::Etcd;
 use uidring_testkit::{namespace, request};
 
@@ -40,9 +40,4 @@ pub fn generator(store: &EtcdStore, options: &LeaseOptions) -> CachedUidGenerato
 
 pub fn tick(uid: Uid) -> u64 {
     small().decode(uid).expect("of the layout").tick
-}
-
-pub fn row(store: &EtcdStore, worker_id: u64) -> LeaseRow {
-    let rows = store.leases().list().expect("listed");
-    rows.into_iter().find(|row| row.worker_id == worker_id).expect("a row")
 }

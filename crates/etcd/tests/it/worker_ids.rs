@@ -1,7 +1,5 @@
 //! Disposable worker ids.
 
-use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
@@ -12,26 +10,6 @@ use uidring_testkit::chain;
 use uidring_testkit::etcd::Etcd;
 
 use crate::support::{fresh, small};
-
-#[test]
-fn many_starts_at_once_have_one_each_and_none_is_spent_twice() {
-    let server = Etcd::shared();
-    let (store, all) = (fresh(&server), Mutex::new(BTreeSet::new()));
-    thread::scope(|scope| {
-        for _ in 0..50 {
-            scope.spawn(|| {
-                let id = store.worker_ids().assign(&Layout::UID_GENERATOR).expect("assigned");
-                assert!(all.lock().expect("no panic").insert(id), "{id} twice");
-            });
-        }
-    });
-    let all = all.into_inner().expect("no panic");
-    assert_eq!(all, (1..=50).collect());
-    let listed = store.worker_ids().list().expect("listed");
-    assert_eq!(listed.iter().map(|node| node.id).collect::<BTreeSet<_>>(), all);
-    let usage = store.worker_ids().usage().expect("counted");
-    assert_eq!((usage.rows, usage.newest), (50, Some(50)));
-}
 
 #[test]
 fn a_worker_id_that_does_not_fit_is_not_spent() {

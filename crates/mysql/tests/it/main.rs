@@ -1,8 +1,6 @@
 //! The tables of a real MySQL-compatible server, and what may go wrong on the way to it.
 #![cfg(unix)]
 
-#[cfg(target_os = "linux")]
-mod lease_pause;
 mod leases;
 mod limits;
 mod segment_faults;

@@ -3,9 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::fs;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -22,15 +19,6 @@ use uidring_store::{NewSegmentTag, SegmentTable};
 use uidring_testkit::chain;
 use uidring_testkit::mariadb::{Database, MariaDb};
 use uidring_testkit::proxy::{Proxy, Verdict};
-
-/// Tags, with their steps and starts.
-const TAGS: [(&str, u64, u64); 5] = [
-    ("orders", 100, 1),
-    ("invoices", 7, 50_000),
-    ("a", 1_000, 1),
-    ("b", 33, 9),
-    ("c", 250, 1 << 40),
-];
 
 fn server_at(url: &str) -> MySqlStore {
     MySqlStore::from_url(url).expect("a URL")
@@ -125,122 +113,6 @@ fn check_all(tag: &str, start: u64, max_id: u64, accounts: &[&Account], may_have
         let ((_, end), (next, _)) = (pair[0], pair[1]);
         assert!(end == next || (may_have_gaps && end < next), "{tag}: {pair:?}");
     }
-}
-
-/// Takes so many ids in each of four threads, from all tags in turn; by handle, by name, and many at
-/// once.
-fn take_in_four_threads(generator: &SegmentGenerator, rounds: u64) -> Vec<Vec<u64>> {
-    let mut all = vec![Vec::new(); TAGS.len()];
-    thread::scope(|scope| {
-        let takers: Vec<_> = (0..4)
-            .map(|_| {
-                scope.spawn(|| {
-                    let tags = TAGS.map(|(tag, ..)| generator.tag(tag).expect("known"));
-                    let mut ids = vec![Vec::new(); TAGS.len()];
-                    for round in 0..rounds {
-                        for (tag, ids) in tags.iter().zip(&mut ids) {
-                            match round % 8 {
-                                0 => {
-                                    let mut batch = [0; 29];
-                                    tag.fill(&mut batch).expect("filled");
-                                    ids.extend(batch);
-                                }
-                                1..4 => ids.push(generator.next_id(tag.name()).expect("taken")),
-                                _ => ids.push(tag.next_id().expect("taken")),
-                            }
-                        }
-                    }
-                    ids
-                })
-            })
-            .collect();
-        for taker in takers {
-            for (all, ids) in all.iter_mut().zip(taker.join().expect("no panic")) {
-                assert!(ids.is_sorted_by(|a, b| a < b), "each thread sees its ids grow");
-                all.extend(ids);
-            }
-        }
-    });
-    all
-}
-
-const CHILD_URL: &str = "UIDRING_TEST_CHILD_URL";
-const CHILD_FILE: &str = "UIDRING_TEST_CHILD_FILE";
-
-/// Not a test of its own: what a child process does.
-#[test]
-#[ignore = "a child of `two_processes_of_four_threads_on_five_tags`"]
-fn child() {
-    let (url, file) = (env::var(CHILD_URL).expect("set"), env::var(CHILD_FILE).expect("set"));
-    let (store, ranges) = Noting::new(server_at(&url));
-    let builder = SegmentGenerator::builder(store);
-    // One of the two has many short segments, the other one's double.
-    let steady = file.ends_with('0');
-    let builder = if steady { builder.step_factor(1) } else { builder };
-    let generator = builder.build().expect("built");
-    let ids = take_in_four_threads(&generator, if steady { 1_500 } else { 6_000 });
-    drop(generator);
-    let mut words = Vec::new();
-    for ((tag, ..), ids) in TAGS.iter().zip(ids) {
-        let account = Account::new(tag, &ranges, ids);
-        words.extend([account.ranges.len() as u64, account.ids.len() as u64]);
-        words.extend(account.ranges.iter().flat_map(|&(start, end)| [start, end]));
-        words.extend(account.ids);
-    }
-    let bytes: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
-    fs::write(file, bytes).expect("writes");
-}
-
-fn start_child(url: &str, file: &Path) -> Child {
-    Command::new(env::current_exe().expect("it runs"))
-        .args(["segment_faults::child", "--exact", "--ignored", "--quiet"])
-        .env(CHILD_URL, url)
-        .env(CHILD_FILE, file)
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("starts")
-}
-
-fn read_accounts(file: &Path) -> Vec<Account> {
-    let bytes = fs::read(file).expect("the child has written");
-    let mut words =
-        bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8")));
-    let mut accounts = Vec::new();
-    while let Some(ranges) = words.next() {
-        let mut next = || words.next().expect("whole");
-        let ids = next();
-        let ranges = (0..ranges).map(|_| (next(), next())).collect();
-        accounts.push(Account { ranges, ids: (0..ids).map(|_| next()).collect() });
-    }
-    accounts
-}
-
-/// Twice, so that each process is started again.
-#[test]
-fn two_processes_of_four_threads_on_five_tags() {
-    let database = database(&MariaDb::start(), &TAGS);
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut accounts = Vec::new();
-    for round in 0..2 {
-        let files = [0, 1].map(|child| folder.path().join(format!("{round}-{child}")));
-        let children = files.each_ref().map(|file| start_child(&database.url(), file));
-        for (mut child, file) in children.into_iter().zip(&files) {
-            assert!(child.wait().expect("ends").success());
-            accounts.push(read_accounts(file));
-        }
-    }
-    let (mut loads, mut taken) = (0, 0);
-    for (index, &(tag, _, start)) in TAGS.iter().enumerate() {
-        let accounts: Vec<_> = accounts.iter().map(|process| &process[index]).collect();
-        check_all(tag, start, max_id(&database, tag), &accounts, false);
-        let reserved = accounts.iter().flat_map(|account| &account.ranges).map(|(s, e)| e - s);
-        assert_eq!(max_id(&database, tag), start + reserved.sum::<u64>());
-        loads += accounts.iter().map(|account| account.ranges.len()).sum::<usize>();
-        taken += accounts.iter().map(|account| account.ids.len()).sum::<usize>();
-    }
-    let per_thread = |rounds: usize| rounds + 28 * rounds.div_ceil(8);
-    assert_eq!(taken, 2 * 4 * 5 * (per_thread(1_500) + per_thread(6_000)));
-    assert!(loads > 5_000, "{loads}");
 }
 
 /// A generator, whose settings `set` changes, and the ranges it loads.
@@ -387,31 +259,6 @@ fn a_server_that_is_stopped_is_waited_for() {
     let [one, two] = accounts.map(|(ranges, ids)| Account::new("t", ranges, ids));
     // A commit that outlasts the short deadline may leave a gap.
     check_all("t", 1, max_id(&database, "t"), &[&one, &two], true);
-}
-
-/// At any moment of a load. A range whose commit was not confirmed is given up: it may leave a gap.
-#[test]
-fn a_server_that_is_killed_repeats_nothing() {
-    let server = MariaDb::start();
-    let database = database(&server, &[("t", 20, 1)]);
-    let (patient, ranges) =
-        generator(server_at(&database.url()), |b| b.step_factor(1).take_policy(patience()));
-    let over = AtomicBool::new(false);
-    let ids = thread::scope(|scope| {
-        let end = Over(&over);
-        let takers = [(); 2].map(|()| scope.spawn(|| take_until(&over, &patient)));
-        for _ in 0..4 {
-            thread::sleep(Duration::from_millis(fastrand::u64(150..250)));
-            server.kill();
-            server.start_again();
-        }
-        thread::sleep(Duration::from_millis(500));
-        drop(end);
-        takers.into_iter().flat_map(|taker| taker.join().expect("no panic").0).collect::<Vec<_>>()
-    });
-    assert!(ids.len() > 500, "{}", ids.len());
-    drop(patient);
-    check_one(&database, &ranges, ids, true);
 }
 
 #[test]

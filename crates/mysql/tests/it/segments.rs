@@ -107,57 +107,6 @@ fn the_original_table_goes_on_where_it_stands_beside_leaf() {
     assert_eq!(tags[1].update_time.len(), "2026-01-01 00:00:00".len());
 }
 
-/// Every range is as long as it says, they follow each other without a gap, and what stands in the
-/// table is their sum: whatever happens to the step meanwhile.
-#[test]
-fn loads_at_once_and_changes_of_the_step() {
-    for arguments in [
-        &[][..],
-        &["--transaction-isolation=SERIALIZABLE"],
-        // The default of later servers; those before it ignore it.
-        &["--loose-innodb-snapshot-isolation=ON"],
-    ] {
-        load_at_once(&MariaDb::start_with(arguments));
-    }
-}
-
-fn load_at_once(server: &Arc<MariaDb>) {
-    let database = table(server, "t", 10);
-    let stores: Vec<_> = (0..8).map(|_| segments(&database)).collect();
-    let over = AtomicBool::new(false);
-    let mut ranges: Vec<LoadedSegment> = thread::scope(|scope| {
-        let meddler = scope.spawn(|| {
-            for step in (1..40).cycle() {
-                if over.load(Ordering::Relaxed) {
-                    break;
-                }
-                database.execute(&format!("UPDATE leaf_alloc SET step = {step}"));
-            }
-        });
-        let loaders: Vec<_> = stores
-            .into_iter()
-            .map(|mut store| {
-                scope.spawn(move || {
-                    (0..60)
-                        .map(|i| load(&mut store, "t", i % 30).expect("loaded"))
-                        .inspect(|range| assert!(range.end - range.start >= range.table_step))
-                        .collect::<Vec<_>>()
-                })
-            })
-            .collect();
-        let ranges: Vec<_> = loaders.into_iter().map(|loader| loader.join()).collect();
-        over.store(true, Ordering::Relaxed);
-        meddler.join().expect("no panic");
-        ranges.into_iter().flat_map(|ranges| ranges.expect("no panic")).collect()
-    });
-    ranges.sort_unstable_by_key(|range| range.start);
-    assert_eq!((ranges.len(), ranges[0].start), (480, 1));
-    assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start), "{ranges:?}");
-    let steps: std::collections::BTreeSet<_> = ranges.iter().map(|r| r.table_step).collect();
-    assert!(steps.len() > 5, "the step did change: {steps:?}");
-    assert_eq!(max_id(&database, "t").unsigned_abs(), ranges[479].end);
-}
-
 #[test]
 fn servers_of_every_temper_reserve_for_good() {
     for arguments in [
@@ -216,29 +165,6 @@ fn a_table_without_transactions_repeats_nothing() {
     ranges.sort_unstable();
     assert!(!ranges.is_empty());
     assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{ranges:?}");
-}
-
-#[test]
-fn what_cannot_be_served_leaves_the_row_as_it_is() {
-    let database = table(&MariaDb::shared(), "t", 10);
-    let mut store = segments(&database);
-    let row = || database.query::<(i64, i64)>("SELECT max_id, step FROM leaf_alloc")[0];
-    for (columns, stands, word) in [
-        ("step = 0", (1, 0), "step is 0"),
-        ("step = -3", (1, -3), "step is -3"),
-        ("step = 5, max_id = 0", (0, 5), "max_id is 0"),
-        ("max_id = 9223372036854775803", (i64::MAX - 4, 5), "used up"),
-        ("max_id = 9223372036854775807", (i64::MAX, 5), "used up"),
-    ] {
-        database.execute(&format!("UPDATE leaf_alloc SET {columns}"));
-        let text = refusal(&mut store, "t");
-        assert!(text.contains(word) && text.contains("`t`"), "{text}");
-        assert_eq!(row(), stands, "{columns}");
-    }
-    database.execute("UPDATE leaf_alloc SET max_id = 9223372036854775802");
-    assert_eq!(range(&mut store, "t", 0).1, i64::MAX.unsigned_abs());
-    assert!(matches!(load(&mut store, "none", 0), Err(LoadError::NoSuchTag { .. })));
-    assert!(matches!(load(&mut store, "t", u64::MAX), Err(LoadError::UsedUp { .. })));
 }
 
 /// With Leaf's own script the server's collation decides. Neither is taken for the other.
@@ -393,41 +319,6 @@ fn it_works_within_runtimes_and_without() {
         });
     }
     assert_eq!(range(&mut store, "t", 0), (51, 61));
-}
-
-#[test]
-fn a_range_whose_commit_was_not_confirmed_is_given_up() {
-    let server = MariaDb::start();
-    let database = table(&server, "t", 10);
-    let proxy = Proxy::after(server.port(), "COMMIT", || Verdict::Cut);
-    let mut store = through(&database, &proxy);
-    assert_eq!(range(&mut store, "t", 0), (11, 21), "the first one was reserved, for nobody");
-    assert_eq!(max_id(&database, "t"), 21);
-    // Before the server hears of it, nothing is reserved.
-    let proxy = Proxy::with(server.port(), {
-        let cut = AtomicBool::new(false);
-        move |chunk| match chunk.asks("COMMIT") && !cut.swap(true, Ordering::Relaxed) {
-            true => Verdict::Cut,
-            false => Verdict::Forward,
-        }
-    });
-    assert_eq!(range(&mut through(&database, &proxy), "t", 0), (21, 31));
-    // A server that dies with the answer: what it had committed stays so.
-    let proxy = Proxy::after(server.port(), "COMMIT", {
-        let server = Arc::clone(&server);
-        move || {
-            server.kill();
-            Verdict::Cut
-        }
-    });
-    let mut store = through(&database, &proxy);
-    let after = thread::scope(|scope| {
-        let loading = scope.spawn(|| range(&mut store, "t", 0));
-        thread::sleep(Duration::from_millis(300));
-        server.start_again();
-        loading.join().expect("no panic")
-    });
-    assert_eq!(after, (41, 51));
 }
 
 #[test]

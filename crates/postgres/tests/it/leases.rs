@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use uidring::clock::{Clock, SystemClock};
 use uidring::worker::Lease;
 use uidring::{Bits, CachedUidGenerator, Layout, TakeError, Tick};
-use uidring_store::{LeaseOptions, LeaseRow, LeaseState, LeaseTable, WorkerTable};
+use uidring_store::{LeaseOptions, LeaseRow, LeaseTable, WorkerTable};
 use uidring_testkit::namespace::fresh;
 use uidring_testkit::postgres::{Database, Postgres};
 use uidring_testkit::proxy::{Proxy, Verdict};
 use uidring_testkit::{chain, docs, request};
 
-use crate::support::{lost_answer, store, store_at, through};
+use crate::support::{store, store_at, through};
 
 /// Longer than anything here takes, on however busy a machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -73,118 +73,6 @@ fn a_start_passes_over_a_locked_row_and_waits_where_all_are() {
         });
     }
     assert_eq!(rows(&database).len(), 2);
-}
-
-/// The answer is lost, and with it the lease: it is found again.
-#[test]
-fn what_was_done_without_an_answer_is_found_again() {
-    let database = database(&Postgres::shared());
-    for statement in ["INSERT INTO UIDRING_LEASE", "UPDATE UIDRING_LEASE SET OWNER"] {
-        let proxy = lost_answer(&database, statement);
-        let leases = through(&database, &proxy).leases();
-        let lease =
-            leases.lease(&request(layout()), &options(5_000)).expect("at the second attempt");
-        let row = rows(&database).pop().expect("a row");
-        assert_eq!(lease.worker_id(), row.worker_id);
-        cached(lease).next_uid().expect("ready");
-    }
-    let proxy = lost_answer(&database, "SET LEASE_END = NULL");
-    let leases = through(&database, &proxy).leases();
-    let lease = leases.lease(&request(layout()), &options(5_000)).expect("free");
-    let (id, token) = (lease.worker_id(), rows(&database)[0].token);
-    lease.release().expect("at the second attempt");
-    let row = rows(&database).into_iter().find(|row| row.worker_id == id).expect("a row");
-    assert_eq!((row.state, row.token), (LeaseState::Free, token + 1));
-}
-
-/// Uids flow on, within the stored horizon, and the lease is kept.
-#[test]
-fn a_renewal_whose_answer_was_lost_is_done_again() {
-    let database = database(&Postgres::shared());
-    const IDLE: usize = 0;
-    const ARMED: usize = 1;
-    const ASKED: usize = 2;
-    let state = Arc::new(AtomicUsize::new(IDLE));
-    let proxy = Proxy::with(database.server().port(), {
-        let state = Arc::clone(&state);
-        move |chunk| {
-            let (from, to, verdict) = match chunk.answers() {
-                false => (ARMED, ASKED, Verdict::Forward),
-                true => (ASKED, IDLE, Verdict::Cut),
-            };
-            let found = state.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
-            if found.is_ok() { verdict } else { Verdict::Forward }
-        }
-    });
-    let leases = through(&database, &proxy).leases();
-    let generator = cached(leases.lease(&request(layout()), &options(6_000)).expect("free"));
-    for _ in 0..2 {
-        state.store(ARMED, Ordering::SeqCst);
-        until("a lost answer", || {
-            generator.next_uid().expect("kept");
-            state.load(Ordering::SeqCst) == IDLE
-        });
-        let before = rows(&database)[0].renewed;
-        until("the renewal", || {
-            generator.next_uid().expect("kept");
-            rows(&database)[0].renewed > before
-        });
-    }
-    assert_eq!(rows(&database)[0].token, 1);
-}
-
-#[test]
-fn a_server_that_restarts_within_the_lease_is_not_noticed() {
-    let server = Postgres::start();
-    let database = database(&server);
-    let leases = store(&database).leases();
-    let generator = cached(leases.lease(&request(layout()), &options(30_000)).expect("free"));
-    generator.next_uid().expect("ready");
-    let renewed = rows(&database)[0].renewed;
-    server.kill();
-    generator.next_uid().expect("the server is not needed");
-    server.start_again();
-    until("the renewal", || {
-        generator.next_uid().expect("kept");
-        rows(&database)[0].renewed != renewed
-    });
-    let last = generator.next_uid().expect("kept");
-    drop(generator);
-    let row = &rows(&database)[0];
-    assert_eq!((row.state, row.token), (LeaseState::Free, 2));
-    let last = layout().decode(last).expect("of the layout");
-    assert_eq!(row.horizon, Some((last.tick, last.sequence)));
-}
-
-/// No attempt may take so long that the end of the lease is missed: neither that of the holder, nor
-/// that of a close.
-#[test]
-fn a_frozen_server_ends_the_lease_in_time() {
-    let server = Postgres::start();
-    let database = database(&server);
-    let leases = store(&database).leases();
-    let generator = cached(leases.lease(&request(layout()), &options(2_000)).expect("free"));
-    let mut last = generator.next_uid().expect("ready");
-    let begin = Instant::now();
-    server.freeze();
-    let error = loop {
-        match generator.next_uid() {
-            Ok(uid) => last = uid,
-            Err(error) => break error,
-        }
-        assert!(begin.elapsed() < LIMIT, "it stops by itself");
-        thread::sleep(Duration::from_millis(1));
-    };
-    assert_eq!(error, TakeError::LeaseLost);
-    generator.close();
-    server.thaw();
-    // Whatever became of the release, or of a renewal that the server finds in its mail.
-    let mut again = None;
-    while again.is_none() {
-        again = Some(acquire(&database)).filter(|lease| lease.worker_id() == 1);
-        assert!(begin.elapsed() < LIMIT, "it runs out");
-    }
-    assert!(again.and_then(|lease| lease.after()) >= Some(last), "above what was issued");
 }
 
 #[test]

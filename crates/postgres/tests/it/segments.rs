@@ -1,9 +1,7 @@
 //! Segments from the table `leaf_alloc` of a real server: what is reserved, what is refused, and what
 //! becomes of a load when something fails.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -58,48 +56,6 @@ fn max_id(database: &Database) -> u64 {
     database.column("SELECT max_id FROM leaf_alloc WHERE biz_tag = 't'")[0].parse().expect("one")
 }
 
-/// Every range is as long as it says, they follow each other without a gap, and what stands in the
-/// table is their sum: whatever happens to the step meanwhile.
-#[test]
-fn loads_at_once_and_changes_of_the_step() {
-    let serializable = ["default_transaction_isolation=serializable", "synchronous_commit=off"];
-    for server in [Postgres::shared(), Postgres::start_with(&serializable)] {
-        let database = table(&server, 10);
-        let over = AtomicBool::new(false);
-        let mut ranges: Vec<LoadedSegment> = thread::scope(|scope| {
-            let meddler = scope.spawn(|| {
-                for step in (1..40).cycle().take_while(|_| !over.load(Ordering::Relaxed)) {
-                    database.execute(&format!(
-                        "BEGIN ISOLATION LEVEL READ COMMITTED;
-                         UPDATE leaf_alloc SET step = {step}; COMMIT"
-                    ));
-                }
-            });
-            let loaders: Vec<_> = (0..8)
-                .map(|_| {
-                    let mut store = store(&database).segments();
-                    scope.spawn(move || {
-                        (0..40)
-                            .map(|i| load(&mut store, "t", i % 30).expect("loaded"))
-                            .inspect(|range| assert!(range.end - range.start >= range.table_step))
-                            .collect::<Vec<_>>()
-                    })
-                })
-                .collect();
-            let ranges: Vec<_> = loaders.into_iter().map(|loader| loader.join()).collect();
-            over.store(true, Ordering::Relaxed);
-            meddler.join().expect("no panic");
-            ranges.into_iter().flat_map(|ranges| ranges.expect("no panic")).collect()
-        });
-        ranges.sort_unstable_by_key(|range| range.start);
-        assert_eq!((ranges.len(), ranges[0].start), (320, 1));
-        assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start), "{ranges:?}");
-        let steps: BTreeSet<_> = ranges.iter().map(|range| range.table_step).collect();
-        assert!(steps.len() > 3, "the step did change: {steps:?}");
-        assert_eq!(max_id(&database), ranges[319].end);
-    }
-}
-
 #[test]
 fn what_is_reserved_stays_so_when_the_server_is_killed() {
     let server = Postgres::start_with(&["synchronous_commit=off", "wal_writer_delay=10s"]);
@@ -111,30 +67,6 @@ fn what_is_reserved_stays_so_when_the_server_is_killed() {
         server.start_again();
     }
     assert_eq!(max_id(&database), 31);
-}
-
-#[test]
-fn what_cannot_be_served_leaves_the_row_as_it_is() {
-    let database = table(&Postgres::shared(), 10);
-    let mut store = store(&database).segments();
-    for (columns, word) in [
-        ("step = 0", "step is 0"),
-        ("step = -3", "step is -3"),
-        ("step = 5, max_id = 0", "max_id is 0"),
-        ("max_id = 9223372036854775803", "used up"),
-        ("max_id = 9223372036854775807", "used up"),
-    ] {
-        database.execute(&format!("UPDATE leaf_alloc SET {columns}"));
-        let before = database.query("SELECT * FROM leaf_alloc");
-        let text = refusal(&mut store, "t");
-        assert!(text.contains(word) && text.contains("`t`"), "{text}");
-        assert_eq!(database.query("SELECT * FROM leaf_alloc"), before, "{columns}");
-    }
-    database.execute("UPDATE leaf_alloc SET max_id = 9223372036854775802");
-    assert_eq!(range(&mut store, "t", 0).1, i64::MAX.unsigned_abs());
-    for tag in ["none", "T", "t ", ""] {
-        assert!(matches!(load(&mut store, tag, 0), Err(LoadError::NoSuchTag { .. })), "{tag}");
-    }
 }
 
 #[test]
@@ -196,15 +128,6 @@ fn the_rights_of_the_docs_are_enough() {
     assert_eq!(range(&mut segments, "t", 0), (1, 11));
     let text = chain(&segments.create_tag(&new_tag("u", 1)).expect_err("no INSERT"));
     assert!(text.contains("a new tag INSERT"), "{text}");
-}
-
-#[test]
-fn a_range_whose_commit_was_not_confirmed_is_given_up() {
-    let database = table(&Postgres::shared(), 10);
-    let proxy = lost_answer(&database, "COMMIT\0");
-    let mut segments = through(&database, &proxy).segments();
-    assert_eq!(range(&mut segments, "t", 0), (11, 21), "the first one was reserved, for nobody");
-    assert_eq!(max_id(&database), 21);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use uidring_testkit::namespace::fresh;
 use uidring_testkit::postgres::{Database, Postgres};
 use uidring_testkit::proxy::{Proxy, Verdict};
 
-use crate::support::{lost_answer, store, store_at, through};
+use crate::support::{store, store_at, through};
 
 const LAYOUT: Layout = Layout::UID_GENERATOR;
 
@@ -183,16 +183,6 @@ fn pruning_keeps_the_newest_row_and_the_counter() {
                 NOW() - INTERVAL '3 days' FROM GENERATE_SERIES(1, 20001) number";
     database.execute(fill);
     assert_eq!(nodes.prune(Duration::from_secs(86_400)).expect("pruned").removed, 20_002);
-}
-
-/// Each attempt inserts a row; what is not known to be committed is not used.
-#[test]
-fn a_commit_whose_answer_was_lost_is_not_relied_on() {
-    let (database, _) = table();
-    let proxy = lost_answer(&database, "COMMIT\0");
-    let nodes = through(&database, &proxy).worker_nodes();
-    assert_eq!(nodes.assign(&LAYOUT).expect("at the second attempt"), 2);
-    assert_eq!(ids(&database), ["1", "2"]);
 }
 
 #[test]

@@ -5,8 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::target::{Cause, Kind, Target, files};
+use super::target::{Kind, files};
 use super::torment::Tally;
+use crate::suite::{Cause, Store};
 
 /// How long after an outage its errors may come: that of a deadline.
 const AFTERMATH: Duration = Duration::from_secs(15);
@@ -83,11 +84,7 @@ impl Account {
     }
 
     /// How many errors come of which cause, and those that come of none.
-    pub fn judge(
-        &self,
-        target: &dyn Target,
-        tally: &Tally,
-    ) -> (BTreeMap<Cause, usize>, Vec<String>) {
+    pub fn judge(&self, store: &dyn Store, tally: &Tally) -> (BTreeMap<Cause, usize>, Vec<String>) {
         let mut pauses = tally.pauses.lock().expect("whole").clone();
         pauses.extend(&*tally.stalls.lock().expect("whole"));
         let outages = tally.outages.lock().expect("whole");
@@ -103,7 +100,7 @@ impl Account {
                 Cause::Locked => 2 * overlap(&pauses, *start) >= end - start,
                 Cause::Away => overlap(&pauses, before) + overlap(&outages, before) > 0,
             };
-            match target.cause(text).filter(holds) {
+            match store.cause(text).filter(holds) {
                 Some(cause) => *explained.entry(cause).or_default() += 1,
                 None => unexplained.push(format!("after {} ms: {text}", end - start)),
             }

@@ -11,18 +11,20 @@ use std::{env, thread};
 
 use uidring::policy::TakePolicy;
 use uidring::{
-    CachedUidGenerator, DefaultUidGenerator, Error, SegmentGenerator, Uid, UidGenerator,
+    CachedUidGenerator, DefaultUidGenerator, Error, Layout, SegmentGenerator, Uid, UidGenerator,
+    WorkerSource,
 };
 
-use super::target::{Kind, Place, TAGS, Target, layout, millis};
-use crate::chain;
+use super::target::{Kind, TAGS, Target, layout, millis, place};
+use crate::suite::{Place, Store, Terms};
+use crate::{chain, request};
 
 const VARIABLE: &str = "UIDRING_ATTACKER";
 
 /// What a process is to do.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Orders {
-    pub target: &'static str,
+    pub target: Target,
     pub kind: Kind,
     pub place: Place,
     pub records: PathBuf,
@@ -37,22 +39,25 @@ impl Orders {
     /// This test binary, with these orders.
     pub fn command(&self) -> Command {
         let Self { target, kind, place, records, end, threads, once } = self;
-        let Place { address, slot, unique } = place;
+        let Place { address, slot, unique, .. } = place;
         let records = records.to_str().expect("UTF-8");
         let words = format!(
-            "{target}\n{}\n{address}\n{slot}\n{unique}\n{records}\n{end}\n{threads}\n{once}",
+            "{}\n{address}\n{slot}\n{unique}\n{records}\n{end}\n{threads}\n{once}",
             kind.name()
         );
         let mut command = Command::new(env::current_exe().expect("this test"));
         command
-            .args(["attacker", "--exact", "--nocapture", "--test-threads=1"])
+            .args([&target.test("attacker"), "--exact", "--nocapture", "--test-threads=1"])
             .env(VARIABLE, words);
         command
     }
 }
 
+/// Short ones, so that a process can be paused for longer.
+const TERMS: Terms = Terms { lasts: Duration::from_secs(1), wait_for: Duration::from_secs(2) };
+
 struct Attacker {
-    target: &'static dyn Target,
+    store: &'static dyn Store,
     kind: Kind,
     place: Place,
     records: PathBuf,
@@ -62,20 +67,16 @@ struct Attacker {
 }
 
 /// Runs if there are orders.
-pub fn run(find: impl Fn(&str) -> &'static dyn Target) {
+pub fn run(target: Target) {
     let Ok(words) = env::var(VARIABLE) else { return };
     let words: Vec<&str> = words.split('\n').collect();
-    let [target, kind, address, slot, unique, records, end, threads, once] = words[..] else {
+    let [kind, address, slot, unique, records, end, threads, once] = words[..] else {
         panic!("{words:?}")
     };
-    let place = Place {
-        address: address.into(),
-        slot: slot.parse().expect("a slot"),
-        unique: unique.into(),
-    };
+    let place = place(address.into(), slot.parse().expect("a slot"), unique.into());
     let records = PathBuf::from(records);
     let attacker = Attacker {
-        target: find(target),
+        store: target.store,
         kind: Kind::ALL.into_iter().find(|one| one.name() == kind).expect("a kind"),
         errors: append(records.join(format!("errors.{}", place.unique))),
         place,
@@ -114,9 +115,14 @@ impl Attacker {
 
     fn assign(&self, thread: usize) {
         let place = self.place_of(thread);
-        if let Some(id) = self.attempt(|| self.target.worker_id(&place)) {
+        if let Some(id) = self.attempt(|| self.worker_id(&place)) {
             self.record(&place.address).note(&[id]);
         }
+    }
+
+    fn worker_id(&self, place: &Place) -> Result<u64, Error> {
+        let source = self.store.worker_ids(place)?;
+        Ok(source.acquire(&request(Layout::UID_GENERATOR))?.id())
     }
 
     /// Takes uids with a leased worker id for a while.
@@ -125,7 +131,7 @@ impl Attacker {
         let layout = layout();
         let is_cached = fastrand::u8(..4) > 0;
         let generator = self.attempt(|| {
-            let lease = self.target.lease(&place, &layout)?;
+            let lease = self.store.lease(&place, &request(layout), &TERMS)?;
             let generator: Arc<dyn UidGenerator> = if is_cached {
                 let builder = CachedUidGenerator::builder().layout(layout);
                 Arc::new(builder.worker(lease).build()?)
@@ -157,7 +163,7 @@ impl Attacker {
     fn load(&self, threads: usize) {
         let generator = loop {
             let built = self.attempt(|| {
-                let store = self.target.segments(&self.place)?;
+                let store = self.store.segments(&self.place)?;
                 SegmentGenerator::builder(store)
                     .max_step(20)
                     .take_policy(TakePolicy::WaitFor(Duration::from_secs(20)))

@@ -11,7 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::attacker::Orders;
-use super::target::{Kind, Place, Server, Store, millis};
+use super::target::{Kind, Target, millis, place};
+use crate::suite::{Server, Site};
 
 /// So much longer than it is told may a process live: for the deadlines of what it waits for, on a
 /// machine that has other things to do.
@@ -60,8 +61,8 @@ impl Slot {
     /// One process after another.
     pub fn live(
         &self,
-        target: &'static str,
-        store: &dyn Store,
+        target: Target,
+        site: &dyn Site,
         records: &Path,
         end: SystemTime,
         tally: &Tally,
@@ -73,11 +74,7 @@ impl Slot {
             let orders = Orders {
                 target,
                 kind: self.kind,
-                place: Place {
-                    address: store.address(round),
-                    slot: self.number,
-                    unique: unique.clone(),
-                },
+                place: place(site.address(round), self.number, unique.clone()),
                 records: records.to_owned(),
                 end: millis(end).min(millis(SystemTime::now()).saturating_add(life)),
                 threads: if self.form == Form::Short { 4 } else { 2 },

@@ -1,9 +1,7 @@
-//! Leases of worker ids in the tables that keep them, each in a SQLite file, on a real MySQL-compatible
-//! server and on a PostgreSQL server.
+//! What is the same in all tables of leases and is not asked of every store: rows, errors, and what people do.
+//! Each in a SQLite file, on a real MySQL-compatible server and on a PostgreSQL server.
 
 use std::collections::HashSet;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,9 +9,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 use uidring::clock::{Clock, SystemClock};
 use uidring::worker::Lease;
-use uidring::{
-    Bits, CachedUidGenerator, Error, Layout, SnowflakeGenerator, TakeError, Tick, Timestamp, Uid,
-};
+use uidring::{Bits, CachedUidGenerator, Error, Layout, TakeError, Tick, Timestamp, Uid};
 use uidring_mysql::{MySqlLeases, MySqlStore};
 use uidring_postgres::PostgresStore;
 use uidring_sqlite::SqliteStore;
@@ -212,45 +208,9 @@ fn the_lowest_free_row_is_taken_and_given_back_to_the_uid() {
 }
 
 #[test]
-fn a_hundred_restarts_use_one_worker_id() {
+fn when_all_are_held_it_says_how_many_and_for_how_long() {
     on_each(|place| {
-        let mut last = Uid::default();
-        for round in 0..100 {
-            let lease = place.acquire().expect("free");
-            assert_eq!(lease.worker_id(), 1, "round {round}");
-            let generator = cached(lease);
-            for _ in 0..10 {
-                let uid = generator.next_uid().expect("ready");
-                assert!(uid > last, "in order over all starts");
-                last = uid;
-            }
-        }
-        assert_eq!(place.leases().list().expect("listed").len(), 1);
-        assert_eq!(place.row(1).token, 200);
-    });
-}
-
-/// A row is given back by whoever does not come to use it; or start after start that fails would hold
-/// another one.
-#[test]
-fn what_is_not_used_is_given_back() {
-    on_each(|place| {
-        for _ in 0..3 {
-            let lease = place.acquire().expect("free");
-            assert_eq!(lease.worker_id(), 1);
-            let builder = CachedUidGenerator::builder().layout(small()).padding_factor(0);
-            assert!(builder.worker(lease).namespace(fresh()).build().is_err());
-        }
-        drop(place.acquire().expect("free"));
-        let row = place.row(1);
-        assert_eq!((row.state, row.horizon), (LeaseState::Free, None));
-    });
-}
-
-#[test]
-fn when_all_are_held_it_says_so_or_waits() {
-    on_each(|place| {
-        let held: Vec<_> = (0..3).map(|_| place.acquire().expect("free")).collect();
+        let _held: Vec<_> = (0..3).map(|_| place.acquire().expect("free")).collect();
         let error = place.acquire().expect_err("none is free");
         let Some(&TableError::NoFreeWorkerId { held: 3, ends_in: Some(ends_in), .. }) =
             error.store()
@@ -260,45 +220,6 @@ fn when_all_are_held_it_says_so_or_waits() {
         assert!(ends_in <= Duration::from_secs(120) && ends_in > Duration::from_secs(60));
         let text = chain(&error);
         assert!(text.contains("3 are held, the first for") && !text.contains("p@ss"), "{text}");
-
-        let begin = Instant::now();
-        let patient = options().wait_for(Duration::from_millis(300));
-        assert!(place.leases().lease(&request(small()), &patient).is_err());
-        assert!(begin.elapsed() >= Duration::from_millis(300), "{:?}", begin.elapsed());
-        // One that is given back meanwhile.
-        let patient = options().wait_for(Duration::from_secs(20));
-        thread::scope(|scope| {
-            let waiter = scope.spawn(|| place.leases().lease(&request(small()), &patient));
-            thread::sleep(Duration::from_millis(200));
-            assert!(!waiter.is_finished());
-            let [_one, two, _three]: [Lease; 3] = held.try_into().expect("three");
-            two.release().expect("given back");
-            let lease = waiter.join().expect("no panic").expect("free");
-            assert_eq!(lease.worker_id(), 2);
-        });
-    });
-}
-
-#[test]
-fn a_lease_that_ran_out_is_taken_above_the_horizon() {
-    on_each(|place| {
-        let lasts = options().lasts(Duration::from_secs(1));
-        let begin = Instant::now();
-        let lease = place.leases().lease(&request(small()), &lasts).expect("free");
-        // Nobody renews it, as after a crash, and what it may have issued stands in the row.
-        std::mem::forget(lease);
-        let horizon = present() + 1_500;
-        place.execute(&format!(
-            "UPDATE UIDRING_LEASE SET HORIZON_TICK = {horizon}, HORIZON_SEQUENCE = 1023"
-        ));
-        let patient = options().wait_for(Duration::from_secs(60));
-        place.use_up_to(3);
-        let next = place.leases().lease(&request(small()), &patient).expect("it runs out");
-        assert!(begin.elapsed() > Duration::from_millis(990), "{:?}", begin.elapsed());
-        assert_eq!(next.worker_id(), 1);
-        assert_eq!(next.after().map(tick), Some(horizon));
-        let uid = cached(next).next_uid().expect("ready");
-        assert!(tick(uid) > horizon, "above all that was before");
     });
 }
 
@@ -497,50 +418,5 @@ fn worker_ids_of_starts_that_have_ended_can_be_leased() {
         assert_eq!(lease.after().map(tick), Some(limit));
         assert!(tick(cached(lease).next_uid().expect("ready")) > limit);
         assert_eq!(place.leases().list().expect("listed").len(), 2, "1 is still nobody's");
-    });
-}
-
-/// Each holds an id for a moment, and gives it back.
-#[test]
-fn twelve_threads_share_three_worker_ids() {
-    on_each(|place| {
-        let holders = [const { AtomicBool::new(false) }; 4];
-        let (all, rounds) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
-        let options = options().wait_for(Duration::from_secs(60));
-        thread::scope(|scope| {
-            for _ in 0..12 {
-                scope.spawn(|| {
-                    for round in 0..6 {
-                        let lease =
-                            place.leases().lease(&request(small()), &options).expect("free");
-                        let id = lease.worker_id() as usize;
-                        assert!(!holders[id].swap(true, Ordering::SeqCst), "held twice");
-                        let mut uids = vec![Uid::default(); 500];
-                        if round % 2 == 0 {
-                            let generator = cached(lease);
-                            generator.fill(&mut uids).expect("ready");
-                            holders[id].store(false, Ordering::SeqCst);
-                            drop(generator);
-                        } else {
-                            let builder = SnowflakeGenerator::builder().layout(small());
-                            let generator =
-                                builder.worker(lease).namespace(fresh()).build().expect("starts");
-                            generator.fill(&mut uids).expect("ready");
-                            holders[id].store(false, Ordering::SeqCst);
-                            drop(generator);
-                        }
-                        all.lock().expect("whole").extend(uids);
-                        rounds.fetch_add(1, Ordering::Relaxed);
-                    }
-                });
-            }
-        });
-        let mut all = all.into_inner().expect("whole");
-        assert_eq!((all.len(), rounds.into_inner()), (36_000, 72));
-        all.sort_unstable();
-        assert!(all.is_sorted_by(|a, b| a < b), "no uid comes twice");
-        // Two may do, where holds are short and the threads seldom run at once.
-        let ids = place.leases().list().expect("listed").len();
-        assert!((1..=3).contains(&ids), "{ids}");
     });
 }

@@ -2,5 +2,5 @@
 #![cfg(unix)]
 
 mod earlier;
-mod lease_herd;
+mod lease_successors;
 mod lease_tables;

@@ -1,9 +1,7 @@
-//! Many starts at once on one table of leases, an earlier version of this program among them, and the
-//! recovery after a lossy failover; in a SQLite file and on a real server.
+//! An earlier version of this program beside this one on one table of leases, and the recovery after a lossy
+//! failover; in a SQLite file and on real servers.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,13 +9,11 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 use uidring::clock::{Clock, SystemClock};
 use uidring::worker::Lease;
-use uidring::{Bits, CachedUidGenerator, Error, Fields, Layout, Tick};
-use uidring_etcd::EtcdStore;
+use uidring::{Bits, CachedUidGenerator, Fields, Layout, Tick};
 use uidring_mysql::MySqlStore;
 use uidring_postgres::PostgresStore;
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, WorkerTable};
-use uidring_testkit::etcd::Etcd;
 use uidring_testkit::mariadb::{Database, MariaDb};
 use uidring_testkit::postgres::{self, Postgres};
 use uidring_testkit::{docs, namespace, request};
@@ -107,29 +103,6 @@ impl Place for Server {
     }
 }
 
-struct Cluster(std::sync::Arc<Etcd>);
-
-impl Cluster {
-    fn store(&self) -> EtcdStore {
-        let store = EtcdStore::new(&self.0.endpoints()).expect("endpoints");
-        store.attempt_timeout(Duration::from_secs(30)).deadline(Duration::from_secs(60))
-    }
-}
-
-impl Place for Cluster {
-    fn leases(&self) -> Box<dyn LeaseTable + Send + Sync> {
-        Box::new(self.store().leases())
-    }
-
-    fn nodes(&self) -> Box<dyn WorkerTable> {
-        Box::new(self.store().worker_ids())
-    }
-
-    fn execute(&self, _: &str) {
-        unreachable!("it has no SQL")
-    }
-}
-
 struct Pg(postgres::Database);
 
 impl Pg {
@@ -164,60 +137,6 @@ fn file() -> File {
 fn server() -> Server {
     let server = MariaDb::start_with(&["--max-connections=400"]);
     Server(server.database())
-}
-
-/// So many starts at the same moment, all of which hold what they have got.
-fn herd(place: &dyn Place, starts: usize) -> Vec<Result<Lease, Error>> {
-    let (together, held) = (Barrier::new(starts), Mutex::new(Vec::new()));
-    thread::scope(|scope| {
-        for _ in 0..starts {
-            scope.spawn(|| {
-                let leases = place.leases();
-                together.wait();
-                let lease = leases.lease(&request(layout()), &options());
-                held.lock().expect("no panic").push(lease);
-            });
-        }
-    });
-    held.into_inner().expect("no panic")
-}
-
-fn check_herd(place: &dyn Place) {
-    place.add_rows(200);
-    // Two herds have them all.
-    let mut held = BTreeSet::new();
-    let mut leases = Vec::new();
-    for _ in 0..2 {
-        for lease in herd(place, 100) {
-            let lease = lease.expect("half of the rows are free");
-            let id = lease.worker_id();
-            assert!(held.insert(id), "worker id {id} twice");
-            leases.push(lease);
-        }
-    }
-    assert_eq!(held.into_iter().collect::<Vec<_>>(), (1..=200).collect::<Vec<_>>());
-    assert_eq!(place.nodes().usage().expect("counted").newest, Some(200), "no id was spent");
-    drop(leases);
-}
-
-#[test]
-fn a_hundred_starts_at_once_have_a_hundred_of_the_free_rows_of_a_server() {
-    check_herd(&server());
-}
-
-#[test]
-fn a_hundred_starts_at_once_have_a_hundred_of_the_free_keys_of_etcd() {
-    check_herd(&Cluster(Etcd::start()));
-}
-
-#[test]
-fn a_hundred_starts_at_once_have_a_hundred_of_the_free_rows_of_postgresql() {
-    check_herd(&pg());
-}
-
-#[test]
-fn a_hundred_starts_at_once_have_a_hundred_of_the_free_rows_of_a_file() {
-    check_herd(&file());
 }
 
 /// What docs/leases.md says to do after commits were lost, to the letter.
@@ -360,33 +279,5 @@ fn an_earlier_program_beside_this_one_shares_the_counters() {
             let loaded = loaded.expect("loaded");
             assert_eq!((loaded.start, loaded.end), (round * 20 + 11, round * 20 + 21));
         });
-    }
-}
-
-/// As by a failover to a replica that lags behind, or by an older state that was put back.
-#[test]
-fn a_horizon_that_was_taken_back_ends_the_lease() {
-    for place in [&file() as &dyn Place, &server(), &pg()] {
-        place.leases().create().expect("made");
-        let options = options().lasts(Duration::from_secs(6));
-        let lease = place.leases().lease(&request(layout()), &options).expect("free");
-        let generator = cached(lease);
-        generator.next_uid().expect("ready");
-        let row = || place.leases().list().expect("listed").remove(0);
-        place.execute("UPDATE UIDRING_LEASE SET HORIZON_TICK = HORIZON_TICK - 1");
-        let before = row();
-        let begin = Instant::now();
-        let error = loop {
-            match generator.next_uid() {
-                Ok(_) => assert!(begin.elapsed() < Duration::from_secs(30), "it goes on"),
-                Err(error) => break error,
-            }
-            thread::sleep(Duration::from_millis(1));
-        };
-        assert_eq!(error, uidring::TakeError::LeaseLost);
-        assert_eq!(row().renewed, before.renewed, "nothing was renewed");
-        // What it has issued is put into the row nevertheless.
-        generator.close();
-        assert!(row().horizon > Some((0, 0)) && row().token == before.token + 1, "{:?}", row());
     }
 }

@@ -1,0 +1,184 @@
+//! What every store has to keep, as tests: of any crate, for any store.
+//!
+//! A store joins by a [`Store`], which says how a process opens it, and a [`Site`], which is one that was
+//! started for a test. [`suite!`](crate::suite!) makes a test of each property, so that the name of what fails
+//! says store and property. What a store does not have is a test that is ignored, with the reason.
+//!
+//! `crates/testkit/tests/own_store` is a store of somebody else's in 200 lines: a table in a file. The tests
+//! beside it plant faults in it, each of which a property finds. `docs/your-own-store.md` is the way there.
+
+mod counted;
+pub mod herd;
+pub mod leases;
+pub mod messages;
+pub mod outages;
+pub mod processes;
+pub mod segments;
+mod setting;
+mod store;
+#[cfg(feature = "tables")]
+pub mod tables;
+pub mod worker_ids;
+
+pub use self::store::{Cause, Change, Place, Row, Rows, Server, Site, Store, Tags, Terms};
+
+/// Makes a module of tests: one for each property that a [`Store`](crate::suite::Store) has to keep.
+///
+/// Each capability is `yes`, or the reason why the store does not have it.
+///
+/// | capability | needs |
+/// |---|---|
+/// | `worker_ids` | [`Store::worker_ids`](crate::suite::Store::worker_ids) |
+/// | `prune` | [`Site::prune`](crate::suite::Site::prune) |
+/// | `leases` | [`Store::lease`](crate::suite::Store::lease) |
+/// | `rows` | [`Site::rows`](crate::suite::Site::rows) |
+/// | `segments` | [`Store::segments`](crate::suite::Store::segments), [`Site::tags`](crate::suite::Site::tags) |
+/// | `server` | [`Site::server`](crate::suite::Site::server) |
+/// | `network` | [`Site::port`](crate::suite::Site::port), [`Site::address_at`](crate::suite::Site::address_at) |
+/// | `herd` | that many starts of one lease at once make sense |
+/// | `own_clock` | that the end of a lease is not by the clocks of the hosts that start |
+#[macro_export]
+macro_rules! suite {
+    (
+        mod $name:ident: $store:expr,
+        worker_ids: $workers:tt,
+        prune: $prune:tt,
+        leases: $leases:tt,
+        rows: $rows:tt,
+        segments: $segments:tt,
+        server: $server:tt,
+        network: $network:tt,
+        herd: $herd:tt,
+        own_clock: $clock:tt,
+    ) => {
+        mod $name {
+            use super::*;
+
+            static STORE: &dyn $crate::suite::Store = &$store;
+
+            mod worker_ids {
+                $crate::properties!(worker_ids, [$workers];
+                    each_start_has_a_new_one_above_all_before,
+                    starts_at_once_have_one_each,
+                    one_that_does_not_fit_the_layout_is_refused,
+                );
+                $crate::properties!(worker_ids, [$workers $prune];
+                    pruning_makes_none_available_again,
+                );
+            }
+
+            mod leases {
+                $crate::properties!(leases, [$leases];
+                    what_is_given_back_is_had_again_above_what_was_issued,
+                    what_is_not_used_is_given_back,
+                    when_all_are_held_the_error_says_so_or_the_start_waits,
+                    a_holder_that_lives_keeps_it_however_long_others_wait,
+                    clocks_that_are_set_repeat_nothing,
+                    many_threads_share_few_worker_ids,
+                );
+                $crate::properties!(leases, [$leases $rows];
+                    a_lease_that_nobody_renews_runs_out_and_no_sooner,
+                    what_is_issued_was_in_the_store_before,
+                    a_change_by_others_ends_the_lease,
+                    the_next_holder_after_a_fence_is_above_the_one_before,
+                    a_horizon_that_was_set_back_ends_the_lease,
+                );
+            }
+
+            mod segments {
+                $crate::properties!(segments, [$segments];
+                    loads_follow_each_other,
+                    a_changed_step_holds_from_the_next_load_on,
+                    loads_at_once_have_no_id_in_common,
+                    each_request_of_a_call_is_answered_once,
+                    a_tag_is_its_exact_name,
+                    what_cannot_be_served_leaves_the_row_as_it_is,
+                    the_last_id_is_had_once,
+                    generators_at_once_repeat_no_id,
+                );
+            }
+
+            mod herd {
+                $crate::properties!(herd, [$workers];
+                    each_of_many_starts_has_a_worker_id,
+                );
+                $crate::properties!(herd, [$leases $herd];
+                    each_of_many_starts_has_a_lease_where_more_are_free,
+                    as_many_starts_as_leases_are_free_have_one,
+                );
+            }
+
+            mod messages {
+                $crate::properties!(messages, [$workers $network];
+                    a_start_that_loses_a_message_has_a_new_worker_id,
+                );
+                $crate::properties!(messages, [$leases $network];
+                    a_holder_that_loses_a_message_keeps_and_returns_its_worker_id,
+                    a_renewal_that_loses_a_message_is_made_again,
+                );
+                $crate::properties!(messages, [$segments $network];
+                    a_load_that_loses_a_message_reserves_another_range,
+                );
+            }
+
+            mod outages {
+                $crate::properties!(outages, [$workers $server];
+                    worker_ids_go_on_after_a_crash,
+                );
+                $crate::properties!(outages, [$leases $server];
+                    a_frozen_server_ends_the_lease_in_time,
+                );
+                $crate::properties!(outages, [$leases $rows $server];
+                    a_restart_within_the_lease_is_not_noticed,
+                );
+                $crate::properties!(outages, [$segments $server];
+                    a_server_that_is_killed_repeats_no_range,
+                    a_frozen_server_repeats_no_range,
+                );
+            }
+
+            mod processes {
+                /// Not a test of its own: a process that the others start.
+                #[test]
+                fn child() {
+                    $crate::suite::processes::child(super::STORE);
+                }
+
+                $crate::properties!(processes, [$leases];
+                    the_lease_of_a_killed_holder_is_had_above_all_it_issued,
+                    a_holder_that_was_paused_beyond_its_lease_repeats_nothing,
+                );
+                $crate::properties!(processes, [$leases $clock];
+                    a_wrong_clock_ends_nobodys_lease,
+                );
+            }
+        }
+    };
+}
+
+/// Tests of these properties, if the store has all that they need; else tests that say why not.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! properties {
+    (processes, [$(yes)+]; $($property:ident,)*) => {$(
+        #[test]
+        fn $property() {
+            let child = concat!(module_path!(), "::child");
+            $crate::suite::processes::$property(super::STORE, child);
+        }
+    )*};
+    ($of:ident, [$(yes)+]; $($property:ident,)*) => {$(
+        #[test]
+        fn $property() {
+            $crate::suite::$of::$property(super::STORE);
+        }
+    )*};
+    ($of:ident, [yes $($needs:tt)+]; $($property:ident,)*) => {
+        $crate::properties!($of, [$($needs)+]; $($property,)*);
+    };
+    ($of:ident, [$reason:literal $($needs:tt)*]; $($property:ident,)*) => {$(
+        #[test]
+        #[ignore = $reason]
+        fn $property() {}
+    )*};
+}

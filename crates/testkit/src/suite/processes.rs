@@ -1,0 +1,238 @@
+//! Holders of leases in processes of their own, which are killed, paused for longer than their lease lasts,
+//! or have a clock that is wrong.
+
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use std::{env, fs, io};
+
+use uidring::{CachedUidGenerator, TakeError, Uid};
+
+use super::setting::{LIMIT, Setting, layout, place, until};
+use super::store::{Store, Terms};
+use crate::namespace::fresh;
+use crate::{chain, request};
+
+/// So long that a busy machine renews it all the same.
+const LASTS: Duration = Duration::from_secs(3);
+
+/// What the process has to know: the store's address, and for how many milliseconds it waits for a lease.
+const ORDERS: &str = "UIDRING_SUITE_HOLDER";
+
+/// Not a test of its own: what a holder does. It tells of each uid before it takes another one.
+pub fn child(store: &'static dyn Store) {
+    let Ok(orders) = env::var(ORDERS) else { return };
+    let (millis, address) = orders.split_once(' ').expect("two words");
+    let wait_for = Duration::from_millis(millis.parse().expect("a number"));
+    let layout = layout(1);
+    let terms = Terms { lasts: LASTS, wait_for };
+    let lease = match store.lease(&place(address.to_owned()), &request(layout), &terms) {
+        Ok(lease) => lease,
+        Err(error) => return println!("refused {}", chain(&error)),
+    };
+    let builder = CachedUidGenerator::builder().layout(layout).worker(lease).namespace(fresh());
+    let generator = match builder.refresh(Duration::from_millis(100)).build() {
+        Ok(generator) => generator,
+        Err(error) => return println!("refused {}", chain(&error)),
+    };
+    println!("held {}", generator.worker_id());
+    // Ends with the other process.
+    let input = thread::spawn(|| io::stdin().lines().next());
+    let error = loop {
+        match generator.next_uid() {
+            Ok(uid) => println!("{uid}"),
+            Err(error) => break error,
+        }
+        if input.is_finished() {
+            generator.close();
+            return println!("closed");
+        }
+        thread::sleep(Duration::from_millis(1));
+    };
+    let later = [0; 100].map(|_| generator.try_next_uid());
+    assert!(later.iter().all(|taken| *taken == Err(TakeError::LeaseLost)));
+    println!("ended {error:?}");
+    io::stdout().flush().expect("written");
+}
+
+/// A process that holds a lease, or was refused one. It is killed when this is dropped.
+struct Holder {
+    child: Child,
+    lines: Arc<Mutex<Vec<String>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Holder {
+    /// `test` is the path of the test that calls [`child`].
+    fn start(setting: &Setting, test: &str, wait_for: Duration, clock: Option<i64>) -> Self {
+        let (_, test) = test.split_once("::").expect("a crate and more");
+        let mut command = Command::new(env::current_exe().expect("this test"));
+        command
+            .args([test, "--exact", "--nocapture", "--test-threads=1"])
+            .env(ORDERS, format!("{} {}", wait_for.as_millis(), setting.site().address(0)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        if let Some(seconds) = clock {
+            command
+                .env("LD_PRELOAD", faketime())
+                .env("FAKETIME", format!("{seconds:+}"))
+                // Only the wall clock: a monotonic clock does not jump.
+                .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        }
+        let mut child = command.spawn().expect("starts");
+        let output = BufReader::new(child.stdout.take().expect("piped"));
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let reader = thread::spawn({
+            let lines = Arc::clone(&lines);
+            move || {
+                for line in output.lines().map_while(Result::ok) {
+                    lines.lock().expect("whole").push(line);
+                }
+            }
+        });
+        Self { child, lines, reader: Some(reader) }
+    }
+
+    /// The rest of the line that begins so, as soon as it is there.
+    fn word(&self, begin: &str) -> Option<String> {
+        let lines = self.lines.lock().expect("whole");
+        // The test program may have begun the line.
+        lines.iter().find_map(|line| Some(line.split_once(begin)?.1.trim().to_owned()))
+    }
+
+    fn uids(&self) -> Vec<Uid> {
+        let lines = self.lines.lock().expect("whole");
+        lines.iter().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), &pid]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "kill -{name}");
+    }
+
+    fn kill(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        self.wait();
+    }
+
+    /// Lets it give back its lease.
+    fn close(&mut self) {
+        drop(self.child.stdin.take());
+        until("the holder's end", || self.word("closed").is_some());
+        self.wait();
+    }
+
+    fn wait(&mut self) {
+        let _ = self.child.wait();
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("reads");
+        }
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+pub fn the_lease_of_a_killed_holder_is_had_above_all_it_issued(
+    store: &'static dyn Store,
+    test: &str,
+) {
+    let setting = Setting::alone(store).worker_bits(1);
+    let mut floor = None;
+    for _ in 0..2 {
+        let mut holder = Holder::start(&setting, test, LIMIT, None);
+        until("some uids", || holder.uids().len() > 100);
+        holder.kill();
+        let uids = holder.uids();
+        assert!(uids.is_sorted_by(|a, b| a < b) && floor < uids.first().copied(), "{floor:?}");
+        floor = uids.last().copied();
+        let lease = setting.lease_for(LASTS, LIMIT).expect("it runs out");
+        assert_eq!(Some(lease.worker_id().to_string()), holder.word("held "));
+        assert!(lease.after() >= floor, "{:?} is below {floor:?}", lease.after());
+        let generator = setting.generator(lease);
+        let uid = generator.next_uid().expect("ready");
+        assert!(floor < Some(uid), "{uid} after {floor:?}");
+        floor = Some(uid);
+    }
+}
+
+/// Others take its worker id meanwhile, nothing comes twice, and soon after it goes on it knows.
+pub fn a_holder_that_was_paused_beyond_its_lease_repeats_nothing(
+    store: &'static dyn Store,
+    test: &str,
+) {
+    let setting = Setting::alone(store).worker_bits(1);
+    let mut holder = Holder::start(&setting, test, LIMIT, None);
+    until("some uids", || holder.uids().len() > 100);
+    holder.signal("STOP");
+    let stopped = Instant::now();
+    let generator = setting.generator(setting.lease_for(LASTS, LIMIT).expect("it runs out"));
+    assert_eq!(Some(generator.worker_id().to_string()), holder.word("held "));
+    let mut seen: HashSet<Uid> = HashSet::new();
+    while stopped.elapsed() < 2 * LASTS {
+        assert!(seen.insert(generator.next_uid().expect("held")));
+        thread::sleep(Duration::from_millis(1));
+    }
+    holder.signal("CONT");
+    // While the first goes on with what it has.
+    until("the end of the one that was paused", || {
+        assert!(seen.insert(generator.next_uid().expect("held")));
+        holder.word("ended ").is_some()
+    });
+    holder.wait();
+    assert_eq!(holder.word("ended ").as_deref(), Some("LeaseLost"));
+    for uid in holder.uids() {
+        assert!(seen.insert(uid), "{uid} came twice");
+    }
+    generator.next_uid().expect("still held");
+}
+
+/// A start whose host's clock is wrong by minutes neither takes a live lease, nor repeats anything.
+pub fn a_wrong_clock_ends_nobodys_lease(store: &'static dyn Store, test: &str) {
+    const WRONG: i64 = 300;
+    for seconds in [WRONG, -WRONG] {
+        let setting = Setting::alone(store).worker_bits(1);
+        let lease = setting.lease_for(LASTS, Duration::ZERO).expect("free");
+        let owner = setting.generator(lease);
+        let first = owner.next_uid().expect("ready");
+        let wrong = Holder::start(&setting, test, Duration::ZERO, Some(seconds));
+        until("an answer", || {
+            owner.next_uid().expect("held");
+            wrong.word("refused ").is_some() || wrong.word("held ").is_some()
+        });
+        assert_eq!(wrong.word("held "), None, "a live lease was taken, {seconds} s off");
+        drop(wrong);
+        let last = owner.next_uid().expect("held");
+        assert!(first < last);
+        owner.close();
+        let mut wrong = Holder::start(&setting, test, LIMIT, Some(seconds));
+        until("some uids", || wrong.uids().len() > 10 || wrong.word("refused ").is_some());
+        if wrong.word("refused ").is_some() {
+            continue;
+        }
+        wrong.close();
+        assert!(wrong.uids().iter().all(|uid| *uid > last), "below {last}");
+        // Others may refuse what was used ahead of their clocks.
+        if let Ok(lease) = setting.lease_for(LASTS, Duration::ZERO) {
+            let next = setting.generator(lease).next_uid();
+            assert!(wrong.uids().last() < next.as_ref().ok(), "{next:?}");
+        }
+    }
+}
+
+/// Where Debian puts the library, in a folder named after the machine's architecture.
+fn faketime() -> PathBuf {
+    let folders = fs::read_dir("/usr/lib").expect("a folder of libraries").flatten();
+    let paths = folders.map(|folder| folder.path().join("faketime/libfaketime.so.1"));
+    let found = paths.into_iter().find(|path| path.exists());
+    found.expect("no libfaketime here: install it with `apt-get install libfaketime`")
+}

@@ -1,0 +1,225 @@
+//! The contract of segments.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use uidring::SegmentGenerator;
+use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
+
+use super::setting::Setting;
+use super::store::Store;
+use crate::chain;
+
+/// The name of most tags, and the first id that is not theirs.
+const TAG: &str = "orders";
+const END: u64 = i64::MAX.unsigned_abs();
+
+pub fn loads_follow_each_other(store: &'static dyn Store) {
+    let setting = tagged(store, 10);
+    let (mut one, mut other) = (open(&setting), open(&setting));
+    assert_eq!(range(&mut one, TAG, 0), (1, 11));
+    assert_eq!(range(&mut other, TAG, 0), (11, 21));
+    assert_eq!(range(&mut one, TAG, 25), (21, 46), "as long as wanted");
+    assert_eq!(range(&mut other, TAG, 9), (46, 56), "never shorter than the step");
+    assert_eq!(max_id(&mut one, TAG), 56);
+}
+
+pub fn a_changed_step_holds_from_the_next_load_on(store: &'static dyn Store) {
+    let setting = tagged(store, 10);
+    let mut table = open(&setting);
+    assert_eq!(range(&mut table, TAG, 0), (1, 11));
+    setting.site().tags().set_step(TAG, 4);
+    let loaded = load(&mut table, TAG, 0).expect("loaded");
+    assert_eq!((loaded.start, loaded.end, loaded.table_step), (11, 15, 4));
+}
+
+/// Every range is as long as it says, they follow each other without a gap, and what stands in the table is
+/// their sum: whatever happens to the step meanwhile.
+pub fn loads_at_once_have_no_id_in_common(store: &'static dyn Store) {
+    const LOADERS: usize = 8;
+    const LOADS: usize = 20;
+    let setting = tagged(store, 10);
+    let over = AtomicBool::new(false);
+    let mut ranges: Vec<LoadedSegment> = thread::scope(|scope| {
+        let meddler = scope.spawn(|| {
+            for step in (1..40).cycle().take_while(|_| !over.load(Ordering::Relaxed)) {
+                setting.site().tags().set_step(TAG, step);
+            }
+        });
+        let loaders: Vec<_> = (0..LOADERS)
+            .map(|_| {
+                let mut table = open(&setting);
+                scope.spawn(move || {
+                    let wanted = |load| load as u64 % 30;
+                    let load = |i| load(&mut table, TAG, wanted(i)).expect("loaded");
+                    (0..LOADS).map(load).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        let ranges: Vec<_> = loaders.into_iter().map(|loader| loader.join()).collect();
+        over.store(true, Ordering::Relaxed);
+        meddler.join().expect("no panic");
+        ranges.into_iter().flat_map(|ranges| ranges.expect("no panic")).collect()
+    });
+    ranges.sort_unstable_by_key(|range| range.start);
+    assert_eq!((ranges.len(), ranges[0].start), (LOADERS * LOADS, 1));
+    for pair in ranges.windows(2) {
+        assert!(pair[0].end - pair[0].start >= pair[0].table_step, "too short: {pair:?}");
+        assert!(pair[0].end <= pair[1].start, "two ranges overlap: {pair:?}");
+        assert!(pair[0].end == pair[1].start, "a gap between two ranges: {pair:?}");
+    }
+    let steps: BTreeSet<_> = ranges.iter().map(|range| range.table_step).collect();
+    assert!(steps.len() > 3, "the step did change: {steps:?}");
+    let last = ranges.last().map(|range| range.end);
+    assert_eq!(Some(max_id(&mut open(&setting), TAG)), last);
+}
+
+pub fn each_request_of_a_call_is_answered_once(store: &'static dyn Store) {
+    let setting = tagged(store, 10);
+    setting.site().tags().put(&SegmentTag::new("other").max_id(500).step(3));
+    let wanted = [(TAG, 0), ("none", 0), ("other", 7), (TAG, 20)];
+    let wanted = wanted.map(|(tag, step)| SegmentRequest { tag: tag.into(), step });
+    let mut done = [None, None, None, None];
+    open(&setting).load(&wanted, &mut |index, result| {
+        let result = result.map(|range| (range.start, range.end));
+        assert!(done[index].replace(result).is_none(), "{index} twice");
+    });
+    let [one, none, other, two] = done.map(|result| result.expect("an answer"));
+    assert!(matches!(none, Err(LoadError::NoSuchTag { tag }) if tag == "none"));
+    assert_eq!(other.expect("loaded"), (500, 507));
+    let mut ranges = [one, two].map(|range| range.expect("loaded"));
+    ranges.sort_unstable();
+    assert!(ranges[0].0 == 1 && ranges[0].1 == ranges[1].0 && ranges[1].1 == 31, "{ranges:?}");
+}
+
+pub fn a_tag_is_its_exact_name(store: &'static dyn Store) {
+    let setting = tagged(store, 10);
+    let mut table = open(&setting);
+    for name in ["none", "Orders", "orders ", "\u{f6}rders", "%", ""] {
+        let error = load(&mut table, name, 0).expect_err(name);
+        assert!(matches!(error, LoadError::NoSuchTag { .. }), "{name:?}: {}", chain(&error));
+    }
+    let snow = "\u{2603} \u{1f980}'".repeat(16);
+    for name in ["Orders", &snow] {
+        setting.site().tags().put(&SegmentTag::new(name).max_id(70).step(7));
+        assert_eq!(range(&mut table, name, 0), (70, 77), "{name}");
+    }
+    assert_eq!(range(&mut table, TAG, 0), (1, 11));
+    let mut names: Vec<_> = table.tags().expect("listed").into_iter().map(|tag| tag.tag).collect();
+    names.retain(|name| name != "made with the table");
+    names.sort();
+    assert_eq!(names, ["Orders", TAG, &snow]);
+}
+
+pub fn what_cannot_be_served_leaves_the_row_as_it_is(store: &'static dyn Store) {
+    let setting = tagged(store, 10);
+    let mut table = open(&setting);
+    let end = i64::MAX;
+    for (max_id, step, wanted) in
+        [(1, 0, 0), (1, -3, 0), (0, 5, 0), (end - 4, 5, 0), (end, 1, 0), (1, 5, u64::MAX)]
+    {
+        setting.site().tags().put(&SegmentTag::new(TAG).max_id(max_id).step(step));
+        let error = load(&mut table, TAG, wanted).expect_err("refused");
+        let is_typed = match error {
+            LoadError::InvalidRow { .. } => max_id <= 0 || step <= 0,
+            LoadError::UsedUp { max_id: found, .. } => found == max_id && step > 0,
+            _ => false,
+        };
+        assert!(is_typed, "max_id {max_id}, step {step}: {}", chain(&error));
+        let rows = table.tags().expect("listed");
+        let row = rows.iter().find(|row| row.tag == TAG).expect("still there");
+        assert_eq!((row.max_id, row.step), (max_id, step), "it was changed");
+    }
+}
+
+pub fn the_last_id_is_had_once(store: &'static dyn Store) {
+    let setting = tagged(store, 10);
+    let mut table = open(&setting);
+    setting.site().tags().put(&SegmentTag::new(TAG).max_id(i64::MAX - 5).step(5));
+    assert_eq!(range(&mut table, TAG, 0), (END - 5, END));
+    for _ in 0..2 {
+        let error = load(&mut table, TAG, 0).expect_err("used up");
+        assert!(matches!(error, LoadError::UsedUp { .. }), "{}", chain(&error));
+    }
+}
+
+/// Two generators of four threads each.
+pub fn generators_at_once_repeat_no_id(store: &'static dyn Store) {
+    const TAKES: usize = 300;
+    let setting = tagged(store, 20);
+    let generators = [(); 2].map(|()| {
+        let builder = SegmentGenerator::builder(open(&setting)).max_step(40);
+        builder.build().unwrap_or_else(|error| panic!("{}", chain(&error)))
+    });
+    let mut ids: Vec<u64> = thread::scope(|scope| {
+        let takers: Vec<_> = (0..8)
+            .map(|taker| {
+                let generator = &generators[taker % 2];
+                scope.spawn(move || {
+                    let take = |_| generator.next_id(TAG).expect("taken");
+                    let ids: Vec<_> = (0..TAKES).map(take).collect();
+                    assert!(ids.is_sorted_by(|a, b| a < b), "each thread sees its ids grow");
+                    ids
+                })
+            })
+            .collect();
+        takers.into_iter().flat_map(|taker| taker.join().expect("no panic")).collect()
+    });
+    drop(generators);
+    ids.sort_unstable();
+    assert_eq!(ids.len(), 8 * TAKES);
+    assert!(ids.is_sorted_by(|a, b| a < b), "an id comes twice");
+    assert!(*ids.last().expect("some") < max_id(&mut open(&setting), TAG));
+}
+
+/// A store with the tag, from 1.
+pub(super) fn tagged(store: &'static dyn Store, step: i64) -> Setting {
+    with_tag(Setting::shared(store), step)
+}
+
+pub(super) fn with_tag(setting: Setting, step: i64) -> Setting {
+    setting.site().tags().put(&SegmentTag::new(TAG).step(step));
+    setting
+}
+
+pub(super) fn open(setting: &Setting) -> Box<dyn SegmentStore> {
+    open_at(setting, setting.site().address(0))
+}
+
+pub(super) fn open_at(setting: &Setting, address: String) -> Box<dyn SegmentStore> {
+    setting.segments_at(address).unwrap_or_else(|error| panic!("{}", chain(&error)))
+}
+
+fn load(
+    table: &mut Box<dyn SegmentStore>,
+    tag: &str,
+    step: u64,
+) -> Result<LoadedSegment, LoadError> {
+    let mut done = None;
+    table.load(&[SegmentRequest { tag: tag.into(), step }], &mut |index, result| {
+        assert!(index == 0 && done.replace(result).is_none(), "answered twice");
+    });
+    done.expect("an answer")
+}
+
+#[track_caller]
+fn range(table: &mut Box<dyn SegmentStore>, tag: &str, step: u64) -> (u64, u64) {
+    let loaded = load(table, tag, step).unwrap_or_else(|error| panic!("{}", chain(&error)));
+    (loaded.start, loaded.end)
+}
+
+/// The next range of the tag at its own step.
+pub(super) fn load_tag(table: &mut Box<dyn SegmentStore>) -> Result<(u64, u64), LoadError> {
+    load(table, TAG, 0).map(|loaded| (loaded.start, loaded.end))
+}
+
+pub(super) fn max_id_of_tag(setting: &Setting) -> u64 {
+    max_id(&mut open(setting), TAG)
+}
+
+fn max_id(table: &mut Box<dyn SegmentStore>, tag: &str) -> u64 {
+    let rows = table.tags().expect("listed");
+    let row = rows.iter().find(|row| row.tag == tag).expect("the tag");
+    row.max_id.unsigned_abs()
+}

@@ -1,0 +1,28 @@
+//! A store of somebody else's under the suite: one that keeps every rule, and one that leaves out one of them,
+//! which a property finds.
+#![cfg(target_os = "linux")]
+
+mod faults;
+mod store;
+mod table;
+
+use uidring_testkit::{attack, suite};
+
+use store::OwnStore;
+
+const WHOLE: OwnStore = OwnStore { without: None };
+
+suite! {
+    mod whole: WHOLE,
+    worker_ids: yes,
+    prune: "a counter has nothing to be pruned",
+    leases: yes,
+    rows: yes,
+    segments: yes,
+    server: "a file has no server",
+    network: "a file has no server",
+    herd: yes,
+    own_clock: yes,
+}
+
+attack!(mod attack_on_whole: WHOLE, [Workers, Leases, Segments]);
