@@ -96,7 +96,7 @@ fn of_connection(error: &io::Error) -> String {
 }
 
 fn tls(error: &(dyn std::error::Error + 'static)) -> String {
-    use rustls::{CertificateError, Error as Tls};
+    use rustls::{AlertDescription as Alert, CertificateError, Error as Tls};
     let advice = match error.downcast_ref::<Tls>() {
         Some(Tls::InvalidCertificate(why)) => match why {
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
@@ -110,6 +110,17 @@ fn tls(error: &(dyn std::error::Error + 'static)) -> String {
             }
             _ => "",
         },
+        Some(Tls::AlertReceived(
+            Alert::UnknownCA
+            | Alert::CertificateRequired
+            | Alert::BadCertificate
+            | Alert::DecryptError
+            | Alert::CertificateExpired
+            | Alert::CertificateRevoked
+            | Alert::CertificateUnknown,
+        )) => {
+            "; the server wants a client's certificate that is valid, and of an authority that it knows"
+        }
         _ => "",
     };
     format!("TLS failed{advice}")
@@ -119,8 +130,13 @@ fn of_server(server: &MySqlStore, table: &Table, error: &ServerError) -> String 
     let ServerError { code, message, .. } = error;
     let Table { name, origin, command, or, rights, .. } = table;
     let text = match code {
+        1045 if server.shows_certificate() => {
+            "the login failed; check user and password, percent-encoded in a URL, and whether the account \
+             demands another subject or issuer of the certificate"
+        }
         1045 if server.demands_tls() => {
-            "the login failed; check user and password, percent-encoded in a URL"
+            "the login failed; check user and password, percent-encoded in a URL; the account may also \
+             demand a client's certificate"
         }
         1045 => {
             "the login failed; check user and password, percent-encoded in a URL; the account may \
