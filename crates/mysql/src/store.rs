@@ -38,7 +38,7 @@ pub struct MySqlStore {
     pub(crate) requires_durability: bool,
     pub(crate) is_cluster: bool,
     /// Which risks of the server were reported.
-    pub(crate) reported: Arc<[OnceLock<()>; 3]>,
+    pub(crate) reported: Arc<[OnceLock<()>; 5]>,
 }
 
 impl MySqlStore {

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::MariaDb;
-use super::query::LIMIT;
+use super::query::{LIMIT, query};
 use crate::network::Network;
 
 const PROVIDER: &str = "/usr/lib/galera/libgalera_smm.so";
@@ -139,16 +139,18 @@ impl Galera {
 
     /// Waits until a node sees so many, itself included, and takes statements if they are a majority.
     pub fn wait_for(&self, node: usize, size: usize) {
-        let deadline = Instant::now() + 2 * LIMIT;
+        let deadline = Instant::now() + 4 * LIMIT;
         let is_ready = if 2 * size > NODES { "ON" } else { "OFF" };
+        let wanted = [size.to_string(), is_ready.to_owned()];
         loop {
-            let found = ["wsrep_cluster_size", "wsrep_ready"].map(|name| self.status(node, name));
-            if found[0] == size.to_string() && found[1] == is_ready {
+            let found =
+                ["wsrep_cluster_size", "wsrep_ready"].map(|name| self.try_status(node, name));
+            if found.iter().zip(&wanted).all(|(found, wanted)| found.as_ref() == Ok(wanted)) {
                 return;
             }
             assert!(
                 Instant::now() < deadline,
-                "node {node} reports {found:?} and not {size} and {is_ready}\n{}",
+                "node {node} reports {found:?} and not {wanted:?}\n{}",
                 self.nodes[node].error_log()
             );
             thread::sleep(Duration::from_millis(50));
@@ -157,9 +159,14 @@ impl Galera {
 
     /// What a node says of itself, such as `wsrep_cluster_size`.
     pub fn status(&self, node: usize, name: &str) -> String {
-        let rows: Vec<(String, String)> =
-            self.nodes[node].query(&format!("SHOW STATUS LIKE '{name}'"));
-        rows.into_iter().next().map(|(_, value)| value).unwrap_or_default()
+        self.try_status(node, name).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn try_status(&self, node: usize, name: &str) -> Result<String, String> {
+        let server = &self.nodes[node];
+        let sql = format!("SHOW STATUS LIKE '{name}'");
+        let rows: Vec<(String, String)> = query(server.administrator(), LIMIT, &sql)?;
+        Ok(rows.into_iter().next().map(|(_, value)| value).unwrap_or_default())
     }
 
     fn members(&self) -> String {
@@ -171,7 +178,8 @@ impl Galera {
         let mut arguments = self.arguments_of(node, members);
         arguments.extend(position.map(|position| format!("--wsrep-start-position={position}")));
         self.nodes[node].set_arguments(arguments);
-        self.nodes[node].start_again();
+        // It answers once it takes part.
+        self.nodes[node].start_within(4 * LIMIT);
     }
 
     /// The place in the cluster's history at which a killed node's files are. Debian's unit of systemd
@@ -187,7 +195,7 @@ impl Galera {
         position.trim().to_owned()
     }
 
-    /// A node is given up after a second without an answer, where the default is five.
+    /// A node is given up after two seconds without an answer, where the default is five.
     fn arguments_of(&self, node: usize, members: &str) -> Vec<String> {
         let address = self.network.address(node);
         let mut arguments = vec![
@@ -202,8 +210,8 @@ impl Galera {
             "--binlog-format=ROW".into(),
             "--innodb-autoinc-lock-mode=2".into(),
             "--wsrep-provider-options=gcache.size=32M;pc.recovery=false;evs.keepalive_period=PT0.25S;\
-             evs.inactive_check_period=PT0.25S;evs.suspect_timeout=PT1S;evs.inactive_timeout=PT3S;\
-             evs.install_timeout=PT3S"
+             evs.inactive_check_period=PT0.25S;evs.suspect_timeout=PT2S;evs.inactive_timeout=PT5S;\
+             evs.install_timeout=PT5S"
                 .into(),
         ];
         arguments.extend_from_slice(&self.arguments);
