@@ -96,8 +96,8 @@ impl Session {
     /// Commits a transaction that has changed something.
     ///
     /// A node of a Galera cluster rolls a transaction back if another node's comes first. If that happens
-    /// between two statements, the error may not be reported, and the COMMIT then succeeds with
-    /// nothing to commit. What the node has written tells.
+    /// between two statements, it may not say so, and the COMMIT then succeeds with nothing to commit.
+    /// What the session has written tells.
     pub async fn commit(&mut self, before: Written) -> Result<(), Problem> {
         self.conn.query_drop("COMMIT").await?;
         if self.is_galera && self.written().await? == before {
