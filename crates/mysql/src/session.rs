@@ -84,7 +84,7 @@ impl Session {
         Ok(Self { conn, identity, is_galera })
     }
 
-    /// Returns what a transaction that is about to begin is to be told from by
+    /// Returns the last transaction before the one that is about to begin, for
     /// [`commit`](Self::commit).
     pub async fn written(&mut self) -> Result<Written, Problem> {
         if !self.is_galera {
@@ -100,6 +100,11 @@ impl Session {
     /// What the session has written tells.
     pub async fn commit(&mut self, before: Written) -> Result<(), Problem> {
         self.conn.query_drop("COMMIT").await?;
+        self.assure_written(before).await
+    }
+
+    /// Makes sure of a statement that has changed something and commits by itself.
+    pub async fn assure_written(&mut self, before: Written) -> Result<(), Problem> {
         if self.is_galera && self.written().await? == before {
             return Err(Problem::Undone);
         }

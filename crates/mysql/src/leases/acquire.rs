@@ -175,11 +175,13 @@ impl Taking<'_> {
         );
         let lasts = lasts.as_micros() as u64;
         let values = (owner, lasts, worker_id, token, fingerprint, tick, sequence, owner);
+        let written = conn.written().await?;
         conn.exec_drop(update, values).await?;
         let server = conn.last_insert_id();
         match conn.affected_rows() {
             0 => Ok(None),
             1 => {
+                conn.assure_written(written).await?;
                 let before = LeasedRow::horizon(tick, sequence);
                 Ok(Some(self.0.taken(worker_id, token + 1, before, server)))
             }
