@@ -71,14 +71,9 @@ impl Session {
         let is_galera = value("wsrep_on") == Some("ON") && value("wsrep_provider") != Some("none");
         if is_galera {
             check_galera(store, value("wsrep_provider_options").unwrap_or_default())?;
-            // A node answers before it has applied what another has confirmed: a holder that comes from
-            // there would find its own lease in an older state. The next statement waits for that.
-            conn.query_drop("SET SESSION wsrep_sync_wait = 1").await?;
+            catch_up(&mut conn).await?;
         }
         check_tables(&mut conn, store, table).await?;
-        if is_galera {
-            conn.query_drop("SET SESSION wsrep_sync_wait = DEFAULT").await?;
-        }
         let names = ["server_uuid", "server_uid"];
         let identity = names.into_iter().find(|name| value(name).is_some_and(|id| !id.is_empty()));
         Ok(Self { conn, identity, is_galera })
@@ -153,6 +148,18 @@ fn report(store: &MySqlStore, risk: usize, explain: impl Fn() -> String) -> Resu
         log!(warn, "{store}: {}", explain());
     }
     Ok(())
+}
+
+/// Waits until a node has applied what the others have confirmed by now: a holder that comes from one of
+/// them would find its own lease in an older state.
+async fn catch_up(conn: &mut Conn) -> Result<(), Problem> {
+    conn.query_drop("SET SESSION wsrep_sync_wait = 1").await?;
+    match conn.query_drop("SELECT 1").await.map_err(Problem::from) {
+        // A node without a majority reports a lock. What comes next says what is wrong.
+        Err(problem) if problem.is_locked() => {}
+        done => done?,
+    }
+    Ok(conn.query_drop("SET SESSION wsrep_sync_wait = DEFAULT").await?)
 }
 
 /// What a cluster may lose although each of its nodes syncs.

@@ -309,14 +309,18 @@ fn a_cluster_is_a_risk_and_a_node_without_a_majority_refuses() {
     assert!(text.contains("several crash at about the same time"), "{text}");
 
     // The cluster does not have what such an engine stores, and the server confirms it.
-    database.execute("ALTER TABLE leaf_alloc ENGINE = Aria");
+    let alter = |engine: &str| {
+        let table = format!("{}.leaf_alloc", database.name());
+        cluster.node(0).execute(&format!("ALTER TABLE {table} ENGINE = {engine}"));
+    };
+    alter("Aria");
     let mut segments = store(&cluster, &database, 0).segments();
     let wanted = [SegmentRequest { tag: "t".into(), step: STEP }];
     segments.load(&wanted, &mut |_, loaded| {
         let text = chain(&loaded.expect_err("not in the cluster"));
         assert!(text.contains("a commit that the cluster does not have"), "{text}");
     });
-    database.execute("ALTER TABLE leaf_alloc ENGINE = InnoDB");
+    alter("InnoDB");
     segments.load(&wanted, &mut |_, loaded| {
         loaded.expect("in the cluster");
     });
