@@ -9,7 +9,7 @@ use std::env;
 use std::fmt::{self, Debug};
 use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -51,6 +51,12 @@ fn start() -> (Galera, Database) {
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The process has one.
+fn log() -> &'static Log {
+    static LOG: OnceLock<Log> = OnceLock::new();
+    LOG.get_or_init(Log::start)
 }
 
 /// By which node something was handed out, when, and what went on as it was asked for.
@@ -251,6 +257,7 @@ fn nothing_comes_twice_while_nodes_come_and_go() {
     let seed = fastrand::u64(..);
     eprintln!("seed {seed}, {seconds} s");
     let mut random = fastrand::Rng::with_seed(seed);
+    log().clear();
     let (cluster, database) = start();
     let stores: Vec<_> = (0..NODES).map(|node| store(&cluster, &database, node)).collect();
     let storm = Storm::new();
@@ -272,6 +279,7 @@ fn nothing_comes_twice_while_nodes_come_and_go() {
     for (text, count) in &*storm.errors.lock().expect("no panic") {
         eprintln!("{count} times: {text}");
     }
+    eprintln!("commits that were undone: {}", log().lines("that the cluster does not have"));
     storm.workers.assert_once("worker ids");
     storm.uids.assert_once("uids");
     storm.ranges.assert_once("numbers of segments");
@@ -296,8 +304,9 @@ fn nothing_comes_twice_while_nodes_come_and_go() {
 #[test]
 fn a_cluster_is_a_risk_and_a_node_without_a_majority_refuses() {
     let _alone = alone();
-    let log = Log::start();
+    log().clear();
     let (cluster, database) = start();
+    let log = log();
     assert_eq!(log.lines("a node of a Galera cluster"), 1, "{}", log.text());
     let patient = |node| store(&cluster, &database, node).deadline(Duration::from_secs(60));
     let refusal = |store: &MySqlStore| {

@@ -135,14 +135,14 @@ impl MariaDb {
 
     /// Starts a server that was stopped or killed: with the same files, on the same port.
     pub fn start_again(&self) {
-        self.start_within(LIMIT);
+        self.start_within(LIMIT).unwrap_or_else(|error| panic!("{error}"));
     }
 
-    fn start_within(&self, limit: Duration) {
+    fn start_within(&self, limit: Duration) -> Result<(), String> {
         let mut process = self.process();
         assert!(process.is_none(), "the server is up");
-        let launched = self.launch(Instant::now() + limit);
-        *process = Some(launched.unwrap_or_else(|error| panic!("{error}")));
+        *process = Some(self.launch(Instant::now() + limit)?);
+        Ok(())
     }
 
     /// Lets the server stand still: it takes connections and statements, and answers nothing.

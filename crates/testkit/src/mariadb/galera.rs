@@ -113,8 +113,14 @@ impl Galera {
 
     /// Starts a node that was killed or stopped, and waits until it takes part.
     pub fn restart(&self, node: usize) {
-        let position = self.recovered(node);
-        self.launch(node, &self.members(), Some(&position));
+        // One that meets no majority gives up by itself, where the others are still looking for each other.
+        for _ in 0..4 {
+            let position = self.recovered(node);
+            if self.try_launch(node, &self.members(), Some(&position)).is_ok() {
+                return;
+            }
+        }
+        panic!("node {node} does not come back\n{}", self.nodes[node].error_log());
     }
 
     /// Starts all nodes after all were killed, the one that is furthest in the cluster's history first, as
@@ -130,7 +136,7 @@ impl Galera {
         fs::write(&state, text).expect("it writes");
         self.launch(first, "", Some(&positions[first]));
         for node in (0..NODES).filter(|node| *node != first) {
-            self.launch(node, &self.members(), Some(&positions[node]));
+            self.restart(node);
         }
     }
 
@@ -192,11 +198,15 @@ impl Galera {
     }
 
     fn launch(&self, node: usize, members: &str, position: Option<&str>) {
+        self.try_launch(node, members, position).unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    fn try_launch(&self, node: usize, members: &str, position: Option<&str>) -> Result<(), String> {
         let mut arguments = self.arguments_of(node, members);
         arguments.extend(position.map(|position| format!("--wsrep-start-position={position}")));
         self.nodes[node].set_arguments(arguments);
         // It answers once it takes part.
-        self.nodes[node].start_within(4 * LIMIT);
+        self.nodes[node].start_within(4 * LIMIT)
     }
 
     /// The place in the cluster's history at which a killed node's files are. Debian's unit of systemd
