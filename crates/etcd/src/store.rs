@@ -2,13 +2,13 @@
 
 use std::env;
 use std::fmt;
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use uidring::Error;
-use uidring_store::{TableError, check_path, is_port, read_secret};
-use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, parse_pem};
+use uidring_store::pem::{Authorities, CertificateDer, ClientIdentity, KEY};
+use uidring_store::{TableError, is_port, read_secret};
+use ureq::tls::{Certificate, ClientCert, PrivateKey};
 
 use crate::error::EtcdError;
 
@@ -116,7 +116,7 @@ impl EtcdStore {
     /// has no TLS; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     pub fn tls_authority(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
         self.require_tls()?;
-        self.authorities = Some(certificates("the certificate authority of etcd", path.as_ref())?);
+        self.authorities = Some(shared(&Authorities::read(path.as_ref())?.certificates));
         Ok(self)
     }
 
@@ -125,23 +125,22 @@ impl EtcdStore {
     ///
     /// # Errors
     ///
-    /// As for [`tls_authority`](Self::tls_authority).
+    /// As for [`tls_authority`](Self::tls_authority); also if the key is that of another certificate, or
+    /// others may read it: 600 is the most that its mode may allow, or 640 if it is root's.
     pub fn tls_client(
         mut self,
         certificate: impl AsRef<Path>,
         key: impl AsRef<Path>,
     ) -> Result<Self, Error> {
-        const KEY: &str = "the private key for etcd";
         self.require_tls()?;
-        let chain = certificates("the client's certificate for etcd", certificate.as_ref())?;
-        let pem = read(KEY, key.as_ref())?;
-        // The parser's error might show something of the key.
-        let key = PrivateKey::from_pem(&pem).map_err(|_| TableError::DatabaseFile {
+        let identity = ClientIdentity::read(certificate.as_ref(), key.as_ref())?;
+        let wrong = |_| TableError::DatabaseFile {
             what: KEY,
             path: key.as_ref().to_owned(),
             source: "it holds no private key in PEM form".into(),
-        })?;
-        self.client_certificate = Some(ClientCert::new_with_certs(&chain, key));
+        };
+        let key = PrivateKey::from_pem(&identity.key_pem).map_err(wrong)?;
+        self.client_certificate = Some(ClientCert::new_with_certs(&shared(&identity.chain), key));
         Ok(self)
     }
 
@@ -232,6 +231,11 @@ fn endpoint(text: &str) -> Result<String, &'static str> {
     Ok(format!("{scheme}://{host}:{port}"))
 }
 
+/// As the driver has them.
+fn shared(certificates: &[CertificateDer<'_>]) -> Vec<Certificate<'static>> {
+    certificates.iter().map(|one| Certificate::from_der(one).to_owned()).collect()
+}
+
 fn login(location: &'static str, text: &str) -> Result<Login, Error> {
     match text.trim().split_once(':') {
         Some((user, password)) if !user.is_empty() && !password.is_empty() => {
@@ -241,38 +245,10 @@ fn login(location: &'static str, text: &str) -> Result<Login, Error> {
     }
 }
 
-fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, Error> {
-    check_path(what, path)?;
-    let wrong = |error: std::io::Error| TableError::DatabaseFile {
-        what,
-        path: path.to_owned(),
-        source: error.into(),
-    };
-    Ok(fs::read(path).map_err(wrong)?)
-}
-
-fn certificates(what: &'static str, path: &Path) -> Result<Vec<Certificate<'static>>, Error> {
-    let pem = read(what, path)?;
-    let wrong = |problem: String| TableError::DatabaseFile {
-        what,
-        path: path.to_owned(),
-        source: problem.into(),
-    };
-    let mut found = Vec::new();
-    for item in parse_pem(&pem) {
-        let item = item.map_err(|error| wrong(format!("it is broken: {error}")))?;
-        if let PemItem::Certificate(certificate) = item {
-            found.push(certificate);
-        }
-    }
-    if found.is_empty() {
-        return Err(wrong("it holds no certificate in PEM form".into()).into());
-    }
-    Ok(found)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -23,6 +23,8 @@ pub enum Problem {
     Refused(String),
     /// Somebody else did something at the same time.
     Conflict(String),
+    /// The server has confirmed a commit, and rolled back what was to be committed.
+    Undone,
     /// The worker id is over the layout's maximum.
     UsedUp {
         /// The generated key.
@@ -66,7 +68,7 @@ impl Problem {
             Self::ClockDiffers(_) => StoreErrorKind::Clock,
             Self::Refused(_) => StoreErrorKind::Corrupt,
             // The caller tries these again.
-            Self::Conflict(_) | Self::NoEnd(_) => StoreErrorKind::TimedOut,
+            Self::Conflict(_) | Self::NoEnd(_) | Self::Undone => StoreErrorKind::TimedOut,
             _ if self.is_locked() => StoreErrorKind::TimedOut,
             _ if matches!(self.code(), Some(1049 | NO_SUCH_TABLE)) => StoreErrorKind::NotFound,
             _ if self.may_pass() => StoreErrorKind::Unreachable,
@@ -87,7 +89,7 @@ impl uidring_store::server::Problem for Problem {
 
     fn may_pass(&self) -> bool {
         match self {
-            Self::NoConnection(_) | Self::NoEnd(_) => true,
+            Self::NoConnection(_) | Self::NoEnd(_) | Self::Undone => true,
             Self::Driver(Failure::Io(IoError::Io(error))) => {
                 // InvalidData is a handshake that failed: TLS, or no MySQL server.
                 !matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::PermissionDenied)
@@ -95,15 +97,18 @@ impl uidring_store::server::Problem for Problem {
             }
             Self::Driver(Failure::Driver(DriverError::ConnectionClosed)) => true,
             Self::Driver(Failure::Server(error)) => match error.code {
-                // Too many connections, of all or of this user; shutting down; a cluster's node that
-                // is not ready.
-                1040 | 1203 | 1053 | 1047
+                // Too many connections, of all or of this user; shutting down, or out of service; a
+                // connection that the server gave up.
+                1040 | 1203 | 1053 | 3032 | 1158..=1161 | 4031
                 // Lock wait, deadlock, a row that changed since it was read; a query or connection
-                // that somebody killed.
-                | 1205 | 1213 | 1020 | 1317 | 1927
+                // that somebody killed. Galera also says 1213 or 1317 where another node's commit came
+                // first, and 1205 where a read waits for other nodes.
+                | 1205 | 1213 | 1020 | 1317 | 1927 | 3169
+                // A node of Galera that is not ready, or that lost the majority during a commit.
+                | 1047 | 1180
                 // Group Replication: a hook at the commit failed, as without a majority; another
-                // member's commit came first.
-                | 3100 | 3101 => true,
+                // member's commit came first; a member that is joining, leaving, or waits for others.
+                | 3100 | 3101 | 3796..=3799 => true,
                 // Of the account's limits those of an hour outlast any start.
                 1226 => error.message.contains("max_user_connections"),
                 _ => false,
@@ -151,6 +156,17 @@ mod tests {
             Problem::NoConnection(limit),
             Problem::NoEnd(limit),
             of_server(1226, "exceeded the 'max_user_connections' resource"),
+            of_server(1213, "Deadlock found when trying to get lock; try restarting transaction"),
+            of_server(1047, "WSREP has not yet prepared node for application use"),
+            of_server(1180, "provider status: Not connected to Primary Component"),
+            of_server(1205, "Lock wait timeout exceeded; try restarting transaction"),
+            of_server(1317, "Query execution was interrupted"),
+            of_server(3100, "Error on observer while running replication hook 'before_commit'."),
+            of_server(3101, "Plugin instructed the server to rollback the current transaction."),
+            of_server(3797, "Error while waiting for group transactions commit"),
+            of_server(3799, "The Group Replication plugin is stopping"),
+            of_server(3032, "The server is currently in offline mode"),
+            Problem::Undone,
             other("Connection reset by peer"),
         ] {
             assert!(problem.may_pass(), "{problem:?}");
@@ -162,6 +178,23 @@ mod tests {
             other("Packets out of sync"),
         ] {
             assert!(!problem.may_pass(), "{problem:?}");
+        }
+    }
+
+    /// A start says so at once; a renewal and a load come again by themselves.
+    #[test]
+    fn a_read_only_server_is_not_final() {
+        for code in [1290, 1792, 1836] {
+            let problem = of_server(code, "read only");
+            assert!(!problem.is_final() && !problem.may_pass(), "{problem:?}");
+            assert_eq!(problem.kind(), StoreErrorKind::Denied);
+        }
+    }
+
+    #[test]
+    fn a_cluster_without_a_majority_is_unreachable() {
+        for code in [1047, 1180, 3100, 3101, 3796] {
+            assert_eq!(of_server(code, "").kind(), StoreErrorKind::Unreachable);
         }
     }
 }

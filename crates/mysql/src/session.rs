@@ -17,7 +17,16 @@ pub struct Session {
     conn: Conn,
     /// The variable that tells this server from others.
     identity: Option<&'static str>,
+    /// Whether it is a node of a Galera cluster.
+    is_galera: bool,
 }
+
+/// The last transaction that a session has written, where commits are looked at.
+#[derive(PartialEq, Eq)]
+pub struct Written(Option<String>);
+
+/// The number of the session's last transaction that the cluster has.
+const LAST_WRITTEN: &str = "SELECT WSREP_LAST_WRITTEN_GTID()";
 
 impl Session {
     /// Checks the server of a connection.
@@ -33,7 +42,8 @@ impl Session {
         let rows: Vec<Row> = conn
             .query(
                 "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', 'sync_binlog',
-                 'innodb_flush_log_at_trx_commit', 'server_uuid', 'server_uid')",
+                 'innodb_flush_log_at_trx_commit', 'server_uuid', 'server_uid', 'wsrep_on',
+                 'wsrep_provider', 'wsrep_provider_options')",
             )
             .await?;
         let variables = rows.into_iter().map(|mut row| {
@@ -58,10 +68,42 @@ impl Session {
                 })?;
             }
         }
+        let is_galera = value("wsrep_on") == Some("ON") && value("wsrep_provider") != Some("none");
+        if is_galera {
+            check_galera(store, value("wsrep_provider_options").unwrap_or_default())?;
+            catch_up(&mut conn).await?;
+        }
         check_tables(&mut conn, store, table).await?;
         let names = ["server_uuid", "server_uid"];
         let identity = names.into_iter().find(|name| value(name).is_some_and(|id| !id.is_empty()));
-        Ok(Self { conn, identity })
+        Ok(Self { conn, identity, is_galera })
+    }
+
+    /// Returns the last transaction before the one that is about to begin, for
+    /// [`commit`](Self::commit).
+    pub async fn written(&mut self) -> Result<Written, Problem> {
+        if !self.is_galera {
+            return Ok(Written(None));
+        }
+        Ok(Written(self.conn.query_first(LAST_WRITTEN).await?))
+    }
+
+    /// Commits a transaction that has changed something.
+    ///
+    /// A node of a Galera cluster rolls a transaction back if another node's comes first. If that happens
+    /// between two statements, it may not say so, and the COMMIT then succeeds with nothing to commit.
+    /// What the session has written tells.
+    pub async fn commit(&mut self, before: Written) -> Result<(), Problem> {
+        self.conn.query_drop("COMMIT").await?;
+        self.assure_written(before).await
+    }
+
+    /// Makes sure of a statement that has changed something and commits by itself.
+    pub async fn assure_written(&mut self, before: Written) -> Result<(), Problem> {
+        if self.is_galera && self.written().await? == before {
+            return Err(Problem::Undone);
+        }
+        Ok(())
     }
 
     /// An expression for a number above 0 that tells the server that evaluates it from others; 0
@@ -104,6 +146,45 @@ fn report(store: &MySqlStore, risk: usize, explain: impl Fn() -> String) -> Resu
     }
     if store.reported[risk].set(()).is_ok() {
         log!(warn, "{store}: {}", explain());
+    }
+    Ok(())
+}
+
+/// Waits until a node has applied what the others have confirmed by now: a holder that comes from one of
+/// them would find its own lease in an older state.
+async fn catch_up(conn: &mut Conn) -> Result<(), Problem> {
+    conn.query_drop("SET SESSION wsrep_sync_wait = 1").await?;
+    match conn.query_drop("SELECT 1").await.map_err(Problem::from) {
+        // A node without a majority reports a lock. What comes next says what is wrong.
+        Err(problem) if problem.is_locked() => {}
+        done => done?,
+    }
+    Ok(conn.query_drop("SET SESSION wsrep_sync_wait = DEFAULT").await?)
+}
+
+/// What a cluster may lose although each of its nodes syncs.
+fn check_galera(store: &MySqlStore, options: &str) -> Result<(), Problem> {
+    report(store, 3, || {
+        "it is a node of a Galera cluster, which confirms a commit when the other nodes have received \
+         it, and not when they have written it: if several crash at about the same time, it may be \
+         lost, and ids come twice; set innodb_flush_log_at_trx_commit = 1 on all nodes, bootstrap only \
+         from the one that is furthest, or use a server that is not in such a cluster"
+            .into()
+    })?;
+    let is_on = |name: &str| {
+        let mut all = options.split(';').filter_map(|option| option.split_once('='));
+        let found = all.find(|(option, _)| option.trim() == name).map(|(_, value)| value.trim());
+        found.is_some_and(|value| ["true", "yes", "on", "1"].contains(&&*value.to_lowercase()))
+    };
+    for name in ["pc.ignore_sb", "pc.ignore_quorum"] {
+        if is_on(name) {
+            report(store, 4, || {
+                format!(
+                    "{name} is on in wsrep_provider_options: both halves of a cluster that is split take \
+                     rows, and ids come twice; turn it off"
+                )
+            })?;
+        }
     }
     Ok(())
 }

@@ -3,18 +3,14 @@
 mod url;
 
 use std::fmt;
-use std::fs;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mysql_async::{Opts, OptsBuilder, SslOpts};
-use rustls::RootCertStore;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use uidring::Error;
+use uidring_store::pem::{Authorities, ClientIdentity};
 use uidring_store::server::url_in_file;
-use uidring_store::{TableError, check_path};
 
 use crate::error::MySqlError;
 
@@ -42,7 +38,7 @@ pub struct MySqlStore {
     pub(crate) requires_durability: bool,
     pub(crate) is_cluster: bool,
     /// Which risks of the server were reported.
-    pub(crate) reported: Arc<[OnceLock<()>; 3]>,
+    pub(crate) reported: Arc<[OnceLock<()>; 5]>,
 }
 
 impl MySqlStore {
@@ -106,17 +102,36 @@ impl MySqlStore {
     /// be read, holds no certificate, or a broken one;
     /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     pub fn tls_authority(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
-        const WHAT: &str = "the certificate authority of the database";
-        let path = path.as_ref();
-        check_path(WHAT, path)?;
-        let wrong = |source| TableError::DatabaseFile { what: WHAT, path: path.to_owned(), source };
-        let pem = fs::read(path).map_err(|error| wrong(error.into()))?;
-        check_certificates(&pem).map_err(|problem| wrong(problem.into()))?;
+        let authorities = Authorities::read(path.as_ref())?;
         let ssl = self.opts.ssl_opts().cloned().unwrap_or_default();
         let ssl = ssl
-            .with_root_certs(vec![pem.into()])
+            .with_root_certs(vec![authorities.pem.into()])
             .with_disable_built_in_roots(true)
             .with_danger_accept_invalid_certs(false);
+        self.opts = OptsBuilder::from_opts(self.opts).ssl_opts(ssl).into();
+        Ok(self)
+    }
+
+    /// Requires TLS, and shows the server this certificate, with those that sign it, and proves it by this
+    /// private key; both are PEM files. Accounts that are made with `REQUIRE X509`, `ISSUER` or `SUBJECT`
+    /// need one.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) where a file cannot be read,
+    /// holds nothing of the kind, or the key is that of another certificate, or others may read it: 600 is
+    /// the most that its mode may allow, or 640 if it is root's;
+    /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
+    pub fn tls_certificate(
+        mut self,
+        certificate: impl AsRef<Path>,
+        key: impl AsRef<Path>,
+    ) -> Result<Self, Error> {
+        let identity = ClientIdentity::read(certificate.as_ref(), key.as_ref())?;
+        let shown =
+            mysql_async::ClientIdentity::new(identity.chain_pem.into(), identity.key_pem.into());
+        let ssl = self.opts.ssl_opts().cloned().unwrap_or_default();
+        let ssl = ssl.with_client_identity(Some(shown));
         self.opts = OptsBuilder::from_opts(self.opts).ssl_opts(ssl).into();
         Ok(self)
     }
@@ -174,6 +189,10 @@ impl MySqlStore {
     pub(crate) fn demands_tls(&self) -> bool {
         self.opts.ssl_opts().is_some()
     }
+
+    pub(crate) fn shows_certificate(&self) -> bool {
+        self.opts.ssl_opts().is_some_and(|ssl| ssl.client_identity().is_some())
+    }
 }
 
 /// Host, port and database.
@@ -212,25 +231,12 @@ fn found(error: Error, place: &'static str) -> Error {
     }
 }
 
-/// What is wrong with a PEM file of certificates, if anything is: the driver would look into it only
-/// when it connects.
-fn check_certificates(pem: &[u8]) -> Result<(), String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        certificate
-            .map_err(|error| error.to_string())
-            .and_then(|certificate| roots.add(certificate).map_err(|error| error.to_string()))
-            .map_err(|error| format!("it holds a certificate that is broken: {error}"))?;
-    }
-    if roots.is_empty() {
-        return Err("it holds no certificate in PEM form".into());
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use uidring::adapter::Chain;
+    use uidring_store::TableError;
 
     use super::*;
 
@@ -296,7 +302,8 @@ mod tests {
         let server = MySqlStore::from_url("mysql://root@h/d").expect("a URL");
         for error in [
             MySqlStore::from_url_file(url).expect_err("no path"),
-            server.tls_authority(url).expect_err("no path"),
+            server.clone().tls_authority(url).expect_err("no path"),
+            server.tls_certificate(url, url).expect_err("no path"),
         ] {
             assert!(matches!(error.store(), Some(TableError::UrlForPath { .. })), "{error:?}");
             let text = format!("{error} {error:?}");

@@ -133,7 +133,8 @@ impl PostgresStore {
     /// # Errors
     ///
     /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) where a file cannot be read,
-    /// holds nothing of the kind, or the key is that of another certificate;
+    /// holds nothing of the kind, or the key is that of another certificate, or others may read it: 600 is
+    /// the most that its mode may allow, or 640 if it is root's;
     /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
     pub fn tls_certificate(
         mut self,

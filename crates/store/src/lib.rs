@@ -7,6 +7,8 @@
 mod error;
 mod identity;
 pub mod leases;
+#[cfg(feature = "tls")]
+pub mod pem;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod sql;

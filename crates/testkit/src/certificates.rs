@@ -80,6 +80,10 @@ impl Authority {
         let key = self.folder.join(format!("{name}.key.pem"));
         fs::write(&certificate, signed.pem()).expect("it writes");
         fs::write(&key, pair.serialize_pem()).expect("it writes");
+        // Clients refuse keys that others may read.
+        #[cfg(unix)]
+        fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .expect("ours");
         Certificate { certificate, key }
     }
 }

@@ -18,7 +18,7 @@ pub mod log;
 #[cfg(all(unix, feature = "mariadb"))]
 pub mod mariadb;
 pub mod namespace;
-#[cfg(all(unix, any(feature = "etcd", feature = "postgres")))]
+#[cfg(all(unix, any(feature = "etcd", feature = "mariadb", feature = "postgres")))]
 pub mod network;
 #[cfg(all(unix, feature = "postgres"))]
 pub mod postgres;

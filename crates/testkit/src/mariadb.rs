@@ -2,6 +2,7 @@
 //! in a folder of its own, on a free port of 127.0.0.1, gone when the last handle is.
 
 mod database;
+mod galera;
 mod query;
 
 use std::env;
@@ -20,6 +21,7 @@ use mysql_async::prelude::FromRow;
 use tempfile::TempDir;
 
 pub use self::database::Database;
+pub use self::galera::Galera;
 use self::query::{LIMIT, query};
 use crate::process::Process;
 
@@ -44,7 +46,9 @@ const FILE_SETTINGS: &[&str] = &["--innodb-log-file-size=4M", "--innodb-use-nati
 /// A server. What goes wrong panics, with the server's log where that may help.
 pub struct MariaDb {
     folder: TempDir,
-    arguments: Vec<String>,
+    /// What begins the command, as to run it on another host.
+    runner: Vec<String>,
+    arguments: Mutex<Vec<String>>,
     port: u16,
     /// `None` while the server is down.
     process: Mutex<Option<Process>>,
@@ -59,14 +63,8 @@ impl MariaDb {
 
     /// A server with more arguments, which win over those that every server gets.
     pub fn start_with(arguments: &[&str]) -> Arc<Self> {
-        let mut server = Self {
-            folder: short_folder(),
-            arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
-            port: 0,
-            process: Mutex::new(None),
-            databases: AtomicU32::new(0),
-            is_shared: AtomicBool::new(false),
-        };
+        let mut server = Self::without_files();
+        server.set_arguments(arguments.iter().map(|&argument| argument.to_owned()).collect());
         server.make_files();
         let deadline = Instant::now() + LIMIT;
         // Between looking for a free port and using it, somebody else may come by.
@@ -137,10 +135,14 @@ impl MariaDb {
 
     /// Starts a server that was stopped or killed: with the same files, on the same port.
     pub fn start_again(&self) {
+        self.start_within(LIMIT).unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    fn start_within(&self, limit: Duration) -> Result<(), String> {
         let mut process = self.process();
         assert!(process.is_none(), "the server is up");
-        *process =
-            Some(self.launch(Instant::now() + LIMIT).unwrap_or_else(|error| panic!("{error}")));
+        *process = Some(self.launch(Instant::now() + limit)?);
+        Ok(())
     }
 
     /// Lets the server stand still: it takes connections and statements, and answers nothing.
@@ -166,6 +168,24 @@ impl MariaDb {
     /// What the server, over all its starts, said about itself.
     pub fn error_log(&self) -> String {
         read(&self.log())
+    }
+
+    /// A server that is down.
+    fn without_files() -> Self {
+        Self {
+            folder: short_folder(),
+            runner: Vec::new(),
+            arguments: Mutex::default(),
+            port: 0,
+            process: Mutex::new(None),
+            databases: AtomicU32::new(0),
+            is_shared: AtomicBool::new(false),
+        }
+    }
+
+    /// Sets the arguments of later starts.
+    fn set_arguments(&self, arguments: Vec<String>) {
+        *self.arguments.lock().unwrap_or_else(PoisonError::into_inner) = arguments;
     }
 
     /// Takes half a second, and much longer beside many others. Making a template to copy would not be
@@ -194,22 +214,7 @@ impl MariaDb {
 
     /// Starts the server and waits until it answers.
     fn launch(&self, deadline: Instant) -> Result<Process, String> {
-        let folder = self.folder().display();
-        let mut command = Command::new(find("mariadbd"));
-        // Of a `tmpdir` that servers share, each one that starts deletes the others' tables.
-        command
-            .arg("--no-defaults")
-            .arg(format!("--datadir={folder}/data"))
-            .arg(format!("--tmpdir={folder}"))
-            .arg(format!("--general-log-file={folder}/statements.log"))
-            .arg(format!("--socket={}", self.socket().display()))
-            .arg(format!("--port={}", self.port))
-            .args(SETTINGS)
-            .args(FILE_SETTINGS);
-        if fs::metadata(self.folder()).expect("it is there").uid() == 0 {
-            command.arg("--user=root");
-        }
-        command.args(&self.arguments);
+        let command = self.command();
         let mut process = Process::spawn(&command, self.folder(), &self.log());
         loop {
             if let Some(status) = process.wait_until(Instant::now()) {
@@ -224,6 +229,34 @@ impl MariaDb {
                 Err(_) => thread::sleep(Duration::from_millis(10)),
             }
         }
+    }
+
+    fn command(&self) -> Command {
+        let folder = self.folder().display();
+        let program = find("mariadbd");
+        let mut command = match self.runner.split_first() {
+            Some((runner, arguments)) => {
+                let mut command = Command::new(runner);
+                command.args(arguments).arg(program);
+                command
+            }
+            None => Command::new(program),
+        };
+        // Of a `tmpdir` that servers share, each one that starts deletes the others' tables.
+        command
+            .arg("--no-defaults")
+            .arg(format!("--datadir={folder}/data"))
+            .arg(format!("--tmpdir={folder}"))
+            .arg(format!("--general-log-file={folder}/statements.log"))
+            .arg(format!("--socket={}", self.socket().display()))
+            .arg(format!("--port={}", self.port))
+            .args(SETTINGS)
+            .args(FILE_SETTINGS);
+        if fs::metadata(self.folder()).expect("it is there").uid() == 0 {
+            command.arg("--user=root");
+        }
+        command.args(&*self.arguments.lock().unwrap_or_else(PoisonError::into_inner));
+        command
     }
 
     fn end(&self, signal: &str) -> ExitStatus {

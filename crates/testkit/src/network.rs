@@ -53,18 +53,22 @@ impl Network {
         command
     }
 
+    /// Cuts a host off from all others and from this one, by its link.
     pub fn unplug(&self, host: usize) {
         run(&format!("link set {} down", self.link(u8::try_from(host).expect("a host"))));
     }
 
+    /// Undoes it.
     pub fn plug_in(&self, host: usize) {
         run(&format!("link set {} up", self.link(u8::try_from(host).expect("a host"))));
     }
 
+    /// Cuts a host off from the others alone, by blackhole routes.
     pub fn isolate(&self, host: usize) {
         self.routes(host, "replace");
     }
 
+    /// Undoes it.
     pub fn rejoin(&self, host: usize) {
         self.routes(host, "del");
     }

@@ -55,6 +55,14 @@ pub struct MySqlArgs {
     #[arg(long, value_name = "PATH")]
     pub mysql_ca: Option<PathBuf>,
 
+    /// Require TLS from the MySQL server, and show it this certificate, a PEM file
+    #[arg(long, value_name = "PATH", requires = "mysql_key")]
+    pub mysql_cert: Option<PathBuf>,
+
+    /// The private key of that certificate, a PEM file that others may not read
+    #[arg(long, value_name = "PATH", requires = "mysql_cert")]
+    pub mysql_key: Option<PathBuf>,
+
     /// Refuse a MySQL server whose settings may lose confirmed commits when its machine crashes,
     /// instead of warning: sync_binlog, innodb_flush_log_at_trx_commit, the engine of a table
     #[arg(long)]
@@ -160,6 +168,7 @@ impl DatabaseArgs {
         if server != Some(Server::MySql) {
             check(&[
                 ("--mysql-ca", mysql.mysql_ca.is_some(), NEEDS_MYSQL),
+                ("--mysql-cert", mysql.mysql_cert.is_some(), NEEDS_MYSQL),
                 ("--mysql-require-durability", mysql.mysql_require_durability, NEEDS_MYSQL),
                 ("--mysql-cluster", mysql.mysql_cluster, NEEDS_MYSQL),
                 ("--mysql-deadline", mysql.mysql_deadline.is_some(), NEEDS_MYSQL),

@@ -27,5 +27,8 @@ pub fn open(args: &DatabaseArgs) -> Result<Box<dyn Database>, Failure> {
     if let Some(path) = &flags.mysql_ca {
         server = server.tls_authority(path)?;
     }
+    if let (Some(certificate), Some(key)) = (&flags.mysql_cert, &flags.mysql_key) {
+        server = server.tls_certificate(certificate, key)?;
+    }
     Ok(Box::new(OnServer(server)))
 }

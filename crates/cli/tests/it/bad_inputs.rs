@@ -111,6 +111,7 @@ const CASES: &[Case] = &[
     ("generate --datacenter-id 3 --worker-id 1", 2, &["is for --generator snowflake"]),
     ("generate --generator snowflake --datacenter-id 3 --worker-id 32", 2, &["32", "out of range"]),
     ("generate --worker-id 1 --mysql-ca ca.pem", 2, &["--mysql-ca", SERVER]),
+    ("generate --worker-id 1 --mysql-cert c.pem --mysql-key k.pem", 2, &["--mysql-cert", SERVER]),
     ("generate --worker-id 1 --mysql-deadline 5", 2, &["--mysql-deadline", SERVER]),
     // Leases.
     ("generate --lease 5", 2, &["--lease needs --worker lease"]),
@@ -244,6 +245,9 @@ const MYSQL_CASES: &[Case] = &[
     ("plan --mysql-url-file mysql://u@h/d", 2, &["a URL, not a path"]),
     ("plan --mysql mysql://u@h/d --mysql-ca nowhere", 1, &["could not be read from nowhere"]),
     ("plan --mysql mysql://u@h/d --mysql-ca mysql://u@h/d", 2, &["a URL, not a path"]),
+    ("plan --mysql mysql://u@h/d --mysql-cert c.pem", 2, &["--mysql-key"]),
+    ("plan --mysql mysql://u@h/d --mysql-key k.pem", 2, &["--mysql-cert"]),
+    ("plan --mysql mysql://u@h/d --mysql-cert nowhere --mysql-key k.pem", 1, &["from nowhere"]),
     ("generate --mysql mysql://u@127.0.0.1:1/d --mysql-deadline 1", 1, &["127.0.0.1:1/d"]),
 ];
 #[cfg(not(feature = "mysql"))]

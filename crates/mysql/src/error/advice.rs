@@ -25,6 +25,12 @@ pub fn to_error(server: &MySqlStore, table: &Table, problem: Problem) -> Error {
             return Error::from(MySqlError::ClockDiffers { server, ours, theirs, limit });
         }
         Problem::Refused(why) | Problem::Conflict(why) => (why, None),
+        Problem::Undone => (
+            "the node has confirmed a commit that the cluster does not have: another node's came first, \
+             or a table's engine is not InnoDB; try again"
+                .into(),
+            None,
+        ),
         Problem::NoConnection(limit) => (
             format!(
                 "no answer within {limit:?} while connecting; is a MySQL server there, and does the \
@@ -96,7 +102,7 @@ fn of_connection(error: &io::Error) -> String {
 }
 
 fn tls(error: &(dyn std::error::Error + 'static)) -> String {
-    use rustls::{CertificateError, Error as Tls};
+    use rustls::{AlertDescription as Alert, CertificateError, Error as Tls};
     let advice = match error.downcast_ref::<Tls>() {
         Some(Tls::InvalidCertificate(why)) => match why {
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
@@ -110,6 +116,17 @@ fn tls(error: &(dyn std::error::Error + 'static)) -> String {
             }
             _ => "",
         },
+        Some(Tls::AlertReceived(
+            Alert::UnknownCA
+            | Alert::CertificateRequired
+            | Alert::BadCertificate
+            | Alert::DecryptError
+            | Alert::CertificateExpired
+            | Alert::CertificateRevoked
+            | Alert::CertificateUnknown,
+        )) => {
+            "; the server wants a client's certificate that is valid, and of an authority that it knows"
+        }
         _ => "",
     };
     format!("TLS failed{advice}")
@@ -119,8 +136,13 @@ fn of_server(server: &MySqlStore, table: &Table, error: &ServerError) -> String 
     let ServerError { code, message, .. } = error;
     let Table { name, origin, command, or, rights, .. } = table;
     let text = match code {
+        1045 if server.shows_certificate() => {
+            "the login failed; check user and password, percent-encoded in a URL, and whether the account \
+             demands another subject or issuer of the certificate"
+        }
         1045 if server.demands_tls() => {
-            "the login failed; check user and password, percent-encoded in a URL"
+            "the login failed; check user and password, percent-encoded in a URL; the account may also \
+             demand a client's certificate"
         }
         1045 => {
             "the login failed; check user and password, percent-encoded in a URL; the account may \
@@ -150,7 +172,25 @@ fn of_server(server: &MySqlStore, table: &Table, error: &ServerError) -> String 
             "the table's AUTO_INCREMENT is behind its rows, or at its end; set it above the \
              greatest ID with ALTER TABLE"
         }
-        1205 | 3572 => "another transaction has the row or table locked",
+        1047 | 1180 => {
+            "this node of a cluster takes nothing: it is joining, or cut off from the majority; name a \
+             node of the majority, or see `SHOW STATUS LIKE 'wsrep_cluster_status'`"
+        }
+        1213 | 3101 => "another transaction came first, perhaps on another node; try again",
+        1305 => {
+            "this node of a Galera cluster cannot say what it has committed; use MariaDB 10.4 or later"
+        }
+        3098 => "Group Replication does not take this table: it needs InnoDB and its primary key",
+        3100 | 3796..=3799 => {
+            "this member of a group is joining, leaving, or cut off from the majority; name a member of \
+             the majority"
+        }
+        3032 => {
+            "the server is in offline mode, as a member is that a group has expelled; name another"
+        }
+        1205 | 3572 => {
+            "another transaction has the row or table locked, or a node of a cluster is cut off"
+        }
         3159 => "the account demands TLS; ask for it",
         _ => "the server refused",
     };
@@ -186,6 +226,17 @@ mod tests {
             (4151, "Access denied, this account is locked", "ACCOUNT UNLOCK"),
             (1820, "You must SET PASSWORD before", "expired"),
             (1792, "Cannot execute statement in a READ ONLY transaction", "the primary"),
+            (1290, "running with the --super-read-only option", "the primary"),
+            (1836, "Running in read-only mode", "the primary"),
+            (1047, "WSREP has not yet prepared node", "a node of the majority"),
+            (1180, "Not connected to Primary Component", "a node of the majority"),
+            (1213, "Deadlock found", "came first"),
+            (1305, "FUNCTION WSREP_LAST_WRITTEN_GTID does not exist", "MariaDB 10.4"),
+            (3098, "does not comply with the requirements", "primary key"),
+            (3101, "Plugin instructed the server to rollback", "came first"),
+            (3100, "Error on observer while running", "of the majority"),
+            (3796, "cannot be used on the current member state", "of the majority"),
+            (3032, "The server is currently in offline mode", "name another"),
             (167, "Out of range value for column 'ID'", "ALTER TABLE"),
         ] {
             let text = text(of_server(code, message));

@@ -175,11 +175,13 @@ impl Taking<'_> {
         );
         let lasts = lasts.as_micros() as u64;
         let values = (owner, lasts, worker_id, token, fingerprint, tick, sequence, owner);
+        let written = conn.written().await?;
         conn.exec_drop(update, values).await?;
         let server = conn.last_insert_id();
         match conn.affected_rows() {
             0 => Ok(None),
             1 => {
+                conn.assure_written(written).await?;
                 let before = LeasedRow::horizon(tick, sequence);
                 Ok(Some(self.0.taken(worker_id, token + 1, before, server)))
             }
@@ -194,6 +196,7 @@ impl Taking<'_> {
     /// more.
     async fn add_row(&self, conn: &mut Session) -> Result<Option<LeasedRow>, Problem> {
         let AcquireRequest { layout, fingerprint, node, owner, lasts, .. } = self.0;
+        let before = conn.written().await?;
         conn.query_drop("START TRANSACTION").await?;
         let select = format!(
             "SELECT GREATEST(COALESCE((SELECT MAX(ID) FROM WORKER_NODE), 0),
@@ -215,7 +218,7 @@ impl Taking<'_> {
         };
         let values = (key, owner, lasts.as_micros() as u64, fingerprint);
         conn.exec_drop(DIALECT.insert_held_lease(), values).await?;
-        conn.query_drop("COMMIT").await?;
+        conn.commit(before).await?;
         let server = Some(server).filter(|server| *server > 0);
         Ok(Some(self.0.taken(key, 1, None, server)))
     }

@@ -71,9 +71,14 @@ impl Operation<MySqlStore> for Reuse<'_> {
     type Done = Result<(), Denial>;
 
     async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
+        let before = conn.written().await?;
         conn.query_drop("START TRANSACTION").await?;
         let done = add(self, conn).await?;
-        conn.query_drop(if done.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
+        if done.is_ok() {
+            conn.commit(before).await?;
+        } else {
+            conn.query_drop("ROLLBACK").await?;
+        }
         Ok(done)
     }
 }

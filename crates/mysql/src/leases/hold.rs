@@ -34,12 +34,14 @@ impl Operation<MySqlStore> for Renew<'_> {
         );
         let known = confirmed.unwrap_or(0);
         let values = (self.lasts_micros, tick, sequence, tick, worker_id, token, owner, known);
+        let written = conn.written().await?;
         conn.exec_drop(update, values).await?;
         let (rows, answered_by) = (conn.affected_rows(), conn.last_insert_id());
         if rows != 1 {
             let present = present(conn, *worker_id).await?;
             return Ok(Err(present.map_or_else(|loss| loss, |row| self.row.loss(row))));
         }
+        conn.assure_written(written).await?;
         // A trigger on the table can hide the server's number. That alone does not mean another server.
         let is_other = answered_by != *server && (answered_by.is_some() || !conn.has_identity());
         if !self.is_cluster && server.is_some() && is_other {

@@ -43,6 +43,7 @@ impl Operation<MySqlStore> for Load<'_> {
     /// If the answer to the COMMIT is lost, nobody can tell whether the range is reserved: it is
     /// given up, and another attempt reserves another one.
     async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
+        let before = conn.written().await?;
         conn.query_drop("START TRANSACTION").await?;
         let done = match reserve(self, conn).await {
             Ok(done) => done,
@@ -52,7 +53,11 @@ impl Operation<MySqlStore> for Load<'_> {
             }
             Err(problem) => return Err(problem),
         };
-        conn.query_drop(if done.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
+        if done.is_ok() {
+            conn.commit(before).await?;
+        } else {
+            conn.query_drop("ROLLBACK").await?;
+        }
         Ok(done)
     }
 }
@@ -168,6 +173,7 @@ impl Operation<MySqlStore> for CreateTag<'_> {
 
 async fn insert(work: &CreateTag<'_>, conn: &mut Session) -> Result<Result<(), Error>, Problem> {
     let (tag, start, step, description) = work.tag.columns();
+    let before = conn.written().await?;
     begin(conn).await?;
     let inserted = conn.exec_drop(INSERT_TAG, (tag, start, step, description)).await;
     let inserted = inserted.map_err(Problem::from);
@@ -180,7 +186,7 @@ async fn insert(work: &CreateTag<'_>, conn: &mut Session) -> Result<Result<(), E
     match row.map(tag_of).transpose()? {
         Some(found) if is_there => Ok(Err(NewSegmentTag::exists(found))),
         Some(ours) if (&*ours.tag, ours.max_id, ours.step) == (tag, start, step) => {
-            conn.query_drop("COMMIT").await?;
+            conn.commit(before).await?;
             Ok(Ok(()))
         }
         _ => Err(Problem::Refused(format!(
@@ -197,6 +203,7 @@ impl Operation<MySqlStore> for TagChange<'_> {
 
     async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
         conn.query_drop("SET time_zone = '+00:00'").await?;
+        let written = conn.written().await?;
         begin(conn).await?;
         let select = format!("{} FOR UPDATE", DIALECT.find_tag());
         let row: Option<Row> = conn.exec_first(select, (self.tag,)).await?;
@@ -211,30 +218,39 @@ impl Operation<MySqlStore> for TagChange<'_> {
             TagStep::Found { before, earlier } => (before, earlier),
         };
         let Some(found) = found else { return Ok(Ok(before)) };
-        if let Err(problem) = change(self, conn, &found).await {
+        let done = match change(self, conn, &found).await {
+            Ok(true) => match conn.commit(written).await {
+                // The answer to a COMMIT that fails does not say what became of it.
+                Err(problem) if !matches!(problem, Problem::Undone) => return Err(problem),
+                done => done,
+            },
+            Ok(false) => conn.query_drop("ROLLBACK").await.map_err(Problem::from),
+            Err(problem) => Err(problem),
+        };
+        if let Err(problem) = done {
             // The server has answered, so that no later attempt needs to know.
-            if problem.code().is_some() || matches!(problem, Problem::Conflict(_)) {
+            if problem.code().is_some() || matches!(problem, Problem::Conflict(_) | Problem::Undone)
+            {
                 self.on_refusal(earlier);
             }
             return Err(problem);
         }
-        conn.query_drop("COMMIT").await?;
         Ok(Ok(before))
     }
 }
 
 /// Names what was read, so that even in a table without transactions or without its key nothing else
-/// is changed.
+/// is changed. Returns whether anything is.
 async fn change(
     work: &TagChange<'_>,
     conn: &mut Session,
     found: &SegmentTag,
-) -> Result<(), Problem> {
+) -> Result<bool, Problem> {
     let SegmentTag { max_id, step, .. } = *found;
     let as_found = "AND max_id = ? AND step = ?";
     match work.change {
         // The server does not count a row that stays as it is.
-        Change::Step(new) if new == step => return Ok(()),
+        Change::Step(new) if new == step => return Ok(false),
         Change::Step(new) => {
             let values = (new, work.tag, max_id, step);
             conn.exec_drop(format!("{SET_STEP} {as_found}"), values).await?;
@@ -265,5 +281,5 @@ async fn change(
             )));
         }
     }
-    Ok(())
+    Ok(true)
 }

@@ -62,7 +62,8 @@ impl Operation<MySqlStore> for Assign {
 
 /// Works in a transaction, whatever the server's `autocommit` is: a row that is not committed goes
 /// with the connection, and an older server would hand out its key again after a restart.
-async fn insert(work: &Assign, conn: &mut Conn) -> Result<u64, Problem> {
+async fn insert(work: &Assign, conn: &mut Session) -> Result<u64, Problem> {
+    let before = conn.written().await?;
     begin(conn).await?;
     // Before the insert: every key that another start has been given by now is below the one
     // that the server's counter gives us.
@@ -71,7 +72,7 @@ async fn insert(work: &Assign, conn: &mut Conn) -> Result<u64, Problem> {
     if work.layout.check_worker_id(id).is_err() {
         return Err(Problem::UsedUp { row: id, max: work.layout.max_worker_id() });
     }
-    conn.query_drop("COMMIT").await?;
+    conn.commit(before).await?;
     Ok(id)
 }
 
@@ -196,6 +197,7 @@ impl Operation<MySqlStore> for PrunePart {
     type Done = u64;
 
     async fn run(&self, conn: &mut Session) -> Result<u64, Problem> {
+        let before = conn.written().await?;
         begin(conn).await?;
         conn.exec_drop(
             format!("{} ORDER BY ID LIMIT ?", DIALECT.prune_nodes()),
@@ -203,7 +205,11 @@ impl Operation<MySqlStore> for PrunePart {
         )
         .await?;
         let rows = conn.affected_rows();
-        conn.query_drop("COMMIT").await?;
+        if rows > 0 {
+            conn.commit(before).await?;
+        } else {
+            conn.query_drop("ROLLBACK").await?;
+        }
         Ok(rows)
     }
 }

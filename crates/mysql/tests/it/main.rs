@@ -1,6 +1,7 @@
 //! The tables of a real MySQL-compatible server, and what may go wrong on the way to it.
 #![cfg(unix)]
 
+mod certificates;
 mod leases;
 mod limits;
 mod segment_faults;

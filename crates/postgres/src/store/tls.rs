@@ -1,59 +1,34 @@
 //! Whom TLS trusts, and what it shows.
 
-use std::fs;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 use uidring::Error;
-use uidring_store::{TableError, check_path};
-
-type Cause = Box<dyn std::error::Error + Send + Sync>;
+use uidring_store::pem::{Authorities, ClientIdentity};
 
 /// What TLS is made of, read from files.
 #[derive(Clone, Default)]
 pub struct TlsOptions {
     /// In place of the authorities that the system trusts.
     authorities: Option<Arc<RootCertStore>>,
-    identity: Option<Arc<Identity>>,
-}
-
-/// A certificate with those that sign it, and its key.
-struct Identity {
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
+    identity: Option<Arc<ClientIdentity>>,
 }
 
 impl TlsOptions {
     /// Trusts the authorities of a file alone.
     pub fn trust(&mut self, path: &Path) -> Result<(), Error> {
         let mut roots = RootCertStore::empty();
-        read("the certificate authority of the database", path, |pem| {
-            for certificate in certificates(pem)? {
-                roots.add(certificate).map_err(|error| broken(&error))?;
-            }
-            Ok(())
-        })?;
+        // Each was seen to be whole.
+        roots.add_parsable_certificates(Authorities::read(path)?.certificates);
         self.authorities = Some(Arc::new(roots));
         Ok(())
     }
 
     /// Shows a certificate.
     pub fn show(&mut self, certificate: &Path, key: &Path) -> Result<(), Error> {
-        let chain = read("the certificate for the database", certificate, certificates)?;
-        let key = read("the key of the certificate for the database", key, |pem| {
-            let key = PrivateKeyDer::from_pem_slice(pem)
-                .map_err(|error| format!("it holds no private key: {error}"))?;
-            // Only now is it seen whether it is that of the certificate.
-            builder()
-                .with_root_certificates(RootCertStore::empty())
-                .with_client_auth_cert(chain.clone(), key.clone_key())?;
-            Ok(key)
-        })?;
-        self.identity = Some(Arc::new(Identity { chain, key }));
+        self.identity = Some(Arc::new(ClientIdentity::read(certificate, key)?));
         Ok(())
     }
 
@@ -95,34 +70,12 @@ fn system_authorities() -> Arc<RootCertStore> {
     Arc::clone(SYSTEM.get_or_init(load))
 }
 
-fn read<T>(
-    what: &'static str,
-    path: &Path,
-    parse: impl FnOnce(&[u8]) -> Result<T, Cause>,
-) -> Result<T, Error> {
-    check_path(what, path)?;
-    let parsed = fs::read(path).map_err(Cause::from).and_then(|pem| parse(&pem));
-    parsed.map_err(|source| TableError::DatabaseFile { what, path: path.to_owned(), source }.into())
-}
-
-fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Cause> {
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let all = all.map_err(|error| broken(&error))?;
-    if all.is_empty() {
-        return Err("it holds no certificate".into());
-    }
-    Ok(all)
-}
-
-fn broken(error: &dyn std::error::Error) -> Cause {
-    format!("it holds a certificate that is broken: {error}").into()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use uidring::adapter::Chain;
 
-    use super::*;
     use crate::PostgresStore;
 
     #[test]

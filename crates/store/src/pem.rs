@@ -1,0 +1,148 @@
+//! Certificates and keys for TLS, from PEM files.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use rustls::crypto::ring::sign::any_supported_type;
+use rustls::pki_types::pem::PemObject;
+pub use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use rustls::{Error as TlsError, InconsistentKeys, RootCertStore};
+use uidring::Error;
+
+use crate::{TableError, check_path};
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+const AUTHORITY: &str = "the certificate authority of the database";
+const CERTIFICATE: &str = "the client's certificate for the database";
+/// How errors call the file of a key.
+pub const KEY: &str = "the key of the client's certificate for the database";
+
+/// A certificate that a client shows, with those that sign it, and its private key.
+pub struct ClientIdentity {
+    /// The certificate comes first.
+    pub chain: Vec<CertificateDer<'static>>,
+    /// As parsed.
+    pub key: PrivateKeyDer<'static>,
+    /// The file of the chain.
+    pub chain_pem: Vec<u8>,
+    /// The file of the key.
+    pub key_pem: Vec<u8>,
+}
+
+impl ClientIdentity {
+    /// Reads both files. As libpq does, it refuses a key that others may read.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::DatabaseFile`] where a file cannot be read or holds nothing of the kind, the key is
+    /// that of another certificate, or others may read it; [`TableError::UrlForPath`].
+    pub fn read(certificate: &Path, key: &Path) -> Result<Self, Error> {
+        let (chain, chain_pem) = read(CERTIFICATE, certificate, |_| Ok(()), certificates)?;
+        let (key, key_pem) = read(KEY, key, check_is_private, |pem| {
+            // The parser's error might show something of the key.
+            let key = PrivateKeyDer::from_pem_slice(pem)
+                .map_err(|_| "it holds no private key in PEM form")?;
+            check_is_of(&chain, &key)?;
+            Ok(key)
+        })?;
+        Ok(Self { chain, key, chain_pem, key_pem })
+    }
+}
+
+/// Authorities that alone are trusted.
+pub struct Authorities {
+    /// Each of them.
+    pub certificates: Vec<CertificateDer<'static>>,
+    /// The file.
+    pub pem: Vec<u8>,
+}
+
+impl Authorities {
+    /// Reads them from a file.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::DatabaseFile`] where the file cannot be read, holds no certificate, or a broken one;
+    /// [`TableError::UrlForPath`].
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let (certificates, pem) = read(
+            AUTHORITY,
+            path,
+            |_| Ok(()),
+            |pem| {
+                let all = certificates(pem)?;
+                let mut roots = RootCertStore::empty();
+                for certificate in &all {
+                    roots.add(certificate.clone()).map_err(|error| broken(&error))?;
+                }
+                Ok(all)
+            },
+        )?;
+        Ok(Self { certificates, pem })
+    }
+}
+
+fn read<T>(
+    what: &'static str,
+    path: &Path,
+    check: impl FnOnce(&File) -> Result<(), Cause>,
+    parse: impl FnOnce(&[u8]) -> Result<T, Cause>,
+) -> Result<(T, Vec<u8>), Error> {
+    check_path(what, path)?;
+    let open = || {
+        let mut file = File::open(path)?;
+        check(&file)?;
+        let mut pem = Vec::new();
+        file.read_to_end(&mut pem)?;
+        Ok((parse(&pem)?, pem))
+    };
+    open().map_err(|source| TableError::DatabaseFile { what, path: path.to_owned(), source }.into())
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Cause> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let all = all.map_err(|error| broken(&error))?;
+    if all.is_empty() {
+        return Err("it holds no certificate in PEM form".into());
+    }
+    Ok(all)
+}
+
+fn broken(error: &dyn std::error::Error) -> Cause {
+    format!("it holds a certificate that is broken: {error}").into()
+}
+
+fn check_is_of(
+    chain: &[CertificateDer<'static>],
+    key: &PrivateKeyDer<'static>,
+) -> Result<(), Cause> {
+    let key = any_supported_type(key).map_err(|_| "its private key is of an unknown kind")?;
+    match CertifiedKey::new(chain.to_vec(), key).keys_match() {
+        Ok(()) | Err(TlsError::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(()),
+        Err(TlsError::InconsistentKeys(_)) => {
+            Err("it holds the key of another certificate: give the two files that belong together"
+                .into())
+        }
+        Err(error) => Err(broken(&error)),
+    }
+}
+
+/// Its owner alone may read it; root's also a group.
+#[cfg(unix)]
+fn check_is_private(file: &File) -> Result<(), Cause> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = file.metadata()?;
+    let (mode, most) = (metadata.mode() & 0o777, if metadata.uid() == 0 { 0o640 } else { 0o600 });
+    if mode & !most & 0o077 == 0 {
+        return Ok(());
+    }
+    Err(format!("others may read or change it (mode {mode:03o}): chmod {most:o}").into())
+}
+
+#[cfg(not(unix))]
+fn check_is_private(_: &File) -> Result<(), Cause> {
+    Ok(())
+}

@@ -1,0 +1,264 @@
+//! A private Galera cluster of three MariaDB servers, of Debian's packages `galera-4`,
+//! `mariadb-server-core` and `mariadb-client-core`, each in a network namespace of its own. Needs root.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::MariaDb;
+use super::query::{LIMIT, query};
+use crate::network::Network;
+
+const PROVIDER: &str = "/usr/lib/galera/libgalera_smm.so";
+
+/// How many nodes there are.
+const NODES: usize = 3;
+
+/// All have it, each on a host of its own.
+const PORT: u16 = 3306;
+
+/// What a node that comes back, and then the one that helps it, run to agree on where to begin.
+const TRANSFER: &str = r#"#!/bin/sh
+bypass= role= address= gtid=
+while [ $# -gt 0 ]; do
+    case $1 in
+        --role) role=$2; shift;;
+        --address) address=$2; shift;;
+        --gtid) gtid=$2; shift;;
+        --bypass) bypass=yes;;
+        --mysqld-args) break;;
+    esac
+    shift
+done
+meeting=FOLDER/transfer
+case $role in
+    joiner)
+        rm -f "$meeting"
+        echo "ready $address:4444/$meeting"
+        until [ -s "$meeting" ]; do sleep 0.05; done
+        cat "$meeting"
+        ;;
+    donor)
+        if [ -z "$bypass" ]; then
+            echo "the node needs a copy of all files, which this cluster has no script for" >&2
+            exit 1
+        fi
+        meeting=/${address#*//}
+        echo "$gtid" >"$meeting.part"
+        mv "$meeting.part" "$meeting"
+        echo "done $gtid"
+        ;;
+esac
+"#;
+
+/// Three servers, each of which takes writes. All begin with the same files, so that a node that comes
+/// back gets what it lacks from another one's cache. A copy of all files is never needed, and refused:
+/// the scripts for that are in a package that starts a server of its own.
+pub struct Galera {
+    nodes: Vec<Arc<MariaDb>>,
+    arguments: Vec<String>,
+    /// After the nodes, whose processes are in it.
+    network: Network,
+}
+
+impl Galera {
+    /// Starts the cluster, and waits until all take writes.
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// The same with more arguments for each server.
+    pub fn start_with(arguments: &[&str]) -> Self {
+        assert!(
+            Path::new(PROVIDER).is_file(),
+            "no {PROVIDER}, which these tests need: apt-get install galera-4 mariadb-server-core \
+             mariadb-client-core"
+        );
+        let network = Network::new(NODES as u8);
+        let nodes = (0..NODES).map(|node| Arc::new(server(&network, node))).collect();
+        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let cluster = Self { nodes, arguments, network };
+        let first = &cluster.nodes[0];
+        first.make_files();
+        // A first start gives the files the cluster's name and their place in its history.
+        cluster.launch(0, "", None);
+        first.stop();
+        for node in &cluster.nodes[1..] {
+            let files = first.folder().join("data");
+            let copied = Command::new("cp").arg("-r").arg(files).arg(node.folder()).status();
+            assert!(copied.is_ok_and(|status| status.success()), "the files are copied");
+            fs::remove_file(node.folder().join("data/galera.cache")).expect("it was copied");
+        }
+        cluster.launch(0, "", None);
+        for node in 1..NODES {
+            cluster.launch(node, &cluster.members(), None);
+        }
+        (0..NODES).for_each(|node| cluster.wait_for(node, NODES));
+        cluster
+    }
+
+    /// One of the servers.
+    pub fn node(&self, node: usize) -> &Arc<MariaDb> {
+        &self.nodes[node]
+    }
+
+    /// Where clients reach a node: host and port.
+    pub fn address(&self, node: usize) -> String {
+        format!("{}:{PORT}", self.network.address(node))
+    }
+
+    /// Starts a node that was killed or stopped, and waits until it takes part.
+    pub fn restart(&self, node: usize) {
+        // One that meets no majority gives up by itself, where the others are still looking for each other.
+        for _ in 0..4 {
+            let position = self.recovered(node);
+            if self.try_launch(node, &self.members(), Some(&position)).is_ok() {
+                return;
+            }
+        }
+        panic!("node {node} does not come back\n{}", self.nodes[node].error_log());
+    }
+
+    /// Starts all nodes after all were killed, the one that is furthest in the cluster's history first, as
+    /// an administrator should, and waits until they take part.
+    pub fn restart_all(&self) {
+        let positions: Vec<_> = (0..NODES).map(|node| self.recovered(node)).collect();
+        let number =
+            |position: &str| position.rsplit(':').next().and_then(|n| n.parse::<i64>().ok());
+        let first = (0..NODES).max_by_key(|node| number(&positions[*node])).expect("three");
+        let state = self.nodes[first].folder().join("data/grastate.dat");
+        let text = fs::read_to_string(&state).expect("it is there");
+        let text = text.replace("safe_to_bootstrap: 0", "safe_to_bootstrap: 1");
+        fs::write(&state, text).expect("it writes");
+        self.launch(first, "", Some(&positions[first]));
+        for node in (0..NODES).filter(|node| *node != first) {
+            self.restart(node);
+        }
+    }
+
+    /// Cuts a node off from the others and from clients, by its link.
+    pub fn unplug(&self, node: usize) {
+        self.network.unplug(node);
+    }
+
+    /// Undoes it.
+    pub fn plug_in(&self, node: usize) {
+        self.network.plug_in(node);
+    }
+
+    /// Cuts a node off from the others alone: clients reach it.
+    pub fn isolate(&self, node: usize) {
+        self.network.isolate(node);
+    }
+
+    /// Undoes it.
+    pub fn rejoin(&self, node: usize) {
+        self.network.rejoin(node);
+    }
+
+    /// Waits until a node sees so many, itself included, and takes statements if they are a majority.
+    pub fn wait_for(&self, node: usize, size: usize) {
+        let deadline = Instant::now() + 4 * LIMIT;
+        let is_ready = if 2 * size > NODES { "ON" } else { "OFF" };
+        let wanted = [size.to_string(), is_ready.to_owned()];
+        loop {
+            let found =
+                ["wsrep_cluster_size", "wsrep_ready"].map(|name| self.try_status(node, name));
+            if found.iter().zip(&wanted).all(|(found, wanted)| found.as_ref() == Ok(wanted)) {
+                return;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "node {node} reports {found:?} and not {wanted:?}\n{}",
+                self.nodes[node].error_log()
+            );
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// What a node says of itself, such as `wsrep_cluster_size`.
+    pub fn status(&self, node: usize, name: &str) -> String {
+        self.try_status(node, name).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn try_status(&self, node: usize, name: &str) -> Result<String, String> {
+        let server = &self.nodes[node];
+        let sql = format!("SHOW STATUS LIKE '{name}'");
+        let rows: Vec<(String, String)> = query(server.administrator(), LIMIT, &sql)?;
+        Ok(rows.into_iter().next().map(|(_, value)| value).unwrap_or_default())
+    }
+
+    fn members(&self) -> String {
+        let all: Vec<_> = (0..NODES).map(|node| self.network.address(node).to_string()).collect();
+        all.join(",")
+    }
+
+    fn launch(&self, node: usize, members: &str, position: Option<&str>) {
+        self.try_launch(node, members, position).unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    fn try_launch(&self, node: usize, members: &str, position: Option<&str>) -> Result<(), String> {
+        let mut arguments = self.arguments_of(node, members);
+        arguments.extend(position.map(|position| format!("--wsrep-start-position={position}")));
+        self.nodes[node].set_arguments(arguments);
+        // It answers once it takes part.
+        self.nodes[node].start_within(4 * LIMIT)
+    }
+
+    /// The place in the cluster's history at which a killed node's files are. Debian's unit of systemd
+    /// asks the same way.
+    fn recovered(&self, node: usize) -> String {
+        let server = &self.nodes[node];
+        server.set_arguments(self.arguments_of(node, &self.members()));
+        let output = server.command().arg("--wsrep-recover").stdin(Stdio::null()).output();
+        let output = output.expect("mariadbd starts");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let position = text.lines().find_map(|line| line.split_once("Recovered position:"));
+        let (_, position) = position.unwrap_or_else(|| panic!("no position in\n{text}"));
+        position.trim().to_owned()
+    }
+
+    /// A node is given up after two seconds without an answer, where the default is five.
+    fn arguments_of(&self, node: usize, members: &str) -> Vec<String> {
+        let address = self.network.address(node);
+        let mut arguments = vec![
+            "--bind-address=0.0.0.0".into(),
+            "--wsrep-on=ON".into(),
+            format!("--wsrep-provider={PROVIDER}"),
+            "--wsrep-cluster-name=uidring".into(),
+            format!("--wsrep-cluster-address=gcomm://{members}"),
+            format!("--wsrep-node-address={address}"),
+            // What a node lacks comes from a cache; see above.
+            "--wsrep-sst-method=cached".into(),
+            "--binlog-format=ROW".into(),
+            "--innodb-autoinc-lock-mode=2".into(),
+            "--wsrep-provider-options=gcache.size=32M;pc.recovery=false;evs.keepalive_period=PT0.25S;\
+             evs.inactive_check_period=PT0.25S;evs.suspect_timeout=PT2S;evs.inactive_timeout=PT5S;\
+             evs.install_timeout=PT5S"
+                .into(),
+        ];
+        arguments.extend_from_slice(&self.arguments);
+        arguments
+    }
+}
+
+/// A server that is down, with its script.
+fn server(network: &Network, node: usize) -> MariaDb {
+    let mut server = MariaDb::without_files();
+    server.port = PORT;
+    let folder = server.folder().display().to_string();
+    let script = server.folder().join("wsrep_sst_cached");
+    fs::write(&script, TRANSFER.replace("FOLDER", &folder)).expect("it writes");
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("it is ours");
+    let mut runner = network.command(node);
+    let path = std::env::var("PATH").unwrap_or_default();
+    // It finds the script there.
+    runner.arg("env").arg(format!("PATH={folder}:{path}"));
+    let words = [runner.get_program()].into_iter().chain(runner.get_args());
+    server.runner = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    server
+}
