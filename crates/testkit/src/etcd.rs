@@ -1,8 +1,6 @@
 //! Private etcd servers, of Debian's package `etcd-server`: one, or a cluster of three, with all files in
 //! a folder of their own, gone when the last handle is.
 
-mod network;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -15,8 +13,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use self::network::Network;
 use crate::certificates::{Authority, Certificate};
+use crate::network::Network;
 use crate::process::Process;
 
 /// How long a start, a stop and a request may take.

@@ -18,6 +18,8 @@ pub mod log;
 #[cfg(all(unix, feature = "mariadb"))]
 pub mod mariadb;
 pub mod namespace;
+#[cfg(all(unix, any(feature = "etcd", feature = "zookeeper")))]
+mod network;
 #[cfg(all(unix, feature = "postgres"))]
 pub mod postgres;
 #[cfg(all(

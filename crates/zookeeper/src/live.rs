@@ -33,10 +33,12 @@ impl Ensemble for Registry {
         let limit = self.servers.connect_deadline;
         match timeout(limit, self.servers.connect()).await {
             Ok(Ok(client)) => Ok(LiveTree { client, registry: self.clone() }),
-            Ok(Err(error)) => Err(failed(self, error)),
-            Err(_) => Err(self.unreachable(format!(
-                "no session within {limit:?}; are the servers running, and do they have a quorum?"
+            // The client's own limit is the session's timeout.
+            Err(_) | Ok(Err(Error::Timeout)) => Err(self.unreachable(format!(
+                "no session within {:?}; are the servers running, and do they have a quorum?",
+                limit.min(self.servers.session_timeout)
             ))),
+            Ok(Err(error)) => Err(failed(self, error)),
         }
     }
 

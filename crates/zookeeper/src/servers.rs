@@ -29,7 +29,7 @@ pub struct ZooKeeperServers {
     hosts: String,
     /// `user:password`.
     auth: Option<String>,
-    session_timeout: Duration,
+    pub(super) session_timeout: Duration,
     pub(super) connect_deadline: Duration,
 }
 
