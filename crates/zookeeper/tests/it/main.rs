@@ -1,6 +1,7 @@
 //! A registry on real ZooKeeper servers.
 #![cfg(unix)]
 
+mod access;
 mod ensemble;
 mod leaf;
 mod line;
