@@ -18,8 +18,8 @@ use crate::process::Process;
 /// The number of servers.
 const SERVERS: usize = 3;
 
-/// Sessions last 0.5 to 10 s; who is silent for 2 s is dropped, a leader too.
-const SETTINGS: &str = "clientPort=2181\ntickTime=250\nmaxSessionTimeout=10000\ninitLimit=40\nsyncLimit=8\n\
+/// Sessions last 0.5 to 20 s; who is silent for 2 s is dropped, a leader too.
+const SETTINGS: &str = "clientPort=2181\ntickTime=250\nmaxSessionTimeout=20000\ninitLimit=40\nsyncLimit=8\n\
     maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=srvr,cons\n";
 
 /// Three servers, of which two are a majority. Needs root. What goes wrong panics, with the servers'
