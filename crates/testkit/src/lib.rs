@@ -18,7 +18,10 @@ pub mod log;
 #[cfg(all(unix, feature = "mariadb"))]
 pub mod mariadb;
 pub mod namespace;
-#[cfg(all(unix, any(feature = "etcd", feature = "mariadb", feature = "postgres")))]
+#[cfg(all(
+    unix,
+    any(feature = "etcd", feature = "mariadb", feature = "postgres", feature = "zookeeper")
+))]
 pub mod network;
 #[cfg(all(unix, feature = "postgres"))]
 pub mod postgres;

@@ -73,16 +73,26 @@ impl Network {
         self.routes(host, "del");
     }
 
+    /// One host sends nothing to another any more, which still reaches it.
+    #[cfg(feature = "zookeeper")]
+    pub fn mute(&self, from: usize, to: usize) {
+        self.route(from, to, "replace");
+    }
+
+    #[cfg(feature = "zookeeper")]
+    pub fn unmute(&self, from: usize, to: usize) {
+        self.route(from, to, "del");
+    }
+
     /// The host sends nothing to the other hosts, and so answers nothing either.
     fn routes(&self, host: usize, what: &str) {
-        let host = u8::try_from(host).expect("a host");
-        for other in (0..self.hosts).filter(|other| *other != host) {
-            run(&format!(
-                "-n {} route {what} blackhole {}/32",
-                self.space(host),
-                self.ip(other + 1)
-            ));
-        }
+        let others = (0..usize::from(self.hosts)).filter(|other| *other != host);
+        others.for_each(|other| self.route(host, other, what));
+    }
+
+    fn route(&self, from: usize, to: usize, what: &str) {
+        let space = self.space(u8::try_from(from).expect("a host"));
+        run(&format!("-n {space} route {what} blackhole {}/32", self.address(to)));
     }
 
     fn ip(&self, last: u8) -> Ipv4Addr {

@@ -1,11 +1,13 @@
 //! A private ZooKeeper server, of Debian's package `zookeeper`: in a folder of its own, on a free
 //! port of 127.0.0.1, gone when the last handle is.
 
+mod ensemble;
+
 use std::env;
 use std::fs;
 use std::future::Future;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,6 +18,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use zookeeper_client::{Acls, Client, CreateMode, Error, Stat};
 
+pub use self::ensemble::Ensemble;
 use crate::process::Process;
 
 /// How long a start, a stop and a request may take.
@@ -212,23 +215,7 @@ impl ZooKeeper {
         &self,
         work: impl FnOnce(Client) -> F,
     ) -> T {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let session = async {
-            let client = Client::connect(&self.hosts()).await?;
-            let mut state = client.state_watcher();
-            let done = work(client).await;
-            // Waits until the session is closed: the work has dropped the client.
-            while !state.changed().await.is_terminated() {}
-            done
-        };
-        let done = runtime
-            .expect("a runtime")
-            .block_on(async { tokio::time::timeout(LIMIT, session).await });
-        match done {
-            Ok(Ok(done)) => done,
-            Ok(Err(error)) => panic!("{error}\n{}", self.log()),
-            Err(_) => panic!("no answer in time\n{}", self.log()),
-        }
+        run_at(&self.hosts(), work).unwrap_or_else(|error| panic!("{error}\n{}", self.log()))
     }
 
     fn configure(&self) {
@@ -244,16 +231,9 @@ impl ZooKeeper {
 
     /// Starts the server and waits until it answers.
     fn launch(&self, deadline: Instant) -> Result<Process, String> {
-        for jar in JARS {
-            assert!(
-                Path::new(jar).is_file(),
-                "no {jar}, which these tests need: apt-get install zookeeper"
-            );
-        }
         let mut command = Command::new(find("java"));
         command
-            .args(["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"])
-            .arg(JARS.join(":"))
+            .args(java_arguments())
             .arg("org.apache.zookeeper.server.ZooKeeperServerMain")
             .arg(self.folder.path().join("zoo.cfg"));
         let log = self.folder.path().join("log");
@@ -274,20 +254,57 @@ impl ZooKeeper {
 
     /// Whether it says so.
     fn is_well(&self) -> bool {
-        let ask = || -> std::io::Result<String> {
-            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
-            stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-            stream.write_all(b"ruok")?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer)?;
-            Ok(answer)
-        };
-        ask().is_ok_and(|answer| answer == "imok")
+        ask((Ipv4Addr::LOCALHOST, self.port).into(), "ruok").is_ok_and(|answer| answer == "imok")
     }
 
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// One session with some work.
+fn run_at<T, F: Future<Output = Result<T, Error>>>(
+    hosts: &str,
+    work: impl FnOnce(Client) -> F,
+) -> Result<T, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let session = async {
+        let client = Client::connect(hosts).await?;
+        let mut state = client.state_watcher();
+        let done = work(client).await;
+        // Waits until the session is closed: the work has dropped the client.
+        while !state.changed().await.is_terminated() {}
+        done
+    };
+    let done =
+        runtime.expect("a runtime").block_on(async { tokio::time::timeout(LIMIT, session).await });
+    match done {
+        Ok(done) => done.map_err(|error| error.to_string()),
+        Err(_) => Err("no answer in time".into()),
+    }
+}
+
+/// What a server answers to a command of four letters.
+fn ask(server: SocketAddr, command: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&server, Duration::from_secs(1))?;
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    stream.write_all(command.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// What a server's JVM needs, before the name of the class.
+fn java_arguments() -> [String; 5] {
+    for jar in JARS {
+        assert!(
+            Path::new(jar).is_file(),
+            "no {jar}, which these tests need: apt-get install zookeeper"
+        );
+    }
+    let [heap, collector, compiler, path] =
+        ["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"].map(str::to_owned);
+    [heap, collector, compiler, path, JARS.join(":")]
 }
 
 fn free_port() -> u16 {

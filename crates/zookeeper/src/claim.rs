@@ -30,8 +30,9 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
     /// Claims name and number in this session, and enters this holder.
     pub async fn claim(&self, before: &Before) -> Result<(u64, Entry), ZooKeeperError> {
         self.answer(async {
-            for folder in self.registry().folders() {
-                self.tree.make_folder(&folder).await?;
+            let registry = self.registry();
+            for folder in registry.parents().iter().chain(&registry.folders()) {
+                self.tree.make_folder(folder).await?;
             }
             Ok(())
         })
@@ -142,12 +143,15 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         }
         // Otherwise what a Java Leaf did after it would be forgotten.
         let Some((node, _)) = self.find_number().await? else { return Ok(false) };
-        if self.tree.read(&node).await?.is_none_or(|(_, other)| other.written > stat.written) {
+        let Some((_, other)) = self.tree.read(&node).await? else { return Ok(false) };
+        if other.written > stat.written {
             return Ok(false);
         }
         // All at once: a third process that has the name, and is about to enter itself as the
         // holder, either comes first, so that this fails, or finds that it comes too late.
+        // A Java Leaf that writes after this look fails it too.
         let inherit = vec![
+            Write::Check { path: node, version: other.version },
             Write::Set {
                 path: self.registry().reserved_node(),
                 data: Reserved { holder: self.applicant.holder.clone(), ..reserved }.to_json(),

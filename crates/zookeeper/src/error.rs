@@ -1,5 +1,6 @@
 //! Errors, with the values and what to do.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -53,6 +54,23 @@ pub enum ZooKeeperError {
         kind: StoreErrorKind,
         /// The client's error, if that is the cause.
         source: Option<zookeeper_client::Error>,
+    },
+
+    /// The servers do not allow this user something, by a node's access list. A wrong password is
+    /// another user to them.
+    #[error(
+        "registry {registry}: this user lacks the right to {right} on node {node}; give the user and \
+         password that the node was made with, or have its access list changed (setAcl)"
+    )]
+    NotAllowed {
+        /// Its servers, and the path in it.
+        registry: String,
+        /// The node.
+        node: String,
+        /// What is not allowed on it.
+        right: Right,
+        /// The client's error.
+        source: zookeeper_client::Error,
     },
 
     /// The client of a registry did not start, or ended.
@@ -155,6 +173,32 @@ pub enum ZooKeeperError {
     },
 }
 
+/// What an access list of ZooKeeper grants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Right {
+    /// To make nodes below the node.
+    Create,
+    /// To read the node and the names below it.
+    Read,
+    /// To write to the node.
+    Write,
+    /// To remove nodes below the node.
+    Delete,
+}
+
+/// The right, and its letter in an access list.
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Create => "create (c)",
+            Self::Read => "read (r)",
+            Self::Write => "write (w)",
+            Self::Delete => "delete (d)",
+        })
+    }
+}
+
 impl ZooKeeperError {
     fn kind(&self) -> StoreErrorKind {
         match self {
@@ -165,6 +209,7 @@ impl ZooKeeperError {
             Self::Registry { kind, .. }
             | Self::Client { kind, .. }
             | Self::CacheFile { kind, .. } => *kind,
+            Self::NotAllowed { .. } => StoreErrorKind::Denied,
             Self::RegistryFull { .. } => StoreErrorKind::Exhausted,
             Self::InstanceInUse { .. } => StoreErrorKind::Held,
             Self::ClockBehindStored { .. } | Self::PeerClocksDiffer { .. } => StoreErrorKind::Clock,

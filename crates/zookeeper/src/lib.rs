@@ -21,7 +21,7 @@ mod tree;
 #[cfg(test)]
 mod model;
 
-pub use self::error::ZooKeeperError;
+pub use self::error::{Right, ZooKeeperError};
 pub use self::instance::Instance;
 pub use self::leaf::LeafZooKeeper;
 pub use self::list::LeafNode;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 use uidring::adapter::{Moment, Monotonic, SystemMonotonic};
 use uidring::{StoreErrorKind, Timestamp};
-use zookeeper_client::{Client, Error, MultiWriteResult};
+use zookeeper_client::{Client, Error, MultiWriteError, MultiWriteResult};
 
-use super::error::ZooKeeperError;
+use super::error::{Right, ZooKeeperError};
 use super::registry::{MISSING_NODE, Registry};
 use super::tree::{CreateMode, Ensemble, Failure, Stat, Tree, Write};
 
@@ -33,10 +33,12 @@ impl Ensemble for Registry {
         let limit = self.servers.connect_deadline;
         match timeout(limit, self.servers.connect()).await {
             Ok(Ok(client)) => Ok(LiveTree { client, registry: self.clone() }),
-            Ok(Err(error)) => Err(failed(self, error)),
-            Err(_) => Err(self.unreachable(format!(
-                "no session within {limit:?}; are the servers running, and do they have a quorum?"
+            // The client's own limit is the session's timeout.
+            Err(_) | Ok(Err(Error::Timeout)) => Err(self.unreachable(format!(
+                "no session within {:?}; are the servers running, and do they have a quorum?",
+                limit.min(self.servers.session_timeout)
             ))),
+            Ok(Err(error)) => Err(failed(self, error)),
         }
     }
 
@@ -50,8 +52,32 @@ impl LiveTree {
         failed(&self.registry, error)
     }
 
-    fn commit_failed(&self, error: Error) -> Failure {
+    /// The error of a request that needs this right on a node.
+    fn refused(&self, right: Right, node: &str, error: Error) -> ZooKeeperError {
         match error {
+            Error::NoAuth => {
+                let (registry, node) = (self.registry.to_string(), node.into());
+                ZooKeeperError::NotAllowed { registry, node, right, source: Error::NoAuth }
+            }
+            other => self.failed(other),
+        }
+    }
+
+    fn commit_failed(&self, writes: &[Write], error: MultiWriteError) -> Failure {
+        let (index, error) = match error {
+            MultiWriteError::OperationFailed { index, source } => (index, source),
+            MultiWriteError::RequestFailed { source } => (0, source),
+        };
+        match error {
+            Error::NoAuth => Failure::Other(match writes.get(index) {
+                Some(Write::Create { path, .. }) => {
+                    self.refused(Right::Create, parent(path), error)
+                }
+                Some(Write::Delete { path }) => self.refused(Right::Delete, parent(path), error),
+                Some(Write::Set { path, .. }) => self.refused(Right::Write, path, error),
+                Some(Write::Check { path, .. }) => self.refused(Right::Read, path, error),
+                None => self.failed(error),
+            }),
             Error::NoNode => Failure::Missing,
             Error::NodeExists => Failure::Exists,
             Error::BadVersion => Failure::Changed,
@@ -74,19 +100,29 @@ impl Tree for LiveTree {
     }
 
     async fn make_folder(&self, path: &str) -> Result<(), ZooKeeperError> {
-        let options = CreateMode::Persistent.with_acls(self.registry.servers.acls());
-        self.client.mkdir(path, &options).await.map_err(|error| self.failed(error))
+        // Who may not make what exists already need not.
+        let exists = self.client.check_stat(path).await.map_err(|error| self.failed(error))?;
+        if exists.is_some() {
+            return Ok(());
+        }
+        let servers = &self.registry.servers;
+        let acls = if parent(path) == "/" { servers.shared_acls() } else { servers.acls() };
+        match self.client.create(path, &[], &CreateMode::Persistent.with_acls(acls)).await {
+            Ok(_) | Err(Error::NodeExists) => Ok(()),
+            Err(error) => Err(self.refused(Right::Create, parent(path), error)),
+        }
     }
 
     async fn children(&self, path: &str) -> Result<Vec<String>, ZooKeeperError> {
-        self.client.list_children(path).await.map_err(|error| self.failed(error))
+        let names = self.client.list_children(path).await;
+        names.map_err(|error| self.refused(Right::Read, path, error))
     }
 
     async fn read(&self, path: &str) -> Result<Option<(Vec<u8>, Stat)>, ZooKeeperError> {
         match self.client.get_data(path).await {
             Ok((data, stat)) => Ok(Some((data, stat.into()))),
             Err(Error::NoNode) => Ok(None),
-            Err(error) => Err(self.failed(error)),
+            Err(error) => Err(self.refused(Right::Read, path, error)),
         }
     }
 
@@ -114,10 +150,11 @@ impl Tree for LiveTree {
                     writer.add_set_data(path, data.as_bytes(), Some(*version))
                 }
                 Write::Delete { path } => writer.add_delete(path, None),
+                Write::Check { path, version } => writer.add_check_version(path, *version),
             };
-            added.map_err(|error| self.commit_failed(error))?;
+            added.map_err(|error| Failure::Other(self.failed(error)))?;
         }
-        let results = writer.commit().await.map_err(|error| self.commit_failed(error.into()))?;
+        let results = writer.commit().await.map_err(|error| self.commit_failed(&writes, error))?;
         let versions = results.into_iter().filter_map(|result| match result {
             // A new node's version is not in the answer: it is 0.
             MultiWriteResult::Create { .. } => Some(0),
@@ -156,21 +193,25 @@ impl From<zookeeper_client::Stat> for Stat {
     }
 }
 
+/// Returns the path of the node that another one is below.
+fn parent(path: &str) -> &str {
+    match path.rsplit_once('/') {
+        Some((parent, _)) if !parent.is_empty() => parent,
+        _ => "/",
+    }
+}
+
 /// Returns what an error of the client means, and what to do about it.
 fn failed(registry: &Registry, error: Error) -> ZooKeeperError {
     use StoreErrorKind::{Denied, Unreachable};
     let (kind, problem) = match &error {
         Error::NoNode => (Denied, MISSING_NODE),
-        Error::NoAuth => (
-            Denied,
-            "this user may not do that; give the user and password that the nodes were made with, or \
-             change their access lists",
-        ),
         Error::AuthFailed => {
             (Denied, "the servers do not let this user in; check user and password")
         }
         Error::InvalidAcl => (Denied, "the servers do not know this user"),
-        Error::QuotaExceeded
+        Error::NoAuth
+        | Error::QuotaExceeded
         | Error::NodeExists
         | Error::NotEmpty
         | Error::BadVersion

@@ -47,6 +47,11 @@ impl Registry {
         matches!(self.outages, Outages::Bounded(_))
     }
 
+    /// The folders above those, the shared one first.
+    pub fn parents(&self) -> [String; 2] {
+        ["/snowflake".into(), format!("/snowflake/{}", self.name)]
+    }
+
     /// The folders, in which an instance has a node each.
     pub fn folders(&self) -> [String; 3] {
         [self.forever(), self.temporary(), self.folder("reserved")]

@@ -3,11 +3,12 @@
 use std::env;
 use std::fmt;
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use uidring::Error;
 use uidring_store::{is_port, read_secret};
-use zookeeper_client::{Acls, Client};
+use zookeeper_client::{Acl, Acls, AuthId, Client, Permission};
 
 use super::error::ZooKeeperError;
 
@@ -29,7 +30,7 @@ pub struct ZooKeeperServers {
     hosts: String,
     /// `user:password`.
     auth: Option<String>,
-    session_timeout: Duration,
+    pub(super) session_timeout: Duration,
     pub(super) connect_deadline: Duration,
 }
 
@@ -50,8 +51,8 @@ impl ZooKeeperServers {
         })
     }
 
-    /// Logs in (scheme `digest`) with the `user:password` in the first line of this file. Nodes are
-    /// then made for this user alone.
+    /// Logs in (scheme `digest`) with the `user:password` in the first line of this file. The nodes of a
+    /// name are then made for this user alone; `/snowflake`, so that others can have names in it too.
     ///
     /// # Errors
     ///
@@ -102,7 +103,17 @@ impl ZooKeeperServers {
         connector.connect(&self.hosts).await
     }
 
-    /// Returns who may do what with the nodes that are made.
+    /// Returns who may do what with the folder of all names, if it is made: everybody may add a name
+    /// and look, and only its maker may remove one, or change these rights.
+    pub(super) fn shared_acls(&self) -> Acls<'static> {
+        static SHARED: LazyLock<[Acl; 2]> = LazyLock::new(|| {
+            let everybody = Acl::new(Permission::CREATE | Permission::READ, AuthId::anyone());
+            [everybody, Acl::new(Permission::ALL, AuthId::authed())]
+        });
+        if self.auth.is_some() { Acls::new(&*SHARED) } else { Acls::anyone_all() }
+    }
+
+    /// Returns who may do what with the nodes that are made for a name.
     pub(super) fn acls(&self) -> Acls<'static> {
         // Leaf's are open to all, which it needs to share them.
         if self.auth.is_some() { Acls::creator_all() } else { Acls::anyone_all() }

@@ -36,7 +36,7 @@ pub trait Tree: Clone {
     /// Whether the session has ended.
     fn is_over(&self) -> bool;
 
-    /// Makes the folder and those above it, unless they exist.
+    /// Makes the folder unless it exists.
     async fn make_folder(&self, path: &str) -> Result<(), ZooKeeperError>;
 
     /// The names of the nodes below this one.
@@ -88,6 +88,11 @@ pub enum Write {
     },
     Delete {
         path: String,
+    },
+    /// Fails unless the node has this version.
+    Check {
+        path: String,
+        version: i32,
     },
 }
 

@@ -24,8 +24,9 @@ pub struct RegistryArgs {
     #[arg(long, value_name = "NAME", requires = "zookeeper")]
     pub name: Option<String>,
 
-    /// A file whose first line is the USER:PASSWORD for the ZooKeeper servers (scheme digest); else
-    /// the environment variable UIDRING_ZOOKEEPER_AUTH, if it is set
+    /// A file whose first line is the USER:PASSWORD for the ZooKeeper servers (scheme digest), for
+    /// whom alone the nodes of a new name are made; else the environment variable
+    /// UIDRING_ZOOKEEPER_AUTH, if it is set
     #[arg(long, value_name = "PATH", requires = "zookeeper")]
     pub zookeeper_auth_file: Option<PathBuf>,
 }

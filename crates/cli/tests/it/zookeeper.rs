@@ -98,6 +98,18 @@ fn instances_keep_their_numbers() {
         assert!(!run.stderr.contains("user:"), "{}", run.stderr);
     }
 
+    // A name of that user alone.
+    let (own, at) = (format!("{name}_own"), server.hosts());
+    let auth = "--zookeeper-auth-file auth";
+    let words = format!("generate --generator leaf-snowflake --zookeeper {at} --name {own}");
+    assert_eq!(worker_of(&home.run(&format!("{words} --instance web-0 {auth}"))), 1);
+    let list = format!("worker list --zookeeper {at} --name {own}");
+    assert!(home.stdout(&format!("{list} {auth}")).contains("web_0"));
+    let run = home.run(&list);
+    assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
+    let missing = format!("lacks the right to read (r) on node /snowflake/{own}/forever");
+    assert!(run.stderr.contains(&missing), "{}", run.stderr);
+
     // The servers of the test grant 5 s.
     let run = home.run(&format!("{generate} --instance web-0 --max-outage 9"));
     assert_eq!((run.status, &*run.stdout), (Some(1), ""));

@@ -154,6 +154,10 @@ impl Servers {
                 self.nodes.remove(path).ok_or(Failure::Missing)?;
                 Ok(None)
             }
+            Write::Check { path, version } => {
+                let node = self.nodes.get(path).ok_or(Failure::Missing)?;
+                if node.stat.version == *version { Ok(None) } else { Err(Failure::Changed) }
+            }
         }
     }
 

@@ -1,10 +1,13 @@
 //! A registry on real ZooKeeper servers.
 #![cfg(unix)]
 
+mod access;
+mod ensemble;
 mod leaf;
 mod line;
 
 mod faults;
 mod outages;
 mod registry;
+mod storm;
 mod versions;

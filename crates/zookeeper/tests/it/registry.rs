@@ -427,34 +427,6 @@ fn nodes_that_nobody_can_read_are_refused() {
 }
 
 #[test]
-fn a_user_has_nodes_of_its_own() {
-    let site = Site::new(ZooKeeper::shared());
-    let with = |password: &str| {
-        let file = site.folder.path().join("auth");
-        fs::write(&file, format!("ids:{password}\n")).expect("writes");
-        let servers = site.servers_at(&site.server.hosts()).auth_file(file).expect("a user");
-        let instance = Instance::new("a:1").expect("a name");
-        uidring_zookeeper::LeafZooKeeper::new(servers, &site.name, instance)
-            .expect("a name")
-            .cache_file(site.folder.path().join("a.json"))
-    };
-    drop(generator(&with("s3cret")));
-    // The servers answer, and refuse: the file must not help.
-    for registry in
-        [with("wr0ng"), site.registry("a:1").cache_file(site.folder.path().join("a.json"))]
-    {
-        let error = registry.lease(&LAYOUT).expect_err("another user");
-        assert!(chain(&error).contains("this user may not do that"), "{error}");
-        let cause = std::error::Error::source(&error).expect("the client's error");
-        assert_eq!(cause.downcast_ref(), Some(&zookeeper_client::Error::NoAuth));
-        assert_eq!(chain(&error).matches(&cause.to_string()).count(), 1, "said once: {error}");
-        let text = format!("{error} {error:?} {registry:?}");
-        assert!(!text.contains("s3cret") && !text.contains("wr0ng"), "{text}");
-    }
-    assert_eq!(generator(&with("s3cret")).worker_id(), 1);
-}
-
-#[test]
 fn a_path_behind_the_hosts_is_below_what_it_names() {
     let site = Site::new(ZooKeeper::shared());
     let hosts = format!("{}/deep/{}", site.server.hosts(), site.name);
