@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{self, Child, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -157,9 +157,8 @@ impl Orders {
 
     /// Ids of this space are in no two ranges.
     fn record(&self, store: Store, kind: &str) -> Record {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{store:?}-{kind}.{}-{number}", process::id());
+        // Numbers of processes come again within an hour.
+        let name = format!("{store:?}-{kind}.{:032x}", fastrand::u128(..));
         let options = OpenOptions::new().create_new(true).append(true).to_owned();
         let file = options.open(self.folder.join("records").join(name)).expect("a file");
         Record { file, open: (0, 0), keeps: self.lives_long }

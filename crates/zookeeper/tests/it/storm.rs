@@ -2,7 +2,7 @@
 //! stopped and paused, servers killed, paused and cut off. Two processes want each name. No uid comes
 //! twice, none is above what the ensemble holds, and soon after each fault both names are in use.
 //!
-//! It takes each fault once, or as often as fits into the seconds of UIDRING_ATTACK_SECONDS.
+//! It takes each fault once, or as often as fits into the seconds of UIDRING_STORM_SECONDS.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -316,7 +316,7 @@ impl Storm {
 
 #[test]
 fn nothing_comes_twice_whatever_becomes_of_servers_and_processes() {
-    let seconds = env::var("UIDRING_ATTACK_SECONDS").ok();
+    let seconds = env::var("UIDRING_STORM_SECONDS").ok();
     let seconds: Option<u64> = seconds.map(|text| text.parse().expect("seconds"));
     let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(0));
     let mut storm = Storm::start();
