@@ -37,6 +37,7 @@ impl LeafZooKeeper {
     ///
     /// - [`ZooKeeperError::Registry`] if ZooKeeper is away, refuses, or holds what cannot be used;
     ///   [`ZooKeeperError::Client`].
+    /// - [`ZooKeeperError::NotAllowed`] if this user lacks a right on a node.
     /// - [`ZooKeeperError::SessionTooShort`] if its sessions are too short for
     ///   [`max_outage`](Self::max_outage).
     /// - [`ZooKeeperError::InstanceInUse`] if another process has the name.

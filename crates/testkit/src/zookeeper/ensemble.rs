@@ -18,6 +18,9 @@ use crate::process::Process;
 /// The number of servers.
 const SERVERS: usize = 3;
 
+/// How long an election may take, with the starts of three JVMs on a busy machine.
+const ELECTION: Duration = Duration::from_secs(120);
+
 /// Sessions last 0.5 to 20 s; who is silent for 2 s is dropped, a leader too.
 const SETTINGS: &str = "clientPort=2181\ntickTime=250\nmaxSessionTimeout=20000\ninitLimit=40\nsyncLimit=8\n\
     maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=srvr,cons\n";
@@ -121,7 +124,7 @@ impl Ensemble {
 
     /// Returns the server that leads, as soon as one does, and another one follows.
     pub fn leader(&self) -> usize {
-        let deadline = Instant::now() + LIMIT;
+        let deadline = Instant::now() + ELECTION;
         loop {
             let all: Vec<_> = (0..SERVERS).map(|number| self.mode(number)).collect();
             let is = |mode: &str| all.iter().filter(|one| one.as_deref() == Some(mode)).count();

@@ -83,6 +83,9 @@ fn take_for(generator: &CachedUidGenerator, time: Duration, mut last: Uid) -> Ui
     last
 }
 
+/// What is done to a server, and undone.
+type Fault = (&'static str, fn(&Ensemble, usize), fn(&Ensemble, usize));
+
 #[test]
 fn a_session_moves_to_another_server_when_its_own_dies_stands_still_or_is_cut_off() {
     let ensemble = Ensemble::start();
@@ -90,7 +93,7 @@ fn a_session_moves_to_another_server_when_its_own_dies_stands_still_or_is_cut_of
     let generator = generator(&registry(&ensemble.hosts(), name, SESSION));
     let mut last = generator.next_uid().expect("a uid");
     let first = session(&ensemble, name).expect("the name is taken");
-    let faults: [(&str, fn(&Ensemble, usize), fn(&Ensemble, usize)); 3] = [
+    let faults: [Fault; 3] = [
         ("killed", Ensemble::kill, Ensemble::start_server),
         ("stopped", |e, n| e.signal(n, "STOP"), |e, n| e.signal(n, "CONT")),
         ("cut off", Ensemble::unplug, Ensemble::plug_in),

@@ -14,7 +14,7 @@ use uidring_testkit::namespace::fresh;
 use uidring_testkit::zookeeper::ZooKeeper;
 use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperError};
 
-use crate::leaf::{PATIENCE, Site, chain, generator, now, wait_until};
+use crate::leaf::{PATIENCE, Site, acquired, chain, generator, now, wait_until};
 use crate::line::Line;
 
 const LAYOUT: Layout = Layout::SNOWFLAKE;
@@ -178,7 +178,7 @@ fn a_server_that_dies_and_comes_back_finds_its_instances_at_work() {
 #[test]
 fn without_a_file_uids_end_with_zookeeper_and_come_back_with_it() {
     let site = Site::new(ZooKeeper::start());
-    let lease = site.original("a:1").no_cache_file().lease(&LAYOUT).expect("acquired");
+    let lease = acquired(&site.original("a:1").no_cache_file());
     let generator = LeafSnowflakeGenerator::builder()
         .worker(lease)
         .namespace(fresh())

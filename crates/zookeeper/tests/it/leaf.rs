@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use uidring::LeafSnowflakeGenerator;
 use uidring::clock::{Clock, SystemClock};
+use uidring::worker::Lease;
 use uidring_testkit::namespace::fresh;
 use uidring_testkit::zookeeper::ZooKeeper;
 use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperServers};
@@ -105,16 +106,20 @@ impl Site {
     }
 }
 
-pub fn generator(registry: &LeafZooKeeper) -> LeafSnowflakeGenerator {
-    let layout = uidring::Layout::SNOWFLAKE;
+pub fn acquired(registry: &LeafZooKeeper) -> Lease {
     let start = Instant::now();
-    let lease = loop {
-        match registry.lease(&layout) {
+    loop {
+        match registry.lease(&uidring::Layout::SNOWFLAKE) {
             // On a busy machine a session may be over before it is used.
             Err(error) if error.may_pass() && start.elapsed() < Duration::from_secs(60) => {}
-            done => break done.expect("acquired"),
+            done => return done.expect("acquired"),
         }
-    };
+    }
+}
+
+pub fn generator(registry: &LeafZooKeeper) -> LeafSnowflakeGenerator {
+    let layout = uidring::Layout::SNOWFLAKE;
+    let lease = acquired(registry);
     LeafSnowflakeGenerator::builder()
         .layout(layout)
         .worker(lease)
