@@ -13,8 +13,11 @@ mod values;
 
 use uidring_server::fuzzing::{batch, resp, thrift};
 
+/// Panics if something does not hold of an input.
+pub type Check = fn(&[u8]);
+
 /// The parsers by name, each with what must hold of an input.
-pub const TARGETS: [(&str, fn(&[u8])); 15] = [
+pub const TARGETS: [(&str, Check); 15] = [
     ("batch", batch),
     ("database", database::sqlite),
     ("etcd", addresses::etcd),
