@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::slice;
 use std::sync::OnceLock;
 
 use uidring::Layout;
@@ -40,7 +41,7 @@ fn use_up(path: &Path) -> (Vec<u64>, Vec<(u64, u64)>) {
     let mut loader = store.segments();
     let request = SegmentRequest { tag: "orders".into(), step: 10 };
     for _ in 0..2 {
-        loader.load(std::slice::from_ref(&request), &mut |_, loaded| {
+        loader.load(slice::from_ref(&request), &mut |_, loaded| {
             if let Ok(segment) = loaded {
                 ranges.push((segment.start, segment.end));
             }

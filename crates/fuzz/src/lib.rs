@@ -13,10 +13,10 @@ mod values;
 
 use uidring_server::fuzzing::{batch, resp, thrift};
 
-/// What must hold of an input.
+/// Panics if something does not hold of an input.
 pub type Check = fn(&[u8]);
 
-/// The parsers by name, each with its check.
+/// The parsers by name, each with what must hold of an input.
 pub const TARGETS: [(&str, Check); 15] = [
     ("batch", batch),
     ("database", database::sqlite),
@@ -37,23 +37,58 @@ pub const TARGETS: [(&str, Check); 15] = [
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::path::Path;
+    use std::{env, fs};
 
     use super::*;
 
+    fn corpus(name: &str) -> Vec<Vec<u8>> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+        let files = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
+        let read = |path| fs::read(path).expect("its bytes");
+        let inputs: Vec<_> = files.map(|file| read(file.expect("a file").path())).collect();
+        assert!(inputs.len() >= 5, "{} files in {folder:?}", inputs.len());
+        inputs
+    }
+
     #[test]
     fn the_corpus_holds() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
         for (name, check) in TARGETS {
-            let folder = folder.join(name);
-            let files = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
-            let mut count = 0;
-            for file in files {
-                check(&fs::read(file.expect("a file").path()).expect("its bytes"));
-                count += 1;
+            corpus(name).iter().for_each(|input| check(input));
+        }
+    }
+
+    /// A few changes at random; `UIDRING_FUZZ_ROUNDS` says how many inputs of each parser are tried.
+    #[test]
+    fn changed_inputs_hold() {
+        let rounds = env::var("UIDRING_FUZZ_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
+        let seed = fastrand::u64(..);
+        let mut random = fastrand::Rng::with_seed(seed);
+        for (name, check) in TARGETS {
+            let inputs = corpus(name);
+            for _ in 0..rounds.unwrap_or(100) {
+                let mut input = inputs[random.usize(..inputs.len())].clone();
+                for _ in 0..random.usize(1..5) {
+                    change(&mut input, &inputs, &mut random);
+                }
+                // Shown if it fails.
+                println!("{name}, seed {seed}: {:?}", String::from_utf8_lossy(&input));
+                check(&input);
             }
-            assert!(count >= 5, "{count} files in {folder:?}");
+        }
+    }
+
+    fn change(input: &mut Vec<u8>, others: &[Vec<u8>], random: &mut fastrand::Rng) {
+        let place = random.usize(..=input.len());
+        let other = &others[random.usize(..others.len())];
+        let part = &other[random.usize(..=other.len())..];
+        let part = &part[..part.len().min(random.usize(..8))];
+        match random.u8(..4) {
+            0 if place < input.len() => drop(input.remove(place)),
+            1 if place < input.len() => input[place] = random.u8(..),
+            2 => input
+                .insert(place, random.choice(b"0159-+:/@.,%?#[]= \n\0azZ").copied().unwrap_or(0)),
+            _ => drop(input.splice(place..place, part.iter().copied())),
         }
     }
 }

@@ -5,9 +5,9 @@ use std::env;
 use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
-use uidring_fuzz::TARGETS;
+use uidring_fuzz::{Check, TARGETS};
 
-static CHECK: OnceLock<fn(&[u8])> = OnceLock::new();
+static CHECK: OnceLock<Check> = OnceLock::new();
 
 fuzz_target!(|bytes: &[u8]| {
     let check = CHECK.get_or_init(|| {

@@ -1,5 +1,6 @@
 //! Hosts of a network of their own: a network namespace each, and a bridge between them and this host.
 
+use std::fs::{self, File};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{self, Command};
@@ -9,6 +10,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 pub struct Network {
     number: u8,
     hosts: u8,
+    /// The second and third number of its addresses, and the lock that keeps them from other processes.
+    addresses: ([u8; 2], File),
 }
 
 /// The bridges' names begin so; the process that made one follows.
@@ -24,7 +27,7 @@ impl Network {
         );
         remove_leftovers();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let network = Self { number, hosts };
+        let network = Self { number, hosts, addresses: addresses() };
         let bridge = network.bridge();
         run(&format!("link add {bridge} type bridge"));
         run(&format!("addr add {}/24 dev {bridge}", network.ip(254)));
@@ -96,8 +99,8 @@ impl Network {
     }
 
     fn ip(&self, last: u8) -> Ipv4Addr {
-        let process = u8::try_from(process::id() % 64).expect("small");
-        Ipv4Addr::new(10, 128 + process, self.number, last)
+        let ([second, third], _) = self.addresses;
+        Ipv4Addr::new(10, second, third, last)
     }
 
     fn bridge(&self) -> String {
@@ -120,6 +123,19 @@ impl Drop for Network {
             attempt(&format!("netns del {}", self.space(host)));
         }
         attempt(&format!("link del {}", self.bridge()));
+        let ([second, third], _) = self.addresses;
+        let _ = fs::remove_file(format!("/tmp/{PREFIX}-10.{second}.{third}"));
+    }
+}
+
+/// Addresses that no other process of this machine uses.
+fn addresses() -> ([u8; 2], File) {
+    loop {
+        let (second, third) = (fastrand::u8(128..192), fastrand::u8(..));
+        let lock = File::create(format!("/tmp/{PREFIX}-10.{second}.{third}")).expect("a file");
+        if lock.try_lock().is_ok() {
+            return ([second, third], lock);
+        }
     }
 }
 
