@@ -90,6 +90,7 @@ fn models() -> Vec<(&'static str, String, Run)> {
             starts,
             greatest,
             steps,
+            depth: 2,
             changes,
             may_lower,
             mutation: None,

@@ -7,22 +7,21 @@ use std::collections::VecDeque;
 
 use stateright::{Model, Property};
 
-use crate::Network;
-
-/// A number that is issued.
-pub type Id = u8;
+use crate::{Network, Scale, Small, Uids};
 
 /// The model, and its bounds.
 #[derive(Clone, Debug)]
-pub struct Segments {
+pub struct Segments<S: Scale = Small> {
     /// How many generators may live at one time.
     pub generators: usize,
     /// How many starts there are in a history.
     pub starts: u8,
     /// The greatest value of the column: 2^63 - 1 in a real one.
-    pub greatest: Id,
+    pub greatest: S::Number,
     /// The longest step. Each load asks for any from 1 to this: the rule, the table or a person sets it.
-    pub steps: u8,
+    pub steps: S::Number,
+    /// How many ranges a generator has in memory at most: two, unless takers are faster than the store.
+    pub depth: usize,
     /// How often a person changes `max_id` in a history.
     pub changes: u8,
     /// Whether that may lower it, which docs/segments.md forbids: then only `Order` is promised.
@@ -73,56 +72,56 @@ impl Mutation {
 /// A load's UPDATE and COMMIT: it reserves `from..to`, if `max_id` still is `from`. It is performed without the
 /// lock that its SELECT takes: the UPDATE relies on nothing of it (`crates/mysql/src/segments/rows.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Reserve {
+pub struct Reserve<S: Scale = Small> {
     /// Who asks.
     pub generator: u8,
     /// `max_id` as it was read.
-    pub from: Id,
+    pub from: S::Number,
     /// `max_id` as it is to be.
-    pub to: Id,
+    pub to: S::Number,
 }
 
 /// A load that is waited for, and whether it has reserved its range, once that is answered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Call {
+pub struct Call<S: Scale = Small> {
     /// What was asked.
-    pub request: Reserve,
+    pub request: Reserve<S>,
     /// The answer, which has not arrived yet.
     pub answer: Option<bool>,
 }
 
 /// A generator.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Generator {
+pub struct Generator<S: Scale = Small> {
     /// Which start it is.
     pub start: u8,
     /// The load that it waits for.
-    pub call: Option<Call>,
+    pub call: Option<Call<S>>,
     /// Ranges in memory (`src/segment/chain.rs`): the first id, and the one after the last.
-    pub ranges: VecDeque<(Id, Id)>,
+    pub ranges: VecDeque<(S::Number, S::Number)>,
     /// The end of the last range that it accepted.
-    pub end: Id,
+    pub end: S::Number,
     /// The greatest id that it has issued.
-    pub last: Id,
+    pub last: S::Number,
 }
 
 /// Everything that decides what may happen next, and what was issued.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct State {
+pub struct State<S: Scale = Small> {
     /// The row's column.
-    pub max_id: Id,
+    pub max_id: S::Number,
     /// For one mutation: who has the row locked.
     pub locked: Option<u8>,
     /// Who lives, in the order of their starts.
-    pub generators: Vec<Generator>,
+    pub generators: Vec<Generator<S>>,
     /// The loads that were sent.
-    pub network: Network<Reserve>,
+    pub network: Network<Reserve<S>>,
     /// How many starts there were.
     pub starts: u8,
     /// How often a person has changed the row.
     pub changes: u8,
     /// A set: the ids that any caller got.
-    pub issued: u64,
+    pub issued: S::Uids,
     /// An id was issued that had been issued before.
     pub repeated: bool,
     /// An id was issued that the row did not have reserved at that moment.
@@ -133,7 +132,7 @@ pub struct State {
 
 /// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum Action<S: Scale = Small> {
     /// A process starts.
     Start,
     /// A generator reads the row, and asks for so many ids.
@@ -141,10 +140,10 @@ pub enum Action {
         /// Which.
         generator: u8,
         /// How many.
-        step: u8,
+        step: S::Number,
     },
     /// The table performs a load, perhaps late or again.
-    Perform(Reserve),
+    Perform(Reserve<S>),
     /// The answer to a load arrives.
     Hear {
         /// At which generator.
@@ -168,7 +167,7 @@ pub enum Action {
     /// A person sets `max_id`.
     Set {
         /// To this.
-        max_id: Id,
+        max_id: S::Number,
     },
 }
 
@@ -177,18 +176,7 @@ impl Model for Segments {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        vec![State {
-            max_id: 1,
-            locked: None,
-            generators: Vec::new(),
-            network: Network::default(),
-            starts: 0,
-            changes: 0,
-            issued: 0,
-            repeated: false,
-            uncovered: false,
-            backwards: false,
-        }]
+        vec![self.start(1)]
     }
 
     /// All that might be: what is not possible has no next state.
@@ -214,12 +202,7 @@ impl Model for Segments {
 
     fn next_state(&self, before: &State, action: Action) -> Option<State> {
         let mut state = before.clone();
-        self.step(&mut state, action)?;
-        // While a person may lower `max_id` yet, a late load may find it again.
-        let only_grows = !self.may_lower || state.changes == self.changes;
-        if self.mutation.is_none() && only_grows {
-            state.forget_void();
-        }
+        self.act(&mut state, action)?;
         (state != *before).then_some(state)
     }
 
@@ -242,14 +225,41 @@ impl Model for Segments {
     }
 }
 
-impl Segments {
-    /// Performs an action, or returns `None` where it is not possible now.
-    fn step(&self, state: &mut State, action: Action) -> Option<()> {
+impl<S: Scale> Segments<S> {
+    /// The state that a history begins with.
+    pub fn start(&self, max_id: S::Number) -> State<S> {
+        State {
+            max_id,
+            locked: None,
+            generators: Vec::new(),
+            network: Network::default(),
+            starts: 0,
+            changes: 0,
+            issued: S::Uids::default(),
+            repeated: false,
+            uncovered: false,
+            backwards: false,
+        }
+    }
+
+    /// Performs an action; `None` where it is not possible, which leaves a state of no use.
+    pub fn act(&self, state: &mut State<S>, action: Action<S>) -> Option<()> {
+        self.step(state, action)?;
+        // While a person may lower `max_id` yet, a late load may find it again.
+        let only_grows = !self.may_lower || state.changes == self.changes;
+        if self.mutation.is_none() && only_grows {
+            state.forget_void();
+        }
+        Some(())
+    }
+
+    fn step(&self, state: &mut State<S>, action: Action<S>) -> Option<()> {
         match action {
             Action::Start => {
                 state.starts += 1;
                 let (start, call, ranges) = (state.starts, None, VecDeque::new());
-                state.generators.push(Generator { start, call, ranges, end: 0, last: 0 });
+                let (end, last) = (0.into(), 0.into());
+                state.generators.push(Generator { start, call, ranges, end, last });
                 Some(())
             }
             Action::Load { generator, step } => self.load(state, generator, step),
@@ -278,15 +288,15 @@ impl Segments {
     /// A tag has two ranges in memory at most, and one load at a time (`src/segment/loader.rs`). A range that
     /// would end above the column's greatest value is refused (`SegmentRequest::range` in
     /// `src/segment/store.rs`).
-    fn load(&self, state: &mut State, start: u8, step: u8) -> Option<()> {
+    fn load(&self, state: &mut State<S>, start: u8, step: S::Number) -> Option<()> {
         let (from, locked) = (state.max_id, state.locked);
         let generator = state.generator(start)?;
-        if generator.call.is_some() || generator.ranges.len() == 2 || locked.is_some() {
+        if generator.call.is_some() || generator.ranges.len() >= self.depth || locked.is_some() {
             return None;
         }
         let to = match from + step {
             to if to <= self.greatest => to,
-            _ if self.mutation == Some(Mutation::EndWraps) => 1,
+            _ if self.mutation == Some(Mutation::EndWraps) => 1.into(),
             _ => return None,
         };
         let request = Reserve { generator: start, from, to };
@@ -301,7 +311,7 @@ impl Segments {
         Some(())
     }
 
-    fn perform(&self, state: &mut State, request: &Reserve) -> Option<()> {
+    fn perform(&self, state: &mut State<S>, request: &Reserve<S>) -> Option<()> {
         if !state.network.has(request) {
             return None;
         }
@@ -319,7 +329,7 @@ impl Segments {
         Some(())
     }
 
-    fn hear(&self, state: &mut State, start: u8) -> Option<()> {
+    fn hear(&self, state: &mut State<S>, start: u8) -> Option<()> {
         let generator = state.generator(start)?;
         let Call { request, answer } = generator.call.clone()?;
         let is_reserved = answer?;
@@ -333,8 +343,8 @@ impl Segments {
     }
 
     /// A range is appended, unless it is below those before it: `SegmentChain::push`.
-    fn accept(&self, state: &mut State, request: &Reserve) {
-        let to = request.to + u8::from(self.mutation == Some(Mutation::EndIncluded));
+    fn accept(&self, state: &mut State<S>, request: &Reserve<S>) {
+        let to = request.to + u8::from(self.mutation == Some(Mutation::EndIncluded)).into();
         let Some(generator) = state.generator(request.generator) else { return };
         if request.from >= generator.end || self.mutation == Some(Mutation::AnyRange) {
             generator.end = to;
@@ -342,24 +352,25 @@ impl Segments {
         }
     }
 
-    fn take(&self, state: &mut State, start: u8) -> Option<()> {
+    fn take(&self, state: &mut State<S>, start: u8) -> Option<()> {
         let generator = state.generator(start)?;
         let (first, end) = generator.ranges.front_mut()?;
         let id = *first;
-        *first += 1;
+        *first += 1.into();
         if *first >= *end {
             generator.ranges.pop_front();
         }
         let is_above = id > generator.last;
         generator.last = id;
-        let bit = 1 << id;
         state.backwards |= !is_above;
-        state.repeated |= state.issued & bit != 0;
+        state.repeated |= state.issued.has(id);
         state.uncovered |= id >= state.max_id;
-        state.issued |= bit;
+        state.issued.add(id, id + 1.into());
         Some(())
     }
+}
 
+impl Segments {
     /// Progress: if all processes die now, and nothing that was sent arrives any more, the next one loads a
     /// range and issues an id, while there are numbers left.
     fn can_load(&self, state: &State) -> bool {
@@ -381,8 +392,8 @@ impl Segments {
     }
 }
 
-impl State {
-    fn generator(&mut self, start: u8) -> Option<&mut Generator> {
+impl<S: Scale> State<S> {
+    fn generator(&mut self, start: u8) -> Option<&mut Generator<S>> {
         self.generators.iter_mut().find(|generator| generator.start == start)
     }
 
@@ -396,8 +407,8 @@ impl State {
     }
 }
 
-impl Generator {
-    fn waits_for(&self, request: &Reserve) -> bool {
+impl<S: Scale> Generator<S> {
+    fn waits_for(&self, request: &Reserve<S>) -> bool {
         self.call.as_ref().is_some_and(|call| call.request == *request)
     }
 }

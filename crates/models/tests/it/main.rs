@@ -3,6 +3,7 @@
 mod lease_traces;
 mod leases;
 mod reservation;
+mod segment_traces;
 mod segments;
 
 use uidring_models::Checked;

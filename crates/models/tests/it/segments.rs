@@ -10,6 +10,7 @@ const SHORT: Segments = Segments {
     starts: 2,
     greatest: 5,
     steps: 2,
+    depth: 2,
     changes: 1,
     may_lower: false,
     mutation: None,

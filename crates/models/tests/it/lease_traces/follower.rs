@@ -340,5 +340,8 @@ impl Follower for Validator {
             }
         }
         self.compare(after);
+        if let Step::Serviced { session } = *step {
+            self.serviced(session);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use uidring::model::{LeaseSeen, Take};
 use uidring::{TakeError, Uid};
 use uidring_models::leases::{Action, Lease};
-use uidring_models::{Full, Uids};
+use uidring_models::{Clocks, Full, Uids};
 
 use super::follower::Validator;
 
@@ -31,6 +31,16 @@ impl Validator {
             self.settle(owner, last);
             self.act(Action::Look { owner });
         }
+    }
+
+    /// A padder that has looked knows of the lease's end.
+    pub(super) fn serviced(&mut self, session: u64) {
+        let Some(owner) = self.owner(session).map(|owner| owner.session) else { return };
+        let lease = self.lease(owner);
+        let is_over = lease.lost || self.model.clocks == Clocks::Calm && lease.left == 0;
+        let has_ring = self.runs.contains_key(&owner);
+        let is_shut = lease.shut;
+        self.check(!has_ring || !is_over || is_shut, || format!("{owner} has looked at its end"));
     }
 
     /// Nothing above `last` was issued.
