@@ -1,7 +1,7 @@
 //! Three servers of a Galera cluster, each of which takes writes and all of which come and go: nothing that
 //! they hand out comes twice.
 //!
-//! They come and go for 10 s, or as many as UIDRING_GALERA_SECONDS says; `scripts/galera` runs it for long.
+//! They come and go for 10 s, or as many as UIDRING_STORM_SECONDS says; `scripts/storm` runs it for long.
 #![cfg(target_os = "linux")]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -252,7 +252,7 @@ fn said(error: &Error) -> String {
 #[test]
 fn nothing_comes_twice_while_nodes_come_and_go() {
     let _alone = alone();
-    let seconds = env::var("UIDRING_GALERA_SECONDS");
+    let seconds = env::var("UIDRING_STORM_SECONDS");
     let seconds = seconds.map_or(10, |text| text.parse().expect("seconds"));
     let seed = fastrand::u64(..);
     eprintln!("seed {seed}, {seconds} s");

@@ -4,8 +4,54 @@
 //! started for a test. [`suite!`](crate::suite!) makes a test of each property, so that the name of what fails
 //! says store and property. What a store does not have is a test that is ignored, with the reason.
 //!
-//! `crates/testkit/tests/own_store` is a store of somebody else's in 200 lines: a table in a file. The tests
-//! beside it plant faults in it, each of which a property finds. `docs/your-own-store.md` is the way there.
+//! ```
+//! use uidring::worker::FixedWorkerId;
+//! use uidring::{Error, WorkerSource};
+//! use uidring_testkit::suite;
+//! use uidring_testkit::suite::{Place, Site, Store};
+//!
+//! /// It would fail: each start has the same worker id.
+//! struct Fixed;
+//!
+//! struct Nowhere;
+//!
+//! impl Store for Fixed {
+//!     fn start(&self) -> Box<dyn Site> {
+//!         Box::new(Nowhere)
+//!     }
+//!
+//!     fn worker_ids(&self, _: &Place) -> Result<Box<dyn WorkerSource>, Error> {
+//!         Ok(Box::new(FixedWorkerId(1)))
+//!     }
+//! }
+//!
+//! impl Site for Nowhere {
+//!     fn address(&self, _: usize) -> String {
+//!         String::new()
+//!     }
+//! }
+//!
+//! suite! {
+//!     mod fixed: Fixed,
+//!     worker_ids: yes,
+//!     prune: "there is nothing to be pruned",
+//!     leases: "it has none",
+//!     rows: "it has none",
+//!     segments: "it has none",
+//!     server: "it has none",
+//!     network: "it has none",
+//!     herd: "it has no leases",
+//!     own_clock: "it has no leases",
+//! }
+//! # let found = std::panic::catch_unwind(|| {
+//! #     suite::worker_ids::each_start_has_a_new_one_above_all_before(&Fixed);
+//! # });
+//! # assert!(found.is_err());
+//! ```
+//!
+//! `crates/testkit/tests/own_store` is a whole store of somebody else's: a table in a file. The tests beside it
+//! leave out one rule at a time, which a property finds. `docs/your-own-store.md` says how to run the suite, and
+//! what it does not prove.
 
 mod counted;
 pub mod herd;
@@ -103,7 +149,7 @@ macro_rules! suite {
                     each_of_many_starts_has_a_worker_id,
                 );
                 $crate::properties!(herd, [$leases $herd];
-                    each_of_many_starts_has_a_lease_where_more_are_free,
+                    each_of_many_starts_has_a_lease_where_enough_are_free,
                     as_many_starts_as_leases_are_free_have_one,
                 );
             }

@@ -1,5 +1,4 @@
-//! Takers of segments on a real server: two processes at once; a server that is slow, away, killed, or
-//! gone for good. Every id is accounted for.
+//! Takers of segments on a real server that is slow, away, or gone for good. Every id is accounted for.
 
 use std::collections::BTreeSet;
 use std::env;

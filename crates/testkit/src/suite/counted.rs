@@ -37,6 +37,11 @@ impl Counted {
         Self { proxy, seen }
     }
 
+    /// Counts from here.
+    pub fn begin(&self) {
+        *self.seen.lock().expect("whole") = Seen::default();
+    }
+
     /// Where another host starts, by this way.
     pub fn place(&self, setting: &Setting) -> Place {
         match &self.proxy {

@@ -7,8 +7,8 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::Layout;
 use uidring::worker::Lease;
+use uidring::{Error, Layout};
 
 use super::counted::Counted;
 use super::setting::{LONG, Setting, assert_none_free, assign};
@@ -55,48 +55,67 @@ pub fn each_of_many_starts_has_a_worker_id(store: &'static dyn Store) {
     eprintln!("{} starts: {took:?}, {counted}", starts());
 }
 
-/// More than enough are free, all of which were used before: no start fails, or takes what another has.
-pub fn each_of_many_starts_has_a_lease_where_more_are_free(store: &'static dyn Store) {
-    let setting = Setting::alone(store).worker_bits(bits() + 1);
-    let taken = setting.take(starts() + starts() / 4);
-    let free: BTreeSet<_> = taken.iter().map(Lease::worker_id).collect();
-    drop(taken);
+/// Two herds on one table: the first finds it empty, the second as many free as it has starts.
+pub fn each_of_many_starts_has_a_lease_where_enough_are_free(store: &'static dyn Store) {
+    let setting = Setting::alone(store).worker_bits(bits());
+    // It has to outlive the leases, which are given back by the same way.
     let counted = Counted::of(&setting);
-    let begin = Instant::now();
-    let all = at_once(|| setting.lease_at(&counted.place(&setting), LONG, Duration::ZERO));
-    let took = begin.elapsed();
-    let mut ids = BTreeSet::new();
-    for lease in &all {
-        let lease = lease.as_ref().unwrap_or_else(|error| panic!("{}", chain(error)));
-        assert!(ids.insert(lease.worker_id()), "{lease:?} twice");
+    let mut before = None;
+    for _ in 0..2 {
+        let (leases, errors) = herd(&setting, &counted);
+        if let Some(error) = errors.first() {
+            panic!("{} errors: {}", errors.len(), chain(error));
+        }
+        let ids: BTreeSet<_> = leases.iter().map(Lease::worker_id).collect();
+        assert_eq!(ids.len(), starts(), "a worker id is held twice");
+        let before = before.get_or_insert_with(|| ids.clone());
+        assert_eq!(ids, *before, "a new worker id was spent while others were free");
+        give_back(leases);
     }
-    assert!(ids.is_subset(&free), "a new worker id was spent: {ids:?}");
-    eprintln!("{} starts: {took:?}, {counted}", starts());
 }
 
-/// Half as many as starts are free, and the layout has no others.
+/// The layout has fewer worker ids than there are starts; at first all are free, and then half of them.
 pub fn as_many_starts_as_leases_are_free_have_one(store: &'static dyn Store) {
     let setting = Setting::alone(store).worker_bits(bits() - 1);
-    let mut given_back = setting.take(usize::MAX);
-    let _held = given_back.split_off(given_back.len() / 2);
-    let free = given_back.len();
-    drop(given_back);
     let counted = Counted::of(&setting);
-    let begin = Instant::now();
-    let all = at_once(|| setting.lease_at(&counted.place(&setting), LONG, Duration::ZERO));
-    let took = begin.elapsed();
-    let mut ids = BTreeSet::new();
-    let mut refused = 0;
-    for lease in &all {
-        match lease {
-            Ok(lease) => assert!(ids.insert(lease.worker_id()), "{lease:?} twice"),
-            Err(error) => {
-                assert_none_free(error);
-                refused += 1;
-            }
-        }
+    let mut held: Vec<Lease> = Vec::new();
+    for free in [None, Some(1), Some(2)] {
+        let given_back = free.map_or(0, |part| held.len() / (part + 1));
+        give_back(held.drain(..given_back).collect());
+        let (leases, errors) = herd(&setting, &counted);
+        errors.iter().for_each(assert_none_free);
+        let all = leases.len() + held.len();
+        assert!(free.is_none() || leases.len() == given_back, "{given_back} were free: {leases:?}");
+        held.extend(leases);
+        let ids: BTreeSet<_> = held.iter().map(Lease::worker_id).collect();
+        assert_eq!(ids.len(), all, "a worker id is held twice");
+        // Some stores have no worker id 0.
+        let left = setting.layout().workers() - all as u64;
+        assert!(left <= 1, "false exhaustion: {left} were left");
     }
-    let few = free.min(starts());
-    assert_eq!((ids.len(), refused), (few, starts() - few), "no false exhaustion");
-    eprintln!("{} starts on {free} free leases: {took:?}, {counted}", starts());
+    give_back(held);
+}
+
+/// As many starts at once as there are to be, and what they got.
+fn herd(setting: &Setting, counted: &Counted) -> (Vec<Lease>, Vec<Error>) {
+    counted.begin();
+    let begin = Instant::now();
+    let all = at_once(|| setting.lease_at(&counted.place(setting), LONG, Duration::ZERO));
+    let took = begin.elapsed();
+    let (mut leases, mut errors) = (Vec::new(), Vec::new());
+    for done in all {
+        done.map_or_else(|error| errors.push(error), |lease| leases.push(lease));
+    }
+    eprintln!("{} starts, {} leases: {took:?}, {counted}", starts(), leases.len());
+    (leases, errors)
+}
+
+/// Several at once: each is an operation.
+fn give_back(leases: Vec<Lease>) {
+    let mut leases: Vec<_> = leases.into_iter().map(Some).collect();
+    thread::scope(|scope| {
+        for part in leases.chunks_mut(starts().div_ceil(8)) {
+            scope.spawn(|| part.fill_with(|| None));
+        }
+    });
 }

@@ -148,8 +148,9 @@ pub fn what_is_issued_was_in_the_store_before(store: &'static dyn Store) {
 
 /// Nothing that a holder does after somebody else's change undoes it.
 pub fn a_change_by_others_ends_the_lease(store: &'static dyn Store) {
+    let setting = Setting::shared(store).worker_bits(1);
     for change in [Change::Fenced, Change::Taken, Change::Twin, Change::Removed] {
-        let setting = Setting::shared(store).worker_bits(1);
+        // Before its first renewal, and in use.
         let lease = setting.lease().expect("free");
         let id = lease.worker_id();
         setting.site().rows().change(id, change);
@@ -158,21 +159,22 @@ pub fn a_change_by_others_ends_the_lease(store: &'static dyn Store) {
         assert!(is_lost(&error), "{change:?}: {}", chain(&error));
         assert_eq!(setting.site().rows().row(id), changed, "{change:?} was undone");
         if change == Change::Removed {
-            continue;
+            break;
         }
+        setting.site().rows().change(id, Change::Fenced);
 
-        let setting = Setting::shared(store).worker_bits(1);
         let generator = setting.generator(setting.lease_for(SHORT, Duration::ZERO).expect("free"));
         generator.next_uid().expect("ready");
-        let horizon = setting.row(id).horizon;
         setting.site().rows().change(id, change);
         let changed = setting.row(id);
         let (last, error) = take_to_the_end(&generator);
         assert_eq!(error, TakeError::LeaseLost, "{change:?}");
-        assert!(last.map(|uid| setting.tick(uid)) <= horizon, "{last:?} is above {horizon:?}");
+        let highest = last.map(|uid| setting.tick(uid));
+        assert!(highest <= changed.horizon, "{highest:?} is above what is stored: {changed:?}");
         drop(generator);
         let row = setting.row(id);
         assert_eq!((&row.holder, row.horizon), (&changed.holder, changed.horizon), "{change:?}");
+        setting.site().rows().change(id, Change::Fenced);
     }
 }
 

@@ -18,7 +18,7 @@ const WIDE: Layout = Layout::UID_GENERATOR;
 pub fn worker_ids_go_on_after_a_crash(store: &'static dyn Store) {
     let setting = Setting::alone(store);
     let mut last = None;
-    for round in 0..3 {
+    for round in 0..2 {
         let id = setting.assign(WIDE).unwrap_or_else(|error| panic!("{}", chain(&error)));
         assert!(last < Some(id), "{id} after {last:?}");
         last = Some(id);
@@ -100,7 +100,7 @@ pub fn a_server_that_is_killed_repeats_no_range(store: &'static dyn Store) {
             ids
         };
         let takers = [scope.spawn(take), scope.spawn(take)];
-        for _ in 0..3 {
+        for _ in 0..2 {
             thread::sleep(Duration::from_millis(fastrand::u64(150..250)));
             setting.server().kill();
             setting.server().start_again();

@@ -146,7 +146,7 @@ pub fn the_lease_of_a_killed_holder_is_had_above_all_it_issued(
     store: &'static dyn Store,
     test: &str,
 ) {
-    let setting = Setting::alone(store).worker_bits(1);
+    let setting = Setting::shared(store).worker_bits(1);
     let mut floor = None;
     for _ in 0..2 {
         let mut holder = Holder::start(&setting, test, LIMIT, None);
@@ -170,7 +170,7 @@ pub fn a_holder_that_was_paused_beyond_its_lease_repeats_nothing(
     store: &'static dyn Store,
     test: &str,
 ) {
-    let setting = Setting::alone(store).worker_bits(1);
+    let setting = Setting::shared(store).worker_bits(1);
     let mut holder = Holder::start(&setting, test, LIMIT, None);
     until("some uids", || holder.uids().len() > 100);
     holder.signal("STOP");
@@ -200,7 +200,7 @@ pub fn a_holder_that_was_paused_beyond_its_lease_repeats_nothing(
 pub fn a_wrong_clock_ends_nobodys_lease(store: &'static dyn Store, test: &str) {
     const WRONG: i64 = 300;
     for seconds in [WRONG, -WRONG] {
-        let setting = Setting::alone(store).worker_bits(1);
+        let setting = Setting::shared(store).worker_bits(1);
         let lease = setting.lease_for(LASTS, Duration::ZERO).expect("free");
         let owner = setting.generator(lease);
         let first = owner.next_uid().expect("ready");

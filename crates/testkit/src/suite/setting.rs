@@ -103,21 +103,6 @@ impl Setting {
         all
     }
 
-    /// So many leases, or as many as there are.
-    pub fn take(&self, count: usize) -> Vec<Lease> {
-        let mut all = Vec::new();
-        while all.len() < count {
-            match self.lease() {
-                Ok(lease) => all.push(lease),
-                Err(error) => {
-                    assert_none_free(&error);
-                    break;
-                }
-            }
-        }
-        all
-    }
-
     pub fn segments_at(&self, address: String) -> Result<Box<dyn SegmentStore>, Error> {
         self.store.segments(&place(address))
     }
