@@ -161,8 +161,8 @@ impl MySqlStore {
 
     /// Refuses a server that may lose confirmed commits when its machine crashes; by default it logs a
     /// warning once. A start, a renewal and a load each look when they connect: at
-    /// `sync_binlog`, where the binary log is on, at `innodb_flush_log_at_trx_commit`, and at the
-    /// engine of the tables.
+    /// `sync_binlog`, where the binary log is on, at `innodb_flush_log_at_trx_commit`, at the engine of the
+    /// tables, and for a node of a Galera cluster, which confirms what the other nodes may not have written.
     ///
     /// Segments are then also refused from another server than the one that the generator began
     /// with, unless this is a [`synchronous_cluster`](Self::synchronous_cluster).

@@ -64,7 +64,8 @@ pub struct MySqlArgs {
     pub mysql_key: Option<PathBuf>,
 
     /// Refuse a MySQL server whose settings may lose confirmed commits when its machine crashes,
-    /// instead of warning: sync_binlog, innodb_flush_log_at_trx_commit, the engine of a table
+    /// instead of warning: sync_binlog, innodb_flush_log_at_trx_commit, the engine of a table, a node
+    /// of a Galera cluster
     #[arg(long)]
     pub mysql_require_durability: bool,
 
