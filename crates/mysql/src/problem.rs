@@ -23,7 +23,7 @@ pub enum Problem {
     Refused(String),
     /// Somebody else did something at the same time.
     Conflict(String),
-    /// The server has confirmed a commit, and rolled back what was to be committed.
+    /// A transaction was rolled back, and no statement said so.
     Undone,
     /// The worker id is over the layout's maximum.
     UsedUp {

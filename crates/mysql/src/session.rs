@@ -106,6 +106,12 @@ impl Session {
         Ok(())
     }
 
+    /// Returns why a transaction does not read what it has written.
+    pub fn not_read_back(&self, why: String) -> Problem {
+        // Then it is more likely that the transaction was undone meanwhile.
+        if self.is_galera { Problem::Undone } else { Problem::Refused(why) }
+    }
+
     /// An expression for a number above 0 that tells the server that evaluates it from others; 0
     /// where the server does not say.
     pub fn identity(&self) -> String {

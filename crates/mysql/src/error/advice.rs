@@ -26,8 +26,8 @@ pub fn to_error(server: &MySqlStore, table: &Table, problem: Problem) -> Error {
         }
         Problem::Refused(why) | Problem::Conflict(why) => (why, None),
         Problem::Undone => (
-            "the node has confirmed a commit that the cluster does not have: another node's came first, \
-             or a table's engine is not InnoDB; try again"
+            "the node has undone a transaction and not said so: another node's came first, or a table's \
+             engine is not InnoDB; try again"
                 .into(),
             None,
         ),

@@ -110,7 +110,7 @@ async fn reserve(
         conn.exec_first("SELECT max_id FROM leaf_alloc WHERE biz_tag = ?", (tag,)).await?;
     let now: Option<u64> = row.map(|mut row| column(&mut row, 0)).transpose()?;
     if now != Some(range.end) {
-        return Err(Problem::Refused(format!(
+        return Err(conn.not_read_back(format!(
             "max_id of tag `{tag}` was set to {} and reads {now:?}: the column has to be a \
              BIGINT, without triggers, in a table with the engine InnoDB",
             range.end
@@ -189,7 +189,7 @@ async fn insert(work: &CreateTag<'_>, conn: &mut Session) -> Result<Result<(), E
             conn.commit(before).await?;
             Ok(Ok(()))
         }
-        _ => Err(Problem::Refused(format!(
+        _ => Err(conn.not_read_back(format!(
             "tag `{tag}` is not found again as it was added: leaf_alloc is not as Leaf's script \
              makes it"
         ))),
@@ -274,7 +274,7 @@ async fn change(
         let now: Option<i64> = row.map(|mut row| column(&mut row, 0)).transpose()?;
         if now != Some(new) {
             let now = now.map_or_else(|| "nothing".into(), |now| now.to_string());
-            return Err(Problem::Refused(format!(
+            return Err(conn.not_read_back(format!(
                 "the step of tag `{}` was set to {new} and reads {now}: the column has to be an INT, \
                  without triggers",
                 work.tag

@@ -134,6 +134,11 @@ impl Galera {
         let text = fs::read_to_string(&state).expect("it is there");
         let text = text.replace("safe_to_bootstrap: 0", "safe_to_bootstrap: 1");
         fs::write(&state, text).expect("it writes");
+        // With what they knew of each other, they would wait for each other.
+        for node in &self.nodes {
+            let view = node.folder().join("data/gvwstate.dat");
+            assert!(!view.exists() || fs::remove_file(view).is_ok(), "it is removed");
+        }
         self.launch(first, "", Some(&positions[first]));
         for node in (0..NODES).filter(|node| *node != first) {
             self.restart(node);
@@ -236,7 +241,7 @@ impl Galera {
             "--wsrep-sst-method=cached".into(),
             "--binlog-format=ROW".into(),
             "--innodb-autoinc-lock-mode=2".into(),
-            "--wsrep-provider-options=gcache.size=32M;pc.recovery=false;evs.keepalive_period=PT0.25S;\
+            "--wsrep-provider-options=gcache.size=32M;evs.keepalive_period=PT0.25S;\
              evs.inactive_check_period=PT0.25S;evs.suspect_timeout=PT2S;evs.inactive_timeout=PT5S;\
              evs.install_timeout=PT5S"
                 .into(),
