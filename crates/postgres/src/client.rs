@@ -26,7 +26,7 @@ impl Server for PostgresStore {
 
     fn options(&self) -> Arc<Hosts> {
         let tls = MakeRustlsConnect::new(self.tls_config());
-        Arc::new(Hosts::new(&self.config, tls, self.connect_timeout.min(self.deadline)))
+        Arc::new(Hosts::new(&self.config, tls))
     }
 
     fn limits(&self) -> Limits {

@@ -1,10 +1,10 @@
-//! The hosts of a URL, each tried for its share of the time. The driver would wait for the first for as long
-//! as it may, and one that is cut off or stands still refuses nothing.
+//! The hosts of a URL, all asked at once. The driver would ask one after the other, and wait for the first for as
+//! long as it may: one that is cut off or stands still refuses nothing.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::panic::resume_unwind;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::task::JoinSet;
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -17,34 +17,30 @@ pub struct Hosts {
     /// One for each host.
     configs: Vec<Config>,
     tls: MakeRustlsConnect,
-    /// How long a host has.
-    share: Duration,
-    /// The host that was connected to last.
-    last: AtomicUsize,
 }
 
 impl Hosts {
-    /// The hosts of this configuration, which are tried within this time.
-    pub fn new(config: &Config, tls: MakeRustlsConnect, patience: Duration) -> Self {
-        let configs = apart(config);
-        let share = patience / u32::try_from(configs.len()).unwrap_or(u32::MAX);
-        Self { configs, tls, share, last: AtomicUsize::new(0) }
+    pub fn new(config: &Config, tls: MakeRustlsConnect) -> Self {
+        Self { configs: apart(config), tls }
     }
 
-    /// A connection to the first host that takes rows. The host that did last comes first.
+    /// A connection to the first that says that it takes rows. The others are given up.
     pub async fn connect(&self) -> Result<Raw, Problem> {
-        let (count, first) = (self.configs.len(), self.last.load(Ordering::Relaxed));
-        let mut problem = Problem::NoConnection(self.share);
-        for index in (first..first + count).map(|index| index % count) {
-            let connect = Raw::connect(&self.configs[index], self.tls.clone());
-            problem = match timeout(self.share, connect).await {
-                Ok(Ok(raw)) => {
-                    self.last.store(index, Ordering::Relaxed);
-                    return Ok(raw);
-                }
-                Ok(Err(error)) => error.into(),
-                Err(_) => Problem::NoConnection(self.share),
-            };
+        let mut attempts = JoinSet::new();
+        for config in self.configs.clone() {
+            let tls = self.tls.clone();
+            attempts.spawn(async move { Raw::connect(&config, tls).await });
+        }
+        let mut problem = Problem::NoConnection(Duration::ZERO);
+        while let Some(attempt) = attempts.join_next().await {
+            match attempt {
+                Ok(Ok(raw)) => return Ok(raw),
+                Ok(Err(error)) => problem = error.into(),
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => resume_unwind(panic),
+                    Err(_) => unreachable!("nobody ends an attempt"),
+                },
+            }
         }
         Err(problem)
     }

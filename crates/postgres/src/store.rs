@@ -153,8 +153,7 @@ impl PostgresStore {
         self
     }
 
-    /// How long one attempt to connect, name look-up and login included, may take; 5 s by default. Several
-    /// hosts share it.
+    /// How long one attempt to connect, name look-up and login included, may take; 5 s by default.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
