@@ -29,7 +29,7 @@ const BOUND: Duration = Duration::from_secs(30);
 
 /// Those of a server that finds out soon that another is away.
 const SETTINGS: &[&str] =
-    &["wal_receiver_timeout=1s", "wal_sender_timeout=1s", "wal_retrieve_retry_interval=200ms"];
+    &["wal_receiver_timeout=2s", "wal_sender_timeout=20s", "wal_retrieve_retry_interval=200ms"];
 
 fn layout() -> Layout {
     let bits = Bits { time: 41, worker: 2, sequence: 10 };

@@ -43,15 +43,19 @@
 //!     herd: "it has no leases",
 //!     own_clock: "it has no leases",
 //! }
-//! # let found = std::panic::catch_unwind(|| {
-//! #     suite::worker_ids::each_start_has_a_new_one_above_all_before(&Fixed);
-//! # });
-//! # assert!(found.is_err());
+//! # fn main() {
+//! #     let found = std::panic::catch_unwind(|| {
+//! #         suite::worker_ids::each_start_has_a_new_one_above_all_before(&Fixed);
+//! #     });
+//! #     assert!(found.is_err());
+//! # }
 //! ```
 //!
 //! `crates/testkit/tests/own_store` is a whole store of somebody else's: a table in a file. The tests beside it
 //! leave out one rule at a time, which a property finds. `docs/your-own-store.md` says how to run the suite, and
 //! what it does not prove.
+// The modules of the example are beside its types.
+#![allow(clippy::needless_doctest_main)]
 
 mod counted;
 pub mod herd;

@@ -184,7 +184,7 @@ pub fn the_next_holder_after_a_fence_is_above_the_one_before(store: &'static dyn
     let first = setting.generator(setting.lease_for(SHORT, Duration::ZERO).expect("free"));
     let mut seen = HashSet::from([first.next_uid().expect("ready")]);
     setting.site().rows().change(first.worker_id(), Change::Fenced);
-    let lease = setting.lease_for(SHORT, LIMIT).expect("it is over");
+    let lease = setting.lease_for(LONG, LIMIT).expect("it is over");
     assert_eq!(lease.worker_id(), first.worker_id());
     let floor = lease.after().expect("used before");
     let second = setting.generator(lease);

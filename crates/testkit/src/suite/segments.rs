@@ -1,13 +1,15 @@
 //! The contract of segments.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use uidring::SegmentGenerator;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
 
-use super::setting::Setting;
+use super::setting::{LIMIT, Setting};
 use super::store::Store;
 use crate::chain;
 
@@ -40,7 +42,7 @@ pub fn loads_at_once_have_no_id_in_common(store: &'static dyn Store) {
     const LOADERS: usize = 8;
     const LOADS: usize = 20;
     let setting = tagged(store, 10);
-    let over = AtomicBool::new(false);
+    let (over, steps) = (AtomicBool::new(false), Mutex::new(BTreeSet::new()));
     let mut ranges: Vec<LoadedSegment> = thread::scope(|scope| {
         let meddler = scope.spawn(|| {
             for step in (1..40).cycle().take_while(|_| !over.load(Ordering::Relaxed)) {
@@ -49,11 +51,20 @@ pub fn loads_at_once_have_no_id_in_common(store: &'static dyn Store) {
         });
         let loaders: Vec<_> = (0..LOADERS)
             .map(|_| {
-                let mut table = open(&setting);
+                let table = open(&setting);
+                let steps = &steps;
                 scope.spawn(move || {
-                    let wanted = |load| load as u64 % 30;
-                    let load = |i| load(&mut table, TAG, wanted(i)).expect("loaded");
-                    (0..LOADS).map(load).collect::<Vec<_>>()
+                    let (mut table, begin) = (table, Instant::now());
+                    let mut ranges = Vec::new();
+                    // On a busy machine the step changes seldom.
+                    while ranges.len() < LOADS || steps.lock().expect("whole").len() < 4 {
+                        assert!(begin.elapsed() < LIMIT, "the step does not change");
+                        let wanted = ranges.len() as u64 % 30;
+                        let loaded = load(&mut table, TAG, wanted).expect("loaded");
+                        steps.lock().expect("whole").insert(loaded.table_step);
+                        ranges.push(loaded);
+                    }
+                    ranges
                 })
             })
             .collect();
@@ -63,14 +74,13 @@ pub fn loads_at_once_have_no_id_in_common(store: &'static dyn Store) {
         ranges.into_iter().flat_map(|ranges| ranges.expect("no panic")).collect()
     });
     ranges.sort_unstable_by_key(|range| range.start);
-    assert_eq!((ranges.len(), ranges[0].start), (LOADERS * LOADS, 1));
+    assert!(ranges.len() >= LOADERS * LOADS, "{}", ranges.len());
+    assert_eq!(ranges[0].start, 1);
     for pair in ranges.windows(2) {
         assert!(pair[0].end - pair[0].start >= pair[0].table_step, "too short: {pair:?}");
         assert!(pair[0].end <= pair[1].start, "two ranges overlap: {pair:?}");
         assert!(pair[0].end == pair[1].start, "a gap between two ranges: {pair:?}");
     }
-    let steps: BTreeSet<_> = ranges.iter().map(|range| range.table_step).collect();
-    assert!(steps.len() > 3, "the step did change: {steps:?}");
     let last = ranges.last().map(|range| range.end);
     assert_eq!(Some(max_id(&mut open(&setting), TAG)), last);
 }

@@ -24,7 +24,7 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// One that a busy machine renews in time all the same.
-pub const SHORT: Duration = Duration::from_secs(4);
+pub const SHORT: Duration = Duration::from_secs(8);
 
 /// A store that was started for a test.
 pub struct Setting {
@@ -88,7 +88,7 @@ impl Setting {
     /// Holds all worker ids that are free: at least one.
     #[track_caller]
     pub fn hold_all(&self) -> Vec<CachedUidGenerator> {
-        let hold = || self.lease_for(SHORT, Duration::ZERO).map(|lease| self.generator(lease));
+        let hold = || self.lease().map(|lease| self.generator(lease));
         let mut all = vec![hold().expect("free")];
         let error = loop {
             match hold() {
