@@ -232,9 +232,12 @@ impl Postgres {
         let mut process = self.process();
         assert!(process.is_none(), "the server is up");
         let deadline = Instant::now() + LIMIT;
-        // Processes of a server that was killed may still be ending, and it does not start beside them.
-        let is_ended =
-            |error: &str| !error.contains("is still in use") || Instant::now() > deadline;
+        // Processes of a server that was killed may still be ending, and it does not start beside them; its
+        // port may be a client's for a while.
+        let is_ended = |error: &str| {
+            !(error.contains("is still in use") || error.contains("Address already in use"))
+                || Instant::now() > deadline
+        };
         let started = loop {
             let from = self.error_log().len();
             match self.launch(deadline) {

@@ -153,7 +153,7 @@ fn flags_and_variables_that_are_wrong() {
 #[test]
 fn a_twin_is_refused_while_the_other_lives() {
     let (home, volume) = (Home::new(), volume());
-    let words = format!("generate {LAYOUT} --lease 1 -n 1000000000000");
+    let words = format!("generate {LAYOUT} --lease 5 -n 1000000000000");
     let mut first = pod(&home, "5", volume.path(), &words).spawn().expect("starts");
     let mut output = first.stdout.take().expect("piped");
     output.read_exact(&mut [0; 1_000]).expect("uids");
@@ -164,7 +164,7 @@ fn a_twin_is_refused_while_the_other_lives() {
         1,
         &["worker id 5 is held by", "fence it"],
     );
-    assert!(begin.elapsed() >= Duration::from_secs(6), "a lease, and a bit more");
+    assert!(begin.elapsed() >= Duration::from_secs(10), "a lease, and a bit more");
     assert!(first.try_wait().expect("ours").is_none(), "it is not disturbed");
     kill(&first, "KILL");
     first.wait().expect("ends");

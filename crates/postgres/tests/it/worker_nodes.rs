@@ -228,7 +228,8 @@ fn the_generator_lives_without_the_server() {
     assert!(text.contains("is the server running?") && text.contains("within 300ms"), "{text}");
     // A start that comes too early waits for the server.
     let late = thread::scope(|scope| {
-        let late = scope.spawn(|| nodes.assign(&LAYOUT));
+        let patient = nodes.store().clone().deadline(Duration::from_secs(60)).worker_nodes();
+        let late = scope.spawn(move || patient.assign(&LAYOUT));
         thread::sleep(Duration::from_millis(200));
         server.start_again();
         late.join().expect("no panic").expect("assigned")
