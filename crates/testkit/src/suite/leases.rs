@@ -99,7 +99,9 @@ pub fn a_lease_that_nobody_renews_runs_out_and_no_sooner(store: &'static dyn Sto
     std::mem::forget(lease);
     let next = setting.lease_for(lasts, LIMIT).expect("it runs out");
     assert_eq!(next.worker_id(), id);
-    assert!(begin.elapsed() >= lasts, "had after {:?}", begin.elapsed());
+    // A store's clock may count in hundredths of a second, rounded down.
+    let grain = Duration::from_millis(20);
+    assert!(begin.elapsed() + grain >= lasts, "had after {:?}", begin.elapsed());
 }
 
 /// The one with the wrong clock is ahead of all others: who comes next is above it all the same.
