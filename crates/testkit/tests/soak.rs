@@ -60,7 +60,7 @@ struct Unsteady;
 static OFFSET: AtomicI64 = AtomicI64::new(0);
 
 impl Unsteady {
-    /// Sets the clocks of this process, for ever new errors.
+    /// Sets the clocks of this process until it ends, each time by another error.
     fn set_now_and_then() {
         thread::spawn(|| {
             loop {
