@@ -91,7 +91,7 @@ impl World {
     pub(super) fn deliver(&mut self, event: Event) {
         match event {
             Event::Asked { host, session, call, answered_in } => {
-                let answer = self.perform(session, call);
+                let answer = self.perform(session, call, answered_in.is_some());
                 if let Some(time) = answered_in {
                     let answered = Event::Answered { host, session, answer };
                     self.events.push((self.now + time, answered));
@@ -105,7 +105,7 @@ impl World {
         }
     }
 
-    fn perform(&mut self, session: u64, call: Call) -> Answer {
+    fn perform(&mut self, session: u64, call: Call, is_answered: bool) -> Answer {
         let is_down = self.is_store_down();
         let now = self.store_time();
         match call {
@@ -120,7 +120,8 @@ impl World {
                 Answer::Renewed(request, Err(RenewError::Failed(problem())))
             }
             Call::Renew(holding, request) => {
-                Answer::Renewed(request, self.renew_row(holding, request.horizon()))
+                let answer = self.renew_row(holding, request.horizon(), is_answered);
+                Answer::Renewed(request, answer)
             }
             Call::Release(holding, last) => {
                 if !is_down {
@@ -133,11 +134,16 @@ impl World {
         }
     }
 
-    pub(super) fn renew_row(&mut self, holding: Holding, horizon: u64) -> Result<(), RenewError> {
+    pub(super) fn renew_row(
+        &mut self,
+        holding: Holding,
+        horizon: u64,
+        is_answered: bool,
+    ) -> Result<(), RenewError> {
         let now = self.store_time();
         let answer = self.store.renew(holding, horizon, now);
         let lease = (holding.worker_id, holding.token);
-        self.note(Step::Renewed { lease, horizon, is_held: answer.is_ok() });
+        self.note(Step::Renewed { lease, horizon, is_held: answer.is_ok(), is_answered });
         answer.map_err(|Fenced| RenewError::Lost(problem()))
     }
 

@@ -196,7 +196,8 @@ impl Keeper {
             if world.goes_wrong() || world.is_store_down() {
                 return failed();
             }
-            (world.renew_row(self.holding, horizon), !world.goes_wrong())
+            let is_answered = !world.goes_wrong();
+            (world.renew_row(self.holding, horizon, is_answered), is_answered)
         };
         self.meanwhile();
         if is_answered { answer } else { failed() }

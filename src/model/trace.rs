@@ -55,6 +55,8 @@ pub enum Step {
         horizon: u64,
         /// Whether the lease was still held.
         is_held: bool,
+        /// Whether an answer is on its way, to somebody who may have gone.
+        is_answered: bool,
     },
     /// The answer to a renewal has come.
     RenewalAnswered {

@@ -38,8 +38,10 @@ pub enum Action<S: Scale = Small> {
         /// The last tick that it wants to issue.
         horizon: S::Number,
     },
-    /// The store performs a request, perhaps not for the first time.
+    /// The store performs a request, perhaps not for the first time, and whoever waits for it is answered.
     Perform(Request<S>),
+    /// The store performs a request, and that answer is lost; whoever waits for the request goes on waiting.
+    PerformUnheard(Request<S>),
     /// The answer to a call arrives.
     Hear {
         /// At whose process.
@@ -148,7 +150,12 @@ impl Model for Leases {
                 actions.extend([Action::Fence { worker }, Action::Free { worker }]);
             }
         }
-        actions.extend(state.network.iter().cloned().map(Action::Perform));
+        for &request in state.network.iter() {
+            actions.push(Action::Perform(request));
+            if state.owners.iter().any(|owner| owner.could_hear(&request)) {
+                actions.push(Action::PerformUnheard(request));
+            }
+        }
         for &Owner { session: owner, .. } in &state.owners {
             actions.extend((0..self.worker_ids).map(|worker| Action::AskAgain { owner, worker }));
             actions.extend((0..self.ticks).map(|horizon| Action::Renew { owner, horizon }));
@@ -287,7 +294,8 @@ impl<S: Scale> Leases<S> {
             Action::Start { worker } => state.start(self, worker),
             Action::AskAgain { owner, worker } => state.ask_again(self, owner, worker),
             Action::Renew { owner, horizon } => state.renew(self, owner, horizon),
-            Action::Perform(request) => state.perform(self, &request),
+            Action::Perform(request) => state.perform(self, &request, true),
+            Action::PerformUnheard(request) => state.perform(self, &request, false),
             Action::Hear { owner } => state.hear(self, owner),
             Action::Fail { owner } => state.fail(self, owner),
             Action::ClockRuns { owner, tick } => state.lease(owner)?.clock_runs(self, tick),

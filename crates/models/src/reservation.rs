@@ -48,8 +48,10 @@ pub enum Action {
         /// The last tick that it wants to issue.
         horizon: Tick,
     },
-    /// The servers execute a transaction, perhaps late.
+    /// The servers execute a transaction, perhaps late, and the process that waits for it is answered.
     Perform(Request),
+    /// The servers execute a transaction, and that answer is lost; the process goes on waiting.
+    PerformUnheard(Request),
     /// The answer to a transaction arrives.
     Hear {
         /// At which process.
@@ -135,7 +137,12 @@ impl Model for Reservation {
         if state.starts < self.starts {
             actions.extend((0..self.hosts).map(|host| Action::Start { host }));
         }
-        actions.extend(state.network.iter().cloned().map(Action::Perform));
+        for &request in state.network.iter() {
+            actions.push(Action::Perform(request));
+            if state.processes.iter().any(|process| process.could_hear(&request)) {
+                actions.push(Action::PerformUnheard(request));
+            }
+        }
         for &Process { start: process, .. } in &state.processes {
             if state.registry.connects < self.sessions {
                 actions.push(Action::Connect { process });
@@ -212,7 +219,8 @@ impl Reservation {
             Action::Read { process } => state.read(self, process),
             Action::Write { process } => state.write(self, process),
             Action::Renew { process, horizon } => state.renew(self, process, horizon),
-            Action::Perform(request) => state.perform(self, &request),
+            Action::Perform(request) => state.perform(self, &request, true),
+            Action::PerformUnheard(request) => state.perform(self, &request, false),
             Action::Hear { process } => state.hear(self, process),
             Action::Fail { process } => state.fail(self, process),
             Action::ClockRuns { process } => state.lease(process)?.clock_runs(self),

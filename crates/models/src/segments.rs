@@ -142,8 +142,10 @@ pub enum Action<S: Scale = Small> {
         /// How many.
         step: S::Number,
     },
-    /// The table performs a load, perhaps late or again.
+    /// The table performs a load, perhaps late or again, and the generator that waits for it is answered.
     Perform(Reserve<S>),
+    /// The table performs a load, and that answer is lost; the generator goes on waiting.
+    PerformUnheard(Reserve<S>),
     /// The answer to a load arrives.
     Hear {
         /// At which generator.
@@ -184,7 +186,12 @@ impl Model for Segments {
         if state.starts < self.starts && state.generators.len() < self.generators {
             actions.push(Action::Start);
         }
-        actions.extend(state.network.iter().copied().map(Action::Perform));
+        for &request in state.network.iter() {
+            actions.push(Action::Perform(request));
+            if state.generators.iter().any(|generator| generator.could_hear(&request)) {
+                actions.push(Action::PerformUnheard(request));
+            }
+        }
         for &Generator { start: generator, .. } in &state.generators {
             actions.extend((1..=self.steps).map(|step| Action::Load { generator, step }));
             actions.extend([
@@ -263,7 +270,8 @@ impl<S: Scale> Segments<S> {
                 Some(())
             }
             Action::Load { generator, step } => self.load(state, generator, step),
-            Action::Perform(request) => self.perform(state, &request),
+            Action::Perform(request) => self.perform(state, &request, true),
+            Action::PerformUnheard(request) => self.perform(state, &request, false),
             Action::Hear { generator } => self.hear(state, generator),
             Action::Fail { generator } => {
                 let call = state.generator(generator)?.call.take()?;
@@ -311,7 +319,7 @@ impl<S: Scale> Segments<S> {
         Some(())
     }
 
-    fn perform(&self, state: &mut State<S>, request: &Reserve<S>) -> Option<()> {
+    fn perform(&self, state: &mut State<S>, request: &Reserve<S>, is_answered: bool) -> Option<()> {
         if !state.network.has(request) {
             return None;
         }
@@ -322,9 +330,9 @@ impl<S: Scale> Segments<S> {
                 request.to < state.max_id && self.mutation == Some(Mutation::EndWraps);
             state.max_id = request.to;
         }
-        let waiting = state.generators.iter_mut().filter_map(|generator| generator.call.as_mut());
-        for call in waiting.filter(|call| call.request == *request) {
-            call.answer.get_or_insert(is_reserved);
+        let could_hear = state.generators.iter_mut().filter(|other| other.could_hear(request));
+        for call in could_hear.filter_map(|other| other.call.as_mut()).filter(|_| is_answered) {
+            call.answer = Some(is_reserved);
         }
         Some(())
     }
@@ -410,5 +418,10 @@ impl<S: Scale> State<S> {
 impl<S: Scale> Generator<S> {
     fn waits_for(&self, request: &Reserve<S>) -> bool {
         self.call.as_ref().is_some_and(|call| call.request == *request)
+    }
+
+    /// Whether the next answer to this request is its.
+    fn could_hear(&self, request: &Reserve<S>) -> bool {
+        self.waits_for(request) && self.call.as_ref().is_some_and(|call| call.answer.is_none())
     }
 }

@@ -37,6 +37,11 @@ impl<S: Scale> Owner<S> {
     pub(super) fn waits_for(&self, request: &Request<S>) -> bool {
         self.call.as_ref().is_some_and(|call| call.request == *request)
     }
+
+    /// Whether the next answer to this request is its.
+    pub(super) fn could_hear(&self, request: &Request<S>) -> bool {
+        self.waits_for(request) && self.call.as_ref().is_some_and(|call| call.answer.is_none())
+    }
 }
 
 impl<S: Scale> Lease<S> {

@@ -63,15 +63,20 @@ impl<S: Scale> Row<S> {
 }
 
 impl<S: Scale> State<S> {
-    /// The store performs a request. Its process hears the answer if it still waits for it.
-    pub(super) fn perform(&mut self, model: &Leases<S>, request: &Request<S>) -> Option<()> {
+    /// The store performs a request. Its process is answered if it still waits for it.
+    pub(super) fn perform(
+        &mut self,
+        model: &Leases<S>,
+        request: &Request<S>,
+        is_answered: bool,
+    ) -> Option<()> {
         if !self.network.has(request) {
             return None;
         }
         let answer = self.execute(model, request);
-        let waiting = self.owners.iter_mut().filter_map(|owner| owner.call.as_mut());
-        for call in waiting.filter(|call| call.request == *request) {
-            call.answer.get_or_insert(answer);
+        let could_hear = self.owners.iter_mut().filter(|owner| owner.could_hear(request));
+        for call in could_hear.filter_map(|owner| owner.call.as_mut()).filter(|_| is_answered) {
+            call.answer = Some(answer);
         }
         Some(())
     }

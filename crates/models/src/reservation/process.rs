@@ -29,6 +29,11 @@ impl Process {
     pub(super) fn waits_for(&self, request: &Request) -> bool {
         self.call.as_ref().is_some_and(|call| call.request == *request)
     }
+
+    /// Whether the next answer to this request is its.
+    pub(super) fn could_hear(&self, request: &Request) -> bool {
+        self.waits_for(request) && self.call.as_ref().is_some_and(|call| call.answer.is_none())
+    }
 }
 
 impl Lease {

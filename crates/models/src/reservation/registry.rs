@@ -148,19 +148,21 @@ impl Registry {
 }
 
 impl State {
-    /// The servers execute a transaction. Its process hears the answer if it still waits for it.
-    pub(super) fn perform(&mut self, model: &Reservation, request: &Request) -> Option<()> {
+    /// The servers execute a transaction. Its process is answered if it still waits for it.
+    pub(super) fn perform(
+        &mut self,
+        model: &Reservation,
+        request: &Request,
+        is_answered: bool,
+    ) -> Option<()> {
         if !self.network.has(request) {
             return None;
         }
         let issued = self.issued.checked_ilog2().map(|tick| tick as Tick);
         let answer = self.registry.execute(model, request, issued);
-        for process in &mut self.processes {
-            if let Some(call) = &mut process.call
-                && call.request == *request
-            {
-                call.answer.get_or_insert(answer);
-            }
+        let could_hear = self.processes.iter_mut().filter(|process| process.could_hear(request));
+        for call in could_hear.filter_map(|process| process.call.as_mut()).filter(|_| is_answered) {
+            call.answer = Some(answer);
         }
         Some(())
     }

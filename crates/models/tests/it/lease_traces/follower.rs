@@ -187,7 +187,7 @@ impl Validator {
         }
     }
 
-    fn renewed(&mut self, lease: (u64, u64), horizon: u64, is_held: bool) {
+    fn renewed(&mut self, lease: (u64, u64), horizon: u64, is_held: bool, is_answered: bool) {
         let (owner, worker) = (self.leases[&lease], self.worker(lease.0));
         let row = self.state.rows[usize::from(worker)];
         let token = lease.1 as u8;
@@ -195,7 +195,10 @@ impl Validator {
         self.check(holds == is_held, || format!("{lease:?} is held: {holds}"));
         let request = Request::Renew { owner, worker, token, horizon };
         if self.state.network.has(&request) {
-            self.act(Action::Perform(request));
+            self.act(match is_answered {
+                true => Action::Perform(request),
+                false => Action::PerformUnheard(request),
+            });
         } else {
             // One that changes nothing is forgotten.
             let last = self.model.last_of(horizon);
@@ -300,7 +303,9 @@ impl Follower for Validator {
                     self.act(Action::Renew { owner, horizon });
                 }
             }
-            Step::Renewed { lease, horizon, is_held } => self.renewed(lease, horizon, is_held),
+            Step::Renewed { lease, horizon, is_held, is_answered } => {
+                self.renewed(lease, horizon, is_held, is_answered)
+            }
             Step::RenewalAnswered { session, answer } => self.renewal_answered(session, answer),
             Step::Built { session, is_built: true } => {
                 self.name(session);
