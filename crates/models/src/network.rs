@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 ///
 /// Any of them may be performed next, or never, and again after it was performed. So one set stands for
 /// requests that are under way, lost, late and repeated, and for every order of them. A request that is
-/// performed while its process waits is answered; the answer of one that is performed later is heard by
-/// nobody. An answer that is lost needs no step of its own: the process stops waiting before it hears it.
+/// performed while its process waits may be answered, or that answer lost; the answer of one that is performed
+/// later is heard by nobody. A process may send the same again after it has stopped waiting: then it is the same
+/// request here, and what an earlier copy does need not be what it hears.
 ///
 /// [`stateright`]'s own network delivers to actors; here only a store acts on messages, in one step each, as a
 /// database's transaction does.

@@ -28,13 +28,10 @@ use std::io::{self, ErrorKind, Read, Seek, Write};
 #[cfg(unix)]
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
-
-use uidring::adapter::Deadline;
 
 use super::create::{beside, identity};
 use super::format::{self, Commit, Problem};
+use super::patience::Wait;
 
 /// How the name of the file ends.
 pub const END: &str = "-commits";
@@ -46,21 +43,23 @@ pub struct CommitCount {
 }
 
 impl CommitCount {
-    /// Waits for the lock. Returns `None` if others have it until the deadline.
-    pub fn lock(database: &Path, deadline: Deadline) -> io::Result<Option<Self>> {
-        let path = beside(database, END);
+    /// Waits for the lock.
+    pub fn lock(database: &Path, wait: &mut Wait<Commit>) -> Result<Self, Problem> {
+        let open = || {
+            let path = beside(database, END);
+            open(&path, database).map(|file| Self { file, path })
+        };
+        let mut count = open()?;
         loop {
-            let file = open(&path, database)?;
-            match file.try_lock() {
-                // Someone may have removed the file that was opened, and another may have locked a new one.
-                Ok(()) if is_at(&file, &path) => return Ok(Some(Self { file, path })),
-                Ok(()) | Err(TryLockError::WouldBlock) => {}
-                Err(TryLockError::Error(error)) => return Err(error),
+            match count.file.try_lock() {
+                Ok(()) if is_at(&count.file, &count.path) => return Ok(count),
+                // Someone has removed the file that was opened, and another may have locked a new one.
+                Ok(()) => count = open()?,
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(error.into()),
             }
-            if deadline.remaining() == Some(Duration::ZERO) {
-                return Ok(None);
-            }
-            thread::sleep(Duration::from_micros(fastrand::u64(100..=5_000)));
+            // If somebody writes it now, it is read half: that, too, shows that others get on.
+            wait.go_on(count.get()?)?;
         }
     }
 

@@ -17,17 +17,15 @@ use super::dedicated;
 use super::forked::Entry;
 use super::format::{self, Commit, Problem};
 use super::opener::Opener;
+use super::patience::{Patience, Wait};
 use super::volume::{Keeps, Standing, standing};
-
-/// How long a process waits for others that are at the file.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A SQLite file, and what errors say of it.
 #[derive(Clone, Debug)]
 pub struct StoreFile {
     kind: Kind,
     path: PathBuf,
-    patience: Duration,
+    patience: Patience,
     opener: Option<Opener>,
     keeps: Keeps,
 }
@@ -50,7 +48,7 @@ impl Kind {
 
 impl StoreFile {
     pub fn new(kind: Kind, path: PathBuf) -> Self {
-        Self { kind, path, patience: PATIENCE, opener: None, keeps: Keeps::HostsIds }
+        Self { kind, path, patience: Patience::USUAL, opener: None, keeps: Keeps::HostsIds }
     }
 
     /// The same, but opened by the caller's code.
@@ -66,7 +64,7 @@ impl StoreFile {
 
     /// The same, but nothing waits for others at the file for longer than this.
     pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience.min(PATIENCE);
+        self.patience = self.patience.at_most(patience);
         self
     }
 
@@ -141,12 +139,10 @@ impl StoreFile {
     ) -> Result<Result<T, E>, Problem> {
         // Where links lead, as SQLite names its log.
         let path = connection.path().map_or_else(|| self.path.clone(), PathBuf::from);
-        let deadline = Deadline::after(Some(self.patience));
-        let Some(mut count) = CommitCount::lock(&path, deadline)? else {
-            let busy = ffi::Error::new(ffi::SQLITE_BUSY);
-            return Err(rusqlite::Error::SqliteFailure(busy, None).into());
-        };
-        connection.busy_timeout(deadline.remaining().unwrap_or_default())?;
+        let mut wait = Wait::new(self.patience);
+        let mut count = CommitCount::lock(&path, &mut wait)?;
+        // Others have only those locks of SQLite's that readers and people have.
+        connection.busy_timeout(wait.left().min(self.patience.standstill))?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         format::prepare(&transaction)?;
         if let Kind::Segments = self.kind {
@@ -266,7 +262,7 @@ impl StoreFile {
                 Connection::open_with_flags(path, flags)?
             }
         };
-        connection.busy_timeout(self.patience)?;
+        connection.busy_timeout(self.patience.standstill)?;
         // The guards of the tables are triggers.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, true)?;
         // Finds more kinds of damage when a page is read.
@@ -285,7 +281,7 @@ impl StoreFile {
     /// Tries again while the file is busy. SQLite's own busy timeout does not cover the change of a new
     /// file to write-ahead logging, where many processes that start at once meet.
     fn patiently<T>(&self, mut attempt: impl FnMut() -> Result<T, Problem>) -> Result<T, Problem> {
-        let deadline = Deadline::after(Some(self.patience));
+        let deadline = Deadline::after(Some(self.patience.standstill));
         loop {
             match attempt() {
                 Err(Problem::Sqlite(error))

@@ -25,6 +25,7 @@ use uidring::adapter::log;
 use uidring_store::sql::NEWEST_NODE;
 
 use super::columns::unsigned;
+use super::patience::GaveUp;
 
 /// The version of files, except those for one worker id.
 const VERSION: i64 = 2;
@@ -127,6 +128,8 @@ pub enum Problem {
     Sqlite(rusqlite::Error),
     /// The count of commits could not be used.
     Count(io::Error),
+    /// Others have the file.
+    Locked(GaveUp),
     /// The file is of another version, of another program, or damaged.
     Unusable(String),
     /// There are no more worker ids.
@@ -136,6 +139,12 @@ pub enum Problem {
 impl From<rusqlite::Error> for Problem {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(error)
+    }
+}
+
+impl From<GaveUp> for Problem {
+    fn from(gave_up: GaveUp) -> Self {
+        Self::Locked(gave_up)
     }
 }
 

@@ -20,6 +20,7 @@ mod format;
 mod leases;
 mod opener;
 mod ordinal;
+mod patience;
 mod problem;
 mod segments;
 mod store;

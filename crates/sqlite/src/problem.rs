@@ -31,6 +31,10 @@ impl StoreFile {
                 );
                 return self.error_from(action, kind, advice, Some(error.into()));
             }
+            Problem::Locked(gave_up) => {
+                let problem = gave_up.to_string();
+                return self.error_from(action, StoreErrorKind::TimedOut, problem, None);
+            }
             Problem::Unusable(problem) => (StoreErrorKind::Corrupt, problem),
             Problem::UsedUp(problem) => (StoreErrorKind::Exhausted, problem),
         };

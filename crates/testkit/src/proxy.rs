@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use socket2::SockRef;
+
 /// Which way a chunk goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -87,6 +89,9 @@ impl Proxy {
     /// at once if there are several; while it runs, only the chunk's own direction waits.
     pub fn with(server: u16, hook: impl Fn(Chunk<'_>) -> Verdict + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        // The standard library has a queue of 128. When a herd fills it, the kernel drops clients, which try
+        // again after seconds: a server's own queue should decide that.
+        SockRef::from(&listener).listen(4_096).expect("it listens already");
         let port = listener.local_addr().expect("it is bound").port();
         let (over, ends) = (AtomicBool::new(false), Mutex::new(Vec::new()));
         let server = AtomicU16::new(server);

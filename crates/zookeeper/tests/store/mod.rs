@@ -70,7 +70,7 @@ impl Store for Leaf {
     }
 
     fn worker_ids(&self, place: &Place) -> Result<Box<dyn WorkerSource>, Error> {
-        Ok(Box::new(open(place, Kind::Workers, &place.unique, Duration::from_secs(2))?))
+        Ok(Box::new(open(place, Kind::Workers, &place.unique, Duration::from_secs(10))?))
     }
 
     /// Of one of few instances.

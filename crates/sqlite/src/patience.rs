@@ -1,0 +1,132 @@
+//! How long one waits for others at a file, and how.
+
+use std::fmt;
+use std::thread;
+use std::time::Duration;
+
+use uidring::adapter::Stopwatch;
+
+/// How long to wait for others.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// While none of them gets anything done.
+    pub standstill: Duration,
+    /// In all.
+    pub in_all: Duration,
+}
+
+impl Patience {
+    /// A herd of a thousand starts has an end, which comes sooner if none of them gives up.
+    pub const USUAL: Self =
+        Self { standstill: Duration::from_secs(10), in_all: Duration::from_secs(60) };
+
+    /// The same, but no longer than this in all.
+    pub fn at_most(self, limit: Duration) -> Self {
+        Self { standstill: self.standstill.min(limit), in_all: self.in_all.min(limit) }
+    }
+}
+
+/// One wait, in the course of which others may get on.
+pub struct Wait<T> {
+    patience: Patience,
+    time: Stopwatch,
+    /// What others had got done when it was last looked at.
+    seen: Option<T>,
+    /// When that had changed, and how often it did.
+    changed: Duration,
+    changes: u64,
+}
+
+impl<T: PartialEq> Wait<T> {
+    pub fn new(patience: Patience) -> Self {
+        let (time, changed) = (Stopwatch::start(), Duration::ZERO);
+        Self { patience, time, seen: None, changed, changes: 0 }
+    }
+
+    /// Sleeps, the longer the longer it has waited: it ends an eighth later than it could, and many that wait
+    /// leave the processors to the one that they wait for. Does not sleep, and says why, where patience ends.
+    pub fn go_on(&mut self, others: T) -> Result<(), GaveUp> {
+        let now = self.time.elapsed();
+        if self.seen.as_ref() != Some(&others) {
+            self.changes += u64::from(self.seen.is_some());
+            (self.seen, self.changed) = (Some(others), now);
+        }
+        let Patience { standstill, in_all } = self.patience;
+        if now >= in_all || now - self.changed >= standstill {
+            return Err(GaveUp { waited: now, changes: self.changes });
+        }
+        let longest = (now / 8).clamp(Duration::from_micros(200), Duration::from_millis(50));
+        let pause = longest.mul_f64(0.5 + fastrand::f64() / 2.0);
+        thread::sleep(pause.min(in_all - now));
+        Ok(())
+    }
+
+    /// The time that is left of it all.
+    pub fn left(&self) -> Duration {
+        self.patience.in_all.saturating_sub(self.time.elapsed())
+    }
+}
+
+/// Others have the file, and have had it for so long.
+#[derive(Debug)]
+pub struct GaveUp {
+    waited: Duration,
+    changes: u64,
+}
+
+impl fmt::Display for GaveUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { waited, changes } = self;
+        match changes {
+            0 => write!(
+                f,
+                "another process keeps it locked, and nothing was committed in {waited:.1?}"
+            ),
+            _ => write!(
+                f,
+                "another process keeps it locked: others were seen to commit {changes} times in {waited:.1?}; try \
+                 again when fewer use it at once"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    /// Waits until it gives up.
+    fn wait(patience: Patience, mut others: impl FnMut() -> u32) -> GaveUp {
+        let (mut wait, patient) = (Wait::new(patience), Stopwatch::start());
+        loop {
+            assert!(patient.elapsed() < Duration::from_secs(10), "it never gives up");
+            if let Err(gave_up) = wait.go_on(others()) {
+                return gave_up;
+            }
+        }
+    }
+
+    #[test]
+    fn where_nobody_gets_on_patience_is_short() {
+        let patience = Patience { standstill: 30 * MILLISECOND, in_all: Duration::from_secs(60) };
+        let gave_up = wait(patience, || 7);
+        assert!(gave_up.waited >= 30 * MILLISECOND, "{gave_up}");
+        assert!(gave_up.to_string().contains("nothing was committed"), "{gave_up}");
+    }
+
+    #[test]
+    fn where_others_get_on_it_lasts_to_its_end() {
+        let mut commits = 0;
+        // So short a standstill that any pause is longer.
+        let patience = Patience { standstill: MILLISECOND / 100, in_all: 100 * MILLISECOND };
+        let gave_up = wait(patience, || {
+            commits += 1;
+            commits
+        });
+        assert!(gave_up.waited >= 100 * MILLISECOND, "{gave_up}");
+        assert_eq!(gave_up.changes, u64::from(commits) - 1);
+        assert!(gave_up.to_string().contains("when fewer use it at once"), "{gave_up}");
+    }
+}
