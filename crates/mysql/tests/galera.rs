@@ -355,8 +355,15 @@ fn a_cluster_is_a_risk_and_a_node_without_a_majority_refuses() {
     let after = WorkerTable::assign(&patient(2).worker_nodes(), &layout()).expect("back");
     assert!(after > before, "{after} {before}");
 
-    cluster.node(0).execute("SET GLOBAL wsrep_provider_options = 'pc.ignore_sb=true'");
-    log.clear();
-    WorkerTable::assign(&patient(0).worker_nodes(), &layout()).expect("only a warning");
-    assert_eq!(log.lines("pc.ignore_sb is on"), 1, "{}", log.text());
+    for option in ["pc.ignore_sb", "pc.ignore_quorum"] {
+        let set = |value| {
+            let options = format!("SET GLOBAL wsrep_provider_options = '{option}={value}'");
+            cluster.node(0).execute(&options);
+        };
+        set(true);
+        log.clear();
+        WorkerTable::assign(&patient(0).worker_nodes(), &layout()).expect("only a warning");
+        assert_eq!(log.lines(&format!("{option} is on")), 1, "{}", log.text());
+        set(false);
+    }
 }

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
+use uidring_testkit::certificates::Authority;
 use uidring_testkit::mariadb::MariaDb;
 
 use crate::support::program::{command, database, failure, ids, worker_of, wrong_usage};
@@ -248,4 +250,28 @@ fn settings_that_may_lose_commits_warn_or_are_refused() {
     assert_eq!((refused.status, &*refused.stdout), (Some(1), ""), "{refused:?}");
     assert!(refused.stderr.contains("set innodb_flush_log_at_trx_commit = 1"), "{refused:?}");
     assert!(!refused.stderr.contains("p@ss"), "{refused:?}");
+}
+
+#[test]
+fn certificates_come_from_flags() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let authority = Authority::new(folder.path());
+    let arguments = authority.arguments(&authority.server());
+    let server = MariaDb::start_with(&arguments.each_ref().map(String::as_str));
+    let (database, home) = (server.database(), Home::new());
+    server.execute(&format!("ALTER USER {}@'%' REQUIRE X509", database.user()));
+    let init = |flags: &[(&str, &Path)]| {
+        let mut command = command(&home, "worker init", &database.url());
+        flags.iter().for_each(|(flag, path)| drop(command.arg(flag).arg(path)));
+        command
+    };
+    let (trusted, shown) = (authority.certificate(), authority.client("ids"));
+    let trusted = ("--mysql-ca", &*trusted);
+    let text = failure(&mut init(&[trusted]));
+    assert!(text.contains("a client's certificate"), "{text}");
+    let own = [("--mysql-cert", &*shown.certificate), ("--mysql-key", &*shown.key)];
+    let run = Run::of(&mut init(&[trusted, own[0], own[1]]));
+    assert_eq!(run.status, Some(0), "{run:?}");
+    let text = failure(&mut init(&own));
+    assert!(text.contains("name the authority"), "{text}");
 }
