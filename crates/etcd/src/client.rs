@@ -45,6 +45,8 @@ pub struct Client {
     /// In another process, a forked child, connections are the parent's.
     process: u32,
     end: Deadline,
+    /// How many times all endpoints were asked for the present work.
+    rounds: u32,
 }
 
 impl Client {
@@ -57,6 +59,7 @@ impl Client {
             is_quiet: false,
             process: process::id(),
             end: Deadline::after(None),
+            rounds: 0,
             store: store.clone(),
         }
     }
@@ -79,6 +82,7 @@ impl Client {
     ) -> Result<T, Error> {
         let limit = self.store.deadline;
         self.end = Deadline::after(Some(limit));
+        self.rounds = 0;
         let mut pause = FIRST_PAUSE;
         let mut first = None;
         for attempt in 1_usize.. {
@@ -106,6 +110,7 @@ impl Client {
             first.get_or_insert(problem);
             thread::sleep(next);
             if is_round {
+                self.rounds += 1;
                 pause = (pause * 2).min(LAST_PAUSE);
             }
         }
@@ -131,7 +136,9 @@ impl Client {
     fn post(&mut self, path: &str, body: &Value) -> Result<Value, Problem> {
         let EtcdStore { endpoints, attempt_timeout, deadline, .. } = &self.store;
         let share = *deadline / u32::try_from(endpoints.len()).unwrap_or(u32::MAX);
-        let patience = share.max(LEAST_PATIENCE).min(*attempt_timeout).min(self.left());
+        // Where all are slow, to ask them again and again keeps them from ever answering.
+        let attempt = attempt_timeout.saturating_mul(1 << self.rounds.min(10));
+        let patience = share.max(LEAST_PATIENCE).min(attempt).min(self.left());
         let agent = self.agent.get_or_insert_with(|| agent(&self.store));
         let mut request = agent
             .post(format!("{}/v3/{path}", endpoints[self.endpoint]))

@@ -81,6 +81,12 @@ pub fn get_changed(prefix: &str, after: i64) -> Value {
            "min_mod_revision": (after + 1).to_string()}})
 }
 
+/// So many of the keys with this prefix, from this one on.
+pub fn get_page(prefix: &str, from: &str, limit: usize) -> Value {
+    json!({"request_range": {"key": encode(from), "range_end": encode(&end(prefix)),
+           "limit": limit.to_string()}})
+}
+
 /// The last of the keys with this prefix.
 pub fn get_last(prefix: &str) -> Value {
     json!({"request_range": {"key": encode(prefix), "range_end": encode(&end(prefix)),

@@ -2,6 +2,7 @@
 
 mod acquire;
 mod admin;
+mod glance;
 mod hold;
 mod row;
 mod view;
@@ -17,6 +18,7 @@ use uidring_store::leases::{
 };
 
 use self::acquire::{leased, take};
+use self::glance::glance;
 use self::hold::Holder;
 use self::row::Row;
 use self::view::View;
@@ -92,7 +94,8 @@ impl LeaseTable for EtcdLeases {
 
     fn lease(&self, request: &WorkerRequest, options: &LeaseOptions) -> Result<Lease, Error> {
         let (client, lasts) = (self.client(), options.length());
-        let acquiring = Acquiring { client, view: View::default(), taken: None, lasts };
+        let (view, taken) = (View::default(), None);
+        let acquiring = Acquiring { client, is_new: true, view, taken, lasts };
         leases::acquire(acquiring, request, options)
     }
 
@@ -127,6 +130,8 @@ impl LeaseTable for EtcdLeases {
 /// A client that acquires a lease, and what it has seen so far.
 struct Acquiring {
     client: Client,
+    /// Nothing was taken yet, nor all read.
+    is_new: bool,
     view: View,
     taken: Option<Row>,
     lasts: Duration,
@@ -140,9 +145,12 @@ impl LeaseStore for Acquiring {
     }
 
     fn acquire(&mut self, request: &AcquireRequest) -> Result<Acquired, Error> {
-        let Self { client, view, taken, .. } = self;
+        let Self { client, is_new, view, taken, .. } = self;
         client.run(|client| {
-            Ok(match take(client, view, request)? {
+            let found = if *is_new { glance(client, request, is_new)? } else { None };
+            *is_new = false;
+            let done = found.map_or_else(|| take(client, view, request), Ok);
+            Ok(match done? {
                 Ok((row, cluster)) => {
                     let leased = leased(request, &row, cluster);
                     *taken = Some(row);

@@ -144,8 +144,8 @@ impl EtcdStore {
         Ok(self)
     }
 
-    /// Sets how long one attempt on one endpoint may take; 5 s by default, and never more than the deadline
-    /// divided by the number of endpoints.
+    /// Sets how long one attempt on one endpoint may take; 5 s by default, twice as long after each round over
+    /// all endpoints, and never more than the deadline divided by the number of endpoints.
     #[must_use]
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
         self.attempt_timeout = timeout;

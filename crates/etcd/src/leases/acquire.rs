@@ -11,7 +11,7 @@ use super::view::View;
 use crate::EtcdStore;
 use crate::client::Client;
 use crate::counter::spend;
-use crate::key_value::{get, modified_at, put};
+use crate::key_value::{KeyValue, get, modified_at, put};
 use crate::node::{numbered, write};
 use crate::problem::Problem;
 
@@ -22,12 +22,15 @@ const READINGS: usize = 64;
 /// soon taken.
 const TRIES: usize = 4;
 
-/// Takes a lease that nobody has, or adds one. Returns what the holder's first renewal compares, too.
+/// A row that was taken, and the cluster, which the holder's first renewal compares, too.
+pub type Taken = Result<(Row, u64), Denial>;
+
+/// Takes a lease that nobody has, or adds one.
 pub fn take(
     client: &mut Client,
     view: &mut View,
     request: &AcquireRequest,
-) -> Result<Result<(Row, u64), Denial>, Problem> {
+) -> Result<Taken, Problem> {
     for _ in 0..READINGS {
         view.refresh(client)?;
         if let Some(row) = view.all().find(|row| row.layout != request.fingerprint) {
@@ -45,8 +48,10 @@ pub fn take(
         // would meet at each row.
         fastrand::shuffle(rest);
         for worker_id in candidates.into_iter().take(TRIES) {
-            if let Some(row) = take_row(client, view, request, worker_id)? {
-                return Ok(Ok(row));
+            let Some(seen) = view.get(worker_id) else { continue };
+            match take_row(client, request, seen)? {
+                Ok(taken) => return Ok(Ok(taken)),
+                Err(found) => view.replace(worker_id, found.as_ref())?,
             }
         }
     }
@@ -58,22 +63,24 @@ pub fn take(
 fn candidates(view: &View, request: &AcquireRequest) -> Vec<u64> {
     let is_own = |row: &Row| row.owner == request.owner && row.state == State::Held;
     let own = view.all().filter(|row| is_own(row)).map(|row| row.worker_id);
-    let may_use = |row: &&Row| row.horizon.is_none_or(|horizon| horizon.tick <= request.last_tick);
     let is_free = |row: &&Row| !is_own(row) && view.ends_in(row.worker_id).is_zero();
-    let fits = |row: &&Row| request.layout.check_worker_id(row.worker_id).is_ok();
-    let free = view.all().filter(is_free).filter(may_use).filter(fits).map(|row| row.worker_id);
-    own.chain(free).collect()
+    let free = view.all().filter(is_free).filter(|row| may_use(row, request));
+    own.chain(free.map(|row| row.worker_id)).collect()
 }
 
-/// Takes a row; `None` if it has changed since it was read.
-fn take_row(
+/// Whether a start could go on with the row, if it is free.
+pub fn may_use(row: &Row, request: &AcquireRequest) -> bool {
+    row.horizon.is_none_or(|horizon| horizon.tick <= request.last_tick)
+        && request.layout.check_worker_id(row.worker_id).is_ok()
+}
+
+/// Takes a row that was seen like this; if it has changed since, returns what is there now.
+pub fn take_row(
     client: &mut Client,
-    view: &mut View,
     request: &AcquireRequest,
-    worker_id: u64,
-) -> Result<Option<(Row, u64)>, Problem> {
-    let Some(seen) = view.get(worker_id) else { return Ok(None) };
-    let key = numbered(&client.store().lease_keys(), worker_id);
+    seen: &Row,
+) -> Result<Result<(Row, u64), Option<KeyValue>>, Problem> {
+    let key = numbered(&client.store().lease_keys(), seen.worker_id);
     let row = Row {
         owner: request.owner.clone(),
         token: seen.token + 1,
@@ -85,10 +92,9 @@ fn take_row(
     let unchanged = [modified_at(&key, seen.revision)];
     let answer = client.transact(&unchanged, &[put(&key, &row.write())], &[get(&key)])?;
     if answer.succeeded {
-        return Ok(Some((Row { revision: answer.revision, ..row }, answer.cluster)));
+        return Ok(Ok((Row { revision: answer.revision, ..row }, answer.cluster)));
     }
-    view.replace(worker_id, answer.reads.iter().flatten().next())?;
-    Ok(None)
+    Ok(Err(answer.reads.into_iter().flatten().next()))
 }
 
 /// Adds a worker id that nobody had before; `None` if there are no more.
