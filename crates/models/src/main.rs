@@ -71,7 +71,7 @@ fn models() -> Vec<(&'static str, String, Run)> {
         (Clocks::Calm, [2, 2, 2, 1]),
     ];
     let reservations = reservations.map(|(clocks, [hosts, starts, sessions, ticks])| {
-        let model = Reservation { hosts, starts, sessions, ticks, clocks, mutation: None };
+        let model = Reservation { hosts, starts, sessions, ticks, clocks, ..Reservation::SMALL };
         let bounds = format!(
             "{} clocks; {hosts} hosts; starts {starts}; sessions {sessions}; ticks {ticks}",
             name(clocks)
