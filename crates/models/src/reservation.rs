@@ -156,7 +156,8 @@ pub enum Action<S: Scale = Small> {
         /// Which.
         process: S::Number,
     },
-    /// In detail: a transaction is executed late, and the servers have heard from its session before.
+    /// In detail: a transaction that nobody waits for is executed late, and the servers have heard from its session
+    /// before.
     PerformLate(Request<S>),
     /// In detail: another instance makes a number.
     OthersNumber,
@@ -319,7 +320,7 @@ impl<S: Scale> Reservation<S> {
             Action::Renew { process, horizon } => state.renew(self, process, horizon),
             Action::Perform(request) => state.perform(self, &request, true),
             Action::PerformUnheard(request) => state.perform(self, &request, false),
-            Action::PerformLate(request) => state.perform_late(self, &request, true),
+            Action::PerformLate(request) => state.perform_late(self, &request, false),
             Action::Hear { process } => state.hear(self, process),
             Action::Fail { process } => state.fail(self, process),
             Action::ClockRuns { process, tick } => state.lease(process)?.clock_runs(self, tick),

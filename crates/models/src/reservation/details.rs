@@ -5,7 +5,7 @@
 //! versions decide whether that is done. Its clock may also be too fast, which ends its lease earlier, as if it did
 //! nothing more.
 
-use super::state::{Call, Lease, Place, Process, Registry, Request, Reservation, State};
+use super::state::{Call, Lease, Place, Process, Registry, Request, Reservation, Session, State};
 use crate::{Scale, Uids};
 
 impl<S: Scale> Process<S> {
@@ -36,7 +36,19 @@ impl<S: Scale> Registry<S> {
     }
 }
 
+impl<S: Scale> Session<S> {
+    /// The time until the servers may end it.
+    pub fn left(&self) -> S::Number {
+        self.left
+    }
+}
+
 impl<S: Scale> Lease<S> {
+    /// The time to its deadline, by the process's clock.
+    pub fn left(&self) -> S::Number {
+        self.left
+    }
+
     /// Ticks up to this one go to nobody: their uids have become stale, or the clock has left them out. They count
     /// as issued when the rest is given back.
     pub(super) fn skip(&mut self, tick: S::Number) -> Option<()> {

@@ -63,7 +63,8 @@ impl<S: Scale> Lease<S> {
     }
 
     pub(super) fn clock_runs(&mut self, model: &Reservation<S>, tick: S::Number) -> Option<()> {
-        if tick <= self.next || tick >= model.ticks || self.lost || self.closed {
+        let is_over = self.lost && !model.in_detail || self.closed;
+        if tick <= self.next || tick >= model.ticks || is_over {
             return None;
         }
         self.next = tick;

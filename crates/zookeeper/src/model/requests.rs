@@ -183,7 +183,7 @@ impl Tree for ModelTree {
 
     async fn close(self) {
         let mut world = self.servers.sim.world();
-        if world.can_reach(self.servers.process) {
+        if world.can_reach(self.servers.process) && world.servers.is_open(self.session) {
             world.end_session(self.session, true);
         }
     }
