@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use uidring::Timestamp;
 use uidring::model::Answer;
 use uidring_models::reservation::{
-    Action, Lease, Place, Process, Request, Reservation, Session, State,
+    Action, Answer as Said, Lease, Place, Process, Request, Reservation, Session, State,
 };
 use uidring_models::{Clocks, Full, Ranges, Uids};
 use uidring_zookeeper::model::{InstanceSeen, Node, Request as Sent, Setting, Snapshot, Step};
@@ -210,7 +210,13 @@ impl Instance {
                 self.read_heard(name, node, version, holder);
             }
             Step::Sent { request, .. } => self.sent(name, request),
-            Step::Answered { .. } => self.act(Action::Hear { process: name }),
+            Step::Answered { .. } => {
+                let call = self.process(name).call.as_ref();
+                // That the session is over is an error like others. The process finds it out later.
+                if call.and_then(|call| call.answer) != Some(Said::Over) {
+                    self.act(Action::Hear { process: name });
+                }
+            }
             Step::RenewalAsked { horizon, .. } => {
                 self.act(Action::Renew { process: name, horizon });
             }
