@@ -1,5 +1,7 @@
 //! What somebody who follows a history sees.
 
+use std::time::Duration;
+
 use uidring::model::Answer;
 use uidring::worker::{LeaseBackend, RenewError};
 use uidring::{Error, Uid};
@@ -9,14 +11,14 @@ use super::trace::{
     InstanceSeen, Node, Request, ReservedSeen, SessionSeen, Setting, Snapshot, Step, number_of,
 };
 use super::tree::Process;
-use super::world::{State, World};
+use super::world::{Machine, State, World};
 use crate::nodes::Reserved;
 use crate::tree::{Stat, Write};
 
 impl World {
     /// What the history is of.
     pub(super) fn setting(&self) -> Setting {
-        let session = std::time::Duration::from_nanos(self.session);
+        let session = Duration::from_nanos(self.session);
         Setting {
             layout: self.layout,
             session,
@@ -33,19 +35,24 @@ impl World {
         self.follower = Some(follower);
     }
 
-    fn seen(&self) -> Snapshot {
+    fn seen(&mut self) -> Snapshot {
+        // Reading all nodes is most of the work, and most steps change none.
+        if self.nodes_seen.0 != self.servers.transactions() {
+            let nodes = (0..self.instances).map(|role| self.nodes_of(role)).collect();
+            self.nodes_seen = (self.servers.transactions(), nodes);
+        }
+        let mut instances = self.nodes_seen.1.clone();
+        for (instance, role) in instances.iter_mut().zip(0..) {
+            instance.files = self.files_of(role);
+        }
         let owners = self.machines.iter().filter_map(|machine| match &machine.state {
             State::Running(owner) => Some((owner.process.number, owner.issuer.seen())),
             _ => None,
         });
-        Snapshot {
-            instances: (0..self.instances).map(|role| self.instance_seen(role)).collect(),
-            sessions: self.servers.seen(self.now),
-            owners: owners.collect(),
-        }
+        Snapshot { instances, sessions: self.servers.seen(self.now), owners: owners.collect() }
     }
 
-    fn instance_seen(&self, role: u8) -> InstanceSeen {
+    fn nodes_of(&self, role: u8) -> InstanceSeen {
         let prefix = format!("i{role}@bounded-");
         let mut nodes = self.servers.children("/snowflake/model/forever");
         nodes.retain(|node| node.starts_with(&prefix));
@@ -58,17 +65,21 @@ impl World {
             let Reserved { until, holder, .. } = Reserved::from_json(&data).expect("JSON");
             ReservedSeen { version: stat.version, until, holder: self.process_named(&holder) }
         });
-        let file = |machine: &super::world::Machine| {
-            let cached = machine.files.get(&role)?.as_ref()?;
-            self.process_named(&cached.holder)
-        };
         InstanceSeen {
             endpoint: nodes.first().and_then(version),
             numbers: nodes.iter().filter_map(|node| number_of(&format!("/{node}"))).collect(),
             reserved,
             name: self.servers.read(&self.node("temporary", role)).map(|(_, stat)| stat.owner),
-            files: self.machines.iter().map(|machine| (machine.name, file(machine))).collect(),
+            files: Vec::new(),
         }
+    }
+
+    fn files_of(&self, role: u8) -> Vec<(u8, Option<u64>)> {
+        let file = |machine: &Machine| {
+            let cached = machine.files.get(&role)?.as_ref()?;
+            self.process_named(&cached.holder)
+        };
+        self.machines.iter().map(|machine| (machine.name, file(machine))).collect()
     }
 
     fn process_named(&self, holder: &str) -> Option<u64> {

@@ -51,6 +51,11 @@ impl Servers {
         }
     }
 
+    /// How many transactions there were.
+    pub(super) fn transactions(&self) -> i64 {
+        self.transactions
+    }
+
     /// When sessions end that are not heard of.
     pub(super) fn ends(&self) -> impl Iterator<Item = (i64, u64)> {
         self.sessions.iter().map(|(&number, session)| (number, session.heard + session.timeout))

@@ -11,7 +11,7 @@ use uidring::model::{Host, Issued, Issuer, ManualMonotonic, Property, Request};
 use uidring::worker::LeaseBackend;
 use uidring::{Bits, Layout, Tick, Timestamp, Uid};
 
-use super::trace::{Follower, Request as Transaction, Step};
+use super::trace::{Follower, InstanceSeen, Request as Transaction, Step};
 use super::tree::{Process, Servers};
 use crate::cache::Cached;
 use crate::nodes::Reserved;
@@ -60,6 +60,8 @@ pub(super) struct World {
     /// Which process a holder is.
     pub(super) holders: BTreeMap<String, u64>,
     pub(super) follower: Option<Box<dyn Follower>>,
+    /// What the follower saw of the nodes, after how many transactions.
+    pub(super) nodes_seen: (i64, Vec<InstanceSeen>),
 }
 
 /// How the instances go on while the registry is away.
@@ -204,6 +206,7 @@ impl World {
             counts: Counts::default(),
             holders: BTreeMap::new(),
             follower: None,
+            nodes_seen: (-1, Vec::new()),
             rng,
         }
     }
@@ -211,8 +214,7 @@ impl World {
     /// Has somebody see each step.
     pub(super) fn follow(&mut self, follower: impl Follower) {
         self.follower = Some(Box::new(follower));
-        let issued = Issued::new(self.layout, None).followed();
-        self.issued = issued;
+        self.issued = Issued::new(self.layout, None).followed();
     }
 
     pub(super) fn is_awake(&self, host: usize) -> bool {

@@ -18,7 +18,7 @@ pub struct Instance {
     /// The state before this step, and the actions in it.
     before: State<Full>,
     actions: Vec<Action<Full>>,
-    step: String,
+    step: Option<Step>,
     /// What processes and sessions are called in the model.
     names: HashMap<u64, u64>,
     sessions: HashMap<i64, u64>,
@@ -56,7 +56,7 @@ impl Instance {
             state,
             model,
             actions: Vec::new(),
-            step: String::new(),
+            step: None,
             names: HashMap::new(),
             sessions: HashMap::new(),
             reloads: HashMap::new(),
@@ -67,8 +67,8 @@ impl Instance {
     }
 
     pub fn begin(&mut self, step: &Step) {
-        self.step = format!("{step:?}");
-        self.before = self.state.clone();
+        self.step = Some(step.clone());
+        self.before.clone_from(&self.state);
         self.actions.clear();
     }
 
@@ -95,7 +95,7 @@ impl Instance {
         let Self { step, before, actions, state, .. } = self;
         let possible = self.possible();
         panic!(
-            "{what}, in the model.\nThe code's step: {step}\nThe model's state before: {before:#?}\nIts actions in \
+            "{what}, in the model.\nThe code's step: {step:?}\nThe model's state before: {before:#?}\nIts actions in \
              this step: {actions:#?}\nIts state then: {state:#?}\nWhat it could do then: {possible:#?}"
         )
     }
