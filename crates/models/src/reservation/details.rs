@@ -5,7 +5,7 @@
 //! versions decide whether that is done. Its clock may also be too fast, which ends its lease earlier, as if it did
 //! nothing more.
 
-use super::state::{Call, Lease, Place, Process, Registry, Request, Reservation, Session, State};
+use super::state::{Call, Place, Process, Registry, Request, Reservation, Session, State};
 use crate::{Scale, Uids};
 
 impl<S: Scale> Process<S> {
@@ -40,26 +40,6 @@ impl<S: Scale> Session<S> {
     /// The time until the servers may end it.
     pub fn left(&self) -> S::Number {
         self.left
-    }
-}
-
-impl<S: Scale> Lease<S> {
-    /// The time to its deadline, by the process's clock.
-    pub fn left(&self) -> S::Number {
-        self.left
-    }
-
-    /// Ticks up to this one go to nobody: their uids have become stale, or the clock has left them out. They count
-    /// as issued when the rest is given back.
-    pub(super) fn skip(&mut self, tick: S::Number) -> Option<()> {
-        if tick >= self.next || self.last >= Some(tick) || self.closed {
-            return None;
-        }
-        while self.ready.first().is_some_and(|first| first <= tick) {
-            self.ready.pop_first();
-        }
-        self.last = Some(tick);
-        Some(())
     }
 }
 

@@ -1,10 +1,16 @@
 //! Histories of the code of a ZooKeeper registry, each step of which has to be one of the model's.
 
 mod instance;
+mod requests;
 mod takes;
 mod validator;
 
-use uidring::model::Histories;
+use std::mem;
+use std::sync::{Arc, Mutex};
+
+use uidring::model::{Histories, lock};
+use uidring_models::Full;
+use uidring_models::reservation::{Action, Request};
 use uidring_zookeeper::model::run_followed;
 
 use self::validator::Validator;
@@ -13,5 +19,48 @@ use self::validator::Validator;
 #[test]
 fn histories_of_reservations_are_histories_of_the_model() {
     let replay = "cargo test -p uidring-models histories_of_reservations_are";
-    run_followed(Histories::from_env(300, replay), Validator::new);
+    let histories = Histories::from_env(300, replay);
+    let seen = Arc::new(Mutex::default());
+    run_followed(histories, |setting| Validator::new(setting, Arc::clone(&seen)));
+    if histories.count() < 300 {
+        return;
+    }
+    // Histories in which nothing happens show nothing.
+    let seen = lock(&seen);
+    let never: Vec<_> =
+        EACH.iter().filter(|one| !seen.contains(&mem::discriminant(*one))).collect();
+    assert!(never.is_empty(), "in no history: {never:?}");
 }
+
+/// One of each kind of action. `Close` is a `Release` that is over at once, and what a process does not hear of is
+/// what it fails after: a trace has neither `Close` nor `PerformUnheard`.
+const EACH: &[Action<Full>] = {
+    let (process, session, tick) = (0, 0, 0);
+    &[
+        Action::Start { host: 0 },
+        Action::Connect { process, ago: 0 },
+        Action::Read { process },
+        Action::Write { process },
+        Action::Renew { process, horizon: 0 },
+        Action::Perform(Request::Name { session }),
+        Action::PerformLate(Request::Name { session }),
+        Action::Hear { process },
+        Action::Fail { process },
+        Action::ClockRuns { process, tick },
+        Action::Pad { process },
+        Action::Take { process },
+        Action::Notice { process },
+        Action::Crash { process },
+        Action::Ping { session },
+        Action::Expire { session },
+        Action::Pass { time: 0, counted: Vec::new() },
+        Action::BeginAgain { process },
+        Action::FindOver { process },
+        Action::FindHolder { process },
+        Action::Reload { process, endpoint: 0, reserved: 0 },
+        Action::Skip { process, tick },
+        Action::Release { process },
+        Action::Leave { process },
+        Action::OthersNumber,
+    ]
+};

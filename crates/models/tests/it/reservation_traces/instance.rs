@@ -1,29 +1,33 @@
 //! Looks each step of an instance's processes up in the model.
 
 use std::collections::{HashMap, HashSet};
+use std::mem;
 
+use super::validator::Kinds;
 use uidring::Timestamp;
 use uidring::model::Answer;
 use uidring_models::reservation::{
-    Action, Answer as Said, Lease, Place, Process, Request, Reservation, Session, State,
+    Action, Answer as Said, Lease, Place, Process, Reservation, Session, State,
 };
 use uidring_models::{Clocks, Full, Ranges, Uids};
-use uidring_zookeeper::model::{InstanceSeen, Node, Request as Sent, Setting, Snapshot, Step};
+use uidring_zookeeper::model::{InstanceSeen, Setting, Snapshot, Step};
 
 /// The model, in the state that the history has come to.
 pub struct Instance {
     pub(super) setting: Setting,
     pub(super) model: Reservation<Full>,
     pub state: State<Full>,
+    /// Which kinds of actions there were.
+    pub kinds: Kinds,
     /// The state before this step, and the actions in it.
     before: State<Full>,
     actions: Vec<Action<Full>>,
     step: Option<Step>,
     /// What processes and sessions are called in the model.
-    names: HashMap<u64, u64>,
-    sessions: HashMap<i64, u64>,
+    pub(super) names: HashMap<u64, u64>,
+    pub(super) sessions: HashMap<i64, u64>,
     /// What was read of the reservation to find out versions, and not used yet.
-    reloads: HashMap<u64, (i32, Option<u64>)>,
+    pub(super) reloads: HashMap<u64, (i32, Option<u64>)>,
     /// The ticks of which somebody got a uid, or claimed one, by name.
     pub(super) taken: HashMap<u64, Ranges>,
     /// How many runs a ring has published, by name.
@@ -32,7 +36,7 @@ pub struct Instance {
 }
 
 /// A version in the model, where 0 is no node's.
-fn version(version: Option<i32>) -> u64 {
+pub(super) fn version(version: Option<i32>) -> u64 {
     version.map_or(0, |version| version as u64 + 1)
 }
 
@@ -55,6 +59,7 @@ impl Instance {
             before: state.clone(),
             state,
             model,
+            kinds: HashSet::new(),
             actions: Vec::new(),
             step: None,
             names: HashMap::new(),
@@ -74,6 +79,7 @@ impl Instance {
 
     /// Performs one of the model's actions, or ends the history.
     pub fn act(&mut self, action: Action<Full>) {
+        self.kinds.insert(mem::discriminant(&action));
         self.actions.push(action.clone());
         let mut after = self.state.clone();
         if self.model.act(&mut after, action.clone()).is_none() {
@@ -134,12 +140,12 @@ impl Instance {
         self.state.processes.iter().any(|other| other.start == name).then_some(name)
     }
 
-    fn process(&self, name: u64) -> &Process<Full> {
+    pub(super) fn process(&self, name: u64) -> &Process<Full> {
         let found = self.state.processes.iter().find(|process| process.start == name);
         found.unwrap_or_else(|| self.fail(&format!("{name} does not live")))
     }
 
-    fn place(&self, name: u64) -> Place<Full> {
+    pub(super) fn place(&self, name: u64) -> Place<Full> {
         self.process(name).place.clone()
     }
 
@@ -149,14 +155,14 @@ impl Instance {
     }
 
     /// The tick of a reservation; none of what an instance begins with.
-    fn tick(&self, until: Timestamp) -> Option<u64> {
+    pub(super) fn tick(&self, until: Timestamp) -> Option<u64> {
         let tick = self.setting.layout.tick_at(until).ok()?;
         let next = self.setting.layout.time_of(tick + 1).as_millis();
         self.check(until.as_millis() + 1 == next, || format!("{until} ends no tick"));
         Some(tick)
     }
 
-    fn is_open(&self, session: u64) -> bool {
+    pub(super) fn is_open(&self, session: u64) -> bool {
         self.state.registry.sessions.iter().any(|other| other.number == session)
     }
 
@@ -248,135 +254,6 @@ impl Instance {
             Some(process) if is_goodbye => self.act(Action::Leave { process: process.start }),
             _ => self.act(Action::Expire { session }),
         }
-    }
-
-    fn connected(&mut self, name: u64, session: i64, ago: u64, after: &Snapshot) {
-        if self.place(name) != Place::Offline {
-            self.act(Action::FindOver { process: name });
-        }
-        self.act(Action::Connect { process: name, ago });
-        let number = self.state.registry.connects;
-        self.sessions.insert(session, number);
-        // It may have ended meanwhile.
-        if !after.sessions.iter().any(|other| other.session == session) {
-            self.act(Action::Expire { session: number });
-        }
-    }
-
-    /// The servers have read something: what it is for, the place tells.
-    fn read(&mut self, name: u64, node: Node) {
-        let process = self.process(name);
-        let registry = &self.state.registry;
-        let holder = registry.reserved.holder;
-        let (is_new, is_own) = (process.lease.is_none(), holder == name);
-        let has_name = registry.name.is_some() && registry.name == process.session;
-        let is_dead = is_own || is_new && process.previous == Some(holder);
-        let number = registry.numbers.first();
-        let read = Action::Read { process: name };
-        match (self.place(name), node) {
-            (Place::Named, Node::Name) if !has_name => {
-                self.act(Action::BeginAgain { process: name });
-            }
-            // An earlier transaction has made it after all.
-            (Place::Naming, Node::Name) if has_name => {
-                self.act(Action::Write { process: name });
-                let session = self.process(name).session.unwrap_or_default();
-                self.act(Action::Perform(Request::Name { session }));
-                self.act(Action::Hear { process: name });
-            }
-            (Place::Naming, Node::Reserved) if is_dead && registry.reserved.version > 0 => {
-                self.act(read);
-            }
-            (Place::Named, Node::Numbers) if is_new && number.unwrap_or_default() == 0 => {
-                self.act(read);
-            }
-            (Place::Numberless { reserved: None, .. }, Node::Reserved)
-            | (Place::Named, Node::Number) => self.act(read),
-            // Who finds another holder learns it when it has read the name, too.
-            (Place::ReadNumber(_), Node::Reserved) if is_new || is_own => self.act(read),
-            (Place::ReadReserved { .. }, Node::Name) if has_name => {
-                self.act(Action::Write { process: name });
-            }
-            _ => {}
-        }
-    }
-
-    /// Both nodes are read again after a write that came to nothing.
-    fn read_heard(&mut self, name: u64, node: Node, found: Option<i32>, holder: Option<u64>) {
-        if !matches!(self.place(name), Place::Entered { .. }) {
-            return;
-        }
-        let Some(found) = found else { return };
-        if node == Node::Reserved {
-            self.reloads.insert(name, (found, holder));
-        } else if let (Node::Number, Some((reserved, holder))) = (node, self.reloads.remove(&name))
-            && holder.and_then(|holder| self.names.get(&holder)) == Some(&name)
-        {
-            let (endpoint, reserved) = (version(Some(found)), version(Some(reserved)));
-            self.act(Action::Reload { process: name, endpoint, reserved });
-        }
-    }
-
-    /// A transaction, in the model's words.
-    fn request(&self, process: u64, session: u64, request: Sent) -> Request<Full> {
-        match request {
-            Sent::Name => Request::Name { session },
-            Sent::Inherit { reserved } => {
-                Request::Inherit { session, process, version: version(Some(reserved)) }
-            }
-            Sent::Number { instead, reserved } => {
-                Request::Number { session, process, instead, reserved: version(reserved) }
-            }
-            Sent::Mark { endpoint, reserved, until, frees_name } => Request::Mark {
-                session,
-                process,
-                endpoint: version(Some(endpoint)),
-                reserved: version(Some(reserved)),
-                until: self.tick(until),
-                frees_name,
-            },
-        }
-    }
-
-    fn sent(&mut self, name: u64, request: Sent) {
-        let place = self.place(name);
-        match request {
-            Sent::Name if place != Place::Naming => {
-                self.act(Action::BeginAgain { process: name });
-                self.act(Action::Write { process: name });
-            }
-            Sent::Mark { frees_name: true, .. } => self.act(Action::Release { process: name }),
-            // It was sent when the name was read.
-            Sent::Mark { .. } if matches!(place, Place::ReadReserved { .. }) => {}
-            _ => self.act(Action::Write { process: name }),
-        }
-        let process = self.process(name);
-        let session = process.session.unwrap_or_default();
-        let (expected, call) = (self.request(name, session, request), process.call.as_ref());
-        let is_same = call.is_some_and(|call| call.request == expected);
-        self.check(is_same, || format!("{name} has not sent {expected:?}"));
-    }
-
-    fn executed(
-        &mut self,
-        process: u64,
-        session: i64,
-        request: Sent,
-        is_done: bool,
-        is_late: bool,
-    ) {
-        let (name, session) = (self.names[&process], self.sessions[&session]);
-        let request = self.request(name, session, request);
-        let node = |state: &State<Full>| (state.registry.reserved.version, state.registry.name);
-        let before = node(&self.state);
-        if self.state.network.has(&request) {
-            self.act(match is_late {
-                true => Action::PerformLate(request),
-                false => Action::Perform(request),
-            });
-        }
-        let has_done = node(&self.state) != before;
-        self.check(has_done == is_done, || format!("{request:?} is done: {has_done}"));
     }
 
     fn renewal_answered(&mut self, name: u64, answer: Answer) {

@@ -1,14 +1,23 @@
 //! Has each instance of a history followed in a model of its own.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::mem::Discriminant;
+use std::sync::{Arc, Mutex};
 
+use uidring::model::lock;
+use uidring_models::Full;
 use uidring_models::reservation::Action;
 use uidring_zookeeper::model::{Follower, Setting, Snapshot, Step};
 
 use super::instance::Instance;
 
+/// Kinds of actions.
+pub type Kinds = HashSet<Discriminant<Action<Full>>>;
+
 /// The models of all instances.
 pub struct Validator {
+    /// What all histories have seen.
+    seen: Arc<Mutex<Kinds>>,
     instances: Vec<Instance>,
     /// Which instance a process is, and a session is of.
     processes: HashMap<u64, usize>,
@@ -16,9 +25,9 @@ pub struct Validator {
 }
 
 impl Validator {
-    pub fn new(setting: &Setting) -> Self {
+    pub fn new(setting: &Setting, seen: Arc<Mutex<Kinds>>) -> Self {
         let instances = (0..setting.instances).map(|_| Instance::new(setting)).collect();
-        Self { instances, processes: HashMap::new(), sessions: HashMap::new() }
+        Self { seen, instances, processes: HashMap::new(), sessions: HashMap::new() }
     }
 
     /// Which instance a step is of, unless it is of all.
@@ -52,6 +61,14 @@ impl Validator {
             self.sessions.insert(session, instance);
         }
         Some(instance)
+    }
+}
+
+impl Drop for Validator {
+    fn drop(&mut self) {
+        for instance in &self.instances {
+            lock(&self.seen).extend(instance.kinds.iter().copied());
+        }
     }
 }
 
