@@ -98,7 +98,8 @@ impl Instance {
     }
 
     pub(super) fn fail(&self, what: &str) -> ! {
-        let Self { step, before, actions, state, .. } = self;
+        let Self { before, actions, state, .. } = self;
+        let step = self.step.as_ref().expect("it has begun");
         let possible = self.possible();
         panic!(
             "{what}, in the model.\nThe code's step: {step:?}\nThe model's state before: {before:#?}\nIts actions in \
