@@ -27,14 +27,15 @@ fn histories_of_reservations_are_histories_of_the_model() {
     }
     // Histories in which nothing happens show nothing.
     let seen = lock(&seen);
-    let never: Vec<_> =
-        EACH.iter().filter(|one| !seen.contains(&mem::discriminant(*one))).collect();
+    let rare = RARE.iter().filter(|_| histories.count() >= 10_000);
+    let never = OFTEN.iter().chain(rare).filter(|one| !seen.contains(&mem::discriminant(*one)));
+    let never: Vec<_> = never.collect();
     assert!(never.is_empty(), "in no history: {never:?}");
 }
 
 /// One of each kind of action. `Close` is a `Release` that is over at once, and what a process does not hear of is
 /// what it fails after: a trace has neither `Close` nor `PerformUnheard`.
-const EACH: &[Action<Full>] = {
+const OFTEN: &[Action<Full>] = {
     let (process, session, tick) = (0, 0, 0);
     &[
         Action::Start { host: 0 },
@@ -54,13 +55,20 @@ const EACH: &[Action<Full>] = {
         Action::Ping { session },
         Action::Expire { session },
         Action::Pass { time: 0, counted: Vec::new() },
-        Action::BeginAgain { process },
         Action::FindOver { process },
-        Action::FindHolder { process },
-        Action::Reload { process, endpoint: 0, reserved: 0 },
         Action::Skip { process, tick },
         Action::Release { process },
         Action::Leave { process },
         Action::OthersNumber,
+    ]
+};
+
+/// Those of one history in some hundred.
+const RARE: &[Action<Full>] = {
+    let process = 0;
+    &[
+        Action::BeginAgain { process },
+        Action::FindHolder { process },
+        Action::Reload { process, endpoint: 0, reserved: 0 },
     ]
 };
