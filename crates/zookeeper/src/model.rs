@@ -85,8 +85,8 @@ fn a_grant_by_the_local_file_alone_is_caught() {
     }
 }
 
-#[cfg(test)]
 /// The history of a seed. Other properties than `only` are not checked.
+#[cfg(test)]
 fn sim(seed: u64, grant: Grant, only: Option<Property>) -> Sim {
     Sim::new(seed, World::new(Rng::with_seed(seed), grant, only), start)
 }
