@@ -48,7 +48,7 @@ pub struct Issued {
     /// Takes that got `LeaseLost`.
     pub lost: u64,
     /// The takes, if somebody follows the history.
-    pub(super) takes: Option<Vec<Take>>,
+    takes: Option<Vec<Take>>,
 }
 
 impl Issued {
@@ -56,6 +56,17 @@ impl Issued {
     pub fn new(layout: Layout, only: Option<Property>) -> Self {
         let issued = HashSet::new();
         Self { layout, only, issued, uids: 0, uids_after_loss: 0, lost: 0, takes: None }
+    }
+
+    /// The same, with all takes noted for somebody who follows the history.
+    pub fn followed(mut self) -> Self {
+        self.takes = Some(Vec::new());
+        self
+    }
+
+    /// The takes since the last call, if somebody follows the history.
+    pub fn taken(&mut self) -> Vec<Take> {
+        self.takes.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Panics if a property does not hold that is to be checked.
@@ -148,7 +159,7 @@ impl Issuer {
     }
 
     /// The lease, as its owner sees it.
-    pub(super) fn seen(&self) -> LeaseSeen {
+    pub fn seen(&self) -> LeaseSeen {
         let (horizon, is_lost, time_left) = self.renewals.seen();
         LeaseSeen { horizon, is_lost, time_left, ring: self.generator.ring() }
     }

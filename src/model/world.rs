@@ -78,8 +78,8 @@ impl World {
             is_calm,
         };
         let beside = open.map(|open| Beside::new(&setting, open(&setting)));
-        let mut issued = Issued::new(layout, None);
-        issued.takes = follow.map(|_| Vec::new());
+        let issued = Issued::new(layout, None);
+        let issued = if follow.is_some() { issued.followed() } else { issued };
         let hosts = (0..rng.u8(2..5))
             .map(|_| {
                 let rate = if is_calm { rng.u64(901..1_100) } else { rng.u64(500..2_000) };
@@ -247,7 +247,7 @@ impl World {
             let horizon = self.store.horizon(owner.holding.worker_id);
             owner.issuer.take(&mut self.rng, &mut self.issued, |uid| Some(uid) <= horizon);
             let session = owner.session;
-            let takes = self.issued.takes.as_mut().map(std::mem::take).unwrap_or_default();
+            let takes = self.issued.taken();
             self.note(Step::Took { session, takes });
         }
     }

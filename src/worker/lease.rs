@@ -90,6 +90,12 @@ impl Lease {
         Self { renewer: Box::new(renewer), ..self }
     }
 
+    /// Has its backend asked through another one.
+    #[cfg(any(test, feature = "simulation"))]
+    pub fn through<B: LeaseBackend>(self, wrap: impl FnOnce(Box<dyn LeaseBackend>) -> B) -> Self {
+        Self { backend: Box::new(wrap(self.backend)), ..self }
+    }
+
     /// Returns the worker id that is held.
     pub fn worker_id(&self) -> u64 {
         self.worker_id

@@ -64,17 +64,21 @@ fn models() -> Vec<(&'static str, String, Run)> {
         ("leases", bounds, Box::new(move || check(model.clone())) as Run)
     });
     let reservations = [
-        // Hosts, starts, sessions, ticks.
-        (Clocks::Anything, [2, 2, 2, 2]),
-        (Clocks::Anything, [2, 2, 3, 1]),
-        (Clocks::Anything, [2, 3, 2, 1]),
-        (Clocks::Calm, [2, 2, 2, 1]),
+        // Hosts, starts, sessions, ticks; whether in detail.
+        (Clocks::Anything, [2, 2, 2, 2], false),
+        (Clocks::Anything, [2, 2, 3, 1], false),
+        (Clocks::Anything, [2, 3, 2, 1], false),
+        (Clocks::Calm, [2, 2, 2, 1], false),
+        (Clocks::Anything, [2, 2, 2, 1], true),
+        (Clocks::Calm, [1, 2, 2, 1], true),
     ];
-    let reservations = reservations.map(|(clocks, [hosts, starts, sessions, ticks])| {
-        let model = Reservation { hosts, starts, sessions, ticks, clocks, mutation: None };
+    let reservations = reservations.map(|(clocks, [hosts, starts, sessions, ticks], in_detail)| {
+        let numbers = Reservation { hosts, starts, sessions, ticks, ..Reservation::SMALL };
+        let model = Reservation { clocks, in_detail, ..numbers };
         let bounds = format!(
-            "{} clocks; {hosts} hosts; starts {starts}; sessions {sessions}; ticks {ticks}",
-            name(clocks)
+            "{} clocks; {hosts} hosts; starts {starts}; sessions {sessions}; ticks {ticks}{}",
+            name(clocks),
+            if in_detail { "; in detail" } else { "" }
         );
         ("reservation", bounds, Box::new(move || check(model.clone())) as Run)
     });

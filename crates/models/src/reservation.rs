@@ -4,6 +4,9 @@
 //! on a host, whose local file names the last process there that had the instance's name. Its number, and so
 //! the worker id, exist. A uid is a tick: what happens within ticks is in [`leases`](crate::leases).
 
+mod action;
+mod details;
+mod lease;
 mod mutation;
 mod process;
 mod registry;
@@ -11,103 +14,13 @@ mod state;
 
 use stateright::{Model, Property};
 
+pub use self::action::Action;
 pub use self::mutation::Mutation;
 pub use self::state::{
-    Answer, Asked, Call, Lease, OUTAGE, Place, Process, Registry, Request, Reservation, Reserved,
-    SESSION, Session, State, Tick,
+    Answer, Asked, Call, Lease, Place, Process, Registry, Request, Reservation, Reserved, Session,
+    State,
 };
-use crate::{Clocks, Network};
-
-/// A step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// A process starts, and locks the host's file.
-    Start {
-        /// The host.
-        host: u8,
-    },
-    /// It makes a session.
-    Connect {
-        /// Which.
-        process: u8,
-    },
-    /// It reads a node: which is next depends on where it is.
-    Read {
-        /// Which.
-        process: u8,
-    },
-    /// It sends a transaction: which is next depends on where it is.
-    Write {
-        /// Which.
-        process: u8,
-    },
-    /// The thread of the lease asks for this horizon.
-    Renew {
-        /// Whose.
-        process: u8,
-        /// The last tick that it wants to issue.
-        horizon: Tick,
-    },
-    /// The servers execute a transaction, perhaps late, and the process that waits for it is answered.
-    Perform(Request),
-    /// The servers execute a transaction, and that answer is lost; the process goes on waiting.
-    PerformUnheard(Request),
-    /// The answer to a transaction arrives.
-    Hear {
-        /// At which process.
-        process: u8,
-    },
-    /// Nobody waits any more: for a transaction's answer, or for a renewal.
-    Fail {
-        /// Whose.
-        process: u8,
-    },
-    /// The wall clock is found in a later tick than the generator.
-    ClockRuns {
-        /// Whose.
-        process: u8,
-    },
-    /// The next tick is asked for and made ready.
-    Pad {
-        /// Whose.
-        process: u8,
-    },
-    /// A caller gets the first tick that is ready.
-    Take {
-        /// Whose.
-        process: u8,
-    },
-    /// Somebody looks at the deadline after it has passed.
-    Notice {
-        /// Whose.
-        process: u8,
-    },
-    /// The generator is closed, and what it has not used given back, with the name.
-    Close {
-        /// Whose.
-        process: u8,
-    },
-    /// The process ends without a word.
-    Crash {
-        /// Which.
-        process: u8,
-    },
-    /// The servers hear from a session: there is a thread that does nothing else.
-    Ping {
-        /// Its number.
-        session: u8,
-    },
-    /// The servers end a session, and its node goes.
-    Expire {
-        /// Its number.
-        session: u8,
-    },
-    /// A unit of time passes. The clocks of these processes do not count it.
-    Pass {
-        /// Their places among those that live, a bit each.
-        slow: u8,
-    },
-}
+use crate::{Clocks, Network, Scale, Uids};
 
 impl Model for Reservation {
     type State = State;
@@ -116,20 +29,14 @@ impl Model for Reservation {
     /// Either nobody has had the name, or one on the first host has, and has died: from there fewer starts
     /// come to where a name is inherited.
     fn init_states(&self) -> Vec<State> {
-        let new = State {
-            registry: Registry::default(),
-            files: vec![None; usize::from(self.hosts)],
-            processes: Vec::new(),
-            network: Network::default(),
-            starts: 0,
-            issued: 0,
-            repeated: false,
-            uncovered: false,
-            not_above: false,
-        };
+        let new = self.start(true);
         let mut after_a_crash = new.clone();
         after_a_crash.files[0] = Some(new.registry.reserved.holder);
-        vec![new, after_a_crash]
+        let mut all = vec![new, after_a_crash];
+        if self.in_detail {
+            all.push(self.start(false));
+        }
+        all
     }
 
     /// All that might be: what is not possible has no next state.
@@ -143,9 +50,9 @@ impl Model for Reservation {
                 actions.push(Action::PerformUnheard(request));
             }
         }
-        for &Process { start: process, .. } in &state.processes {
+        for &Process { start: process, ref lease, .. } in &state.processes {
             if state.registry.connects < self.sessions {
-                actions.push(Action::Connect { process });
+                actions.push(Action::Connect { process, ago: 0 });
             }
             actions.extend((0..self.ticks).map(|horizon| Action::Renew { process, horizon }));
             actions.extend([
@@ -153,13 +60,31 @@ impl Model for Reservation {
                 Action::Write { process },
                 Action::Hear { process },
                 Action::Fail { process },
-                Action::ClockRuns { process },
                 Action::Pad { process },
                 Action::Take { process },
                 Action::Notice { process },
                 Action::Close { process },
                 Action::Crash { process },
             ]);
+            if let Some(lease) = lease {
+                actions.push(Action::ClockRuns { process, tick: lease.next + 1 });
+            }
+            if self.in_detail {
+                actions.extend((0..self.ticks).map(|tick| Action::Skip { process, tick }));
+                actions.extend([
+                    Action::BeginAgain { process },
+                    Action::FindOver { process },
+                    Action::FindHolder { process },
+                    Action::Release { process },
+                    Action::Leave { process },
+                ]);
+            }
+        }
+        if self.in_detail {
+            actions.extend(state.network.iter().map(|&request| Action::PerformLate(request)));
+            if state.registry.made == 0 {
+                actions.push(Action::OthersNumber);
+            }
         }
         for &Session { number: session, .. } in &state.registry.sessions {
             actions.push(Action::Expire { session });
@@ -168,14 +93,14 @@ impl Model for Reservation {
             }
         }
         if self.clocks == Clocks::Calm {
-            actions.extend((0..1 << state.processes.len()).map(|slow| Action::Pass { slow }));
+            let counts = (0..1 << state.processes.len()).filter_map(|slow| counts(state, slow));
+            actions.extend(counts.map(|counted| Action::Pass { time: 1, counted }));
         }
     }
 
     fn next_state(&self, before: &State, action: Action) -> Option<State> {
         let mut state = before.clone();
-        self.step(&mut state, action)?;
-        state.forget_void(self);
+        self.act(&mut state, action)?;
         state.rename_versions();
         (state != *before).then_some(state)
     }
@@ -210,20 +135,54 @@ impl Model for Reservation {
     }
 }
 
-impl Reservation {
-    /// Performs an action, or returns `None` where it is not possible now.
-    fn step(&self, state: &mut State, action: Action) -> Option<()> {
+impl<S: Scale> Reservation<S> {
+    /// The state before anybody has had the name, with a number for it or without.
+    pub fn start(&self, has_number: bool) -> State<S> {
+        State {
+            registry: Registry::new(has_number),
+            files: vec![None; usize::from(self.hosts)],
+            processes: Vec::new(),
+            network: Network::default(),
+            starts: 0.into(),
+            issued: S::Uids::default(),
+            repeated: false,
+            uncovered: false,
+            not_above: false,
+        }
+    }
+
+    /// The first property that does not hold.
+    pub fn broken(&self, state: &State<S>) -> Option<&'static str> {
+        let is_calm = self.clocks == Clocks::Calm;
+        let broken = [
+            (state.repeated, "Once"),
+            (state.uncovered, "Covered"),
+            (state.not_above, "Above"),
+            (is_calm && !state.live_ones_are_alone(), "Owner"),
+        ];
+        broken.into_iter().find(|(is_broken, _)| *is_broken).map(|(_, property)| property)
+    }
+
+    /// Performs an action, or returns `None` where it is not possible now: the state is of no use then.
+    pub fn act(&self, state: &mut State<S>, action: Action<S>) -> Option<()> {
+        self.step(state, action)?;
+        state.forget_void(self);
+        Some(())
+    }
+
+    fn step(&self, state: &mut State<S>, action: Action<S>) -> Option<()> {
         match action {
             Action::Start { host } => state.start(host),
-            Action::Connect { process } => state.connect(process),
+            Action::Connect { process, ago } => state.connect(self, process, ago),
             Action::Read { process } => state.read(self, process),
             Action::Write { process } => state.write(self, process),
             Action::Renew { process, horizon } => state.renew(self, process, horizon),
             Action::Perform(request) => state.perform(self, &request, true),
             Action::PerformUnheard(request) => state.perform(self, &request, false),
+            Action::PerformLate(request) => state.perform_late(self, &request, false),
             Action::Hear { process } => state.hear(self, process),
             Action::Fail { process } => state.fail(self, process),
-            Action::ClockRuns { process } => state.lease(process)?.clock_runs(self),
+            Action::ClockRuns { process, tick } => state.lease(process)?.clock_runs(self, tick),
             Action::Pad { process } => state.lease(process)?.pad(self),
             Action::Take { process } => state.take(process),
             Action::Notice { process } => state.lease(process)?.notice(self),
@@ -232,12 +191,37 @@ impl Reservation {
                 state.processes.retain(|other| other.start != process);
                 Some(())
             }
-            Action::Ping { session } => state.ping(session),
+            Action::Ping { session } => state.ping(self, session),
             Action::Expire { session } => state.registry.expire(self, session),
-            Action::Pass { slow } => state.pass(slow),
+            Action::Pass { time, counted } => state.pass(self, time, &counted),
+            Action::BeginAgain { process } => state.begin_again(process),
+            Action::FindOver { process } => state.find_over(process),
+            Action::FindHolder { process } => state.find_holder(self, process),
+            Action::Reload { process, endpoint, reserved } => {
+                state.reload(process, endpoint, reserved)
+            }
+            Action::Skip { process, tick } => state.lease(process)?.skip(tick),
+            Action::Release { process } => state.release(process),
+            Action::Leave { process } => state.leave_with_session(process),
+            Action::OthersNumber => {
+                state.registry.others_number();
+                Some(())
+            }
         }
     }
+}
 
+/// What the clocks of processes count of a unit of time, where these are slow; `None` if one of these measures
+/// nothing.
+fn counts(state: &State, slow: u8) -> Option<Vec<u8>> {
+    let counted = |(index, process): (usize, &Process)| {
+        let is_slow = slow & 1 << index != 0;
+        (!is_slow || process.measures()).then_some(u8::from(!is_slow))
+    };
+    state.processes.iter().enumerate().map(counted).collect()
+}
+
+impl Reservation {
     /// Progress: if all processes crash now, and nothing that was sent arrives any more, then, once their
     /// sessions have ended, a start on any host is let in and issues a uid.
     fn can_recover(&self, state: &State) -> bool {
@@ -247,9 +231,7 @@ impl Reservation {
         }
         let mut after =
             State { processes: Vec::new(), network: Network::default(), ..state.clone() };
-        for _ in 0..=SESSION {
-            let _ = after.pass(0);
-        }
+        after.registry.pass(self.session);
         for session in state.registry.sessions.iter().map(|session| session.number) {
             let _ = after.registry.expire(self, session);
         }
@@ -266,8 +248,13 @@ impl Reservation {
             self.step(state, Action::Perform(request))?;
             self.step(state, Action::Hear { process })
         };
-        self.step(&mut state, Action::Connect { process })?;
+        self.step(&mut state, Action::Connect { process, ago: 0 })?;
         answered(&mut state)?;
+        while state.registry.numbers.first().unwrap_or_default() == 0 {
+            self.step(&mut state, Action::Read { process })?;
+            self.step(&mut state, Action::Read { process })?;
+            answered(&mut state)?;
+        }
         self.step(&mut state, Action::Read { process })?;
         self.step(&mut state, Action::Read { process })?;
         answered(&mut state)?;
@@ -279,7 +266,7 @@ impl Reservation {
     }
 }
 
-impl State {
+impl<S: Scale> State<S> {
     /// While a process counts its lease as live, nobody else has the name.
     fn live_ones_are_alone(&self) -> bool {
         let holder = self.registry.holder_of_name();
@@ -289,6 +276,18 @@ impl State {
         })
     }
 
+    /// Forgets transactions of sessions that have ended, and those that name versions of the past: they are
+    /// refused whenever they arrive.
+    fn forget_void(&mut self, model: &Reservation<S>) {
+        let Self { registry, processes, network, .. } = self;
+        network.forget(|request| {
+            registry.is_void(model, request)
+                && !processes.iter().any(|process| process.waits_for(request))
+        });
+    }
+}
+
+impl State {
     /// [`Registry::rename_versions`] in all that knows some.
     fn rename_versions(&mut self) {
         let Self { registry, processes, network, .. } = self;
@@ -296,15 +295,5 @@ impl State {
         let sent = requests.iter_mut().map(Request::versions);
         registry.rename_versions(sent.chain(processes.iter_mut().flat_map(Process::versions)));
         requests.into_iter().for_each(|request| network.send(request));
-    }
-
-    /// Forgets transactions of sessions that have ended, and those that name versions of the past: they are
-    /// refused whenever they arrive.
-    fn forget_void(&mut self, model: &Reservation) {
-        let Self { registry, processes, network, .. } = self;
-        network.forget(|request| {
-            registry.is_void(model, request)
-                && !processes.iter().any(|process| process.waits_for(request))
-        });
     }
 }

@@ -18,8 +18,9 @@ mod start;
 mod thread;
 mod tree;
 
-#[cfg(test)]
-mod model;
+#[cfg(any(test, feature = "simulation"))]
+#[doc(hidden)]
+pub mod model;
 
 pub use self::error::{Right, ZooKeeperError};
 pub use self::instance::Instance;

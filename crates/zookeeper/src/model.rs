@@ -8,22 +8,46 @@
 
 mod events;
 mod requests;
+mod seen;
 mod sim;
+mod trace;
 mod tree;
 mod world;
 
+#[cfg(test)]
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use fastrand::Rng;
 use uidring::Error;
-use uidring::model::{Begun, ByHand, Generator, Histories, History, Issuer, Property, lock};
+#[cfg(test)]
+use uidring::model::History;
+use uidring::model::{Begun, ByHand, Generator, Histories, Issuer, Property, lock};
 
 use self::requests::{ModelFile, ModelSession};
+use self::seen::Shown;
 use self::sim::Sim;
-use self::world::{Counts, Grant, Owner, Start, State, World};
+pub use self::trace::{
+    Follower, InstanceSeen, Node, Request, ReservedSeen, SessionSeen, Setting, Snapshot, Step,
+};
+pub use self::world::Counts;
+use self::world::{Grant, Owner, Start, State, World};
 use crate::ZooKeeperError;
 use crate::start::begin;
+
+/// Runs histories, and has each followed. Their own properties are not checked, in this process: the follower
+/// judges.
+pub fn run_followed<F: Follower>(
+    histories: Histories,
+    follow: impl Fn(&Setting) -> F + Sync,
+) -> Counts {
+    Property::ignore_all();
+    histories.run_each(|seed| {
+        let mut world = World::new(Rng::with_seed(seed), Grant::Registry, None);
+        world.follow(follow(&world.setting()));
+        Sim::new(seed, world, start)
+    })
+}
 
 #[test]
 fn histories_of_a_registry() {
@@ -62,6 +86,7 @@ fn a_grant_by_the_local_file_alone_is_caught() {
 }
 
 /// The history of a seed. Other properties than `only` are not checked.
+#[cfg(test)]
 fn sim(seed: u64, grant: Grant, only: Option<Property>) -> Sim {
     Sim::new(seed, World::new(Rng::with_seed(seed), grant, only), start)
 }
@@ -76,6 +101,8 @@ fn start(sim: &Sim, start: Start) {
     let begun = Begun::default();
     let built = lease.and_then(|lease| {
         let (worker_id, before) = (lease.worker_id(), lease.after());
+        let sim = sim.clone();
+        let lease = lease.through(|backend| Shown { sim, process, has_begun: false, backend });
         let renewer = ByHand { time, seed: rng.u64(..), begun: Arc::clone(&begun) };
         let generator = Generator::build(&mut rng, layout, lease.renewed_by(renewer), wall)?;
         Ok((worker_id, before, generator))
@@ -101,7 +128,13 @@ fn start(sim: &Sim, start: Start) {
         _ => State::Idle,
     };
     // One that was killed meanwhile is not there any more.
-    let unused = if world.is_alive(process) { world.set(process, state) } else { state };
+    let is_alive = world.is_alive(process);
+    let is_built = matches!(state, State::Running(_));
+    let unused = if is_alive { world.set(process, state) } else { state };
+    if is_alive {
+        let process = process.number;
+        world.note(if is_built { Step::Built { process } } else { Step::Ended { process } });
+    }
     world.check_owners();
     drop(world);
     drop(unused);

@@ -1,17 +1,17 @@
 //! A process of the instance.
 
 use super::mutation::Mutation;
-use super::state::{
-    Answer, Asked, Call, Lease, OUTAGE, Place, Process, Request, Reservation, SESSION, State, Tick,
-};
-use crate::Clocks;
+use super::registry::Versions;
+use super::state::{Answer, Asked, Call, Lease, Place, Process, Request, Reservation, State};
+use crate::{Clocks, Number, Scale, Uids};
 
-impl Process {
+impl<S: Scale> Process<S> {
     /// All versions that it knows, in pairs: of the node with the number, and of the reservation.
-    pub(super) fn versions(&mut self) -> impl Iterator<Item = (Option<&mut u8>, Option<&mut u8>)> {
+    pub(super) fn versions(&mut self) -> impl Iterator<Item = Versions<'_, S>> {
         let here = match &mut self.place {
             Place::Inheriting(reserved) => (None, Some(reserved)),
             Place::ReadNumber(endpoint) => (Some(endpoint), None),
+            Place::Numberless { reserved, .. } => (None, reserved.as_mut()),
             Place::ReadReserved { endpoint, reserved, .. }
             | Place::Entered { endpoint, reserved } => (Some(endpoint), Some(reserved)),
             _ => (None, None),
@@ -26,92 +26,22 @@ impl Process {
         [here, asked, answered].into_iter()
     }
 
-    pub(super) fn waits_for(&self, request: &Request) -> bool {
+    pub(super) fn waits_for(&self, request: &Request<S>) -> bool {
         self.call.as_ref().is_some_and(|call| call.request == *request)
     }
 
     /// Whether the next answer to this request is its.
-    pub(super) fn could_hear(&self, request: &Request) -> bool {
+    pub(super) fn could_hear(&self, request: &Request<S>) -> bool {
         self.waits_for(request) && self.call.as_ref().is_some_and(|call| call.answer.is_none())
     }
 }
 
-impl Lease {
-    fn new(model: &Reservation, base: Option<Tick>, floor: Option<Tick>) -> Self {
-        let next = match model.mutation {
-            Some(Mutation::StartByTheClock) => 0,
-            _ => base.map_or(0, |tick| tick + 1),
-        };
-        Self {
-            base,
-            floor,
-            mark: base,
-            horizon: None,
-            next,
-            ready: 0,
-            last: None,
-            lost: false,
-            left: 0,
-            slack: 0,
-        }
-    }
-
-    /// Whether uids may be issued with it, as far as the process knows.
-    pub(super) fn is_live(&self) -> bool {
-        self.horizon.is_some() && !self.lost && self.left > 0
-    }
-
-    pub(super) fn clock_runs(&mut self, model: &Reservation) -> Option<()> {
-        if self.next + 1 >= model.ticks || self.lost {
-            return None;
-        }
-        self.next += 1;
-        Some(())
-    }
-
-    /// The next tick is made ready, if it is granted. The deadline's budget is part of each horizon
-    /// (`LeaseTerms::reserve`).
-    pub(super) fn pad(&mut self, model: &Reservation) -> Option<()> {
-        if self.next >= model.ticks || Some(self.next) > self.horizon || !self.is_live() {
-            return None;
-        }
-        self.ready |= 1 << self.next;
-        self.next += 1;
-        Some(())
-    }
-
-    pub(super) fn notice(&mut self, model: &Reservation) -> Option<()> {
-        let may_be_over = self.left == 0 || model.clocks == Clocks::Anything;
-        if self.horizon.is_none() || self.lost || !may_be_over {
-            return None;
-        }
-        self.lost = true;
-        Some(())
-    }
-
-    fn granted(&mut self, model: &Reservation, asked: &Asked) {
-        let budget = u8::from(model.mutation == Some(Mutation::BudgetNotReserved));
-        self.horizon = Some(asked.horizon + budget);
-        let outage = match model.mutation {
-            Some(Mutation::OutageOutlastsSession) => SESSION,
-            _ => OUTAGE,
-        };
-        (self.left, self.slack) = match model.clocks {
-            Clocks::Anything => (1, 0),
-            Clocks::Calm => (outage.saturating_sub(asked.age), asked.slack),
-        };
-        if self.left == 0 {
-            self.slack = 0;
-        }
-    }
-}
-
-impl State {
-    pub(super) fn process(&mut self, start: u8) -> Option<&mut Process> {
+impl<S: Scale> State<S> {
+    pub(super) fn process(&mut self, start: S::Number) -> Option<&mut Process<S>> {
         self.processes.iter_mut().find(|process| process.start == start)
     }
 
-    pub(super) fn lease(&mut self, start: u8) -> Option<&mut Lease> {
+    pub(super) fn lease(&mut self, start: S::Number) -> Option<&mut Lease<S>> {
         self.process(start)?.lease.as_mut()
     }
 
@@ -120,7 +50,7 @@ impl State {
         if self.processes.iter().any(|process| process.host == host) {
             return None;
         }
-        self.starts += 1;
+        self.starts += 1.into();
         self.processes.push(Process {
             start: self.starts,
             host,
@@ -135,13 +65,17 @@ impl State {
     }
 
     /// A session whose reply is lost holds nothing, and ends by itself: it is not made here.
-    pub(super) fn connect(&mut self, start: u8) -> Option<()> {
+    pub(super) fn connect(
+        &mut self,
+        model: &Reservation<S>,
+        start: S::Number,
+        ago: S::Number,
+    ) -> Option<()> {
         let process = self.process(start)?;
-        if process.place != Place::Offline || process.lease.as_ref().is_some_and(|lease| lease.lost)
-        {
+        if process.place != Place::Offline || process.has_given_up(model) {
             return None;
         }
-        let number = self.registry.connect(start);
+        let number = self.registry.connect(start, model.session, ago);
         let process = self.process(start)?;
         (process.session, process.place) = (Some(number), Place::Naming);
         Some(())
@@ -149,39 +83,43 @@ impl State {
 
     /// A read changes nothing at the servers, so that one that is lost is no step. A session that has ended
     /// reads nothing.
-    pub(super) fn read(&mut self, model: &Reservation, start: u8) -> Option<()> {
+    pub(super) fn read(&mut self, model: &Reservation<S>, start: S::Number) -> Option<()> {
         let (endpoint, reserved) = (self.registry.endpoint, self.registry.reserved);
+        let numbers = self.registry.numbers.clone();
         let session = self.process(start)?.session?;
         let is_named_by_other = self.registry.name != Some(session);
         let is_open = self.registry.is_open(session);
         let process = self.process(start)?;
-        if process.call.is_some()
-            || !is_open
-            || process.lease.as_ref().is_some_and(|lease| lease.lost)
-        {
+        if process.call.is_some() || !is_open || process.has_given_up(model) {
             return None;
         }
         let is_new = process.lease.is_none();
+        let number = numbers.first();
+        let has_number = number.is_some() && (number != Some(0.into()) || !is_new);
         let is_other = reserved.holder != start;
         process.place = match process.place {
             // Somebody else has the name: `inherit_name`.
-            Place::Naming if is_named_by_other => {
+            Place::Naming if is_named_by_other || model.in_detail => {
                 let is_dead = !is_other || is_new && process.previous == Some(reserved.holder);
                 let may = is_dead || model.mutation == Some(Mutation::InheritsFromTheLiving);
                 may.then_some(Place::Inheriting(reserved.version))?
             }
-            Place::Named => Place::ReadNumber(endpoint),
+            Place::Named if has_number => Place::ReadNumber(endpoint),
+            Place::Named => Place::Numberless { instead: number, reserved: None },
+            Place::Numberless { instead, reserved: None } => {
+                Place::Numberless { instead, reserved: Some(reserved.version) }
+            }
             Place::ReadNumber(endpoint) => {
                 // `Before::Claimed`: `check_holder`.
                 if !is_new && is_other && model.mutation != Some(Mutation::HolderIgnored) {
-                    return process.lose();
+                    return process.lose(model);
                 }
                 Place::ReadReserved { endpoint, reserved: reserved.version, until: reserved.until }
             }
             // `reload`, after a write that came to nothing, or whose outcome is not known.
             Place::Entered { .. } => {
                 if is_other && model.mutation != Some(Mutation::HolderIgnored) {
-                    return process.lose();
+                    return process.lose(model);
                 }
                 Place::Entered { endpoint, reserved: reserved.version }
             }
@@ -190,16 +128,19 @@ impl State {
         Some(())
     }
 
-    pub(super) fn write(&mut self, model: &Reservation, start: u8) -> Option<()> {
+    pub(super) fn write(&mut self, model: &Reservation<S>, start: S::Number) -> Option<()> {
         let name = self.registry.name;
         let process = self.process(start)?;
         let session = process.session?;
-        if process.call.is_some() || process.lease.as_ref().is_some_and(|lease| lease.lost) {
+        if process.call.is_some() || process.has_given_up(model) {
             return None;
         }
         let request = match process.place {
             Place::Naming => Request::Name { session },
             Place::Inheriting(version) => Request::Inherit { session, process: start, version },
+            Place::Numberless { instead, reserved: Some(reserved) } => {
+                Request::Number { session, process: start, instead, reserved }
+            }
             Place::ReadReserved { endpoint, reserved, until } => {
                 // The name is looked at once more: who inherits it also writes the reservation.
                 if name != Some(session) && model.mutation != Some(Mutation::ClaimIgnoresName) {
@@ -240,20 +181,30 @@ impl State {
     }
 
     /// The lease's thread wants a horizon at or above what the generator has reached.
-    pub(super) fn renew(&mut self, model: &Reservation, start: u8, horizon: Tick) -> Option<()> {
+    pub(super) fn renew(
+        &mut self,
+        model: &Reservation<S>,
+        start: S::Number,
+        horizon: S::Number,
+    ) -> Option<()> {
         let process = self.process(start)?;
-        let lease = process.lease.as_ref()?;
-        let reached = lease.next.min(model.ticks - 1);
+        let lease = process.lease.as_mut()?;
+        let reached = lease.next.min(model.ticks - 1.into());
         let may_renew = lease.horizon.is_none() || lease.is_live();
         if process.asked.is_some() || horizon < reached || !may_renew {
             return None;
         }
-        let slack = if model.clocks == Clocks::Calm { SESSION - OUTAGE } else { 0 };
-        process.asked = Some(Asked { horizon, age: 0, slack });
+        if model.in_detail {
+            // Whether or not it comes to a transaction.
+            lease.mark = lease.mark.max(Some(horizon));
+        }
+        let counts = model.clocks == Clocks::Calm;
+        let slack = if counts { model.session - model.outage } else { 0.into() };
+        process.asked = Some(Asked { horizon, age: 0.into(), slack });
         Some(())
     }
 
-    pub(super) fn hear(&mut self, model: &Reservation, start: u8) -> Option<()> {
+    pub(super) fn hear(&mut self, model: &Reservation<S>, start: S::Number) -> Option<()> {
         let host = usize::from(self.process(start)?.host);
         let process = self.process(start)?;
         let Call { request, answer } = process.call.clone()?;
@@ -280,7 +231,8 @@ impl State {
                 self.files[host] = Some(start);
                 return Some(());
             }
-            (_, _, Place::ReadReserved { .. }) => Place::Naming,
+            (Answer::Done { .. }, _, Place::Numberless { .. }) => Place::Named,
+            (_, _, Place::ReadReserved { .. } | Place::Numberless { .. }) => Place::Naming,
             (Answer::Done { endpoint, reserved, .. }, _, Place::Entered { .. }) => {
                 if let (Some(asked), Some(lease)) = (process.asked.take(), &mut process.lease) {
                     lease.granted(model, &asked);
@@ -293,7 +245,7 @@ impl State {
     }
 
     /// No answer in time, or the renewal took too long.
-    pub(super) fn fail(&mut self, model: &Reservation, start: u8) -> Option<()> {
+    pub(super) fn fail(&mut self, model: &Reservation<S>, start: S::Number) -> Option<()> {
         let process = self.process(start)?;
         let (call, asked) = (process.call.take(), process.asked.take());
         if call.is_none() && asked.is_none() {
@@ -316,28 +268,29 @@ impl State {
     }
 
     /// A start that fails is over; its session ends by itself.
-    fn leave(&mut self, start: u8) -> Option<()> {
+    fn leave(&mut self, start: S::Number) -> Option<()> {
         self.processes.retain(|process| process.start != start);
         Some(())
     }
 
-    pub(super) fn take(&mut self, start: u8) -> Option<()> {
+    pub(super) fn take(&mut self, start: S::Number) -> Option<()> {
         let lease = self.lease(start)?;
-        let tick = Some(lease.ready.trailing_zeros()).filter(|tick| *tick < 32)? as Tick;
-        let bit = 1 << tick;
-        lease.ready &= !bit;
+        if lease.closed {
+            return None;
+        }
+        let tick = lease.ready.pop_first()?;
         lease.last = Some(tick);
         let is_above = Some(tick) > lease.floor;
-        self.repeated |= self.issued & bit != 0;
+        self.repeated |= self.issued.has(tick);
         self.uncovered |= self.registry.reserved.until < Some(tick);
         self.not_above |= !is_above;
-        self.issued |= bit;
+        self.issued.add(tick, tick + 1.into());
         Some(())
     }
 
     /// What was not used is given back, and the name with it (`ZkLease::give_back`). A release that meets other
     /// versions changes nothing; a real one then reads them, which is a `Read` before this.
-    pub(super) fn close(&mut self, model: &Reservation, start: u8) -> Option<()> {
+    pub(super) fn close(&mut self, model: &Reservation<S>, start: S::Number) -> Option<()> {
         let process = self.process(start)?;
         let lease = process.lease.as_ref()?;
         lease.horizon?;
@@ -364,41 +317,49 @@ impl State {
         self.leave(start)
     }
 
-    /// A unit of time passes for the servers, and for each process that counts it.
-    pub(super) fn pass(&mut self, slow: u8) -> Option<()> {
-        self.registry.pass();
-        for (index, process) in self.processes.iter_mut().enumerate() {
-            let is_slow = slow & 1 << index != 0;
-            let mut has_clock = false;
+    /// Time passes for the servers, and for each process as much as its clock counts. That counts too little by
+    /// `slack` at most while it measures a lease.
+    pub(super) fn pass(
+        &mut self,
+        model: &Reservation<S>,
+        time: S::Number,
+        counted: &[S::Number],
+    ) -> Option<()> {
+        self.registry.pass(time);
+        for (process, &counted) in self.processes.iter_mut().zip(counted) {
             if let Some(asked) = &mut process.asked {
-                has_clock = true;
-                match is_slow {
-                    true => asked.slack = asked.slack.checked_sub(1)?,
-                    false => asked.age = (asked.age + 1).min(SESSION),
-                }
+                asked.age = (asked.age + counted).min(model.session);
+                asked.slack = match (asked.slack + counted).minus(time) {
+                    // Later than the deadline a clock may do what it likes.
+                    None if model.in_detail && asked.age >= model.outage => 0.into(),
+                    slack => slack?,
+                };
             }
-            if let Some(lease) = process.lease.as_mut().filter(|lease| lease.left > 0) {
-                has_clock = true;
-                match is_slow {
-                    true => lease.slack = lease.slack.checked_sub(1)?,
-                    false => lease.left -= 1,
-                }
-                if lease.left == 0 {
-                    lease.slack = 0;
-                }
-            }
-            if is_slow && !has_clock {
-                return None;
+            if let Some(lease) = process.lease.as_mut().filter(|lease| lease.left > 0.into()) {
+                lease.left = lease.left.minus_or_zero(counted);
+                lease.slack = match lease.left > 0.into() {
+                    true => (lease.slack + counted).minus(time)?,
+                    false => 0.into(),
+                };
             }
         }
         Some(())
     }
 }
 
-impl Process {
+impl<S: Scale> Process<S> {
+    /// Whether it measures something.
+    pub(super) fn measures(&self) -> bool {
+        let is_measured = |lease: &Lease<S>| lease.left > 0.into();
+        self.asked.is_some() || self.lease.as_ref().is_some_and(is_measured)
+    }
+
     /// Somebody else was let in: once lost, always lost.
-    fn lose(&mut self) -> Option<()> {
+    pub(super) fn lose(&mut self, model: &Reservation<S>) -> Option<()> {
         self.lease.as_mut()?.lost = true;
+        if model.in_detail {
+            self.place = Place::Refused;
+        }
         (self.call, self.asked) = (None, None);
         Some(())
     }

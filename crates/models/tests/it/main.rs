@@ -3,6 +3,7 @@
 mod lease_traces;
 mod leases;
 mod reservation;
+mod reservation_traces;
 mod segment_traces;
 mod segments;
 

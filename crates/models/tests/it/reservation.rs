@@ -6,14 +6,7 @@ use uidring_models::{Clocks, check, check_mutation};
 
 use crate::assert_holds;
 
-const SHORT: Reservation = Reservation {
-    hosts: 2,
-    starts: 2,
-    sessions: 2,
-    ticks: 1,
-    clocks: Clocks::Anything,
-    mutation: None,
-};
+const SHORT: Reservation = Reservation::SMALL;
 
 #[test]
 fn no_uid_comes_twice_whatever_clocks_sessions_and_messages_do() {
@@ -26,6 +19,17 @@ fn with_calm_clocks_who_is_live_has_the_name_alone() {
     // An outage is shorter than a session.
     let never = ["one with a lease has lost its session"];
     assert_holds("reservation, calm", &check(model), &never);
+}
+
+/// What a search goes without otherwise.
+#[test]
+fn details_break_no_promise() {
+    let model = Reservation { in_detail: true, sessions: 1, ..SHORT };
+    assert_holds("reservation, in detail", &check(model), &[]);
+    let model =
+        Reservation { in_detail: true, clocks: Clocks::Calm, hosts: 1, sessions: 1, ..SHORT };
+    let never = ["one with a lease has lost its session"];
+    assert_holds("reservation, in detail, calm", &check(model), &never);
 }
 
 #[test]
@@ -54,7 +58,7 @@ fn who_is_let_in_again_looks_at_the_holder() {
     let enter = |host, process, session, until: Option<u8>, horizon| {
         [
             Start { host },
-            Connect { process },
+            Connect { process, ago: 0 },
             Write { process },
             Action::Perform(Request::Name { session }),
             Hear { process },
@@ -79,7 +83,7 @@ fn who_is_let_in_again_looks_at_the_holder() {
             Write { process: 1 },
             mark(1, 1, 0, Some(0)),
             Hear { process: 1 },
-            Connect { process: 1 },
+            Connect { process: 1, ago: 0 },
         ],
         &[Write { process: 1 }, Action::Perform(Request::Name { session: 3 }), Hear { process: 1 }],
         &[Read { process: 1 }, Read { process: 1 }],

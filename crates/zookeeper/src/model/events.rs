@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use uidring::model::{self, Host, Property, Suspended};
 
+use super::trace::Step;
 use super::tree::Process;
 use super::world::{Grant, HOUR, Job, Machine, State, Task, World};
 use crate::lease::end_of;
@@ -81,15 +82,17 @@ impl World {
         let nap = self.now + self.rng.u64(1..self.session / 12);
         let late = self.late.iter().map(|(at, ..)| *at).min().unwrap_or(u64::MAX);
         let then = end.min(nap).min(late.max(self.now + 1));
-        for machine in &mut self.machines {
-            machine.host.pass(self.now, then - self.now);
-        }
+        let (now, nanos) = (self.now, then - self.now);
+        let pass = |machine: &mut Machine| (machine.number, machine.host.pass(now, nanos));
+        let by_processes = self.machines.iter_mut().map(pass).collect();
         self.now = then;
+        self.note(Step::Passed { nanos, by_processes });
         while let Some(due) = self.late.iter().position(|(at, ..)| *at <= then) {
-            let (_, session, writes) = self.late.swap_remove(due);
-            self.counts.late += u64::from(self.write(session, &writes).is_ok());
+            let (_, process, session, writes) = self.late.swap_remove(due);
+            let written = self.write(process, session, &writes, true);
+            self.counts.late += u64::from(written.is_ok());
         }
-        self.servers.expire(then);
+        self.expire();
         for host in 0..self.machines.len() {
             if !self.is_awake(host) {
                 continue;
@@ -97,7 +100,7 @@ impl World {
             let process = Process { host, number: self.machines[host].number };
             // Its session's thread, which does nothing else.
             if self.can_reach(process) {
-                self.servers.hear(process, then);
+                self.hear(process);
             }
             if self.rng.u8(0..4) > 0 {
                 self.renew(host);
@@ -108,6 +111,18 @@ impl World {
         }
         self.check_owners();
         true
+    }
+
+    /// Ends the sessions that were not heard of for too long.
+    fn expire(&mut self) {
+        while let Some(session) = self.servers.over(self.now) {
+            self.end_session(session, false);
+        }
+    }
+
+    pub(super) fn end_session(&mut self, session: i64, is_goodbye: bool) {
+        self.servers.close(session);
+        self.note(Step::SessionEnded { session, is_goodbye });
     }
 
     /// A process begins, if there is none.
@@ -143,6 +158,8 @@ impl World {
         if let State::Running(owner) = &mut self.machines[host].state {
             owner.issuer.take(&mut self.rng, &mut self.issued, is_covered);
         }
+        let takes = self.issued.taken();
+        self.note(Step::Took { process: process.number, takes });
         if is_cut_off {
             self.counts.uids_cut_off += self.issued.uids - before;
         }
@@ -159,9 +176,16 @@ impl World {
             model::Task::Renew(request) => Job::Renew(request),
             model::Task::Release(last) => Job::Release(last),
         };
+        let asked = match &job {
+            Job::Renew(request) => Some(request.horizon()),
+            Job::Release(_) => None,
+        };
         let lease = owner.lease.take().expect("it is there");
-        let task = Task { process: owner.process, lease, job };
-        self.tasks.push(task);
+        let process = owner.process;
+        self.tasks.push(Task { process, lease, job });
+        if let Some(horizon) = asked {
+            self.note(Step::RenewalAsked { process: process.number, horizon });
+        }
     }
 
     pub(super) fn close(&mut self, host: usize) {
@@ -169,6 +193,11 @@ impl World {
             && let State::Running(owner) = &mut self.machines[host].state
         {
             owner.issuer.close();
+            let process = owner.process.number;
+            // It says so again and again.
+            if let model::Task::Release(last) = owner.issuer.renewals.next_task() {
+                self.note(Step::Closed { process, last });
+            }
         }
     }
 
@@ -177,6 +206,8 @@ impl World {
             && let State::Running(owner) = &mut self.machines[host].state
         {
             owner.issuer.service();
+            let process = owner.process.number;
+            self.note(Step::Serviced { process });
         }
     }
 
@@ -202,16 +233,18 @@ impl World {
     /// A start on a new host, once the sessions have ended, and its clock has passed what was
     /// reserved; when that is.
     pub(super) fn prepare_last_start(&mut self, role: u8) -> u64 {
-        self.now += 3 * self.session;
-        let now = self.now;
+        let nanos = 3 * self.session;
+        self.now += nanos;
+        self.note(Step::Passed { nanos, by_processes: Vec::new() });
         self.late.clear();
-        self.servers.expire(now);
+        self.expire();
         let node = self.node("reserved", role);
         let held = self.servers.read(&node).and_then(|(data, _)| Reserved::from_json(&data));
         let held = held.map(|reserved| reserved.until).unwrap_or_default();
         // No clock was wrong by more.
         let wall = self.time().max(held).saturating_add(Duration::from_secs(3_600_000));
-        self.machines[0] = Machine::new(Host::new(wall, 1_000));
+        let name = self.machines.iter().map(|machine| machine.name + 1).max().unwrap_or_default();
+        self.machines[0] = Machine::new(Host::new(wall, 1_000), name);
         self.start(0, role);
         1
     }

@@ -8,6 +8,7 @@ use uidring::Error;
 use uidring::adapter::{Moment, Monotonic};
 
 use super::sim::Sim;
+use super::trace::Step;
 use super::tree::{Process, unreachable};
 use super::world::World;
 use crate::ZooKeeperError;
@@ -82,11 +83,24 @@ impl Ensemble for ModelServers {
 
     async fn connect(&self) -> Result<ModelTree, ZooKeeperError> {
         let (session, timeout) = self.ask(|world| world.connect(self.process))?;
+        let mut world = self.sim.world();
+        let ago = world.servers.heard(session).map_or(timeout, |heard| world.now - heard);
+        world.note(Step::Connected { process: self.process.number, session, ago });
+        drop(world);
         Ok(ModelTree { servers: self.clone(), session, timeout: Duration::from_nanos(timeout) })
     }
 
     async fn within<T>(&self, _: Duration, work: impl Future<Output = T>) -> Option<T> {
         Some(work.await)
+    }
+}
+
+impl ModelTree {
+    /// Reads something. A session that has ended reads nothing.
+    fn look<T>(&self, look: impl FnOnce(&mut World) -> T) -> Result<T, ZooKeeperError> {
+        let looked =
+            self.servers.ask(|world| world.servers.is_open(self.session).then(|| look(world)));
+        looked?.ok_or_else(unreachable)
     }
 }
 
@@ -106,15 +120,27 @@ impl Tree for ModelTree {
     }
 
     async fn make_folder(&self, path: &str) -> Result<(), ZooKeeperError> {
-        self.servers.ask(|world| world.make_folder(path))
+        self.look(|world| world.make_folder(path))
     }
 
     async fn children(&self, path: &str) -> Result<Vec<String>, ZooKeeperError> {
-        self.servers.ask(|world| world.servers.children(path))
+        let process = self.servers.process;
+        self.look(|world| {
+            let children = world.servers.children(path);
+            world.note_read(process, path);
+            children
+        })
     }
 
     async fn read(&self, path: &str) -> Result<Option<(Vec<u8>, Stat)>, ZooKeeperError> {
-        self.servers.ask(|world| world.servers.read(path))
+        let process = self.servers.process;
+        let found = self.look(|world| {
+            let found = world.servers.read(path);
+            world.note_read(process, path);
+            found
+        })?;
+        self.servers.sim.world().note_heard(process, path, found.as_ref());
+        Ok(found)
     }
 
     async fn read_all(&self, paths: &[String]) -> Vec<(Vec<u8>, Stat)> {
@@ -127,16 +153,22 @@ impl Tree for ModelTree {
 
     async fn write(&self, writes: Vec<Write>) -> Result<Vec<i32>, Failure> {
         let lost = || Err(Failure::Other(unreachable()));
+        let process = self.servers.process;
+        self.servers.sim.world().note_sent(process, &writes);
         if !self.servers.reach() {
             let mut world = self.servers.sim.world();
             // It may have come to a server before the connection was cut.
             if world.is_alive(self.servers.process) && world.rng.bool() {
-                world.write_later(self.session, writes);
+                world.write_later(process, self.session, writes);
             }
             return lost();
         }
-        let written = self.servers.sim.world().write(self.session, &writes);
-        if self.servers.hear_back() { written } else { lost() }
+        let written = self.servers.sim.world().write(process, self.session, &writes, false);
+        if !self.servers.hear_back() {
+            return lost();
+        }
+        self.servers.sim.world().note(Step::Answered { process: process.number });
+        written
     }
 
     async fn changed(&self, _: &str) -> Result<(), ZooKeeperError> {
@@ -151,8 +183,8 @@ impl Tree for ModelTree {
 
     async fn close(self) {
         let mut world = self.servers.sim.world();
-        if world.can_reach(self.servers.process) {
-            world.servers.close(self.session);
+        if world.can_reach(self.servers.process) && world.servers.is_open(self.session) {
+            world.end_session(self.session, true);
         }
     }
 }
@@ -164,6 +196,7 @@ pub(super) struct ModelSession {
 
 impl ModelSession {
     pub(super) fn new(sim: Sim, process: Process, applicant: Applicant) -> Self {
+        sim.world().holders.insert(applicant.holder.clone(), process.number);
         Self { session: Session::new(ModelServers { sim, process }, applicant) }
     }
 }
@@ -217,8 +250,10 @@ impl LocalFile for ModelFile {
     }
 
     fn write(&self, cached: &Cached) -> Result<(), Error> {
-        if let Some(file) = self.sim.world().file(self.process) {
+        let mut world = self.sim.world();
+        if let Some(file) = world.file(self.process) {
             *file = Some(cached.clone());
+            world.note(Step::Filed { process: self.process.number });
         }
         Ok(())
     }

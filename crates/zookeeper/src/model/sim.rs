@@ -3,9 +3,10 @@
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use uidring::model::{History, Issued, Property, lock};
+use uidring::model::{self, History, Issued, Property, lock};
 use uidring::worker::RenewError;
 
+use super::trace::Step;
 use super::world::{Counts, Job, Start, State, Task, World};
 
 const STEPS: u32 = 150;
@@ -113,9 +114,11 @@ impl Sim {
                     return;
                 };
                 let (is_ok, is_lost) = (answer.is_ok(), matches!(answer, Err(RenewError::Lost(_))));
+                let said = model::Answer::from(&answer);
                 owner.issuer.renewals.answered(request, answer);
                 owner.lease = Some(lease);
                 let goes_on = is_lost && owner.issuer.renewals.is_live();
+                world.note(Step::RenewalAnswered { process: process.number, answer: said });
                 world.counts.renewals += u64::from(is_ok);
                 world.counts.failed += u64::from(!is_ok && !is_lost);
                 world.issued.check(Property::Ended, !goes_on, || format!("{process:?} goes on"));
@@ -127,7 +130,11 @@ impl Sim {
                 drop(lease);
                 let mut world = self.world();
                 world.counts.releases += 1;
-                let ended = world.is_alive(process).then(|| world.set(process, State::Idle));
+                let ended = world.is_alive(process).then(|| {
+                    let ended = world.set(process, State::Idle);
+                    world.note(Step::Ended { process: process.number });
+                    ended
+                });
                 drop(world);
                 drop(ended);
             }

@@ -51,13 +51,24 @@ impl Servers {
         }
     }
 
-    /// Ends the sessions that were not heard of for too long.
-    pub(super) fn expire(&mut self, now: u64) {
-        let over = self.sessions.iter().find(|(_, session)| session.heard + session.timeout <= now);
-        if let Some((&session, _)) = over {
-            self.close(session);
-            self.expire(now);
-        }
+    /// How many transactions there were.
+    pub(super) fn transactions(&self) -> i64 {
+        self.transactions
+    }
+
+    /// When sessions end that are not heard of.
+    pub(super) fn ends(&self) -> impl Iterator<Item = (i64, u64)> {
+        self.sessions.iter().map(|(&number, session)| (number, session.heard + session.timeout))
+    }
+
+    /// A session that was not heard of for too long.
+    pub(super) fn over(&self, now: u64) -> Option<i64> {
+        self.ends().find(|(_, end)| *end <= now).map(|(session, _)| session)
+    }
+
+    /// When the servers have heard of a session for the last time.
+    pub(super) fn heard(&self, session: i64) -> Option<u64> {
+        self.sessions.get(&session).map(|session| session.heard)
     }
 
     pub(super) fn close(&mut self, session: i64) {

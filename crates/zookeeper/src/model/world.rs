@@ -11,6 +11,7 @@ use uidring::model::{Host, Issued, Issuer, ManualMonotonic, Property, Request};
 use uidring::worker::LeaseBackend;
 use uidring::{Bits, Layout, Tick, Timestamp, Uid};
 
+use super::trace::{Follower, InstanceSeen, Request as Transaction, Step};
 use super::tree::{Process, Servers};
 use crate::cache::Cached;
 use crate::nodes::Reserved;
@@ -39,7 +40,7 @@ pub(super) struct World {
     pub(super) servers_down_until: u64,
     pub(super) machines: Vec<Machine>,
     /// Transactions that nobody waits for any more, and when they come.
-    pub(super) late: Vec<(u64, i64, Vec<Write>)>,
+    pub(super) late: Vec<(u64, Process, i64, Vec<Write>)>,
     pub(super) starts: Vec<(Process, u8)>,
     pub(super) tasks: Vec<Task>,
     /// The remains of killed processes, which are dropped without the lock.
@@ -56,6 +57,11 @@ pub(super) struct World {
     /// No message is lost or late any more.
     pub(super) is_orderly: bool,
     pub(super) counts: Counts,
+    /// Which process a holder is.
+    pub(super) holders: BTreeMap<String, u64>,
+    pub(super) follower: Option<Box<dyn Follower>>,
+    /// What the follower saw of the nodes, after how many transactions.
+    pub(super) nodes_seen: (i64, Vec<InstanceSeen>),
 }
 
 /// How the instances go on while the registry is away.
@@ -69,7 +75,8 @@ pub(super) enum Grant {
 
 /// What has happened.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+#[non_exhaustive]
+pub struct Counts {
     pub(super) uids: u64,
     /// Of these, those that were taken while the host was cut off.
     pub(super) uids_cut_off: u64,
@@ -107,7 +114,9 @@ pub(super) struct Machine {
     pub(super) host: Host,
     /// No server can be reached until then.
     pub(super) cut_until: u64,
-    files: BTreeMap<u8, Option<Cached>>,
+    pub(super) files: BTreeMap<u8, Option<Cached>>,
+    /// No other is of the same name.
+    pub(super) name: u8,
     pub(super) number: u64,
     pub(super) state: State,
 }
@@ -163,11 +172,11 @@ impl World {
         let is_calm = rng.bool();
         let beginning: Timestamp = "2026-06-01".parse().expect("a time");
         let machines = (0..rng.u8(2..4))
-            .map(|_| {
+            .map(|name| {
                 let rate = if is_calm { rng.u64(901..1_100) } else { rng.u64(500..2_000) };
                 let host = Host::new(beginning, rate);
                 host.step_wall(rng.i64(-2_000..2_000));
-                Machine::new(host)
+                Machine::new(host, name)
             })
             .collect();
         Self {
@@ -195,8 +204,17 @@ impl World {
             steps: 0,
             is_orderly: false,
             counts: Counts::default(),
+            holders: BTreeMap::new(),
+            follower: None,
+            nodes_seen: (-1, Vec::new()),
             rng,
         }
+    }
+
+    /// Has somebody see each step.
+    pub(super) fn follow(&mut self, follower: impl Follower) {
+        self.follower = Some(Box::new(follower));
+        self.issued = Issued::new(self.layout, None).followed();
     }
 
     pub(super) fn is_awake(&self, host: usize) -> bool {
@@ -241,6 +259,7 @@ impl World {
 
     pub(super) fn hear(&mut self, process: Process) {
         self.servers.hear(process, self.now);
+        self.note(Step::Reached { process: process.number });
     }
 
     pub(super) fn make_folder(&mut self, path: &str) {
@@ -248,14 +267,25 @@ impl World {
         self.servers.make_folder(path, now);
     }
 
-    pub(super) fn write(&mut self, session: i64, writes: &[Write]) -> Result<Vec<i32>, Failure> {
+    pub(super) fn write(
+        &mut self,
+        process: Process,
+        session: i64,
+        writes: &[Write],
+        is_late: bool,
+    ) -> Result<Vec<i32>, Failure> {
         let now = self.time();
-        self.servers.write(session, writes, now)
+        let written = self.servers.write(session, writes, now);
+        if let Some(request) = Transaction::new(writes) {
+            let (process, is_done) = (process.number, written.is_ok());
+            self.note(Step::Executed { process, session, request, is_done, is_late });
+        }
+        written
     }
 
-    pub(super) fn write_later(&mut self, session: i64, writes: Vec<Write>) {
+    pub(super) fn write_later(&mut self, process: Process, session: i64, writes: Vec<Write>) {
         let at = self.now + self.rng.u64(1..self.session);
-        self.late.push((at, session, writes));
+        self.late.push((at, process, session, writes));
     }
 
     /// The file of the process, while it lives.
@@ -284,6 +314,8 @@ impl World {
         self.machines[host].number = process.number;
         self.machines[host].state = State::Starting;
         self.starts.push((process, role));
+        let name = self.machines[host].name;
+        self.note(Step::Started { process: process.number, host: name, instance: role });
     }
 
     pub(super) fn next_start(&mut self) -> Option<Start> {
@@ -325,6 +357,9 @@ impl World {
 
     pub(super) fn kill(&mut self, host: usize) {
         let state = mem::replace(&mut self.machines[host].state, State::Idle);
+        if !matches!(state, State::Idle) {
+            self.note(Step::Ended { process: self.machines[host].number });
+        }
         self.dead.push(state);
     }
 
@@ -337,8 +372,8 @@ impl World {
 }
 
 impl Machine {
-    pub(super) fn new(host: Host) -> Self {
+    pub(super) fn new(host: Host, name: u8) -> Self {
         let files = BTreeMap::new();
-        Self { host, cut_until: 0, files, number: 0, state: State::Idle }
+        Self { host, cut_until: 0, files, name, number: 0, state: State::Idle }
     }
 }

@@ -1,0 +1,76 @@
+//! How a start looks for a free lease without reading all of them: where hundreds start at once among hundreds
+//! of leases, what they read would keep etcd busy for longer than they wait.
+
+use uidring_store::leases::{AcquireRequest, Denial};
+
+use super::acquire::{Taken, may_use, take_row};
+use super::row::{Row, State};
+use crate::client::Client;
+use crate::key_value::{KeyValue, get_last, get_page};
+use crate::node::{numbered, worker_id};
+use crate::problem::Problem;
+
+/// How many leases are read at a time, and how many times at random places.
+const PAGE: usize = 64;
+const PAGES: usize = 3;
+
+/// How many of a page are tried: soon most of what was read is taken.
+const TRIES: usize = 4;
+
+/// Takes a lease that was given back, among some of all leases; `None` if none was found, or they are so few
+/// that they may as well be read at once. It does not look for what an attempt has taken whose answer was lost:
+/// so it is for a start that `is_new`, which ends with the first attempt to take one.
+pub fn glance(
+    client: &mut Client,
+    request: &AcquireRequest,
+    is_new: &mut bool,
+) -> Result<Option<Taken>, Problem> {
+    let prefix = client.store().lease_keys();
+    let page_at = |worker_id| get_page(&prefix, &numbered(&prefix, worker_id), PAGE);
+    let mut read = client.transact(&[], &[page_at(0), get_last(&prefix)], &[])?.reads.into_iter();
+    let (page, last) = (read.next().unwrap_or_default(), read.next().unwrap_or_default());
+    let Some(last) = last.first().filter(|_| page.len() == PAGE) else { return Ok(None) };
+    let last = worker_id(last)?;
+    // The lowest, so that few worker ids serve many starts. Many that start at once meet there, and go on
+    // elsewhere.
+    let found = among(client, request, is_new, &page, |free| free.truncate(1))?;
+    if found.is_some() {
+        return Ok(found);
+    }
+    for _ in 0..PAGES {
+        let look = [page_at(fastrand::u64(..=last))];
+        let page = client.transact(&[], &look, &[])?.reads.into_iter().next().unwrap_or_default();
+        let found = among(client, request, is_new, &page, |free| {
+            fastrand::shuffle(free);
+            free.truncate(TRIES);
+        })?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+/// Takes one of these.
+fn among(
+    client: &mut Client,
+    request: &AcquireRequest,
+    is_new: &mut bool,
+    page: &[KeyValue],
+    choose: impl FnOnce(&mut Vec<Row>),
+) -> Result<Option<Taken>, Problem> {
+    let mut rows = page.iter().map(Row::read).collect::<Result<Vec<_>, _>>()?;
+    if let Some(row) = rows.iter().find(|row| row.layout != request.fingerprint) {
+        let (worker_id, layout) = (row.worker_id, row.layout.clone());
+        return Ok(Some(Err(Denial::Foreign { worker_id, layout })));
+    }
+    rows.retain(|row| row.state != State::Held && may_use(row, request));
+    choose(&mut rows);
+    for row in &rows {
+        *is_new = false;
+        if let Ok(taken) = take_row(client, request, row)? {
+            return Ok(Some(Ok(taken)));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,95 @@
+//! Has each instance of a history followed in a model of its own.
+
+use std::collections::{HashMap, HashSet};
+use std::mem::Discriminant;
+use std::sync::{Arc, Mutex};
+
+use uidring::model::lock;
+use uidring_models::Full;
+use uidring_models::reservation::Action;
+use uidring_zookeeper::model::{Follower, Setting, Snapshot, Step};
+
+use super::instance::Instance;
+
+/// Kinds of actions.
+pub type Kinds = HashSet<Discriminant<Action<Full>>>;
+
+/// The models of all instances.
+pub struct Validator {
+    /// What all histories have seen.
+    seen: Arc<Mutex<Kinds>>,
+    instances: Vec<Instance>,
+    /// Which instance a process is, and a session is of.
+    processes: HashMap<u64, usize>,
+    sessions: HashMap<i64, usize>,
+}
+
+impl Validator {
+    pub fn new(setting: &Setting, seen: Arc<Mutex<Kinds>>) -> Self {
+        let instances = (0..setting.instances).map(|_| Instance::new(setting)).collect();
+        Self { seen, instances, processes: HashMap::new(), sessions: HashMap::new() }
+    }
+
+    /// Which instance a step is of, unless it is of all.
+    fn instance_of(&mut self, step: &Step) -> Option<usize> {
+        let process = match *step {
+            Step::Passed { .. } => return None,
+            // One of which the process never heard is nobody's.
+            Step::SessionEnded { session, .. } => return self.sessions.get(&session).copied(),
+            Step::Started { process, instance, .. } => {
+                self.processes.insert(process, instance.into());
+                process
+            }
+            Step::Ended { process }
+            | Step::Reached { process }
+            | Step::Connected { process, .. }
+            | Step::Read { process, .. }
+            | Step::ReadHeard { process, .. }
+            | Step::Sent { process, .. }
+            | Step::Executed { process, .. }
+            | Step::Answered { process }
+            | Step::Filed { process }
+            | Step::RenewalAsked { process, .. }
+            | Step::RenewalAnswered { process, .. }
+            | Step::Built { process }
+            | Step::Took { process, .. }
+            | Step::Serviced { process }
+            | Step::Closed { process, .. } => process,
+        };
+        let instance = self.processes[&process];
+        if let Step::Connected { session, .. } = *step {
+            self.sessions.insert(session, instance);
+        }
+        Some(instance)
+    }
+}
+
+impl Drop for Validator {
+    fn drop(&mut self) {
+        for instance in &self.instances {
+            lock(&self.seen).extend(instance.kinds.iter().copied());
+        }
+    }
+}
+
+impl Follower for Validator {
+    fn step(&mut self, step: &Step, after: &Snapshot) {
+        let of = self.instance_of(step);
+        for (number, instance) in self.instances.iter_mut().enumerate() {
+            instance.begin(step);
+            if of == Some(number) || matches!(step, Step::Passed { .. }) {
+                instance.follow(step, after);
+            }
+        }
+        // Numbers are counted for all instances together.
+        let made: Vec<_> =
+            self.instances.iter().map(|instance| instance.state.registry.made).collect();
+        let most = made.iter().copied().max().unwrap_or_default();
+        for (number, instance) in self.instances.iter_mut().enumerate() {
+            if made[number] < most {
+                instance.act(Action::OthersNumber);
+            }
+            instance.compare(step, &after.instances[number], after);
+        }
+    }
+}
