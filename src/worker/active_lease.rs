@@ -29,7 +29,8 @@ pub(crate) struct ActiveLease {
 }
 
 impl ActiveLease {
-    /// Stores the horizon of the first ticks, and renews the lease from now on.
+    /// Stores the horizon of the first ticks, and renews the lease from now on. A failure that may pass is
+    /// tried again for the lease's `max_start_wait`: a connection may break just then.
     ///
     /// # Errors
     ///
@@ -44,21 +45,33 @@ impl ActiveLease {
         }
         let (time, seed) = (renewer.time(), renewer.seed());
         let mut renewals = RenewalState::new(&layout, terms, start, time, seed, life.clone());
-        let request = renewals.request();
-        let answer = contained(|| backend.renew(request.horizon()));
-        if life.is_forked() {
-            // The lease is the parent's, and must not be released here.
-            mem::forget(backend);
-            return Err(forked());
-        }
-        match answer {
-            Some(Ok(())) => renewals.granted(request),
-            Some(Err(RenewError::Lost(error) | RenewError::Failed(error))) => return Err(error),
-            None => {
-                // Dropping it may panic as well.
-                contained(|| drop(backend));
-                let (place, why) = ("the store".into(), "its backend panicked".into());
-                return Err(Error::LeaseLost { worker_id, place, why });
+        let deadline = Deadline::after(Some(terms.max_start_wait));
+        loop {
+            let request = renewals.request();
+            let answer = contained(|| backend.renew(request.horizon()));
+            if life.is_forked() {
+                // The lease is the parent's, and must not be released here.
+                mem::forget(backend);
+                return Err(forked());
+            }
+            match answer {
+                Some(Ok(())) => {
+                    renewals.granted(request);
+                    break;
+                }
+                Some(Err(RenewError::Failed(error))) if error.may_pass() && !deadline.is_over() => {
+                    renewals.answered(request, Err(RenewError::Failed(error)));
+                    renewals.wait_until_due(deadline.remaining());
+                }
+                Some(Err(RenewError::Lost(error) | RenewError::Failed(error))) => {
+                    return Err(error);
+                }
+                None => {
+                    // Dropping it may panic as well.
+                    contained(|| drop(backend));
+                    let (place, why) = ("the store".into(), "its backend panicked".into());
+                    return Err(Error::LeaseLost { worker_id, place, why });
+                }
             }
         }
         let state = Arc::clone(renewals.state());

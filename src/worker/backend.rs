@@ -21,7 +21,8 @@ pub struct LeaseTerms {
     /// issues this much while the store is away.
     pub reserve: Duration,
     /// How long a start waits for the clock if earlier holders were further ahead of it than the generator
-    /// may be. A generator on the clock may not be ahead at all.
+    /// may be; a generator on the clock may not be ahead at all. And how long it tries the first renewal
+    /// again while that fails in a way that may pass.
     pub max_start_wait: Duration,
 }
 

@@ -141,6 +141,12 @@ impl RenewalState {
         state.demand.wait(pause, || state.is_stopped() || self.is_demanded());
     }
 
+    /// Waits until the next attempt is due, or up to the limit.
+    pub(super) fn wait_until_due(&self, limit: Option<Duration>) {
+        let left = self.due.map(|due| due.since(self.state.time.moment()));
+        self.wait(left.into_iter().chain(limit).min());
+    }
+
     fn is_demanded(&self) -> bool {
         let is_lost = self.state.lost.load(Ordering::Relaxed);
         !is_lost && self.failures == 0 && self.state.wants_more()

@@ -504,6 +504,43 @@ fn a_start_waits_for_the_clock_or_refuses() {
 }
 
 #[test]
+fn a_first_renewal_that_fails_is_tried_again() {
+    for start in BOTH {
+        let store = Store::default();
+        let mut patient = terms();
+        patient.max_start_wait = LIMIT;
+        let lease = store.lease(layout(), patient);
+        store.row().fails = true;
+        thread::scope(|scope| {
+            let started = scope.spawn(|| start(lease));
+            until("a second attempt", || store.row().failures >= 2);
+            store.row().fails = false;
+            let generator = started.join().expect("it has started");
+            let uid = generator.next_uid().expect("ready");
+            assert!(Some(tick(uid)) <= store.row().horizon, "{:?}", store.row());
+        });
+    }
+}
+
+#[test]
+fn a_first_renewal_that_keeps_failing_fails_the_start_in_time() {
+    let build = |terms| {
+        let lease = Lease::new(layout(), WORKER, None, terms, NoKeeper).expect("in range");
+        let builder = CachedUidGenerator::builder().layout(layout()).worker(lease);
+        let begin = Instant::now();
+        let error = builder.namespace(fresh()).build().expect_err("the store is away");
+        assert!(error.may_pass(), "{error:?}");
+        begin.elapsed()
+    };
+    let mut impatient = terms();
+    impatient.max_start_wait = Duration::ZERO;
+    build(impatient);
+    let wait = terms().max_start_wait;
+    let took = build(terms());
+    assert!(took >= wait && took < wait + LIMIT, "{took:?}");
+}
+
+#[test]
 fn a_lease_of_another_layout_is_refused() {
     let lease = Store::default().lease(layout(), terms());
     let error = CachedUidGenerator::builder()

@@ -5,12 +5,12 @@ use std::time::Duration;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder};
 use uidring::{Error, StoreErrorKind};
-use uidring_store::server::{LeaseServer, Limits, SegmentServer, Server, Table, with_cause};
+use uidring_store::server::{LeaseServer, SegmentServer, Server, ServerError, Settings, Table};
 
-use crate::error::advice::{to_error, with_note};
+use crate::MySqlStore;
+use crate::error::advice::to_error;
 use crate::problem::Problem;
 use crate::session::Session;
-use crate::{MySqlError, MySqlStore};
 
 /// Prepared statements that a connection with options keeps.
 const STATEMENTS: usize = 8;
@@ -50,12 +50,12 @@ impl Server for MySqlStore {
         self.opts.clone()
     }
 
-    fn limits(&self) -> Limits {
-        Limits { connect: self.connect_timeout, deadline: self.deadline }
+    fn settings(&self) -> &Settings {
+        &self.settings
     }
 
-    fn limited(self, limits: Limits) -> Self {
-        self.connect_timeout(limits.connect).deadline(limits.deadline)
+    fn settings_mut(&mut self) -> &mut Settings {
+        &mut self.settings
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -64,7 +64,7 @@ impl Server for MySqlStore {
                 // The driver would go without TLS, and say nothing.
                 let problem =
                     "TLS was asked for, and a Unix socket has none; leave out the one or the other";
-                return Err(Server::error(self, StoreErrorKind::Invalid, problem.into()));
+                return Err(ServerError::refusal(self, StoreErrorKind::Invalid, problem));
             }
             choose_cryptography();
         }
@@ -91,37 +91,11 @@ impl Server for MySqlStore {
     fn explain(&self, table: &Table, problem: Problem) -> Error {
         to_error(self, table, problem)
     }
-
-    fn error(&self, kind: StoreErrorKind, problem: String) -> Error {
-        MySqlError::Database { server: self.to_string(), problem, kind, source: None }.into()
-    }
-
-    fn with_note(error: Error, note: &str) -> Error {
-        with_note(error, note)
-    }
 }
 
 impl SegmentServer for MySqlStore {
-    fn requires_durability(&self) -> bool {
-        self.requires_durability
-    }
-
-    fn is_cluster(&self) -> bool {
-        self.is_cluster
-    }
-
     fn segment_options(&self) -> Opts {
         lasting(self, None)
-    }
-
-    fn described(error: &Error) -> Option<(StoreErrorKind, String)> {
-        match error.store() {
-            Some(MySqlError::Database { kind, problem, source, .. }) => {
-                let source = source.as_ref().map(|source| &**source as _);
-                Some((*kind, with_cause(problem, source)))
-            }
-            _ => None,
-        }
     }
 }
 

@@ -5,7 +5,6 @@ use std::ops::{Deref, DerefMut};
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
-use uidring::adapter::log;
 
 use crate::MySqlStore;
 use crate::columns::{optional_text, text};
@@ -145,15 +144,8 @@ impl DerefMut for Session {
     }
 }
 
-/// Warns of a risk once, or refuses it, as the store's options say.
 fn report(store: &MySqlStore, risk: usize, explain: impl Fn() -> String) -> Result<(), Problem> {
-    if store.requires_durability {
-        return Err(Problem::Refused(explain()));
-    }
-    if store.reported[risk].set(()).is_ok() {
-        log!(warn, "{store}: {}", explain());
-    }
-    Ok(())
+    store.settings.report(store, risk, explain).map_err(Problem::Refused)
 }
 
 /// Waits until a node has applied what the others have confirmed by now: a holder that comes from one of

@@ -4,18 +4,18 @@ mod url;
 
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mysql_async::{Opts, OptsBuilder, SslOpts};
 use uidring::Error;
 use uidring_store::pem::{Authorities, ClientIdentity};
-use uidring_store::server::url_in_file;
+use uidring_store::server::{ServerUrl, Settings};
 
-use crate::error::MySqlError;
-
-/// The environment variable with a server's URL.
-const VARIABLE: &str = "UIDRING_MYSQL_URL";
+const URL: ServerUrl = ServerUrl {
+    form: "mysql://USER:PASSWORD@HOST:PORT/DATABASE",
+    variable: "UIDRING_MYSQL_URL",
+    in_variable: "in UIDRING_MYSQL_URL",
+};
 
 /// A MySQL or MariaDB server and a database in it, by URL:
 ///
@@ -33,12 +33,7 @@ const VARIABLE: &str = "UIDRING_MYSQL_URL";
 #[derive(Clone)]
 pub struct MySqlStore {
     pub(crate) opts: Opts,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) deadline: Duration,
-    pub(crate) requires_durability: bool,
-    pub(crate) is_cluster: bool,
-    /// Which risks of the server were reported.
-    pub(crate) reported: Arc<[OnceLock<()>; 5]>,
+    pub(crate) settings: Settings,
 }
 
 impl MySqlStore {
@@ -48,16 +43,8 @@ impl MySqlStore {
     ///
     /// [`MySqlError::DatabaseUrl`](crate::MySqlError::DatabaseUrl), which does not repeat the URL.
     pub fn from_url(url: &str) -> Result<Self, Error> {
-        let opts = url::read(url)
-            .map_err(|problem| MySqlError::DatabaseUrl { place: "as given", problem })?;
-        Ok(Self {
-            opts,
-            connect_timeout: Duration::from_secs(5),
-            deadline: Duration::from_secs(10),
-            requires_durability: false,
-            is_cluster: false,
-            reported: Arc::default(),
-        })
+        let opts = url::read(url).map_err(|problem| URL.wrong(problem))?;
+        Ok(Self { opts, settings: Settings::default() })
     }
 
     /// The server whose URL is the first line of this file, which keeps it out of the list of
@@ -70,11 +57,7 @@ impl MySqlStore {
     /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath) where the path is the URL
     /// itself.
     pub fn from_url_file(path: impl AsRef<Path>) -> Result<Self, Error> {
-        let Some(url) = url_in_file(path.as_ref())? else {
-            let problem = "the file is empty".into();
-            return Err(Error::from(MySqlError::DatabaseUrl { place: "in the file", problem }));
-        };
-        Self::from_url(&url).map_err(|error| found(error, "in the file"))
+        URL.in_file(path.as_ref(), Self::from_url)
     }
 
     /// The server whose URL is in the environment variable `UIDRING_MYSQL_URL`; `None` where the
@@ -85,12 +68,7 @@ impl MySqlStore {
     /// [`MySqlError::DatabaseUrl`](crate::MySqlError::DatabaseUrl), for an empty variable too: who
     /// sets it means a server, and worker ids from elsewhere may be in use there.
     pub fn from_env() -> Result<Option<Self>, Error> {
-        let Some(url) = std::env::var_os(VARIABLE) else {
-            return Ok(None);
-        };
-        Self::from_url(url.to_string_lossy().trim())
-            .map(Some)
-            .map_err(|error| found(error, "in UIDRING_MYSQL_URL"))
+        URL.in_env(Self::from_url)
     }
 
     /// Requires TLS with a certificate signed by an authority in this PEM file. Public authorities are not
@@ -148,14 +126,14 @@ impl MySqlStore {
     /// How long one attempt to connect, name look-up and login included, may take; 5 s by default.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
+        self.settings.limits.connect = timeout;
         self
     }
 
     /// How long an operation may take with all its attempts; 10 s by default.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = deadline;
+        self.settings.limits.deadline = deadline;
         self
     }
 
@@ -168,7 +146,7 @@ impl MySqlStore {
     /// with, unless this is a [`synchronous_cluster`](Self::synchronous_cluster).
     #[must_use]
     pub fn require_durability(mut self) -> Self {
-        self.requires_durability = true;
+        self.settings.requires_durability = true;
         self
     }
 
@@ -178,7 +156,7 @@ impl MySqlStore {
     /// before: it may be a replica that lags behind.
     #[must_use]
     pub fn synchronous_cluster(mut self) -> Self {
-        self.is_cluster = true;
+        self.settings.is_cluster = true;
         self
     }
 
@@ -212,22 +190,7 @@ impl fmt::Display for MySqlStore {
 /// The driver's options would print the password.
 impl fmt::Debug for MySqlStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MySqlStore")
-            .field("server", &format_args!("{self}"))
-            .field("tls", &self.demands_tls())
-            .field("connect_timeout", &self.connect_timeout)
-            .field("deadline", &self.deadline)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Says where a wrong URL was found.
-fn found(error: Error, place: &'static str) -> Error {
-    match error.store() {
-        Some(MySqlError::DatabaseUrl { problem, .. }) => {
-            MySqlError::DatabaseUrl { place, problem: problem.clone() }.into()
-        }
-        _ => error,
+        self.settings.debug(f, "MySqlStore", self, self.demands_tls())
     }
 }
 
@@ -235,7 +198,6 @@ fn found(error: Error, place: &'static str) -> Error {
 mod tests {
     use std::fs;
 
-    use uidring::adapter::Chain;
     use uidring_store::TableError;
 
     use super::*;
@@ -325,22 +287,6 @@ mod tests {
         for text in ["", "\n \n", "\u{feff}"] {
             let error = read(text).expect_err("empty").to_string();
             assert!(error.contains("the file is empty"), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_broken_certificate_is_found_at_once() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("ca.pem");
-        let server = MySqlStore::from_url("mysql://root@h/d").expect("a URL");
-        let none = "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n";
-        let open = "-----BEGIN CERTIFICATE-----\nAAAA\n";
-        let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-        for (pem, word) in [("", "no"), (none, "no"), (open, "broken"), (broken, "broken")] {
-            fs::write(&path, pem).expect("writes");
-            let error = server.clone().tls_authority(&path).expect_err(pem);
-            let error = Chain(&error).to_string();
-            assert!(error.contains(word) && error.contains("ca.pem"), "{error}");
         }
     }
 

@@ -4,10 +4,9 @@
 //! They come and go for 10 s, or as many as UIDRING_STORM_SECONDS says; `scripts/storm` runs it for long.
 #![cfg(target_os = "linux")]
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::env;
-use std::fmt::{self, Debug};
-use std::hash::Hash;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
@@ -19,7 +18,7 @@ use uidring_mysql::{MySqlError, MySqlStore};
 use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
 use uidring_testkit::log::Log;
 use uidring_testkit::mariadb::{Database, Galera};
-use uidring_testkit::{chain, namespace, request};
+use uidring_testkit::{chain, namespace, request, storm};
 
 const NODES: usize = 3;
 
@@ -78,26 +77,21 @@ impl fmt::Display for Handed {
 }
 
 /// All that was handed out of one kind.
-struct History<T>(Mutex<Vec<(T, Handed)>>);
+struct History(Mutex<Vec<(u64, Handed)>>);
 
-impl<T: Copy + Debug + Eq + Hash> History<T> {
+impl History {
     fn new() -> Self {
         Self(Mutex::default())
     }
 
-    fn add(&self, ids: impl IntoIterator<Item = T>, handed: &Handed) {
+    fn add(&self, ids: impl IntoIterator<Item = u64>, handed: &Handed) {
         let ids = ids.into_iter().map(|id| (id, handed.clone()));
         self.0.lock().expect("no panic").extend(ids);
     }
 
     fn assert_once(&self, what: &str) {
         let all = self.0.lock().expect("no panic");
-        let mut known: HashMap<T, &Handed> = HashMap::new();
-        for (id, handed) in &*all {
-            if let Some(first) = known.insert(*id, handed) {
-                panic!("{what} {id:?} came twice: {first}; {handed}");
-            }
-        }
+        storm::assert_once(what, &all);
         assert!(!all.is_empty(), "no {what} at all");
         let nodes: HashSet<_> = all.iter().map(|(_, handed)| handed.node).collect();
         eprintln!("{what}: {}, none twice, from {} nodes", all.len(), nodes.len());
@@ -110,9 +104,9 @@ struct Storm {
     is_over: AtomicBool,
     fault: Mutex<String>,
     faults: Mutex<BTreeMap<String, u32>>,
-    workers: History<u64>,
-    uids: History<u64>,
-    ranges: History<u64>,
+    workers: History,
+    uids: History,
+    ranges: History,
     errors: Mutex<BTreeMap<String, u32>>,
 }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use futures_util::future::{join, join3, join5};
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use uidring::adapter::log;
 use uidring_store::server::{Table, check_version};
 
 use crate::PostgresStore;
@@ -84,7 +83,7 @@ impl Session {
         let row = only(settings)?;
         check_server(store, int(&row, 0)?, column(&row, 1)?, column(&row, 2)?)?;
         let level = if column(&row, 3)? { "remote_apply" } else { "on" };
-        let patience = store.deadline.max(Duration::from_secs(1)).as_millis();
+        let patience = store.settings.limits.deadline.max(Duration::from_secs(1)).as_millis();
         session.begin = format!(
             "{BEGIN}; SET LOCAL synchronous_commit = {level};
              SET LOCAL idle_in_transaction_session_timeout = {patience}"
@@ -271,15 +270,8 @@ fn check_server(
     Ok(())
 }
 
-/// Warns of a risk once, or refuses it, as the store's options say.
 fn report(store: &PostgresStore, risk: usize, explain: impl Fn() -> String) -> Result<(), Problem> {
-    if store.requires_durability {
-        return Err(Problem::Refused(explain()));
-    }
-    if store.reported[risk].set(()).is_ok() {
-        log!(warn, "{store}: {}", explain());
-    }
-    Ok(())
+    store.settings.report(store, risk, explain).map_err(Problem::Refused)
 }
 
 #[cfg(test)]

@@ -5,20 +5,21 @@ mod url;
 
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustls::ClientConfig;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 use uidring::Error;
-use uidring_store::server::url_in_file;
+use uidring_store::server::{ServerUrl, Settings};
 
 use self::tls::TlsOptions;
-use crate::error::PostgresError;
 
-/// The environment variable with a server's URL.
-const VARIABLE: &str = "UIDRING_POSTGRES_URL";
+const URL: ServerUrl = ServerUrl {
+    form: "postgres://USER:PASSWORD@HOST:PORT/DATABASE",
+    variable: "UIDRING_POSTGRES_URL",
+    in_variable: "in UIDRING_POSTGRES_URL",
+};
 
 /// A PostgreSQL server and a database in it, by URL:
 ///
@@ -43,12 +44,7 @@ const VARIABLE: &str = "UIDRING_POSTGRES_URL";
 pub struct PostgresStore {
     pub(crate) config: Config,
     tls: TlsOptions,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) deadline: Duration,
-    pub(crate) requires_durability: bool,
-    pub(crate) is_cluster: bool,
-    /// Which risks of the server were reported.
-    pub(crate) reported: Arc<[OnceLock<()>; 3]>,
+    pub(crate) settings: Settings,
 }
 
 impl PostgresStore {
@@ -59,16 +55,11 @@ impl PostgresStore {
     /// [`PostgresError::DatabaseUrl`](crate::PostgresError::DatabaseUrl), which does not repeat the URL;
     /// those of the files that the URL names.
     pub fn from_url(url: &str) -> Result<Self, Error> {
-        let parts = url::read(url)
-            .map_err(|problem| PostgresError::DatabaseUrl { place: "as given", problem })?;
+        let parts = url::read(url).map_err(|problem| URL.wrong(problem))?;
         let mut store = Self {
             config: parts.config,
             tls: TlsOptions::default(),
-            connect_timeout: Duration::from_secs(5),
-            deadline: Duration::from_secs(10),
-            requires_durability: false,
-            is_cluster: false,
-            reported: Arc::default(),
+            settings: Settings::default(),
         };
         if parts.requires_tls {
             store = store.require_tls();
@@ -92,11 +83,7 @@ impl PostgresStore {
     /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath) where the path is the URL
     /// itself.
     pub fn from_url_file(path: impl AsRef<Path>) -> Result<Self, Error> {
-        let Some(url) = url_in_file(path.as_ref())? else {
-            let problem = "the file is empty".into();
-            return Err(Error::from(PostgresError::DatabaseUrl { place: "in the file", problem }));
-        };
-        Self::from_url(&url).map_err(|error| found(error, "in the file"))
+        URL.in_file(path.as_ref(), Self::from_url)
     }
 
     /// The server whose URL is in the environment variable `UIDRING_POSTGRES_URL`; `None` where the
@@ -107,12 +94,7 @@ impl PostgresStore {
     /// [`PostgresError::DatabaseUrl`](crate::PostgresError::DatabaseUrl), for an empty variable too: who
     /// sets it means a server, and worker ids from elsewhere may be in use there.
     pub fn from_env() -> Result<Option<Self>, Error> {
-        let Some(url) = std::env::var_os(VARIABLE) else {
-            return Ok(None);
-        };
-        Self::from_url(url.to_string_lossy().trim())
-            .map(Some)
-            .map_err(|error| found(error, "in UIDRING_POSTGRES_URL"))
+        URL.in_env(Self::from_url)
     }
 
     /// Requires TLS with a certificate signed by an authority in this PEM file, and by no other.
@@ -156,14 +138,14 @@ impl PostgresStore {
     /// How long one attempt to connect, name look-up and login included, may take; 5 s by default.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
+        self.settings.limits.connect = timeout;
         self
     }
 
     /// How long an operation may take with all its attempts; 10 s by default.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = deadline;
+        self.settings.limits.deadline = deadline;
         self
     }
 
@@ -176,7 +158,7 @@ impl PostgresStore {
     /// with, unless this is a [`synchronous_cluster`](Self::synchronous_cluster).
     #[must_use]
     pub fn require_durability(mut self) -> Self {
-        self.requires_durability = true;
+        self.settings.requires_durability = true;
         self
     }
 
@@ -186,7 +168,7 @@ impl PostgresStore {
     /// may be a standby that lags behind.
     #[must_use]
     pub fn synchronous_cluster(mut self) -> Self {
-        self.is_cluster = true;
+        self.settings.is_cluster = true;
         self
     }
 
@@ -229,22 +211,7 @@ impl fmt::Display for PostgresStore {
 /// The driver's options would print the user.
 impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostgresStore")
-            .field("server", &format_args!("{self}"))
-            .field("tls", &self.demands_tls())
-            .field("connect_timeout", &self.connect_timeout)
-            .field("deadline", &self.deadline)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Says where a wrong URL was found.
-fn found(error: Error, place: &'static str) -> Error {
-    match error.store() {
-        Some(PostgresError::DatabaseUrl { problem, .. }) => {
-            PostgresError::DatabaseUrl { place, problem: problem.clone() }.into()
-        }
-        _ => error,
+        self.settings.debug(f, "PostgresStore", self, self.demands_tls())
     }
 }
 

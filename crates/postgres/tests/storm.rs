@@ -8,13 +8,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::segment::{SegmentRequest, SegmentStore};
-use uidring::{Bits, CachedUidGenerator, Layout, Tick};
+use uidring::{Bits, Layout, Tick};
 use uidring_postgres::PostgresStore;
 use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
 use uidring_testkit::network::Network;
 use uidring_testkit::postgres::{Database, Host, Postgres};
+use uidring_testkit::request;
 use uidring_testkit::storm::{self, Taken};
-use uidring_testkit::{namespace, request};
 
 /// Holders of leases; two more take worker ids and segments.
 const LEASES: usize = 3;
@@ -158,13 +158,7 @@ fn two_primaries(pair: &mut Pair) {
 
 fn hold(taken: &Taken, holder: usize, store: &PostgresStore) {
     match holder {
-        0..LEASES => taken.hold(holder, || {
-            let options = LeaseOptions::default().lasts(LASTS).wait_for(Duration::from_secs(5));
-            let lease = store.leases().lease(&request(layout()), &options)?;
-            let builder = CachedUidGenerator::builder().layout(layout()).worker(lease);
-            // Holders stand for processes of different hosts.
-            builder.namespace(namespace::fresh()).build()
-        }),
+        0..LEASES => taken.hold_leases(holder, &store.leases(), layout(), LASTS),
         LEASES => {
             while !taken.is_over() {
                 if let Ok(worker_id) = store.worker_nodes().assign(&Layout::UID_GENERATOR) {
@@ -209,8 +203,5 @@ fn nothing_comes_twice_whatever_becomes_of_primary_and_standby() {
         ],
         |taken, holder| hold(taken, holder, &store),
     );
-    for row in store.leases().list().expect("listed") {
-        let horizon = row.horizon.map(|(tick, _)| tick);
-        assert!(horizon >= last.get(&row.worker_id).copied(), "{row:?}: {last:?}");
-    }
+    storm::assert_within_horizons(&store.leases(), &last);
 }

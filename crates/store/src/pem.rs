@@ -146,3 +146,27 @@ fn check_is_private(file: &File) -> Result<(), Cause> {
 fn check_is_private(_: &File) -> Result<(), Cause> {
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use uidring::adapter::Chain;
+
+    use super::*;
+
+    #[test]
+    fn a_broken_certificate_is_found_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ca.pem");
+        let none = "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n";
+        let open = "-----BEGIN CERTIFICATE-----\nAAAA\n";
+        let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        for (pem, word) in [("", "no"), (none, "no"), (open, "broken"), (broken, "broken")] {
+            fs::write(&path, pem).expect("writes");
+            let Err(error) = Authorities::read(&path) else { panic!("{pem}") };
+            let error = Chain(&error).to_string();
+            assert!(error.contains(word) && error.contains("ca.pem"), "{error}");
+        }
+    }
+}

@@ -3,22 +3,25 @@
 
 mod client;
 mod connection;
+mod error;
 mod leases;
 mod nodes;
 mod runtime;
 mod segments;
+mod settings;
 mod tables;
 mod tags;
+mod tls;
 
 use std::fmt;
 use std::future::Future;
-use std::path::Path;
 use std::time::Duration;
 
-use uidring::{Error, StoreErrorKind};
+use uidring::Error;
 
 pub use self::client::Client;
 pub use self::connection::{Connection, Failed, Operation};
+pub use self::error::ServerError;
 pub use self::leases::{
     Acquire, CreateLeases, EndLease, Ending, LeaseServer, ListLeases, Release, Renew, Reuse,
     ServerLeases,
@@ -28,12 +31,11 @@ pub use self::nodes::{
     clock_difference, node_columns,
 };
 pub use self::runtime::BlockingRuntime;
-pub use self::segments::{
-    Load, Loaded, NotLoaded, SegmentServer, ServerSegments, Waits, with_cause,
-};
+pub use self::segments::{Load, Loaded, NotLoaded, SegmentServer, ServerSegments, Waits};
+pub use self::settings::{Limits, ServerUrl, Settings};
 pub use self::tables::{LEAF_ALLOC, Table, UIDRING_LEASE, WORKER_NODE, check_version};
 pub use self::tags::{Change, CreateTag, TagChange, TagStep, Tags};
-use crate::read_secret;
+pub use self::tls::tls_failed;
 
 /// A database server and how to reach it, as the crate of its store does.
 pub trait Server: Clone + Send + Sync + fmt::Display {
@@ -55,12 +57,11 @@ pub trait Server: Clone + Send + Sync + fmt::Display {
     /// Returns the options of a client for a few works.
     fn options(&self) -> Self::Options;
 
-    /// Returns how long an attempt to connect, and an operation, may take.
-    fn limits(&self) -> Limits;
+    /// Returns the options that every server has.
+    fn settings(&self) -> &Settings;
 
-    /// Returns the same server with other limits.
-    #[must_use]
-    fn limited(self, limits: Limits) -> Self;
+    /// Returns them to be changed.
+    fn settings_mut(&mut self) -> &mut Settings;
 
     /// Looks at the options before each operation.
     ///
@@ -91,12 +92,6 @@ pub trait Server: Clone + Send + Sync + fmt::Display {
 
     /// Returns the error for callers.
     fn explain(&self, table: &Table, problem: Self::Problem) -> Error;
-
-    /// Returns an error of this crate's own.
-    fn error(&self, kind: StoreErrorKind, problem: String) -> Error;
-
-    /// Adds to what an error says.
-    fn with_note(error: Error, note: &str) -> Error;
 }
 
 /// Why an attempt failed.
@@ -115,25 +110,4 @@ pub trait Problem: Send {
 
     /// What an attempt that ran out of time was waiting for.
     fn last_wait(&self) -> Option<&'static str>;
-}
-
-/// How long things may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// One attempt to connect, name look-up and login included.
-    pub connect: Duration,
-    /// An operation with all its attempts.
-    pub deadline: Duration,
-}
-
-/// Returns the URL of a database, which is the first line of this file; `None` in an empty file.
-///
-/// # Errors
-///
-/// [`TableError::DatabaseFile`](crate::TableError::DatabaseFile),
-/// [`TableError::UrlForPath`](crate::TableError::UrlForPath).
-pub fn url_in_file(path: &Path) -> Result<Option<String>, Error> {
-    let text = read_secret("the URL of the database", path)?;
-    let line = text.lines().next().unwrap_or_default().trim().to_owned();
-    Ok((!text.trim().is_empty()).then_some(line))
 }

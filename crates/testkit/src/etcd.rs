@@ -1,12 +1,11 @@
 //! Private etcd servers, of Debian's package `etcd-server`: one, or a cluster of three, with all files in
 //! a folder of their own, gone when the last handle is.
 
-use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,9 +15,9 @@ use tempfile::TempDir;
 use crate::certificates::{Authority, Certificate};
 use crate::network::Network;
 use crate::process::Process;
-
-/// How long a start, a stop and a request may take.
-const LIMIT: Duration = Duration::from_secs(30);
+use crate::server::{
+    self, LIMIT, Slot, folder_for, free_ports, read, shared, start_again, start_on_free_ports,
+};
 
 /// Shorter than by default, so that a new leader is there within a second or two.
 const ELECTION: [&str; 2] = ["--heartbeat-interval=50", "--election-timeout=500"];
@@ -37,8 +36,7 @@ struct Member {
     name: String,
     client: SocketAddr,
     peer: SocketAddr,
-    /// `None` while it is down.
-    process: Mutex<Option<Process>>,
+    process: Slot,
 }
 
 impl Etcd {
@@ -81,7 +79,7 @@ impl Etcd {
             3,
         );
         cluster.network = Some(network);
-        cluster.start_all().unwrap_or_else(|error| panic!("{error}"));
+        cluster.start_all(Instant::now() + LIMIT).unwrap_or_else(|error| panic!("{error}"));
         Arc::new(cluster)
     }
 
@@ -89,12 +87,7 @@ impl Etcd {
     /// test that holds it, since nothing is dropped at the end of a process.
     pub fn shared() -> Arc<Self> {
         static SHARED: Mutex<Weak<Etcd>> = Mutex::new(Weak::new());
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.upgrade().unwrap_or_else(|| {
-            let server = Self::start();
-            *shared = Arc::downgrade(&server);
-            server
-        })
+        shared(&SHARED, Self::start)
     }
 
     /// The endpoints of all members, separated by commas.
@@ -120,7 +113,13 @@ impl Etcd {
 
     /// Starts all members again: with the same files, on the same ports.
     pub fn start_again(&self) {
-        self.start_all().unwrap_or_else(|error| panic!("{error}"));
+        start_again(|deadline| {
+            let started = self.start_all(deadline);
+            if started.is_err() {
+                self.members.iter().for_each(|member| member.process.clear());
+            }
+            started
+        });
     }
 
     /// Lets all members stand still: they take connections, and answer nothing.
@@ -135,22 +134,17 @@ impl Etcd {
 
     /// Ends a member in the midst of whatever it does, and waits.
     pub fn kill_member(&self, number: usize) {
-        let mut process = self.process(number).take().expect("the member is up");
-        process.signal("KILL");
-        let status = process.wait_until(Instant::now() + LIMIT);
-        assert!(status.is_some(), "the member survives SIGKILL\n{}", self.log(number));
+        self.members[number].process.kill();
     }
 
     /// Starts a member that was killed, and does not wait for it.
     pub fn start_member(&self, number: usize) {
-        let mut process = self.process(number);
-        assert!(process.is_none(), "the member is up");
-        *process = Some(self.spawn(number));
+        self.members[number].process.start(|| Ok(self.spawn(number))).expect("a process");
     }
 
     /// Sends a member a signal: `STOP` or `CONT`.
     pub fn signal(&self, number: usize, name: &str) {
-        self.process(number).as_mut().expect("the member is up").signal(name);
+        self.members[number].process.signal(name);
     }
 
     /// Cuts a member off from all others and from clients, by its link.
@@ -217,15 +211,11 @@ impl Etcd {
 
     /// What a member, over all its starts, said about itself.
     pub fn log(&self, number: usize) -> String {
-        let path = self.folder_of(number).with_extension("log");
-        // There is none before the first start.
-        String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+        read(&self.folder_of(number).with_extension("log"))
     }
 
     fn launch(scheme: &'static str, count: usize, arguments: Vec<String>) -> Arc<Self> {
-        // Between looking for a free port and using it, somebody else may come by.
-        let mut failure = String::new();
-        for _ in 0..3 {
+        Arc::new(start_on_free_ports(|deadline| {
             let ports = free_ports(2 * count);
             let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
             let cluster = Self::new(
@@ -234,12 +224,9 @@ impl Etcd {
                 |number| (local(ports[2 * number]), local(ports[2 * number + 1])),
                 count,
             );
-            match cluster.start_all() {
-                Ok(()) => return Arc::new(cluster),
-                Err(error) => failure = error,
-            }
-        }
-        panic!("{failure}");
+            cluster.start_all(deadline)?;
+            Ok(cluster)
+        }))
     }
 
     fn new(
@@ -248,36 +235,28 @@ impl Etcd {
         addresses: impl Fn(usize) -> (SocketAddr, SocketAddr),
         count: usize,
     ) -> Self {
-        let folder = tempfile::Builder::new().prefix("uidring-").tempdir();
         let member = |number| {
             let (client, peer) = addresses(number);
-            Member { name: format!("m{number}"), client, peer, process: Mutex::new(None) }
+            Member { name: format!("m{number}"), client, peer, process: Slot::default() }
         };
         Self {
             members: (0..count).map(member).collect(),
             arguments,
             scheme,
             network: None,
-            folder: folder.expect("a temporary folder"),
+            folder: folder_for(""),
         }
     }
 
-    fn start_all(&self) -> Result<(), String> {
-        let known: Vec<_> = (0..self.members.len()).map(|number| self.log(number).len()).collect();
+    fn start_all(&self, deadline: Instant) -> Result<(), String> {
         (0..self.members.len()).for_each(|number| self.start_member(number));
-        let deadline = Instant::now() + LIMIT;
-        for (number, known) in known.into_iter().enumerate() {
+        for member in &self.members {
             // It says so once it has a leader.
-            while !self.log(number)[known..].contains("ready to serve client requests") {
-                let ended = self.process(number).as_mut().map(|p| p.wait_until(Instant::now()));
-                if let Some(Some(status)) = ended {
-                    return Err(format!("etcd ended with {status}\n{}", self.log(number)));
-                }
-                if Instant::now() >= deadline {
-                    return Err(format!("etcd is not ready\n{}", self.log(number)));
-                }
-                thread::sleep(Duration::from_millis(10));
-            }
+            let ready = "ready to serve client requests";
+            member.process.wait_until_ready(deadline, |process, _| match process.log() {
+                log if log.contains(ready) => Ok(()),
+                _ => Err("it is not ready".into()),
+            })?;
         }
         // A connection may come a moment later.
         while TcpStream::connect_timeout(&self.members[0].client, LIMIT).is_err() {
@@ -349,25 +328,8 @@ impl Etcd {
     fn network(&self) -> &Network {
         self.network.as_ref().expect("members in namespaces")
     }
-
-    fn process(&self, number: usize) -> MutexGuard<'_, Option<Process>> {
-        self.members[number].process.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// So many, none twice.
-fn free_ports(count: usize) -> Vec<u16> {
-    let bind = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    let bound: Vec<_> = (0..count).map(bind).collect();
-    bound.iter().map(|one| one.local_addr().expect("it is bound").port()).collect()
-}
-
-fn program() -> &'static Path {
-    let path = Path::new("/usr/bin/etcd");
-    assert!(
-        path.is_file(),
-        "no {}, which these tests need: apt-get install etcd-server",
-        path.display()
-    );
-    path
+fn program() -> PathBuf {
+    server::find("etcd", ["/usr/bin".into()], "etcd-server")
 }

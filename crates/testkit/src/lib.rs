@@ -32,6 +32,11 @@ pub mod postgres;
 mod process;
 pub mod proxy;
 mod request;
+#[cfg(all(
+    unix,
+    any(feature = "etcd", feature = "mariadb", feature = "postgres", feature = "zookeeper")
+))]
+mod server;
 pub mod splitter;
 pub mod storm;
 #[cfg(unix)]

@@ -5,15 +5,12 @@ mod database;
 mod galera;
 mod query;
 
-use std::env;
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use mysql_async::OptsBuilder;
@@ -22,8 +19,9 @@ use tempfile::TempDir;
 
 pub use self::database::Database;
 pub use self::galera::Galera;
-use self::query::{LIMIT, query};
+use self::query::query;
 use crate::process::Process;
+use crate::server::{self, LIMIT, Slot, folder_for, free_port, read, shared, start_on_free_ports};
 
 /// What every server is told, besides where its files are. The log is written at each commit but
 /// not synced, so that what was committed outlives the server, though not the computer. It says of
@@ -45,15 +43,15 @@ const FILE_SETTINGS: &[&str] = &["--innodb-log-file-size=4M", "--innodb-use-nati
 
 /// A server. What goes wrong panics, with the server's log where that may help.
 pub struct MariaDb {
-    folder: TempDir,
     /// What begins the command, as to run it on another host.
     runner: Vec<String>,
     arguments: Mutex<Vec<String>>,
     port: u16,
-    /// `None` while the server is down.
-    process: Mutex<Option<Process>>,
+    process: Slot,
     databases: AtomicU32,
     is_shared: AtomicBool,
+    /// After the process, whose files are in it.
+    folder: TempDir,
 }
 
 impl MariaDb {
@@ -66,20 +64,12 @@ impl MariaDb {
         let mut server = Self::without_files();
         server.set_arguments(arguments.iter().map(|&argument| argument.to_owned()).collect());
         server.make_files();
-        let deadline = Instant::now() + LIMIT;
-        // Between looking for a free port and using it, somebody else may come by.
-        let mut failure = String::new();
-        for _ in 0..3 {
+        let process = start_on_free_ports(|deadline| {
             server.port = free_port();
-            match server.launch(deadline) {
-                Ok(process) => {
-                    server.process = Mutex::new(Some(process));
-                    return Arc::new(server);
-                }
-                Err(error) => failure = error,
-            }
-        }
-        panic!("{failure}");
+            server.launch(deadline)
+        });
+        server.process.start(|| Ok(process)).expect("it is up");
+        Arc::new(server)
     }
 
     /// The server of all tests of this binary that need none of their own. It ends with the last
@@ -87,11 +77,9 @@ impl MariaDb {
     /// changed: other tests run at the same time.
     pub fn shared() -> Arc<Self> {
         static SHARED: Mutex<Weak<MariaDb>> = Mutex::new(Weak::new());
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.upgrade().unwrap_or_else(|| {
+        shared(&SHARED, || {
             let server = Self::start();
             server.is_shared.store(true, Ordering::Relaxed);
-            *shared = Arc::downgrade(&server);
             server
         })
     }
@@ -124,35 +112,32 @@ impl MariaDb {
 
     /// Ends the server as an administrator would, and waits. A frozen one does not hear it.
     pub fn stop(&self) {
-        let status = self.end("TERM");
+        let status = self.process.stop("TERM");
         assert!(status.success(), "the server stopped with {status}\n{}", self.error_log());
     }
 
     /// Ends the server in the midst of whatever it does, and waits.
     pub fn kill(&self) {
-        self.end("KILL");
+        self.process.kill();
     }
 
     /// Starts a server that was stopped or killed: with the same files, on the same port.
     pub fn start_again(&self) {
-        self.start_within(LIMIT).unwrap_or_else(|error| panic!("{error}"));
+        self.process.start_again(|deadline| self.launch(deadline));
     }
 
     fn start_within(&self, limit: Duration) -> Result<(), String> {
-        let mut process = self.process();
-        assert!(process.is_none(), "the server is up");
-        *process = Some(self.launch(Instant::now() + limit)?);
-        Ok(())
+        self.process.start(|| self.launch(Instant::now() + limit))
     }
 
     /// Lets the server stand still: it takes connections and statements, and answers nothing.
     pub fn freeze(&self) {
-        self.process().as_mut().expect("the server is up").signal("STOP");
+        self.process.signal("STOP");
     }
 
     /// Lets a frozen server go on.
     pub fn thaw(&self) {
-        self.process().as_mut().expect("the server is up").signal("CONT");
+        self.process.signal("CONT");
     }
 
     /// From now on, until the server ends, all statements are noted.
@@ -173,11 +158,11 @@ impl MariaDb {
     /// A server that is down.
     fn without_files() -> Self {
         Self {
-            folder: short_folder(),
+            folder: folder_for("socket"),
             runner: Vec::new(),
             arguments: Mutex::default(),
             port: 0,
-            process: Mutex::new(None),
+            process: Slot::default(),
             databases: AtomicU32::new(0),
             is_shared: AtomicBool::new(false),
         }
@@ -216,19 +201,10 @@ impl MariaDb {
     fn launch(&self, deadline: Instant) -> Result<Process, String> {
         let command = self.command();
         let mut process = Process::spawn(&command, self.folder(), &self.log());
-        loop {
-            if let Some(status) = process.wait_until(Instant::now()) {
-                return Err(format!("mariadbd ended with {status}\n{}", self.error_log()));
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            match query::<mysql_async::Row>(self.administrator(), left, "DO 1") {
-                Ok(_) => return Ok(process),
-                Err(error) if left.is_zero() => {
-                    return Err(format!("mariadbd does not answer: {error}\n{}", self.error_log()));
-                }
-                Err(_) => thread::sleep(Duration::from_millis(10)),
-            }
-        }
+        process.wait_until_ready(deadline, |_, left| {
+            query::<mysql_async::Row>(self.administrator(), left, "DO 1").map(drop)
+        })?;
+        Ok(process)
     }
 
     fn command(&self) -> Command {
@@ -259,20 +235,8 @@ impl MariaDb {
         command
     }
 
-    fn end(&self, signal: &str) -> ExitStatus {
-        let mut process = self.process().take().expect("the server is up");
-        process.signal(signal);
-        process
-            .wait_until(Instant::now() + LIMIT)
-            .unwrap_or_else(|| panic!("mariadbd survives SIG{signal}\n{}", self.error_log()))
-    }
-
     fn log(&self) -> PathBuf {
         self.folder().join("error.log")
-    }
-
-    fn process(&self) -> MutexGuard<'_, Option<Process>> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn administrator(&self) -> OptsBuilder {
@@ -281,36 +245,8 @@ impl MariaDb {
     }
 }
 
-/// A temporary folder; the path of a socket has at most 107 bytes.
-fn short_folder() -> TempDir {
-    let builder = || tempfile::Builder::new().prefix("uidring-").to_owned();
-    let folder = builder().tempdir().expect("a temporary folder");
-    if folder.path().as_os_str().len() + "/socket".len() <= 107 {
-        return folder;
-    }
-    builder().tempdir_in("/tmp").expect("a folder in /tmp")
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("it is bound").port()
-}
-
 /// The path of a program, which users' PATHs often do not lead to.
 fn find(program: &str) -> PathBuf {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let folders = env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/bin".into()]);
-    folders.map(|folder| folder.join(program)).find(|path| path.is_file()).unwrap_or_else(|| {
-        panic!(
-            "no {program}, which these tests need: \
-             apt-get install mariadb-server-core mariadb-client-core"
-        )
-    })
-}
-
-fn read(path: &Path) -> String {
-    match fs::read(path) {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        Err(error) => format!("{}: {error}", path.display()),
-    }
+    let folders = ["/usr/sbin", "/usr/bin"].map(PathBuf::from);
+    server::find(program, folders, "mariadb-server-core mariadb-client-core")
 }

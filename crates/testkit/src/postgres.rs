@@ -5,14 +5,13 @@ mod database;
 pub mod pgbouncer;
 mod query;
 
-use std::env;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,9 +19,11 @@ use tempfile::TempDir;
 use tokio_postgres::Config;
 
 pub use self::database::Database;
-pub use self::query::{LIMIT, Rows, query};
+pub use self::query::{Rows, query};
 use crate::network::Network;
 use crate::process::Process;
+pub use crate::server::LIMIT;
+use crate::server::{self, Slot, folder_for, free_port, read, shared, start_on_free_ports};
 
 /// What every server is told, besides where its files are.
 const SETTINGS: &[&str] = &[
@@ -59,14 +60,14 @@ pub struct Host {
 
 /// A server. What goes wrong panics, with the server's log where that may help.
 pub struct Postgres {
-    folder: TempDir,
     settings: Vec<String>,
     host: Option<Host>,
     port: u16,
-    /// `None` while the server is down.
-    process: Mutex<Option<Process>>,
+    process: Slot,
     databases: AtomicU32,
     is_shared: AtomicBool,
+    /// After the process, whose files are in it.
+    folder: TempDir,
 }
 
 impl Postgres {
@@ -122,24 +123,16 @@ impl Postgres {
             settings: settings.iter().map(|&setting| setting.to_owned()).collect(),
             host,
             port: 0,
-            process: Mutex::new(None),
+            process: Slot::default(),
             databases: AtomicU32::new(0),
             is_shared: AtomicBool::new(false),
         };
-        let deadline = Instant::now() + LIMIT;
-        // Between looking for a free port and using it, somebody else may come by.
-        let mut failure = String::new();
-        for _ in 0..3 {
+        let process = start_on_free_ports(|deadline| {
             server.port = if server.host.is_some() { ALONE } else { free_port() };
-            match server.launch(deadline) {
-                Ok(process) => {
-                    server.process = Mutex::new(Some(process));
-                    return Arc::new(server);
-                }
-                Err(error) => failure = error,
-            }
-        }
-        panic!("{failure}");
+            server.launch(deadline)
+        });
+        server.process.start(|| Ok(process)).expect("it is up");
+        Arc::new(server)
     }
 
     /// The server of all tests of this binary that need none of their own. It ends with the last
@@ -147,11 +140,9 @@ impl Postgres {
     /// changed: other tests run at the same time.
     pub fn shared() -> Arc<Self> {
         static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.upgrade().unwrap_or_else(|| {
+        shared(&SHARED, || {
             let server = Self::start();
             server.is_shared.store(true, Ordering::Relaxed);
-            *shared = Arc::downgrade(&server);
             server
         })
     }
@@ -215,48 +206,28 @@ impl Postgres {
 
     /// Ends the server as an administrator would, and waits. A frozen one does not hear it.
     pub fn stop(&self) {
-        let status = self.end("INT");
+        let status = self.process.stop("INT");
         assert!(status.success(), "the server stopped with {status}\n{}", self.error_log());
     }
 
     /// Ends the server and all its processes in the midst of whatever they do, and waits.
     pub fn kill(&self) {
-        let mut process = self.process();
-        process.as_mut().expect("the server is up").signal_all("KILL");
-        let mut process = process.take().expect("the server is up");
-        self.wait(&mut process);
+        self.process.kill();
     }
 
     /// Starts a server that was stopped or killed: with the same files, on the same port.
     pub fn start_again(&self) {
-        let mut process = self.process();
-        assert!(process.is_none(), "the server is up");
-        let deadline = Instant::now() + LIMIT;
-        // Processes of a server that was killed may still be ending, and it does not start beside them; its
-        // port may be a client's for a while.
-        let is_ended = |error: &str| {
-            !(error.contains("is still in use") || error.contains("Address already in use"))
-                || Instant::now() > deadline
-        };
-        let started = loop {
-            let from = self.error_log().len();
-            match self.launch(deadline) {
-                Ok(started) => break started,
-                Err(error) if is_ended(&self.error_log()[from..]) => panic!("{error}"),
-                Err(_) => thread::sleep(Duration::from_millis(20)),
-            }
-        };
-        *process = Some(started);
+        self.process.start_again(|deadline| self.launch(deadline));
     }
 
     /// Lets the server stand still: it takes connections and statements, and answers nothing.
     pub fn freeze(&self) {
-        self.process().as_mut().expect("the server is up").signal_all("STOP");
+        self.process.signal("STOP");
     }
 
     /// Lets a frozen server go on.
     pub fn thaw(&self) {
-        self.process().as_mut().expect("the server is up").signal_all("CONT");
+        self.process.signal("CONT");
     }
 
     /// From now on, all statements of users are noted.
@@ -287,56 +258,20 @@ impl Postgres {
             command.arg(inside.get_program()).args(inside.get_args());
         }
         let mut process = Process::spawn(&command, self.folder(), &self.log());
-        loop {
-            if let Some(status) = process.wait_until(Instant::now()) {
-                return Err(format!("postgres ended with {status}\n{}", self.error_log()));
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            match query(&self.administrator("postgres"), left, "SELECT 1") {
-                Ok(_) => return Ok(process),
-                Err(error) if left.is_zero() => {
-                    return Err(format!("postgres does not answer: {error}\n{}", self.error_log()));
-                }
-                Err(_) => thread::sleep(Duration::from_millis(10)),
-            }
-        }
-    }
-
-    fn end(&self, signal: &str) -> ExitStatus {
-        let mut process = self.process().take().expect("the server is up");
-        process.signal(signal);
-        self.wait(&mut process)
-    }
-
-    fn wait(&self, process: &mut Process) -> ExitStatus {
-        process
-            .wait_until(Instant::now() + LIMIT)
-            .unwrap_or_else(|| panic!("postgres survives its end\n{}", self.error_log()))
+        process.wait_until_ready(deadline, |_, left| {
+            query(&self.administrator("postgres"), left, "SELECT 1").map(drop)
+        })?;
+        Ok(process)
     }
 
     fn log(&self) -> PathBuf {
         self.folder().join("error.log")
     }
 
-    fn process(&self) -> MutexGuard<'_, Option<Process>> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn administrator(&self, database: &str) -> Config {
         let mut config = Config::new();
         config.user("postgres").dbname(database).host_path(self.socket()).port(self.port);
         config
-    }
-}
-
-/// Processes of a server that stands still would not see that it has ended.
-impl Drop for Postgres {
-    fn drop(&mut self) {
-        if let Some(process) = self.process().as_mut()
-            && process.wait_until(Instant::now()).is_none()
-        {
-            process.signal_all("KILL");
-        }
     }
 }
 
@@ -367,13 +302,9 @@ fn give(path: &Path) {
     }
 }
 
-/// A temporary folder of that user's; the path of a socket has at most 107 bytes.
+/// A temporary folder of that user's.
 pub(crate) fn own_folder() -> TempDir {
-    let builder = || tempfile::Builder::new().prefix("uidring-").to_owned();
-    let folder = builder().tempdir().expect("a temporary folder");
-    let is_short = folder.path().as_os_str().len() + "/.s.PGSQL.65535.lock".len() <= 107;
-    let folder =
-        if is_short { folder } else { builder().tempdir_in("/tmp").expect("a folder in /tmp") };
+    let folder = folder_for(".s.PGSQL.65535.lock");
     give(folder.path());
     folder
 }
@@ -387,25 +318,9 @@ fn run(folder: &TempDir, program: &str, with: impl FnOnce(&mut Command) -> &mut 
     assert!(output.status.success(), "{program} failed\n{stdout}\n{stderr}");
 }
 
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("it is bound").port()
-}
-
 /// The path of a program, which users' PATHs often do not lead to.
 pub(crate) fn find(program: &str) -> PathBuf {
-    let path = env::var_os("PATH").unwrap_or_default();
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let versions = versions.map(|version| version.path().join("bin"));
-    let folders = env::split_paths(&path).chain(versions).chain(["/usr/sbin".into()]);
-    folders.map(|folder| folder.join(program)).find(|path| path.is_file()).unwrap_or_else(|| {
-        panic!("no {program}, which these tests need: apt-get install postgresql pgbouncer")
-    })
-}
-
-fn read(path: &Path) -> String {
-    match fs::read(path) {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        Err(error) => format!("{}: {error}", path.display()),
-    }
+    server::find(program, versions.chain(["/usr/sbin".into()]), "postgresql pgbouncer")
 }

@@ -1,9 +1,9 @@
 //! A process that does not outlive the tests, however they end.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +14,9 @@ pub struct Process {
     /// server is wanted.
     shell: Child,
     server: String,
+    log: PathBuf,
+    /// How long the log was before.
+    log_before: usize,
 }
 
 impl Process {
@@ -40,7 +43,8 @@ impl Process {
 
     /// Starts a server whose files are in this folder. What it prints is added to the log.
     pub fn spawn(command: &Command, folder: &Path, log: &Path) -> Self {
-        let log = OpenOptions::new().create(true).append(true).open(log).expect("a log");
+        let log_before = fs::metadata(log).map_or(0, |metadata| metadata.len() as usize);
+        let file = OpenOptions::new().create(true).append(true).open(log).expect("a log");
         let mut shell = Command::new("sh")
             .args(["-c", Self::SCRIPT, "sh"])
             .arg(folder)
@@ -48,7 +52,7 @@ impl Process {
             .args(command.get_args())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(log)
+            .stderr(file)
             // Ctrl-C ends the tests, and the shell only sees the end of its input.
             .process_group(0)
             .spawn()
@@ -58,9 +62,10 @@ impl Process {
         BufReader::new(stdout).read_line(&mut server).expect("the shell writes");
         server.truncate(server.trim_end().len());
         assert!(server.parse::<u32>().is_ok(), "the shell names the server's pid");
-        Self { shell, server }
+        Self { shell, server, log: log.to_owned(), log_before }
     }
 
+    #[cfg(any(feature = "mariadb", feature = "postgres"))]
     pub fn signal(&mut self, name: &str) {
         assert_eq!(self.wait_until(Instant::now()), None, "the server has ended by itself");
         assert!(self.send(name), "SIG{name} cannot be sent to the server");
@@ -68,17 +73,40 @@ impl Process {
 
     /// Sends a signal to the server and to all processes that it has started. It is stopped first, so that
     /// it starts no more of them meanwhile.
-    #[cfg(feature = "postgres")]
     pub fn signal_all(&mut self, name: &str) {
         assert_eq!(self.wait_until(Instant::now()), None, "the server has ended by itself");
-        assert!(self.send("STOP"), "the server cannot be stopped");
-        let script = r#"
-            # Some of them may end meanwhile.
-            for child in $(cat "/proc/$2/task/$2/children"); do kill -"$1" "$child" 2>/dev/null; done
-            kill -"$1" "$2"
-        "#;
-        let sent = Command::new("sh").args(["-c", script, "sh", name, &self.server]).status();
-        assert!(sent.is_ok_and(|status| status.success()), "SIG{name} cannot be sent");
+        assert!(self.send_all(name), "SIG{name} cannot be sent to the server");
+    }
+
+    /// What the server has said since this start.
+    pub fn log(&self) -> String {
+        let bytes = fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(bytes.get(self.log_before..).unwrap_or_default()).into_owned()
+    }
+
+    /// Waits until the server answers: `is_ready` asks it, for no longer than is left.
+    ///
+    /// # Errors
+    ///
+    /// It ends, or does not answer by then; with what it said since this start.
+    pub fn wait_until_ready(
+        &mut self,
+        deadline: Instant,
+        mut is_ready: impl FnMut(&Self, Duration) -> Result<(), String>,
+    ) -> Result<(), String> {
+        loop {
+            if let Some(status) = self.wait_until(Instant::now()) {
+                return Err(format!("the server ended with {status}\n{}", self.log()));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            match is_ready(self, left) {
+                Ok(()) => return Ok(()),
+                Err(error) if left.is_zero() => {
+                    return Err(format!("the server does not answer: {error}\n{}", self.log()));
+                }
+                Err(_) => thread::sleep(Duration::from_millis(10)),
+            }
+        }
     }
 
     /// The server's status, or `None` if it is still up by then.
@@ -94,18 +122,31 @@ impl Process {
 
     /// Reaches nobody else: as long as the shell waits for the server, its pid is not given to
     /// another process.
+    #[cfg(any(feature = "mariadb", feature = "postgres"))]
     fn send(&self, signal: &str) -> bool {
         let sent = Command::new("sh")
             .args(["-c", r#"kill -"$1" "$2""#, "sh", signal, &self.server])
             .status();
         sent.is_ok_and(|status| status.success())
     }
+
+    fn send_all(&self, signal: &str) -> bool {
+        let script = r#"
+            kill -STOP "$2" || exit
+            # Some of them may end meanwhile.
+            for child in $(cat "/proc/$2/task/$2/children"); do kill -"$1" "$child" 2>/dev/null; done
+            kill -"$1" "$2"
+        "#;
+        let sent = Command::new("sh").args(["-c", script, "sh", signal, &self.server]).status();
+        sent.is_ok_and(|status| status.success())
+    }
 }
 
+/// Processes of a server that stands still would not see that it has ended.
 impl Drop for Process {
     fn drop(&mut self) {
         if self.wait_until(Instant::now()).is_none() {
-            self.send("KILL");
+            self.send_all("KILL");
             self.wait_until(Instant::now() + Duration::from_secs(10));
         }
     }

@@ -1,16 +1,21 @@
 //! A storm: holders of leases take uids, and other numbers, while one fault after the other is done to the
 //! store and undone. Nothing may come twice, and soon after each fault all holders have to go on.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::env;
+use std::fmt::Display;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::{CachedUidGenerator, Error, Layout, TakeError, Uid};
+#[cfg(feature = "tables")]
+use uidring_store::{LeaseOptions, LeaseTable};
 
 use crate::chain;
+#[cfg(feature = "tables")]
+use crate::{namespace, request};
 
 /// For so many seconds storms go on, each fault in turn; without it, each comes once.
 const SECONDS: &str = "UIDRING_STORM_SECONDS";
@@ -18,7 +23,8 @@ const SECONDS: &str = "UIDRING_STORM_SECONDS";
 /// What holders have taken.
 pub struct Taken {
     counts: Vec<AtomicU64>,
-    numbers: Mutex<BTreeMap<&'static str, Vec<u64>>>,
+    /// Each with its holder.
+    numbers: Mutex<BTreeMap<&'static str, Vec<(u64, usize)>>>,
     lost: AtomicU64,
     is_over: AtomicBool,
 }
@@ -40,6 +46,7 @@ impl Taken {
 
     /// Notes what a holder has taken: numbers of a kind, none of which may come twice.
     pub fn note(&self, holder: usize, kind: &'static str, numbers: impl IntoIterator<Item = u64>) {
+        let numbers = numbers.into_iter().map(|number| (number, holder));
         self.numbers.lock().expect("no panic").entry(kind).or_default().extend(numbers);
         self.counts[holder].fetch_add(1, Ordering::Relaxed);
     }
@@ -55,6 +62,25 @@ impl Taken {
                 Err(error) => panic!("a start has failed for good: {}", chain(&error)),
             }
         }
+    }
+
+    /// Takes uids with one lease of a table after another until the end. Each lasts so long unless it is renewed,
+    /// and is waited for 5 s.
+    #[cfg(feature = "tables")]
+    pub fn hold_leases(
+        &self,
+        holder: usize,
+        table: &dyn LeaseTable,
+        layout: Layout,
+        lasts: Duration,
+    ) {
+        let options = LeaseOptions::default().lasts(lasts).wait_for(Duration::from_secs(5));
+        self.hold(holder, || {
+            let lease = table.lease(&request(layout), &options)?;
+            let builder = CachedUidGenerator::builder().layout(layout).worker(lease);
+            // Holders stand for processes of different hosts.
+            builder.namespace(namespace::fresh()).build()
+        });
     }
 
     fn take(&self, holder: usize, generator: &CachedUidGenerator) {
@@ -155,15 +181,41 @@ fn report<'a>(
         eprintln!("| {what} | {} | {median:.1} | {most:.1} |", pauses.len());
     }
     for (kind, numbers) in &*numbers {
-        let mut known = HashSet::with_capacity(numbers.len());
-        let twice: Vec<_> = numbers.iter().filter(|number| !known.insert(**number)).collect();
-        assert!(twice.is_empty(), "{kind} that came twice: {twice:?}");
+        assert_once(kind, numbers);
+    }
+}
+
+/// Looks through numbers of a kind, each with who handed it out.
+///
+/// # Panics
+///
+/// If one came twice.
+pub fn assert_once(kind: &str, numbers: &[(u64, impl Display)]) {
+    let mut known = HashMap::with_capacity(numbers.len());
+    for (number, by) in numbers {
+        if let Some(first) = known.insert(number, by) {
+            panic!("{kind}: {number} came twice, by {first} and by {by}");
+        }
+    }
+}
+
+/// Looks at the horizons of a table of leases after a storm, by the last tick of each worker id that [`run`]
+/// has returned. A clean end has lowered a horizon to the last uid, and never below.
+///
+/// # Panics
+///
+/// If one is below the last tick.
+#[cfg(feature = "tables")]
+pub fn assert_within_horizons(table: &dyn LeaseTable, last: &HashMap<u64, u64>) {
+    for row in table.list().expect("listed") {
+        let horizon = row.horizon.map(|(tick, _)| tick);
+        assert!(horizon >= last.get(&row.worker_id).copied(), "{row:?}: {last:?}");
     }
 }
 
 fn last_ticks(layout: Layout, taken: &Taken) -> HashMap<u64, u64> {
     let mut last: HashMap<u64, u64> = HashMap::new();
-    for uid in taken.numbers.lock().expect("no panic").get("uids").into_iter().flatten() {
+    for (uid, _) in taken.numbers.lock().expect("no panic").get("uids").into_iter().flatten() {
         let uid = Uid::try_from(*uid).expect("a uid");
         let fields = layout.decode(uid).expect("of the layout");
         let last = last.entry(fields.worker_id).or_default();

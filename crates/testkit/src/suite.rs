@@ -58,6 +58,8 @@
 #![allow(clippy::needless_doctest_main)]
 
 mod counted;
+#[cfg(feature = "tables")]
+pub mod engine;
 pub mod herd;
 pub mod leases;
 pub mod messages;

@@ -3,16 +3,14 @@
 
 mod ensemble;
 
-use std::env;
 use std::fs;
 use std::future::Future;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -20,9 +18,7 @@ use zookeeper_client::{Acls, Client, CreateMode, Error, Stat};
 
 pub use self::ensemble::Ensemble;
 use crate::process::Process;
-
-/// How long a start, a stop and a request may take.
-const LIMIT: Duration = Duration::from_secs(30);
+use crate::server::{self, LIMIT, Slot, folder_for, free_port, read, shared, start_on_free_ports};
 
 /// The server and what it logs with; the rest is named in its own manifest.
 const JARS: [&str; 2] = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"];
@@ -33,12 +29,12 @@ const TICK: Duration = Duration::from_millis(250);
 
 /// A server. What goes wrong panics, with the server's log where that may help.
 pub struct ZooKeeper {
-    folder: TempDir,
     tick: Duration,
     port: u16,
-    /// `None` while the server is down.
-    process: Mutex<Option<Process>>,
+    process: Slot,
     names: AtomicU32,
+    /// After the process, whose files are in it.
+    folder: TempDir,
 }
 
 impl ZooKeeper {
@@ -48,41 +44,27 @@ impl ZooKeeper {
 
     /// A server whose sessions last two to twenty of these ticks.
     pub fn with_tick(tick: Duration) -> Arc<Self> {
-        let folder = tempfile::Builder::new().prefix("uidring-").tempdir();
         let mut server = Self {
-            folder: folder.expect("a temporary folder"),
+            folder: folder_for(""),
             tick,
             port: 0,
-            process: Mutex::new(None),
+            process: Slot::default(),
             names: AtomicU32::new(0),
         };
-        let deadline = Instant::now() + LIMIT;
-        // Between looking for a free port and using it, somebody else may come by.
-        let mut failure = String::new();
-        for _ in 0..3 {
+        let process = start_on_free_ports(|deadline| {
             server.port = free_port();
             server.configure();
-            match server.launch(deadline) {
-                Ok(process) => {
-                    server.process = Mutex::new(Some(process));
-                    return Arc::new(server);
-                }
-                Err(error) => failure = error,
-            }
-        }
-        panic!("{failure}");
+            server.launch(deadline)
+        });
+        server.process.start(|| Ok(process)).expect("it is up");
+        Arc::new(server)
     }
 
     /// The server of all tests of this binary that need none of their own. It ends with the last
     /// test that holds it, since nothing is dropped at the end of a process.
     pub fn shared() -> Arc<Self> {
         static SHARED: Mutex<Weak<ZooKeeper>> = Mutex::new(Weak::new());
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.upgrade().unwrap_or_else(|| {
-            let server = Self::start();
-            *shared = Arc::downgrade(&server);
-            server
-        })
+        shared(&SHARED, Self::start)
     }
 
     /// `127.0.0.1:port`.
@@ -101,28 +83,22 @@ impl ZooKeeper {
 
     /// Ends the server in the midst of whatever it does, and waits.
     pub fn kill(&self) {
-        let mut process = self.process().take().expect("the server is up");
-        process.signal("KILL");
-        let status = process.wait_until(Instant::now() + LIMIT);
-        assert!(status.is_some(), "the server survives SIGKILL\n{}", self.log());
+        self.process.kill();
     }
 
     /// Starts a server that was killed: with the same files, on the same port.
     pub fn start_again(&self) {
-        let mut process = self.process();
-        assert!(process.is_none(), "the server is up");
-        *process =
-            Some(self.launch(Instant::now() + LIMIT).unwrap_or_else(|error| panic!("{error}")));
+        self.process.start_again(|deadline| self.launch(deadline));
     }
 
     /// Lets the server stand still: it takes connections, and answers nothing.
     pub fn freeze(&self) {
-        self.process().as_mut().expect("the server is up").signal("STOP");
+        self.process.signal("STOP");
     }
 
     /// Lets a frozen server go on.
     pub fn thaw(&self) {
-        self.process().as_mut().expect("the server is up").signal("CONT");
+        self.process.signal("CONT");
     }
 
     /// Makes a node with those that it is below, or writes to it.
@@ -203,11 +179,7 @@ impl ZooKeeper {
 
     /// What the server, over all its starts, said about itself.
     pub fn log(&self) -> String {
-        let path = self.folder.path().join("log");
-        match fs::read(&path) {
-            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            Err(error) => format!("{}: {error}", path.display()),
-        }
+        read(&self.folder.path().join("log"))
     }
 
     /// One session with some work.
@@ -238,27 +210,16 @@ impl ZooKeeper {
             .arg(self.folder.path().join("zoo.cfg"));
         let log = self.folder.path().join("log");
         let mut process = Process::spawn(&command, self.folder.path(), &log);
-        loop {
-            if let Some(status) = process.wait_until(Instant::now()) {
-                return Err(format!("ZooKeeper ended with {status}\n{}", self.log()));
-            }
-            if self.is_well() {
-                return Ok(process);
-            }
-            if Instant::now() >= deadline {
-                return Err(format!("ZooKeeper does not answer\n{}", self.log()));
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
+        process.wait_until_ready(deadline, |_, _| match self.is_well() {
+            true => Ok(()),
+            false => Err("it does not say that it is well".into()),
+        })?;
+        Ok(process)
     }
 
     /// Whether it says so.
     fn is_well(&self) -> bool {
         ask((Ipv4Addr::LOCALHOST, self.port).into(), "ruok").is_ok_and(|answer| answer == "imok")
-    }
-
-    fn process(&self) -> MutexGuard<'_, Option<Process>> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -307,16 +268,7 @@ fn java_arguments() -> [String; 5] {
     [heap, collector, compiler, path, JARS.join(":")]
 }
 
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("it is bound").port()
-}
-
 /// The path of a program.
 fn find(program: &str) -> PathBuf {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let folders = env::split_paths(&path).chain(["/usr/bin".into()]);
-    folders.map(|folder| folder.join(program)).find(|path| path.is_file()).unwrap_or_else(|| {
-        panic!("no {program}, which these tests need: apt-get install zookeeper")
-    })
+    server::find(program, ["/usr/bin".into()], "zookeeper")
 }

@@ -199,6 +199,7 @@ fn settings_are_checked_without_a_worker_id() {
     assert!(!home.folder.path().join("uidring").exists(), "nothing was made");
 }
 
+#[cfg(feature = "mysql")]
 #[test]
 fn a_file_of_settings() {
     let home = Home::new();
@@ -461,6 +462,7 @@ fn a_lease_is_given_back() {
 
 /// The examples of the docs: settings, a unit of systemd, a container, and manifests of Kubernetes, whose
 /// schemas `scripts/kubernetes` knows.
+#[cfg(feature = "mysql")]
 #[test]
 fn deployments_of_the_docs() {
     let folder = uidring_testkit::docs::folder().join("deploy");

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::{CachedUidGenerator, Error, Layout};
-use uidring_etcd::{EtcdStore, LeaseOptions, LeaseTable, WorkerTable};
+use uidring::{Error, Layout};
+use uidring_etcd::{EtcdStore, WorkerTable};
 use uidring_testkit::etcd::Etcd;
-use uidring_testkit::{namespace, request, storm};
+use uidring_testkit::storm;
 
 use crate::support::small;
 
@@ -63,21 +63,9 @@ fn nothing_comes_twice_whatever_becomes_of_the_members() {
             }),
             ("a majority is killed", &|c| fault(c, kill_two, start_two)),
         ],
-        |taken, holder| {
-            let options = LeaseOptions::default().lasts(LASTS).wait_for(Duration::from_secs(5));
-            taken.hold(holder, || {
-                let lease = store.leases().lease(&request(small()), &options)?;
-                let builder = CachedUidGenerator::builder().layout(small()).worker(lease);
-                // Holders stand for processes of different hosts.
-                builder.namespace(namespace::fresh()).build()
-            });
-        },
+        |taken, holder| taken.hold_leases(holder, &store.leases(), small(), LASTS),
     );
-    // A clean end has lowered the horizon to the last uid.
-    for row in store.leases().list().expect("listed") {
-        let horizon = row.horizon.map(|(tick, _)| tick);
-        assert!(horizon >= last.get(&row.worker_id).copied(), "{row:?}: {last:?}");
-    }
+    storm::assert_within_horizons(&store.leases(), &last);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use uidring::Error;
 
 use crate::problem::{Problem, is_gibberish};
 use crate::{MySqlError, MySqlStore};
-use uidring_store::server::{ClockDifference, Table};
+use uidring_store::server::{ClockDifference, Table, tls_failed};
 
 /// An error of the driver, the server or the system.
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -52,7 +52,7 @@ pub fn to_error(server: &MySqlStore, table: &Table, problem: Problem) -> Error {
         Problem::Driver(Failure::Io(IoError::Io(error))) => {
             (of_connection(&error), Some(error.into()))
         }
-        Problem::Driver(Failure::Io(IoError::Tls(error))) => (tls(&error), Some(error.into())),
+        Problem::Driver(Failure::Io(IoError::Tls(error))) => (tls_failed(&error), Some(error.into())),
         Problem::Driver(Failure::Driver(DriverError::NoClientSslFlagFromServer)) => (
             "TLS was asked for, and the server offers none; give it a certificate, or do without"
                 .into(),
@@ -72,23 +72,10 @@ pub fn to_error(server: &MySqlStore, table: &Table, problem: Problem) -> Error {
     MySqlError::Database { server: server.to_string(), problem, kind, source }.into()
 }
 
-/// Adds to what an error says of the server.
-pub fn with_note(error: Error, note: &str) -> Error {
-    let Error::Store(error) = error else { return error };
-    match error.downcast::<MySqlError>() {
-        Ok(MySqlError::Database { server, mut problem, kind, source }) => {
-            problem.push_str(note);
-            MySqlError::Database { server, problem, kind, source }.into()
-        }
-        Ok(other) => other.into(),
-        Err(error) => error.into(),
-    }
-}
-
 fn of_connection(error: &io::Error) -> String {
     let inner = error.get_ref();
     if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-        return tls(error);
+        return tls_failed(error);
     }
     let what = match error.kind() {
         ErrorKind::ConnectionRefused => "no connection; is the server running?",
@@ -99,37 +86,6 @@ fn of_connection(error: &io::Error) -> String {
         _ => "the connection failed",
     };
     what.into()
-}
-
-fn tls(error: &(dyn std::error::Error + 'static)) -> String {
-    use rustls::{AlertDescription as Alert, CertificateError, Error as Tls};
-    let advice = match error.downcast_ref::<Tls>() {
-        Some(Tls::InvalidCertificate(why)) => match why {
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-                "; the server needs a new certificate"
-            }
-            CertificateError::UnknownIssuer => {
-                "; name the authority that signed the server's certificate"
-            }
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                "; use the host name that is in the certificate"
-            }
-            _ => "",
-        },
-        Some(Tls::AlertReceived(
-            Alert::UnknownCA
-            | Alert::CertificateRequired
-            | Alert::BadCertificate
-            | Alert::DecryptError
-            | Alert::CertificateExpired
-            | Alert::CertificateRevoked
-            | Alert::CertificateUnknown,
-        )) => {
-            "; the server wants a client's certificate that is valid, and of an authority that it knows"
-        }
-        _ => "",
-    };
-    format!("TLS failed{advice}")
 }
 
 fn of_server(server: &MySqlStore, table: &Table, error: &ServerError) -> String {

@@ -2,10 +2,9 @@
 
 use std::io::{self, ErrorKind};
 
-use rustls::{AlertDescription, CertificateError, Error as Tls};
 use tokio_postgres::error::{DbError, SqlState};
 use uidring::Error;
-use uidring_store::server::{ClockDifference, Table};
+use uidring_store::server::{ClockDifference, Table, tls_failed};
 
 use crate::problem::{Problem, io_error, is_pooler_refusal, is_read_only, tls_error};
 use crate::{PostgresError, PostgresStore};
@@ -64,25 +63,12 @@ pub fn to_error(server: &PostgresStore, table: &Table, problem: Problem) -> Erro
     PostgresError::Database { server: server.to_string(), problem, kind, source }.into()
 }
 
-/// Adds to what an error says of the server.
-pub fn with_note(error: Error, note: &str) -> Error {
-    let Error::Store(error) = error else { return error };
-    match error.downcast::<PostgresError>() {
-        Ok(PostgresError::Database { server, mut problem, kind, source }) => {
-            problem.push_str(note);
-            PostgresError::Database { server, problem, kind, source }.into()
-        }
-        Ok(other) => other.into(),
-        Err(error) => error.into(),
-    }
-}
-
 fn of_driver(server: &PostgresStore, table: &Table, error: &tokio_postgres::Error) -> String {
     if let Some(error) = error.as_db_error() {
         return of_server(server, table, error);
     }
     if let Some(error) = tls_error(error) {
-        return tls(error);
+        return tls_failed(error);
     }
     if error.is_closed() {
         return "the server closed the connection".into();
@@ -123,32 +109,6 @@ fn of_connection(error: &io::Error) -> &'static str {
         }
         _ => "the connection failed",
     }
-}
-
-fn tls(error: &Tls) -> String {
-    let advice = match error {
-        Tls::InvalidCertificate(why) => match why {
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-                "; the server needs a new certificate"
-            }
-            CertificateError::UnknownIssuer => {
-                "; name the authority that signed the server's certificate"
-            }
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                "; use the host name that is in the certificate"
-            }
-            _ => "",
-        },
-        Tls::AlertReceived(
-            AlertDescription::UnknownCA
-            | AlertDescription::CertificateRequired
-            | AlertDescription::BadCertificate
-            | AlertDescription::DecryptError
-            | AlertDescription::CertificateUnknown,
-        ) => "; the server wants a client's certificate of an authority that it knows",
-        _ => "",
-    };
-    format!("TLS failed{advice}")
 }
 
 fn of_server(server: &PostgresStore, table: &Table, error: &DbError) -> String {

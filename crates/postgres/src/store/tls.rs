@@ -69,28 +69,3 @@ fn system_authorities() -> Arc<RootCertStore> {
     };
     Arc::clone(SYSTEM.get_or_init(load))
 }
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use uidring::adapter::Chain;
-
-    use crate::PostgresStore;
-
-    #[test]
-    fn a_broken_certificate_is_found_at_once() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("ca.pem");
-        let server = PostgresStore::from_url("postgres://root@h/d").expect("a URL");
-        let none = "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n";
-        let open = "-----BEGIN CERTIFICATE-----\nAAAA\n";
-        let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-        for (pem, word) in [("", "no"), (none, "no"), (open, "broken"), (broken, "broken")] {
-            fs::write(&path, pem).expect("writes");
-            let error = server.clone().tls_authority(&path).expect_err(pem);
-            let error = Chain(&error).to_string();
-            assert!(error.contains(word) && error.contains("ca.pem"), "{error}");
-        }
-    }
-}

@@ -1,128 +1,49 @@
 //! A PostgreSQL server.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use uidring::segment::{SegmentStore, SegmentTag};
-use uidring::worker::Lease;
-use uidring::{Error, WorkerRequest, WorkerSource};
+use uidring::Error;
 use uidring_postgres::PostgresStore;
-use uidring_store::{LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
-use uidring_testkit::postgres::{Database, Postgres};
-use uidring_testkit::suite::{
-    Cause, Change, Place, Row, Rows, Server, Site, Store, Tags, Terms, tables,
-};
+use uidring_testkit::postgres::Postgres;
+use uidring_testkit::suite::engine::{Database, Engine, Tables};
+use uidring_testkit::suite::{Cause, tables};
 
 /// With these settings of the server.
 pub struct PostgreSql(pub &'static [&'static str]);
 
-/// A database with all tables.
-struct Tables(Database);
+impl Engine for PostgreSql {
+    const NOW: &'static str = "CLOCK_TIMESTAMP()";
 
-fn open(place: &Place) -> Result<PostgresStore, Error> {
-    Ok(at(&place.address)?.connect_timeout(place.deadline).deadline(place.deadline))
-}
-
-fn at(url: &str) -> Result<PostgresStore, Error> {
-    PostgresStore::from_url(url)
-}
-
-impl Tables {
-    fn on(server: &Arc<Postgres>) -> Box<dyn Site> {
-        let tables = Self(server.database());
-        WorkerTable::create(&tables.store().worker_nodes()).expect("made");
-        tables.store().leases().create().expect("made");
-        let tag = NewSegmentTag::new("made with the table", 1).expect("allowed");
-        let segments = tables.store().segments().create_table_if_missing(true);
-        segments.create_tag(&tag).expect("made");
-        Box::new(tables)
-    }
-
-    fn store(&self) -> PostgresStore {
-        at(&self.0.url()).expect("a URL")
-    }
-}
-
-impl Store for PostgreSql {
-    fn start(&self) -> Box<dyn Site> {
+    fn server(&self) -> Box<dyn Database> {
         // A lease keeps its connection.
-        Tables::on(&Postgres::start_with(&[&["max_connections=1200"], self.0].concat()))
+        let settings = [&["max_connections=1200"], self.0].concat();
+        Box::new(Postgres::start_with(&settings).database())
     }
 
-    fn share(&self) -> Box<dyn Site> {
+    fn shared_server(&self) -> Box<dyn Database> {
         match self.0 {
-            [] => Tables::on(&Postgres::shared()),
-            _ => self.start(),
+            [] => Box::new(Postgres::shared().database()),
+            _ => self.server(),
         }
     }
 
-    fn worker_ids(&self, place: &Place) -> Result<Box<dyn WorkerSource>, Error> {
-        Ok(Box::new(open(place)?.worker_nodes()))
+    fn open(url: &str, deadline: Duration) -> Result<Tables, Error> {
+        let store = PostgresStore::from_url(url)?.connect_timeout(deadline).deadline(deadline);
+        Ok(Tables {
+            worker_nodes: Box::new(store.worker_nodes()),
+            leases: Box::new(store.leases()),
+            segments: Box::new(store.segments().create_table_if_missing(true)),
+        })
     }
 
-    fn lease(&self, place: &Place, request: &WorkerRequest, terms: &Terms) -> Result<Lease, Error> {
-        tables::lease(&open(place)?.leases(), request, terms)
-    }
-
-    fn segments(&self, place: &Place) -> Result<Box<dyn SegmentStore>, Error> {
-        Ok(Box::new(open(place)?.segments()))
-    }
-
-    fn cause(&self, error: &str) -> Option<Cause> {
+    fn cause_of(error: &str) -> Option<Cause> {
         let away = ["the server ended the connection", "the server is starting or stopping"];
         let is_away = away.iter().any(|text| error.contains(text));
         tables::server_cause(error).or(is_away.then_some(Cause::Away))
     }
-}
 
-impl Site for Tables {
-    fn address(&self, _: usize) -> String {
-        self.0.url()
-    }
-
-    fn prune(&self) {
-        self.store().worker_nodes().prune(Duration::ZERO).expect("pruned");
-    }
-
-    fn rows(&self) -> &dyn Rows {
-        self
-    }
-
-    fn tags(&self) -> &dyn Tags {
-        self
-    }
-
-    fn server(&self) -> Option<&dyn Server> {
-        Some(&**self.0.server())
-    }
-
-    fn port(&self) -> Option<u16> {
-        Some(self.0.server().port())
-    }
-
-    fn address_at(&self, port: u16) -> String {
-        self.0.url_at(&format!("127.0.0.1:{port}"))
-    }
-}
-
-impl Rows for Tables {
-    fn row(&self, worker_id: u64) -> Option<Row> {
-        tables::row(&self.store().leases(), worker_id)
-    }
-
-    fn change(&self, worker_id: u64, change: Change) {
-        self.0.execute(&tables::change(worker_id, change, "CLOCK_TIMESTAMP()"));
-    }
-}
-
-impl Tags for Tables {
-    fn put(&self, tag: &SegmentTag) {
-        tables::put(tag).iter().for_each(|sql| self.0.execute(sql));
-    }
-
-    fn set_step(&self, tag: &str, step: i64) {
-        // Where a transaction is serializable, it would fail beside a load.
-        let change = tables::set_step(tag, step);
-        self.0.execute(&format!("BEGIN ISOLATION LEVEL READ COMMITTED; {change}; COMMIT"));
+    /// Where a transaction is serializable, it would fail beside a load.
+    fn beside_loads(change: String) -> String {
+        format!("BEGIN ISOLATION LEVEL READ COMMITTED; {change}; COMMIT")
     }
 }

@@ -67,7 +67,8 @@ impl LeaseOptions {
     }
 
     /// How long the start of a generator waits for the clock to pass what was issued before, if it
-    /// may not be ahead of it; 10 s if not set.
+    /// may not be ahead of it; 10 s if not set. It tries the first renewal again for as long, if the
+    /// connection breaks just then.
     ///
     /// A worker id that was used further ahead of this host's clock than this, and than the
     /// generator's [`max_borrow`](uidring::generator::CachedBuilder::max_borrow) allows for, is passed over.

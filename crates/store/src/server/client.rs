@@ -42,9 +42,9 @@ impl<S: Server> Client<S> {
 
     /// Lets no later work take longer than this.
     pub fn limit(&mut self, limit: Duration) {
-        let Limits { connect, deadline } = self.server.limits();
-        let limits = Limits { connect: connect.min(limit), deadline: deadline.min(limit) };
-        self.server = self.server.clone().limited(limits);
+        let Limits { connect, deadline } = &mut self.server.settings_mut().limits;
+        *connect = limit.min(*connect);
+        *deadline = limit.min(*deadline);
     }
 
     /// Does the work, and tries again what may pass.

@@ -7,6 +7,7 @@ use tokio::time::{sleep, timeout};
 use uidring::Error;
 use uidring::adapter::{Chain, Deadline, Stopwatch, log};
 
+use super::error::with_note;
 use super::tables::Table;
 use super::{Limits, Problem, Server};
 
@@ -111,7 +112,7 @@ impl<S: Server> Connection<S> {
                     Some(before) if left().is_zero() && waited.is_some() => (before, waited),
                     _ => (error, None),
                 };
-                let error = gave_up::<S>(error, limit, attempt, last);
+                let error = gave_up(error, limit, attempt, last);
                 return Err(Failed { error, is_final: false });
             }
             if attempt == 1 {
@@ -146,7 +147,7 @@ impl<S: Server> Connection<S> {
     /// its whole deadline.
     async fn begin(&mut self, server: &S) -> Result<(Deadline, Duration), Error> {
         server.check()?;
-        let Limits { connect, deadline: limit } = server.limits();
+        let Limits { connect, deadline: limit } = server.settings().limits;
         let deadline = Deadline::after(Some(limit));
         let patience = connect.min(limit / 2);
         if let Some((session, used)) = &mut self.open
@@ -164,7 +165,7 @@ impl<S: Server> Connection<S> {
         work: &W,
         deadline: Deadline,
     ) -> Result<W::Done, S::Problem> {
-        let Limits { connect, deadline: limit } = server.limits();
+        let Limits { connect, deadline: limit } = server.settings().limits;
         let left = || deadline.remaining().unwrap_or(limit);
         self.reached = self.is_open();
         let mut session = match self.open.take() {
@@ -193,7 +194,7 @@ impl<S: Server> Connection<S> {
     }
 }
 
-fn gave_up<S: Server>(error: Error, limit: Duration, attempts: u32, last: Option<&str>) -> Error {
+fn gave_up(error: Error, limit: Duration, attempts: u32, last: Option<&str>) -> Error {
     let last = last.map_or_else(String::new, |wait| format!(", in the last one {wait}"));
-    S::with_note(error, &format!(" (given up after {attempts} attempts within {limit:?}{last})"))
+    with_note(error, &format!(" (given up after {attempts} attempts within {limit:?}{last})"))
 }

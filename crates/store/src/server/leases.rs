@@ -240,7 +240,7 @@ where
     for<'a> Release<'a>: Operation<S, Done = Result<(), Loss>>,
 {
     fn renew(&mut self, row: &LeasedRow, horizon: Horizon) -> Result<Result<(), Loss>, Error> {
-        let is_cluster = self.client.server().is_cluster();
+        let is_cluster = self.client.server().settings().is_cluster;
         let lasts_micros = self.lasts.as_micros() as u64;
         self.client.run_once(&Renew { row, horizon, lasts_micros, is_cluster })
     }

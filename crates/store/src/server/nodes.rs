@@ -7,6 +7,7 @@ use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
 use super::Server;
 use super::client::Client;
 use super::connection::Operation;
+use super::error::with_note;
 use crate::{NodeIdentity, Pruned, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds};
 
 /// Creates the table if it does not exist.
@@ -151,7 +152,7 @@ where
             let part = PrunePart { newest, age: age_in_seconds(older_than) };
             let rows = self.run(&part).map_err(|error| match removed {
                 0 => error,
-                _ => S::with_note(error, &format!("; rows removed before: {removed}")),
+                _ => with_note(error, &format!("; rows removed before: {removed}")),
             })?;
             removed += rows;
             if rows < PrunePart::ROWS {

@@ -7,7 +7,7 @@ use std::thread;
 use tokio::runtime::{Builder, Handle, Runtime};
 use uidring::{Error, StoreErrorKind};
 
-use super::Server;
+use super::{Server, ServerError};
 
 /// A runtime that the first call starts. It outlives the call, as an open connection needs.
 #[derive(Default)]
@@ -61,5 +61,5 @@ impl Drop for BlockingRuntime {
 }
 
 fn failed(server: &impl Server, what: &str) -> Error {
-    server.error(StoreErrorKind::Other, format!("the client failed: {what}"))
+    ServerError::refusal(server, StoreErrorKind::Other, format!("the client failed: {what}"))
 }

@@ -3,13 +3,15 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use uidring::adapter::{Chain, log};
+use uidring::Error;
+use uidring::adapter::log;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
-use uidring::{Error, StoreErrorKind};
 
 use super::Server;
 use super::client::Client;
 use super::connection::Operation;
+use super::error::{ServerError, described};
+use super::settings::Settings;
 use super::tables::LEAF_ALLOC;
 use super::tags::{Change, CreateTag, TagChange, Tags};
 use crate::{NewSegmentTag, SegmentTable, check_step};
@@ -55,19 +57,10 @@ pub enum NotLoaded<P> {
 
 /// A server with a table `leaf_alloc`.
 pub trait SegmentServer: Server {
-    /// Whether servers that lose commits are refused.
-    fn requires_durability(&self) -> bool;
-
-    /// Whether any server that answers is a good one.
-    fn is_cluster(&self) -> bool;
-
     /// Returns the options of a client that loads.
     fn segment_options(&self) -> Self::Options {
         self.options()
     }
-
-    /// Returns the kind and the text of an error of this server.
-    fn described(error: &Error) -> Option<(StoreErrorKind, String)>;
 }
 
 impl Load<'_> {
@@ -132,8 +125,8 @@ impl<S: SegmentServer> ServerSegments<S> {
     where
         for<'a> Load<'a>: Operation<S, Done = Result<Loaded, NotLoaded<S::Problem>>>,
     {
-        let is_strict = self.store().requires_durability() && !self.store().is_cluster();
-        let only_server = self.server.filter(|_| is_strict);
+        let Settings { requires_durability, is_cluster, .. } = *self.store().settings();
+        let only_server = self.server.filter(|_| requires_durability && !is_cluster);
         let is_known = self.locked.contains(&request.tag);
         let mut waits = match self.may_skip && (is_known || *has_waited) {
             true => Waits::Not,
@@ -170,7 +163,7 @@ impl<S: SegmentServer> ServerSegments<S> {
     /// this process has loaded for its tag; what other processes have loaded is not known here.
     fn note(&mut self, server: u64) {
         let before = self.server.replace(server);
-        if before.is_some_and(|before| before != server) && !self.store().is_cluster() {
+        if before.is_some_and(|before| before != server) && !self.store().settings().is_cluster {
             log!(
                 error,
                 "{}: another server answers than before: that may be a failover which has lost \
@@ -202,14 +195,15 @@ where
         let (mut unreachable, mut has_waited) = (None, false);
         for (index, request) in wanted.iter().enumerate() {
             if let Some((kind, problem)) = &unreachable {
-                loaded(index, Err(self.store().error(*kind, String::clone(problem)).into()));
+                let error = ServerError::refusal(self.store(), *kind, String::clone(problem));
+                loaded(index, Err(error.into()));
                 continue;
             }
             let done = self.load_one(request, &mut has_waited);
             if let Err(LoadError::Store(error)) = &done
                 && !self.client.has_reached()
             {
-                unreachable = S::described(error);
+                unreachable = described(error);
             }
             loaded(index, done);
         }
@@ -240,7 +234,7 @@ where
 
     fn delete_tag(&self, tag: &str) -> Result<SegmentTag, Error> {
         let work = TagChange::new(tag, Change::Delete);
-        Client::new(self.store()).run(&work).map_err(|error| work.explain::<S>(error))?
+        Client::new(self.store()).run(&work).map_err(|error| work.explain(error))?
     }
 }
 
@@ -251,10 +245,4 @@ impl<S: SegmentServer> fmt::Debug for ServerSegments<S> {
             .field("create_table_if_missing", &self.create_table_if_missing)
             .finish_non_exhaustive()
     }
-}
-
-/// Returns what an error of a server says, with its cause.
-pub fn with_cause(problem: &str, source: Option<&(dyn std::error::Error + 'static)>) -> String {
-    let cause = source.map(|cause| format!(": {}", Chain(cause)));
-    format!("{problem}{}", cause.unwrap_or_default())
 }

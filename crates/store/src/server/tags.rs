@@ -6,7 +6,7 @@ use uidring::Error;
 use uidring::adapter::log;
 use uidring::segment::SegmentTag;
 
-use super::Server;
+use super::error::with_note;
 use crate::{NewSegmentTag, no_such_tag};
 
 /// Returns all rows.
@@ -90,9 +90,9 @@ impl<'a> TagChange<'a> {
     }
 
     /// Adds to an error where a tag ended that may be deleted all the same.
-    pub fn explain<S: Server>(&self, error: Error) -> Error {
+    pub fn explain(&self, error: Error) -> Error {
         match (self.change, &*self.before()) {
-            (Change::Delete, Some(SegmentTag { max_id, .. })) => S::with_note(
+            (Change::Delete, Some(SegmentTag { max_id, .. })) => with_note(
                 error,
                 &format!(" (the tag may be deleted; if so, its ids ended at max_id {max_id})"),
             ),

@@ -7,8 +7,9 @@ use mysql_async::prelude::FromRow;
 use mysql_async::{Opts, OptsBuilder};
 
 use super::MariaDb;
-use super::query::{LIMIT, query};
+use super::query::query;
 use crate::docs;
+use crate::server::LIMIT;
 
 impl MariaDb {
     /// A fresh database, and a user who may do anything there and nothing elsewhere.

@@ -10,8 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::MariaDb;
-use super::query::{LIMIT, query};
+use super::query::query;
 use crate::network::Network;
+use crate::server::LIMIT;
 
 const PROVIDER: &str = "/usr/lib/galera/libgalera_smm.so";
 

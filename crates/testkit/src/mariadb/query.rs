@@ -5,9 +5,6 @@ use std::time::Duration;
 use mysql_async::prelude::{FromRow, Queryable};
 use mysql_async::{Conn, OptsBuilder};
 
-/// How long a start, a stop and a statement may take.
-pub const LIMIT: Duration = Duration::from_secs(30);
-
 /// One session with one statement, at most as long as the limit.
 pub fn query<T: FromRow + Send + 'static>(
     opts: OptsBuilder,

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Postgres;
-use super::query::{LIMIT, Rows, query};
+use super::query::{Rows, query};
 use crate::docs;
+use crate::server::LIMIT;
 
 impl Postgres {
     /// A fresh database, and a user who may do anything there and nothing elsewhere.

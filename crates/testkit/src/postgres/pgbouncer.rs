@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::net::TcpStream;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tempfile::TempDir;
 
-use super::{Database, LIMIT, as_user, find, free_port, own_folder};
+use super::{Database, as_user, find, own_folder};
 use crate::process::Process;
+use crate::server::{LIMIT, free_port};
 
 /// A pooler, which ends with its handle.
 pub struct PgBouncer {
@@ -46,13 +46,12 @@ max_client_conn = 500
         command.arg(folder.path().join("settings.ini"));
         let log = folder.path().join("log");
         let mut process = Process::spawn(&command, folder.path(), &log);
-        let deadline = Instant::now() + LIMIT;
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            let ended = process.wait_until(Instant::now());
-            let text = fs::read_to_string(&log).unwrap_or_default();
-            assert!(ended.is_none() && Instant::now() < deadline, "{ended:?}: {text}");
-            thread::sleep(Duration::from_millis(10));
-        }
+        let connect = || TcpStream::connect(("127.0.0.1", port)).map(drop);
+        process
+            .wait_until_ready(Instant::now() + LIMIT, |_, _| {
+                connect().map_err(|error| error.to_string())
+            })
+            .unwrap_or_else(|error| panic!("{error}"));
         Self { port, process, folder }
     }
 

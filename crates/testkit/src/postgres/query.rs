@@ -4,9 +4,6 @@ use std::time::Duration;
 
 use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
 
-/// How long a start, a stop and a statement may take.
-pub const LIMIT: Duration = Duration::from_secs(30);
-
 /// Rows of texts; NULL is `NULL`.
 pub type Rows = Vec<Vec<String>>;
 

@@ -100,7 +100,9 @@ pub fn a_holder_that_loses_a_message_keeps_and_returns_its_worker_id(store: &'st
         };
         assert_eq!(*id.get_or_insert(lease.worker_id()), lease.worker_id(), "{what}");
         assert!(lease.after() >= last, "{what}: {:?} is below {last:?}", lease.after());
-        let Some(generator) = done(setting.try_generator(lease), what) else { return };
+        // Its first renewal is tried again.
+        let generator = setting.try_generator(lease);
+        let generator = generator.unwrap_or_else(|error| panic!("{what}: {}", chain(&error)));
         for _ in 0..10 {
             let uid = generator.next_uid().expect("ready");
             assert!(last < Some(uid), "{what}: {uid} after {last:?}");

@@ -4,16 +4,17 @@ use std::fs;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use zookeeper_client::{Client, Error, Stat};
 
-use super::{LIMIT, ask, find, java_arguments, run_at};
+use super::{ask, find, java_arguments, run_at};
 use crate::network::Network;
 use crate::process::Process;
+use crate::server::{LIMIT, Slot, folder_for};
 
 /// The number of servers.
 const SERVERS: usize = 3;
@@ -28,8 +29,7 @@ const SETTINGS: &str = "clientPort=2181\ntickTime=250\nmaxSessionTimeout=20000\n
 /// Three servers, of which two are a majority. Needs root. What goes wrong panics, with the servers'
 /// logs where that may help.
 pub struct Ensemble {
-    /// `None` while a server is down.
-    processes: [Mutex<Option<Process>>; SERVERS],
+    processes: [Slot; SERVERS],
     /// After the servers, which are in it.
     network: Network,
     folder: TempDir,
@@ -38,12 +38,11 @@ pub struct Ensemble {
 impl Ensemble {
     /// Starts all servers, and waits until they have a leader.
     pub fn start() -> Arc<Self> {
-        let folder = tempfile::Builder::new().prefix("uidring-").tempdir();
         let servers = u8::try_from(SERVERS).expect("few");
         let ensemble = Self {
             processes: Default::default(),
             network: Network::new(servers),
-            folder: folder.expect("a temporary folder"),
+            folder: folder_for(""),
         };
         for number in 0..SERVERS {
             ensemble.configure(number);
@@ -65,16 +64,11 @@ impl Ensemble {
 
     /// Ends a server in the midst of whatever it does, and waits.
     pub fn kill(&self, number: usize) {
-        let mut process = self.process(number).take().expect("the server is up");
-        process.signal("KILL");
-        let status = process.wait_until(Instant::now() + LIMIT);
-        assert!(status.is_some(), "the server survives SIGKILL\n{}", self.log(number));
+        self.processes[number].kill();
     }
 
     /// Starts a server that was killed, with the same files, and does not wait for it.
     pub fn start_server(&self, number: usize) {
-        let mut process = self.process(number);
-        assert!(process.is_none(), "the server is up");
         let mut command = self.network.command(number);
         command
             .arg(find("java"))
@@ -84,12 +78,14 @@ impl Ensemble {
             .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
             .arg(self.folder_of(number).join("zoo.cfg"));
         let folder = self.folder_of(number);
-        *process = Some(Process::spawn(&command, &folder, &folder.with_extension("log")));
+        let log = folder.with_extension("log");
+        let started = self.processes[number].start(|| Ok(Process::spawn(&command, &folder, &log)));
+        started.expect("a process");
     }
 
     /// Sends a server a signal: `STOP` or `CONT`.
     pub fn signal(&self, number: usize, name: &str) {
-        self.process(number).as_mut().expect("the server is up").signal(name);
+        self.processes[number].signal(name);
     }
 
     /// Cuts a server off from all others and from clients, by its link.
@@ -214,9 +210,5 @@ impl Ensemble {
 
     fn folder_of(&self, number: usize) -> PathBuf {
         self.folder.path().join(format!("server-{number}"))
-    }
-
-    fn process(&self, number: usize) -> MutexGuard<'_, Option<Process>> {
-        self.processes[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

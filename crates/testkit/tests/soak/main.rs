@@ -1,0 +1,224 @@
+//! A soak: one process that lives all the time, and others that live for seconds, take ids of all kinds of
+//! generators from three stores, while clocks are set, processes are killed and forked, and servers are killed,
+//! frozen and started again. Every id is accounted for, by ranges, so that there can be very many; the long
+//! process may not grow.
+//!
+//! It takes 20 s, or as many as UIDRING_SOAK_SECONDS says; `scripts/soak` runs it for an hour.
+#![cfg(target_os = "linux")]
+
+mod lives;
+mod ranges;
+
+use std::fs::{self, OpenOptions};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+use uidring_mysql::MySqlStore;
+use uidring_postgres::PostgresStore;
+use uidring_sqlite::SqliteStore;
+use uidring_store::{LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
+use uidring_testkit::mariadb::MariaDb;
+use uidring_testkit::postgres::Postgres;
+
+use crate::lives::{ORDERS, Orders};
+use crate::ranges::account;
+
+const SECONDS: &str = "UIDRING_SOAK_SECONDS";
+
+/// Ranges of many ids, so that there are few.
+const STEP: u64 = 1_000_000;
+
+/// What a process does: nothing, unless it was started by the soak.
+#[test]
+fn process() {
+    if let Some(orders) = Orders::read() {
+        lives::live(&orders);
+    }
+}
+
+/// Tables of all kinds.
+fn create(store: (impl WorkerTable, impl LeaseTable, impl SegmentTable)) {
+    let (nodes, leases, segments) = store;
+    nodes.create().expect("made");
+    leases.create().expect("made");
+    segments.create_tag(&NewSegmentTag::new("soak", STEP).expect("allowed")).expect("made");
+}
+
+/// A process, which does not outlive the soak.
+struct Living(Child);
+
+impl Drop for Living {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Soak {
+    folder: PathBuf,
+    mysql: String,
+    postgres: String,
+    end: Instant,
+    processes: AtomicU64,
+    kills: AtomicU64,
+    outages: AtomicU64,
+}
+
+impl Soak {
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.end
+    }
+
+    fn spawn(&self, lives: Duration, lives_long: bool) -> Living {
+        self.processes.fetch_add(1, Ordering::Relaxed);
+        let Self { folder, mysql, postgres, .. } = self;
+        let folder = folder.to_str().expect("UTF-8");
+        let millis = lives.as_millis();
+        let orders = format!("{folder}\n{mysql}\n{postgres}\n{millis}\n{lives_long}");
+        let mut command = Command::new(env::current_exe().expect("this test"));
+        command.args(["process", "--exact", "--nocapture", "--test-threads=1"]);
+        let log = OpenOptions::new().create(true).append(true).open(self.folder.join("log"));
+        let log = log.expect("a file");
+        command.env(ORDERS, orders).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        Living(command.spawn().expect("starts"))
+    }
+
+    /// One short life after the other, of which every other is ended by force.
+    fn lives(&self) {
+        while !self.is_over() {
+            let mut life = Duration::from_millis(fastrand::u64(100..5_000));
+            life = life.min(self.end.saturating_duration_since(Instant::now()));
+            let mut process = self.spawn(life, false);
+            if fastrand::bool() {
+                thread::sleep(life.mul_f64(fastrand::f64()));
+                self.kills.fetch_add(1, Ordering::Relaxed);
+                drop(process);
+            } else {
+                let status = process.0.wait().expect("ours");
+                assert!(status.success(), "a process ended with {status}: {}", self.log());
+            }
+        }
+    }
+
+    fn log(&self) -> String {
+        let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().filter(|line| !line.contains("WARN")).collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
+    }
+
+    fn trouble(&self, freeze: impl Fn(bool), kill: impl Fn(), start_again: impl Fn()) {
+        while !self.is_over() {
+            let calm = Instant::now() + Duration::from_millis(fastrand::u64(2_000..20_000));
+            while Instant::now() < calm && !self.is_over() {
+                thread::sleep(Duration::from_millis(50));
+            }
+            let outage = Duration::from_millis(fastrand::u64(50..3_000));
+            self.outages.fetch_add(1, Ordering::Relaxed);
+            if fastrand::bool() {
+                freeze(true);
+                thread::sleep(outage);
+                freeze(false);
+            } else {
+                kill();
+                thread::sleep(outage);
+                start_again();
+            }
+        }
+    }
+
+    /// Memory in KiB and open files of a process: the greatest in each part of its life.
+    fn watch(&self, pid: u32, begin: Instant) -> Vec<(u64, u64)> {
+        const PARTS: usize = 6;
+        let mut parts = vec![(0, 0); PARTS];
+        let whole = self.end.saturating_duration_since(begin).as_secs_f64();
+        while !self.is_over() {
+            thread::sleep(Duration::from_millis(200));
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+            let memory = memory.map_or("0", |line| line.trim().trim_end_matches(" kB"));
+            let files = fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count) as u64;
+            let part = (begin.elapsed().as_secs_f64() / whole * PARTS as f64) as usize;
+            let (most_memory, most_files) = &mut parts[part.min(PARTS - 1)];
+            *most_memory = (*most_memory).max(memory.parse().expect("KiB"));
+            *most_files = (*most_files).max(files);
+        }
+        parts
+    }
+}
+
+#[test]
+fn every_id_is_accounted_for() {
+    if env::var(ORDERS).is_ok() {
+        return;
+    }
+    let seconds = env::var(SECONDS).map_or(20, |text| text.parse().expect("seconds"));
+    let folder = tempfile::Builder::new().prefix("uidring-soak-").tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("records")).expect("made");
+    let mariadb = MariaDb::start_with(&["--innodb-flush-log-at-trx-commit=1"]);
+    let postgres = Postgres::start();
+    let (databases, begin) = ((mariadb.database(), postgres.database()), Instant::now());
+    let soak = Soak {
+        folder: folder.path().into(),
+        mysql: databases.0.url(),
+        postgres: databases.1.url(),
+        end: begin + Duration::from_secs(seconds),
+        processes: AtomicU64::new(0),
+        kills: AtomicU64::new(0),
+        outages: AtomicU64::new(0),
+    };
+    let store = SqliteStore::new(folder.path().join("sqlite.db"));
+    create((store.worker_nodes(), store.leases(), store.segments()));
+    let store = MySqlStore::from_url(&soak.mysql).expect("a URL");
+    let segments = store.segments().create_table_if_missing(true);
+    create((store.worker_nodes(), store.leases(), segments));
+    let store = PostgresStore::from_url(&soak.postgres).expect("a URL");
+    let segments = store.segments().create_table_if_missing(true);
+    create((store.worker_nodes(), store.leases(), segments));
+
+    let mut long = soak.spawn(Duration::from_secs(seconds), true);
+    let parts = Mutex::default();
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| soak.lives());
+        }
+        scope.spawn(|| {
+            let freeze = |freezes| if freezes { mariadb.freeze() } else { mariadb.thaw() };
+            soak.trouble(freeze, || mariadb.kill(), || mariadb.start_again());
+        });
+        scope.spawn(|| {
+            let freeze = |freezes| if freezes { postgres.freeze() } else { postgres.thaw() };
+            soak.trouble(freeze, || postgres.kill(), || postgres.start_again());
+        });
+        *parts.lock().expect("whole") = soak.watch(long.0.id(), begin);
+    });
+    let status = long.0.wait().expect("ours");
+    assert!(status.success(), "the long process ended with {status}: {}", soak.log());
+
+    let counts = account(&folder.path().join("records"));
+    let ids: u64 = counts.values().map(|count| count.0).sum();
+    let parts = parts.into_inner().expect("whole");
+    eprintln!(
+        "soak of {seconds} s: {ids} ids, 0 twice; {:?} processes, {:?} killed, {:?} outages of servers",
+        soak.processes, soak.kills, soak.outages
+    );
+    for (space, (ids, ranges)) in &counts {
+        eprintln!("| {space} | {ids} | {ranges} |");
+    }
+    eprintln!("memory (KiB) and open files in each sixth of the time: {parts:?}");
+    let errors = fs::read_to_string(folder.path().join("errors")).unwrap_or_default();
+    assert!(errors.is_empty(), "errors that do not pass:\n{errors}");
+    for kind in ["uids", "segments"] {
+        for store in ["Sqlite", "MySql", "Postgres"] {
+            let (ids, _) = counts.get(&format!("{store}-{kind}")).copied().unwrap_or_default();
+            assert!(ids > 0, "no {kind} from {store}: {counts:?}");
+        }
+    }
+    // Threads come and go with leases that are lost, and allocators keep some of what they had.
+    let [_, early, .., late] = parts[..] else { unreachable!("six parts") };
+    assert!(late.0 <= early.0 + early.0 / 4 + 8 * 1024, "memory grows: {parts:?}");
+    assert!(late.1 <= early.1 + 16, "open files grow: {parts:?}");
+}
