@@ -262,7 +262,9 @@ fn certificates_come_from_flags() {
     server.execute(&format!("ALTER USER {}@'%' REQUIRE X509", database.user()));
     let init = |flags: &[(&str, &Path)]| {
         let mut command = command(&home, "worker init", &database.url());
-        flags.iter().for_each(|(flag, path)| drop(command.arg(flag).arg(path)));
+        for (flag, path) in flags {
+            command.arg(flag).arg(path);
+        }
         command
     };
     let (trusted, shown) = (authority.certificate(), authority.client("ids"));
