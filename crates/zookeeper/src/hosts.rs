@@ -19,6 +19,9 @@ pub fn parse(text: &str) -> Result<Vec<Host<'_>>, &'static str> {
     if text.is_empty() {
         return Err("it is empty");
     }
+    if text.split(',').any(|part| part.strip_prefix(TLS).unwrap_or(part).contains("://")) {
+        return Err("it is a URL, of another scheme than tls");
+    }
     if text.contains('@') {
         return Err("a user has no place in it");
     }
@@ -29,9 +32,6 @@ pub fn parse(text: &str) -> Result<Vec<Host<'_>>, &'static str> {
     while let Some(part) = parts.next() {
         let stripped = part.strip_prefix(TLS);
         let server = stripped.unwrap_or(part);
-        if server.contains("://") {
-            return Err("it is a URL of another scheme than tls");
-        }
         let (server, path) = match server.split_once('/') {
             Some((server, path)) => (server, Some(path)),
             None => (server, None),

@@ -44,18 +44,18 @@ pub struct Prepared {
 impl Tls {
     /// For these servers. The client would panic at a host that no certificate can name.
     pub fn new(hosts: &[Host<'_>]) -> Result<Self, &'static str> {
-        let servers = hosts.iter().map(|&Host { name, port, .. }| {
-            let address = if name.contains(':') {
-                format!("[{name}]:{port}")
-            } else {
-                format!("{name}:{port}")
+        let server = |&Host { name, port, .. }: &Host<'_>| {
+            let address = match name.contains(':') {
+                true => format!("[{name}]:{port}"),
+                false => format!("{name}:{port}"),
             };
-            let name = ServerName::try_from(name.to_owned());
-            let name =
-                name.map_err(|_| "a host is no name or address that a certificate can have")?;
-            Ok(TlsServer { name, address })
-        });
-        Ok(Self { servers: servers.collect::<Result<_, _>>()?, authorities: None, identity: None })
+            match ServerName::try_from(name.to_owned()) {
+                Ok(name) => Ok(TlsServer { name, address }),
+                Err(_) => Err("a host is no name or address that a certificate can have"),
+            }
+        };
+        let servers = hosts.iter().map(server).collect::<Result<_, _>>()?;
+        Ok(Self { servers, authorities: None, identity: None })
     }
 
     pub fn servers(&self) -> &[TlsServer] {
