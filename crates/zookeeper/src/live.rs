@@ -59,7 +59,10 @@ async fn connect(registry: &Registry) -> Result<Client, ZooKeeperError> {
     match timeout(servers.connect_deadline, connecting).await {
         Ok(Err(error)) if error != Error::Timeout => Err(failed(registry, error)),
         Ok(Ok(client)) => Ok(client),
-        _ => Err(no_session(registry, "and without TLS, for which they are named with tls://")),
+        _ => Err(no_session(
+            registry,
+            "are these ports without TLS (with it, write tls://HOST:PORT)",
+        )),
     }
 }
 
@@ -79,7 +82,7 @@ async fn connect_by_tls(registry: &Registry, tls: &Tls) -> Result<Client, ZooKee
     match unless(refused, timeout(limit, connecting)).await {
         Some(Ok(Err(error))) if error != Error::Timeout => Err(failed(registry, error)),
         Some(Ok(Ok(client))) => Ok(client),
-        _ => Err(refusal.unwrap_or_else(|| no_session(registry, "with TLS on these ports"))),
+        _ => Err(refusal.unwrap_or_else(|| no_session(registry, "are these their ports for TLS"))),
     }
 }
 
@@ -87,7 +90,7 @@ async fn connect_by_tls(registry: &Registry, tls: &Tls) -> Result<Client, ZooKee
 fn no_session(registry: &Registry, ports: &str) -> ZooKeeperError {
     let limit = registry.servers.connect_deadline.min(registry.servers.session_timeout);
     registry.unreachable(format!(
-        "no session within {limit:?}; are the servers running, do they have a quorum, {ports}?"
+        "no session within {limit:?}; are the servers running, do they have a quorum, and {ports}?"
     ))
 }
 
