@@ -24,7 +24,7 @@ pub enum Failure {
             feature = "postgres",
             feature = "server",
             feature = "sqlite",
-            feature = "zookeeper"
+            feature = "zookeeper-tls"
         ),
         expect(dead_code)
     )]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder};
 use uidring::{Error, StoreErrorKind};
+use uidring_store::choose_cryptography;
 use uidring_store::server::{LeaseServer, SegmentServer, Server, ServerError, Settings, Table};
 
 use crate::MySqlStore;
@@ -110,13 +111,5 @@ impl LeaseServer for MySqlStore {
             lasts.as_secs().clamp(1, 3_600)
         );
         lasting(self, Some(session))
-    }
-}
-
-/// rustls panics if a process links two providers of cryptography and has chosen none.
-fn choose_cryptography() {
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // It fails if another thread was faster: then there is one.
-        let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }

@@ -4,6 +4,8 @@
 //!
 //! Programs use the crate of a store, which re-exports what they need of this one.
 
+#[cfg(feature = "tls")]
+mod cryptography;
 mod error;
 mod identity;
 pub mod leases;
@@ -20,6 +22,8 @@ use std::path::Path;
 
 use uidring::Error;
 
+#[cfg(feature = "tls")]
+pub use self::cryptography::choose_cryptography;
 pub use self::error::TableError;
 pub use self::identity::{NodeIdentity, NodeKind};
 pub use self::leases::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};

@@ -5,7 +5,7 @@
 
 #[cfg(target_os = "linux")]
 pub mod attack;
-#[cfg(any(feature = "etcd", feature = "mariadb", feature = "postgres"))]
+#[cfg(any(feature = "etcd", feature = "mariadb", feature = "postgres", feature = "zookeeper"))]
 pub mod certificates;
 mod chain;
 pub mod deadline;

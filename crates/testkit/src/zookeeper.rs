@@ -17,11 +17,16 @@ use tempfile::TempDir;
 use zookeeper_client::{Acls, Client, CreateMode, Error, Stat};
 
 pub use self::ensemble::Ensemble;
+use crate::certificates::{Authority, Certificate};
 use crate::process::Process;
 use crate::server::{self, LIMIT, Slot, folder_for, free_port, read, shared, start_on_free_ports};
 
 /// The server and what it logs with; the rest is named in its own manifest.
 const JARS: [&str; 2] = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"];
+
+/// What TLS needs besides, and the manifest does not name. The package depends on theirs, libnetty-java.
+const TLS_JARS: [&str; 2] =
+    ["/usr/share/java/netty-codec.jar", "/usr/share/java/netty-resolver.jar"];
 
 /// The servers look for sessions that are over so often, and allow for sessions of two to twenty
 /// times as long.
@@ -31,10 +36,17 @@ const TICK: Duration = Duration::from_millis(250);
 pub struct ZooKeeper {
     tick: Duration,
     port: u16,
+    tls: Option<TlsPort>,
     process: Slot,
     names: AtomicU32,
     /// After the process, whose files are in it.
     folder: TempDir,
+}
+
+/// A second port, with TLS.
+struct TlsPort {
+    port: u16,
+    settings: String,
 }
 
 impl ZooKeeper {
@@ -42,17 +54,48 @@ impl ZooKeeper {
         Self::with_tick(TICK)
     }
 
+    /// A server that also has a port with TLS, where it shows this certificate and, if it is to, asks clients
+    /// for one of the authority; with these further settings, in lines.
+    pub fn start_with_tls(
+        authority: &Authority,
+        shown: &Certificate,
+        asks: bool,
+        settings: &str,
+    ) -> Arc<Self> {
+        // It wants both in one file.
+        let pem = [&shown.key, &shown.certificate].map(|path| fs::read(path).expect("a file"));
+        let store = shown.certificate.with_extension("both.pem");
+        fs::write(&store, pem.concat()).expect("it writes");
+        let settings = format!(
+            "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
+             ssl.keyStore.location={}\nssl.keyStore.type=PEM\nssl.trustStore.location={}\n\
+             ssl.trustStore.type=PEM\nssl.clientAuth={}\n{settings}\n",
+            store.display(),
+            authority.certificate().display(),
+            if asks { "need" } else { "none" },
+        );
+        Self::launch_server(TICK, Some(TlsPort { port: 0, settings }))
+    }
+
     /// A server whose sessions last two to twenty of these ticks.
     pub fn with_tick(tick: Duration) -> Arc<Self> {
+        Self::launch_server(tick, None)
+    }
+
+    fn launch_server(tick: Duration, tls: Option<TlsPort>) -> Arc<Self> {
         let mut server = Self {
             folder: folder_for(""),
             tick,
             port: 0,
+            tls,
             process: Slot::default(),
             names: AtomicU32::new(0),
         };
         let process = start_on_free_ports(|deadline| {
             server.port = free_port();
+            if let Some(tls) = &mut server.tls {
+                tls.port = free_port();
+            }
             server.configure();
             server.launch(deadline)
         });
@@ -74,6 +117,11 @@ impl ZooKeeper {
 
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The port with TLS.
+    pub fn tls_port(&self) -> u16 {
+        self.tls.as_ref().expect("it was started with TLS").port
     }
 
     /// A registry's name that no other test has.
@@ -192,12 +240,16 @@ impl ZooKeeper {
 
     fn configure(&self) {
         let folder = self.folder.path().display();
-        let settings = format!(
+        let mut settings = format!(
             "dataDir={folder}/data\nclientPortAddress=127.0.0.1\nclientPort={}\ntickTime={}\n\
              maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=ruok\n",
             self.port,
             self.tick.as_millis()
         );
+        if let Some(TlsPort { port, settings: tls }) = &self.tls {
+            settings +=
+                &format!("secureClientPortAddress=127.0.0.1\nsecureClientPort={port}\n{tls}");
+        }
         fs::write(self.folder.path().join("zoo.cfg"), settings).expect("it writes");
     }
 
@@ -205,7 +257,7 @@ impl ZooKeeper {
     fn launch(&self, deadline: Instant) -> Result<Process, String> {
         let mut command = Command::new(find("java"));
         command
-            .args(java_arguments())
+            .args(java_arguments(if self.tls.is_some() { &TLS_JARS } else { &[] }))
             .arg("org.apache.zookeeper.server.ZooKeeperServerMain")
             .arg(self.folder.path().join("zoo.cfg"));
         let log = self.folder.path().join("log");
@@ -255,9 +307,10 @@ fn ask(server: SocketAddr, command: &str) -> std::io::Result<String> {
     Ok(answer)
 }
 
-/// What a server's JVM needs, before the name of the class.
-fn java_arguments() -> [String; 5] {
-    for jar in JARS {
+/// What a server's JVM needs, before the name of the class; with these jars, too.
+fn java_arguments(further: &[&str]) -> [String; 5] {
+    let jars = [&JARS, further].concat();
+    for jar in &jars {
         assert!(
             Path::new(jar).is_file(),
             "no {jar}, which these tests need: apt-get install zookeeper"
@@ -265,7 +318,7 @@ fn java_arguments() -> [String; 5] {
     }
     let [heap, collector, compiler, path] =
         ["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"].map(str::to_owned);
-    [heap, collector, compiler, path, JARS.join(":")]
+    [heap, collector, compiler, path, jars.join(":")]
 }
 
 /// The path of a program.

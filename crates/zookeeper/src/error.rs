@@ -28,13 +28,20 @@ pub enum ZooKeeperError {
     /// The servers of a registry are written wrongly. The text is not repeated: it may hold a
     /// password.
     #[error(
-        "the servers of the registry are wrong: {problem}; write HOST:PORT,HOST:PORT, or \
-         HOST:PORT/PATH to use a path"
+        "the servers of the registry are wrong: {problem}; write HOST:PORT,HOST:PORT, with tls:// before \
+         each for TLS, and with /PATH at the end to use a path"
     )]
     RegistryServers {
         /// What is wrong with it.
         problem: &'static str,
     },
+
+    /// The servers are to be reached by TLS, and this program is built without it.
+    #[error(
+        "this program is built without TLS for ZooKeeper; build it with the feature `tls` of \
+         uidring-zookeeper, or name the servers without tls://"
+    )]
+    NoTls,
 
     /// User and password of a registry are written wrongly.
     #[error("user and password of the registry, {location}, are wrong; write USER:PASSWORD")]
@@ -54,6 +61,19 @@ pub enum ZooKeeperError {
         kind: StoreErrorKind,
         /// The client's error, if that is the cause.
         source: Option<zookeeper_client::Error>,
+    },
+
+    /// TLS with a server of a registry failed.
+    #[error("registry {registry}: {problem}")]
+    Tls {
+        /// Its servers, and the path in it.
+        registry: String,
+        /// Which server it is, and what to do.
+        problem: String,
+        /// `Denied` if every server has refused, or been refused; else `Unreachable`.
+        kind: StoreErrorKind,
+        /// What rustls or the system says.
+        source: Arc<dyn std::error::Error + Send + Sync>,
     },
 
     /// The servers do not allow this user something, by a node's access list. A wrong password is
@@ -204,9 +224,11 @@ impl ZooKeeperError {
         match self {
             Self::LeafName { .. }
             | Self::RegistryServers { .. }
+            | Self::NoTls
             | Self::RegistryAuth { .. }
             | Self::SessionTooShort { .. } => StoreErrorKind::Invalid,
             Self::Registry { kind, .. }
+            | Self::Tls { kind, .. }
             | Self::Client { kind, .. }
             | Self::CacheFile { kind, .. } => *kind,
             Self::NotAllowed { .. } => StoreErrorKind::Denied,

@@ -1,9 +1,18 @@
 //! Worker ids from a ZooKeeper registry, laid out as Meituan's Leaf does.
+//!
+//! The feature `tls` is for servers with TLS. The client of ZooKeeper then brings aws-lc, a library of
+//! cryptography in C that takes half a minute to build, beside ring, which the other stores use. If the process
+//! has chosen neither ([`CryptoProvider::install_default`]), the first connection with TLS installs ring.
+//!
+//! [`CryptoProvider::install_default`]: https://docs.rs/rustls/latest/rustls/crypto/struct.CryptoProvider.html
 
 mod cache;
 mod claim;
 mod entry;
 mod error;
+#[cfg(feature = "tls")]
+mod handshake;
+mod hosts;
 mod instance;
 mod leaf;
 mod lease;
@@ -16,6 +25,8 @@ mod servers;
 mod session;
 mod start;
 mod thread;
+#[cfg(feature = "tls")]
+mod tls;
 mod tree;
 
 #[cfg(any(test, feature = "simulation"))]

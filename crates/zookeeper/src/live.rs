@@ -8,7 +8,15 @@ use uidring::{StoreErrorKind, Timestamp};
 use zookeeper_client::{Client, Error, MultiWriteError, MultiWriteResult};
 
 use super::error::{Right, ZooKeeperError};
+#[cfg(feature = "tls")]
+use super::handshake::all_refused;
+#[cfg(feature = "tls")]
+use super::hosts::without_schemes;
 use super::registry::{MISSING_NODE, Registry};
+#[cfg(feature = "tls")]
+use super::thread::unless;
+#[cfg(feature = "tls")]
+use super::tls::{Prepared, Tls};
 use super::tree::{CreateMode, Ensemble, Failure, Stat, Tree, Write};
 
 /// A session with the servers.
@@ -30,21 +38,60 @@ impl Ensemble for Registry {
     }
 
     async fn connect(&self) -> Result<LiveTree, ZooKeeperError> {
-        let limit = self.servers.connect_deadline;
-        match timeout(limit, self.servers.connect()).await {
-            Ok(Ok(client)) => Ok(LiveTree { client, registry: self.clone() }),
-            // The client's own limit is the session's timeout.
-            Err(_) | Ok(Err(Error::Timeout)) => Err(self.unreachable(format!(
-                "no session within {:?}; are the servers running, and do they have a quorum?",
-                limit.min(self.servers.session_timeout)
-            ))),
-            Ok(Err(error)) => Err(failed(self, error)),
-        }
+        #[cfg(feature = "tls")]
+        let client = match &self.servers.tls {
+            Some(tls) => connect_by_tls(self, tls).await?,
+            None => connect(self).await?,
+        };
+        #[cfg(not(feature = "tls"))]
+        let client = connect(self).await?;
+        Ok(LiveTree { client, registry: self.clone() })
     }
 
     async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
         timeout(limit, work).await.ok()
     }
+}
+
+async fn connect(registry: &Registry) -> Result<Client, ZooKeeperError> {
+    let servers = &registry.servers;
+    let connecting = servers.connector().connect(servers.hosts());
+    match timeout(servers.connect_deadline, connecting).await {
+        Ok(Err(error)) if error != Error::Timeout => Err(failed(registry, error)),
+        Ok(Ok(client)) => Ok(client),
+        _ => Err(no_session(
+            registry,
+            "are these ports without TLS (with it, write tls://HOST:PORT)",
+        )),
+    }
+}
+
+#[cfg(feature = "tls")]
+async fn connect_by_tls(registry: &Registry, tls: &Tls) -> Result<Client, ZooKeeperError> {
+    let servers = &registry.servers;
+    let limit = servers.connect_deadline;
+    let prepared = tls.prepare();
+    let Prepared { options, config } = prepared.map_err(|cause| {
+        registry.tls_failed("TLS cannot be used", StoreErrorKind::Denied, cause)
+    })?;
+    let hosts = without_schemes(servers.hosts());
+    let connecting = servers.connector().with_tls(options).secure_connect(&hosts);
+    let mut refusal = None;
+    let refused =
+        all_refused(registry, tls, config, limit.min(servers.session_timeout), &mut refusal);
+    match unless(refused, timeout(limit, connecting)).await {
+        Some(Ok(Err(error))) if error != Error::Timeout => Err(failed(registry, error)),
+        Some(Ok(Ok(client))) => Ok(client),
+        _ => Err(refusal.unwrap_or_else(|| no_session(registry, "are these their ports for TLS"))),
+    }
+}
+
+/// The error if the time is over. The client's own limit is the session's timeout.
+fn no_session(registry: &Registry, ports: &str) -> ZooKeeperError {
+    let limit = registry.servers.connect_deadline.min(registry.servers.session_timeout);
+    registry.unreachable(format!(
+        "no session within {limit:?}; are the servers running, do they have a quorum, and {ports}?"
+    ))
 }
 
 impl LiveTree {

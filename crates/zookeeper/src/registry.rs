@@ -102,6 +102,17 @@ impl Registry {
         self.error(StoreErrorKind::Unreachable, problem)
     }
 
+    #[cfg(feature = "tls")]
+    pub fn tls_failed(
+        &self,
+        problem: impl Into<String>,
+        kind: StoreErrorKind,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> ZooKeeperError {
+        let (registry, problem) = (self.to_string(), problem.into());
+        ZooKeeperError::Tls { registry, problem, kind, source: source.into().into() }
+    }
+
     pub fn no_answer(&self, within: Duration) -> ZooKeeperError {
         self.unreachable(format!("connected, but no answer within {within:?}"))
     }

@@ -7,10 +7,13 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use uidring::Error;
-use uidring_store::{is_port, read_secret};
-use zookeeper_client::{Acl, Acls, AuthId, Client, Permission};
+use uidring_store::read_secret;
+use zookeeper_client::{Acl, Acls, AuthId, Client, Connector, Permission};
 
 use super::error::ZooKeeperError;
+use super::hosts::parse;
+#[cfg(feature = "tls")]
+use super::tls::Tls;
 
 /// The environment variable with user and password.
 const AUTH_VARIABLE: &str = "UIDRING_ZOOKEEPER_AUTH";
@@ -21,8 +24,12 @@ const AUTH_VARIABLE: &str = "UIDRING_ZOOKEEPER_AUTH";
 /// HOST:PORT,HOST:PORT/CHROOT
 /// ```
 ///
-/// Ports may be left out (2181), and so may the path, which must exist otherwise. The connection is
-/// not encrypted.
+/// Ports may be left out (2181), and so may the path, which must exist otherwise. With `tls://` before each
+/// server, which needs the feature `tls`, connections are encrypted:
+///
+/// ```text
+/// tls://HOST:PORT,tls://HOST:PORT/CHROOT
+/// ```
 ///
 /// User and password appear in no text of this type or of its errors.
 #[derive(Clone)]
@@ -32,6 +39,9 @@ pub struct ZooKeeperServers {
     auth: Option<String>,
     pub(super) session_timeout: Duration,
     pub(super) connect_deadline: Duration,
+    /// `None` without TLS.
+    #[cfg(feature = "tls")]
+    pub(super) tls: Option<Tls>,
 }
 
 impl ZooKeeperServers {
@@ -40,14 +50,24 @@ impl ZooKeeperServers {
     /// # Errors
     ///
     /// [`ZooKeeperError::RegistryServers`](crate::ZooKeeperError::RegistryServers), which does not
-    /// repeat the text.
+    /// repeat the text; [`ZooKeeperError::NoTls`](crate::ZooKeeperError::NoTls).
     pub fn new(hosts: &str) -> Result<Self, Error> {
-        check(hosts).map_err(|problem| ZooKeeperError::RegistryServers { problem })?;
+        let wrong = |problem| ZooKeeperError::RegistryServers { problem };
+        let parsed = parse(hosts).map_err(wrong)?;
+        let is_tls = parsed.iter().any(|host| host.is_tls);
+        #[cfg(not(feature = "tls"))]
+        if is_tls {
+            return Err(ZooKeeperError::NoTls.into());
+        }
+        #[cfg(feature = "tls")]
+        let tls = is_tls.then(|| Tls::new(&parsed).map_err(wrong)).transpose()?;
         Ok(Self {
             hosts: hosts.into(),
             auth: None,
             session_timeout: Duration::from_secs(10),
             connect_deadline: Duration::from_secs(5),
+            #[cfg(feature = "tls")]
+            tls,
         })
     }
 
@@ -78,6 +98,46 @@ impl ZooKeeperServers {
         Ok(self)
     }
 
+    /// Accepts only certificates signed by an authority in this PEM file, for servers with `tls://`. Without
+    /// it, they are those of the authorities that the system trusts.
+    ///
+    /// Files are read once: after a change, start again.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) if the file cannot be
+    /// read, or holds no certificate; [`ZooKeeperError::RegistryServers`](crate::ZooKeeperError::RegistryServers)
+    /// if the servers are without TLS; [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
+    #[cfg(feature = "tls")]
+    pub fn tls_authority(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
+        self.tls_mut()?.trust(path.as_ref())?;
+        Ok(self)
+    }
+
+    /// Shows the servers this certificate (a PEM file, with those that it is signed by) and has the private
+    /// key in the other file.
+    ///
+    /// # Errors
+    ///
+    /// As for [`tls_authority`](Self::tls_authority); also if the key is that of another certificate, or
+    /// others may read it: 600 is the most that its mode may allow, or 640 if it is root's.
+    #[cfg(feature = "tls")]
+    pub fn tls_certificate(
+        mut self,
+        certificate: impl AsRef<Path>,
+        key: impl AsRef<Path>,
+    ) -> Result<Self, Error> {
+        self.tls_mut()?.show(certificate.as_ref(), key.as_ref())?;
+        Ok(self)
+    }
+
+    #[cfg(feature = "tls")]
+    fn tls_mut(&mut self) -> Result<&mut Tls, Error> {
+        let problem = "certificates were given, and they are without TLS";
+        let tls = self.tls.as_mut().ok_or(ZooKeeperError::RegistryServers { problem })?;
+        Ok(tls)
+    }
+
     /// Sets how long the servers keep the session of an instance that they do not hear from; 10 s by
     /// default. They may grant another time, within their own bounds (by default 4 to 40 s).
     ///
@@ -95,12 +155,17 @@ impl ZooKeeperServers {
         self
     }
 
-    pub(super) async fn connect(&self) -> Result<Client, zookeeper_client::Error> {
-        let mut connector = Client::connector().with_session_timeout(self.session_timeout);
-        if let Some(auth) = &self.auth {
-            connector = connector.with_auth("digest", auth.as_bytes());
+    pub(super) fn connector(&self) -> Connector {
+        let connector = Client::connector().with_session_timeout(self.session_timeout);
+        match &self.auth {
+            Some(auth) => connector.with_auth("digest", auth.as_bytes()),
+            None => connector,
         }
-        connector.connect(&self.hosts).await
+    }
+
+    /// The servers and the path, as the text has them.
+    pub(super) fn hosts(&self) -> &str {
+        &self.hosts
     }
 
     /// Returns who may do what with the folder of all names, if it is made: everybody may add a name
@@ -138,40 +203,6 @@ impl fmt::Debug for ZooKeeperServers {
     }
 }
 
-fn check(hosts: &str) -> Result<(), &'static str> {
-    if hosts.is_empty() {
-        return Err("it is empty");
-    }
-    if hosts.contains("://") {
-        return Err("it is a URL");
-    }
-    if hosts.contains('@') {
-        return Err("a user has no place in it");
-    }
-    if hosts.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err("it holds a blank");
-    }
-    let mut parts = hosts.split('/');
-    let servers = parts.next().unwrap_or_default();
-    if parts.any(|part| matches!(part, "" | "." | "..")) {
-        return Err("the path has an empty part, `.` or `..`");
-    }
-    for server in servers.split(',') {
-        let (host, port) = match server.rsplit_once(':') {
-            Some(parts) if !server.ends_with(']') => parts,
-            _ => (server, "2181"),
-        };
-        let ipv6 = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-        if ipv6.unwrap_or(host).is_empty() {
-            return Err("a host is empty");
-        }
-        if ipv6.is_none() && host.contains(['[', ']', ':']) || !is_port(port) {
-            return Err("a port is wrong (write an IPv6 address in brackets)");
-        }
-    }
-    Ok(())
-}
-
 fn read_auth(location: &'static str, text: &str) -> Result<String, Error> {
     let text = text.trim();
     match text.split_once(':') {
@@ -194,7 +225,8 @@ mod tests {
         let short = [
             "", ",", "h:", "h:0", "h:port", "h:70000", "h:+80", "::1:2181", "a,,b", "h/", "h/a//b",
         ];
-        let long = ["h/../x", "h 1", "zk://s3cret@h", "u:s3cret@h", "[::1]2181", "[]:1"];
+        let long =
+            ["h/../x", "h 1", "zk://s3cret@h", "zk://s3cret", "u:s3cret@h", "[::1]2181", "[]:1"];
         for wrong in short.into_iter().chain(long) {
             let error = ZooKeeperServers::new(wrong).expect_err(wrong);
             assert!(

@@ -161,7 +161,7 @@ async fn serve(
 
 /// Returns the work's result; `None` if the other thing comes first, and the work is left where it
 /// stands.
-async fn unless<T>(over: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
+pub async fn unless<T>(over: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
     let (mut over, mut work) = (pin!(over), pin!(work));
     future::poll_fn(|context| match over.as_mut().poll(context) {
         Poll::Ready(()) => Poll::Ready(None),

@@ -15,7 +15,8 @@ const DATABASES: [&str; 6] =
 #[derive(Args)]
 pub struct RegistryArgs {
     /// The ZooKeeper servers with Leaf's registry, which gives each instance a worker id of its own:
-    /// HOST:PORT,HOST:PORT, or with a path after them, HOST:PORT/PATH
+    /// HOST:PORT,HOST:PORT, or with a path after them, HOST:PORT/PATH; with tls:// before each server for
+    /// TLS
     #[arg(long, value_name = "HOSTS", requires = "name",
           conflicts_with_all = DATABASES)]
     pub zookeeper: Option<String>,
@@ -29,6 +30,19 @@ pub struct RegistryArgs {
     /// UIDRING_ZOOKEEPER_AUTH, if it is set
     #[arg(long, value_name = "PATH", requires = "zookeeper")]
     pub zookeeper_auth_file: Option<PathBuf>,
+
+    /// Accept only certificates of the ZooKeeper servers that are signed by an authority in this PEM file;
+    /// without it, by one that the system trusts
+    #[arg(long, value_name = "PATH", requires = "zookeeper")]
+    pub zookeeper_ca: Option<PathBuf>,
+
+    /// Show the ZooKeeper servers this certificate, a PEM file
+    #[arg(long, value_name = "PATH", requires_all = ["zookeeper", "zookeeper_key"])]
+    pub zookeeper_cert: Option<PathBuf>,
+
+    /// The private key of that certificate, a PEM file that others may not read
+    #[arg(long, value_name = "PATH", requires = "zookeeper_cert")]
+    pub zookeeper_key: Option<PathBuf>,
 }
 
 /// An instance in Leaf's registry.

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+#[cfg(feature = "zookeeper-tls")]
+use uidring::Error;
 use uidring::WorkerSource;
+#[cfg(feature = "zookeeper-tls")]
+use uidring_zookeeper::ZooKeeperError;
 use uidring_zookeeper::{Instance, LeafNode, LeafZooKeeper, ZooKeeperServers};
 
 use crate::args::registry::{InstanceArgs, RegistryArgs};
@@ -63,12 +67,38 @@ pub fn instance(
 /// The servers and the registry's name, of which each flag requires the other.
 fn servers(args: &RegistryArgs) -> Result<(ZooKeeperServers, &str), Failure> {
     let hosts = args.zookeeper.as_deref().unwrap_or_default();
+    #[cfg(not(feature = "zookeeper-tls"))]
+    if hosts.contains("tls://") || args.zookeeper_ca.is_some() || args.zookeeper_cert.is_some() {
+        return Err(Failure::NotBuilt { feature: "zookeeper-tls" });
+    }
     let servers = ZooKeeperServers::new(hosts).map_err(Failure::usage)?;
+    #[cfg(feature = "zookeeper-tls")]
+    let servers = with_certificates(servers, args)?;
     let servers = match &args.zookeeper_auth_file {
         Some(path) => servers.auth_file(path)?,
         None => servers.auth_from_env()?,
     };
     Ok((servers, args.name.as_deref().unwrap_or_default()))
+}
+
+#[cfg(feature = "zookeeper-tls")]
+fn with_certificates(
+    mut servers: ZooKeeperServers,
+    args: &RegistryArgs,
+) -> Result<ZooKeeperServers, Failure> {
+    if let Some(path) = &args.zookeeper_ca {
+        servers = servers.tls_authority(path).map_err(wrong)?;
+    }
+    if let (Some(certificate), Some(key)) = (&args.zookeeper_cert, &args.zookeeper_key) {
+        servers = servers.tls_certificate(certificate, key).map_err(wrong)?;
+    }
+    Ok(servers)
+}
+
+/// Certificates without TLS are wrong usage; a file that cannot be read is a failure.
+#[cfg(feature = "zookeeper-tls")]
+fn wrong(error: Error) -> Failure {
+    if error.store::<ZooKeeperError>().is_some() { Failure::usage(error) } else { error.into() }
 }
 
 fn yes_or_no(is: bool) -> String {

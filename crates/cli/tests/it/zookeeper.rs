@@ -7,6 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::{Layout, Uid};
+#[cfg(feature = "zookeeper-tls")]
+use uidring_testkit::certificates::Authority;
 use uidring_testkit::zookeeper::ZooKeeper;
 
 use crate::support::{Home, Run};
@@ -114,6 +116,66 @@ fn instances_keep_their_numbers() {
     let run = home.run(&format!("{generate} --instance web-0 --max-outage 9"));
     assert_eq!((run.status, &*run.stdout), (Some(1), ""));
     assert!(run.stderr.contains("grant sessions of 5s"), "{}", run.stderr);
+}
+
+#[cfg(feature = "zookeeper-tls")]
+#[test]
+fn servers_with_tls_need_the_right_certificates_on_both_sides() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let home = Home::new();
+    let authority = Authority::new(home.folder.path());
+    let server = ZooKeeper::start_with_tls(&authority, &authority.server(), true, "");
+    let client = authority.client("uidring");
+    let at = format!("--zookeeper tls://127.0.0.1:{} --name tls", server.tls_port());
+    let (ca, pair) =
+        ("--zookeeper-ca ca.pem", "--zookeeper-cert client-uidring.pem --zookeeper-key");
+    let generate = format!("generate --generator leaf-snowflake --instance web-0 {at}");
+
+    let run = home.run(&format!("{generate} {ca} {pair} client-uidring.key.pem -n 3"));
+    assert_eq!((worker_of(&run), &*run.stderr), (1, ""));
+    let listed = home.stdout(&format!("worker list {at} {ca} {pair} client-uidring.key.pem"));
+    assert!(listed.contains("web_0"), "{listed}");
+    let config = format!(
+        "zookeeper = \"tls://127.0.0.1:{}\"\nname = \"tls\"\ninstance = \"web-1\"\nzookeeper-ca = \"ca.pem\"\n\
+         zookeeper-cert = \"client-uidring.pem\"\nzookeeper-key = \"client-uidring.key.pem\"\n",
+        server.tls_port()
+    );
+    fs::write(home.folder.path().join("serve.toml"), config).expect("writes");
+    let run = home.run("serve --config serve.toml --check");
+    assert_eq!(run.status, Some(0), "{run:?}");
+
+    for (words, status, why) in [
+        (format!("{generate} {ca}"), 1, "the server wants a client's certificate"),
+        (generate.clone(), 1, "name the authority that signed the server's certificate"),
+        (format!("{generate} {ca} {pair} nowhere"), 1, "could not be read from nowhere"),
+        (format!("{generate} {pair} f").replace("tls://", ""), 2, "they are without TLS"),
+        (format!("{generate} --zookeeper-cert f"), 2, "--zookeeper-key"),
+        (
+            generate.replace("127.0.0.1", "a..b"),
+            2,
+            "no name or address that a certificate can have",
+        ),
+    ] {
+        let run = home.run(&words);
+        assert_eq!((run.status, &*run.stdout), (Some(status), ""), "{words}: {run:?}");
+        assert!(run.stderr.contains(why), "{words}: {}", run.stderr);
+    }
+    fs::set_permissions(&client.key, fs::Permissions::from_mode(0o644)).expect("ours");
+    let run = home.run(&format!("{generate} {ca} {pair} client-uidring.key.pem"));
+    assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
+    assert!(run.stderr.contains("others may read or change it"), "{}", run.stderr);
+}
+
+#[cfg(not(feature = "zookeeper-tls"))]
+#[test]
+fn a_build_without_tls_says_which_one_has_it() {
+    let home = Home::new();
+    for words in ["--zookeeper tls://h:1", "--zookeeper h:1 --zookeeper-ca f"] {
+        let run = home.run(&format!("worker list --name a {words}"));
+        assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{words}: {run:?}");
+        assert!(run.stderr.contains("--features zookeeper-tls"), "{words}: {}", run.stderr);
+    }
 }
 
 #[test]

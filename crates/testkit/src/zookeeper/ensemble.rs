@@ -74,7 +74,7 @@ impl Ensemble {
             .arg(find("java"))
             // A server that waits longer for one that is cut off takes no part in an election.
             .arg("-Dzookeeper.cnxTimeout=500")
-            .args(java_arguments())
+            .args(java_arguments(&[]))
             .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
             .arg(self.folder_of(number).join("zoo.cfg"));
         let folder = self.folder_of(number);

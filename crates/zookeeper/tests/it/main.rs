@@ -10,4 +10,6 @@ mod faults;
 mod outages;
 mod registry;
 mod storm;
+#[cfg(feature = "tls")]
+mod tls;
 mod versions;

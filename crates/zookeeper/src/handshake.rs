@@ -1,0 +1,130 @@
+//! Handshakes of our own, which say why the client's fail: it tries again, and says nothing.
+
+use std::future;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::{AlertDescription as Alert, CertificateError, Error as TlsError};
+use rustls::{ClientConfig, ClientConnection, Stream};
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+use uidring::StoreErrorKind;
+
+use super::error::ZooKeeperError;
+use super::registry::Registry;
+use super::tls::{Tls, TlsServer};
+
+/// Ends when each server has refused a handshake, which waiting does not change. Begins after a part of
+/// the limit, in which most sessions are made. `refusal` is that of a server, if one has refused.
+pub async fn all_refused(
+    registry: &Registry,
+    tls: &Tls,
+    config: Arc<ClientConfig>,
+    limit: Duration,
+    refusal: &mut Option<ZooKeeperError>,
+) {
+    sleep(limit / 4).await;
+    let (sender, mut outcomes) = unbounded_channel();
+    for server in tls.servers() {
+        let (server, sender, config) = (server.clone(), sender.clone(), Arc::clone(&config));
+        spawn_blocking(move || {
+            let outcome = failure(&server, config, limit / 4);
+            // Nobody may wait for it any more.
+            let _ = sender.send((server, outcome));
+        });
+    }
+    drop(sender);
+    let mut answers = 0;
+    while let Some((server, outcome)) = outcomes.recv().await {
+        let Some(error) = outcome else { continue };
+        let is_final = tls_error(&error).is_some();
+        answers += usize::from(is_final);
+        let kind = match answers == tls.servers().len() {
+            true => StoreErrorKind::Denied,
+            false => StoreErrorKind::Unreachable,
+        };
+        // What TLS says counts more than that a connection was closed.
+        if is_final || refusal.is_none() {
+            let problem = format!("TLS with {} failed; {}", server.address, advice(&error));
+            *refusal = Some(registry.tls_failed(problem, kind, error));
+        }
+    }
+    if answers < tls.servers().len() {
+        future::pending::<()>().await;
+    }
+}
+
+/// Returns why TLS with a server fails; `None` if it does not, or if the server does not answer.
+fn failure(server: &TlsServer, config: Arc<ClientConfig>, limit: Duration) -> Option<io::Error> {
+    let mut addresses = server.address.to_socket_addrs().ok()?;
+    let mut tcp = addresses.find_map(|address| TcpStream::connect_timeout(&address, limit).ok())?;
+    tcp.set_read_timeout(Some(limit)).ok()?;
+    tcp.set_write_timeout(Some(limit)).ok()?;
+    let mut connection = ClientConnection::new(config, server.name.clone()).ok()?;
+    let error = shake_hands(&mut connection, &mut tcp).err()?;
+    let is_closed = matches!(
+        error.kind(),
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+    );
+    (is_closed || tls_error(&error).is_some()).then_some(error)
+}
+
+fn shake_hands(connection: &mut ClientConnection, tcp: &mut TcpStream) -> io::Result<()> {
+    while connection.is_handshaking() {
+        connection.complete_io(tcp)?;
+    }
+    // With TLS 1.3 a server refuses the client's certificate after the handshake, and otherwise answers
+    // a command, even one that it does not know. If it refuses first, the reading says so.
+    let mut stream = Stream::new(connection, tcp);
+    let _ = stream.write_all(b"ruok").and_then(|()| stream.flush());
+    match stream.read(&mut [0; 4])? {
+        0 => Err(ErrorKind::UnexpectedEof.into()),
+        _ => Ok(()),
+    }
+}
+
+fn tls_error(error: &io::Error) -> Option<&TlsError> {
+    error.get_ref()?.downcast_ref()
+}
+
+/// Returns what to do.
+fn advice(error: &io::Error) -> &'static str {
+    match tls_error(error) {
+        Some(TlsError::InvalidCertificate(why)) => match why {
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "the server needs a new certificate"
+            }
+            CertificateError::UnknownIssuer => {
+                "name the authority that signed the server's certificate"
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                "use the host name that is in the certificate"
+            }
+            _ => "the server's certificate cannot be used",
+        },
+        Some(TlsError::AlertReceived(
+            Alert::UnknownCA
+            | Alert::CertificateRequired
+            | Alert::BadCertificate
+            | Alert::DecryptError
+            | Alert::CertificateExpired
+            | Alert::CertificateRevoked
+            | Alert::CertificateUnknown,
+        )) => {
+            "the server wants a client's certificate that is valid, and of an authority that it knows"
+        }
+        Some(TlsError::InvalidMessage(_)) => {
+            "is this the server's port for TLS (secureClientPort)?"
+        }
+        Some(_) => {
+            "the server should offer TLS 1.2 or 1.3, and cipher suites that are considered safe"
+        }
+        None => {
+            "is this the server's port for TLS (secureClientPort), has it a quorum, and does it want a \
+             client's certificate?"
+        }
+    }
+}

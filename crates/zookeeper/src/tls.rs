@@ -1,0 +1,124 @@
+//! TLS to the servers: whom it trusts, and what it shows.
+
+use std::error::Error as StdError;
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use uidring::Error;
+use uidring_store::choose_cryptography;
+use uidring_store::pem::{Authorities, ClientIdentity};
+use zookeeper_client::TlsOptions;
+
+use super::hosts::Host;
+
+/// What TLS is made of, read from files.
+#[derive(Clone)]
+pub struct Tls {
+    servers: Arc<[TlsServer]>,
+    /// In place of the authorities that the system trusts.
+    authorities: Option<Arc<[CertificateDer<'static>]>>,
+    identity: Option<Arc<ClientIdentity>>,
+}
+
+/// A server, whose certificate must have this name or address.
+#[derive(Clone)]
+pub struct TlsServer {
+    pub name: ServerName<'static>,
+    /// `HOST:PORT`.
+    pub address: String,
+}
+
+/// What the connections of a session are made with.
+pub struct Prepared {
+    /// The client's.
+    pub options: TlsOptions,
+    /// The same for handshakes of our own.
+    pub config: Arc<ClientConfig>,
+}
+
+impl Tls {
+    /// For these servers. The client would panic at a host that no certificate can name.
+    pub fn new(hosts: &[Host<'_>]) -> Result<Self, &'static str> {
+        let server = |&Host { name, port, .. }: &Host<'_>| {
+            let address = match name.contains(':') {
+                true => format!("[{name}]:{port}"),
+                false => format!("{name}:{port}"),
+            };
+            match ServerName::try_from(name.to_owned()) {
+                Ok(name) => Ok(TlsServer { name, address }),
+                Err(_) => Err("a host is no name or address that a certificate can have"),
+            }
+        };
+        let servers = hosts.iter().map(server).collect::<Result<_, _>>()?;
+        Ok(Self { servers, authorities: None, identity: None })
+    }
+
+    pub fn servers(&self) -> &[TlsServer] {
+        &self.servers
+    }
+
+    /// Trusts the authorities of a file alone.
+    pub fn trust(&mut self, path: &Path) -> Result<(), Error> {
+        self.authorities = Some(Authorities::read(path)?.certificates.into());
+        Ok(())
+    }
+
+    /// Shows a certificate.
+    pub fn show(&mut self, certificate: &Path, key: &Path) -> Result<(), Error> {
+        self.identity = Some(Arc::new(ClientIdentity::read(certificate, key)?));
+        Ok(())
+    }
+
+    /// Returns what a session needs.
+    pub fn prepare(&self) -> Result<Prepared, Box<dyn StdError + Send + Sync>> {
+        const NO_CRYPTOGRAPHY: &str = "the process has chosen no cryptography";
+        let system;
+        let authorities = match &self.authorities {
+            Some(authorities) => &**authorities,
+            None => {
+                system = rustls_native_certs::load_native_certs().certs;
+                &*system
+            }
+        };
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(authorities.iter().cloned());
+        if roots.is_empty() {
+            return Err(
+                "the system trusts no authority; install its certificates (Debian's package \
+                        ca-certificates), or name the authority that signs the servers'"
+                    .into(),
+            );
+        }
+        // The client takes what the process has, and would panic without.
+        choose_cryptography();
+        let provider = CryptoProvider::get_default().ok_or(NO_CRYPTOGRAPHY)?;
+        let config = ClientConfig::builder_with_provider(Arc::clone(provider))
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots);
+        let mut options = TlsOptions::new().with_pem_ca(&pem(authorities))?;
+        let config = match &self.identity {
+            None => config.with_no_client_auth(),
+            Some(identity) => {
+                let [chain, key] = [&identity.chain_pem, &identity.key_pem]
+                    .map(|pem| String::from_utf8_lossy(pem));
+                options = options.with_pem_identity(&chain, &key)?;
+                config.with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())?
+            }
+        };
+        Ok(Prepared { options, config: Arc::new(config) })
+    }
+}
+
+/// As the client takes them.
+fn pem(certificates: &[CertificateDer<'_>]) -> String {
+    let one = |certificate: &CertificateDer<'_>| {
+        let base64 = STANDARD.encode(certificate);
+        format!("-----BEGIN CERTIFICATE-----\n{base64}\n-----END CERTIFICATE-----\n")
+    };
+    certificates.iter().map(one).collect()
+}
