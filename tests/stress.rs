@@ -27,6 +27,9 @@ use uidring_testkit::namespace::fresh;
 const SHARE: usize = 2_000;
 /// From a large one: so many that takers run at the same time, and not one after another.
 const LARGE_SHARE: usize = 30_000;
+/// For so long threads take from a handle in which each has a block: several slices of the scheduler, which
+/// has to stop a thread within the few nanoseconds of a take.
+const PER_THREAD: Duration = Duration::from_millis(100);
 /// A taker makes up to this many takes of one kind in a row.
 const BURST: usize = 300;
 
@@ -47,10 +50,11 @@ fn main() {
         let round = thread::spawn(move || {
             stress_ring(&mut fastrand::Rng::with_seed(seed));
             stress_generator(&mut fastrand::Rng::with_seed(seed));
+            stress_per_thread(&mut fastrand::Rng::with_seed(seed));
             stress_segments(&mut fastrand::Rng::with_seed(seed));
         });
         if round.join().is_err() {
-            eprintln!("failed in round {rounds}, seed {seed}");
+            eprintln!("failed in round {rounds} after {:.1?}, seed {seed}", start.elapsed());
             println!("{rounds} passed, 1 failed");
             process::exit(1);
         }
@@ -294,6 +298,39 @@ fn take_uids(
         }
     }
     uids
+}
+
+/// Threads that take from one handle, and do nothing else.
+fn stress_per_thread(random: &mut fastrand::Rng) {
+    let builder = CachedUidGenerator::builder().worker_id(1).namespace(fresh());
+    let generator = builder.boost_power(random.u32(1..4)).build().expect("builds");
+    let (handle, start) = (generator.per_thread(), Barrier::new(takers()));
+    let take = || {
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        start.wait();
+        let end = Instant::now() + PER_THREAD;
+        while Instant::now() < end {
+            for _ in 0..1_000 {
+                let uid = handle.next_uid().expect("a uid").get();
+                match runs.last_mut() {
+                    Some(run) if run.end == uid => run.end += 1,
+                    _ => runs.push(uid..uid + 1),
+                }
+            }
+        }
+        runs
+    };
+    let mut issued = Vec::new();
+    thread::scope(|scope| {
+        let taking: Vec<_> = (0..takers()).map(|_| scope.spawn(take)).collect();
+        for taker in taking {
+            let runs = taker.join().expect("a taker");
+            assert!(runs.is_sorted_by(|a, b| a.end <= b.start), "increasing in each thread");
+            issued.extend(runs);
+        }
+    });
+    issued.sort_unstable_by_key(|run| run.start);
+    assert!(issued.is_sorted_by(|a, b| a.end <= b.start), "a uid was issued twice");
 }
 
 /// A few tags with tiny segments, whose ends are met all the time.
