@@ -1,13 +1,14 @@
 //! Many more threads than cores, tiny rings, random sleeps in takers and producer: every number
-//! is accounted for, and every number issued is one that was put, and nobody else's.
+//! is accounted for, and every number issued is one that was put, and nobody else's. In half of the rounds the
+//! rings are large, so that threads meet in takes that are done at once.
 //!
 //! A program of its own, without the test harness, so that it also runs under ThreadSanitizer
 //! (`scripts/tsan`) and for as long as one likes (`scripts/stress`): `stress [SECONDS [SEED]]`.
 
 use std::num::NonZero;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, process};
@@ -22,8 +23,15 @@ use uidring::{
 };
 use uidring_testkit::namespace::fresh;
 
-/// How many numbers a taker takes in one round.
+/// How many numbers a taker takes in one round from a small ring, which runs dry all the time.
 const SHARE: usize = 2_000;
+/// From a large one: so many that takers run at the same time, and not one after another.
+const LARGE_SHARE: usize = 30_000;
+/// For so long threads take from a handle in which each has a block: several slices of the scheduler, which
+/// has to stop a thread within the few nanoseconds of a take.
+const PER_THREAD: Duration = Duration::from_millis(100);
+/// A taker makes up to this many takes of one kind in a row.
+const BURST: usize = 300;
 
 fn main() {
     // Test runners ask for a list of tests; this is none.
@@ -42,10 +50,11 @@ fn main() {
         let round = thread::spawn(move || {
             stress_ring(&mut fastrand::Rng::with_seed(seed));
             stress_generator(&mut fastrand::Rng::with_seed(seed));
+            stress_per_thread(&mut fastrand::Rng::with_seed(seed));
             stress_segments(&mut fastrand::Rng::with_seed(seed));
         });
         if round.join().is_err() {
-            eprintln!("failed in round {rounds}, seed {seed}");
+            eprintln!("failed in round {rounds} after {:.1?}, seed {seed}", start.elapsed());
             println!("{rounds} passed, 1 failed");
             process::exit(1);
         }
@@ -61,7 +70,9 @@ fn takers() -> usize {
 /// A ring by itself, with everything that takes from it, and a producer that throws away now and
 /// then.
 fn stress_ring(random: &mut fastrand::Rng) {
-    let run_bits = random.u32(0..4);
+    let large = random.bool();
+    let run_bits = random.u32(if large { 8..13 } else { 0..4 });
+    let share = if large { LARGE_SHARE } else { SHARE };
     let mut options = RingOptions::new(run_bits + random.u32(0..4))
         .run_bits(run_bits)
         .padding_factor(random.u32(1..100))
@@ -77,10 +88,14 @@ fn stress_ring(random: &mut fastrand::Rng) {
         let (done, random) = (Arc::clone(&done), random.fork());
         thread::spawn(move || produce(producer, stride, &done, random))
     };
+    let start = Arc::new(Barrier::new(takers()));
     let taking: Vec<_> = (0..takers())
         .map(|_| {
-            let (ring, random) = (Arc::clone(&ring), random.fork());
-            thread::spawn(move || take_numbers(&ring, random))
+            let (ring, random, start) = (Arc::clone(&ring), random.fork(), Arc::clone(&start));
+            thread::spawn(move || {
+                start.wait();
+                take_numbers(&ring, share, random)
+            })
         })
         .collect();
     let mut issued = Vec::new();
@@ -150,13 +165,18 @@ fn produce(
     (put, discarded)
 }
 
-fn take_numbers(ring: &RingBuffer, mut random: fastrand::Rng) -> Vec<u64> {
-    let mut taken = Vec::with_capacity(SHARE + 64);
-    while taken.len() < SHARE {
-        let error = match random.u32(0..100) {
+fn take_numbers(ring: &RingBuffer, share: usize, mut random: fastrand::Rng) -> Vec<u64> {
+    let mut taken = Vec::with_capacity(share + 64);
+    let mut batch = [0; 50];
+    let (mut kind, mut in_a_row) = (0, 0);
+    while taken.len() < share {
+        if in_a_row == 0 {
+            (kind, in_a_row) = (random.u32(0..100), random.usize(1..=BURST));
+        }
+        in_a_row -= 1;
+        let error = match kind {
             0..80 => ring.try_take().map(|number| taken.push(number)).err(),
             80..90 => {
-                let mut batch = [0; 50];
                 let wanted = random.usize(1..=batch.len());
                 ring.try_fill(&mut batch[..wanted])
                     .map(|filled| taken.extend_from_slice(&batch[..filled]))
@@ -165,23 +185,29 @@ fn take_numbers(ring: &RingBuffer, mut random: fastrand::Rng) -> Vec<u64> {
             90..98 => ring.try_take_block().map(|block| taken.extend(block)).err(),
             98 => {
                 thread::sleep(Duration::from_micros(random.u64(0..100)));
+                in_a_row = 0;
                 None
             }
             _ => {
                 thread::yield_now();
+                in_a_row = 0;
                 None
             }
         };
         match error {
             None => {}
-            Some(TakeError::Empty) => ring.wait(Some(Duration::from_millis(1))),
+            Some(TakeError::Empty) => {
+                ring.wait(Some(Duration::from_millis(1)));
+                // A dry ring is no place for many takes of one kind.
+                in_a_row = 0;
+            }
             Some(other) => panic!("{other}"),
         }
     }
     taken
 }
 
-/// Generators with tiny rings, all on one padder, under every policy.
+/// Generators with tiny rings or with large ones, all on one padder, under every policy.
 fn stress_generator(random: &mut fastrand::Rng) {
     let padder = Padder::start(PadderOptions::default()).expect("starts");
     let policies = [
@@ -193,11 +219,14 @@ fn stress_generator(random: &mut fastrand::Rng) {
             _ => TakeDecision::GiveUp,
         }),
     ];
-    let sequence = random.u8(1..8);
+    let large = random.bool();
+    let (sequence, share) =
+        if large { (random.u8(9..13), LARGE_SHARE) } else { (random.u8(1..8), SHARE) };
     // With few and with many bits: takes by claims, and by additions.
-    let bits = Bits { time: 40, worker: if random.bool() { 4 } else { 16 }, sequence };
+    let bits = Bits { time: 35, worker: if random.bool() { 4 } else { 16 }, sequence };
     let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
     let mut all = Vec::new();
+    let start = Arc::new(Barrier::new(policies.len() * (takers() / policies.len())));
     for (worker_id, policy) in (1..).zip(policies) {
         let builder = CachedUidGenerator::builder()
             .layout(layout)
@@ -209,8 +238,11 @@ fn stress_generator(random: &mut fastrand::Rng) {
         let generator = Arc::new(builder.build().expect("builds"));
         let shared = Arc::new(PerThreadGenerator::new(Arc::clone(&generator)));
         for _ in 0..takers() / 4 {
-            let (shared, random) = (Arc::clone(&shared), random.fork());
-            all.push(thread::spawn(move || take_uids(&shared, random)));
+            let (shared, random, start) = (Arc::clone(&shared), random.fork(), Arc::clone(&start));
+            all.push(thread::spawn(move || {
+                start.wait();
+                take_uids(&shared, share, random)
+            }));
         }
     }
     // The handle may go before the rings that it serves.
@@ -224,14 +256,20 @@ fn stress_generator(random: &mut fastrand::Rng) {
 
 fn take_uids(
     shared: &PerThreadGenerator<Arc<CachedUidGenerator>>,
+    share: usize,
     mut random: fastrand::Rng,
 ) -> Vec<u64> {
     let generator = shared.generator();
     let mut local = LocalGenerator::new(generator);
-    let mut uids = Vec::with_capacity(SHARE + 64);
+    let mut uids = Vec::with_capacity(share + 64);
     let mut batch = [Uid::default(); 50];
-    while uids.len() < SHARE {
-        let taken = match random.u32(0..10) {
+    let (mut kind, mut in_a_row) = (0, 0);
+    while uids.len() < share {
+        if in_a_row == 0 {
+            (kind, in_a_row) = (random.u32(0..10), random.usize(1..=BURST));
+        }
+        in_a_row -= 1;
+        let taken = match kind {
             0 => match generator.fill(&mut batch) {
                 Ok(()) => Ok(batch.len()),
                 Err(error) if error.filled > 0 => Ok(error.filled),
@@ -252,11 +290,47 @@ fn take_uids(
         };
         match taken {
             Ok(count) => uids.extend(batch[..count].iter().map(|uid| uid.get())),
-            Err(TakeError::Empty | TakeError::DeadlineExceeded) => thread::yield_now(),
+            Err(TakeError::Empty | TakeError::DeadlineExceeded) => {
+                thread::yield_now();
+                in_a_row = 0;
+            }
             Err(other) => panic!("{other}"),
         }
     }
     uids
+}
+
+/// Threads that take from one handle, and do nothing else.
+fn stress_per_thread(random: &mut fastrand::Rng) {
+    let builder = CachedUidGenerator::builder().worker_id(1).namespace(fresh());
+    let generator = builder.boost_power(random.u32(1..4)).build().expect("builds");
+    let (handle, start) = (generator.per_thread(), Barrier::new(takers()));
+    let take = || {
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        start.wait();
+        let end = Instant::now() + PER_THREAD;
+        while Instant::now() < end {
+            for _ in 0..1_000 {
+                let uid = handle.next_uid().expect("a uid").get();
+                match runs.last_mut() {
+                    Some(run) if run.end == uid => run.end += 1,
+                    _ => runs.push(uid..uid + 1),
+                }
+            }
+        }
+        runs
+    };
+    let mut issued = Vec::new();
+    thread::scope(|scope| {
+        let taking: Vec<_> = (0..takers()).map(|_| scope.spawn(take)).collect();
+        for taker in taking {
+            let runs = taker.join().expect("a taker");
+            assert!(runs.is_sorted_by(|a, b| a.end <= b.start), "increasing in each thread");
+            issued.extend(runs);
+        }
+    });
+    issued.sort_unstable_by_key(|run| run.start);
+    assert!(issued.is_sorted_by(|a, b| a.end <= b.start), "a uid was issued twice");
 }
 
 /// A few tags with tiny segments, whose ends are met all the time.

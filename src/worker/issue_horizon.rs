@@ -157,3 +157,21 @@ impl IssueState {
         self.stop.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::monotonic::ManualMonotonic;
+
+    #[test]
+    fn the_store_is_asked_for_more_from_the_mark_on() {
+        let time = Arc::new(ManualMonotonic::new());
+        let state = IssueState::new(time, 3, Life::new().expect("memory"));
+        state.horizon.store(6, Ordering::Relaxed);
+        state.mark.store(5, Ordering::Relaxed);
+        let wants = |tick| (state.check(tick), state.wants_more(), state.is_pending());
+        assert_eq!(wants(4), (Ok(()), false, false));
+        assert_eq!(wants(6), (Ok(()), true, false));
+        assert_eq!(wants(7), (Err(TakeError::Empty), true, true));
+    }
+}
