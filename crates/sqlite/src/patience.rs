@@ -44,7 +44,8 @@ impl<T: PartialEq> Wait<T> {
     }
 
     /// Sleeps, the longer the longer it has waited: it ends an eighth later than it could, and many that wait
-    /// leave the processors to the one that they wait for. Does not sleep, and says why, where patience ends.
+    /// leave the processors to the one that they wait for; but not so long that newcomers always come first. Does
+    /// not sleep, and says why, where patience ends.
     pub fn go_on(&mut self, others: T) -> Result<(), GaveUp> {
         let now = self.time.elapsed();
         if self.seen.as_ref() != Some(&others) {
@@ -55,7 +56,7 @@ impl<T: PartialEq> Wait<T> {
         if now >= in_all || now - self.changed >= standstill {
             return Err(GaveUp { waited: now, changes: self.changes });
         }
-        let longest = (now / 8).clamp(Duration::from_micros(200), Duration::from_millis(50));
+        let longest = (now / 8).clamp(Duration::from_micros(200), Duration::from_millis(10));
         let pause = longest.mul_f64(0.5 + fastrand::f64() / 2.0);
         thread::sleep(pause.min(in_all - now));
         Ok(())
