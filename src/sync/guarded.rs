@@ -1,7 +1,6 @@
 //! A lock that no forked child touches.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::PoisonError;
 
 use super::Life;
 use super::imp::{Mutex, MutexGuard};
@@ -81,5 +80,5 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         }
     }
     #[cfg(not(uidring_tsan))]
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
