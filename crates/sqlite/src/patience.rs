@@ -4,7 +4,7 @@ use std::fmt;
 use std::thread;
 use std::time::Duration;
 
-use uidring::adapter::Stopwatch;
+use uidring::adapter::{Moment, Monotonic, SystemMonotonic};
 
 /// How long to wait for others.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ impl Patience {
 /// One wait, in the course of which others may get on.
 pub struct Wait<T> {
     patience: Patience,
-    time: Stopwatch,
+    began: Moment,
     /// What others had got done when it was last looked at.
     seen: Option<T>,
     /// When that had changed, and how often it did.
@@ -39,15 +39,15 @@ pub struct Wait<T> {
 
 impl<T: PartialEq> Wait<T> {
     pub fn new(patience: Patience) -> Self {
-        let (time, changed) = (Stopwatch::start(), Duration::ZERO);
-        Self { patience, time, seen: None, changed, changes: 0 }
+        let (began, changed) = (SystemMonotonic.moment(), Duration::ZERO);
+        Self { patience, began, seen: None, changed, changes: 0 }
     }
 
     /// Sleeps, the longer the longer it has waited: it ends an eighth later than it could, and many that wait
     /// leave the processors to the one that they wait for; but not so long that newcomers always come first. Does
     /// not sleep, and says why, where patience ends.
     pub fn go_on(&mut self, others: T) -> Result<(), GaveUp> {
-        let now = self.time.elapsed();
+        let now = self.waited();
         if self.seen.as_ref() != Some(&others) {
             self.changes += u64::from(self.seen.is_some());
             (self.seen, self.changed) = (Some(others), now);
@@ -64,7 +64,11 @@ impl<T: PartialEq> Wait<T> {
 
     /// The time that is left of it all.
     pub fn left(&self) -> Duration {
-        self.patience.in_all.saturating_sub(self.time.elapsed())
+        self.patience.in_all.saturating_sub(self.waited())
+    }
+
+    fn waited(&self) -> Duration {
+        SystemMonotonic.moment().since(self.began)
     }
 }
 
@@ -100,9 +104,9 @@ mod tests {
 
     /// Waits until it gives up.
     fn wait(patience: Patience, mut others: impl FnMut() -> u32) -> GaveUp {
-        let (mut wait, patient) = (Wait::new(patience), Stopwatch::start());
+        let mut wait = Wait::new(patience);
         loop {
-            assert!(patient.elapsed() < Duration::from_secs(10), "it never gives up");
+            assert!(wait.waited() < Duration::from_secs(10), "it never gives up");
             if let Err(gave_up) = wait.go_on(others()) {
                 return gave_up;
             }
