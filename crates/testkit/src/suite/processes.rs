@@ -12,7 +12,7 @@ use std::{env, fs, io};
 
 use uidring::{CachedUidGenerator, TakeError, Uid};
 
-use super::setting::{LIMIT, Setting, layout, place, until};
+use super::setting::{LIMIT, SHORT, Setting, layout, place, until};
 use super::store::{Store, Terms};
 use crate::namespace::fresh;
 use crate::{chain, request};
@@ -155,7 +155,7 @@ pub fn the_lease_of_a_killed_holder_is_had_above_all_it_issued(
         let uids = holder.uids();
         assert!(uids.is_sorted_by(|a, b| a < b) && floor < uids.first().copied(), "{floor:?}");
         floor = uids.last().copied();
-        let lease = setting.lease_for(LASTS, LIMIT).expect("it runs out");
+        let lease = setting.lease_for(SHORT, LIMIT).expect("it runs out");
         assert_eq!(Some(lease.worker_id().to_string()), holder.word("held "));
         assert!(lease.after() >= floor, "{:?} is below {floor:?}", lease.after());
         let generator = setting.generator(lease);
@@ -175,7 +175,7 @@ pub fn a_holder_that_was_paused_beyond_its_lease_repeats_nothing(
     until("some uids", || holder.uids().len() > 100);
     holder.signal("STOP");
     let stopped = Instant::now();
-    let generator = setting.generator(setting.lease_for(LASTS, LIMIT).expect("it runs out"));
+    let generator = setting.generator(setting.lease_for(SHORT, LIMIT).expect("it runs out"));
     assert_eq!(Some(generator.worker_id().to_string()), holder.word("held "));
     let mut seen: HashSet<Uid> = HashSet::new();
     while stopped.elapsed() < 2 * LASTS {
@@ -201,7 +201,7 @@ pub fn a_wrong_clock_ends_nobodys_lease(store: &'static dyn Store, test: &str) {
     const WRONG: i64 = 300;
     for seconds in [WRONG, -WRONG] {
         let setting = Setting::shared(store).worker_bits(1);
-        let lease = setting.lease_for(LASTS, Duration::ZERO).expect("free");
+        let lease = setting.lease_for(SHORT, Duration::ZERO).expect("free");
         let owner = setting.generator(lease);
         let first = owner.next_uid().expect("ready");
         let wrong = Holder::start(&setting, test, Duration::ZERO, Some(seconds));
