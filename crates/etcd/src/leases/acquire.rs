@@ -33,9 +33,8 @@ pub fn take(
 ) -> Result<Taken, Problem> {
     for _ in 0..READINGS {
         view.refresh(client)?;
-        if let Some(row) = view.all().find(|row| row.layout != request.fingerprint) {
-            let (worker_id, layout) = (row.worker_id, row.layout.clone());
-            return Ok(Err(Denial::Foreign { worker_id, layout }));
+        if let Some(denial) = foreign(view.all(), request) {
+            return Ok(Err(denial));
         }
         let mut candidates = candidates(view, request);
         let Some((_, rest)) = candidates.split_first_mut() else {
@@ -66,6 +65,15 @@ fn candidates(view: &View, request: &AcquireRequest) -> Vec<u64> {
     let is_free = |row: &&Row| !is_own(row) && view.ends_in(row.worker_id).is_zero();
     let free = view.all().filter(is_free).filter(|row| may_use(row, request));
     own.chain(free.map(|row| row.worker_id)).collect()
+}
+
+/// Returns the denial for a row of another layout.
+pub fn foreign<'a>(
+    mut rows: impl Iterator<Item = &'a Row>,
+    request: &AcquireRequest,
+) -> Option<Denial> {
+    let row = rows.find(|row| row.layout != request.fingerprint)?;
+    Some(Denial::Foreign { worker_id: row.worker_id, layout: row.layout.clone() })
 }
 
 /// Whether a start could go on with the row, if it is free.

@@ -1,9 +1,9 @@
 //! How a start looks for a free lease without reading all of them: where hundreds start at once among hundreds
 //! of leases, what they read would keep etcd busy for longer than they wait.
 
-use uidring_store::leases::{AcquireRequest, Denial};
+use uidring_store::leases::AcquireRequest;
 
-use super::acquire::{Taken, may_use, take_row};
+use super::acquire::{Taken, foreign, may_use, take_row};
 use super::row::{Row, State};
 use crate::client::Client;
 use crate::key_value::{KeyValue, get_last, get_page};
@@ -60,9 +60,8 @@ fn among(
     choose: impl FnOnce(&mut Vec<Row>),
 ) -> Result<Option<Taken>, Problem> {
     let mut rows = page.iter().map(Row::read).collect::<Result<Vec<_>, _>>()?;
-    if let Some(row) = rows.iter().find(|row| row.layout != request.fingerprint) {
-        let (worker_id, layout) = (row.worker_id, row.layout.clone());
-        return Ok(Some(Err(Denial::Foreign { worker_id, layout })));
+    if let Some(denial) = foreign(rows.iter(), request) {
+        return Ok(Some(Err(denial)));
     }
     rows.retain(|row| row.state != State::Held && may_use(row, request));
     choose(&mut rows);
