@@ -2,12 +2,11 @@
 
 use std::ops::{Deref, DerefMut};
 use std::path::{self, Path, PathBuf};
-use std::thread;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi};
-use uidring::adapter::{Deadline, log};
+use uidring::adapter::log;
 use uidring::{Error, StoreErrorKind};
 use uidring_store::check_path;
 
@@ -281,15 +280,12 @@ impl StoreFile {
     /// Tries again while the file is busy. SQLite's own busy timeout does not cover the change of a new
     /// file to write-ahead logging, where many processes that start at once meet.
     fn patiently<T>(&self, mut attempt: impl FnMut() -> Result<T, Problem>) -> Result<T, Problem> {
-        let deadline = Deadline::after(Some(self.patience.standstill));
+        let mut wait = Wait::new(self.patience);
         loop {
             match attempt() {
                 Err(Problem::Sqlite(error))
                     if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
-                        && deadline.remaining() > Some(Duration::ZERO) =>
-                {
-                    thread::sleep(Duration::from_millis(fastrand::u64(1..=10)));
-                }
+                        && wait.go_on(()).is_ok() => {}
                 done => return done,
             }
         }
