@@ -16,6 +16,8 @@ pub mod server;
 pub mod sql;
 mod table;
 mod tags;
+#[cfg(feature = "tls")]
+mod tls;
 mod usage;
 
 use std::path::Path;
@@ -29,6 +31,8 @@ pub use self::identity::{NodeIdentity, NodeKind};
 pub use self::leases::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
 pub use self::table::{Pruned, WorkerNode, WorkerTable, age_in_seconds};
 pub use self::tags::{NewSegmentTag, SegmentTable, check_step, no_such_tag};
+#[cfg(feature = "tls")]
+pub use self::tls::{tls_advice, tls_failed};
 pub use self::usage::{Counts, WorkerUsage};
 
 /// Refuses a path that is a URL, whose password would be in every text about the file.

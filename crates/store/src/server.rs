@@ -11,7 +11,6 @@ mod segments;
 mod settings;
 mod tables;
 mod tags;
-mod tls;
 
 use std::fmt;
 use std::future::Future;
@@ -35,7 +34,6 @@ pub use self::segments::{Load, Loaded, NotLoaded, SegmentServer, ServerSegments,
 pub use self::settings::{Limits, ServerUrl, Settings};
 pub use self::tables::{LEAF_ALLOC, Table, UIDRING_LEASE, WORKER_NODE, check_version};
 pub use self::tags::{Change, CreateTag, TagChange, TagStep, Tags};
-pub use self::tls::tls_failed;
 
 /// A database server and how to reach it, as the crate of its store does.
 pub trait Server: Clone + Send + Sync + fmt::Display {

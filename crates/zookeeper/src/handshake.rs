@@ -6,12 +6,12 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::{AlertDescription as Alert, CertificateError, Error as TlsError};
-use rustls::{ClientConfig, ClientConnection, Stream};
+use rustls::{ClientConfig, ClientConnection, Error as TlsError, Stream};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use uidring::StoreErrorKind;
+use uidring_store::tls_advice;
 
 use super::error::ZooKeeperError;
 use super::registry::Registry;
@@ -92,39 +92,13 @@ fn tls_error(error: &io::Error) -> Option<&TlsError> {
 
 /// Returns what to do.
 fn advice(error: &io::Error) -> &'static str {
-    match tls_error(error) {
-        Some(TlsError::InvalidCertificate(why)) => match why {
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-                "the server needs a new certificate"
-            }
-            CertificateError::UnknownIssuer => {
-                "name the authority that signed the server's certificate"
-            }
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                "use the host name that is in the certificate"
-            }
-            _ => "the server's certificate cannot be used",
-        },
-        Some(TlsError::AlertReceived(
-            Alert::UnknownCA
-            | Alert::CertificateRequired
-            | Alert::BadCertificate
-            | Alert::DecryptError
-            | Alert::CertificateExpired
-            | Alert::CertificateRevoked
-            | Alert::CertificateUnknown,
-        )) => {
-            "the server wants a client's certificate that is valid, and of an authority that it knows"
-        }
-        Some(TlsError::InvalidMessage(_)) => {
-            "is this the server's port for TLS (secureClientPort)?"
-        }
-        Some(_) => {
-            "the server should offer TLS 1.2 or 1.3, and cipher suites that are considered safe"
-        }
-        None => {
-            "is this the server's port for TLS (secureClientPort), has it a quorum, and does it want a \
-             client's certificate?"
-        }
-    }
+    let Some(error) = tls_error(error) else {
+        return "is this the server's port for TLS (secureClientPort), has it a quorum, and does it want a \
+                client's certificate?";
+    };
+    tls_advice(error).unwrap_or(match error {
+        TlsError::InvalidCertificate(_) => "the server's certificate cannot be used",
+        TlsError::InvalidMessage(_) => "is this the server's port for TLS (secureClientPort)?",
+        _ => "the server should offer TLS 1.2 or 1.3, and cipher suites that are considered safe",
+    })
 }

@@ -7,7 +7,8 @@ use uidring::Error;
 
 use crate::problem::{Problem, is_gibberish};
 use crate::{MySqlError, MySqlStore};
-use uidring_store::server::{ClockDifference, Table, tls_failed};
+use uidring_store::server::{ClockDifference, Table};
+use uidring_store::tls_failed;
 
 /// An error of the driver, the server or the system.
 type Cause = Box<dyn std::error::Error + Send + Sync>;

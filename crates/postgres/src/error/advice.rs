@@ -4,7 +4,8 @@ use std::io::{self, ErrorKind};
 
 use tokio_postgres::error::{DbError, SqlState};
 use uidring::Error;
-use uidring_store::server::{ClockDifference, Table, tls_failed};
+use uidring_store::server::{ClockDifference, Table};
+use uidring_store::tls_failed;
 
 use crate::problem::{Problem, io_error, is_pooler_refusal, is_read_only, tls_error};
 use crate::{PostgresError, PostgresStore};

@@ -6,20 +6,28 @@ use rustls::{AlertDescription as Alert, CertificateError, Error as TlsError};
 
 /// Returns what failed and what to do about it, as far as the error tells.
 pub fn tls_failed(error: &(dyn Error + 'static)) -> String {
-    let advice = match error.downcast_ref() {
-        Some(TlsError::InvalidCertificate(why)) => match why {
+    match error.downcast_ref().and_then(tls_advice) {
+        Some(advice) => format!("TLS failed; {advice}"),
+        None => "TLS failed".into(),
+    }
+}
+
+/// Returns what to do about an error, if it tells.
+pub fn tls_advice(error: &TlsError) -> Option<&'static str> {
+    Some(match error {
+        TlsError::InvalidCertificate(why) => match why {
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-                "; the server needs a new certificate"
+                "the server needs a new certificate"
             }
             CertificateError::UnknownIssuer => {
-                "; name the authority that signed the server's certificate"
+                "name the authority that signed the server's certificate"
             }
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                "; use the host name that is in the certificate"
+                "use the host name that is in the certificate"
             }
-            _ => "",
+            _ => return None,
         },
-        Some(TlsError::AlertReceived(
+        TlsError::AlertReceived(
             Alert::UnknownCA
             | Alert::CertificateRequired
             | Alert::BadCertificate
@@ -27,10 +35,9 @@ pub fn tls_failed(error: &(dyn Error + 'static)) -> String {
             | Alert::CertificateExpired
             | Alert::CertificateRevoked
             | Alert::CertificateUnknown,
-        )) => {
-            "; the server wants a client's certificate that is valid, and of an authority that it knows"
+        ) => {
+            "the server wants a client's certificate that is valid, and of an authority that it knows"
         }
-        _ => "",
-    };
-    format!("TLS failed{advice}")
+        _ => return None,
+    })
 }
