@@ -27,6 +27,8 @@ pub struct Counter {
     value: String,
     base: i64,
     version: i64,
+    /// The layout of the leases. It stays once it is set.
+    layout: Option<String>,
 }
 
 impl Counter {
@@ -34,11 +36,12 @@ impl Counter {
     pub fn open(client: &mut Client) -> Result<Self, Problem> {
         let key = client.store().counter();
         let (nodes, leases) = (client.store().nodes(), client.store().lease_keys());
-        let look = [get(&key), get_last(&nodes), get_last(&leases)];
+        let look = [get(&key), get(&client.store().layout()), get_last(&nodes), get_last(&leases)];
         let mut reads = client.transact(&[], &look, &[])?.reads;
         if reads.len() != look.len() {
             return Err(Problem::NotEtcd { status: 200 });
         }
+        let layout = reads.remove(1).first().map(layout).transpose()?;
         let greatest = reads
             .drain(1..)
             .flatten()
@@ -47,7 +50,7 @@ impl Counter {
         let greatest = greatest.transpose()?;
         match (reads.pop().and_then(|mut found| found.pop()), greatest) {
             (Some(found), _) => {
-                let counter = Self::read(&found)?;
+                let counter = Self::read(&found, layout)?;
                 // Whoever deleted the counter, or restored it alone, took back worker ids.
                 match greatest {
                     Some(greatest) if counter.newest().is_none_or(|newest| newest < greatest) => {
@@ -62,18 +65,31 @@ impl Counter {
                 let create = [put(&key, &value), get(&key)];
                 let answer = client.transact(&[is_absent(&key)], &create, &[get(&key)])?;
                 let found = answer.reads.into_iter().flatten().next();
-                Self::read(&found.ok_or(Problem::Contended)?)
+                Self::read(&found.ok_or(Problem::Contended)?, layout)
             }
         }
     }
 
-    fn read(found: &KeyValue) -> Result<Self, Problem> {
+    fn read(found: &KeyValue, layout: Option<String>) -> Result<Self, Problem> {
         let base = field(found, &read(found)?, "base")?.cast_signed();
         if base < 1 {
             return Err(Problem::Damaged(format!("the base of {} is below 1", found.key)));
         }
         let (key, value) = (found.key.clone(), found.value.clone());
-        Ok(Self { key, value, base, version: found.version })
+        Ok(Self { key, value, base, version: found.version, layout })
+    }
+
+    /// What has to be put with a lease of this layout: the layout, if none is set yet. Of starts of two
+    /// layouts at once, one puts it.
+    pub fn claim(&self, store: &EtcdStore, layout: &str) -> Result<Rows, Problem> {
+        match &self.layout {
+            None => {
+                let value = json!({"version": VERSION, "layout": layout}).to_string();
+                Ok(vec![(store.layout(), Some(value))])
+            }
+            Some(found) if found == layout => Ok(Rows::new()),
+            Some(found) => Err(Problem::Foreign { found: found.clone(), layout: layout.into() }),
+        }
     }
 
     /// The greatest worker id so far, or one that no later one is below.
@@ -84,38 +100,49 @@ impl Counter {
     }
 }
 
-/// Keys that a worker id must not have yet, and what is put there, if anything.
+/// Keys that must not be there yet, and what is put there, if anything.
 pub type Rows = Vec<(String, Option<String>)>;
 
 /// Spends the next worker id, and creates its rows; `Err(next)` without spending one if it does not fit the
-/// layout.
+/// layout. For a lease, `leased` is the layout as a text.
 ///
 /// One transaction does both, unless others are faster a few times: then the counter is counted up first,
 /// which none can prevent, and a worker id is lost if the rows do not follow.
 pub fn spend(
     client: &mut Client,
     layout: &Layout,
+    leased: Option<&str>,
     rows: impl Fn(&EtcdStore, u64) -> Rows,
 ) -> Result<Result<(u64, Answer), u64>, Problem> {
     let max = layout.max_worker_id().min(i64::MAX as u64 / 2).cast_signed();
     for attempt in 0..READINGS {
-        let Counter { key, value, base, version } = &Counter::open(client)?;
+        let counter = Counter::open(client)?;
+        let Counter { key, value, base, version, .. } = &counter;
         let next = base.saturating_add(version - 1);
         if next > max {
             return Ok(Err(next.cast_unsigned()));
         }
+        let claim = leased.map(|layout| counter.claim(client.store(), layout)).transpose()?;
+        let claim = claim.unwrap_or_default();
+        let look = [get(&client.store().layout()), get(key)];
+        // Somebody else has set the layout since.
+        let is_late = |reads: &[Vec<KeyValue>]| {
+            !claim.is_empty() && reads.iter().take(1).flatten().count() > 0
+        };
         let is_same = value_is(key, value);
         if attempt < TRIES_AT_ONCE {
             let worker_id = next.cast_unsigned();
-            let (mut compare, mut puts) = create(&rows(client.store(), worker_id));
+            let (mut compare, mut puts) = create(&[rows(client.store(), worker_id), claim.clone()]);
             compare.extend([is_same, version_is(key, *version)]);
             puts.push(bump(key));
-            let answer = client.transact(&compare, &puts, &[get(key)])?;
+            let answer = client.transact(&compare, &puts, &look)?;
             if answer.succeeded {
                 return Ok(Ok((worker_id, answer)));
             }
-            let found = answer.reads.into_iter().flatten().next();
-            if found.is_some_and(|found| (&found.value, found.version) == (value, *version)) {
+            let is_ours = |found: &KeyValue| (&found.value, found.version) == (value, *version);
+            if answer.reads.last().and_then(|found| found.first()).is_some_and(is_ours)
+                && !is_late(&answer.reads)
+            {
                 return Err(went_back(key, worker_id));
             }
             continue;
@@ -127,21 +154,30 @@ pub fn spend(
         }
         let found = counted.reads.into_iter().flatten().next().ok_or(Problem::Contended)?;
         let worker_id = (base + found.version - 2).cast_unsigned();
-        let (compare, puts) = create(&rows(client.store(), worker_id));
-        let answer = client.transact(&compare, &puts, &[])?;
-        if !answer.succeeded {
+        let (compare, puts) = create(&[rows(client.store(), worker_id), claim.clone()]);
+        let answer = client.transact(&compare, &puts, &look)?;
+        if answer.succeeded {
+            return Ok(Ok((worker_id, answer)));
+        }
+        if !is_late(&answer.reads) {
             return Err(went_back(key, worker_id));
         }
-        return Ok(Ok((worker_id, answer)));
     }
     Err(Problem::Contended)
 }
 
-/// What to compare and to put for new rows.
-fn create(rows: &Rows) -> (Vec<Value>, Vec<Value>) {
-    let compare = rows.iter().map(|(key, _)| is_absent(key)).collect();
-    let puts = rows.iter().filter_map(|(key, value)| Some(put(key, value.as_ref()?)));
+/// What to compare and to put for these.
+pub fn create(rows: &[Rows]) -> (Vec<Value>, Vec<Value>) {
+    let rows = || rows.iter().flatten();
+    let compare = rows().map(|(key, _)| is_absent(key)).collect();
+    let puts = rows().filter_map(|(key, value)| Some(put(key, value.as_ref()?)));
     (compare, puts.collect())
+}
+
+/// The layout in the value of its key.
+fn layout(found: &KeyValue) -> Result<String, Problem> {
+    let damaged = || Problem::Damaged(format!("the value of {} has no layout", found.key));
+    read(found)?["layout"].as_str().map(str::to_owned).ok_or_else(damaged)
 }
 
 /// A worker id that is not new.

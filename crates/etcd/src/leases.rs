@@ -149,7 +149,7 @@ impl LeaseStore for Acquiring {
         client.run(|client| {
             let found = if *is_new { glance(client, request, is_new)? } else { None };
             *is_new = false;
-            let done = found.map_or_else(|| take(client, view, request), Ok);
+            let done = found.map_or_else(|| take(client, view, request), |taken| Ok(Ok(taken)));
             Ok(match done? {
                 Ok((row, cluster)) => {
                     let leased = leased(request, &row, cluster);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use uidring::{Error, StoreErrorKind};
+use uidring_store::TableError;
 
 use crate::error::EtcdError;
 
@@ -19,6 +20,8 @@ pub enum Problem {
     Damaged(String),
     /// The next worker id does not fit the layout.
     UsedUp { next: u64, max: u64 },
+    /// The leases are for another layout.
+    Foreign { found: String, layout: String },
     /// Others were faster each time.
     Contended,
 }
@@ -54,7 +57,10 @@ impl Problem {
                     Action::Fail
                 }
             }
-            Self::NotEtcd { .. } | Self::Damaged(_) | Self::UsedUp { .. } => Action::Fail,
+            Self::NotEtcd { .. }
+            | Self::Damaged(_)
+            | Self::UsedUp { .. }
+            | Self::Foreign { .. } => Action::Fail,
         }
     }
 
@@ -63,6 +69,9 @@ impl Problem {
         let (kind, problem, source) = match self {
             Self::UsedUp { next, max } => {
                 return EtcdError::WorkerIdsUsedUp { cluster, next, max }.into();
+            }
+            Self::Foreign { found, layout } => {
+                return TableError::LeaseTableLayout { place: cluster, found, layout }.into();
             }
             Self::Refused { message, .. } if has(&message, "space exceeded") => {
                 return EtcdError::NoSpace { cluster }.into();

@@ -174,6 +174,11 @@ impl EtcdStore {
         format!("{}leases/", self.prefix)
     }
 
+    /// The key of the layout of all leases.
+    pub(crate) fn layout(&self) -> String {
+        format!("{}layout", self.prefix)
+    }
+
     fn require_tls(&self) -> Result<(), Error> {
         if self.endpoints.iter().all(|endpoint| endpoint.starts_with("https://")) {
             return Ok(());

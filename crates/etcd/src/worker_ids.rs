@@ -84,7 +84,7 @@ impl WorkerTable for EtcdWorkerIds {
                 ]
             };
             let max = layout.max_worker_id();
-            let spent = spend(client, layout, rows)?;
+            let spent = spend(client, layout, None, rows)?;
             Ok(spent.map_err(|next| Problem::UsedUp { next, max })?.0)
         })
     }

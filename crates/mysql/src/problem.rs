@@ -10,6 +10,9 @@ use uidring_store::server::{ClockDifference, Problem as _};
 /// The server's code for a table that does not exist.
 const NO_SUCH_TABLE: u16 = 1146;
 
+/// The server's code for a key that exists.
+const DUPLICATE_KEY: u16 = 1062;
+
 /// Why an attempt failed.
 #[derive(Debug)]
 pub enum Problem {
@@ -59,6 +62,11 @@ impl Problem {
     /// Whether the table does not exist.
     pub fn is_no_table(&self) -> bool {
         self.code() == Some(NO_SUCH_TABLE)
+    }
+
+    /// Whether a row with the key is there already.
+    pub fn is_duplicate(&self) -> bool {
+        self.code() == Some(DUPLICATE_KEY)
     }
 
     /// The kind of the error for callers.

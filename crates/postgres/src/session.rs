@@ -234,7 +234,7 @@ impl Session {
     }
 }
 
-fn only(mut rows: Vec<Row>) -> Result<Row, Problem> {
+pub fn only(mut rows: Vec<Row>) -> Result<Row, Problem> {
     rows.pop().ok_or_else(|| Problem::Refused("the server gave no row where one always is".into()))
 }
 

@@ -28,15 +28,13 @@ pub enum TableError {
 
     /// The table of leases is for another layout.
     #[error(
-        "{place}: its leases are for layout {found} (that of worker id {worker_id}), this is {layout}: \
-         use the same layout, or another database"
+        "{place}: its leases are for layout {found}, this is {layout}: use the same layout, or another \
+         database"
     )]
     LeaseTableLayout {
         /// The file, or host, port and name of the database.
         place: String,
-        /// A row with another layout.
-        worker_id: u64,
-        /// Its layout.
+        /// The layout of the leases there.
         found: String,
         /// The layout that a worker id was asked for.
         layout: String,

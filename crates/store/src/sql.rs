@@ -31,9 +31,11 @@ pub struct Dialect {
 /// The greatest worker id of a start.
 pub const NEWEST_NODE: &str = "SELECT MAX(ID) FROM WORKER_NODE";
 
-/// A lease of another layout than a parameter.
-pub const FOREIGN_LEASE: &str =
-    "SELECT WORKER_ID, LAYOUT FROM UIDRING_LEASE WHERE LAYOUT <> ? LIMIT 1";
+/// The layout of a row of `UIDRING_LEASE` that has another one than a parameter.
+pub const FOREIGN_LAYOUT: &str = "SELECT LAYOUT FROM UIDRING_LEASE WHERE LAYOUT <> ? LIMIT 1";
+
+/// The layout of the table, which [`Dialect::insert_layout`] sets, as an expression; NULL before.
+pub const TABLE_LAYOUT: &str = "(SELECT LAYOUT FROM UIDRING_LEASE WHERE WORKER_ID = -1)";
 
 /// The lowest worker id between two parameters that has a lease.
 pub const LOWEST_LEASE: &str =
@@ -97,19 +99,33 @@ impl Dialect {
 
 /// `UIDRING_LEASE`.
 impl Dialect {
-    /// Whether nobody holds a row.
-    pub fn is_free(&self) -> String {
-        format!("(LEASE_END IS NULL OR LEASE_END <= {})", self.now)
+    /// Adds the row that sets the layout of the table, and has no worker id: the layout. It seems to be held, so
+    /// that other programs leave it alone.
+    ///
+    /// Of starts of two layouts that find no lease at the same time, one adds it, and the other meets it: a key
+    /// is unique in all databases, also where nodes of a cluster commit at once. Where an operation is one
+    /// transaction for all others, a look at the leases does.
+    pub fn insert_layout(&self) -> String {
+        let Self { now, .. } = self;
+        format!(
+            "INSERT INTO UIDRING_LEASE (WORKER_ID, OWNER, TOKEN, LEASE_END, LAYOUT, CREATED, RENEWED)
+             VALUES (-1, 'the layout of all leases', 0, '9999-12-31', ?, {now}, {now})"
+        )
     }
 
-    /// All rows if the parameter, which comes twice, is NULL, else the one of that worker id; in the order
+    /// Whether a row is a lease that nobody holds.
+    pub fn is_free(&self) -> String {
+        format!("(WORKER_ID >= 0 AND (LEASE_END IS NULL OR LEASE_END <= {}))", self.now)
+    }
+
+    /// All leases if the parameter, which comes twice, is NULL, else the one of that worker id; in the order
     /// of the fields of [`LeaseColumns`](crate::leases::LeaseColumns), with times in milliseconds.
     pub fn list_leases(&self) -> String {
         let [end, created, renewed] = ["LEASE_END", "CREATED", "RENEWED"].map(self.millis);
         format!(
             "SELECT WORKER_ID, OWNER, TOKEN, {end}, {}, HORIZON_TICK, HORIZON_SEQUENCE, LAYOUT,
-             {created}, {renewed} FROM UIDRING_LEASE WHERE ? IS NULL OR WORKER_ID = ?
-             ORDER BY WORKER_ID",
+             {created}, {renewed} FROM UIDRING_LEASE
+             WHERE WORKER_ID >= 0 AND (? IS NULL OR WORKER_ID = ?) ORDER BY WORKER_ID",
             self.is_free()
         )
     }
@@ -133,10 +149,13 @@ impl Dialect {
         )
     }
 
-    /// How many rows are held, and in how many milliseconds the first of those leases ends.
+    /// How many leases are held, and in how many milliseconds the first of them ends.
     pub fn count_held_leases(&self) -> String {
         let [end, now] = ["MIN(LEASE_END)", self.now].map(self.millis);
-        format!("SELECT COUNT(*), {end} - {now} FROM UIDRING_LEASE WHERE NOT {}", self.is_free())
+        format!(
+            "SELECT COUNT(*), {end} - {now} FROM UIDRING_LEASE WHERE WORKER_ID >= 0 AND NOT {}",
+            self.is_free()
+        )
     }
 
     /// Worker id and horizon tick of the free row with the lowest horizon above a parameter.

@@ -157,6 +157,7 @@ macro_rules! suite {
                 $crate::properties!(herd, [$leases $herd];
                     each_of_many_starts_has_a_lease_where_enough_are_free,
                     as_many_starts_as_leases_are_free_have_one,
+                    starts_of_two_layouts_at_once_have_leases_of_one,
                 );
             }
 

@@ -33,9 +33,7 @@ pub fn take(
 ) -> Result<Taken, Problem> {
     for _ in 0..READINGS {
         view.refresh(client)?;
-        if let Some(denial) = foreign(view.all(), request) {
-            return Ok(Err(denial));
-        }
+        refuse_others(view.all(), &request.fingerprint)?;
         let mut candidates = candidates(view, request);
         let Some((_, rest)) = candidates.split_first_mut() else {
             return match add(client, request)? {
@@ -67,13 +65,13 @@ fn candidates(view: &View, request: &AcquireRequest) -> Vec<u64> {
     own.chain(free.map(|row| row.worker_id)).collect()
 }
 
-/// Returns the denial for a row of another layout.
-pub fn foreign<'a>(
+/// Refuses leases of another layout.
+pub fn refuse_others<'a>(
     mut rows: impl Iterator<Item = &'a Row>,
-    request: &AcquireRequest,
-) -> Option<Denial> {
-    let row = rows.find(|row| row.layout != request.fingerprint)?;
-    Some(Denial::Foreign { worker_id: row.worker_id, layout: row.layout.clone() })
+    layout: &str,
+) -> Result<(), Problem> {
+    let other = rows.find(|row| row.layout != layout).map(|row| row.layout.clone());
+    other.map_or(Ok(()), |found| Err(Problem::Foreign { found, layout: layout.into() }))
 }
 
 /// Whether a start could go on with the row, if it is free.
@@ -126,9 +124,9 @@ fn add(client: &mut Client, request: &AcquireRequest) -> Result<Option<(Row, u64
             (numbered(&store.nodes(), worker_id), Some(write(&request.node, now))),
         ]
     };
-    Ok(spend(client, &request.layout, rows)?.ok().map(|(worker_id, answer)| {
-        (Row { revision: answer.revision, ..row(worker_id) }, answer.cluster)
-    }))
+    Ok(spend(client, &request.layout, Some(&request.fingerprint), rows)?.ok().map(
+        |(worker_id, answer)| (Row { revision: answer.revision, ..row(worker_id) }, answer.cluster),
+    ))
 }
 
 fn shortage(view: &View, request: &AcquireRequest) -> Shortage {

@@ -1,5 +1,6 @@
 //! What people do with leases.
 
+use std::mem;
 use std::ops::RangeInclusive;
 use std::thread;
 use std::time::Duration;
@@ -9,11 +10,12 @@ use uidring::adapter::Deadline;
 use uidring::clock::{Clock, SystemClock};
 use uidring_store::leases::{Denial, Horizon, LeaseRow, Unusable};
 
+use super::acquire::refuse_others;
 use super::row::{Row, State};
 use super::view::View;
 use crate::client::Client;
-use crate::counter::Counter;
-use crate::key_value::{get, is_absent, modified_at, put};
+use crate::counter::{Counter, create};
+use crate::key_value::{get, modified_at, put};
 use crate::node::numbered;
 use crate::problem::Problem;
 
@@ -108,14 +110,12 @@ pub fn reuse(
     client.run(|client| {
         let mut view = View::default();
         view.refresh(client)?;
-        if let Some(row) = view.all().find(|row| row.layout != fingerprint) {
-            let (worker_id, layout) = (row.worker_id, row.layout.clone());
-            return Ok(Err(Denial::Foreign { worker_id, layout }));
-        }
-        let newest = Counter::open(client)?.newest();
+        refuse_others(view.all(), fingerprint)?;
+        let counter = Counter::open(client)?;
+        let mut claim = counter.claim(client.store(), fingerprint)?;
         let leased = view.all().map(|row| row.worker_id).find(|id| worker_ids.contains(id));
         let (first, last) = (*worker_ids.start(), *worker_ids.end());
-        if let Some(unusable) = Unusable::find(first, last, newest, leased) {
+        if let Some(unusable) = Unusable::find(first, last, counter.newest(), leased) {
             return Ok(Err(Denial::Unusable(unusable)));
         }
         let now = SystemClock.now();
@@ -137,8 +137,8 @@ pub fn reuse(
                 }
                 .write()
             };
-            let new: Vec<_> = part.iter().map(|id| is_absent(&key(id))).collect();
-            let puts: Vec<_> = part.iter().map(|id| put(&key(id), &value(id))).collect();
+            let row = |id| (key(id), Some(value(id)));
+            let (new, puts) = create(&[part.iter().map(row).collect(), mem::take(&mut claim)]);
             if !client.transact(&new, &puts, &[])?.succeeded {
                 return Err(Problem::Contended);
             }

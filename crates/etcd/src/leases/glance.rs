@@ -3,7 +3,7 @@
 
 use uidring_store::leases::AcquireRequest;
 
-use super::acquire::{Taken, foreign, may_use, take_row};
+use super::acquire::{may_use, refuse_others, take_row};
 use super::row::{Row, State};
 use crate::client::Client;
 use crate::key_value::{KeyValue, get_last, get_page};
@@ -24,7 +24,7 @@ pub fn glance(
     client: &mut Client,
     request: &AcquireRequest,
     is_new: &mut bool,
-) -> Result<Option<Taken>, Problem> {
+) -> Result<Option<(Row, u64)>, Problem> {
     let prefix = client.store().lease_keys();
     let page_at = |worker_id| get_page(&prefix, &numbered(&prefix, worker_id), PAGE);
     let mut read = client.transact(&[], &[page_at(0), get_last(&prefix)], &[])?.reads.into_iter();
@@ -58,17 +58,15 @@ fn among(
     is_new: &mut bool,
     page: &[KeyValue],
     choose: impl FnOnce(&mut Vec<Row>),
-) -> Result<Option<Taken>, Problem> {
+) -> Result<Option<(Row, u64)>, Problem> {
     let mut rows = page.iter().map(Row::read).collect::<Result<Vec<_>, _>>()?;
-    if let Some(denial) = foreign(rows.iter(), request) {
-        return Ok(Some(Err(denial)));
-    }
+    refuse_others(rows.iter(), &request.fingerprint)?;
     rows.retain(|row| row.state != State::Held && may_use(row, request));
     choose(&mut rows);
     for row in &rows {
         *is_new = false;
         if let Ok(taken) = take_row(client, request, row)? {
-            return Ok(Some(Ok(taken)));
+            return Ok(Some(taken));
         }
     }
     Ok(None)

@@ -10,14 +10,14 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
 use uidring_store::leases::{AcquireRequest, Acquired, Denial, LeasedRow, Shortage};
 use uidring_store::server::{Acquire, CreateLeases, CreateNodes, Operation, Table, UIDRING_LEASE};
-use uidring_store::sql::Dialect;
+use uidring_store::sql::{Dialect, TABLE_LAYOUT};
 
 use crate::MySqlStore;
-use crate::columns::{column, text};
+use crate::columns::{column, optional_text, text};
 use crate::dialect::DIALECT;
 use crate::problem::Problem;
 use crate::session::Session;
-use crate::worker_nodes::rows::insert_node;
+use crate::worker_nodes::rows::{NOTHING, begin, insert_node};
 
 /// Texts compare byte by byte, because the case of letters in a layout's text matters.
 const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS UIDRING_LEASE (
@@ -99,10 +99,10 @@ impl Taking<'_> {
             };
             candidates.retain(|row| !locked.contains(&row.worker_id));
             let Some((_, rest)) = candidates.split_first_mut() else {
-                return match self.add_row(conn).await? {
-                    Some(held) => Ok(Ok(held)),
-                    None => Ok(Err(Denial::Short(self.shortage(conn).await?))),
-                };
+                match self.add_row(conn).await? {
+                    Some(done) => return Ok(done),
+                    None => continue,
+                }
             };
             fastrand::shuffle(rest);
             for row in candidates.iter().take(TRIES) {
@@ -146,12 +146,13 @@ impl Taking<'_> {
             .await?;
         let mut candidates = Vec::with_capacity(rows.len());
         for mut row in rows {
-            let (worker_id, layout) = (column(&mut row, 0)?, text(&mut row, 1)?);
+            let layout = text(&mut row, 1)?;
             if layout != *fingerprint {
-                return Ok(Err(Denial::Foreign { worker_id, layout }));
+                return Ok(Err(Denial::Foreign(layout)));
             }
+            let (worker_id, token) = (column(&mut row, 0)?, column(&mut row, 2)?);
             let (tick, sequence) = (column(&mut row, 3)?, column(&mut row, 4)?);
-            candidates.push(Candidate { worker_id, token: column(&mut row, 2)?, tick, sequence });
+            candidates.push(Candidate { worker_id, token, tick, sequence });
         }
         Ok(Ok(candidates))
     }
@@ -192,21 +193,29 @@ impl Taking<'_> {
         }
     }
 
-    /// Adds a worker id that nobody had before: the next key of `WORKER_NODE`. `None` if there are no
-    /// more.
-    async fn add_row(&self, conn: &mut Session) -> Result<Option<LeasedRow>, Problem> {
+    /// Adds a worker id that nobody had before: the next key of `WORKER_NODE`. `None` if the leases have to be
+    /// looked at again, since another start has set their layout.
+    async fn add_row(&self, conn: &mut Session) -> Result<Option<Acquired>, Problem> {
         let AcquireRequest { layout, fingerprint, node, owner, lasts, .. } = self.0;
         let before = conn.written().await?;
-        conn.query_drop("START TRANSACTION").await?;
+        begin(conn).await?;
         let select = format!(
             "SELECT GREATEST(COALESCE((SELECT MAX(ID) FROM WORKER_NODE), 0),
-             COALESCE((SELECT MAX(WORKER_ID) FROM UIDRING_LEASE), 0)), {}",
+             COALESCE((SELECT MAX(WORKER_ID) FROM UIDRING_LEASE), 0)), {}, {TABLE_LAYOUT}",
             conn.identity()
         );
-        let (newest, server): (u64, u64) = match conn.query_first::<Row, _>(select).await? {
-            Some(mut row) => (column(&mut row, 0)?, column(&mut row, 1)?),
-            None => (0, 0),
+        let row: Option<Row> = conn.query_first(select).await?;
+        let mut row = row.ok_or_else(|| Problem::Refused(NOTHING.into()))?;
+        let (newest, server): (u64, u64) = (column(&mut row, 0)?, column(&mut row, 1)?);
+        // Before a key is spent.
+        let is_ours = match optional_text(&mut row, 2)? {
+            Some(found) => found == *fingerprint,
+            None => set_layout(conn, fingerprint).await?,
         };
+        if !is_ours {
+            conn.query_drop("ROLLBACK").await?;
+            return Ok(None);
+        }
         // A key that would be refused is not asked for: it would be spent.
         let key = match layout.check_worker_id(newest + 1) {
             Ok(()) => Some(insert_node(conn, node, Some(newest)).await?),
@@ -214,13 +223,13 @@ impl Taking<'_> {
         };
         let Some(key) = key.filter(|key| layout.check_worker_id(*key).is_ok()) else {
             conn.query_drop("ROLLBACK").await?;
-            return Ok(None);
+            return Ok(Some(Err(Denial::Short(self.shortage(conn).await?))));
         };
         let values = (key, owner, lasts.as_micros() as u64, fingerprint);
         conn.exec_drop(DIALECT.insert_held_lease(), values).await?;
         conn.commit(before).await?;
         let server = Some(server).filter(|server| *server > 0);
-        Ok(Some(self.0.taken(key, 1, None, server)))
+        Ok(Some(Ok(self.0.taken(key, 1, None, server))))
     }
 
     async fn shortage(&self, conn: &mut Conn) -> Result<Shortage, Problem> {
@@ -243,6 +252,16 @@ impl Taking<'_> {
         };
         let ends_in = ends_in.map(|millis| u64::try_from(millis).unwrap_or(0));
         Ok(Shortage { held, ends_in, ahead })
+    }
+}
+
+/// Sets the layout of the table unless it has one. Returns whether it had none: a transaction that has read
+/// rows may not see whose layout it is.
+pub async fn set_layout(conn: &mut Conn, fingerprint: &str) -> Result<bool, Problem> {
+    let done = conn.exec_drop(DIALECT.insert_layout(), (fingerprint,)).await;
+    match done.map_err(Problem::from) {
+        Err(problem) if problem.is_duplicate() => Ok(false),
+        done => done.map(|()| true),
     }
 }
 

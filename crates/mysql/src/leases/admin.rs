@@ -5,13 +5,15 @@ use mysql_async::{Conn, Row};
 use uidring::Timestamp;
 use uidring_store::leases::{Denial, Horizon, LeaseColumns, LeaseRow, Unusable};
 use uidring_store::server::{EndLease, Ending, ListLeases, Operation, Reuse, Table, UIDRING_LEASE};
-use uidring_store::sql::{FOREIGN_LEASE, LOWEST_LEASE, NEWEST_NODE};
+use uidring_store::sql::{FOREIGN_LAYOUT, LOWEST_LEASE, NEWEST_NODE};
 
 use crate::MySqlStore;
 use crate::columns::{column, millis, text};
 use crate::dialect::DIALECT;
+use crate::leases::acquire::set_layout;
 use crate::problem::Problem;
 use crate::session::Session;
+use crate::worker_nodes::rows::begin;
 
 impl Operation<MySqlStore> for ListLeases {
     const TABLE: Table = UIDRING_LEASE;
@@ -72,7 +74,7 @@ impl Operation<MySqlStore> for Reuse<'_> {
 
     async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
         let before = conn.written().await?;
-        conn.query_drop("START TRANSACTION").await?;
+        begin(conn).await?;
         let done = add(self, conn).await?;
         if done.is_ok() {
             conn.commit(before).await?;
@@ -85,10 +87,11 @@ impl Operation<MySqlStore> for Reuse<'_> {
 
 async fn add(work: &Reuse<'_>, conn: &mut Conn) -> Result<Result<(), Denial>, Problem> {
     let (first, last) = (*work.worker_ids.start(), *work.worker_ids.end());
-    let foreign: Option<Row> = conn.exec_first(FOREIGN_LEASE, (work.fingerprint,)).await?;
+    // Before the transaction reads, and sees only what was there by then.
+    set_layout(conn, work.fingerprint).await?;
+    let foreign: Option<Row> = conn.exec_first(FOREIGN_LAYOUT, (work.fingerprint,)).await?;
     if let Some(mut row) = foreign {
-        let (worker_id, layout) = (column(&mut row, 0)?, text(&mut row, 1)?);
-        return Ok(Err(Denial::Foreign { worker_id, layout }));
+        return Ok(Err(Denial::Foreign(text(&mut row, 0)?)));
     }
     let newest: Option<Row> = conn.query_first(NEWEST_NODE).await?;
     let newest: Option<u64> = newest.map(|mut row| column(&mut row, 0)).transpose()?.flatten();

@@ -29,9 +29,6 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
     PRIMARY KEY (biz_tag)
 ) ENGINE = InnoDB COMMENT 'uidring version 1: segments'";
 
-/// The server's code for a key that exists.
-const DUPLICATE_KEY: u16 = 1062;
-
 /// The server's code if it does not know the word `NOWAIT`.
 const SYNTAX_ERROR: u16 = 1064;
 
@@ -177,7 +174,7 @@ async fn insert(work: &CreateTag<'_>, conn: &mut Session) -> Result<Result<(), E
     begin(conn).await?;
     let inserted = conn.exec_drop(INSERT_TAG, (tag, start, step, description)).await;
     let inserted = inserted.map_err(Problem::from);
-    let is_there = inserted.as_ref().is_err_and(|problem| problem.code() == Some(DUPLICATE_KEY));
+    let is_there = inserted.as_ref().is_err_and(Problem::is_duplicate);
     if !is_there {
         inserted?;
     }

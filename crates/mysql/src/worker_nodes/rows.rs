@@ -29,7 +29,7 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS WORKER_NODE (
     PRIMARY KEY (ID)
 ) ENGINE = InnoDB COMMENT 'uidring version 1: worker ids'";
 
-const NOTHING: &str = "the server gave no answer to a count";
+pub const NOTHING: &str = "the server gave no answer to a count";
 
 impl Operation<MySqlStore> for CreateNodes {
     const TABLE: Table = WORKER_NODE;

@@ -250,7 +250,7 @@ fn a_counter_that_went_backwards_is_refused() {
     std::mem::forget(acquire(&database));
     database.execute("DELETE FROM WORKER_NODE");
     database.execute("ALTER TABLE WORKER_NODE AUTO_INCREMENT = 1");
-    database.execute("UPDATE UIDRING_LEASE SET WORKER_ID = 2");
+    database.execute("UPDATE UIDRING_LEASE SET WORKER_ID = 2 WHERE WORKER_ID = 1");
     let error =
         at(&database.url()).lease(&request(layout()), &options(5_000)).expect_err("backwards");
     assert!(chain(&error).contains("went backwards"), "{error}");

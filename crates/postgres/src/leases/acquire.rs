@@ -9,13 +9,13 @@ use std::time::Duration;
 use tokio::time::sleep;
 use uidring_store::leases::{AcquireRequest, Acquired, Denial, LeasedRow, Shortage};
 use uidring_store::server::{Acquire, CreateLeases, CreateNodes, Operation, Table, UIDRING_LEASE};
-use uidring_store::sql::{Dialect, FOREIGN_LEASE};
+use uidring_store::sql::{Dialect, FOREIGN_LAYOUT, TABLE_LAYOUT};
 
 use crate::PostgresStore;
 use crate::columns::{column, int, optional_int, unsigned};
 use crate::dialect::DIALECT;
 use crate::problem::Problem;
-use crate::session::Session;
+use crate::session::{Session, only};
 use crate::tables::CREATE_UIDRING_LEASE;
 use crate::worker_nodes::rows::insert_node;
 
@@ -63,18 +63,15 @@ impl Taking<'_> {
             if let Some(held) = self.take_row(session).await? {
                 return Ok(Ok(held));
             }
-            let foreign = session.query(FOREIGN_LEASE, &[(&self.0.fingerprint).into()]).await?;
+            let foreign = session.query(FOREIGN_LAYOUT, &[(&self.0.fingerprint).into()]).await?;
             if let Some(row) = foreign.first() {
-                let (worker_id, layout) = (unsigned(row, 0)?, column(row, 1)?);
-                return Ok(Err(Denial::Foreign { worker_id, layout }));
+                return Ok(Err(Denial::Foreign(column(row, 0)?)));
             }
-            if !self.is_any_free(session).await? {
-                return match self.add_row(session).await? {
-                    Some(held) => Ok(Ok(held)),
-                    None => Ok(Err(Denial::Short(self.shortage(session).await?))),
-                };
+            if self.is_any_free(session).await? {
+                sleep(PAUSE).await;
+            } else if let Some(done) = self.add_row(session).await? {
+                return Ok(done);
             }
-            sleep(PAUSE).await;
         }
         Err(Problem::Busy("other transactions have all free rows of UIDRING_LEASE locked".into()))
     }
@@ -127,20 +124,26 @@ impl Taking<'_> {
         Ok(!session.query(&select, &values).await?.is_empty())
     }
 
-    /// Adds a worker id that nobody had before: the next key of `WORKER_NODE`. `None` if there are no
-    /// more.
-    async fn add_row(&self, session: &mut Session) -> Result<Option<LeasedRow>, Problem> {
+    /// Adds a worker id that nobody had before: the next key of `WORKER_NODE`. `None` if the leases have to be
+    /// looked at again, since another start has set their layout.
+    async fn add_row(&self, session: &mut Session) -> Result<Option<Acquired>, Problem> {
         let AcquireRequest { layout, fingerprint, node, owner, lasts, .. } = self.0;
         let select = format!(
             "SELECT GREATEST(COALESCE((SELECT MAX(ID) FROM WORKER_NODE), 0),
-             COALESCE((SELECT MAX(WORKER_ID) FROM UIDRING_LEASE), 0)), {}",
+             COALESCE((SELECT MAX(WORKER_ID) FROM UIDRING_LEASE), 0)), {}, {TABLE_LAYOUT}",
             session.identity()
         );
-        let rows = session.begin_with(&select, &[]).await?;
-        let (newest, server) = match rows.first() {
-            Some(row) => (unsigned(row, 0)?, Session::server(row, 1)?),
-            None => (0, None),
+        let row = only(session.begin_with(&select, &[]).await?)?;
+        let (newest, server) = (unsigned(&row, 0)?, Session::server(&row, 1)?);
+        // Before a key is spent.
+        let is_ours = match column::<Option<&str>>(&row, 2)? {
+            Some(found) => found == fingerprint,
+            None => set_layout(session, fingerprint).await?,
         };
+        if !is_ours {
+            session.rollback().await?;
+            return Ok(None);
+        }
         // A key that would be refused is not asked for: it would be spent.
         let key = match layout.check_worker_id(newest + 1) {
             Ok(()) => Some(insert_node(session, node, Some(newest)).await?),
@@ -148,13 +151,13 @@ impl Taking<'_> {
         };
         let Some(key) = key.filter(|key| layout.check_worker_id(*key).is_ok()) else {
             session.rollback().await?;
-            return Ok(None);
+            return Ok(Some(Err(Denial::Short(self.shortage(session).await?))));
         };
         let lasts = lasts.as_micros() as u64;
         let values = [key.into(), owner.into(), lasts.into(), fingerprint.into()];
         session.execute(&DIALECT.insert_held_lease(), &values).await?;
         session.commit().await?;
-        Ok(Some(self.0.taken(key, 1, None, server)))
+        Ok(Some(Ok(self.0.taken(key, 1, None, server))))
     }
 
     async fn shortage(&self, session: &mut Session) -> Result<Shortage, Problem> {
@@ -168,4 +171,10 @@ impl Taking<'_> {
         let ends_in = ends_in.map(|millis| u64::try_from(millis).unwrap_or(0));
         Ok(Shortage { held, ends_in, ahead })
     }
+}
+
+/// Sets the layout of the table unless it has one, in a transaction. Returns whether it had none.
+pub async fn set_layout(session: &mut Session, fingerprint: &str) -> Result<bool, Problem> {
+    let insert = format!("{} ON CONFLICT DO NOTHING", DIALECT.insert_layout());
+    Ok(session.execute(&insert, &[fingerprint.into()]).await? == 1)
 }

@@ -3,11 +3,12 @@
 use uidring::Timestamp;
 use uidring_store::leases::{Denial, LeaseColumns, LeaseRow, Unusable};
 use uidring_store::server::{EndLease, Ending, ListLeases, Operation, Reuse, Table, UIDRING_LEASE};
-use uidring_store::sql::{FOREIGN_LEASE, LOWEST_LEASE, NEWEST_NODE};
+use uidring_store::sql::{FOREIGN_LAYOUT, LOWEST_LEASE, NEWEST_NODE};
 
 use crate::PostgresStore;
 use crate::columns::{column, int, millis, optional_int, optional_unsigned, unsigned};
 use crate::dialect::DIALECT;
+use crate::leases::acquire::set_layout;
 use crate::problem::Problem;
 use crate::session::Session;
 
@@ -66,9 +67,11 @@ impl Operation<PostgresStore> for Reuse<'_> {
 
     async fn run(&self, session: &mut Session) -> Result<Self::Done, Problem> {
         let (first, last) = (*self.worker_ids.start(), *self.worker_ids.end());
-        let foreign = session.begin_with(FOREIGN_LEASE, &[self.fingerprint.into()]).await?;
+        session.begin().await?;
+        set_layout(session, self.fingerprint).await?;
+        let foreign = session.query(FOREIGN_LAYOUT, &[self.fingerprint.into()]).await?;
         let denial = if let Some(row) = foreign.first() {
-            Some(Denial::Foreign { worker_id: unsigned(row, 0)?, layout: column(row, 1)? })
+            Some(Denial::Foreign(column(row, 0)?))
         } else {
             let newest = optional_unsigned(&session.one(NEWEST_NODE, &[]).await?, 0)?;
             let leased = session.one(LOWEST_LEASE, &[first.into(), last.into()]).await?;

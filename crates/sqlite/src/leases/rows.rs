@@ -11,7 +11,7 @@ use uidring::adapter::Deadline;
 use uidring_store::leases::{
     AcquireRequest, Acquired, Denial, Horizon, LeaseStore, LeasedRow, Loss, RowStore, Shortage,
 };
-use uidring_store::sql::{Dialect, FOREIGN_LEASE};
+use uidring_store::sql::{Dialect, FOREIGN_LAYOUT};
 
 use crate::columns::{optional_unsigned, unsigned};
 use crate::dedicated::{Dedicated, dedicate};
@@ -95,9 +95,7 @@ pub fn foreign(
     fingerprint: &str,
 ) -> rusqlite::Result<Option<Denial>> {
     transaction
-        .query_row(FOREIGN_LEASE, [fingerprint], |row| {
-            Ok(Denial::Foreign { worker_id: unsigned(row, 0)?, layout: row.get(1)? })
-        })
+        .query_row(FOREIGN_LAYOUT, [fingerprint], |row| row.get(0).map(Denial::Foreign))
         .optional()
 }
 

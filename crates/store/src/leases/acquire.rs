@@ -50,13 +50,8 @@ pub type Acquired = Result<LeasedRow, Denial>;
 
 /// Why there is no worker id.
 pub enum Denial {
-    /// A row of the table is for another layout.
-    Foreign {
-        /// The row's worker id.
-        worker_id: u64,
-        /// Its layout.
-        layout: String,
-    },
+    /// The table's leases are for another layout, which is this.
+    Foreign(String),
     /// All worker ids are held, or were used too far ahead of the clock.
     Short(Shortage),
     /// Worker ids that were to be leased cannot be.
@@ -179,13 +174,9 @@ impl Denial {
     /// The error for callers.
     pub fn error(self, place: String, fingerprint: &str) -> Error {
         match self {
-            Self::Foreign { worker_id, layout: found } => {
-                Error::from(TableError::LeaseTableLayout {
-                    place,
-                    worker_id,
-                    found,
-                    layout: fingerprint.into(),
-                })
+            Self::Foreign(found) => {
+                let layout = fingerprint.into();
+                Error::from(TableError::LeaseTableLayout { place, found, layout })
             }
             Self::Unusable(Unusable { worker_id, why }) => {
                 Error::from(TableError::NotReusable { place, worker_id, why })

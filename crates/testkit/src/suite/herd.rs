@@ -11,24 +11,28 @@ use uidring::worker::Lease;
 use uidring::{Error, Layout};
 
 use super::counted::Counted;
-use super::setting::{LONG, Setting, assert_none_free, assign};
+use super::setting::{LONG, Setting, assert_none_free, assign, is_none_free, layout};
 use super::store::Store;
 use crate::chain;
 
 const STARTS: &str = "UIDRING_HERD";
+
+/// How many tables starts of two layouts meet on.
+const TABLES: usize = 4;
 
 fn starts() -> usize {
     env::var(STARTS).map_or(100, |text| text.parse().expect("a number"))
 }
 
 /// Each of them in a thread of its own, as soon as all are there.
-fn at_once<T: Send>(start: impl Fn() -> T + Sync) -> Vec<T> {
-    let (together, done) = (Barrier::new(starts()), Mutex::new(Vec::new()));
+fn at_once<T: Send>(start: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let (together, done) = (&Barrier::new(starts()), Mutex::new(Vec::new()));
     thread::scope(|scope| {
-        for _ in 0..starts() {
-            scope.spawn(|| {
+        for number in 0..starts() {
+            let (start, done) = (&start, &done);
+            scope.spawn(move || {
                 together.wait();
-                let one = start();
+                let one = start(number);
                 done.lock().expect("no panic").push(one);
             });
         }
@@ -45,7 +49,7 @@ pub fn each_of_many_starts_has_a_worker_id(store: &'static dyn Store) {
     let setting = Setting::alone(store);
     let counted = Counted::of(&setting);
     let begin = Instant::now();
-    let all = at_once(|| assign(store, &counted.place(&setting), Layout::UID_GENERATOR));
+    let all = at_once(|_| assign(store, &counted.place(&setting), Layout::UID_GENERATOR));
     let took = begin.elapsed();
     let mut ids = BTreeSet::new();
     for id in all {
@@ -96,11 +100,33 @@ pub fn as_many_starts_as_leases_are_free_have_one(store: &'static dyn Store) {
     give_back(held);
 }
 
+/// Uids of two layouts may be the same number, whatever their worker ids. On a table that is new each time, since
+/// the first lease decides.
+pub fn starts_of_two_layouts_at_once_have_leases_of_one(store: &'static dyn Store) {
+    for _ in 0..TABLES {
+        let setting = Setting::shared(store);
+        let layouts = [layout(bits()), layout(bits() + 1)];
+        let lease = |of: usize| setting.lease_of(layouts[of]);
+        let all = at_once(|number| (number % 2, lease(number % 2)));
+        let (had, refused): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, done)| done.is_ok());
+        let of: BTreeSet<_> = had.iter().map(|(of, _)| *of).collect();
+        assert_eq!(of.len(), 1, "layouts of {} leases; refused: {refused:?}", had.len());
+        let ours = had[0].0;
+        let error = refused.into_iter().find(|(of, _)| *of == ours);
+        assert!(error.is_none(), "of the layout that others have: {error:?}");
+        // It stays so when nobody holds one any more.
+        give_back(had.into_iter().filter_map(|(_, done)| done.ok()).collect());
+        let error = lease(1 - ours).expect_err("the leases are of another layout");
+        assert!(!is_none_free(&error), "{}", chain(&error));
+        lease(ours).expect("free");
+    }
+}
+
 /// As many starts at once as there are to be, and what they got.
 fn herd(setting: &Setting, counted: &Counted) -> (Vec<Lease>, Vec<Error>) {
     counted.begin();
     let begin = Instant::now();
-    let all = at_once(|| setting.lease_at(&counted.place(setting), LONG, Duration::ZERO));
+    let all = at_once(|_| setting.lease_at(&counted.place(setting), LONG, Duration::ZERO));
     let took = begin.elapsed();
     let (mut leases, mut errors) = (Vec::new(), Vec::new());
     for done in all {

@@ -76,6 +76,12 @@ impl Setting {
         self.lease_at(&self.place(), lasts, wait_for)
     }
 
+    /// The same for another layout.
+    pub fn lease_of(&self, layout: Layout) -> Result<Lease, Error> {
+        let terms = Terms { lasts: LONG, wait_for: Duration::ZERO };
+        self.store.lease(&self.place(), &request(layout), &terms)
+    }
+
     pub fn lease_at(
         &self,
         place: &Place,
@@ -159,9 +165,12 @@ pub fn assign(store: &dyn Store, place: &Place, layout: Layout) -> Result<u64, E
 /// An error by which a caller knows that others have all worker ids.
 #[track_caller]
 pub fn assert_none_free(error: &Error) {
-    let kind = kind(error);
-    let is_typed = matches!(kind, Some(StoreErrorKind::Held | StoreErrorKind::Exhausted));
+    let (is_typed, kind) = (is_none_free(error), kind(error));
     assert!(is_typed, "{kind:?} is not Held or Exhausted: {}", chain(error));
+}
+
+pub fn is_none_free(error: &Error) -> bool {
+    matches!(kind(error), Some(StoreErrorKind::Held | StoreErrorKind::Exhausted))
 }
 
 /// An error by which a caller knows that the layout has no new worker ids.

@@ -235,7 +235,7 @@ fn who_lost_the_row_is_told_by_whom() {
     ] {
         on_each(|place| {
             let lease = place.acquire().expect("free");
-            place.execute(&format!("UPDATE UIDRING_LEASE SET {change}"));
+            place.execute(&format!("UPDATE UIDRING_LEASE SET {change} WHERE WORKER_ID = 1"));
             let error = CachedUidGenerator::builder()
                 .layout(small())
                 .worker(lease)

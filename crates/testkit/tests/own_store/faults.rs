@@ -1,6 +1,6 @@
 //! Each rule that is left out is found, by the property that is named here.
 
-use uidring_testkit::suite::{leases, processes, segments, worker_ids};
+use uidring_testkit::suite::{herd, leases, processes, segments, worker_ids};
 
 use crate::store::OwnStore;
 use crate::table::Rule;
@@ -25,6 +25,7 @@ found! {
     RenewsByToken: leases::a_change_by_others_ends_the_lease, "lost";
     ReleasesByToken: leases::the_next_holder_after_a_fence_is_above_the_one_before, "is_held";
     NoticesLostCommits: leases::a_horizon_that_was_set_back_ends_the_lease, "after commits were lost";
+    HasOneLayout: herd::starts_of_two_layouts_at_once_have_leases_of_one, "layouts of ";
     GivesBackTheUnused: leases::what_is_not_used_is_given_back, "all worker ids are held";
     SaysThatAllAreHeld: leases::when_all_are_held_the_error_says_so_or_the_start_waits, "is not Held";
     LoadsAtOnce: segments::loads_at_once_have_no_id_in_common, "two ranges overlap";

@@ -34,6 +34,8 @@ pub enum Rule {
     ReleasesByToken,
     /// A renewal notices that the row has less than was confirmed.
     NoticesLostCommits,
+    /// All leases are of one layout.
+    HasOneLayout,
     /// A lease that nobody used is given back.
     GivesBackTheUnused,
     /// That all are held is an error of a kind of its own.
@@ -56,6 +58,8 @@ pub struct Table {
 pub struct State {
     pub worker_ids: u64,
     pub leases: BTreeMap<u64, Row>,
+    /// Of all leases, once there was one.
+    pub layout: Option<String>,
     /// By their names, `max_id` and step.
     pub tags: BTreeMap<String, (i64, i64)>,
 }
@@ -125,7 +129,7 @@ impl Table {
         let begin = Instant::now();
         let owner = format!("{}-{}", process::id(), fastrand::u64(..));
         loop {
-            let taken = self.change(|state| self.take(state, &request.layout, &owner, lasts))?;
+            let taken = self.change(|state| self.take(state, &request.layout, &owner, lasts))??;
             if let Some((worker_id, row)) = taken {
                 return self.held(request.layout, worker_id, row, lasts);
             }
@@ -146,18 +150,24 @@ impl Table {
         layout: &Layout,
         owner: &str,
         lasts: Duration,
-    ) -> Option<(u64, Row)> {
+    ) -> Result<Option<(u64, Row)>, Error> {
+        let ours = layout.to_string();
+        let all = state.layout.get_or_insert_with(|| ours.clone());
+        if *all != ours && self.keeps(Rule::HasOneLayout) {
+            let text = format!("the leases are for layout {all}");
+            return Err(StoreError::new(StoreErrorKind::Corrupt, text).into());
+        }
         let now = self.now();
         let is_free = |id: &u64| {
             let ends = state.leases.get(id).and_then(|row| row.ends.as_ref());
             ends.is_none_or(|ends| ends.is_over(&now) || !self.keeps(Rule::SparesTheLiving))
         };
-        let id = (1..=layout.max_worker_id()).find(is_free)?;
+        let Some(id) = (1..=layout.max_worker_id()).find(is_free) else { return Ok(None) };
         let row = state.leases.entry(id).or_default();
         row.token += 1;
         row.owner = owner.to_owned();
         row.ends = Some(now.after(lasts));
-        Some((id, row.clone()))
+        Ok(Some((id, row.clone())))
     }
 
     fn held(
