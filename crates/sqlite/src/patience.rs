@@ -43,9 +43,9 @@ impl<T: PartialEq> Wait<T> {
         Self { patience, began, seen: None, changed, changes: 0 }
     }
 
-    /// Sleeps, the longer the longer it has waited: it ends an eighth later than it could, and many that wait
-    /// leave the processors to the one that they wait for; but not so long that newcomers always come first. Does
-    /// not sleep, and says why, where patience ends.
+    /// Sleeps for an eighth of the time that it has waited, so that many waiters leave the processors to the one
+    /// that they wait for; but for at most 10 ms, or newcomers would always come first. If patience ends, returns
+    /// why instead.
     pub fn go_on(&mut self, others: T) -> Result<(), GaveUp> {
         let now = self.waited();
         if self.seen.as_ref() != Some(&others) {
@@ -54,7 +54,12 @@ impl<T: PartialEq> Wait<T> {
         }
         let Patience { standstill, in_all } = self.patience;
         if now >= in_all || now - self.changed >= standstill {
-            return Err(GaveUp { waited: now, changes: self.changes });
+            return Err(GaveUp {
+                waited: now,
+                idle: now - self.changed,
+                changes: self.changes,
+                standstill,
+            });
         }
         let longest = (now / 8).clamp(Duration::from_micros(200), Duration::from_millis(10));
         let pause = longest.mul_f64(0.5 + fastrand::f64() / 2.0);
@@ -76,23 +81,27 @@ impl<T: PartialEq> Wait<T> {
 #[derive(Debug)]
 pub struct GaveUp {
     waited: Duration,
+    /// For how long others had got nothing done.
+    idle: Duration,
     changes: u64,
+    standstill: Duration,
 }
 
 impl fmt::Display for GaveUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { waited, changes } = self;
-        match changes {
-            0 => write!(
+        let Self { waited, idle, changes, standstill } = self;
+        if *changes == 0 || idle >= standstill {
+            return write!(
                 f,
-                "another process keeps it locked, and nothing was committed in {waited:.1?}"
-            ),
-            _ => write!(
-                f,
-                "another process keeps it locked: others were seen to commit {changes} times in {waited:.1?}; try \
-                 again when fewer use it at once"
-            ),
+                "another process keeps it locked, and nothing was committed in {idle:.1?}; if that process hangs, \
+                 end it"
+            );
         }
+        write!(
+            f,
+            "another process keeps it locked: others were seen to commit {changes} times in {waited:.1?}; try again \
+             when fewer use it at once"
+        )
     }
 }
 
@@ -118,6 +127,19 @@ mod tests {
         let patience = Patience { standstill: 30 * MILLISECOND, in_all: Duration::from_secs(60) };
         let gave_up = wait(patience, || 7);
         assert!(gave_up.waited >= 30 * MILLISECOND, "{gave_up}");
+        assert!(gave_up.to_string().contains("nothing was committed"), "{gave_up}");
+    }
+
+    #[test]
+    fn others_that_stop_are_seen_to_have_stopped() {
+        let patience = Patience { standstill: 30 * MILLISECOND, in_all: Duration::from_secs(60) };
+        let mut commits = 0;
+        let gave_up = wait(patience, || {
+            commits = 5.min(commits + 1);
+            commits
+        });
+        assert_eq!(gave_up.changes, 4);
+        assert!(gave_up.waited > gave_up.idle, "{gave_up:?}");
         assert!(gave_up.to_string().contains("nothing was committed"), "{gave_up}");
     }
 
