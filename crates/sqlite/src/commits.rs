@@ -44,7 +44,7 @@ pub struct CommitCount {
 
 impl CommitCount {
     /// Waits for the lock.
-    pub fn lock(database: &Path, wait: &mut Wait<Commit>) -> Result<Self, Problem> {
+    pub fn lock(database: &Path, wait: &mut Wait<Option<Commit>>) -> Result<Self, Problem> {
         let open = || {
             let path = beside(database, END);
             open(&path, database).map(|file| Self { file, path })
@@ -58,8 +58,9 @@ impl CommitCount {
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(error.into()),
             }
-            // If somebody writes it now, it is read half: that, too, shows that others get on.
-            wait.go_on(count.get()?)?;
+            // If somebody writes it now, it is read half: that, too, shows that others get on. Windows lets nobody
+            // read a file that another has locked.
+            wait.go_on(count.get().ok())?;
         }
     }
 
