@@ -15,10 +15,10 @@ use crate::{TableError, check_path};
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-const AUTHORITY: &str = "the certificate authority of the database";
-const CERTIFICATE: &str = "the client's certificate for the database";
+const AUTHORITY: &str = "the authority that signs the server's certificate";
+const CERTIFICATE: &str = "the client's certificate";
 /// How errors call the file of a key.
-pub const KEY: &str = "the key of the client's certificate for the database";
+pub const KEY: &str = "the key of the client's certificate";
 
 /// A certificate that a client shows, with those that sign it, and its private key.
 pub struct ClientIdentity {
