@@ -31,7 +31,7 @@ pub async fn all_refused(
     for server in tls.servers() {
         let (server, sender, config) = (server.clone(), sender.clone(), Arc::clone(&config));
         spawn_blocking(move || {
-            let outcome = failure(&server, config, limit / 4);
+            let outcome = failure(&server, config, limit / 2);
             // Nobody may wait for it any more.
             let _ = sender.send((server, outcome));
         });

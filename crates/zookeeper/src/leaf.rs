@@ -100,7 +100,7 @@ impl LeafZooKeeper {
     /// Sets how long the start of a generator on the clock waits for the clock to pass what was
     /// reserved before. By default it is long enough for what an instance with the same options has
     /// reserved when it crashes: about 20 s for the default of [`max_outage`](Self::max_outage). A
-    /// start that would take longer is refused.
+    /// start that would take longer is refused. Every start tries its first renewal again for as long.
     #[must_use]
     pub fn max_start_wait(mut self, limit: Duration) -> Self {
         self.max_start_wait = Some(limit);
