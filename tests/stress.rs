@@ -226,7 +226,8 @@ fn stress_generator(random: &mut fastrand::Rng) {
     let bits = Bits { time: 35, worker: if random.bool() { 4 } else { 16 }, sequence };
     let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
     let mut all = Vec::new();
-    let start = Arc::new(Barrier::new(policies.len() * (takers() / policies.len())));
+    let each = takers() / policies.len();
+    let start = Arc::new(Barrier::new(policies.len() * each));
     for (worker_id, policy) in (1..).zip(policies) {
         let builder = CachedUidGenerator::builder()
             .layout(layout)
@@ -237,7 +238,7 @@ fn stress_generator(random: &mut fastrand::Rng) {
             .padder(&padder);
         let generator = Arc::new(builder.build().expect("builds"));
         let shared = Arc::new(PerThreadGenerator::new(Arc::clone(&generator)));
-        for _ in 0..takers() / 4 {
+        for _ in 0..each {
             let (shared, random, start) = (Arc::clone(&shared), random.fork(), Arc::clone(&start));
             all.push(thread::spawn(move || {
                 start.wait();
