@@ -178,7 +178,9 @@ fn start_by_file(
     cached: Option<Cached>,
 ) -> Result<Cached, Error> {
     let Some(cached) = cached else {
-        if let ZooKeeperError::Registry { problem, .. } = &mut error {
+        if let ZooKeeperError::Registry { problem, .. } | ZooKeeperError::Tls { problem, .. } =
+            &mut error
+        {
             let file = file.map_or_else(String::new, |file| format!(" {}", file.name()));
             *problem += &format!(
                 "; there is no cache file{file} to start from meanwhile, since this instance has not \
