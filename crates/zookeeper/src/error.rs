@@ -70,7 +70,7 @@ pub enum ZooKeeperError {
         registry: String,
         /// Which server it is, and what to do.
         problem: String,
-        /// `Denied` if every server has refused, or been refused; else `Unreachable`.
+        /// `Denied` if every server has refused, or been refused, or TLS cannot be set up; else `Unreachable`.
         kind: StoreErrorKind,
         /// What rustls or the system says.
         source: Arc<dyn std::error::Error + Send + Sync>,

@@ -36,7 +36,7 @@ impl LeafZooKeeper {
     /// # Errors
     ///
     /// - [`ZooKeeperError::Registry`] if ZooKeeper is away, refuses, or holds what cannot be used;
-    ///   [`ZooKeeperError::Client`].
+    ///   [`ZooKeeperError::Tls`] if TLS fails; [`ZooKeeperError::Client`].
     /// - [`ZooKeeperError::NotAllowed`] if this user lacks a right on a node.
     /// - [`ZooKeeperError::SessionTooShort`] if its sessions are too short for
     ///   [`max_outage`](Self::max_outage).
