@@ -170,7 +170,7 @@ fn until_lost(generator: &CachedUidGenerator) -> TakeError {
 /// Copies the rows of a table from one server to another, as a replication that is up to date does.
 fn replicate(from: &Database, to: &Database) {
     execute(to, "DELETE FROM UIDRING_LEASE");
-    type Row = (u64, String, i64, String, Option<u64>, Option<u64>);
+    type Row = (i64, String, i64, String, Option<u64>, Option<u64>);
     let rows: Vec<Row> = query(
         from,
         "SELECT WORKER_ID, OWNER, TOKEN, CAST(LEASE_END AS CHAR), HORIZON_TICK, HORIZON_SEQUENCE
@@ -207,7 +207,7 @@ fn follows(is_cluster: bool) -> bool {
     proxy.redirect(0);
     proxy.cut();
     replicate(&one, &two);
-    let renewed = || query::<String>(&two, "SELECT CAST(RENEWED AS CHAR) FROM UIDRING_LEASE");
+    let renewed = || query::<String>(&two, "SELECT CAST(MAX(RENEWED) AS CHAR) FROM UIDRING_LEASE");
     let before = renewed();
     proxy.redirect(two.server().port());
     until("the renewal", || renewed() != before);
