@@ -261,8 +261,8 @@ fn twelve_processes_share_three_worker_ids_through_thick_and_thin() {
         .iter()
         .map(|uid| layout().decode(Uid::new(*uid).expect("63 bits")).expect("ours").worker_id)
         .collect();
-    let rows: Vec<(u64, u64)> =
-        database.query("SELECT WORKER_ID, TOKEN FROM UIDRING_LEASE WHERE WORKER_ID >= 0 ORDER BY 1");
+    let rows: Vec<(u64, u64)> = database
+        .query("SELECT WORKER_ID, TOKEN FROM UIDRING_LEASE WHERE WORKER_ID >= 0 ORDER BY 1");
     eprintln!(
         "{seconds} s: {total} uids of workers {workers:?}, rows and tokens {rows:?}; {} starts, {} \
          kills, {} told to end, {} pauses, {} clock steps; ended well {}, lease lost {}, used ahead \
