@@ -23,8 +23,8 @@ use jiff::fmt::temporal::Pieces;
 /// ```
 ///
 /// It converts from and to [`SystemTime`] and, with the feature `jiff-0_2`, jiff's `Timestamp`. What is finer
-/// than a millisecond is cut off; what the other type cannot hold is an error. Years after 9999 are printed with a
-/// sign and six digits, and are not parsed.
+/// than a millisecond is cut off; what the other type cannot hold is an error. Times before the year 0 and after 9999,
+/// in UTC, are printed with a sign and six digits of the year, and are not parsed.
 ///
 /// ```
 /// use std::time::SystemTime;
@@ -183,7 +183,9 @@ fn read(text: &str) -> Option<Timestamp> {
     let offset = pieces.to_numeric_offset().map_or(0, |offset| i64::from(offset.seconds()));
     let since_1970 = civil.duration_since(UNIX_CIVIL) - SignedDuration::from_secs(offset);
     // Down to the millisecond that has begun, before 1970 too.
-    i64::try_from(since_1970.as_nanos().div_euclid(1_000_000)).ok().map(Timestamp)
+    let millis = i64::try_from(since_1970.as_nanos().div_euclid(1_000_000)).ok()?;
+    // What is read prints as a text that is read, too: an offset can lead out of the years of four digits.
+    (FIRST_MILLI..=LAST_MILLI).contains(&millis).then_some(Timestamp(millis))
 }
 
 #[cfg(test)]
@@ -201,7 +203,10 @@ mod tests {
         assert_eq!(utc("1969-12-31T23:59:59.9999Z"), Some(-1));
         assert_eq!(utc("9999-12-31T23:59:59.999Z"), Some(LAST_MILLI));
         assert_eq!(utc("0000-01-01"), Some(FIRST_MILLI));
-        for wrong in ["", "tomorrow", "2016-13-01", "2016-05-20[Asia/Shanghai]", "12"] {
+        assert_eq!(utc("9999-12-31T23:59:59.999-00:00"), Some(LAST_MILLI));
+        let beyond = ["9999-12-31T23:59:59-00:01", "0000-01-01T00:00:00+00:01", "-000001-12-31"];
+        let wrong = ["", "tomorrow", "2016-13-01", "2016-05-20[Asia/Shanghai]", "12"];
+        for wrong in wrong.into_iter().chain(beyond) {
             assert_eq!(utc(wrong), None, "{wrong}");
         }
     }
