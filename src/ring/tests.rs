@@ -1,5 +1,7 @@
+use std::time::Duration;
+
 use super::*;
-use crate::policy::PutPolicy;
+use crate::policy::{PutDecision, PutPolicy};
 
 fn ring(capacity_bits: u32, run_bits: u32) -> (Producer, Arc<RingBuffer>) {
     RingBuffer::new(RingOptions::new(capacity_bits).run_bits(run_bits)).expect("possible")
@@ -73,8 +75,10 @@ fn runs_of_any_length_are_taken_in_order() {
             all.push(number);
         }
         assert_eq!(all, expected);
+        assert_eq!(ring.try_take(), Err(TakeError::Empty));
         let stats = ring.stats();
-        assert_eq!((stats.available, stats.taken, stats.dried), (0, 36, 1));
+        assert_eq!((stats.available, stats.taken, stats.dropped, stats.dried), (0, 36, 0, 1));
+        assert_eq!((ring.capacity(), ring.run_length()), (64, 8));
     }
 }
 
@@ -213,20 +217,193 @@ fn a_put_that_waits_gets_room_from_the_last_take_of_a_run() {
     for options in [RingOptions::new(0).run_bits(0), RingOptions::new(3).run_bits(3).spaced()] {
         let (mut producer, ring) =
             RingBuffer::new(options.put_policy(PutPolicy::Wait)).expect("possible");
-        producer.put(100).expect("room");
+        // So many that the producer meets a full ring. If it gives up, it closes the ring.
+        let firsts = || (1..1_000).map(|run| 100 * run);
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                producer.put(200).expect("waits for room");
-                producer.put(300).expect("waits for room");
-            });
-            for first in [100, 200, 300] {
+            scope.spawn(move || firsts().for_each(|first| producer.put(first).expect("waits")));
+            for first in firsts() {
                 for place in 0..ring.run_length() {
-                    while !ring.has_next() {
+                    while !ring.has_next() && ring.why_gone().is_none() {
                         ring.wait(None);
                     }
                     assert_eq!(ring.try_take(), Ok(first + place));
                 }
             }
         });
+    }
+}
+
+#[test]
+fn takers_that_sleep_after_their_draw_get_numbers_of_runs_alone() {
+    let (mut producer, ring) = spaced(4, 1);
+    producer.put(100).expect("room");
+    assert_eq!(ring.try_take(), Ok(100));
+    // The last number of the run, and three from behind its end.
+    let draw = || ring.state().numbers.draw().expect_err("behind the limit");
+    let [last, first_of_next, last_of_next, of_no_run] = [(); 4].map(|()| draw());
+    assert_eq!(of_no_run.map(|drawn| (drawn.number, drawn.last)), Some((104, 101)));
+    producer.put(102).expect("room");
+    assert_eq!(ring.take_slowly(first_of_next), Ok(102), "opens the run for itself");
+    producer.put(200).expect("room");
+    assert_eq!(ring.try_take(), Ok(200));
+    assert_eq!(ring.take_slowly(last_of_next), Ok(103), "the others are further");
+    assert_eq!(ring.take_slowly(last), Ok(101));
+    assert_eq!(ring.take_slowly(of_no_run), Ok(201), "another one in its place");
+    let stats = ring.stats();
+    assert_eq!((stats.taken, stats.dropped), (6, 2), "{stats:?}");
+    // Whoever takes the last number of a run opens the next one, so that nobody draws behind the end.
+    for first in [300, 400] {
+        producer.put(first).expect("room");
+    }
+    let rest: Result<Vec<_>, _> = (0..4).map(|_| ring.try_take()).collect();
+    assert_eq!(rest, Ok(vec![300, 301, 400, 401]));
+    assert_eq!((ring.try_take(), ring.stats().dropped), (Err(TakeError::Empty), 2));
+}
+
+#[test]
+fn a_long_run_is_taken_at_once() {
+    for (mut producer, ring) in [ring(8, 8), spaced(8, 8)] {
+        producer.put(1_000).expect("room");
+        let mut filled = [0; 100];
+        assert_eq!(ring.try_fill(&mut filled), Ok(100));
+        assert!(filled.into_iter().eq(1_000..1_100), "{filled:?}");
+        assert_eq!(ring.try_take_block(), Ok(1_100..1_256));
+    }
+}
+
+#[test]
+fn a_ring_tells_why_it_takes_or_gives_nothing() {
+    for (mut producer, ring) in [ring(2, 1), spaced(2, 1)] {
+        let mut firsts = [10, 12, 14].into_iter().map(|first| first..first + 2);
+        assert_eq!(producer.publish_up_to(1, || firsts.next()), Ok(1));
+        let why = |error: Result<(), PutError>| error.expect_err("refused").to_string();
+        assert!(why(producer.put(10)).starts_with("a run must have numbers, all above"));
+        producer.put(12).expect("room");
+        assert!(why(producer.put(14)).starts_with("the ring is full; the run from 14"));
+        assert!(!producer.is_closed());
+        producer.finish();
+        assert!(producer.is_closed());
+        assert!(why(producer.put(14)).starts_with("the ring is closed"));
+        (0..4).for_each(|_| assert!(ring.try_take().is_ok()));
+        assert_eq!(producer.publish(|| firsts.next()), Ok(0));
+        assert_eq!(ring.try_take(), Err(TakeError::TimeExhausted));
+    }
+}
+
+#[test]
+fn waits_end_when_there_is_something_to_do() {
+    let pause = Duration::from_millis(20);
+    let lasts = |wait: &mut dyn FnMut()| {
+        let start = std::time::Instant::now();
+        wait();
+        start.elapsed() >= pause
+    };
+    for (mut producer, ring) in [ring(2, 1), spaced(2, 1)] {
+        assert!(lasts(&mut || ring.wait(Some(pause))), "empty");
+        producer.put(10).expect("room");
+        producer.put(12).expect("room");
+        ring.wait(None);
+        assert_eq!(ring.try_take(), Ok(10));
+        assert!(lasts(&mut || producer.wait_for_demand(Some(pause))), "full");
+        (0..3).for_each(|_| assert!(ring.try_take().is_ok()));
+        producer.wait_for_demand(None);
+        drop(producer);
+        ring.wait(None);
+    }
+}
+
+#[test]
+fn takes_wake_a_producer_that_waits_for_demand() {
+    const RUNS: u64 = 2_000;
+    for (mut producer, ring) in [ring(2, 1), spaced(2, 1)] {
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut firsts = (1..RUNS).map(|run| 10 * run);
+                let mut next = || firsts.next().map(|first| first..first + 2);
+                while producer.publish(&mut next).expect("in order") > 0 {
+                    producer.wait_for_demand(None);
+                }
+            });
+            let mut taken = 0;
+            while taken < 2 * (RUNS - 1) {
+                match ring.try_take() {
+                    Ok(_) => taken += 1,
+                    Err(TakeError::Empty) => ring.wait(None),
+                    Err(error) => panic!("{error} after {taken}"),
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn a_ring_is_low_at_its_threshold_unless_its_producer_is_held() {
+    let full = |options: RingOptions| {
+        let (mut producer, ring) = RingBuffer::new(options).expect("possible");
+        let mut runs = (1..).map(|run| 100 * run..100 * run + 2);
+        producer.publish(|| runs.next()).expect("in order");
+        assert!(ring.try_take().is_ok());
+        (producer, ring)
+    };
+    // 8 runs, of which the open one and 3 more are the threshold, or one more if the padding is foreseen.
+    let (producer, ring) = full(RingOptions::new(4).run_bits(1));
+    let mut demanded = Vec::new();
+    for _ in 0..7 {
+        ring.foresee(true);
+        let early = ring.wants_runs();
+        ring.foresee(false);
+        demanded.push((early, ring.wants_runs()));
+        (0..2).for_each(|_| assert!(ring.try_take().is_ok()));
+    }
+    let [full, low, very_low] = [(false, false), (false, true), (true, true)];
+    assert_eq!(demanded, [full, full, full, full, low, low, very_low]);
+    ring.hold(true);
+    assert!(ring.is_held() && !ring.wants_runs());
+    ring.hold(false);
+    assert!(!ring.is_held() && ring.wants_runs());
+    drop(producer);
+}
+
+#[test]
+fn a_ring_whose_producer_waits_for_room_is_low_when_there_is_room() {
+    let options = RingOptions::new(2).run_bits(1).put_policy(PutPolicy::Wait);
+    let (mut producer, ring) = RingBuffer::new(options).expect("possible");
+    producer.put(10).expect("room");
+    producer.put(12).expect("room");
+    assert_eq!(ring.try_take(), Ok(10));
+    assert!(!ring.wants_runs());
+    assert_eq!(ring.try_take(), Ok(11));
+    assert!(ring.wants_runs());
+}
+
+#[test]
+fn paddings_are_foreseen_half_way_between_the_thresholds() {
+    let runs =
+        |options: RingOptions| RingBuffer::new(options).expect("possible").1.runs_to_foresee();
+    // 32 runs, low at 16, and at 8 if that is foreseen.
+    assert_eq!(runs(RingOptions::new(6).run_bits(1)), Some(20));
+    assert_eq!(runs(RingOptions::new(6).run_bits(1).put_policy(PutPolicy::Wait)), None);
+    assert_eq!(runs(RingOptions::new(1).run_bits(0)), None, "low at 1");
+}
+
+#[test]
+fn a_handler_decides_about_the_end_of_a_padding() {
+    let retry = PutPolicy::handler(|_| PutDecision::Retry);
+    for (policy, again) in [(PutPolicy::Discard, false), (PutPolicy::Wait, false), (retry, true)] {
+        let (_producer, ring) =
+            RingBuffer::new(RingOptions::new(1).put_policy(policy)).expect("possible");
+        assert_eq!(ring.full_again().is_some(), again);
+    }
+}
+
+#[test]
+fn numbers_below_the_oldest_are_stale() {
+    let (_producer, ring) = ring(1, 1);
+    let state = ring.state();
+    assert_eq!(state.oldest(), 0);
+    for oldest in [100, 50] {
+        state.set_oldest(oldest);
+        assert_eq!(state.oldest(), oldest);
+        assert!(state.is_fresh(Age::of(oldest)) && !state.is_fresh(Age::of(oldest - 1)));
     }
 }
