@@ -318,9 +318,9 @@ fn takes_wake_a_producer_that_waits_for_demand() {
     for (mut producer, ring) in [ring(2, 1), spaced(2, 1)] {
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                let mut firsts = (1..RUNS).map(|run| 10 * run);
-                let mut next = || firsts.next().map(|first| first..first + 2);
-                while producer.publish(&mut next).expect("in order") > 0 {
+                let mut runs = (1..RUNS).map(|run| 10 * run..10 * run + 2).peekable();
+                while runs.peek().is_some() {
+                    producer.publish(|| runs.next()).expect("in order");
                     producer.wait_for_demand(None);
                 }
             });

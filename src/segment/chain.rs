@@ -1,5 +1,8 @@
 //! The segments of one tag: the current one, and those that come after it.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
