@@ -113,7 +113,9 @@ mod tests {
         step.begun(Timestamp::from_millis(0));
         step.used_up(&StepRule::default(), Timestamp::from_millis(1));
         step.set_table(100);
-        assert_eq!(step.present(), 200, "no news");
+        assert_eq!((step.present(), step.table()), (200, 100), "no news");
+        assert!(step.reset(), "less than it was");
+        assert_eq!((step.present(), step.reset()), (100, false));
         step.set_table(50);
         assert_eq!(step.present(), 50);
         step.set_table(5_000_000);

@@ -160,18 +160,67 @@ impl IssueState {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Wake, Waker};
+
     use super::*;
     use crate::clock::monotonic::ManualMonotonic;
 
-    #[test]
-    fn the_store_is_asked_for_more_from_the_mark_on() {
+    /// A generator that starts with tick 3 and may issue up to tick 6, and asks for more from tick 5 on.
+    fn state() -> IssueState {
         let time = Arc::new(ManualMonotonic::new());
         let state = IssueState::new(time, 3, Life::new().expect("memory"));
         state.horizon.store(6, Ordering::Relaxed);
         state.mark.store(5, Ordering::Relaxed);
+        state
+    }
+
+    #[test]
+    fn the_store_is_asked_for_more_from_the_mark_on() {
+        let state = state();
         let wants = |tick| (state.check(tick), state.wants_more(), state.is_pending());
         assert_eq!(wants(4), (Ok(()), false, false));
         assert_eq!(wants(6), (Ok(()), true, false));
         assert_eq!(wants(7), (Err(TakeError::Empty), true, true));
+    }
+
+    #[test]
+    fn each_tick_from_the_mark_on_wakes_the_renewals_once() {
+        #[derive(Default)]
+        struct Woken(AtomicBool);
+
+        impl Wake for Woken {
+            fn wake(self: Arc<Self>) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+
+        let (state, woken) = (state(), Arc::<Woken>::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let wakes = |tick| {
+            let mut listener = state.demand.listener();
+            listener.register(&waker).expect("not forked");
+            state.reach(tick);
+            drop(listener);
+            woken.0.swap(false, Ordering::Relaxed)
+        };
+        assert_eq!([4, 5, 5, 4, 8].map(wakes), [false, true, false, false, true]);
+    }
+
+    #[test]
+    fn a_generator_is_pending_above_its_horizon_and_without_one_never() {
+        let plain = IssueHorizon::default();
+        plain.reach(1 << 40);
+        assert!(!plain.is_pending() && !plain.is_lost());
+        assert_eq!((plain.check(1 << 40), plain.lost_at()), (Ok(()), None));
+        let state = Arc::new(state());
+        let leased = IssueHorizon::new(Arc::clone(&state));
+        leased.reach(6);
+        assert!(!leased.is_pending());
+        leased.reach(7);
+        assert!(leased.is_pending() && !leased.is_lost());
+        assert_eq!(leased.lost_at(), None);
+        state.lost.store(true, Ordering::Relaxed);
+        assert_eq!((leased.is_lost(), leased.lost_at()), (true, Some(6)));
+        assert_eq!(leased.check(1), Err(TakeError::LeaseLost));
     }
 }

@@ -69,6 +69,19 @@ fn the_stats_follow_the_takes() {
     );
     assert_eq!(chain.try_take(), Err(TakeError::Empty));
     assert_eq!(chain.stats(), ChainStats { reserved: 9, ..ChainStats::default() });
+    assert!(matches!(chain.draw(), Err(None)), "shut");
+    // A range that does not begin at its lane's first ticket.
+    chain.push(30..34).expect("above");
+    assert_eq!(
+        [(); 3].map(|()| (chain.try_take().ok(), chain.is_low())),
+        [(Some(30), false), (Some(31), false), (Some(32), true)]
+    );
+}
+
+#[test]
+fn a_range_whose_mark_is_before_its_first_id_is_low_at_once() {
+    assert!(chain(50, &[10..11]).is_low());
+    assert!(!chain(50, &[10..12]).is_low());
 }
 
 #[test]
@@ -84,6 +97,20 @@ fn fills_go_on_from_range_to_range() {
     assert_eq!(chain.try_fill(&mut rest), Err(TakeError::Empty));
     chain.close();
     assert_eq!(chain.try_fill(&mut rest), Err(TakeError::Closed));
+}
+
+#[test]
+fn many_ids_are_claimed_at_once_up_to_the_mark() {
+    let chain = chain(50, &[]);
+    assert!(matches!(chain.draw(), Err(None)), "no ticket is drawn for nothing");
+    chain.push(10..30).expect("above");
+    let claims = [5, 100, 1].map(|wanted| chain.view.claim(wanted));
+    assert_eq!(claims, [Some(10..15), Some(15..20), None]);
+    // Whoever passes the mark moves it to the end.
+    assert_eq!(settled(&chain, None), Some(20));
+    assert_eq!([100, 1].map(|wanted| chain.view.claim(wanted)), [Some(21..30), None]);
+    let span = chain.queue.lock().ok().and_then(|queue| queue.current).expect("used up");
+    assert_eq!(chain.view.draw_of(&span), None, "nothing behind the end");
 }
 
 #[test]
@@ -120,15 +147,17 @@ fn events_come_once_each() {
 
 #[test]
 fn tickets_of_takers_that_sleep_become_ids_of_ranges_alone() {
-    let chain = chain(50, &[100..102]);
+    let chain = chain(50, &[100..103]);
     assert_eq!(chain.try_take(), Ok(100));
-    // One of the range, and one behind its end.
-    let [own, behind] = [(); 2].map(|()| drawn(&chain));
+    // Two of the range, and one behind its end.
+    let [own, longest, behind] = [(); 3].map(|()| drawn(&chain));
+    let current = || chain.queue.lock().ok().and_then(|queue| queue.current).expect("a range");
     chain.push(200..201).expect("above");
     chain.push(300..304).expect("above");
+    assert_eq!((current().lane, current().first), (1, 0), "the lanes count for themselves");
     assert_eq!([(); 2].map(|()| chain.try_take()), [Ok(200), Ok(300)]);
     // One that was drawn on the lane by a taker that had looked at the first range.
-    let span = chain.queue.lock().ok().and_then(|queue| queue.current).expect("the third range");
+    let span = current();
     let mut late = own;
     late.as_mut().expect("drawn").ticket = chain.view.next(&span);
     assert_eq!(chain.view.draw_of(&span), Some(301));
@@ -140,6 +169,7 @@ fn tickets_of_takers_that_sleep_become_ids_of_ranges_alone() {
     assert_eq!(chain.try_fill(&mut [0; 30]), Ok(21));
     assert_eq!(settled(&chain, behind), None);
     assert_eq!(chain.stats().lapped, 1, "its range is forgotten");
+    assert_eq!((settled(&chain, longest), chain.stats().lapped), (Some(102), 1), "its id is not");
 }
 
 #[test]
