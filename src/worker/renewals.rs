@@ -408,6 +408,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_horizon_follows_the_pace_up_to_the_lead_and_the_mark_comes_before() {
+        let terms = LeaseTerms {
+            renew_every: Duration::from_secs(10),
+            reserve: Duration::from_secs(60),
+            ..LeaseTerms::default()
+        };
+        let time = ManualMonotonic::new();
+        let start = LeaseStart { present: 1_000, first: 1_000, max_ahead: 600 };
+        let mut planner = HorizonPlanner::new(&Layout::UID_GENERATOR, terms, start, time.moment());
+        let mut after = |seconds: u64, reached| {
+            time.advance(seconds * 1_000_000_000);
+            let Horizon { last, mark } = planner.horizon(reached, time.moment());
+            (last - 60, mark)
+        };
+        assert_eq!(after(0, 1_000), (1_022, 1_016), "two renewals at the clock's pace");
+        assert_eq!(after(10, 1_100), (1_300, 1_251), "at ten times that");
+        assert_eq!(after(5, 1_500), (1_626, 1_594), "the lead, and what passes until the next one");
+        assert_eq!(after(10, 3_000), (3_011, 3_007), "the clock was set");
+    }
+
     /// The schedule follows from the seed alone, so that a history can be run again.
     #[test]
     fn the_same_seed_gives_the_same_schedule() {
