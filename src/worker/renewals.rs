@@ -325,6 +325,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::clock::Deadline;
     use crate::clock::monotonic::ManualMonotonic;
     use crate::error::{StoreError, StoreErrorKind};
 
@@ -406,6 +407,29 @@ mod tests {
             });
             assert!(attempts.count() >= 3, "{lasts:?}");
         }
+    }
+
+    #[test]
+    fn a_wait_ends_on_demand_unless_the_store_has_failed_and_at_a_stop() {
+        let time = ManualMonotonic::new();
+        let mut renewals = renewals(0, &time);
+        let pause = Duration::from_millis(20);
+        let lasts = |renewals: &RenewalState| {
+            let [first, second] = [1, 2].map(|waits| Deadline::after(Some(pause * waits)));
+            renewals.wait(Some(pause));
+            let lasts = first.is_over();
+            renewals.wait_until_due(Some(pause));
+            lasts && second.is_over()
+        };
+        assert!(lasts(&renewals));
+        renewals.state.reached.store(1 << 40, Ordering::Relaxed);
+        renewals.wait(None);
+        let request = renewals.request();
+        let error = StoreError::new(StoreErrorKind::Unreachable, "the store is away");
+        renewals.answered(request, Err(RenewError::Failed(error.into())));
+        assert!(lasts(&renewals));
+        renewals.state.stop.store(true, Ordering::Relaxed);
+        renewals.wait(None);
     }
 
     #[test]

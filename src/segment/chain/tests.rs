@@ -1,6 +1,8 @@
-use std::time::Instant;
+// Chains of one range are meant.
+#![allow(clippy::single_range_in_vec_init)]
 
 use super::*;
+use crate::clock::Deadline;
 
 /// A chain with these ranges, the mark of each after `prefetch` percent.
 fn chain(prefetch: u32, ranges: &[Range<u64>]) -> SegmentChain {
@@ -22,7 +24,7 @@ fn settled(chain: &SegmentChain, missed: Option<Drawn>) -> Option<u64> {
 fn ranges_that_are_empty_too_high_or_backwards_are_refused() {
     let chain = chain(50, &[10..20]);
     let top = 1 << 63;
-    for Range { start, end } in [20..20, 30..20, 20..top, top..top + 1] {
+    for Range { start, end } in [20..20, top..20, 20..top, top..top + 1] {
         assert_eq!(chain.push(start..end), Err(PushError::NoRange { start, end }));
     }
     for start in [0, 10, 19] {
@@ -176,9 +178,9 @@ fn tickets_of_takers_that_sleep_become_ids_of_ranges_alone() {
 fn waits_end_when_there_is_something_to_take_or_the_chain_is_closed() {
     let pause = Duration::from_millis(20);
     let chain = chain(50, &[]);
-    let start = Instant::now();
+    let deadline = Deadline::after(Some(pause));
     chain.wait(Some(pause));
-    assert!(start.elapsed() >= pause);
+    assert!(deadline.is_over());
     chain.push(10..11).expect("above");
     chain.wait(None);
     assert_eq!(chain.try_take(), Ok(10));
