@@ -430,6 +430,11 @@ mod tests {
         assert!(lasts(&renewals));
         renewals.state.stop.store(true, Ordering::Relaxed);
         renewals.wait(None);
+        renewals.released(Ok(()));
+        assert!(
+            renewals.state.released.load(Ordering::Acquire),
+            "whoever waits for it is released"
+        );
     }
 
     #[test]
