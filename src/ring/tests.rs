@@ -3,6 +3,9 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::policy::{PutDecision, PutPolicy};
 
+/// Of threads that meet.
+const RUNS: u64 = if cfg!(miri) { 20 } else { 2_000 };
+
 fn ring(capacity_bits: u32, run_bits: u32) -> (Producer, Arc<RingBuffer>) {
     RingBuffer::new(RingOptions::new(capacity_bits).run_bits(run_bits)).expect("possible")
 }
@@ -218,7 +221,7 @@ fn a_put_that_waits_gets_room_from_the_last_take_of_a_run() {
         let (mut producer, ring) =
             RingBuffer::new(options.put_policy(PutPolicy::Wait)).expect("possible");
         // So many that the producer meets a full ring. If it gives up, it closes the ring.
-        let firsts = || (1..1_000).map(|run| 100 * run);
+        let firsts = || (1..RUNS).map(|run| 100 * run);
         std::thread::scope(|scope| {
             scope.spawn(move || firsts().for_each(|first| producer.put(first).expect("waits")));
             for first in firsts() {
@@ -314,7 +317,6 @@ fn waits_end_when_there_is_something_to_do() {
 
 #[test]
 fn takes_wake_a_producer_that_waits_for_demand() {
-    const RUNS: u64 = 2_000;
     for (mut producer, ring) in [ring(2, 1), spaced(2, 1)] {
         std::thread::scope(|scope| {
             scope.spawn(move || {

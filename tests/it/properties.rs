@@ -226,8 +226,9 @@ fn the_first_and_the_last_times_of_rfc_3339_read_back() {
 fn the_ends_of_the_calendar_can_be_shown() {
     const CYCLE: i64 = 146_097 * 86_400_000;
     let last = "9999-12-30T22:00:00Z".parse().map(Timestamp::as_millis).expect("a time");
-    let first = "-009999-01-02T01:59:59Z".parse().map(Timestamp::as_millis).expect("a time");
-    let seconds = [first, first - CYCLE, last, last + CYCLE, last + 100 * CYCLE];
+    // Of the year -9999, 25 cycles later.
+    let first = "0001-01-02T01:59:59Z".parse().map(Timestamp::as_millis).expect("a time");
+    let seconds = [first - 25 * CYCLE, first - 26 * CYCLE, last, last + CYCLE, last + 100 * CYCLE];
     for millis in seconds.into_iter().flat_map(|second| second - 2_000..second + 2_000) {
         let mut text = String::new();
         let shown = write!(text, "{}", Timestamp::from_millis(millis));
