@@ -43,7 +43,7 @@ impl IssueHorizon {
 
     /// If the lease is lost, returns the last tick of which uids may have been issued, or may still be: a
     /// taker in the middle of a tick goes on with it.
-    #[cfg(not(uidring_loom))]
+    #[cfg(any(test, not(uidring_loom)))]
     pub(crate) fn lost_at(&self) -> Option<u64> {
         let state = self.0.as_ref().filter(|state| state.is_lost())?;
         Some(state.horizon.load(Ordering::Relaxed))

@@ -573,6 +573,26 @@ fn a_tag_that_is_gone_when_it_is_loaded_is_removed_at_once() {
     assert_eq!(generator.next_id("orders").expect("back"), 7);
 }
 
+#[test]
+fn who_waits_for_a_tag_hears_that_it_is_gone() {
+    let table = Table::new(&[("orders", 10)]);
+    let generator = Arc::new(table.generator());
+    table.set_stuck(true);
+    let calls = table.calls.load(Ordering::Relaxed);
+    let taker = thread::spawn({
+        let generator = Arc::clone(&generator);
+        move || generator.next_id("orders")
+    });
+    wait_until("it is loaded", || table.calls.load(Ordering::Relaxed) > calls);
+    // Most of the time it sleeps by then.
+    thread::sleep(Duration::from_millis(20));
+    table.rows.remove("orders");
+    table.set_stuck(false);
+    wait_until("it hears", || taker.is_finished());
+    let error = taker.join().expect("no panic").expect_err("gone");
+    assert!(matches!(error, SegmentError::RemovedTag(_)), "{error}");
+}
+
 /// A tag that is created again lower than before, or a row that was set back, would repeat ids.
 #[test]
 fn a_row_that_went_back_is_refused() {
