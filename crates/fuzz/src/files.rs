@@ -72,8 +72,11 @@ fn quiet<T>(bytes: &[u8], read: Result<T, uidring::Error>) -> bool {
         cause = error.source();
     }
     for line in String::from_utf8_lossy(bytes).lines().map(str::trim) {
-        // What is short may be a word of the error by chance, and the lines around a key are no secret.
-        let is_secret = line.len() >= 16 && !line.starts_with('-');
+        // What is short may be a word of the error by chance, as a scheme may, and the lines around a key are no
+        // secret.
+        let is_scheme =
+            line.split_once("://").is_some_and(|(_, rest)| !rest.contains(char::is_alphanumeric));
+        let is_secret = line.len() >= 12 && !is_scheme && !line.starts_with('-');
         assert!(!is_secret || !all.contains(line), "{line:?} in {all}");
     }
     false

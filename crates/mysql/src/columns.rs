@@ -22,6 +22,11 @@ pub fn text(row: &mut Row, index: usize) -> Result<String, Problem> {
     column::<Vec<u8>>(row, index).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// Returns the row of a statement that always has one.
+pub fn only(row: Option<Row>) -> Result<Row, Problem> {
+    row.ok_or_else(|| Problem::Refused("the server gave no row where one always is".into()))
+}
+
 /// Returns a column of text that may be NULL.
 pub fn optional_text(row: &mut Row, index: usize) -> Result<Option<String>, Problem> {
     let bytes: Option<Vec<u8>> = column(row, index)?;

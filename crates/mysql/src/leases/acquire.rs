@@ -13,11 +13,11 @@ use uidring_store::server::{Acquire, CreateLeases, CreateNodes, Operation, Table
 use uidring_store::sql::{Dialect, TABLE_LAYOUT};
 
 use crate::MySqlStore;
-use crate::columns::{column, optional_text, text};
+use crate::columns::{column, only, optional_text, text};
 use crate::dialect::DIALECT;
 use crate::problem::Problem;
 use crate::session::Session;
-use crate::worker_nodes::rows::{NOTHING, begin, insert_node};
+use crate::worker_nodes::rows::{begin, insert_node};
 
 /// Texts compare byte by byte, because the case of letters in a layout's text matters.
 const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS UIDRING_LEASE (
@@ -204,8 +204,7 @@ impl Taking<'_> {
              COALESCE((SELECT MAX(WORKER_ID) FROM UIDRING_LEASE), 0)), {}, {TABLE_LAYOUT}",
             conn.identity()
         );
-        let row: Option<Row> = conn.query_first(select).await?;
-        let mut row = row.ok_or_else(|| Problem::Refused(NOTHING.into()))?;
+        let mut row = only(conn.query_first(select).await?)?;
         let (newest, server): (u64, u64) = (column(&mut row, 0)?, column(&mut row, 1)?);
         // Before a key is spent.
         let is_ours = match optional_text(&mut row, 2)? {

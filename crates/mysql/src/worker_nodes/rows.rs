@@ -11,7 +11,7 @@ use uidring_store::sql::NEWEST_NODE;
 use uidring_store::{Counts, NodeIdentity, WorkerNode, WorkerUsage};
 
 use crate::MySqlStore;
-use crate::columns::{column, millis, seconds, text};
+use crate::columns::{column, millis, only, seconds, text};
 use crate::dialect::DIALECT;
 use crate::problem::Problem;
 use crate::session::Session;
@@ -28,8 +28,6 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS WORKER_NODE (
     CREATED TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP COMMENT 'time of the start',
     PRIMARY KEY (ID)
 ) ENGINE = InnoDB COMMENT 'uidring version 1: worker ids'";
-
-pub const NOTHING: &str = "the server gave no answer to a count";
 
 impl Operation<MySqlStore> for CreateNodes {
     const TABLE: Table = WORKER_NODE;
@@ -87,7 +85,7 @@ async fn look(work: &Assign, conn: &mut Conn) -> Result<Option<u64>, Problem> {
     let select = format!("SELECT MAX(ID), {clock} FROM WORKER_NODE");
     let row: Option<Row> = conn.query_first(select).await?;
     let after = SystemClock.now();
-    let mut row = row.ok_or_else(|| Problem::Refused(NOTHING.into()))?;
+    let mut row = only(row)?;
     let theirs = millis(&mut row, 1)?;
     clock_difference([before, after], theirs, limit).map_err(Problem::ClockDiffers)?;
     column(&mut row, 0)
@@ -162,9 +160,8 @@ impl Operation<MySqlStore> for Usage {
     type Done = WorkerUsage;
 
     async fn run(&self, conn: &mut Session) -> Result<WorkerUsage, Problem> {
-        let counts: Option<Row> =
-            conn.exec_first(DIALECT.count_nodes(), (WorkerUsage::WINDOW_DAYS,)).await?;
-        let mut counts = counts.ok_or_else(|| Problem::Refused(NOTHING.into()))?;
+        let mut counts =
+            only(conn.exec_first(DIALECT.count_nodes(), (WorkerUsage::WINDOW_DAYS,)).await?)?;
         let first: Option<Row> =
             conn.exec_first(DIALECT.first_node(), (WorkerUsage::WINDOW_DAYS,)).await?;
         let first = match first {
