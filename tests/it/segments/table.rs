@@ -1,0 +1,207 @@
+//! The store of these tests.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use uidring::segment::{
+    LoadError, LoadedSegment, MemorySegments, SegmentBuilder, SegmentRequest, SegmentStore,
+    SegmentTag,
+};
+use uidring::{Error, SegmentGenerator, StoreError, StoreErrorKind};
+
+/// Longer than anything here takes, on however busy a machine.
+pub(super) const LIMIT: Duration = Duration::from_secs(30);
+
+/// A table in memory whose connection can be slow, broken or fatal, and which tells what was asked
+/// of it.
+#[derive(Clone, Default)]
+pub(super) struct Table {
+    pub(super) rows: MemorySegments,
+    /// Rows as an operator might have put them into a table by hand, in place of those above.
+    pub(super) by_hand: Arc<Mutex<BTreeMap<String, SegmentTag>>>,
+    down: Arc<AtomicBool>,
+    pub(super) fatal: Arc<AtomicBool>,
+    pub(super) slow_millis: Arc<AtomicU64>,
+    /// Whoever is in the store stays there for now.
+    stuck: Arc<AtomicBool>,
+    /// Calls that have begun.
+    pub(super) calls: Arc<AtomicU64>,
+    pub(super) log: Arc<Mutex<Log>>,
+}
+
+#[derive(Default)]
+pub(super) struct Log {
+    /// How many ids each load has asked for.
+    steps: Vec<u64>,
+    ranges: BTreeMap<String, Vec<Range<u64>>>,
+    /// The greatest number of loads of one tag in one call of the store.
+    pub(super) at_once: usize,
+    failures: u64,
+}
+
+fn broken() -> Error {
+    StoreError::new(StoreErrorKind::Unreachable, "the connection is gone").into()
+}
+
+impl Table {
+    pub(super) fn new(tags: &[(&str, u64)]) -> Self {
+        let table = Self::default();
+        tags.iter().for_each(|(tag, step)| {
+            assert!(table.rows.create(SegmentTag::new(*tag).step(step.cast_signed())).expect("ok"))
+        });
+        table
+    }
+
+    pub(super) fn put_by_hand(&self, tag: &str, max_id: i64, step: i64) {
+        let row = SegmentTag::new(tag).max_id(max_id).step(step);
+        self.by_hand.lock().expect("whole").insert(tag.into(), row);
+    }
+
+    pub(super) fn set_stuck(&self, stuck: bool) {
+        self.stuck.store(stuck, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_down(&self, down: bool) {
+        self.down.store(down, Ordering::Relaxed);
+    }
+
+    pub(super) fn steps(&self) -> Vec<u64> {
+        self.log.lock().expect("whole").steps.clone()
+    }
+
+    pub(super) fn ranges(&self, tag: &str) -> Vec<Range<u64>> {
+        self.log.lock().expect("whole").ranges.get(tag).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn failures(&self) -> u64 {
+        self.log.lock().expect("whole").failures
+    }
+
+    pub(super) fn builder(&self) -> SegmentBuilder {
+        SegmentGenerator::builder(self.clone())
+    }
+
+    pub(super) fn generator(&self) -> SegmentGenerator {
+        self.builder().build().expect("builds")
+    }
+
+    /// What an UPDATE and a SELECT on a row that was put by hand come to.
+    fn load_by_hand(&self, request: &SegmentRequest) -> Option<Result<LoadedSegment, LoadError>> {
+        let mut rows = self.by_hand.lock().expect("whole");
+        let row = rows.get_mut(&request.tag)?;
+        let (max_id, tag) = (row.max_id, request.tag.clone());
+        let step = i64::try_from(request.step).expect("fits").max(row.step);
+        Some(match (max_id.checked_add(step), row.step) {
+            (_, ..=0) => {
+                Err(LoadError::InvalidRow { tag, problem: "its step is not positive".into() })
+            }
+            (None, _) => Err(LoadError::UsedUp { tag, max_id, step: step.unsigned_abs() }),
+            (Some(end), table_step) => {
+                row.max_id = end;
+                Ok(LoadedSegment {
+                    start: max_id.unsigned_abs(),
+                    end: end.unsigned_abs(),
+                    table_step: table_step.unsigned_abs(),
+                })
+            }
+        })
+    }
+
+    fn work(&self) -> Result<(), Error> {
+        assert!(!self.fatal.load(Ordering::Relaxed), "a fault of the store's");
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        while self.stuck.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        thread::sleep(Duration::from_millis(self.slow_millis.load(Ordering::Relaxed)));
+        if self.down.load(Ordering::Relaxed) {
+            self.log.lock().expect("whole").failures += 1;
+            return Err(broken());
+        }
+        Ok(())
+    }
+}
+
+impl SegmentStore for Table {
+    fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
+        self.work()?;
+        let mut rows = self.rows.tags()?;
+        rows.extend(self.by_hand.lock().expect("whole").values().cloned());
+        Ok(rows)
+    }
+
+    fn load(
+        &mut self,
+        wanted: &[SegmentRequest],
+        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
+    ) {
+        for (place, request) in wanted.iter().enumerate() {
+            if let Err(error) = self.work() {
+                loaded(place, Err(error.into()));
+                continue;
+            }
+            let mut answer = self.load_by_hand(request);
+            if answer.is_none() {
+                self.rows.load(std::slice::from_ref(request), &mut |_, result| {
+                    answer = Some(result);
+                });
+            }
+            let answer = answer.expect("a table answers");
+            if let Ok(segment) = &answer {
+                let mut log = self.log.lock().expect("whole");
+                log.steps.push(request.step);
+                let same = wanted.iter().filter(|other| other.tag == request.tag).count();
+                log.at_once = log.at_once.max(same);
+                let ranges = log.ranges.entry(request.tag.clone()).or_default();
+                ranges.push(segment.start..segment.end);
+            }
+            loaded(place, answer);
+        }
+    }
+}
+
+pub(super) fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < LIMIT, "{what}");
+        thread::yield_now();
+    }
+}
+
+/// Ids that were given out: distinct, inside of what was loaded, and all of it but what is left.
+pub(super) fn assert_accounted(
+    generator: &SegmentGenerator,
+    table: &Table,
+    tag: &str,
+    mut ids: Vec<u64>,
+) {
+    // The thread may still load what was asked for before: a look at the generator counts if the
+    // table was the same before and after it, and all that it gave is there.
+    let sum = |ranges: &[Range<u64>]| ranges.iter().map(|r| r.end - r.start).sum::<u64>();
+    let start = Instant::now();
+    let (stats, ranges) = loop {
+        let ranges = table.ranges(tag);
+        let stats = generator.stats(tag).expect("there");
+        if stats.reserved == sum(&ranges) && table.ranges(tag) == ranges {
+            break (stats, ranges);
+        }
+        assert!(start.elapsed() < LIMIT, "all is loaded: {stats:?}");
+        thread::yield_now();
+    };
+    let count = ids.len() as u64;
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len() as u64, count, "{tag}: an id came twice");
+    let loaded = sum(&ranges);
+    assert!(ids.iter().all(|id| ranges.iter().any(|range| range.contains(id))), "{tag}");
+    assert_eq!(count + stats.left + stats.lapped, loaded, "{tag}: nothing is lost: {stats:?}");
+    assert_eq!(stats.taken, count, "{tag}: {stats:?}");
+    // Gaps only at the end: one table, one generator, so that all ranges are neighbours.
+    if stats.lapped == 0 {
+        assert!(ids.iter().copied().eq(1..=count), "{tag}: a gap");
+    }
+}
