@@ -69,6 +69,24 @@ impl Process {
     pub fn signal(&mut self, name: &str) {
         assert_eq!(self.wait_until(Instant::now()), None, "the server has ended by itself");
         assert!(self.send(name), "SIG{name} cannot be sent to the server");
+        if name == "STOP" {
+            self.wait_until_stopped();
+        }
+    }
+
+    /// Its threads go on until one of them has a processor and finds the signal: on a busy machine, for a while.
+    fn wait_until_stopped(&self) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let tasks = format!("/proc/{}/task", self.server);
+        let is_stopped = |task: fs::DirEntry| {
+            // The state follows the name, which is in parentheses. A thread that is no longer there has ended.
+            let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('T'))
+        };
+        while !fs::read_dir(&tasks).is_ok_and(|tasks| tasks.flatten().all(is_stopped)) {
+            assert!(Instant::now() < deadline, "the server does not stop");
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Sends a signal to the server and to all processes that it has started. It is stopped first, so that

@@ -430,10 +430,17 @@ fn a_server_that_stands_still() {
     let second = Server::start(&mut home.command(&words));
     all.extend(ids(&second.ask("INCR uid", 1_000)));
     first.signal(18);
-    let late = ask(&mut client, "INCR uid", 1_000);
-    assert_eq!(late.len(), 1_000);
-    all.extend(ids(&late));
-    assert!(late[999].starts_with("-ERR the lease of the worker id is lost"), "{}", late[999]);
+    // Until its own threads have had a processor, it may give what is below the stored horizon.
+    let begin = Instant::now();
+    loop {
+        let late = ask(&mut client, "INCR uid", 1_000);
+        assert_eq!(late.len(), 1_000);
+        all.extend(ids(&late));
+        if late[999].starts_with("-ERR the lease of the worker id is lost") {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(30), "{}", late[999]);
+    }
     all.extend(ids(&second.ask("INCR uid", 1_000)));
     let distinct: HashSet<_> = all.iter().collect();
     assert_eq!(distinct.len(), all.len(), "an id came twice");
