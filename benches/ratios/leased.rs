@@ -45,44 +45,37 @@ impl LeaseBackend for Agreeing {
     }
 }
 
-fn layout(bits: Bits, tick: Tick) -> Layout {
-    Layout::new(bits, tick, Timestamp::default()).expect("possible")
-}
-
 fn lease(layout: Layout) -> Worker {
     let mut terms = LeaseTerms::default();
     terms.lasts = Some(Duration::from_secs(30));
     Lease::new(layout, 1, None, terms, Agreeing).expect("in range").into()
 }
 
-/// A layout that no number of rounds brings to its end, and borrowing that they do not either.
-fn builder() -> (Layout, CachedBuilder) {
-    let layout = layout(Bits { time: 45, worker: 5, sequence: 13 }, Tick::Second);
+/// A run gets ten hours ahead of the clock, of the years that the default layout has. Without
+/// `max_borrow`, a leased worker stops at ten minutes.
+fn builder() -> CachedBuilder {
     let decades = Duration::from_secs(100 * 365 * 86_400);
-    (
-        layout,
-        CachedUidGenerator::builder()
-            .layout(layout)
-            .max_borrow(decades)
-            .padder_core(PadderCore::Last),
-    )
+    CachedUidGenerator::builder().max_borrow(decades).padder_core(PadderCore::Last)
 }
 
 fn plain() -> &'static CachedUidGenerator {
     static GENERATOR: OnceLock<CachedUidGenerator> = OnceLock::new();
-    GENERATOR.get_or_init(|| builder().1.worker_id(1).namespace(fresh()).build().expect("builds"))
+    GENERATOR.get_or_init(|| builder().worker_id(1).namespace(fresh()).build().expect("builds"))
 }
 
 fn leased() -> &'static CachedUidGenerator {
     static GENERATOR: OnceLock<CachedUidGenerator> = OnceLock::new();
     GENERATOR.get_or_init(|| {
-        let (layout, builder) = builder();
-        builder.worker(lease(layout)).namespace(fresh()).build().expect("builds")
+        let worker = lease(Layout::UID_GENERATOR);
+        builder().worker(worker).namespace(fresh()).build().expect("builds")
     })
 }
 
 /// So many uids a millisecond that nobody waits for the next one.
-const WIDE: Bits = Bits { time: 42, worker: 1, sequence: 20 };
+fn wide() -> Layout {
+    let bits = Bits { time: 42, worker: 1, sequence: 20 };
+    Layout::new(bits, Tick::Millisecond, Timestamp::default()).expect("possible")
+}
 
 fn plain_by_the_clock() -> &'static SnowflakeGenerator {
     static GENERATOR: OnceLock<SnowflakeGenerator> = OnceLock::new();
@@ -91,11 +84,11 @@ fn plain_by_the_clock() -> &'static SnowflakeGenerator {
 
 fn leased_by_the_clock() -> &'static SnowflakeGenerator {
     static GENERATOR: OnceLock<SnowflakeGenerator> = OnceLock::new();
-    GENERATOR.get_or_init(|| by_the_clock(lease(layout(WIDE, Tick::Millisecond))))
+    GENERATOR.get_or_init(|| by_the_clock(lease(wide())))
 }
 
 fn by_the_clock(worker: Worker) -> SnowflakeGenerator {
-    let builder = SnowflakeGenerator::builder().layout(layout(WIDE, Tick::Millisecond));
+    let builder = SnowflakeGenerator::builder().layout(wide());
     builder.worker(worker).namespace(fresh()).build().expect("builds")
 }
 

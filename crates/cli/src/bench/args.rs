@@ -4,15 +4,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum};
 use uidring::padding::PadderCore;
 
 use crate::args::layout::LayoutArgs;
 use crate::args::values::{number, time};
-
-/// So wide that no bench uses it up.
-const WIDE: &str = "45/5/13";
 
 /// Measure what ids cost on this machine
 ///
@@ -20,28 +16,15 @@ const WIDE: &str = "45/5/13";
 /// the same threads in the same loop: other load on the machine affects all alike, so the ratio says
 /// more than either figure. The worker id is always 1: none is spent, and the uids must not be used.
 ///
-/// A bench is faster than the clock and borrows the future. So its default layout is 45/5/13, in
-/// seconds from 1970-01-01, whose time does not run out; the time of another --layout may.
+/// A bench takes uids faster than the clock allows, so their timestamps run ahead of it. Many minutes, or
+/// many cores, can use up those of the default layout: then use --layout 45/5/13 --epoch 1970-01-01.
 #[derive(Args)]
-#[command(
-    mut_arg("layout", |layout| layout.default_value(WIDE)),
-    mut_arg("epoch", |epoch| {
-        // Counted from 1970, the common widths would be over.
-        epoch
-            .help(
-                "The first instant of the time field: a date or an RFC 3339 time, in UTC unless it has \
-                 an offset [default: 1970-01-01; with another --layout 2026-01-01]",
-            )
-            .default_value_if("layout", ArgPredicate::Equals(WIDE.into()), "1970-01-01")
-            .hide_default_value(true)
-    }),
-    after_help = "\
+#[command(after_help = "\
 Examples:
   uidring bench
   uidring bench --threads 4 --pin --seconds 10
   uidring bench --form local,per-thread --json
-  uidring bench --threads 2 --svg cost.svg"
-)]
+  uidring bench --threads 2 --svg cost.svg")]
 pub struct BenchArgs {
     /// How many threads take uids; hundreds of them need longer than --seconds
     #[arg(long, value_name = "N", default_value = "1", value_parser = number::<u16>(1..=1_024),

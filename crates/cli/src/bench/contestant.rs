@@ -152,8 +152,8 @@ fn given(stopped: Stopped) -> Result<u64, Failure> {
     match stopped.error {
         TakeError::Empty => Ok(stopped.given),
         TakeError::TimeExhausted => Err(Failure::Failed(
-            "the layout's time ran out while measuring, which borrows the future: take more time \
-             bits, or leave --layout out"
+            "the layout ran out of timestamps, because a bench takes uids faster than the clock allows: \
+             use --layout 45/5/13 --epoch 1970-01-01, which lasts, or fewer --seconds"
                 .into(),
         )),
         error => Err(error.into()),

@@ -12,6 +12,9 @@ use crate::support::{Home, Run};
 /// Short runs check that it works; they measure nothing.
 const SHORT: &str = "bench --seconds 0.05";
 
+/// A layout that no bench uses up.
+const LASTS: &str = "--layout 45/5/13 --epoch 1970-01-01";
+
 #[test]
 fn the_table_has_its_rows() {
     let home = Home::new();
@@ -25,7 +28,7 @@ fn the_table_has_its_rows() {
     }
     assert_eq!(cells(&table, "ns/uid", "fetch_add")[1], 1.0, "{table}");
     assert!(table.contains("pair of clock readings"), "{table}");
-    assert!(table.contains("layout 45/5/13 in s from 1970-01-01"), "{table}");
+    assert!(table.contains("layout 28/22/13 in s from 2026-01-01"), "{table}");
     assert!(!table.contains("rejected"), "who waits is not rejected: {table}");
     assert!(is_untouched(&home), "a bench spends no worker id");
 }
@@ -115,27 +118,32 @@ fn rejects_are_counted_among_the_calls() {
 }
 
 #[test]
-fn a_layout_of_ones_own_counts_from_this_year_on() {
-    for (words, epoch) in [
-        ("", "1970-01-01T00:00:00Z"),
-        ("--layout 28/22/13", "2026-01-01T00:00:00Z"),
-        ("--layout 28/22/13 --epoch 2025-01-01", "2025-01-01T00:00:00Z"),
-        ("--epoch 2025-01-01", "2025-01-01T00:00:00Z"),
+fn the_layout_is_the_default_one_or_the_one_given() {
+    for (words, layout, epoch) in [
+        ("", "28/22/13", "2026-01-01T00:00:00Z"),
+        ("--epoch 2025-01-01", "28/22/13", "2025-01-01T00:00:00Z"),
+        ("--preset javascript-safe", "31/10/12", "2026-01-01T00:00:00Z"),
+        ("--layout 30/20/13", "30/20/13", "2026-01-01T00:00:00Z"),
     ] {
-        assert_eq!(json(words)["settings"]["epoch"], epoch, "{words}");
+        let settings = &json(words)["settings"];
+        assert_eq!((&settings["layout"], &settings["epoch"]), (&layout.into(), &epoch.into()));
     }
 }
 
 #[test]
-fn a_layout_that_runs_out_is_an_error_and_no_panic() {
+fn a_layout_that_runs_out_is_an_error_that_names_one_that_lasts() {
     let home = Home::new();
     let today = SystemClock.now().date();
-    // 2^20 s from today on, of two uids each: used up at once.
-    let words = format!("bench --seconds 2 --layout 20/1/1 --epoch {today}");
+    // Less than 2^17 s are left, of two uids each: used up at once, on a slow machine as well.
+    let words = format!("bench --seconds 2 --layout 17/1/1 --epoch {today}");
     let run = home.run(&words);
     assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{}", run.stderr);
     let error = run.stderr.lines().last().unwrap_or_default();
-    assert!(error.starts_with("error: the layout's time ran out"), "{}", run.stderr);
+    assert!(error.starts_with("error: the layout ran out of timestamps"), "{}", run.stderr);
+    assert!(error.contains(LASTS), "{}", run.stderr);
+    let settings = &json(LASTS)["settings"];
+    assert_eq!(settings["layout"], "45/5/13");
+    assert_eq!(settings["epoch"], "1970-01-01T00:00:00Z");
 }
 
 #[test]
@@ -231,7 +239,7 @@ fn who_stops_reading_is_no_failure_and_a_full_disk_is_one() {
 fn help_says_what_becomes_of_the_uids() {
     let home = Home::new();
     let help = home.stdout("bench --help");
-    for text in ["Examples:\n  uidring ", "45/5/13", "1970-01-01", "none is spent"] {
+    for text in ["Examples:\n  uidring ", LASTS, "none is spent"] {
         assert!(help.contains(text), "{text}: {help}");
     }
     assert!(home.stdout("--help").contains("bench"));
