@@ -11,7 +11,7 @@ mod ticker;
 mod work;
 
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use crate::args::{Args, Stop, USAGE};
@@ -71,7 +71,7 @@ fn run(args: &Args) -> io::Result<bool> {
             field.skipped.retain(|(name, _)| wanted(name));
         }
         if !any {
-            report::header(&mut out)?;
+            report::header().iter().try_for_each(|line| writeln!(out, "{line}"))?;
             any = true;
         }
         eprintln!("{}: {} contestants", shape.name(), field.contestants.len());

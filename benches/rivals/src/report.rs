@@ -22,7 +22,7 @@ const PACKAGES: [&str; 10] = [
 ];
 
 /// Where and when, and what against what.
-pub fn header(out: &mut impl Write) -> io::Result<()> {
+pub fn header() -> [String; 3] {
     let cpu = fs::read_to_string("/proc/cpuinfo").ok();
     let cpu = cpu.as_deref().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("model name"))?;
@@ -30,17 +30,16 @@ pub fn header(out: &mut impl Write) -> io::Result<()> {
     });
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").ok();
     let cores = thread::available_parallelism().map_or(0, usize::from);
-    writeln!(
-        out,
+    let machine = format!(
         "{}, {cores} cores, {} {}",
         cpu.unwrap_or("unknown CPU"),
         std::env::consts::OS,
         kernel.as_deref().map_or("", str::trim)
-    )?;
-    writeln!(out, "{}", jiff::Timestamp::now().strftime("%Y-%m-%d (UTC)"))?;
+    );
+    let date = jiff::Timestamp::now().strftime("%Y-%m-%d (UTC)").to_string();
     let versions: Vec<_> =
         PACKAGES.iter().map(|name| format!("{name} {}", version(name))).collect();
-    writeln!(out, "{}", versions.join(", "))
+    [machine, date, versions.join(", ")]
 }
 
 /// The version that this program was built with. Where the lock file has several, the last one is
@@ -93,6 +92,7 @@ pub fn table(
 }
 
 pub fn raw_header(out: &mut impl Write) -> io::Result<()> {
+    header().iter().try_for_each(|line| writeln!(out, "# {line}"))?;
     writeln!(out, "shape,contestant,round,ids,nanoseconds")
 }
 

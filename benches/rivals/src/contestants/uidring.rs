@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use uidring::{Bits, CachedUidGenerator, Layout, PerThreadGenerator, SnowflakeGenerator, Tick, Timestamp, Uid, UidGenerator};
 use uidring::clock::{Clock, SystemClock, TickerClock};
+use uidring::{
+    Bits, CachedUidGenerator, Layout, PerThreadGenerator, SnowflakeGenerator, Tick, Timestamp, Uid,
+    UidGenerator,
+};
 
 use super::{Field, Shape};
 use crate::namespace::fresh;
