@@ -133,8 +133,8 @@ impl Running {
     fn add_thread(&mut self, number: usize, listeners: Vec<Listener>) -> Result<(), ServeError> {
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
-            // For pages about all names.
-            .max_blocking_threads(1)
+            // For pages about all names, one at a time, and for what is shorter.
+            .max_blocking_threads(2)
             .thread_name(format!("uidring-pages-{number}"))
             .build();
         let runtime = runtime.map_err(ServeError::Thread)?;

@@ -26,38 +26,47 @@ impl Answer {
     pub fn beside(
         shared: &Arc<Shared>,
         asked: Asked,
-        make: impl FnOnce(&Shared, Asked) -> Response<Body> + Send + 'static,
+        make: fn(&Shared, Asked) -> Response<Body>,
     ) -> Self {
         let shared = Arc::clone(shared);
-        Self::later(async move {
-            let made = tokio::task::spawn_blocking(move || make(&shared, asked)).await;
-            made.unwrap_or_else(|_| {
-                let mut response = Response::new(Body::Empty);
-                *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-                response
-            })
-        })
+        Self::later(made_beside(move || make(&shared, asked)))
     }
 
-    /// As [`beside`](Self::beside), where the answer is long as well: it has room until its last piece is
-    /// written, and waits for none.
+    /// As [`beside`](Self::beside), for an answer that is long as well: it has room until its last piece is written, and
+    /// waits for none. Long answers are made one at a time, so that a thread is left for short ones: `/readyz` does not
+    /// wait behind pages.
     pub fn long(
         shared: &Arc<Shared>,
         asked: Asked,
         make: fn(&Shared, Asked, Room) -> Response<Body>,
     ) -> Self {
-        match Arc::clone(&shared.http.pages).try_acquire_owned() {
-            Ok(room) => Self::beside(shared, asked, move |shared, asked| make(shared, asked, room)),
-            Err(_) => {
-                let text = "as many long pages are on their way as may be; try again later";
-                error(asked, StatusCode::SERVICE_UNAVAILABLE, text).into()
-            }
-        }
+        let Ok(room) = Arc::clone(&shared.http.pages).try_acquire_owned() else {
+            let text = "as many long pages are on their way as may be; try again later";
+            return error(asked, StatusCode::SERVICE_UNAVAILABLE, text).into();
+        };
+        let shared = Arc::clone(shared);
+        Self::later(async move {
+            let turn = Arc::clone(&shared.http.turn).acquire_owned().await;
+            made_beside(move || {
+                let made = make(&shared, asked, room);
+                drop(turn);
+                made
+            })
+            .await
+        })
     }
 
     pub fn later(answer: impl Future<Output = Response<Body>> + Send + 'static) -> Self {
         Self::Later(Box::pin(answer))
     }
+}
+
+async fn made_beside(make: impl FnOnce() -> Response<Body> + Send + 'static) -> Response<Body> {
+    tokio::task::spawn_blocking(make).await.unwrap_or_else(|_| {
+        let mut response = Response::new(Body::Empty);
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        response
+    })
 }
 
 impl From<Response<Body>> for Answer {

@@ -17,6 +17,8 @@ pub struct State {
     pub watchers: Arc<Semaphore>,
     /// Room for pages about all names that are on their way: with many names they are long.
     pub pages: Arc<Semaphore>,
+    /// The turn to make one of them.
+    pub turn: Arc<Semaphore>,
     /// The right to read the table of segments.
     pub table: Arc<Semaphore>,
     pub last: Mutex<LastLook>,
@@ -35,6 +37,7 @@ impl State {
         Self {
             watchers: Arc::new(Semaphore::new(limits.watchers.min(Semaphore::MAX_PERMITS))),
             pages: Arc::new(Semaphore::new(PAGES)),
+            turn: Arc::new(Semaphore::new(1)),
             table: Arc::new(Semaphore::new(1)),
             last: Mutex::default(),
         }
