@@ -132,8 +132,11 @@ fn a_commit_that_no_standby_has_confirmed_does_not_count() {
 #[test]
 fn a_promoted_standby_is_another_server() {
     let pair = Pair::new(&[]);
-    let follows = cached(lease(&pair.store().synchronous_cluster(), 6).expect("free"));
-    let stops = cached(lease(&pair.store(), 6).expect("free"));
+    // A standby may take seconds to be promoted: the leases last longer.
+    let lasts = Duration::from_secs(16);
+    let follows =
+        cached(lease(&pair.store().synchronous_cluster(), lasts.as_secs()).expect("free"));
+    let stops = cached(lease(&pair.store(), lasts.as_secs()).expect("free"));
     let (follows, stops) = (follows.expect("built"), stops.expect("built"));
     let mut segments = pair.store().require_durability().segments();
     let wanted = [SegmentRequest { tag: "t".into(), step: 5 }];
@@ -153,7 +156,7 @@ fn a_promoted_standby_is_another_server() {
     let text = chain(&load().expect_err("another server"));
     assert!(text.contains("another server answers"), "{text}");
     let begin = Instant::now();
-    while begin.elapsed() < Duration::from_secs(8) {
+    while begin.elapsed() < lasts {
         follows.next_uid().expect("it follows");
         thread::sleep(Duration::from_millis(5));
     }

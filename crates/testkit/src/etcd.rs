@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -83,10 +83,9 @@ impl Etcd {
         Arc::new(cluster)
     }
 
-    /// The server of all tests of this binary that need none of their own. It ends with the last
-    /// test that holds it, since nothing is dropped at the end of a process.
+    /// The server of all tests of this binary that need none of their own. It ends with the process.
     pub fn shared() -> Arc<Self> {
-        static SHARED: Mutex<Weak<Etcd>> = Mutex::new(Weak::new());
+        static SHARED: Mutex<Option<Arc<Etcd>>> = Mutex::new(None);
         shared(&SHARED, Self::start)
     }
 
@@ -292,7 +291,9 @@ impl Etcd {
             .arg(format!("--initial-cluster-token={}", self.folder.path().display()))
             .args(ELECTION)
             .args(&self.arguments);
-        Process::spawn(&command, &folder, &folder.with_extension("log"))
+        // Of a cluster's members, each removes its own files.
+        let files = if self.members.len() == 1 { self.folder.path() } else { &*folder };
+        Process::spawn(&command, files, &folder.with_extension("log"))
     }
 
     fn try_post(&self, number: usize, path: &str, body: &Value) -> Result<Value, String> {

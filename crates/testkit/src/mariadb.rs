@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use mysql_async::OptsBuilder;
@@ -72,11 +72,10 @@ impl MariaDb {
         Arc::new(server)
     }
 
-    /// The server of all tests of this binary that need none of their own. It ends with the last
-    /// test that holds it, since nothing is dropped at the end of a process. Its settings are not to be
-    /// changed: other tests run at the same time.
+    /// The server of all tests of this binary that need none of their own. It ends with the process. Its settings are
+    /// not to be changed: other tests run at the same time.
     pub fn shared() -> Arc<Self> {
-        static SHARED: Mutex<Weak<MariaDb>> = Mutex::new(Weak::new());
+        static SHARED: Mutex<Option<Arc<MariaDb>>> = Mutex::new(None);
         shared(&SHARED, || {
             let server = Self::start();
             server.is_shared.store(true, Ordering::Relaxed);

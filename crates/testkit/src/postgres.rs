@@ -11,7 +11,7 @@ use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,8 @@ use crate::server::{self, Slot, folder_for, free_port, read, shared, start_on_fr
 const SETTINGS: &[&str] = &[
     "listen_addresses=127.0.0.1",
     "unix_socket_permissions=0777",
+    // In its folder: a server that is killed would leave it in /dev/shm.
+    "dynamic_shared_memory_type=mmap",
     "shared_buffers=16MB",
     "max_connections=400",
     "logging_collector=off",
@@ -135,11 +137,10 @@ impl Postgres {
         Arc::new(server)
     }
 
-    /// The server of all tests of this binary that need none of their own. It ends with the last
-    /// test that holds it, since nothing is dropped at the end of a process. Its settings are not to be
-    /// changed: other tests run at the same time.
+    /// The server of all tests of this binary that need none of their own. It ends with the process. Its settings are
+    /// not to be changed: other tests run at the same time.
     pub fn shared() -> Arc<Self> {
-        static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
+        static SHARED: Mutex<Option<Arc<Postgres>>> = Mutex::new(None);
         shared(&SHARED, || {
             let server = Self::start();
             server.is_shared.store(true, Ordering::Relaxed);
@@ -272,6 +273,18 @@ impl Postgres {
         let mut config = Config::new();
         config.user("postgres").dbname(database).host_path(self.socket()).port(self.port);
         config
+    }
+}
+
+/// A server that is killed leaves its shared memory behind, whose id is the last word of line 7.
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        let known =
+            fs::read_to_string(self.folder.path().join("data/postmaster.pid")).unwrap_or_default();
+        if let Some(id) = known.lines().nth(6).and_then(|line| line.rsplit(' ').next()) {
+            // It goes as soon as the last process is done with it. One that ended in order has removed it.
+            let _ = Command::new("ipcrm").args(["-m", id]).stderr(Stdio::null()).status();
+        }
     }
 }
 

@@ -5,8 +5,35 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
+use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
+use std::{panic, thread};
+
+/// The logs of the servers that are up.
+static LOGS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// How many lines of each the report of a panic shows.
+const LAST_LINES: usize = 15;
+
+/// Has the report of a panic, such as a failed test's, end with what the servers have said last.
+fn report_logs_with_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let report = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            report(panic);
+            // Whoever holds the lock may be the one that panics.
+            let Ok(logs) = LOGS.try_lock() else { return };
+            for log in &*logs {
+                let bytes = fs::read(log).unwrap_or_default();
+                let text = String::from_utf8_lossy(&bytes);
+                let lines: Vec<_> = text.lines().collect();
+                let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+                eprintln!("the last lines of {}:\n    {}", log.display(), last.join("\n    "));
+            }
+        }));
+    });
+}
 
 /// A running server and the shell that watches over it.
 pub struct Process {
@@ -37,12 +64,18 @@ impl Process {
         wait "$server"
         status=$?
         kill -TERM "$guard"
-        wait "$guard" && rm -rf "$folder"
+        if wait "$guard"; then
+            # PostgreSQL's shared memory, which stays when it is killed.
+            memory=$(sed -n '7s/.* //p' "$folder/data/postmaster.pid" 2>&-)
+            [ -z "$memory" ] || ipcrm -m "$memory"
+            rm -rf "$folder"
+        fi
         exit "$status"
     "#;
 
     /// Starts a server whose files are in this folder. What it prints is added to the log.
     pub fn spawn(command: &Command, folder: &Path, log: &Path) -> Self {
+        report_logs_with_panics();
         let log_before = fs::metadata(log).map_or(0, |metadata| metadata.len() as usize);
         let file = OpenOptions::new().create(true).append(true).open(log).expect("a log");
         let mut shell = Command::new("sh")
@@ -62,6 +95,7 @@ impl Process {
         BufReader::new(stdout).read_line(&mut server).expect("the shell writes");
         server.truncate(server.trim_end().len());
         assert!(server.parse::<u32>().is_ok(), "the shell names the server's pid");
+        LOGS.lock().unwrap_or_else(PoisonError::into_inner).push(log.to_owned());
         Self { shell, server, log: log.to_owned(), log_before }
     }
 
@@ -163,6 +197,11 @@ impl Process {
 /// Processes of a server that stands still would not see that it has ended.
 impl Drop for Process {
     fn drop(&mut self) {
+        let mut logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = logs.iter().position(|log| *log == self.log) {
+            logs.swap_remove(place);
+        }
+        drop(logs);
         if self.wait_until(Instant::now()).is_none() {
             self.send_all("KILL");
             self.wait_until(Instant::now() + Duration::from_secs(10));

@@ -5,7 +5,7 @@ use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -118,15 +118,11 @@ pub fn start_again<T>(mut start: impl FnMut(Instant) -> Result<T, String>) -> T 
     }
 }
 
-/// Returns the server of all tests of this binary that need none of their own. It ends with the last test
-/// that holds it, since nothing is dropped at the end of a process.
-pub fn shared<T>(shared: &Mutex<Weak<T>>, start: impl FnOnce() -> Arc<T>) -> Arc<T> {
+/// Returns the server of all tests of this binary that need none of their own. It ends with the process: see
+/// [`Process`].
+pub fn shared<T>(shared: &Mutex<Option<Arc<T>>>, start: impl FnOnce() -> Arc<T>) -> Arc<T> {
     let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
-    shared.upgrade().unwrap_or_else(|| {
-        let server = start();
-        *shared = Arc::downgrade(&server);
-        server
-    })
+    Arc::clone(shared.get_or_insert_with(start))
 }
 
 /// Returns a port of 127.0.0.1 that nobody uses now.

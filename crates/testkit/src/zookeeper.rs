@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -28,13 +28,17 @@ const JARS: [&str; 2] = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j
 const TLS_JARS: [&str; 2] =
     ["/usr/share/java/netty-codec.jar", "/usr/share/java/netty-resolver.jar"];
 
-/// The servers look for sessions that are over so often, and allow for sessions of two to twenty
-/// times as long.
+/// The servers look for expired sessions this often.
 const TICK: Duration = Duration::from_millis(250);
+
+/// The longest session that the servers allow. A server whose JVM gets no processor for a while expires the sessions
+/// that have run out meanwhile, however alive their clients are: what has to live through that needs a long one.
+const LONGEST_SESSION: Duration = Duration::from_secs(120);
 
 /// A server. What goes wrong panics, with the server's log where that may help.
 pub struct ZooKeeper {
     tick: Duration,
+    longest_session: Duration,
     port: u16,
     tls: Option<TlsPort>,
     process: Slot,
@@ -50,8 +54,9 @@ struct TlsPort {
 }
 
 impl ZooKeeper {
+    /// A server that allows sessions from half a second to two minutes.
     pub fn start() -> Arc<Self> {
-        Self::with_tick(TICK)
+        Self::launch_server(TICK, LONGEST_SESSION, None)
     }
 
     /// A server that also has a port with TLS, where it shows this certificate and, if it is to, asks clients
@@ -74,18 +79,19 @@ impl ZooKeeper {
             authority.certificate().display(),
             if asks { "need" } else { "none" },
         );
-        Self::launch_server(TICK, Some(TlsPort { port: 0, settings }))
+        Self::launch_server(TICK, LONGEST_SESSION, Some(TlsPort { port: 0, settings }))
     }
 
-    /// A server whose sessions last two to twenty of these ticks.
+    /// A server that allows sessions of two to twenty of these ticks, as servers do by default.
     pub fn with_tick(tick: Duration) -> Arc<Self> {
-        Self::launch_server(tick, None)
+        Self::launch_server(tick, 20 * tick, None)
     }
 
-    fn launch_server(tick: Duration, tls: Option<TlsPort>) -> Arc<Self> {
+    fn launch_server(tick: Duration, longest_session: Duration, tls: Option<TlsPort>) -> Arc<Self> {
         let mut server = Self {
             folder: folder_for(""),
             tick,
+            longest_session,
             port: 0,
             tls,
             process: Slot::default(),
@@ -103,10 +109,9 @@ impl ZooKeeper {
         Arc::new(server)
     }
 
-    /// The server of all tests of this binary that need none of their own. It ends with the last
-    /// test that holds it, since nothing is dropped at the end of a process.
+    /// The server of all tests of this binary that need none of their own. It ends with the process.
     pub fn shared() -> Arc<Self> {
-        static SHARED: Mutex<Weak<ZooKeeper>> = Mutex::new(Weak::new());
+        static SHARED: Mutex<Option<Arc<ZooKeeper>>> = Mutex::new(None);
         shared(&SHARED, Self::start)
     }
 
@@ -242,9 +247,10 @@ impl ZooKeeper {
         let folder = self.folder.path().display();
         let mut settings = format!(
             "dataDir={folder}/data\nclientPortAddress=127.0.0.1\nclientPort={}\ntickTime={}\n\
-             maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=ruok\n",
+             maxSessionTimeout={}\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=ruok\n",
             self.port,
-            self.tick.as_millis()
+            self.tick.as_millis(),
+            self.longest_session.as_millis()
         );
         if let Some(TlsPort { port, settings: tls }) = &self.tls {
             settings +=

@@ -23,6 +23,9 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 /// How long an operation may take.
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// A lease that a busy machine renews in time, and that a start which waits for its end does not wait for too long.
+const HELD: Duration = Duration::from_secs(20);
+
 /// One that a busy machine renews in time all the same.
 pub const SHORT: Duration = Duration::from_secs(8);
 
@@ -94,7 +97,7 @@ impl Setting {
     /// Holds all worker ids that are free: at least one.
     #[track_caller]
     pub fn hold_all(&self) -> Vec<CachedUidGenerator> {
-        let hold = || self.lease().map(|lease| self.generator(lease));
+        let hold = || self.lease_for(HELD, Duration::ZERO).map(|lease| self.generator(lease));
         let mut all = vec![hold().expect("free")];
         let error = loop {
             match hold() {

@@ -20,12 +20,23 @@ pub struct Site {
     pub server: Arc<ZooKeeper>,
     pub name: String,
     pub folder: TempDir,
+    session: Duration,
 }
 
 impl Site {
+    /// On a server whose sessions the test lets expire: they are short.
     pub fn new(server: Arc<ZooKeeper>) -> Self {
+        Self::with_session(server, Duration::from_secs(2))
+    }
+
+    /// On the server of all tests, with sessions that outlive the pauses of a server on a busy machine.
+    pub fn shared() -> Self {
+        Self::with_session(ZooKeeper::shared(), Duration::from_secs(20))
+    }
+
+    pub fn with_session(server: Arc<ZooKeeper>, session: Duration) -> Self {
         let name = server.name();
-        Self { server, name, folder: tempfile::tempdir().expect("a folder") }
+        Self { server, name, folder: tempfile::tempdir().expect("a folder"), session }
     }
 
     /// The registry for an instance, which has its file in the site's folder.
@@ -63,9 +74,7 @@ impl Site {
         let servers = ZooKeeperServers::new(hosts).expect("servers");
         // Where there is none, nobody should wait for one for long.
         let deadline = if hosts.starts_with(&self.server.hosts()) { 5_000 } else { 1_500 };
-        servers
-            .session_timeout(Duration::from_secs(2))
-            .connect_deadline(Duration::from_millis(deadline))
+        servers.session_timeout(self.session).connect_deadline(Duration::from_millis(deadline))
     }
 
     pub fn file(&self, instance: &Instance) -> PathBuf {

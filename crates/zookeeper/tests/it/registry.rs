@@ -29,7 +29,7 @@ fn as_java_reads(node: &str) -> (String, u32) {
 }
 
 fn eight_first_boots(registry: impl Fn(&Site, &str) -> LeafZooKeeper + Sync) -> Vec<(String, u64)> {
-    let site = Site::new(ZooKeeper::shared());
+    let site = Site::shared();
     let boot = || {
         let barrier = Barrier::new(8);
         let (site, barrier, registry) = (&site, &barrier, &registry);
@@ -81,7 +81,7 @@ fn eight_first_boots_at_once_get_eight_numbers_and_keep_them() {
 
 #[test]
 fn a_java_leafs_registry_goes_on_as_it_stands() {
-    let site = Site::new(ZooKeeper::shared());
+    let site = Site::shared();
     let long_ago = 1_596_957_371_092;
     let other = site.server.put_numbered(
         &site.path("forever/10.0.0.6:8080-"),
@@ -122,7 +122,7 @@ fn a_java_leafs_registry_goes_on_as_it_stands() {
 /// A Java Leaf reserves nothing: what it issued after its last upload is not known.
 #[test]
 fn after_a_java_leaf_the_gap_between_uploads_is_left_out() {
-    let site = Site::new(ZooKeeper::shared());
+    let site = Site::shared();
     let uploaded = now();
     let json = java_json("10.0.0.7", 80, uploaded);
     let node = site.server.put_numbered(&site.path("forever/10.0.0.7:80-"), &json);
@@ -140,7 +140,7 @@ fn after_a_java_leaf_the_gap_between_uploads_is_left_out() {
 
 #[test]
 fn a_clock_behind_the_stored_timestamp_is_refused_with_and_without_a_file() {
-    let site = Site::new(ZooKeeper::shared());
+    let site = Site::shared();
     drop(generator(&site.original("a:1")));
     let node = site.path(&format!("forever/{}", site.forever()[0]));
     let clock = ManualClock::new(Timestamp::from_millis(site.timestamp("a:1") - 1));
@@ -170,7 +170,7 @@ fn a_clock_behind_the_stored_timestamp_is_refused_with_and_without_a_file() {
 
 #[test]
 fn a_number_over_the_layouts_maximum_is_refused_and_leaves_no_litter() {
-    let site = Site::new(ZooKeeper::shared());
+    let site = Site::shared();
     site.server.put_many(&site.path("forever"), 1_024);
     for number in [1_024, 1_025] {
         let error = site.original("late").lease(&LAYOUT).expect_err("all are in use");
@@ -204,7 +204,7 @@ fn a_number_over_the_layouts_maximum_is_refused_and_leaves_no_litter() {
 
 #[test]
 fn a_second_live_process_is_refused() {
-    let site = Site::new(ZooKeeper::shared());
+    let site = Site::shared();
     let registry = site.registry("web-0").address("10.0.0.9", 80);
     let first = generator(&registry);
     let number = first.worker_id();
@@ -216,6 +216,7 @@ fn a_second_live_process_is_refused() {
     );
     assert!(chain(&error).contains("web_0.json.lock"), "{error}");
     assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    // A start waits as long as its own session for a name that is in use.
     let elsewhere = registry.clone().cache_file(site.folder.path().join("elsewhere.json"));
     let error = elsewhere.lease(&LAYOUT).expect_err("the name is in use");
     assert!(
@@ -233,7 +234,7 @@ fn a_second_live_process_is_refused() {
 
 #[test]
 fn what_is_reserved_is_waited_for_and_given_back() {
-    let site = Site::new(ZooKeeper::shared());
+    let site = Site::shared();
     let registry = site.original("a:1");
     let generator_1 = generator(&registry);
     let uid = generator_1.next_uid().expect("a uid");
@@ -241,7 +242,7 @@ fn what_is_reserved_is_waited_for_and_given_back() {
     assert!(reserved > now() + 3_000, "{reserved} is ahead");
     generator_1.close();
     let last = LAYOUT.decode(uid).expect("decodes").timestamp.as_millis();
-    assert_eq!(site.reserved("a:1"), last, "what was not used is given back");
+    wait_until("what was not used is given back", || site.reserved("a:1") == last);
     assert!(generator(&registry).next_uid().expect("a uid") > uid);
 
     // As after a crash, or a step of the clock: the start waits for what may have been issued.
@@ -267,8 +268,8 @@ fn what_is_reserved_is_waited_for_and_given_back() {
 /// As after a crash: what is reserved is the horizon and the budget, and a start goes on above it.
 #[test]
 fn what_a_crash_leaves_reserved_is_waited_for() {
-    let site = Site::new(ZooKeeper::shared());
-    let registry = site.registry("a:1");
+    let site = Site::shared();
+    let registry = site.registry("a:1").max_outage(Duration::from_millis(1_800));
     let first = generator(&registry);
     let uid = first.next_uid().expect("a uid");
     let name = "a:1@bounded";
@@ -276,7 +277,7 @@ fn what_a_crash_leaves_reserved_is_waited_for() {
     assert!(ahead > 1_800, "the budget of 1.8 s, and the horizon: {ahead}");
     first.close();
     let last = LAYOUT.decode(uid).expect("decodes").timestamp.as_millis();
-    assert_eq!(site.reserved(name), last, "what was not used is given back");
+    wait_until("what was not used is given back", || site.reserved(name) == last);
     assert!(generator(&registry).next_uid().expect("a uid") > uid);
 
     let node = site.path(&format!("reserved/{name}"));
@@ -306,7 +307,7 @@ fn what_a_crash_leaves_reserved_is_waited_for() {
 
 #[test]
 fn a_step_back_shorter_than_the_gap_between_uploads_repeats_nothing() {
-    let site = Site::new(ZooKeeper::shared());
+    let site = Site::shared();
     let start = now();
     let clock = ManualClock::new(Timestamp::from_millis(start));
     let registry = site.original("a:1").clock(clock.clone());
@@ -342,7 +343,7 @@ fn a_step_back_shorter_than_the_gap_between_uploads_repeats_nothing() {
 
 #[test]
 fn timestamps_are_uploaded_and_never_go_backwards() {
-    let site = Site::new(ZooKeeper::shared());
+    let site = Site::shared();
     let start = now();
     let clock = ManualClock::new(Timestamp::from_millis(start));
     let lease = site.original("a:1").clock(clock.clone()).lease(&LAYOUT).expect("acquired");
@@ -370,7 +371,7 @@ fn timestamps_are_uploaded_and_never_go_backwards() {
 
 #[test]
 fn only_live_peers_clocks_count() {
-    let site = Site::new(ZooKeeper::shared());
+    let site = Site::shared();
     let at = |instance: &str, ahead: i64| {
         let clock = ManualClock::new(Timestamp::from_millis(now() + ahead));
         site.registry(instance).clock(clock).lease(&LAYOUT).expect("acquired")
@@ -408,7 +409,7 @@ fn only_live_peers_clocks_count() {
 
 #[test]
 fn nodes_that_nobody_can_read_are_refused() {
-    let site = Site::new(ZooKeeper::shared());
+    let site = Site::shared();
     let node = site.server.put_numbered(&site.path("forever/a:1-"), "");
     for wrong in ["", "{}", "x", r#"{"ip":"a","port":"1"}"#] {
         site.server.put(&node, wrong);
@@ -428,7 +429,7 @@ fn nodes_that_nobody_can_read_are_refused() {
 
 #[test]
 fn a_path_behind_the_hosts_is_below_what_it_names() {
-    let site = Site::new(ZooKeeper::shared());
+    let site = Site::shared();
     let hosts = format!("{}/deep/{}", site.server.hosts(), site.name);
     let error = refusal(&site.registry_at(&hosts, "a:1"));
     assert!(error.contains("the path after the hosts must exist"), "{error}");
@@ -443,7 +444,7 @@ fn a_path_behind_the_hosts_is_below_what_it_names() {
 
 #[test]
 fn it_may_be_called_within_a_runtime() {
-    let site = Site::new(ZooKeeper::shared());
+    let site = Site::shared();
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(async {
         let generator = generator(&site.registry("a:1"));
@@ -454,7 +455,8 @@ fn it_may_be_called_within_a_runtime() {
 
 #[test]
 fn an_outage_is_within_the_session() {
-    let site = Site::new(ZooKeeper::shared());
+    // It allows sessions of up to 5 s.
+    let site = Site::new(ZooKeeper::with_tick(Duration::from_millis(250)));
     let registry = |millis| site.registry("a:1").max_outage(Duration::from_millis(millis));
     let error = registry(999).lease(&LAYOUT).expect_err("too short");
     assert!(matches!(error, Error::OptionOutOfRange { min: 1_000, .. }), "{error:?}");

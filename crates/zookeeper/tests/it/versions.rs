@@ -5,7 +5,6 @@ use std::fs;
 use std::time::Duration;
 
 use uidring::{Layout, UidGenerator};
-use uidring_testkit::zookeeper::ZooKeeper;
 use uidring_zookeeper::ZooKeeperError;
 use zookeeper_client::{Acls, Client, CreateMode};
 
@@ -60,7 +59,7 @@ fn until_as_the_first_reads(json: &str) -> i64 {
 /// It may be cut off, and issue anything with its number: nobody else gets that.
 #[test]
 fn the_first_version_keeps_its_numbers_for_itself() {
-    let site = Site::new(ZooKeeper::shared());
+    let site = Site::shared();
     let first = First::start(&site, "web_0", now() + 9_000);
     let before = first.nodes();
     let new = generator(&site.registry("web_0"));
@@ -84,7 +83,7 @@ fn the_first_version_keeps_its_numbers_for_itself() {
 /// what it leaves is refused.
 #[test]
 fn the_first_version_starts_above_a_reservation_and_is_not_followed() {
-    let site = Site::new(ZooKeeper::shared());
+    let site = Site::shared();
     let new = generator(&site.registry("web_0"));
     let uid = new.next_uid().expect("a uid");
     let reserved = site.path("reserved/web_0@bounded");
@@ -103,7 +102,7 @@ fn the_first_version_starts_above_a_reservation_and_is_not_followed() {
 /// Who goes on as Leaf does goes on with what the first version left, file and nodes.
 #[test]
 fn an_original_instance_follows_the_first_version() {
-    let site = Site::new(ZooKeeper::shared());
+    let site = Site::shared();
     let until = now() + 1_200;
     let first = First::start(&site, "web_0", until);
     let lease = site.original("web_0").no_cache_file().lease(&LAYOUT).expect("acquired");
@@ -119,7 +118,7 @@ fn an_original_instance_follows_the_first_version() {
 
 #[test]
 fn what_is_newer_is_refused() {
-    let site = Site::new(ZooKeeper::shared());
+    let site = Site::shared();
     for (registry, end) in [(site.registry("web_0"), "@bounded"), (site.original("web_1"), "")] {
         let generator = generator(&registry);
         let instance = if end.is_empty() { "web_1" } else { "web_0@bounded" };
@@ -160,7 +159,7 @@ fn first_file(instance: &str) -> String {
 /// behind it; where the registry was not there yet, with 0, whatever its node is called.
 #[test]
 fn java_leafs_and_bounded_instances_have_different_numbers() {
-    let site = Site::new(ZooKeeper::shared());
+    let site = Site::shared();
     let name = "10.0.0.7:80";
     // The registry is made by this one, and a Java Leaf that looked just before takes 0.
     let new = generator(&site.registry(name));
@@ -202,7 +201,7 @@ fn generator_again(site: &Site, name: &str, before: impl UidGenerator) -> uidrin
 /// A live process of the first version has the name of its nodes, and no other.
 #[test]
 fn both_versions_run_at_once_with_one_name() {
-    let site = Site::new(ZooKeeper::shared());
+    let site = Site::shared();
     let first = First::start(&site, "web_0", now());
     let hosts = site.server.hosts();
     let runtime = tokio::runtime::Builder::new_multi_thread()
