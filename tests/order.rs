@@ -47,7 +47,7 @@ fn main() {
     }
     the_checker_finds_what_is_wrong();
     let mut numbers = env::args().skip(1).filter_map(|word| word.parse::<u64>().ok());
-    let seconds = numbers.next().unwrap_or(4);
+    let seconds = numbers.next().unwrap_or(2);
     let seed = numbers.next().unwrap_or_else(|| fastrand::u64(..));
     println!("order: {seconds} s, {} threads, seed {seed}", threads());
     let (start, mut rounds, mut calls, mut uids) = (Instant::now(), 0, 0, 0);

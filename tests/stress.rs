@@ -39,7 +39,7 @@ fn main() {
         return;
     }
     let mut numbers = env::args().skip(1).filter_map(|word| word.parse::<u64>().ok());
-    let seconds = numbers.next().unwrap_or(5);
+    let seconds = numbers.next().unwrap_or(2);
     let seed = numbers.next().unwrap_or_else(|| fastrand::u64(..));
     println!("stress: {seconds} s, {} takers, seed {seed}", takers());
     let start = Instant::now();

@@ -26,7 +26,7 @@ const STEPS: u32 = 120;
 const DAY: u64 = 86_400_000;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, max_shrink_iters: 0, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, max_shrink_iters: 0, ..Default::default() })]
     #[test]
     fn a_life_of_random_events(seed: u64) {
         let seed = env::var(SEED).map_or(seed, |text| text.parse().expect("a number"));

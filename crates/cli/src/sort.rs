@@ -8,8 +8,9 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 
 use crate::failure::Failure;
 
-/// How many numbers are sorted in memory: 64 MiB. Merging what is on the disk takes as much.
-const IN_MEMORY: usize = 8 << 20;
+/// How many numbers are sorted in memory: 64 MiB. Merging what is on the disk takes as much. Debug builds, which the tests
+/// run, spill to the disk sooner.
+const IN_MEMORY: usize = if cfg!(debug_assertions) { 1 << 18 } else { 8 << 20 };
 
 /// Runs of sorted numbers, one after another in a temporary file that has no name, and that only its owner
 /// could read.

@@ -88,12 +88,15 @@ fn fields_are_those_of_the_layout() {
 /// They are sorted in two parts; one of them is in both.
 #[test]
 fn more_ids_than_are_sorted_in_memory() {
-    const COUNT: u64 = 8_500_000;
+    // The program that is tested sorts as many in memory as its profile lets it.
+    const COUNT: u64 = if cfg!(debug_assertions) { 300_000 } else { 8_500_000 };
     let home = Home::new();
-    let mut bytes: Vec<u8> = Vec::new();
+    let mut bytes = Vec::new();
     // Each once, in no order: the two numbers have no common factor.
-    bytes.extend((0..COUNT).flat_map(|index| (index * 7_654_321 % COUNT).to_le_bytes()));
-    bytes.extend(123_u64.to_le_bytes());
+    for index in 0..COUNT {
+        bytes.extend_from_slice(&(index * 7_654_321 % COUNT).to_le_bytes());
+    }
+    bytes.extend_from_slice(&123_u64.to_le_bytes());
     fs::write(home.folder.path().join("ids"), &bytes).expect("writes");
     let run = home.run("check --format binary ids --json");
     assert_eq!(run.status, Some(1), "{run:?}");

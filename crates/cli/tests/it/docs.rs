@@ -8,8 +8,8 @@ use uidring_testkit::zookeeper::ZooKeeper;
 
 use crate::help;
 
-/// Commands of the repository, which run for minutes or are what runs this test: a short form of each is
-/// in `scripts/test`.
+/// Commands of the repository, which run for minutes or are what runs this test: scripts/test and scripts/verify have a
+/// short form of each.
 const OF_THE_REPOSITORY: &[&str] = &["cargo ", "scripts/", "UIDRING_LEASES_SEED=42 cargo "];
 
 /// Pages whose commands need a server that is running, and the test that runs them against one.

@@ -48,6 +48,7 @@ impl Slow {
 }
 
 #[test]
+#[ignore = "needs libfaketime: run scripts/test"]
 fn a_clock_before_the_epoch_is_refused_and_costs_no_worker_id() {
     let elsewhen = Elsewhen::new(-20 * YEAR.as_secs() as i64);
     for generator in ["cached", "clock"] {
@@ -63,6 +64,7 @@ fn a_clock_before_the_epoch_is_refused_and_costs_no_worker_id() {
 }
 
 #[test]
+#[ignore = "needs libfaketime: run scripts/test"]
 fn a_clock_after_the_layouts_end_is_refused_with_the_day() {
     let elsewhen = Elsewhen::new(0);
     let left = Layout::default().remaining_life(SystemClock.now()).as_secs() as i64;
@@ -81,6 +83,7 @@ fn a_clock_after_the_layouts_end_is_refused_with_the_day() {
 }
 
 #[test]
+#[ignore = "needs libfaketime: run scripts/test"]
 fn a_clock_that_is_years_ahead_is_believed() {
     let ahead = 3 * YEAR;
     let elsewhen = Elsewhen::new(ahead.as_secs() as i64);
@@ -100,6 +103,7 @@ fn a_clock_that_is_years_ahead_is_believed() {
 }
 
 #[test]
+#[ignore = "needs libfaketime: run scripts/test"]
 fn the_ring_goes_on_when_the_clock_is_set_back() {
     const COUNT: usize = 2_000_000;
     let elsewhen = Elsewhen::new(0);
@@ -122,6 +126,7 @@ fn the_ring_goes_on_when_the_clock_is_set_back() {
 }
 
 #[test]
+#[ignore = "needs libfaketime: run scripts/test"]
 fn the_generator_on_the_clock_says_by_how_much_it_went_back() {
     let elsewhen = Elsewhen::new(0);
     // So many uids in a second that it does not wait for the next second before the pipe stops it, and
@@ -147,6 +152,7 @@ fn the_generator_on_the_clock_says_by_how_much_it_went_back() {
 
 /// A fresh worker id keeps the second start from repeating the first one's uids.
 #[test]
+#[ignore = "needs libfaketime: run scripts/test"]
 fn a_start_after_the_clock_was_set_back_repeats_nothing() {
     let elsewhen = Elsewhen::new(0);
     let mut all = Vec::new();

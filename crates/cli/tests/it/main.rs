@@ -64,3 +64,35 @@ mod sqlite;
 mod time;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
+
+/// Lists the tests that need what this build does not have: the conditions are those of the modules above.
+macro_rules! left_out {
+    ($($module:ident: $has:meta, $reason:literal;)*) => {$(
+        #[cfg(not($has))]
+        #[test]
+        #[ignore = $reason]
+        fn $module() {
+            panic!("the program is built without features that these tests need: run scripts/test");
+        }
+    )*};
+}
+
+left_out! {
+    docs: all(feature = "bench", feature = "etcd", feature = "mysql", feature = "postgres", feature = "zookeeper"),
+        "needs a server of each store: run scripts/test";
+    etcd: feature = "etcd", "needs etcd: run scripts/test";
+    help: all(feature = "bench", feature = "etcd", feature = "mysql", feature = "postgres", feature = "zookeeper"),
+        "needs a server of each store: run scripts/test";
+    lease_torture: all(feature = "mysql", target_os = "linux"), "needs MariaDB: run scripts/test";
+    leases: feature = "mysql", "needs MariaDB: run scripts/test";
+    mysql: feature = "mysql", "needs MariaDB: run scripts/test";
+    mysql_faults: feature = "mysql", "needs MariaDB: run scripts/test";
+    ordinals: feature = "server", "needs the feature `server`: run scripts/test";
+    postgres: feature = "postgres", "needs PostgreSQL: run scripts/test";
+    readme: all(feature = "bench", feature = "etcd", feature = "mysql", feature = "postgres", feature = "zookeeper"),
+        "needs a server of each store: run scripts/test";
+    segments: feature = "mysql", "needs MariaDB: run scripts/test";
+    serve: feature = "server", "needs the feature `server`: run scripts/test";
+    serve_faults: all(feature = "server", feature = "mysql", target_os = "linux"), "needs MariaDB: run scripts/test";
+    zookeeper: feature = "zookeeper", "needs ZooKeeper: run scripts/test";
+}

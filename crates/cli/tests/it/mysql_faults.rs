@@ -109,7 +109,7 @@ fn two_hundred_starts_that_are_killed() {
         let mut child = {
             // The hook waits until it knows which process to kill.
             let mut victim = victim.lock().expect("no panic");
-            let child = command(&home, "generate -n 1000000", &url).spawn().expect("starts");
+            let child = command(&home, "generate -n 100000", &url).spawn().expect("starts");
             *victim = child.id();
             child
         };
