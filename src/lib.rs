@@ -1,35 +1,81 @@
-// Where the links of the README lead in the documentation: of two definitions the first counts.
-//! [CHANGELOG.md]: https://docs.rs/crate/uidring/latest/source/CHANGELOG.md
-//! [LICENSE-APACHE]: https://docs.rs/crate/uidring/latest/source/LICENSE-APACHE
-//! [LICENSE-MIT]: https://docs.rs/crate/uidring/latest/source/LICENSE-MIT
-//! [docs/alerts.yml]: https://docs.rs/crate/uidring/latest/source/docs/alerts.yml
-//! [docs/architecture.md]: https://docs.rs/crate/uidring/latest/source/docs/architecture.md
-//! [docs/async.md]: https://docs.rs/crate/uidring/latest/source/docs/async.md
-//! [docs/benchmarks.md]: https://docs.rs/crate/uidring/latest/source/docs/benchmarks.md
-//! [docs/clock-driven.md]: https://docs.rs/crate/uidring/latest/source/docs/clock-driven.md
-//! [docs/format.md]: https://docs.rs/crate/uidring/latest/source/docs/format.md
-//! [docs/etcd.md]: https://docs.rs/crate/uidring/latest/source/docs/etcd.md
-//! [docs/kubernetes.md]: https://docs.rs/crate/uidring/latest/source/docs/kubernetes.md
-//! [docs/lease-model.md]: https://docs.rs/crate/uidring/latest/source/docs/lease-model.md
-//! [docs/leases.md]: https://docs.rs/crate/uidring/latest/source/docs/leases.md
-//! [docs/mysql.md]: https://docs.rs/crate/uidring/latest/source/docs/mysql.md
-//! [docs/operations.md]: https://docs.rs/crate/uidring/latest/source/docs/operations.md
-//! [docs/postgresql.md]: https://docs.rs/crate/uidring/latest/source/docs/postgresql.md
-//! [docs/ring-buffer.md]: https://docs.rs/crate/uidring/latest/source/docs/ring-buffer.md
-//! [docs/images/dashboard-light.png]: https://docs.rs/crate/uidring/latest/source/docs/images/dashboard-light.png
-//! [docs/segments.md]: https://docs.rs/crate/uidring/latest/source/docs/segments.md
-//! [docs/server.md]: https://docs.rs/crate/uidring/latest/source/docs/server.md
-//! [docs/server-batch.md]: https://docs.rs/crate/uidring/latest/source/docs/server-batch.md
-//! [docs/server-http.md]: https://docs.rs/crate/uidring/latest/source/docs/server-http.md
-//! [docs/server-thrift.md]: https://docs.rs/crate/uidring/latest/source/docs/server-thrift.md
-//! [docs/sqlite.md]: https://docs.rs/crate/uidring/latest/source/docs/sqlite.md
-//! [docs/time.md]: https://docs.rs/crate/uidring/latest/source/docs/time.md
-//! [docs/verification.md]: https://docs.rs/crate/uidring/latest/source/docs/verification.md
-//! [docs/worker-ids.md]: https://docs.rs/crate/uidring/latest/source/docs/worker-ids.md
-//! [docs/zookeeper.md]: https://docs.rs/crate/uidring/latest/source/docs/zookeeper.md
+//! Unique 64-bit ids that sort roughly by time, for the price of one atomic instruction each.
+//!
+//! A [`Uid`] holds a time, a worker id and a sequence number, as a [`Layout`] divides its bits:
+//!
+#![doc = "![The uid 965997071821758506 in bits: 28 of time, 22 of worker id, 13 of sequence][docs/images/uid-bits.svg]"]
+#![doc = ""]
 #![doc = include_str!("../docs/images/uid-bits.url.md")]
-// Its code uses stores: crates/sqlite/src/lib.rs tests it.
-#![cfg_attr(not(doctest), doc = include_str!("../README.md"))]
+//!
+//! ```
+//! use uidring::CachedUidGenerator;
+//!
+//! // A worker id of your choice is for tests: see below.
+//! let generator = CachedUidGenerator::builder().worker_id(7).build()?;
+//! let uid = generator.next_uid()?; // from any thread, through & or Arc
+//! let fields = generator.decode(uid)?;
+//! assert_eq!(fields.worker_id, 7);
+//! println!("{uid} {} {}", uid.base62(), fields.timestamp);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Worker ids
+//!
+//! Two processes with the same worker id and layout make the same uids, and so may a second run of one process. In
+//! production, get the worker id from a store: with the crate `uidring-sqlite` on one host, with `uidring-mysql`,
+//! `uidring-postgres`, `uidring-etcd` or `uidring-zookeeper` on several. Each has a [`WorkerSource`] for
+//! [`worker_from`](generator::cached::CachedBuilder::worker_from), which hands out a new worker id at each start, or
+//! leases one that is given back later.
+//!
+//! # Generators
+//!
+//! | generator | use it for |
+//! |---|---|
+//! | [`CachedUidGenerator`] | almost everything: a background thread keeps a ring buffer filled with uids |
+//! | [`SnowflakeGenerator`], [`DefaultUidGenerator`], [`LeafSnowflakeGenerator`] | uids without a background thread and never ahead of the clock, which every take reads |
+//! | [`SegmentGenerator`] | dense numbers by tag, from ranges that a database table reserves |
+//!
+//! Build one generator per process and share it between threads.
+//!
+//! # Three ways to take
+//!
+//! Getting an id from a generator is called *taking* it, and a call that does so is a *take*. There are three ways to
+//! take from a [`CachedUidGenerator`]:
+//!
+//! | form | used by | uids increase | cost of a take |
+//! |---|---|---|---|
+//! | [`next_uid`](CachedUidGenerator::next_uid) | all threads | over all threads | one atomic addition to a shared counter |
+//! | [`per_thread`](CachedUidGenerator::per_thread) | all threads | within each thread | about a fifth of that, and less with more threads: it takes blocks |
+//! | [`local`](CachedUidGenerator::local) | one thread, which owns it | within the handle | little more than counting in a register |
+//!
+//! [`fill`](CachedUidGenerator::fill) takes many at once. If nothing is ready, the
+//! [take policy](policy::TakePolicy) decides whether to wait or to fail; `try_next_uid` never waits, and
+//! `next_uid_async` waits without blocking its thread, on any runtime.
+//!
+//! # Promises
+//!
+//! Uids of one layout do not repeat as long as worker ids come from a store that keeps what it has confirmed: not after
+//! crashes, pauses, forks, or changes of the clock. Where that cannot be kept, a take returns an [error](TakeError). No
+//! uid is negative or wraps, and nothing that does not fit its field is truncated. The timestamp of a uid is at most
+//! 1.1 s behind the clock by default; callers faster than the layout borrow from the future, without limit unless
+//! `max_borrow` sets one.
+//!
+//! # Features
+//!
+//! None is on by default. `serde`: uids (as numbers or texts), layouts and stats. `metrics`: stats for the `metrics`
+//! facade. `sqlx-0_8`, `sqlx-0_9`, `diesel-2`: [`Uid`] as a `BIGINT` column. `jiff-0_2`: [`Timestamp`] from and to
+//! jiff's.
+//!
+//! # Further reading
+//!
+//! - [Choosing a generator, a layout and worker ids](https://docs.rs/crate/uidring/latest/source/docs/choosing.md)
+//! - [Promises, in full](https://docs.rs/crate/uidring/latest/source/docs/promises.md), and
+//!   [what checks them](https://docs.rs/crate/uidring/latest/source/docs/verification.md)
+//! - [Time: accuracy, borrowing, what clocks do](https://docs.rs/crate/uidring/latest/source/docs/time.md)
+//! - [Async: what blocks, and for how long](https://docs.rs/crate/uidring/latest/source/docs/async.md)
+//! - [Worker ids and their stores](https://docs.rs/crate/uidring/latest/source/docs/worker-ids.md)
+//! - [Operations: metrics, errors, forks, shutting down](https://docs.rs/crate/uidring/latest/source/docs/operations.md)
+//! - [Benchmarks](https://docs.rs/crate/uidring/latest/source/docs/benchmarks.md)
+//! - [All pages](https://docs.rs/crate/uidring/latest/source/docs/README.md)
 
 #[doc(hidden)]
 pub mod adapter;
