@@ -201,7 +201,7 @@ fn a_pod_that_was_killed_goes_on_above() {
 #[test]
 fn pods_that_come_back_repeat_nothing() {
     let (home, volume) = (Home::new(), volume());
-    let words = format!("{REDIS} --lease 1 --lease-wait 60 --wait 30 {LAYOUT}");
+    let words = format!("{REDIS} --lease 4 --lease-wait 60 --wait 30 {LAYOUT}");
     let start = || Server::start(&mut pod(&home, "3", volume.path(), &words));
     let mut all: Vec<u64> = Vec::new();
     let mut standing: Vec<(Server, _)> = Vec::new();
