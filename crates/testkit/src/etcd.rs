@@ -83,7 +83,7 @@ impl Etcd {
         Arc::new(cluster)
     }
 
-    /// The server of all tests of this binary that need none of their own. It ends with the process.
+    /// The server that this binary's tests share. It ends with the process.
     pub fn shared() -> Arc<Self> {
         static SHARED: Mutex<Option<Arc<Etcd>>> = Mutex::new(None);
         shared(&SHARED, Self::start)

@@ -72,7 +72,7 @@ impl MariaDb {
         Arc::new(server)
     }
 
-    /// The server of all tests of this binary that need none of their own. It ends with the process. Its settings are
+    /// The server that this binary's tests share. It ends with the process. Its settings are
     /// not to be changed: other tests run at the same time.
     pub fn shared() -> Arc<Self> {
         static SHARED: Mutex<Option<Arc<MariaDb>>> = Mutex::new(None);

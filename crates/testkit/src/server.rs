@@ -118,7 +118,7 @@ pub fn start_again<T>(mut start: impl FnMut(Instant) -> Result<T, String>) -> T 
     }
 }
 
-/// Returns the server of all tests of this binary that need none of their own. It ends with the process: see
+/// Returns the server that this binary's tests share. It ends with the process: see
 /// [`Process`].
 pub fn shared<T>(shared: &Mutex<Option<Arc<T>>>, start: impl FnOnce() -> Arc<T>) -> Arc<T> {
     let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);

@@ -109,7 +109,7 @@ impl ZooKeeper {
         Arc::new(server)
     }
 
-    /// The server of all tests of this binary that need none of their own. It ends with the process.
+    /// The server that this binary's tests share. It ends with the process.
     pub fn shared() -> Arc<Self> {
         static SHARED: Mutex<Option<Arc<ZooKeeper>>> = Mutex::new(None);
         shared(&SHARED, Self::start)
