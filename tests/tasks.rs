@@ -226,8 +226,18 @@ fn by_the_clock() -> Arc<CachedUidGenerator> {
     Arc::new(builder.max_borrow(Duration::ZERO).build().expect("builds"))
 }
 
-/// A thread that was blocked for a tick would keep the heart-beat waiting for nearly a second.
-fn check(mut uids: Vec<Uid>, generator: &CachedUidGenerator, beat: &Beat) {
+/// A thread that was blocked for a tick would keep the heart-beat waiting for nearly a second. A busy machine may do
+/// so too, but not each time. Each run returns the longest gap.
+fn beats_in_one_of_ten(mut run: impl FnMut() -> Duration) {
+    let longest: Vec<_> =
+        (0..10).map_while(|_| Some(run()).filter(|gap| *gap >= STOPPED)).collect();
+    assert!(longest.len() < 10, "{longest:?}");
+}
+
+const STOPPED: Duration = Duration::from_millis(500);
+
+/// Returns the longest gap between two heart-beats.
+fn check(mut uids: Vec<Uid>, generator: &CachedUidGenerator, beat: &Beat) -> Duration {
     uids.sort_unstable();
     uids.dedup();
     assert_eq!(uids.len(), TAKES);
@@ -236,7 +246,7 @@ fn check(mut uids: Vec<Uid>, generator: &CachedUidGenerator, beat: &Beat) {
     beat.now();
     let longest = *beat.longest.lock().unwrap();
     println!("the longest gap between two heart-beats: {longest:?}");
-    assert!(longest < Duration::from_millis(500), "{longest:?}");
+    longest
 }
 
 async fn take(generator: Arc<CachedUidGenerator>, count: usize) -> Vec<Uid> {
@@ -248,7 +258,7 @@ async fn take(generator: Arc<CachedUidGenerator>, count: usize) -> Vec<Uid> {
     uids
 }
 
-async fn take_in_tokio(tasks: usize) {
+async fn take_in_tokio(tasks: usize) -> Duration {
     let (generator, beat) = (by_the_clock(), Beat::default());
     let beats = beat.clone();
     let heart = tokio::spawn(async move {
@@ -264,25 +274,29 @@ async fn take_in_tokio(tasks: usize) {
         uids.extend(taker.await.expect("no panic"));
     }
     heart.abort();
-    check(uids, &generator, &beat);
+    check(uids, &generator, &beat)
 }
 
 #[test]
 fn takes_at_the_borrow_limit_leave_other_tasks_running_in_tokio_with_one_thread() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    runtime.block_on(take_in_tokio(1));
-    runtime.block_on(take_in_tokio(TAKES));
+    beats_in_one_of_ten(|| runtime.block_on(take_in_tokio(1)));
+    beats_in_one_of_ten(|| runtime.block_on(take_in_tokio(TAKES)));
 }
 
 #[test]
 fn takes_at_the_borrow_limit_leave_other_tasks_running_in_tokio_with_many_threads() {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_time().build().unwrap();
-    runtime.block_on(take_in_tokio(1_000));
+    beats_in_one_of_ten(|| runtime.block_on(take_in_tokio(1_000)));
 }
 
 #[test]
 fn takes_at_the_borrow_limit_leave_other_tasks_running_in_another_executor() {
+    beats_in_one_of_ten(take_in_another_executor);
+}
+
+fn take_in_another_executor() -> Duration {
     use futures_executor::LocalSpawner;
 
     fn spawn(spawner: &LocalSpawner, task: impl Future<Output = ()> + 'static) {
@@ -304,7 +318,7 @@ fn takes_at_the_borrow_limit_leave_other_tasks_running_in_another_executor() {
         context.waker().wake_by_ref();
         if uids.lock().unwrap().len() == TAKES { Poll::Ready(()) } else { Poll::Pending }
     }));
-    check(std::mem::take(&mut uids.lock().unwrap()), &generator, &beat);
+    check(std::mem::take(&mut uids.lock().unwrap()), &generator, &beat)
 }
 
 /// Some futures are polled none to three times, some notified meanwhile, and dropped.
@@ -485,6 +499,16 @@ fn a_close_releases_tasks() {
 /// Nobody but their own timer says when a tick begins.
 #[test]
 fn tasks_wait_for_the_next_tick_of_a_generator_on_the_clock() {
+    beats_in_one_of_ten(wait_for_the_next_tick);
+
+    // A tick of a millisecond is over sooner than a timer may tell.
+    let snowflake = SnowflakeGenerator::builder().worker_id(1).namespace(fresh()).build().unwrap();
+    let mut uids = Vec::new();
+    block_on(snowflake.fill_async(&mut uids, 50_000)).expect("waits");
+    assert!(uids.len() == 50_000 && uids.is_sorted_by(|a, b| a < b));
+}
+
+fn wait_for_the_next_tick() -> Duration {
     let bits = Bits { time: 40, worker: 16, sequence: 6 };
     let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
     let builder = DefaultUidGenerator::builder().layout(layout).worker_id(1).namespace(fresh());
@@ -520,13 +544,7 @@ fn tasks_wait_for_the_next_tick_of_a_generator_on_the_clock() {
     apart.sort_unstable();
     apart.dedup();
     assert_eq!(apart.len(), 200, "more than three ticks have");
-    assert!(*beat.longest.lock().unwrap() < Duration::from_millis(500));
-
-    // A tick of a millisecond is over sooner than a timer may tell.
-    let snowflake = SnowflakeGenerator::builder().worker_id(1).namespace(fresh()).build().unwrap();
-    let mut uids = Vec::new();
-    block_on(snowflake.fill_async(&mut uids, 50_000)).expect("waits");
-    assert!(uids.len() == 50_000 && uids.is_sorted_by(|a, b| a < b));
+    *beat.longest.lock().unwrap()
 }
 
 #[test]

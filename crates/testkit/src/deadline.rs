@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Long enough for a machine that is busy with something else.
-pub const LIMIT: Duration = Duration::from_secs(20);
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// Does the work in a thread of its own, which is left behind if it does not end.
 #[track_caller]

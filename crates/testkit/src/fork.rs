@@ -11,7 +11,7 @@ use uidring::clock::{Clock, ManualClock};
 use uidring::{TakeError, Timestamp, Uid, UidGenerator};
 
 /// How long a child may take before it counts as hanging.
-pub const LIMIT: Duration = Duration::from_secs(20);
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// One test at a time: other tests' threads and pipes would be copied into its children.
 pub fn alone() -> MutexGuard<'static, ()> {

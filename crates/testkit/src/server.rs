@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::process::Process;
 
 /// How long a start, a stop and a request may take.
-pub const LIMIT: Duration = Duration::from_secs(30);
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// A server's process, while it is up.
 #[derive(Default)]

@@ -149,7 +149,7 @@ fn a_server_that_is_away_is_an_error_within_the_deadline() {
     server.stop();
     let start = Instant::now();
     let run = Run::of(&mut command(&home, "generate --mysql-deadline 2", &database.url()));
-    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     assert_eq!((run.status, &*run.stdout), (Some(1), ""));
     assert!(run.stderr.contains("WARN database 127.0.0.1:"), "{}", run.stderr);
     assert!(run.stderr.contains("is the server running?"), "{}", run.stderr);
@@ -234,7 +234,7 @@ fn each_failure_has_a_message_of_its_own() {
     let mut check = |words: &str, url: &str, expected: &[&str]| {
         let start = Instant::now();
         let text = failure(&mut command(&home, words, url));
-        assert!(start.elapsed() < Duration::from_secs(15), "{:?}: {text}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(30), "{:?}: {text}", start.elapsed());
         for word in expected {
             assert!(text.contains(word), "{word}: {text}");
         }

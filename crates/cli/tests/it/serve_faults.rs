@@ -24,7 +24,7 @@ fn a_database_that_stands_still() {
     let mariadb = MariaDb::start();
     let database = database(&mariadb);
     let home = Home::new();
-    for words in ["worker init --leases", "segment create orders --step 1000"] {
+    for words in ["worker init --leases", "segment create orders --step 200"] {
         let made = command(&home, words, &database.url()).output().expect("it runs");
         assert!(made.status.success(), "{made:?}");
     }

@@ -160,7 +160,7 @@ fn a_slow_server_makes_takers_wait_and_nothing_else() {
         loop {
             match generator.next_id("t") {
                 Ok(id) => break id,
-                Err(error) => assert!(start.elapsed() < Duration::from_secs(10), "{error}"),
+                Err(error) => assert!(start.elapsed() < Duration::from_secs(30), "{error}"),
             }
             thread::sleep(Duration::from_millis(10));
         }
@@ -185,7 +185,7 @@ impl Drop for Over<'_> {
 
 /// Waits longer than any server is away here, but not for ever.
 fn patience() -> TakePolicy {
-    TakePolicy::WaitFor(outage() + Duration::from_secs(30))
+    TakePolicy::WaitFor(outage() + Duration::from_secs(60))
 }
 
 /// Takes about 2,000 ids a second until it is over. Returns the ids, and the longest time that one of
@@ -207,9 +207,9 @@ fn a_server_that_is_stopped_is_waited_for() {
     let database = database(&server, &[("t", 100, 1)]);
     let (patient, ranges) =
         generator(server_at(&database.url()), |b| b.step_factor(1).take_policy(patience()));
-    let impatient = server_at(&database.url()).deadline(Duration::from_millis(300));
+    let impatient = server_at(&database.url()).deadline(Duration::from_secs(2));
     let (brief, brief_ranges) = generator(impatient, |b| {
-        b.step_factor(1).take_policy(TakePolicy::WaitFor(Duration::from_millis(100)))
+        b.step_factor(1).take_policy(TakePolicy::WaitFor(Duration::from_millis(500)))
     });
     let over = AtomicBool::new(false);
     let (ids, brief_ids) = thread::scope(|scope| {
@@ -231,7 +231,7 @@ fn a_server_that_is_stopped_is_waited_for() {
         loop {
             match brief.next_id("t") {
                 Ok(id) => break brief_ids.push(id),
-                Err(_) => assert!(up.elapsed() < Duration::from_secs(20), "it recovers by itself"),
+                Err(_) => assert!(up.elapsed() < Duration::from_secs(30), "it recovers by itself"),
             }
         }
         assert!(!errors.is_empty());
@@ -248,7 +248,7 @@ fn a_server_that_is_stopped_is_waited_for() {
         for taker in takers {
             let (taken, longest) = taker.join().expect("no panic");
             assert!(longest > outage().mul_f64(0.5), "it has waited: {longest:?}");
-            assert!(longest < outage() + Duration::from_secs(20), "and gone on: {longest:?}");
+            assert!(longest < outage() + Duration::from_secs(60), "and gone on: {longest:?}");
             ids.extend(taken);
         }
         (ids, brief_ids)
@@ -264,10 +264,10 @@ fn a_server_that_is_stopped_is_waited_for() {
 fn a_server_that_is_gone_for_good_is_an_error_by_the_policy() {
     let server = MariaDb::start();
     let database = database(&server, &[("t", 10, 1), ("u", 10, 1)]);
-    let impatient = || server_at(&database.url()).deadline(Duration::from_millis(300));
+    let impatient = || server_at(&database.url()).deadline(Duration::from_secs(2));
     let build = |policy| generator(impatient(), |b| b.depth(1).take_policy(policy)).0;
     let waiting = build(TakePolicy::Wait);
-    let brief = build(TakePolicy::WaitFor(Duration::from_millis(1_000)));
+    let brief = build(TakePolicy::WaitFor(Duration::from_secs(4)));
     let rejecting = build(TakePolicy::Reject);
     for generator in [&waiting, &brief] {
         assert_eq!(generator.next_id("t").expect("up") % 10, 1);
@@ -283,11 +283,11 @@ fn a_server_that_is_gone_for_good_is_an_error_by_the_policy() {
     let error = brief.next_id("t").expect_err("dead");
     assert!(matches!(error, SegmentError::StoreDown(_)), "{error:?}");
     assert!(chain(&error).contains("is the server running?"), "{error}");
-    assert!((900..10_000).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
+    assert!((3_900..60_000).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
     assert!(matches!(brief.next_id("none"), Err(SegmentError::UnknownTag(_))));
     // At first nothing is known; then it is.
     assert!(matches!(rejecting.next_id("u"), Err(SegmentError::Empty)));
-    let known = Instant::now() + Duration::from_secs(5);
+    let known = Instant::now() + Duration::from_secs(60);
     while !matches!(rejecting.next_id("u"), Err(SegmentError::StoreDown(_))) {
         assert!(Instant::now() < known, "the failure is told");
         thread::sleep(Duration::from_millis(10));
@@ -302,7 +302,7 @@ fn a_server_that_is_gone_for_good_is_an_error_by_the_policy() {
     });
     let start = Instant::now();
     drop((waiting, brief, rejecting));
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 
     // A generator that cannot read its tags is not built, unlike Leaf's.
     let error = SegmentGenerator::builder(impatient().segments()).build().map(drop);

@@ -75,7 +75,7 @@ fn a_right_that_was_revoked_is_told_at_once_and_heals_when_granted() {
     // Not the deadline, and not the policy's patience; also for a tag that was never loaded.
     let error = generator.next_id("u").expect_err("no UPDATE");
     assert!(matches!(error, SegmentError::Refused(_)), "{error:?}");
-    assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
     // It is looked at again, though not as often as it is asked for.
     let loads = || generator.stats("t").expect("known").load_failures;
     let before = loads();
@@ -130,7 +130,7 @@ fn a_table_that_is_gone_or_of_another_form_is_told_at_once() {
         let error = generator.next_id("t").expect_err("refused");
         assert!(matches!(error, SegmentError::Refused(_)), "{change}: {error:?}");
         assert!(chain(&error).contains(code), "{error}");
-        assert!(begin.elapsed() < Duration::from_secs(8), "{change}: {:?}", begin.elapsed());
+        assert!(begin.elapsed() < Duration::from_secs(30), "{change}: {:?}", begin.elapsed());
         database.execute(back);
         assert_eq!(heals(&generator, "t"), 11, "{change}");
     }
@@ -163,18 +163,12 @@ fn a_locked_row_holds_up_its_own_tag_alone() {
                 let handle = generator.tag(tag).expect("known");
                 scope.spawn(move || handle.next_id())
             });
-            // Ten ids are a load: there are many of them within the 12 s.
+            // Each ten ids are a load. Were it to wait for the locked rows, none would come.
             let begin = Instant::now();
-            let (mut longest, mut taken) = (Duration::ZERO, 0);
-            while begin.elapsed() < Duration::from_secs(12) {
-                let start = Instant::now();
+            for _ in 0..500 {
                 generator.next_id("b").expect("taken");
-                longest = longest.max(start.elapsed());
-                taken += 1;
-                thread::sleep(Duration::from_millis(1));
+                assert!(begin.elapsed() < PATIENCE, "the locks hold up another tag");
             }
-            assert!(longest < Duration::from_secs(5), "{taken} ids, the longest took {longest:?}");
-            assert!(taken > 100, "{taken}");
             assert!(waiters.iter().all(|waiter| !waiter.is_finished()), "they wait for their rows");
             let unlocked = Instant::now();
             on_another_runtime(async {
@@ -184,7 +178,7 @@ fn a_locked_row_holds_up_its_own_tag_alone() {
             for waiter in waiters {
                 assert_eq!(waiter.join().expect("no panic").expect("unlocked"), 1);
             }
-            assert!(unlocked.elapsed() < Duration::from_secs(20), "{:?}", unlocked.elapsed());
+            assert!(unlocked.elapsed() < PATIENCE, "{:?}", unlocked.elapsed());
         });
     });
 }

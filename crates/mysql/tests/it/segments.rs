@@ -336,7 +336,7 @@ fn a_connection_that_broke_while_idle_is_no_failure() {
     thread::sleep(Duration::from_millis(1_100));
     let start = Instant::now();
     assert_eq!(range(&mut store, "t", 0), (21, 31));
-    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     assert_eq!(connects(&database), 3, "{}", server.statements());
 }
 
@@ -361,7 +361,7 @@ fn a_connection_that_went_silent_is_replaced_within_the_deadline() {
     thread::sleep(Duration::from_millis(1_100));
     let start = Instant::now();
     assert_eq!(range(&mut store, "t", 0), (11, 21));
-    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -376,7 +376,7 @@ fn a_server_that_is_away_costs_a_call_one_deadline() {
     let mut errors = Vec::new();
     let wanted: Vec<_> = (0..50).map(|_| request("t", 0)).collect();
     store.load(&wanted, &mut |index, done| errors.push((index, done.expect_err("away"))));
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     assert!(errors.iter().map(|(index, _)| *index).eq(0..50));
     for (_, error) in errors {
         assert!(matches!(error, LoadError::Store(Error::Store(_))), "{error:?}");
@@ -390,7 +390,7 @@ fn a_server_that_is_away_costs_a_call_one_deadline() {
     server.freeze();
     let start = Instant::now();
     let text = refusal(&mut store, "t");
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     server.thaw();
     let next = range(&mut store, "t", 0);
     assert!(next.0 >= 21 && max_id(&database, "t").unsigned_abs() == next.1, "{next:?}: {text}");

@@ -139,9 +139,9 @@ fn the_generator_lives_without_the_server() {
     for uid in generator.uids().take(1_000_000) {
         assert_eq!(generator.decode(uid.expect("taken")).expect("ours").worker_id, first);
     }
-    let patient = nodes.store().clone().deadline(Duration::from_millis(300)).worker_nodes();
+    let patient = nodes.store().clone().deadline(Duration::from_secs(3)).worker_nodes();
     let text = refusal(&patient);
-    assert!(text.contains("refused") && text.contains("attempts within 300ms"), "{text}");
+    assert!(text.contains("refused") && text.contains("attempts within 3s"), "{text}");
 
     // A start that comes too early waits for the server.
     let late = thread::scope(|scope| {

@@ -147,14 +147,14 @@ fn a_connection_that_broke_while_idle_is_no_failure() {
 fn a_server_that_is_away_costs_a_call_one_deadline() {
     let server = Postgres::start();
     let database = table(&server, 10);
-    let mut segments = store(&database).deadline(Duration::from_millis(400)).segments();
+    let mut segments = store(&database).deadline(Duration::from_secs(2)).segments();
     assert_eq!(range(&mut segments, "t", 0), (1, 11));
     server.stop();
     let begin = Instant::now();
     let wanted: Vec<_> = (0..50).map(|_| request("t", 0)).collect();
     let mut errors = Vec::new();
     segments.load(&wanted, &mut |_, done| errors.push(chain(&done.expect_err("away"))));
-    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
     assert_eq!(errors.len(), 50);
     assert!(errors.iter().all(|text| text.contains("is the server running?")), "{errors:?}");
     server.start_again();
@@ -162,7 +162,7 @@ fn a_server_that_is_away_costs_a_call_one_deadline() {
     server.freeze();
     let begin = Instant::now();
     refusal(&mut segments, "t");
-    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
     server.thaw();
     let next = range(&mut segments, "t", 0);
     assert!(next.0 >= 21 && max_id(&database) == next.1, "{next:?}");
@@ -174,23 +174,27 @@ fn a_locked_row_is_an_error_for_its_tag_alone() {
     let database = table(&Postgres::shared(), 10);
     let mut segments = store(&database).segments();
     segments.create_tag(&new_tag("u", 5)).expect("created");
+    database.execute("CREATE TABLE released (n int)");
     thread::scope(|scope| {
         scope.spawn(|| {
             let lock = "BEGIN; SELECT * FROM leaf_alloc WHERE biz_tag = 't' FOR UPDATE;
-                        SELECT pg_sleep(4); COMMIT";
+                        DO $$ BEGIN WHILE NOT EXISTS (SELECT FROM released) LOOP
+                            PERFORM pg_sleep(0.05); END LOOP; END $$; COMMIT";
             database.execute(lock);
         });
-        thread::sleep(Duration::from_millis(500));
-        for patience in [2_500, 800] {
-            let begin = Instant::now();
+        let locks = "SELECT FROM pg_locks WHERE relation = 'leaf_alloc'::regclass AND mode = 'RowShareLock'";
+        while database.query(&format!("SELECT count(*) FROM ({locks}) AS l"))[0] == ["0"] {
+            thread::sleep(Duration::from_millis(5));
+        }
+        for _ in 0..2 {
             let mut done = Vec::new();
             segments.load(&[request("t", 0), request("u", 0)], &mut |_, result| done.push(result));
             let [locked, free] = <[_; 2]>::try_from(done).expect("two");
             let text = chain(&locked.expect_err("locked"));
             assert!(text.contains("another transaction has the row or table locked"), "{text}");
             free.expect("loaded");
-            assert!(begin.elapsed() < Duration::from_millis(patience), "{:?}", begin.elapsed());
         }
+        database.execute("INSERT INTO released VALUES (1)");
     });
     assert_eq!(range(&mut segments, "t", 0), (1, 11), "nothing was spent");
 }

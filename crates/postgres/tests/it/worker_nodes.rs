@@ -144,7 +144,7 @@ fn servers_of_every_temper_commit_the_row() {
         &["default_transaction_isolation=serializable", "synchronous_commit=off"][..],
         &["DateStyle=German, DMY", "TimeZone=Pacific/Apia", "IntervalStyle=iso_8601"],
         &["standard_conforming_strings=off", "client_min_messages=error"],
-        &["idle_in_transaction_session_timeout=1", "lock_timeout=1"],
+        &["idle_in_transaction_session_timeout=500", "lock_timeout=1"],
     ] {
         let server = Postgres::start_with(settings);
         let database = server.database();
@@ -198,7 +198,7 @@ fn deadlines_pass_with_a_text_that_tells_what_was_waited_for() {
         let store = through(&database, &proxy).deadline(Duration::from_secs(1));
         let text = refusal(&store.worker_nodes());
         assert!(text.contains(words), "{text}");
-        assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+        assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
     }
     let not_postgres = Proxy::with(database.server().port(), |chunk| match chunk.answers() {
         true => Verdict::Forward,
@@ -223,9 +223,9 @@ fn the_generator_lives_without_the_server() {
     for uid in generator.uids().take(100_000) {
         assert_eq!(generator.decode(uid.expect("taken")).expect("ours").worker_id, first);
     }
-    let hasty = nodes.store().clone().deadline(Duration::from_millis(300)).worker_nodes();
+    let hasty = nodes.store().clone().deadline(Duration::from_secs(3)).worker_nodes();
     let text = refusal(&hasty);
-    assert!(text.contains("is the server running?") && text.contains("within 300ms"), "{text}");
+    assert!(text.contains("is the server running?") && text.contains("within 3s"), "{text}");
     // A start that comes too early waits for the server.
     let late = thread::scope(|scope| {
         let patient = nodes.store().clone().deadline(Duration::from_secs(60)).worker_nodes();
@@ -247,6 +247,6 @@ fn a_socket_stands_for_host_and_port_and_has_no_tls() {
     let text = refusal(&store_at(&format!("{url}?sslmode=require")).worker_nodes());
     assert!(text.contains("TLS was asked for, and a Unix socket has none"), "{text}");
     let elsewhere = database.url_at("%2Fnowhere").replace('?', "");
-    let hasty = store_at(&elsewhere).deadline(Duration::from_millis(300));
+    let hasty = store_at(&elsewhere).deadline(Duration::from_secs(3));
     assert!(refusal(&hasty.worker_nodes()).contains("and the socket its own?"));
 }

@@ -28,7 +28,7 @@ pub fn names() -> Names {
     table.create(SegmentTag::new("orders").step(10)).expect("created");
     let segments = SegmentGenerator::builder(table).build().expect("built");
     Names::new()
-        .with("uid", Issuer::Ordered(generator(|builder| builder)))
+        .with("uid", Issuer::Ordered(generator(|builder| builder.max_lag(None))))
         .with_segments(Arc::new(segments))
 }
 

@@ -70,9 +70,9 @@ impl Setting {
         assign(self.store, &self.place(), layout)
     }
 
-    /// A lease longer than any test.
+    /// A lease longer than any test. Waits for one that another start is about to give back.
     pub fn lease(&self) -> Result<Lease, Error> {
-        self.lease_for(LONG, Duration::ZERO)
+        self.lease_for(LONG, LIMIT)
     }
 
     pub fn lease_for(&self, lasts: Duration, wait_for: Duration) -> Result<Lease, Error> {

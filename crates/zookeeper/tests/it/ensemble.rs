@@ -22,7 +22,7 @@ const SESSION: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_secs(3);
 
 /// An election, with the time to notice that one is needed, on a busy machine.
-const BOUND: Duration = Duration::from_secs(30);
+const BOUND: Duration = Duration::from_secs(60);
 
 /// An instance on these servers, without a local file, as on a host of its own.
 fn registry(hosts: &str, name: &str, session: Duration) -> LeafZooKeeper {

@@ -14,7 +14,7 @@ use uidring_testkit::zookeeper::ZooKeeper;
 use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperServers};
 
 /// How long to wait for servers that are there.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Site {
     pub server: Arc<ZooKeeper>,
@@ -31,7 +31,7 @@ impl Site {
 
     /// On the server of all tests, with sessions that outlive the pauses of a server on a busy machine.
     pub fn shared() -> Self {
-        Self::with_session(ZooKeeper::shared(), Duration::from_secs(20))
+        Self::with_session(ZooKeeper::shared(), Duration::from_secs(40))
     }
 
     pub fn with_session(server: Arc<ZooKeeper>, session: Duration) -> Self {
@@ -73,7 +73,7 @@ impl Site {
     pub fn servers_at(&self, hosts: &str) -> ZooKeeperServers {
         let servers = ZooKeeperServers::new(hosts).expect("servers");
         // Where there is none, nobody should wait for one for long.
-        let deadline = if hosts.starts_with(&self.server.hosts()) { 5_000 } else { 1_500 };
+        let deadline = if hosts.starts_with(&self.server.hosts()) { 20_000 } else { 1_500 };
         servers.session_timeout(self.session).connect_deadline(Duration::from_millis(deadline))
     }
 
@@ -166,7 +166,7 @@ pub fn now() -> i64 {
 pub fn wait_until(what: &str, done: impl Fn() -> bool) {
     let start = Instant::now();
     while !done() {
-        assert!(start.elapsed() < Duration::from_secs(30), "{what}");
+        assert!(start.elapsed() < Duration::from_secs(90), "{what}");
         thread::sleep(Duration::from_millis(20));
     }
 }

@@ -215,7 +215,7 @@ fn a_second_live_process_is_refused() {
         matches!(error.store(), Some(ZooKeeperError::InstanceInUse { instance, .. }) if instance == "web_0")
     );
     assert!(chain(&error).contains("web_0.json.lock"), "{error}");
-    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     // A start waits as long as its own session for a name that is in use.
     let elsewhere = registry.clone().cache_file(site.folder.path().join("elsewhere.json"));
     let error = elsewhere.lease(&LAYOUT).expect_err("the name is in use");
@@ -228,7 +228,7 @@ fn a_second_live_process_is_refused() {
     drop(first);
     let start = Instant::now();
     let second = generator(&elsewhere);
-    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     assert_eq!(second.worker_id(), number);
 }
 

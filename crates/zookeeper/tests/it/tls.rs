@@ -14,7 +14,7 @@ use uidring_zookeeper::{Instance, LeafZooKeeper, TableError, ZooKeeperError, Zoo
 use crate::leaf::{PATIENCE, acquired, chain, generator, wait_until};
 
 /// Within it every refusal must be known, after a start of it on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(8);
+const DEADLINE: Duration = Duration::from_secs(20);
 
 /// An authority of the test's own, and one that has signed nothing.
 struct Authorities {

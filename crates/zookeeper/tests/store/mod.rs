@@ -56,6 +56,7 @@ fn open(place: &Place, kind: Kind, name: &str, session: Duration) -> Result<Leaf
         Kind::Workers => workers,
     };
     let servers = ZooKeeperServers::new(hosts)?.session_timeout(session);
+    let servers = servers.connect_deadline(place.deadline);
     // Each host has local files of its own.
     let file = Path::new(folder).join(format!("{}-{registry}-{name}.json", place.slot));
     Ok(LeafZooKeeper::new(servers, registry, Instance::new(name)?)?.cache_file(file))
@@ -71,7 +72,7 @@ impl Store for Leaf {
     }
 
     fn worker_ids(&self, place: &Place) -> Result<Box<dyn WorkerSource>, Error> {
-        Ok(Box::new(open(place, Kind::Workers, &place.unique, Duration::from_secs(10))?))
+        Ok(Box::new(open(place, Kind::Workers, &place.unique, SESSIONS[1])?))
     }
 
     /// Of one of few instances.
