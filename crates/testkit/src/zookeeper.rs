@@ -144,6 +144,18 @@ impl ZooKeeper {
         self.process.start_again(|deadline| self.launch(deadline));
     }
 
+    /// Copies the files of a server that is down.
+    pub fn copy_to(&self, folder: &Path) {
+        copy(&self.folder.path().join("data"), folder);
+    }
+
+    /// Puts a copy in the place of the files of a server that is down.
+    pub fn restore(&self, folder: &Path) {
+        let data = self.folder.path().join("data");
+        fs::remove_dir_all(&data).expect("removed");
+        copy(folder, &data);
+    }
+
     /// Lets the server stand still: it takes connections, and answers nothing.
     pub fn freeze(&self) {
         self.process.signal("STOP");
@@ -279,6 +291,11 @@ impl ZooKeeper {
     fn is_well(&self) -> bool {
         ask((Ipv4Addr::LOCALHOST, self.port).into(), "ruok").is_ok_and(|answer| answer == "imok")
     }
+}
+
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-rT").args([from, to]).status();
+    assert!(copied.expect("cp runs").success());
 }
 
 /// One session with some work.

@@ -22,8 +22,8 @@ pub enum Before {
     Start { previous: Option<String> },
     /// The start went by the local file: nothing up to `floor` is issued again.
     StartByFile { worker_id: u64, floor: Timestamp, previous: String },
-    /// The worker id was claimed in the registry.
-    Claimed { worker_id: u64 },
+    /// The worker id was claimed in the registry, whose nodes were last seen like this.
+    Claimed { worker_id: u64, known: Entry },
 }
 
 impl<E: Ensemble> InstanceNodes<'_, E> {
@@ -219,8 +219,10 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         if name.is_none_or(|(_, stat)| stat.owner != self.tree.session()) {
             return Ok(None);
         }
-        if let Before::Claimed { .. } = before {
+        if let Before::Claimed { known, .. } = before {
             self.check_holder(&node, stat, reserved.as_ref())?;
+            let reserved = reserved.as_ref().map(|(reserved, stat)| (reserved.until, stat.version));
+            self.check_age(known, stat.version, reserved)?;
         }
         let mut until = match &reserved {
             // Both are always written at once: a later timestamp is of somebody who reserves
@@ -312,7 +314,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             return Err(ZooKeeperError::RegistryFull { registry, number, max });
         }
         match before {
-            Before::StartByFile { worker_id, .. } | Before::Claimed { worker_id }
+            Before::StartByFile { worker_id, .. } | Before::Claimed { worker_id, .. }
                 if *worker_id != number =>
             {
                 Err(registry.corrupt(format!(

@@ -74,6 +74,8 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         let mut writes = vec![
             Write::Set { path, data, version: entry.endpoint_version },
             self.reserve(mark.until, entry.reserved_version),
+            // Nobody has removed the name, which is written once.
+            Write::Check { path: registry.temporary_node(), version: 0 },
         ];
         if frees_name {
             writes.push(Write::Delete { path: registry.temporary_node() });
@@ -108,6 +110,16 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         let stored = self.read_endpoint(&entry.node).await?;
         let (stored, stat) = stored.ok_or_else(|| gone(&entry.node))?;
         self.check_holder(&entry.node, stat, Some(&reserved))?;
+        self.check_age(entry, stat.version, Some((reserved.0.until, reserved.1.version)))?;
+        // Since the claim both nodes are written at once.
+        if reserved.1.written != stat.written {
+            let node = registry.reserved_node();
+            return Err(registry.in_use(format!("somebody else writes to {node}")));
+        }
+        let name = self.tree.read(&registry.temporary_node()).await?;
+        if name.is_none_or(|(_, stat)| stat.owner != self.tree.session()) {
+            return Err(gone(&registry.temporary_node()));
+        }
         Ok(Entry {
             node: entry.node.clone(),
             endpoint_version: stat.version,
@@ -169,6 +181,32 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             )));
         }
         Ok(())
+    }
+
+    /// Checks that the nodes are no older than this instance has seen them. They are where the servers
+    /// were restored from a copy: others may have been given what was reserved since.
+    pub fn check_age(
+        &self,
+        known: &Entry,
+        endpoint_version: i32,
+        reserved: Option<(Timestamp, i32)>,
+    ) -> Result<(), ZooKeeperError> {
+        let (until, version) = reserved
+            .map_or((Timestamp::default(), None), |(until, version)| (until, Some(version)));
+        let is_older = endpoint_version < known.endpoint_version
+            || version < known.reserved_version
+            || until < known.mark.until;
+        if !is_older {
+            return Ok(());
+        }
+        let registry = self.registry();
+        Err(registry.corrupt(format!(
+            "node {} reserves ids up to {until}, and this instance has stored {}: the servers were \
+             restored from an older copy, and others may be given what was reserved since; start \
+             again once no instance issues by the newer state",
+            registry.reserved_node(),
+            known.mark.until,
+        )))
     }
 
     pub fn endpoint(&self, timestamp: Timestamp) -> Endpoint {

@@ -140,6 +140,9 @@ impl<E: Ensemble> Session<E> {
             // answer is there, the versions are not known.
             match nodes.write(entry.clone(), mark, is_last).await {
                 Ok(entry) => {
+                    if let Before::Claimed { known, .. } = &mut self.before {
+                        known.clone_from(&entry);
+                    }
                     self.entry = Some(entry);
                     return Ok(());
                 }
@@ -167,7 +170,7 @@ impl<E: Ensemble> Session<E> {
         let nodes = InstanceNodes { ensemble, applicant, tree: &tree };
         let (worker_id, entry) = nodes.claim(&self.before).await?;
         let mark = entry.mark;
-        self.before = Before::Claimed { worker_id };
+        self.before = Before::Claimed { worker_id, known: entry.clone() };
         self.entry = Some(entry);
         Ok((worker_id, mark))
     }

@@ -26,11 +26,11 @@ fn nowhere() -> String {
 }
 
 /// Takes now and then until the lease is lost; what came before.
-fn take_until_lost(generator: &LeafSnowflakeGenerator) -> Vec<Uid> {
+pub fn take_until_lost(generator: &LeafSnowflakeGenerator) -> Vec<Uid> {
     let start = Instant::now();
     let mut uids = Vec::new();
     loop {
-        assert!(start.elapsed() < Duration::from_secs(30), "it is never lost");
+        assert!(start.elapsed() < Duration::from_secs(120), "it is never lost");
         match generator.try_next_uid() {
             Ok(uid) => uids.push(uid),
             Err(TakeError::LeaseLost) => return uids,
@@ -302,15 +302,21 @@ fn end_by_writing(registry: impl Fn(&Site, &str) -> LeafZooKeeper, end: &str) {
         let node = site.forever().into_iter().find(|node| node.starts_with(instance));
         site.path(&format!("forever/{}", node.expect("it is there")))
     };
-    let [removed, written, taken] =
-        ["removed", "written", "taken"].map(|instance| generator(&registry(&site, instance)));
+    let [removed, written, taken, moved, unnamed] =
+        ["removed", "written", "taken", "moved", "unnamed"]
+            .map(|instance| generator(&registry(&site, instance)));
     site.server.delete(&own(&format!("removed{end}-")));
     // As a Java Leaf of the same name would.
     let json = format!(r#"{{"ip":"10.0.0.7","port":"80","timestamp":{}}}"#, now());
     site.server.put(&own(&format!("written{end}-")), &json);
     let until = format!(r#"{{"until":{},"holder":"x"}}"#, now());
     site.server.put(&site.path(&format!("reserved/taken{end}")), &until);
-    for generator in [&removed, &written, &taken] {
+    // By hand, with the holder kept.
+    let moved_node = site.path(&format!("reserved/moved{end}"));
+    let kept = site.server.get(&moved_node).expect("it is there");
+    site.server.put(&moved_node, &kept);
+    site.server.delete(&site.path(&format!("temporary/unnamed{end}")));
+    for generator in [&removed, &written, &taken, &moved, &unnamed] {
         take_until_lost(generator);
     }
     assert_eq!(

@@ -9,6 +9,7 @@ mod line;
 mod faults;
 mod outages;
 mod registry;
+mod restored;
 mod storm;
 #[cfg(feature = "tls")]
 mod tls;
