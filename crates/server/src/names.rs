@@ -159,12 +159,25 @@ impl Names {
     pub fn list(&self) -> Vec<Arc<Name>> {
         let mut own: Vec<_> = self.own.values().map(Arc::clone).collect();
         own.sort_by(|a, b| a.text.cmp(&b.text));
-        let mut tags =
-            self.segments.as_ref().and_then(|segments| segments.tags().ok()).unwrap_or_default();
-        tags.retain(|tag| !self.own.contains_key(tag));
+        let mut tags = self.tags();
         tags.sort();
         own.extend(tags.iter().filter_map(|tag| self.get(tag)));
         own
+    }
+
+    /// The texts of all names, in no order.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        let mut texts = self.tags();
+        texts.extend(self.own.keys().cloned());
+        texts
+    }
+
+    /// The tags in the table that are no names of the server's own.
+    fn tags(&self) -> Vec<String> {
+        let segments = self.segments.as_ref();
+        let mut tags = segments.and_then(|segments| segments.tags().ok()).unwrap_or_default();
+        tags.retain(|tag| !self.own.contains_key(tag));
+        tags
     }
 }
 

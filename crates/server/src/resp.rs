@@ -1,11 +1,15 @@
 //! Redis's protocol: a connection of a client that speaks RESP2 or RESP3.
 
 mod commands;
+mod glob;
 mod ids;
+mod keys;
 pub mod parse;
 mod reply;
 mod session;
 mod small_talk;
+mod table;
+mod transaction;
 
 use std::sync::Arc;
 
@@ -26,7 +30,7 @@ where
     let _ = wire::converse(&mut stream, place, &mut session).await;
     // Between requests, clients take it for the answer to their next one.
     if place.farewell() == Some(Farewell::Slow) {
-        let goodbye = b"-ERR the request did not end in time\r\n";
+        let goodbye = b"-ERR the request or transaction did not end in time\r\n";
         wire::write_at_once(&mut stream, goodbye).await;
     }
 }

@@ -32,6 +32,11 @@ pub trait Session {
     /// Whether the connection is to be closed after what was answered.
     fn is_over(&self) -> bool;
 
+    /// Whether what was answered is a part of something that has to end as a request has to.
+    fn is_amid_request(&self) -> bool {
+        false
+    }
+
     /// Adds what was answered in this time to the server's counters.
     fn count(&mut self, time: Duration);
 }
@@ -69,7 +74,9 @@ where
         if session.is_over() {
             return linger(stream).await;
         }
-        if begun.is_empty() {
+        if session.is_amid_request() {
+            place.is_amid_request();
+        } else if begun.is_empty() {
             place.is_between_requests();
         } else if start > 0 {
             place.is_amid_request();

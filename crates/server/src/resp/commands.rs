@@ -8,8 +8,9 @@ use tokio::io::AsyncWrite;
 
 use super::parse::{self, Args, Parsed};
 use super::reply::Reply;
-use super::session::{Session, Words};
-use super::small_talk::COMMANDS;
+use super::session::{Replies, Session, Words};
+use super::table::{self, MAX_COMMAND, upper};
+use super::transaction::Transaction;
 use crate::listener::Protocol;
 use crate::scratch::CHUNK;
 use crate::wire;
@@ -26,7 +27,7 @@ impl wire::Session for Session {
         let parsed = parse::request(bytes, &mut args);
         let done = match parsed {
             Ok(Parsed::Request(length)) => {
-                self.execute(bytes, &args, out, stream).await?;
+                self.hear(&bytes[..length], &args, out, stream).await?;
                 Some(length)
             }
             Ok(Parsed::Part) if bytes.len() < limit => None,
@@ -50,6 +51,10 @@ impl wire::Session for Session {
         self.has_quit
     }
 
+    fn is_amid_request(&self) -> bool {
+        self.transaction.is_some()
+    }
+
     fn count(&mut self, time: Duration) {
         self.count_issued();
         self.shared.counters(Protocol::Redis).answered(self.requests, self.errors, time);
@@ -58,8 +63,46 @@ impl wire::Session for Session {
 }
 
 impl Session {
+    /// Answers one request, or keeps it for `EXEC`, or answers nobody.
+    async fn hear<S: AsyncWrite + Unpin>(
+        &mut self,
+        request: &[u8],
+        args: &Args,
+        out: &mut Vec<u8>,
+        stream: &mut S,
+    ) -> io::Result<()> {
+        match (self.replies, &self.transaction) {
+            (Replies::On, None) => self.execute(request, args, out, stream).await,
+            // In memory of their own, which connections without them do without.
+            (Replies::On, Some(_)) => Box::pin(self.transact(request, args, out, stream)).await,
+            (Replies::Off | Replies::Skip, _) => Box::pin(self.mutter(request, args, out)).await,
+        }
+    }
+
+    /// Does as it is told without an answer, unless the client asks for answers again.
+    async fn mutter(&mut self, request: &[u8], args: &Args, out: &mut Vec<u8>) -> io::Result<()> {
+        if self.replies == Replies::Skip {
+            self.replies = Replies::On;
+            return self.aside(request, args, &mut Vec::new()).await;
+        }
+        let mut unsaid = Vec::new();
+        self.aside(request, args, &mut unsaid).await?;
+        if self.replies == Replies::On {
+            out.append(&mut unsaid);
+        }
+        Ok(())
+    }
+
+    async fn aside(&mut self, request: &[u8], args: &Args, out: &mut Vec<u8>) -> io::Result<()> {
+        let mut nowhere = tokio::io::sink();
+        match self.transaction {
+            None => self.execute(request, args, out, &mut nowhere).await,
+            Some(_) => self.transact(request, args, out, &mut nowhere).await,
+        }
+    }
+
     /// Answers one request.
-    async fn execute<S: AsyncWrite + Unpin>(
+    pub(super) async fn execute<S: AsyncWrite + Unpin>(
         &mut self,
         request: &[u8],
         args: &Args,
@@ -69,15 +112,8 @@ impl Session {
         let Some(command) = args.get(request, 0) else { return Ok(()) };
         self.requests += 1;
         let words = Words { request, args };
-        let mut name = [0; 16];
-        let name = match name.get_mut(..command.len()) {
-            Some(name) => {
-                name.copy_from_slice(command);
-                name.make_ascii_uppercase();
-                &*name
-            }
-            None => b"",
-        };
+        let mut name = [0; MAX_COMMAND];
+        let name = upper(command, &mut name);
         if !self.is_trusted && !matches!(name, b"AUTH" | b"HELLO" | b"QUIT" | b"POST" | b"HOST:") {
             self.error(out, "NOAUTH", "Authentication required.");
             return Ok(());
@@ -97,6 +133,7 @@ impl Session {
                     Reply::new(out, self.is_3).id(id);
                 }
             }
+            (b"MGET", 1..) => self.get_many(&words, out, stream).await?,
             (b"INCRBY", 2) => self.reserve(&words, out, stream).await?,
             (b"UID.NEXT", 0..=3) => self.next(&words, out, stream).await?,
             (b"UID.PARSE", 1 | 2) => self.parse(&words, out),
@@ -126,22 +163,35 @@ impl Session {
                 let text = self.info();
                 Reply::new(out, self.is_3).bulk(text);
             }
+            (b"EXISTS", 1..) => self.exists(&words, out),
+            (b"TYPE", 1) => self.kind(&words, out),
+            (b"TTL" | b"PTTL", 1) => self.time_to_live(&words, out),
+            (b"KEYS", 1) => self.keys(&words, out),
+            (b"SCAN", 1..) => self.scan(&words, out),
+            (b"DBSIZE", 0) => {
+                let count = self.shared.names.texts().len();
+                Reply::new(out, self.is_3).integer(count as u64);
+            }
+            (b"TIME", 0) => self.time(out),
+            (b"MULTI", 0) => {
+                self.transaction = Some(Transaction::default());
+                Reply::new(out, self.is_3).simple("OK");
+            }
+            (b"EXEC", 0) => self.error(out, "ERR", "EXEC without MULTI"),
+            (b"DISCARD", 0) => self.error(out, "ERR", "DISCARD without MULTI"),
+            // What is watched are names, and no command here depends on what was read of one.
+            (b"WATCH", 1..) | (b"UNWATCH", 0) => Reply::new(out, self.is_3).simple("OK"),
+            (b"RESET", 0) => {
+                self.reset();
+                Reply::new(out, self.is_3).simple("RESET");
+            }
             (b"QUIT", _) => {
                 self.has_quit = true;
                 Reply::new(out, self.is_3).simple("OK");
             }
             // A page in a browser may send HTTP here, with commands in it.
             (b"POST" | b"HOST:", _) => self.refuse(out, "this is not HTTP"),
-            _ => {
-                let text = String::from_utf8_lossy(&command[..command.len().min(64)]);
-                let lower = text.to_ascii_lowercase();
-                let known = COMMANDS.iter().any(|(name, _)| *name == lower);
-                let text = match known {
-                    true => format!("wrong number of arguments for '{lower}' command"),
-                    false => format!("unknown command '{text}': this is uidring, which issues ids"),
-                };
-                self.error(out, "ERR", &text);
-            }
+            _ => self.error(out, "ERR", &table::problem(command)),
         }
         Ok(())
     }

@@ -34,6 +34,37 @@ impl Session {
         }
     }
 
+    /// `MGET name …`: an id of each, and none of what is no name. One that fails is the answer to all.
+    pub(super) async fn get_many<S: AsyncWrite + Unpin>(
+        &mut self,
+        words: &Words<'_>,
+        out: &mut Vec<u8>,
+        stream: &mut S,
+    ) -> io::Result<()> {
+        if self.batch(Some(words.len() as u64), out).is_none() {
+            return Ok(());
+        }
+        let mut ids = Vec::with_capacity(words.len());
+        for index in 0..words.len() {
+            ids.push(match self.look_up(words.get(index)) {
+                false => None,
+                true => match self.take(out, stream).await? {
+                    None => return Ok(()),
+                    id => id,
+                },
+            });
+        }
+        let mut reply = Reply::new(out, self.is_3);
+        reply.array(ids.len());
+        for id in ids {
+            match id {
+                Some(id) => reply.id(id),
+                None => reply.null(),
+            }
+        }
+        Ok(())
+    }
+
     /// `INCRBY name n`
     pub(super) async fn reserve<S: AsyncWrite + Unpin>(
         &mut self,

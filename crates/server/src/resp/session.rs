@@ -3,9 +3,11 @@
 use std::str;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use super::parse::Args;
 use super::reply::Reply;
+use super::transaction::Transaction;
 use crate::error::IssueError;
 use crate::listener::Protocol;
 use crate::names::Name;
@@ -19,6 +21,10 @@ pub struct Session {
     pub(super) is_3: bool,
     pub(super) is_trusted: bool,
     pub(super) has_quit: bool,
+    pub(super) since: Instant,
+    /// What `MULTI` has begun.
+    pub(super) transaction: Option<Transaction>,
+    pub(super) replies: Replies,
     /// The name that was asked for last, which is the next one's as a rule.
     pub(super) recent: Option<Arc<Name>>,
     /// Where the words of a request lie; and ids for answers of many.
@@ -29,6 +35,15 @@ pub struct Session {
     pub(super) errors: u64,
     /// Ids of the recent name, likewise.
     pub(super) issued: u64,
+}
+
+/// Which commands are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replies {
+    On,
+    Off,
+    /// All but the next one.
+    Skip,
 }
 
 /// A command's words after its own.
@@ -66,6 +81,9 @@ impl Session {
             client_name: Vec::new(),
             is_3: false,
             has_quit: false,
+            since: Instant::now(),
+            transaction: None,
+            replies: Replies::On,
             recent: None,
             args: Args::default(),
             ids: Vec::new(),
@@ -105,6 +123,21 @@ impl Session {
 
     /// Makes a name the recent one, or says that there is none.
     pub(super) fn find(&mut self, text: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
+        let is_found = self.look_up(text);
+        if !is_found {
+            let text = String::from_utf8_lossy(text.unwrap_or_default());
+            let text: String = text.chars().take(128).collect();
+            self.error(
+                out,
+                "ERR",
+                &format!("there is no name '{text}'; INFO lists those that there are"),
+            );
+        }
+        is_found
+    }
+
+    /// Makes a name the recent one, if there is one.
+    pub(super) fn look_up(&mut self, text: Option<&[u8]>) -> bool {
         match (&self.recent, text) {
             (Some(recent), Some(text)) if recent.text().as_bytes() == text => return true,
             _ => {}
@@ -113,18 +146,19 @@ impl Session {
             Some(text) => str::from_utf8(text).ok().and_then(|text| self.shared.names.get(text)),
             None => self.shared.names.default_name().map(Arc::clone),
         };
-        if found.is_none() {
-            let text = String::from_utf8_lossy(text.unwrap_or_default());
-            let text: String = text.chars().take(128).collect();
-            self.error(
-                out,
-                "ERR",
-                &format!("there is no name '{text}'; INFO lists those that there are"),
-            );
-            return false;
+        let is_found = found.is_some();
+        if is_found {
+            self.count_issued();
+            self.recent = found;
         }
-        self.count_issued();
-        self.recent = found;
-        true
+        is_found
+    }
+
+    /// As just connected.
+    pub(super) fn reset(&mut self) {
+        self.transaction = None;
+        self.client_name.clear();
+        self.is_3 = false;
+        self.is_trusted = self.shared.password.is_none();
     }
 }

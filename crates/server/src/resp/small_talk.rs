@@ -3,31 +3,13 @@
 use std::fmt::Write as _;
 
 use super::reply::Reply;
-use super::session::{Session, Words};
+use super::session::{Replies, Session, Words};
+use super::table::COMMANDS;
 use crate::listener::Protocol;
 use crate::names::SHOWN;
 use crate::shared::Shared;
 
 const PROTOCOL: Protocol = Protocol::Redis;
-
-/// Commands, with the number of their words as Redis counts it: at least, where negative.
-pub const COMMANDS: &[(&str, i64)] = &[
-    ("auth", -2),
-    ("client", -2),
-    ("command", -1),
-    ("config", -2),
-    ("echo", 2),
-    ("get", 2),
-    ("hello", -1),
-    ("incr", 2),
-    ("incrby", 3),
-    ("info", -1),
-    ("ping", -1),
-    ("quit", -1),
-    ("select", 2),
-    ("uid.next", -1),
-    ("uid.parse", -2),
-];
 
 /// What a connection remembers of its client.
 const MAX_CLIENT_NAME: usize = 256;
@@ -119,16 +101,33 @@ impl Session {
         }
     }
 
-    /// A connection keeps a short name, or says that it is too long.
+    /// A connection keeps a short name, or says why it does not.
     fn set_client_name(&mut self, name: &[u8], out: &mut Vec<u8>) -> bool {
-        let is_short = name.len() <= MAX_CLIENT_NAME;
-        if is_short {
+        // They stand in a line of words.
+        let is_name = name.len() <= MAX_CLIENT_NAME && name.iter().all(u8::is_ascii_graphic);
+        if is_name {
             self.client_name = name.to_vec();
         } else {
-            let text = format!("a client's name has at most {MAX_CLIENT_NAME} bytes");
+            let text = format!(
+                "a client's name has at most {MAX_CLIENT_NAME} bytes, and no spaces or special characters"
+            );
             self.error(out, "ERR", &text);
         }
-        is_short
+        is_name
+    }
+
+    /// This connection, as a line of `CLIENT LIST`. The server keeps no list of its connections' commands: what
+    /// it does not know is 0.
+    fn client_line(&self) -> String {
+        format!(
+            "id={} addr= laddr= fd=0 name={} age={} idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 \
+             qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r \
+             cmd=client user=default redir=-1 resp={}\n",
+            self.number,
+            String::from_utf8_lossy(&self.client_name),
+            self.since.elapsed().as_secs(),
+            if self.is_3 { 3 } else { 2 },
+        )
     }
 
     /// `CLIENT …`: what libraries say at connect.
@@ -145,6 +144,18 @@ impl Session {
             }
         } else if words.is(0, "ID") && words.len() == 1 {
             reply.integer(self.number);
+        } else if words.is(0, "INFO") && words.len() == 1 || words.is(0, "LIST") {
+            reply.bulk(self.client_line());
+        } else if words.is(0, "REPLY") && words.len() == 2 && words.is(1, "ON") {
+            self.replies = Replies::On;
+            reply.simple("OK");
+        } else if words.is(0, "REPLY") && words.len() == 2 && words.is(1, "OFF") {
+            self.replies = Replies::Off;
+        } else if words.is(0, "REPLY") && words.len() == 2 && words.is(1, "SKIP") {
+            // Without answers, there is none to skip.
+            if self.replies == Replies::On {
+                self.replies = Replies::Skip;
+            }
         } else if words.is(0, "SETINFO") && words.len() == 3
             || (words.is(0, "NO-EVICT") || words.is(0, "NO-TOUCH")) && words.len() == 2
         {
@@ -153,7 +164,7 @@ impl Session {
             self.error(
                 out,
                 "ERR",
-                "CLIENT knows SETNAME, GETNAME, ID, SETINFO, NO-EVICT and NO-TOUCH",
+                "CLIENT knows SETNAME, GETNAME, ID, INFO, LIST, REPLY, SETINFO, NO-EVICT and NO-TOUCH",
             );
         }
     }
@@ -161,15 +172,15 @@ impl Session {
     /// `COMMAND`, `COMMAND COUNT`, `COMMAND DOCS …`, `COMMAND INFO …`
     pub(super) fn command(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
         let mut reply = Reply::new(out, self.is_3);
-        let entry = |reply: &mut Reply<'_>, (name, arity): &(&str, i64)| {
+        let entry = |reply: &mut Reply<'_>, (name, arity, last): &(&str, i64, i64)| {
             reply.array(6);
             reply.bulk(name);
             reply.signed(*arity);
             reply.array(1);
             reply.simple("fast");
-            let has_key = matches!(*name, "get" | "incr" | "incrby");
-            for _ in 0..3 {
-                reply.integer(has_key.into());
+            let has_key = i64::from(*last != 0);
+            for number in [has_key, *last, has_key] {
+                reply.signed(number);
             }
         };
         if words.len() == 0 {
@@ -182,7 +193,7 @@ impl Session {
         } else if words.is(0, "INFO") {
             reply.array(words.len() - 1);
             for index in 1..words.len() {
-                match COMMANDS.iter().find(|(name, _)| words.is(index, name)) {
+                match COMMANDS.iter().find(|(name, ..)| words.is(index, name)) {
                     Some(command) => entry(&mut reply, command),
                     None => reply.null(),
                 }

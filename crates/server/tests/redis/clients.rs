@@ -94,27 +94,61 @@ fn redis_benchmark() {
     );
 }
 
+/// With their defaults, as a newcomer writes it.
 const PYTHON: &str = r#"
-import redis, sys, threading
+import asyncio, redis, redis.asyncio, sys, threading
 port = int(sys.argv[1])
-for protocol in (2, 3):
-    client = redis.Redis(port=port, protocol=protocol, client_name='test')
+for options in ({}, {'protocol': 2}, {'protocol': 3}):
+    client = redis.Redis(port=port, client_name='test', decode_responses=True, **options)
     assert client.ping()
     first = client.incr('uid')
     assert int(client.get('uid')) == first + 1
-    pipeline = client.pipeline(transaction=False)
+    pipeline = client.pipeline()
     for _ in range(1000):
         pipeline.incr('uid')
     ids = pipeline.execute()
-    assert ids == sorted(set(ids)) and ids[0] > first, ids[:3]
-    assert client.incrby('orders', 10) % 10 == 0
+    assert ids == sorted(set(ids)) and ids[0] > first and len(ids) == 1000, ids[:3]
+    pipeline = client.pipeline(transaction=False)
+    plain = pipeline.incr('uid').get('uid').execute()
+    assert int(plain[1]) > plain[0] > ids[-1]
+    def both(pipeline):
+        pipeline.multi()
+        pipeline.incr('uid').incr('orders')
+    assert len(client.transaction(both, 'uid', 'orders')) == 2
+    assert client.incrby('orders', 10) > 10
     many = client.execute_command('UID.NEXT', 'uid', 'COUNT', 500)
-    assert len(set(many)) == 500 and many[0] > ids[-1]
+    assert len(set(many)) == 500 and many[0] > plain[0]
+    pair = client.mget('uid', 'nothing')
+    assert int(pair[0]) > many[-1] and pair[1] is None, pair
+    assert client.exists('uid', 'orders', 'nothing') == 2
+    assert client.type('uid') == 'string' and client.type('nothing') == 'none'
+    assert client.ttl('uid') == -1 and client.ttl('nothing') == -2
+    assert sorted(client.keys('*')) == ['orders', 'uid'] and client.keys('u?[a-d]') == ['uid']
+    assert sorted(client.scan_iter(count=1)) == ['orders', 'uid']
+    assert list(client.scan_iter(match='o*')) == ['orders'] and client.dbsize() == 2
+    assert client.time()[0] > 1_700_000_000
+    assert client.client_info()['name'] == 'test' and client.client_list()[0]['name'] == 'test'
     try:
         client.incr('nothing')
         raise SystemExit('no error')
     except redis.ResponseError as error:
         assert "no name 'nothing'" in str(error), error
+    try:
+        client.pipeline().incr('uid').set('uid', 1).incr('uid').execute()
+        raise SystemExit('no error')
+    except redis.ResponseError as error:
+        assert "unknown command 'SET'" in str(error), error
+    answers = client.pipeline().incr('uid').incr('nothing').execute(raise_on_error=False)
+    assert answers[0] > many[-1] and 'no name' in str(answers[1]), answers
+    client.reset()
+    async def later():
+        async with redis.asyncio.Redis(port=port, **options) as client:
+            await client.incr('uid')
+            async with client.pipeline() as pipeline:
+                ids = await pipeline.incr('uid').incr('uid').execute()
+            assert ids[1] > ids[0]
+            assert sorted([name async for name in client.scan_iter()]) == [b'orders', b'uid']
+    asyncio.run(later())
 pool = redis.ConnectionPool(port=port)
 taken, lock = [], threading.Lock()
 def take():
@@ -132,10 +166,14 @@ print('done')
 
 #[test]
 fn redis_py() {
-    let server = start(names());
-    let mut python = Command::new("python3");
-    python.env("PYTHONPATH", packages().join("python")).args(["-c", PYTHON]);
-    assert_eq!(output(python.arg(server.port().to_string())), "done\n");
+    for version in ["8.1.0", "5.2.1"] {
+        let server = start(names());
+        let mut python = Command::new("python3");
+        let package = packages().join(format!("redis-py-{version}"));
+        python.env("PYTHONPATH", package).args(["-c", PYTHON]);
+        assert_eq!(output(python.arg(server.port().to_string())), "done\n", "{version}");
+        assert_eq!(server.running().connections(), 0);
+    }
 }
 
 /// Numbers above 2^53 are rounded there: `GET` answers texts.
@@ -145,20 +183,41 @@ const Redis = require('ioredis');
 const port = Number(process.argv[1]);
 const check = (is, what) => { if (!is) { console.error(what); process.exit(1); } };
 const increasing = ids => ids.every((id, i) => i === 0 || BigInt(id) > BigInt(ids[i - 1]));
+const same = (a, b) => check(JSON.stringify(a) === JSON.stringify(b), a);
 (async () => {
-  const client = createClient({ url: `redis://127.0.0.1:${port}` });
-  client.on('error', error => check(false, error));
-  await client.connect();
-  const ids = await Promise.all(Array.from({ length: 1000 }, () => client.get('uid')));
-  check(ids.every(id => typeof id === 'string' && id.length === 18) && increasing(ids), ids);
-  check(await client.incr('orders') === 1, 'a small number is exact');
-  const error = await client.get('nothing').catch(error => error);
-  check(String(error).includes("no name 'nothing'"), error);
-  await client.close();
+  for (const options of [{}, { RESP: 3 }]) {
+    const client = createClient({ url: `redis://127.0.0.1:${port}`, ...options });
+    client.on('error', error => check(false, error));
+    await client.connect();
+    const ids = await Promise.all(Array.from({ length: 1000 }, () => client.get('uid')));
+    check(ids.every(id => typeof id === 'string' && id.length === 18) && increasing(ids), ids);
+    const small = await client.incr('orders');
+    check(small >= 1 && small < 100, small);
+    const error = await client.get('nothing').catch(error => error);
+    check(String(error).includes("no name 'nothing'"), error);
+    const both = await client.multi().get('uid').get('uid').incr('orders').exec();
+    check(increasing([ids[999], both[0], both[1]]) && both[2] === small + 1, both);
+    const aborted = await client.multi().get('uid').set('uid', '1').exec().catch(error => error);
+    check(aborted instanceof Error, aborted);
+    const [one, none] = await client.mGet(['uid', 'nothing']);
+    check(increasing([both[1], one]) && none === null, one);
+    same([await client.exists('uid'), await client.type('uid'), await client.ttl('uid')], [1, 'string', -1]);
+    const found = [];
+    for await (const names of client.scanIterator({ COUNT: 1 })) found.push(...names);
+    same(found.sort(), ['orders', 'uid']);
+    check((await client.clientInfo()).id > 0, 'this client');
+    await client.close();
+  }
   const other = new Redis(port, '127.0.0.1');
   const more = await Promise.all(Array.from({ length: 1000 }, () => other.get('uid')));
-  check(increasing(ids.concat(more)), more);
-  check(await other.call('UID.NEXT', 'orders') === 2, 'the next one');
+  check(increasing(more), more);
+  check(await other.call('UID.NEXT', 'orders') === 5, 'the next one');
+  const answers = await other.multi().get('uid').get('nothing').exec();
+  check(increasing([more[999], answers[0][1]]) && String(answers[1][0]).includes('no name'), answers);
+  same((await other.keys('*')).sort(), ['orders', 'uid']);
+  const found = [];
+  for await (const names of other.scanStream()) found.push(...names);
+  same(found.sort(), ['orders', 'uid']);
   other.disconnect();
   console.log('done');
 })();
@@ -170,4 +229,72 @@ fn clients_of_node() {
     let mut node = Command::new("node");
     node.current_dir(packages().join("node")).args(["-e", NODE, &server.port().to_string()]);
     assert_eq!(output(&mut node), "done\n");
+}
+
+const PHP: &str = r#"
+assert_options(ASSERT_BAIL, 1);
+function check($is, $what) { if (!$is) { var_dump($what); exit(1); } }
+$client = new Redis();
+$client->connect('127.0.0.1', (int) $argv[1]);
+$ids = $client->multi()->incr('uid')->get('uid')->incrBy('uid', 10)->exec();
+check($ids[0] < (int) $ids[1] && (int) $ids[1] < $ids[2], $ids);
+$more = $client->pipeline()->incr('uid')->incr('uid')->exec();
+check($more[1] > $more[0] && $more[0] > $ids[2], $more);
+check($client->multi()->incr('uid')->discard(), 'discarded');
+$pair = $client->mget(['uid', 'nothing']);
+check((int) $pair[0] > $more[1] && $pair[1] === false, $pair);
+check($client->exists('uid', 'nothing') === 1, 'exists');
+check($client->type('uid') === Redis::REDIS_STRING, 'type');
+check($client->ttl('uid') === -1 && $client->dbSize() === 2, 'ttl');
+$names = $client->keys('*');
+sort($names);
+check($names === ['orders', 'uid'], $names);
+[$cursor, $found] = [null, []];
+while (($part = $client->scan($cursor, '*', 1)) !== false) { $found = array_merge($found, $part); }
+sort($found);
+check($found === $names, $found);
+check((int) $client->time()[0] > 1700000000, $client->time());
+check($client->client('list')[0]['id'] > 0, $client->client('list'));
+check($client->watch('uid') && $client->unwatch(), 'watch');
+check($client->incr('nothing') === false && str_contains($client->getLastError(), 'no name'), 'error');
+echo "done\n";
+"#;
+
+#[test]
+fn phpredis() {
+    let server = start(names());
+    let mut php = Command::new("php");
+    assert_eq!(output(php.args(["-r", PHP, "--", &server.port().to_string()])), "done\n");
+}
+
+const RUBY: &str = r#"
+require 'redis'
+client = Redis.new(port: ARGV[0].to_i)
+check = ->(is, what) { is or abort(what.inspect) }
+ids = client.multi { |transaction| 2.times { transaction.incr('uid') } }
+check.(ids[1] > ids[0], ids)
+more = client.pipelined { |pipeline| 2.times { pipeline.incr('uid') } }
+check.(more[1] > more[0] && more[0] > ids[1], more)
+watched = client.watch('uid') { client.multi { |transaction| transaction.get('uid') } }
+check.(watched[0].to_i > more[1], watched)
+pair = client.mget('uid', 'nothing')
+check.(pair[0].to_i > watched[0].to_i && pair[1].nil?, pair)
+check.(client.exists('uid', 'nothing') == 1 && client.type('uid') == 'string', 'exists')
+check.(client.ttl('uid') == -1 && client.dbsize == 2, 'ttl')
+check.(client.keys.sort == %w[orders uid] && client.scan_each(count: 1).sort == %w[orders uid], 'keys')
+check.(client.time[0] > 1_700_000_000, client.time)
+begin
+  client.multi { |transaction| transaction.incr('uid'); transaction.set('uid', 1) }
+  abort('no error')
+rescue Redis::CommandError => error
+  check.(error.message.match?(/unknown command|EXECABORT/), error)
+end
+puts 'done'
+"#;
+
+#[test]
+fn redis_of_ruby() {
+    let server = start(names());
+    let mut ruby = Command::new("ruby");
+    assert_eq!(output(ruby.args(["-e", RUBY, &server.port().to_string()])), "done\n");
 }

@@ -137,7 +137,7 @@ fn who_does_not_come_to_an_end_has_to_go() {
             thread::sleep(pause);
         }
         if pause.is_zero() {
-            assert_eq!(client.rest(), "-ERR the request did not end in time\r\n");
+            assert_eq!(client.rest(), "-ERR the request or transaction did not end in time\r\n");
         }
     }
 }

@@ -4,6 +4,7 @@
 mod clients;
 mod limits;
 mod support;
+mod transactions;
 
 use uidring::generator::CachedBuilder;
 use uidring::segment::{MemorySegments, SegmentTag};
@@ -93,15 +94,33 @@ fn small_talk() {
         (&["CONFIG", "GET", "save"], "*2\r\n$4\r\nsave\r\n$0\r\n\r\n"),
         (&["CONFIG", "GET", "appendonly"], "*2\r\n$10\r\nappendonly\r\n$2\r\nno\r\n"),
         (&["CONFIG", "GET", "other"], "*0\r\n"),
-        (&["COMMAND", "COUNT"], ":15\r\n"),
+        (&["COMMAND", "COUNT"], ":30\r\n"),
         (&["COMMAND", "DOCS"], "*0\r\n"),
         (&["COMMAND", "INFO", "nothing"], "*1\r\n$-1\r\n"),
+        (&["EXISTS", "uid", "nothing", "uid"], ":2\r\n"),
+        (&["TYPE", "nothing"], "+none\r\n"),
+        (&["TTL", "uid"], ":-1\r\n"),
+        (&["TTL", "nothing"], ":-2\r\n"),
+        (&["KEYS", "u*"], "*1\r\n$3\r\nuid\r\n"),
+        (&["SCAN", "0", "MATCH", "u*"], "*2\r\n$1\r\n0\r\n*1\r\n$3\r\nuid\r\n"),
+        (&["SCAN", "0", "TYPE", "list"], "*2\r\n$1\r\n0\r\n*0\r\n"),
+        (&["DBSIZE"], ":2\r\n"),
+        (&["WATCH", "uid"], "+OK\r\n"),
+        (&["UNWATCH"], "+OK\r\n"),
     ] {
         assert_eq!(client.say(words), answer, "{words:?}");
     }
     for (words, error) in [
         (&["SELECT", "1"][..], "-ERR DB index is out of range"),
         (&["SET", "uid", "1"], "-ERR unknown command 'SET'"),
+        (&["EVAL", "return 1", "0"], "-ERR unknown command 'EVAL'"),
+        (&["SCAN", "x"], "-ERR invalid cursor"),
+        (&["SCAN", "0", "COUNT"], "-ERR syntax error"),
+        (&["SCAN", "0", "COUNT", "0"], "-ERR syntax error"),
+        (
+            &["CLIENT", "SETNAME", "a b"],
+            "-ERR a client's name has at most 256 bytes, and no spaces",
+        ),
         (&["INCR"], "-ERR wrong number of arguments for 'incr' command"),
         (&["HELLO", "4"], "-NOPROTO "),
         (&["AUTH", "x"], "-ERR AUTH called without any password"),

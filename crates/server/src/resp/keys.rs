@@ -1,0 +1,93 @@
+//! What frameworks and graphical clients ask about names.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::glob;
+use super::reply::Reply;
+use super::session::{Session, Words};
+
+/// How many names `SCAN` looks at, unless it is told.
+const SCANNED: u64 = 10;
+
+impl Session {
+    /// `EXISTS name …`: how many of them are names.
+    pub(super) fn exists(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
+        let count = (0..words.len()).filter(|index| self.look_up(words.get(*index))).count();
+        Reply::new(out, self.is_3).integer(count as u64);
+    }
+
+    /// `TYPE name`
+    pub(super) fn kind(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
+        let kind = if self.look_up(words.get(0)) { "string" } else { "none" };
+        Reply::new(out, self.is_3).simple(kind);
+    }
+
+    /// `TTL name`: names last for ever, which is -1.
+    pub(super) fn time_to_live(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
+        let time = if self.look_up(words.get(0)) { -1 } else { -2 };
+        Reply::new(out, self.is_3).signed(time);
+    }
+
+    /// `KEYS pattern`
+    pub(super) fn keys(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
+        let pattern = words.get(0).unwrap_or_default();
+        let mut names = self.shared.names.texts();
+        names.retain(|name| glob::matches(pattern, name.as_bytes()));
+        names.sort();
+        let mut reply = Reply::new(out, self.is_3);
+        reply.array(names.len());
+        names.iter().for_each(|name| reply.bulk(name));
+    }
+
+    /// `SCAN cursor [MATCH pattern] [COUNT n] [TYPE kind]`. Names come in the order of their hashes, and the
+    /// cursor is the first hash that has not come: names that come and go meanwhile change nothing for others.
+    pub(super) fn scan(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
+        let Some(cursor) = words.number(0) else {
+            return self.error(out, "ERR", "invalid cursor");
+        };
+        let (mut pattern, mut count, mut is_string) = (&b"*"[..], SCANNED, true);
+        for at in (1..words.len()).step_by(2) {
+            match (words.get(at + 1), words.number(at + 1)) {
+                (Some(value), _) if words.is(at, "MATCH") => pattern = value,
+                (_, Some(number @ 1..)) if words.is(at, "COUNT") => count = number,
+                (Some(_), _) if words.is(at, "TYPE") => is_string = words.is(at + 1, "string"),
+                _ => {
+                    let text = "syntax error: SCAN cursor [MATCH pattern] [COUNT n] [TYPE kind]";
+                    return self.error(out, "ERR", text);
+                }
+            }
+        }
+        let names = self.shared.names.texts().into_iter().map(|name| (hash(&name), name));
+        let mut names: Vec<_> = names.filter(|(hash, _)| *hash >= cursor).collect();
+        names.sort();
+        let last = usize::try_from(count - 1).ok().and_then(|last| names.get(last));
+        // Those of one hash come together.
+        let end =
+            last.map_or(names.len(), |(last, _)| names.partition_point(|(hash, _)| hash <= last));
+        let next = names.get(end).map_or(0, |(hash, _)| *hash);
+        names.truncate(end);
+        names.retain(|(_, name)| is_string && glob::matches(pattern, name.as_bytes()));
+        let mut reply = Reply::new(out, self.is_3);
+        reply.array(2);
+        reply.id(next);
+        reply.array(names.len());
+        names.iter().for_each(|(_, name)| reply.bulk(name));
+    }
+
+    /// `TIME`: seconds since 1970, and microseconds.
+    pub(super) fn time(&self, out: &mut Vec<u8>) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut reply = Reply::new(out, self.is_3);
+        reply.array(2);
+        reply.id(now.as_secs());
+        reply.id(now.subsec_micros().into());
+    }
+}
+
+/// In 53 bits, which every client's language has.
+fn hash(name: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish() >> 11
+}
