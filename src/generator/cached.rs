@@ -196,6 +196,11 @@ impl CachedUidGenerator {
         (self.ring.stats(), self.ring.peek(), self.ring.last_end(), last)
     }
 
+    /// Returns how far ahead of the clock uids may be, if there is a limit.
+    pub fn max_borrow(&self) -> Option<Duration> {
+        self.max_borrow
+    }
+
     /// Returns statistics. This reads the clock.
     pub fn stats(&self) -> CachedStats {
         let ring = self.ring.stats();

@@ -11,6 +11,7 @@ mod error;
 pub mod fuzzing;
 mod http;
 mod issuer;
+mod lead;
 mod limits;
 mod listener;
 mod names;

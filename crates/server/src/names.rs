@@ -8,6 +8,7 @@ use uidring::segment::SegmentTag;
 use uidring::{Error, SegmentGenerator};
 
 use crate::issuer::Issuer;
+use crate::lead::Lead;
 use crate::listener::Protocol;
 use crate::stats::NameCounters;
 
@@ -17,13 +18,15 @@ pub struct Name {
     text: String,
     issuer: Issuer,
     origin: OnceLock<String>,
+    lead: Lead,
     pub(crate) counters: NameCounters,
 }
 
 impl Name {
     fn new(text: &str, issuer: Issuer) -> Arc<Self> {
         let (origin, counters) = (OnceLock::new(), NameCounters::default());
-        Arc::new(Self { text: text.to_owned(), issuer, origin, counters })
+        let (text, lead) = (text.to_owned(), Lead::default());
+        Arc::new(Self { text, issuer, origin, lead, counters })
     }
 
     /// The name.
@@ -44,6 +47,14 @@ impl Name {
     /// Where its worker id comes from, for people to read; none if nobody has said so.
     pub fn origin(&self) -> Option<&str> {
         self.origin.get().map(String::as_str)
+    }
+}
+
+impl Name {
+    /// Why it is not to be asked, as far as that is known without waiting. Of uids, one is taken.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let ahead = || self.lead.problem(self.issuer.generator()?);
+        self.issuer.problem().or_else(ahead)
     }
 }
 
@@ -141,6 +152,15 @@ impl Names {
         let mut tags = self.tags.write().unwrap_or_else(|lock| lock.into_inner());
         let name = tags.entry(text.to_owned());
         Some(Arc::clone(name.or_insert_with(|| Name::new(text, Issuer::Segment(handle)))))
+    }
+
+    /// Looks how far the uids of each name are ahead of the clock.
+    pub(crate) fn look_at_leads(&self) {
+        for name in self.own.values() {
+            if let Some(generator) = name.issuer.generator() {
+                name.lead.look(&name.text, generator);
+            }
+        }
     }
 
     /// Closes all generators: leases are given back, and nothing more is issued.

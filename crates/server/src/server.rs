@@ -225,6 +225,7 @@ async fn sweep(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(SWEEP).await;
         shared.seats.sweep(shared.start.elapsed());
+        shared.names.look_at_leads();
     }
 }
 

@@ -18,8 +18,8 @@ pub struct RingArgs {
     pub boost_power: Option<u32>,
 
     /// Issue no uid further ahead of the clock than this: when these are used up, wait for the clock.
-    /// Without it, a burst borrows the future without limit, with --worker lease up to 600. For
-    /// --generator cached
+    /// Without it, a burst borrows the future without limit, in `uidring serve` up to 1h, with --worker
+    /// lease up to 10m. For --generator cached
     #[arg(long, value_name = "SECONDS", value_parser = time(Duration::ZERO..=CENTURY),
           allow_hyphen_values = true)]
     pub max_borrow: Option<Duration>,

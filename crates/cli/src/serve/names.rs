@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use uidring::WorkerSource;
+use uidring::generator::CachedBuilder;
 use uidring::policy::TakePolicy;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
 use uidring::worker::EnvWorkerId;
@@ -25,6 +26,9 @@ const DEFAULT: &str = "uid";
 
 /// How often the tags of segments are read: a new one is a name after that.
 const REFRESH: Duration = Duration::from_secs(10);
+
+/// How far ahead of the clock clients may bring uids: docs/time.md says why.
+const MAX_BORROW: Duration = Duration::from_secs(3_600);
 
 /// More names are counted, and not all listed.
 pub const SHOWN: usize = 12;
@@ -73,6 +77,11 @@ impl<'a> Plan<'a> {
                 set(builder.worker_from(worker), args.worker.start_after, |builder, uid| {
                     builder.start_after(uid)
                 });
+            // What takes worker ids back has a limit of its own.
+            let is_given_back = args.worker.lease.worker != WorkerKind::Disposable
+                || args.worker.registry.zookeeper.is_some();
+            let builder =
+                set(builder, (!is_given_back).then_some(MAX_BORROW), CachedBuilder::max_borrow);
             let generator = args.ring.apply(builder).build()?;
             let origin = origin(&args.worker);
             lines.push(format!(

@@ -399,6 +399,35 @@ fn torture(worker: &str, starts: usize) {
     assert!(seen.len() > starts * 100, "{}", seen.len());
 }
 
+/// By default, one client cannot use up the time of all.
+#[test]
+fn a_client_that_takes_all() {
+    let home = Home::new();
+    for (worker, limit) in [("", 3_600), ("--worker lease", 600)] {
+        let words = format!("{REDIS} --sqlite {limit}.db --wait 0 --layout 31/22/2 {worker}");
+        home.run(&format!("worker init --leases --sqlite {limit}.db"));
+        let server = Server::start(&mut home.command(&words));
+        let mut client = server.client().expect("it listens");
+        let begin = Instant::now();
+        let mut count = 0;
+        let error = loop {
+            let answer = ask(&mut client, "INCR uid", 1).remove(0);
+            count += u64::from(answer.starts_with(':'));
+            // At other times, a uid is not ready yet.
+            if answer.contains(&format!("ahead of the clock, and may be {limit}s")) {
+                break answer;
+            }
+            assert!(begin.elapsed() < LIMIT, "{count}: {answer}");
+        };
+        assert!(error.starts_with("-TRYAGAIN "), "{error}");
+        assert!(count >= 4 * limit, "{count}");
+    }
+    // Whoever wants more says so.
+    let words = format!("{REDIS} --wait 0 --layout 31/22/2 --max-borrow 2h");
+    let server = Server::start(&mut home.command(&words));
+    assert!(server.ask("UID.NEXT COUNT 20000", 1)[0].starts_with("*20000"));
+}
+
 /// How many servers are started and killed: more by the environment.
 fn starts() -> usize {
     std::env::var("UIDRING_SERVE_STARTS").map_or(12, |starts| starts.parse().expect("a number"))

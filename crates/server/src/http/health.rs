@@ -13,7 +13,7 @@ pub fn answer(shared: &Shared, asked: Asked) -> Response<Body> {
     let names = shared.names.list();
     let (mut failing, mut not_shown) = (Vec::new(), 0);
     for name in &names {
-        match name.issuer().problem() {
+        match name.problem() {
             Some(error) if failing.len() < SHOWN => {
                 failing.push(json!({ "name": name.text(), "error": error }));
             }

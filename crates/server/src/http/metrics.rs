@@ -112,7 +112,7 @@ fn of_names(names: &[Arc<Name>], out: &mut Metrics<'_>) {
     let metric = "uidring_server_ready";
     out.head(metric, "gauge", "1 if the name issues ids, or else 0");
     for name in names {
-        let is_ready = u8::from(name.issuer().problem().is_none());
+        let is_ready = u8::from(name.problem().is_none());
         out.line(metric, &[("name", name.text())], is_ready);
     }
 }

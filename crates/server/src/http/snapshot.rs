@@ -75,7 +75,7 @@ fn of_name(name: &Name, default: Option<&str>) -> Value {
         "name": name.text(),
         "is_default": default == Some(name.text()),
         "origin": name.origin(),
-        "problem": name.issuer().problem(),
+        "problem": name.problem(),
         "ids": ids,
         "errors": errors,
     });

@@ -3,5 +3,6 @@
 mod batch;
 mod client;
 mod hostile;
+mod lead;
 mod support;
 mod thrift;
