@@ -106,6 +106,7 @@ impl Problem {
     }
 }
 
+/// etcd has one code of gRPC for many refusals, and one language.
 fn has(message: &str, words: &str) -> bool {
     message.contains(words)
 }

@@ -117,7 +117,8 @@ impl uidring_store::server::Problem for Problem {
                 // Group Replication: a hook at the commit failed, as without a majority; another
                 // member's commit came first; a member that is joining, leaving, or waits for others.
                 | 3100 | 3101 | 3796..=3799 => true,
-                // Of the account's limits those of an hour outlast any start.
+                // Of the account's limits those of an hour outlast any start. The name of a limit is the same in
+                // all languages.
                 1226 => error.message.contains("max_user_connections"),
                 _ => false,
             },

@@ -1,16 +1,13 @@
 //! A connection of the driver's, and what the server says beside its answers.
 
 use std::future::poll_fn;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio_postgres::error::{DbError, Severity};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{AsyncMessage, Client, Config, Error, Socket};
-
-/// What the warning says by which a server confirms a commit that no standby has confirmed: who waited
-/// for the standby was cancelled, and the commit counts as done.
-const NOT_REPLICATED: &str = "might not have been replicated";
 
 /// An open connection and the task that drives it.
 pub struct Raw {
@@ -18,7 +15,7 @@ pub struct Raw {
     task: JoinHandle<()>,
     /// Why the task has ended: what the requests get says only that it has.
     ended: oneshot::Receiver<Error>,
-    not_replicated: Arc<OnceLock<()>>,
+    warning: Arc<Mutex<Option<String>>>,
 }
 
 impl Raw {
@@ -29,16 +26,15 @@ impl Raw {
     {
         let (client, mut connection) = config.connect(tls).await?;
         let (sender, ended) = oneshot::channel();
-        let not_replicated = Arc::new(OnceLock::new());
-        let seen = Arc::clone(&not_replicated);
+        let warning = Arc::new(Mutex::default());
+        let seen = Arc::clone(&warning);
         let task = tokio::spawn(async move {
             while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
                 match message {
-                    Ok(AsyncMessage::Notice(notice)) => {
+                    Ok(AsyncMessage::Notice(notice)) if is_warning(&notice) => {
                         let texts = [Some(notice.message()), notice.detail()];
-                        if texts.iter().flatten().any(|text| text.contains(NOT_REPLICATED)) {
-                            let _ = seen.set(());
-                        }
+                        let texts: Vec<_> = texts.into_iter().flatten().collect();
+                        set(&seen, Some(texts.join("; ")));
                     }
                     Ok(_) => {}
                     Err(error) => {
@@ -48,12 +44,17 @@ impl Raw {
                 }
             }
         });
-        Ok(Self { client, task, ended, not_replicated })
+        Ok(Self { client, task, ended, warning })
     }
 
-    /// Whether the server has confirmed a commit that its standbys may lack.
-    pub fn may_lack_a_commit(&self) -> bool {
-        self.not_replicated.get().is_some()
+    /// Forgets the warning that has come with the answers so far, as after a login.
+    pub fn forget_warning(&self) {
+        set(&self.warning, None);
+    }
+
+    /// The last warning since then, in the server's language.
+    pub fn warning(&self) -> Option<String> {
+        self.warning.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns why a request has failed.
@@ -66,4 +67,14 @@ impl Raw {
         drop(self.client);
         let _ = self.task.await;
     }
+}
+
+fn set(warning: &Mutex<Option<String>>, text: Option<String>) {
+    *warning.lock().unwrap_or_else(PoisonError::into_inner) = text;
+}
+
+/// By the severity that is the same in all languages. What has none that is known counts as a warning.
+fn is_warning(notice: &DbError) -> bool {
+    let harmless = [Severity::Debug, Severity::Info, Severity::Log, Severity::Notice];
+    notice.parsed_severity().is_none_or(|severity| !harmless.contains(&severity))
 }

@@ -17,8 +17,8 @@ pub enum Problem {
     NoConnection(Duration),
     /// There was one, and the work was not done within this time.
     NoEnd(Duration),
-    /// The server has committed, and its standby has not confirmed it.
-    NotReplicated,
+    /// The server has committed, with this warning.
+    Unconfirmed(String),
     /// All that could be had is locked by others.
     Busy(String),
     /// The server takes no rows now: it is a standby, or was told to.
@@ -92,7 +92,7 @@ impl Problem {
             Self::ReadOnly { has_others: true, .. } => StoreErrorKind::Unreachable,
             Self::ReadOnly { .. } => StoreErrorKind::Denied,
             // The caller tries these again.
-            Self::Conflict(_) | Self::NoEnd(_) | Self::NotReplicated => StoreErrorKind::TimedOut,
+            Self::Conflict(_) | Self::NoEnd(_) | Self::Unconfirmed(_) => StoreErrorKind::TimedOut,
             _ if self.is_locked() => StoreErrorKind::TimedOut,
             _ => match self.code() {
                 Some(&(SqlState::UNDEFINED_TABLE | SqlState::INVALID_CATALOG_NAME)) => {
@@ -117,7 +117,7 @@ impl uidring_store::server::Problem for Problem {
 
     fn may_pass(&self) -> bool {
         match self {
-            Self::NoConnection(_) | Self::NoEnd(_) | Self::NotReplicated | Self::Busy(_) => true,
+            Self::NoConnection(_) | Self::NoEnd(_) | Self::Unconfirmed(_) | Self::Busy(_) => true,
             Self::ReadOnly { has_others, .. } => *has_others,
             Self::Driver(error) => match error.as_db_error() {
                 Some(error) => may_pass(error),
@@ -170,7 +170,7 @@ fn may_pass(error: &DbError) -> bool {
     (is_away && !is_pooler_refusal(error)) || is_undone
 }
 
-/// Whether PgBouncer refuses for good, with the code by which it says everything.
+/// Whether PgBouncer refuses for good, with the code by which it says everything, in its only language.
 pub fn is_pooler_refusal(error: &DbError) -> bool {
     let refusals = ["no such database", "no such user", "pooling mode", "password", "not allowed"];
     *error.code() == SqlState::PROTOCOL_VIOLATION

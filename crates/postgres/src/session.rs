@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use futures_util::future::{join, join3, join5};
+use futures_util::future::{join, join4, join5};
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use uidring_store::server::{Table, check_version};
@@ -27,10 +27,14 @@ const IDENTITY: &str = "(SELECT CAST(CAST('x' || SUBSTR(MD5(system_identifier ||
 /// What transactions begin with: at a level at which a statement sees what is committed, whatever the
 /// server's own level, and with a COMMIT that waits for the disk, and for standbys where there are any. A
 /// row that is locked is waited for as long as that is shorter than any lease; who is paused amid must not
-/// keep what it has locked.
+/// keep what it has locked. No warning is sent before the [`COMMIT`].
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED;
      SET LOCAL lock_timeout = '1s';
-     SET LOCAL client_min_messages = warning";
+     SET LOCAL client_min_messages = error";
+
+/// What transactions end with. A warning of the COMMIT means that it cannot be relied on: it is how the server
+/// says that whoever waited for a standby was cancelled, and that only the server itself has committed.
+const COMMIT: [&str; 2] = ["SET LOCAL client_min_messages = warning", "COMMIT"];
 
 /// What a connection is made with.
 pub struct Session {
@@ -123,6 +127,7 @@ impl Session {
 
     /// Begins a transaction.
     pub async fn begin(&mut self) -> Result<(), Problem> {
+        self.raw.forget_warning();
         let begin = self.begin.clone();
         self.script(&begin).await
     }
@@ -135,6 +140,7 @@ impl Session {
     ) -> Result<Vec<Row>, Problem> {
         let (sql, client) = (numbered(sql), &self.raw.client);
         let params = params(values);
+        self.raw.forget_warning();
         let begun = join(client.batch_execute(&self.begin), client.query_typed(&sql, &params));
         match begun.await {
             (Ok(()), Ok(rows)) => Ok(rows),
@@ -144,8 +150,12 @@ impl Session {
 
     /// Commits. If the answer is lost, nobody can tell whether it was done.
     pub async fn commit(&mut self) -> Result<(), Problem> {
-        self.script("COMMIT").await?;
-        self.check_commit()
+        let client = &self.raw.client;
+        let [warn, commit] = COMMIT.map(|sql| client.batch_execute(sql));
+        match join(warn, commit).await {
+            (Ok(()), Ok(())) => self.check_commit(),
+            (Err(error), _) | (_, Err(error)) => Err(self.failed(error)),
+        }
     }
 
     /// Undoes the transaction, if there is one.
@@ -158,15 +168,18 @@ impl Session {
     pub async fn change(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Problem> {
         let (sql, client) = (numbered(sql), &self.raw.client);
         let params = params(values);
+        self.raw.forget_warning();
+        let [warn, commit] = COMMIT.map(|sql| client.batch_execute(sql));
         // What follows a statement that failed is not executed, and the COMMIT then is a ROLLBACK.
-        let done = join3(
+        let done = join4(
             client.batch_execute(&self.begin),
             client.query_typed(&sql, &params),
-            client.batch_execute("COMMIT"),
+            warn,
+            commit,
         );
         let rows = match done.await {
-            (Ok(()), Ok(rows), Ok(())) => rows,
-            (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {
+            (Ok(()), Ok(rows), Ok(()), Ok(())) => rows,
+            (Err(error), ..) | (_, Err(error), ..) | (.., Err(error), _) | (.., Err(error)) => {
                 return Err(self.failed(error));
             }
         };
@@ -223,9 +236,9 @@ impl Session {
     }
 
     fn check_commit(&self) -> Result<(), Problem> {
-        match self.raw.may_lack_a_commit() {
-            true => Err(Problem::NotReplicated),
-            false => Ok(()),
+        match self.raw.warning() {
+            Some(warning) => Err(Problem::Unconfirmed(warning)),
+            None => Ok(()),
         }
     }
 

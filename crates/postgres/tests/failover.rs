@@ -1,6 +1,7 @@
 //! A primary that fails, and its standby in its place. More of it is in storm.rs.
 #![cfg(unix)]
 
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -64,6 +65,11 @@ fn until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
+fn locales() -> String {
+    let output = Command::new("locale").arg("-a").output().expect("locale, of libc-bin, starts");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
 fn lease(store: &PostgresStore, lasts: u64) -> Result<Lease, Error> {
     let options = LeaseOptions::default().lasts(Duration::from_secs(lasts));
     let options = options.wait_for(Duration::from_secs(20));
@@ -88,10 +94,23 @@ fn a_host_that_does_not_answer_is_passed_over() {
     assert!(next > first, "{next} after {first}");
 }
 
-/// The wait for a standby that is away can be cancelled, and the server then says that it has committed.
+/// The wait for a standby that is away can be cancelled, and the server then says that it has committed, with a
+/// warning in its own language. Warnings before the COMMIT are another matter.
 #[test]
 fn a_commit_that_no_standby_has_confirmed_does_not_count() {
-    let pair = Pair::new(&[]);
+    let german = "de_DE.UTF-8";
+    assert!(
+        locales().contains("de_DE.utf8"),
+        "this system has no locale {german}: run scripts/servers, or as root localedef -i de_DE -f UTF-8 \
+         {german}"
+    );
+    let pair = Pair::new(&[&format!("lc_messages={german}")]);
+    pair.database.administer(
+        "UPDATE pg_database SET datcollversion = '1' WHERE datname = CURRENT_DATABASE();
+         CREATE FUNCTION warn() RETURNS TRIGGER LANGUAGE plpgsql AS
+         'BEGIN RAISE WARNING ''of a trigger''; RETURN NEW; END';
+         CREATE TRIGGER warn AFTER INSERT ON WORKER_NODE FOR EACH ROW EXECUTE FUNCTION warn()",
+    );
     let store = pair.store().deadline(Duration::from_secs(3));
     let first = store.worker_nodes().assign(&layout()).expect("assigned");
     let generator = cached(lease(&store, 30).expect("free")).expect("built");
@@ -99,7 +118,7 @@ fn a_commit_that_no_standby_has_confirmed_does_not_count() {
     let cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
     for (is_cancelled, words) in [
         (false, "did not end within 3s; is WORKER_NODE locked, a synchronous standby away"),
-        (true, "has committed, and its synchronous standby has not confirmed it"),
+        (true, "Die Transaktion wurde lokal bereits committet"),
     ] {
         let over = AtomicBool::new(!is_cancelled);
         thread::scope(|scope| {

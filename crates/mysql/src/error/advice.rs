@@ -110,11 +110,10 @@ fn of_server(server: &MySqlStore, table: &Table, error: &ServerError) -> String 
         1820 | 1862 => "the account's password has expired; give it a new one with ALTER USER",
         1044 => "the account may not use this database; grant the account its rights on it",
         1049 => "there is no such database; create it, or name another",
-        1142 if message.starts_with("CREATE command denied") => &format!(
-            "the account may not make the table; grant CREATE, or have somebody else make it \
-             (`{command}`)"
+        1142 | 1143 => &format!(
+            "the account may not do that; grant it: {rights}; to make the table it needs CREATE, or have \
+             somebody else make it (`{command}`)"
         ),
-        1142 | 1143 => &format!("the account may not do that; grant it: {rights}"),
         1146 => &format!("there is no table {name}; create it (`{command}`){or}"),
         1226 if message.contains("max_user_connections") => {
             "all connections that this account may have are in use; allow it more"
@@ -175,7 +174,7 @@ mod tests {
     #[test]
     fn the_servers_refusals_come_with_advice() {
         for (code, message, advice) in [
-            (1142, "CREATE command denied to user", "grant CREATE"),
+            (1142, "CREATE command denied to user", "needs CREATE"),
             (1142, "INSERT command denied to user", "SELECT and INSERT"),
             (1226, "exceeded the 'max_user_connections' resource", "in use"),
             (1226, "exceeded the 'max_connections_per_hour' resource", "of this hour"),

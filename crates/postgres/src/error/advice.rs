@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 
-use tokio_postgres::error::{DbError, SqlState};
+use tokio_postgres::error::{DbError, Severity, SqlState};
 use uidring::Error;
 use uidring_store::server::{ClockDifference, Table};
 use uidring_store::tls_failed;
@@ -44,10 +44,11 @@ pub fn to_error(server: &PostgresStore, table: &Table, problem: Problem) -> Erro
             ),
             None,
         ),
-        Problem::NotReplicated => (
-            "the server has committed, and its synchronous standby has not confirmed it: is the \
-             standby away?"
-                .into(),
+        Problem::Unconfirmed(warning) => (
+            format!(
+                "the server has committed with a warning, so that a synchronous standby may lack the \
+                 commit, which does not count: {warning}"
+            ),
             None,
         ),
         Problem::Driver(error) => {
@@ -114,10 +115,9 @@ fn of_connection(error: &io::Error) -> &'static str {
 
 fn of_server(server: &PostgresStore, table: &Table, error: &DbError) -> String {
     let Table { name, command, or, rights, .. } = table;
-    let (code, message) = (error.code(), error.message());
     let login = "the login failed; check user and password, percent-encoded in a URL";
     if is_pooler_refusal(error) {
-        return match message.contains("pooling mode") {
+        return match error.message().contains("pooling mode") {
             true => {
                 "PgBouncer in statement mode allows no transactions; set pool_mode = transaction, \
                      or session"
@@ -126,33 +126,25 @@ fn of_server(server: &PostgresStore, table: &Table, error: &DbError) -> String {
             false => "the pooler refused".into(),
         };
     }
-    match *code {
+    match *error.code() {
         SqlState::INVALID_PASSWORD => login.into(),
-        SqlState::INVALID_AUTHORIZATION_SPECIFICATION if message.contains("pg_hba.conf") => {
-            match server.demands_tls() {
-                true => "the server lets nobody in from here with this user, database and \
-                         certificate; add a line to its pg_hba.conf"
-                    .into(),
-                false => "the server lets nobody in from here with this user and database; add a line \
-                          to its pg_hba.conf, or ask for TLS if it demands that (sslmode=require)"
-                    .into(),
-            }
-        }
-        SqlState::INVALID_AUTHORIZATION_SPECIFICATION => match message.contains("certificate") {
-            true => "the server wants a client's certificate that names this user; give it one".into(),
-            false => login.into(),
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION => match server.demands_tls() {
+            true => "the server does not let this user in: its pg_hba.conf lacks a line for it, or \
+                     the server wants a client's certificate that names this user"
+                .into(),
+            false => "the server does not let this user in: its pg_hba.conf lacks a line for it, or \
+                      demands TLS (sslmode=require)"
+                .into(),
         },
         SqlState::INVALID_CATALOG_NAME => "there is no such database; create it, or name another".into(),
-        SqlState::INSUFFICIENT_PRIVILEGE if message.contains("for schema") => format!(
-            "the account may not make the table; grant CREATE on the schema, or have somebody else make \
-             it (`{command}`)"
-        ),
-        SqlState::INSUFFICIENT_PRIVILEGE if message.contains("for database") => {
+        // The login ends by it.
+        SqlState::INSUFFICIENT_PRIVILEGE if error.parsed_severity() == Some(Severity::Fatal) => {
             "the account may not use this database; grant it CONNECT".into()
         }
-        SqlState::INSUFFICIENT_PRIVILEGE => {
-            format!("the account may not do that; grant it: {rights}")
-        }
+        SqlState::INSUFFICIENT_PRIVILEGE => format!(
+            "the account may not do that; grant it: {rights}; to make the table it needs CREATE on the \
+             schema, or have somebody else make it (`{command}`)"
+        ),
         SqlState::UNDEFINED_TABLE => format!("there is no table {name}; create it (`{command}`){or}"),
         SqlState::TOO_MANY_CONNECTIONS => {
             "all connections of the server, or of this account, are in use; allow more, or put a \

@@ -78,7 +78,7 @@ fn a_table_that_is_there_needs_no_right_to_make_one() {
     assert!(chain(&error).contains("pruning also DELETE"), "{}", chain(&error));
     database.execute("DROP TABLE WORKER_NODE");
     let text = refusal(&nodes);
-    assert!(text.contains("grant CREATE on the schema"), "{text}");
+    assert!(text.contains("needs CREATE on the schema"), "{text}");
 }
 
 #[test]
