@@ -27,8 +27,10 @@ const IDENTITY: &str = "(SELECT CAST(CAST('x' || SUBSTR(MD5(system_identifier ||
 /// What transactions begin with: at a level at which a statement sees what is committed, whatever the
 /// server's own level, and with a COMMIT that waits for the disk, and for standbys where there are any. A
 /// row that is locked is waited for as long as that is shorter than any lease; who is paused amid must not
-/// keep what it has locked. No warning is sent before the [`COMMIT`].
+/// keep what it has locked. No trigger waits for the COMMIT, where it could change what was read back, and no
+/// warning is sent before the [`COMMIT`].
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED;
+     SET CONSTRAINTS ALL IMMEDIATE;
      SET LOCAL lock_timeout = '1s';
      SET LOCAL client_min_messages = error";
 
@@ -192,6 +194,22 @@ impl Session {
         let sql = numbered(sql);
         let rows = self.raw.client.query_typed(&sql, &params(values)).await;
         rows.map_err(|error| self.failed(error))
+    }
+
+    /// Returns the rows of a statement, and of a query that sees what its triggers did, in one round trip.
+    pub async fn query_twice(
+        &mut self,
+        statement: (&str, &[Value<'_>]),
+        query: (&str, &[Value<'_>]),
+    ) -> Result<(Vec<Row>, Vec<Row>), Problem> {
+        let client = &self.raw.client;
+        let [(first, one), (second, two)] =
+            [statement, query].map(|(sql, values)| (numbered(sql), params(values)));
+        let done = join(client.query_typed(&first, &one), client.query_typed(&second, &two));
+        match done.await {
+            (Ok(one), Ok(two)) => Ok((one, two)),
+            (Err(error), _) | (_, Err(error)) => Err(self.failed(error)),
+        }
     }
 
     /// Returns the only row of a query.

@@ -53,10 +53,14 @@ impl Operation<PostgresStore> for Renew<'_> {
         // issued, makes sure of itself: a trigger may have made something else of the horizon.
         if confirmed.is_none() {
             let stored = stored_horizon(session, *worker_id).await?;
-            if stored.is_none_or(|stored| stored < tick) {
+            if stored.is_none_or(|stored| stored < self.horizon) {
+                let stored = stored.map_or_else(
+                    || "nothing".into(),
+                    |Horizon { tick, sequence }| format!("{tick} and {sequence}"),
+                );
                 return Err(Problem::Refused(format!(
-                    "the horizon of worker id {worker_id} was to be tick {tick}, and reads {stored:?}: \
-                     UIDRING_LEASE has to be as `uidring worker init --leases` makes it, without \
+                    "the horizon of worker id {worker_id} was to be tick {tick} and sequence number \
+                     {sequence}, and reads {stored}: UIDRING_LEASE has to be as `uidring worker init --leases` makes it, without \
                      triggers"
                 )));
             }
@@ -65,10 +69,12 @@ impl Operation<PostgresStore> for Renew<'_> {
     }
 }
 
-async fn stored_horizon(session: &mut Session, worker_id: u64) -> Result<Option<u64>, Problem> {
-    let select = "SELECT HORIZON_TICK FROM UIDRING_LEASE WHERE WORKER_ID = ?";
+async fn stored_horizon(session: &mut Session, worker_id: u64) -> Result<Option<Horizon>, Problem> {
+    let select = "SELECT HORIZON_TICK, HORIZON_SEQUENCE FROM UIDRING_LEASE WHERE WORKER_ID = ?";
     let rows = session.query(select, &[worker_id.into()]).await?;
-    rows.first().map_or(Ok(None), |row| optional_unsigned(row, 0))
+    let Some(row) = rows.first() else { return Ok(None) };
+    let (tick, sequence) = (optional_unsigned(row, 0)?, optional_unsigned(row, 1)?);
+    Ok(tick.map(|tick| Horizon { tick, sequence: sequence.unwrap_or(0) }))
 }
 
 /// Returns the row of a lost lease. One that somebody has damaged is lost, too.

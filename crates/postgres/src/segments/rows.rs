@@ -65,18 +65,21 @@ async fn reserve(
         Err(refusal) => return Ok(Err(NotLoaded::Row(refusal))),
     };
     let update = "UPDATE leaf_alloc SET max_id = ?, update_time = CURRENT_TIMESTAMP
-        WHERE biz_tag = ? AND max_id = ? AND step = ? RETURNING max_id";
+        WHERE biz_tag = ? AND max_id = ? AND step = ? RETURNING biz_tag";
     let values = [range.end.into(), tag.into(), max_id.into(), step.into()];
-    let rows = session.query(update, &values).await?;
-    let [row] = &*rows else {
+    // RETURNING would not show what triggers did afterwards.
+    let look = "SELECT max_id FROM leaf_alloc WHERE biz_tag = ?";
+    let (changed, found) = session.query_twice((update, &values), (look, &[tag.into()])).await?;
+    if changed.len() != 1 {
         return Err(Problem::Conflict(format!(
             "a load of tag `{tag}` changed {} rows and not 1: leaf_alloc needs biz_tag for its primary \
              key, and no triggers",
-            rows.len()
+            changed.len()
         )));
-    };
-    let now = int(row, 0)?;
-    if now != range.end.cast_signed() {
+    }
+    let now = found.first().map(|row| int(row, 0)).transpose()?;
+    if now != Some(range.end.cast_signed()) {
+        let now = now.map_or_else(|| "nothing".into(), |now| now.to_string());
         return Err(Problem::Refused(format!(
             "max_id of tag `{tag}` was set to {} and reads {now}: the column has to be a BIGINT, without \
              triggers",

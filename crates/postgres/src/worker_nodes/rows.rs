@@ -65,7 +65,7 @@ async fn insert(work: &Assign, session: &mut Session) -> Result<u64, Problem> {
     Ok(id)
 }
 
-/// Inserts a row and returns its key, which is above `newest`.
+/// Inserts a row and returns its key, which is above `newest`, if the row has stayed as it is.
 pub async fn insert_node(
     session: &mut Session,
     node: &NodeIdentity,
@@ -81,6 +81,12 @@ pub async fn insert_node(
             "the generated key {id} is not above the greatest in WORKER_NODE, {newest}: its counter went \
              backwards, or is cached in several sessions, and a worker id might come twice; set it above \
              {newest} with ALTER TABLE WORKER_NODE ALTER COLUMN ID RESTART WITH …, and SET CACHE 1"
+        )));
+    }
+    if session.query("SELECT 1 FROM WORKER_NODE WHERE ID = ?", &[id.into()]).await?.len() != 1 {
+        return Err(Problem::Refused(format!(
+            "a row with the generated key {id} was added to WORKER_NODE, and the table has none then: it has \
+             to be without triggers that change its rows, and this account has to see all of them"
         )));
     }
     Ok(id)

@@ -86,6 +86,19 @@ fn a_column_or_a_trigger_that_makes_something_else_of_it_is_refused() {
     let text = refusal(&mut segments, "t");
     assert!(text.contains("reads 5") && text.contains("triggers"), "{text}");
     assert_eq!(max_id(&database), 2_147_483_000, "rolled back");
+    // Such triggers follow the statement, or wait for the COMMIT.
+    for (kind, when) in [("", ""), ("CONSTRAINT", "DEFERRABLE INITIALLY DEFERRED")] {
+        database.execute(&format!(
+            "CREATE OR REPLACE FUNCTION meddle() RETURNS TRIGGER LANGUAGE plpgsql AS
+             'BEGIN UPDATE leaf_alloc SET max_id = 5 WHERE max_id > 5; RETURN NULL; END';
+             DROP TRIGGER meddle ON leaf_alloc;
+             CREATE {kind} TRIGGER meddle AFTER UPDATE ON leaf_alloc {when}
+             FOR EACH ROW EXECUTE FUNCTION meddle()"
+        ));
+        let text = refusal(&mut segments, "t");
+        assert!(text.contains("reads 5") && text.contains("triggers"), "{text}");
+        assert_eq!(max_id(&database), 2_147_483_000, "rolled back");
+    }
 }
 
 #[test]
@@ -210,7 +223,7 @@ fn a_load_is_one_transaction_of_three_round_trips() {
     range(&mut segments, "t", 0);
     let log = server.error_log()[before..].to_owned();
     let count = |words: &str| log.matches(words).count();
-    assert_eq!((count("SELECT max_id"), count("UPDATE leaf_alloc")), (1, 1), "{log}");
+    assert_eq!((count("SELECT max_id"), count("UPDATE leaf_alloc")), (2, 1), "{log}");
     assert_eq!((count("BEGIN ISOLATION"), count("statement: COMMIT")), (1, 1), "{log}");
     assert!(log.contains("execute <unnamed>") && !log.contains("PREPARE"), "{log}");
 }

@@ -82,6 +82,20 @@ fn a_table_that_is_there_needs_no_right_to_make_one() {
 }
 
 #[test]
+fn a_trigger_that_changes_the_key_later_is_refused() {
+    let (database, nodes) = table();
+    database.execute(
+        "CREATE FUNCTION meddle() RETURNS TRIGGER LANGUAGE plpgsql AS
+         'BEGIN UPDATE WORKER_NODE SET ID = 1000 WHERE ID = NEW.ID; RETURN NULL; END';
+         CREATE CONSTRAINT TRIGGER meddle AFTER INSERT ON WORKER_NODE DEFERRABLE INITIALLY DEFERRED
+         FOR EACH ROW EXECUTE FUNCTION meddle()",
+    );
+    let text = refusal(&nodes);
+    assert!(text.contains("generated key 1") && text.contains("without triggers"), "{text}");
+    assert!(nodes.list().expect("listed").is_empty(), "rolled back");
+}
+
+#[test]
 fn assignments_work_within_runtimes() {
     let (_database, nodes) = table();
     for runtime in [
