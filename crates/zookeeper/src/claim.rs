@@ -7,9 +7,12 @@ use uidring::adapter::log;
 
 use super::entry::{ATTEMPTS, Entry, InstanceNodes, Mark};
 use super::error::ZooKeeperError;
-use super::nodes::{Endpoint, Reserved, UPLOAD_GAP, VERSION};
+use super::nodes::{Endpoint, Reserved, UPLOAD_GAP, VERSION, session_from_json};
 use super::peers;
 use super::tree::{CreateMode, Ensemble, Failure, Tree, Write};
+
+/// The longest session of a dead process that is waited for.
+const LONGEST_SESSION: Duration = Duration::from_secs(120);
 
 /// How much longer than its session's timeout a node that lives with it may exist: the servers
 /// look only now and then.
@@ -64,7 +67,6 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
     ) -> Result<i64, ZooKeeperError> {
         let registry = self.registry();
         let node = registry.temporary_node();
-        let patience = self.tree.session_timeout() + GRACE;
         let mut deadline = None;
         let mut attempt = 0;
         loop {
@@ -76,6 +78,10 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             });
             let found = found.await?;
             let endpoint = found.as_ref().and_then(|(data, _)| Endpoint::from_json(data));
+            let theirs = found.as_ref().and_then(|(data, _)| session_from_json(data));
+            let session = self.tree.session_timeout();
+            let patience =
+                theirs.map_or(session, |theirs| theirs.max(session).min(LONGEST_SESSION)) + GRACE;
             match found {
                 Some((_, stat)) if stat.owner == self.tree.session() => {
                     let ahead = |own: Endpoint| peers::millis_ahead(own.timestamp, stat.made_at);
@@ -123,8 +129,8 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
 
     /// The write that makes the node with the name.
     fn create_name(&self) -> Write {
-        let (path, data) =
-            (self.registry().temporary_node(), self.endpoint(self.now()).to_own_json());
+        let path = self.registry().temporary_node();
+        let data = self.endpoint(self.now()).to_own_json(self.tree.session_timeout());
         Write::Create { path, data, mode: CreateMode::Ephemeral }
     }
 
@@ -142,10 +148,15 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             return Ok(false);
         }
         // Otherwise what a Java Leaf did after it would be forgotten.
-        let Some((node, _)) = self.find_number().await? else { return Ok(false) };
-        let Some((_, other)) = self.tree.read(&node).await? else { return Ok(false) };
+        let Some((node, number)) = self.find_number().await? else { return Ok(false) };
+        let Some((stored, other)) = self.read_endpoint(&node).await? else { return Ok(false) };
         if other.written > stat.written {
             return Ok(false);
+        }
+        // A start that would be refused leaves the name to others.
+        self.check_number(before, number)?;
+        if matches!(before, Before::Start { .. }) {
+            self.check_clock(&node, stored.timestamp)?;
         }
         // All at once: a third process that has the name, and is about to enter itself as the
         // holder, either comes first, so that this fails, or finds that it comes too late.
@@ -206,7 +217,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             Ok(worker_id) => worker_id,
             Err(refusal) => {
                 if is_new {
-                    let _ = self.tree.write(vec![Write::Delete { path: node }]).await;
+                    self.remove_new(node).await;
                 }
                 return Err(refusal);
             }
@@ -244,9 +255,8 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         let now = self.now();
         match before {
             Before::Start { .. } => {
-                let stored = stored.timestamp;
-                if !is_new && stored > now {
-                    return Err(ZooKeeperError::ClockBehindStored { location: node, stored, now });
+                if !is_new {
+                    self.check_clock(&node, stored.timestamp)?;
                 }
                 if let Some(limit) = self.applicant.max_clock_difference {
                     peers::compare(self.tree, registry, clock_ahead, limit).await?;
@@ -298,6 +308,28 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             Err(Failure::Other(error)) => Err(error),
             Err(_) => Ok(false),
         }
+    }
+
+    /// Refuses a start by a clock that is behind what the instance has stored.
+    fn check_clock(&self, node: &str, stored: Timestamp) -> Result<(), ZooKeeperError> {
+        let (location, now) = (node.into(), self.now());
+        if stored > now {
+            return Err(ZooKeeperError::ClockBehindStored { location, stored, now });
+        }
+        Ok(())
+    }
+
+    /// Removes what this start has made and not used. What cannot be removed stays.
+    async fn remove_new(&self, node: String) {
+        let mut writes = vec![Write::Delete { path: node }];
+        if self.registry().is_bounded()
+            && let Ok(Some((reserved, _))) = self.read_reserved().await
+            && reserved.holder == self.applicant.holder
+            && reserved.until == Timestamp::default()
+        {
+            writes.push(Write::Delete { path: self.registry().reserved_node() });
+        }
+        let _ = self.tree.write(writes).await;
     }
 
     fn check_number(&self, before: &Before, number: i64) -> Result<u64, ZooKeeperError> {

@@ -38,10 +38,10 @@ impl Endpoint {
         format!(r#"{{"ip":{ip},"port":{port},"timestamp":{}}}"#, self.timestamp.as_millis())
     }
 
-    /// The same with a version, for nodes that Leaf does not read.
-    pub fn to_own_json(&self) -> String {
-        let json = self.to_json();
-        format!(r#"{},"version":{VERSION}}}"#, json.trim_end_matches('}'))
+    /// The same with a version and the session's timeout, for nodes that Leaf does not read.
+    pub fn to_own_json(&self, session: Duration) -> String {
+        let (json, session) = (self.to_json(), session.as_millis());
+        format!(r#"{},"version":{VERSION},"session_ms":{session}}}"#, json.trim_end_matches('}'))
     }
 
     pub fn from_json(json: &[u8]) -> Option<Self> {
@@ -54,6 +54,12 @@ impl Endpoint {
         let timestamp = Timestamp::from_millis(fields.get("timestamp")?.as_i64()?);
         Some(Self { ip: text("ip"), port: text("port"), timestamp })
     }
+}
+
+/// The timeout of the session in which a node was made, if the node says it.
+pub fn session_from_json(json: &[u8]) -> Option<Duration> {
+    let fields: Value = serde_json::from_slice(json).ok()?;
+    fields.get("session_ms")?.as_u64().map(Duration::from_millis)
 }
 
 /// What an instance has reserved ahead.
@@ -122,8 +128,11 @@ mod tests {
         {
             assert_eq!(Endpoint::from_json(wrong.as_bytes()), None, "{wrong}");
         }
-        let own = endpoint.to_own_json();
-        assert_eq!(own, format!(r#"{},"version":2}}"#, &json[..json.len() - 1]));
+        let own = endpoint.to_own_json(Duration::from_secs(10));
+        let start = &json[..json.len() - 1];
+        assert_eq!(own, format!(r#"{start},"version":2,"session_ms":10000}}"#));
+        assert_eq!(session_from_json(own.as_bytes()), Some(Duration::from_secs(10)));
+        assert_eq!(session_from_json(json.as_bytes()), None);
         assert_eq!(Endpoint::from_json(own.as_bytes()), Some(endpoint));
         let timestamp = Timestamp::from_millis(-1);
         let odd = Endpoint { ip: "a\"b\\".into(), port: "\u{e9}".into(), timestamp };

@@ -416,3 +416,22 @@ fn the_file_of_a_bounded_instance_grants_nothing() {
     let error = chain(&site.original("a:1").lease(&LAYOUT).expect_err("of the other form"));
     assert!(error.contains("belongs to instance a:1@bounded"), "{error}");
 }
+
+/// The file says that the holder is dead, so that a start takes its name over without waiting.
+#[test]
+fn a_start_that_is_refused_takes_nothing_over() {
+    let site = Site::with_session(ZooKeeper::start(), Duration::from_secs(60));
+    let line = Line::to(&site.server);
+    let first = generator(&site.patient_at(&line.hosts(), "a:1"));
+    line.cut();
+    drop(first);
+    let reserved = || site.server.get(&site.path("reserved/a:1@bounded"));
+    let before = reserved();
+    let behind = site.timestamp("a:1@bounded") - 1;
+    let late = site.registry("a:1").clock(ManualClock::new(Timestamp::from_millis(behind)));
+    let error = late.lease(&LAYOUT).expect_err("the clock is behind");
+    assert!(matches!(error.store(), Some(ZooKeeperError::ClockBehindStored { .. })), "{error:?}");
+    assert_eq!(reserved(), before);
+    drop(generator(&site.registry("a:1")));
+    assert_ne!(reserved(), before);
+}

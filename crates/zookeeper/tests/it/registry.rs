@@ -182,13 +182,17 @@ fn a_number_over_the_layouts_maximum_is_refused_and_leaves_no_litter() {
         assert_eq!(site.forever().len(), 1_024);
         assert!(!site.is_live("late"));
     }
+    // Nor does a bounded one leave its reservation behind.
+    site.registry("later").lease(&LAYOUT).expect_err("all are in use");
+    let reserved = site.server.children(&site.path("reserved"));
+    assert!(!reserved.contains(&"later@bounded".to_owned()), "{reserved:?}");
     // Those that are in the registry go on.
     assert_eq!(generator(&site.original("10.0.0.1:1023")).worker_id(), 1_023);
     // With another layout there is room.
     let bits = uidring::Bits { time: 41, worker: 11, sequence: 11 };
     let wide = Layout::new(bits, LAYOUT.tick(), LAYOUT.epoch()).expect("possible");
     let lease = site.original("late").lease(&wide).expect("acquired");
-    assert_eq!(lease.worker_id(), 1_026);
+    assert_eq!(lease.worker_id(), 1_027);
     drop(lease);
     wait_until("the name is free again", || !site.is_live("late"));
     let error = site.original("late").lease(&LAYOUT).expect_err("its number is too large now");
@@ -196,7 +200,7 @@ fn a_number_over_the_layouts_maximum_is_refused_and_leaves_no_litter() {
     let registry = site.original("late").no_cache_file();
     let error = registry.lease(&LAYOUT).expect_err("its number is too large now");
     assert!(
-        matches!(error.store(), Some(ZooKeeperError::RegistryFull { number: 1_026, .. })),
+        matches!(error.store(), Some(ZooKeeperError::RegistryFull { number: 1_027, .. })),
         "{error:?}"
     );
     assert_eq!(site.forever().len(), 1_025, "a node that is used is never removed");
