@@ -183,7 +183,7 @@ fn lines_below(folder: &Path) -> Vec<(PathBuf, String)> {
 /// What the crates of stores leave to the core, and the files that may have it all the same. They run on
 /// the core's threads and across forks, too.
 const LEFT_TO_THE_CORE: &[(&str, &[&str])] = &[
-    ("std::sync::atomic", &["sqlite/src/forked.rs"]),
+    ("std::sync::atomic", &["sqlite/src/forked.rs", "sqlite/src/names.rs"]),
     // A simulation in one thread, for tests alone; what the attempts of one operation know, which one
     // thread makes.
     ("Mutex", &["zookeeper/src/model/sim.rs", "store/src/server/tags.rs"]),

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 use uidring::adapter::log;
-use uidring_store::create_folder;
+use uidring_store::files::create_folder;
 
 /// What a path leads to.
 pub enum Found {
@@ -97,15 +97,43 @@ impl NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        // If that fails, or the process is killed before, the name is left over and does no harm.
+        // If that fails, or the process is killed before, the next to open the file removes the name.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// Returns a name in the same folder, so that a link is possible.
-fn temporary_name(path: &Path) -> PathBuf {
+/// How temporary names end.
+const TEMPORARY: &str = ".new";
+
+/// How the temporary names of a file begin.
+fn temporary_start(path: &Path) -> OsString {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}-{:08x}.new", process::id(), fastrand::u32(..)));
+    name.push(".");
+    name
+}
+
+/// Returns a name in the same folder, so that a link is possible.
+fn temporary_name(path: &Path) -> PathBuf {
+    let mut name = temporary_start(path);
+    name.push(format!("{}-{:08x}{TEMPORARY}", process::id(), fastrand::u32(..)));
     path.with_file_name(name)
+}
+
+/// Removes the names under which this file was created.
+pub fn remove_temporary_names(path: &Path) {
+    let Ok(path) = fs::canonicalize(path) else { return };
+    let start = temporary_start(&path);
+    let file = fs::metadata(&path).ok().as_ref().map(identity);
+    let entries = path.parent().and_then(|folder| fs::read_dir(folder).ok());
+    for entry in entries.into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.as_encoded_bytes();
+        let is_temporary =
+            name.starts_with(start.as_encoded_bytes()) && name.ends_with(TEMPORARY.as_bytes());
+        // Not through links.
+        if is_temporary && entry.metadata().ok().as_ref().map(identity) == file {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }

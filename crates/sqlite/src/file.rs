@@ -2,6 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::path::{self, Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -15,6 +16,7 @@ use super::create::{Found, NewFile, beside, look};
 use super::dedicated;
 use super::forked::Entry;
 use super::format::{self, Commit, Problem};
+use super::names::Names;
 use super::opener::Opener;
 use super::patience::{Patience, Wait};
 use super::volume::{Keeps, Standing, standing};
@@ -27,6 +29,7 @@ pub struct StoreFile {
     patience: Patience,
     opener: Option<Opener>,
     keeps: Keeps,
+    names: Arc<Names>,
 }
 
 /// What a file is for.
@@ -47,7 +50,8 @@ impl Kind {
 
 impl StoreFile {
     pub fn new(kind: Kind, path: PathBuf) -> Self {
-        Self { kind, path, patience: Patience::USUAL, opener: None, keeps: Keeps::HostsIds }
+        let names = Arc::default();
+        Self { kind, path, patience: Patience::USUAL, opener: None, keeps: Keeps::HostsIds, names }
     }
 
     /// The same, but opened by the caller's code.
@@ -100,6 +104,7 @@ impl StoreFile {
         let path = self.absolute_path()?;
         self.check_place(&path)?;
         self.create(&path)?;
+        self.check_names(&path)?;
         self.checked(&path, "opened", None)
     }
 
@@ -107,7 +112,13 @@ impl StoreFile {
     pub fn open(&self, table: &'static str) -> Result<Opened, Error> {
         let path = self.existing_path()?;
         self.check_place(&path)?;
+        self.check_names(&path)?;
         self.checked(&path, "opened", Some(table))
+    }
+
+    /// Refuses a file that has another name.
+    fn check_names(&self, path: &Path) -> Result<(), Error> {
+        self.names.check(path).map_err(|problem| self.error("used", problem))
     }
 
     /// Refuses a file where another would hand out the same ids.
@@ -164,7 +175,9 @@ impl StoreFile {
         &self,
         work: impl Fn(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, Error> {
-        let connection = self.checked(&self.existing_path()?, "read", None)?;
+        let path = self.existing_path()?;
+        self.check_names(&path)?;
+        let connection = self.checked(&path, "read", None)?;
         self.patiently(|| Ok(work(&connection)?)).map_err(|problem| self.error("read", problem))
     }
 
@@ -341,8 +354,6 @@ fn check_durability(connection: &Connection) -> Result<(), Problem> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     #[test]

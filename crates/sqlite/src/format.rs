@@ -132,6 +132,8 @@ pub enum Problem {
     Locked(GaveUp),
     /// The file is of another version, of another program, or damaged.
     Unusable(String),
+    /// The file must not be used as it stands.
+    Denied(String),
     /// There are no more worker ids.
     UsedUp(String),
 }

@@ -18,6 +18,7 @@ mod file;
 mod forked;
 mod format;
 mod leases;
+mod names;
 mod opener;
 mod ordinal;
 mod patience;

@@ -36,6 +36,7 @@ impl StoreFile {
                 return self.error_from(action, StoreErrorKind::TimedOut, problem, None);
             }
             Problem::Unusable(problem) => (StoreErrorKind::Corrupt, problem),
+            Problem::Denied(problem) => (StoreErrorKind::Denied, problem),
             Problem::UsedUp(problem) => (StoreErrorKind::Exhausted, problem),
         };
         self.error_from("used", kind, problem, None)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use uidring::Error;
 use uidring::worker::Ordinal;
-use uidring_store::TableError;
+use uidring_store::files::data_folder;
 
 use super::file::{Kind, StoreFile};
 use super::opener::Opener;
@@ -63,10 +63,11 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// [`TableError::NoDataDirectory`](uidring_store::TableError::NoDataDirectory).
+    /// [`TableError::NoDataDirectory`](uidring_store::TableError::NoDataDirectory), or
+    /// [`TableError::RelativeDataDirectory`](uidring_store::TableError::RelativeDataDirectory) if `$HOME` or
+    /// `$XDG_DATA_HOME` is not an absolute path.
     pub fn in_data_directory() -> Result<Self, Error> {
-        let folder = dirs::data_dir().ok_or(Error::from(TableError::NoDataDirectory))?;
-        Ok(Self { files: Files::Folder(folder.join("uidring")), opener: None })
+        Ok(Self { files: Files::Folder(data_folder()?), opener: None })
     }
 
     /// Opens the files by this function, for a program with a VFS of its own, a key (SQLCipher) or

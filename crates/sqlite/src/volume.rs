@@ -57,9 +57,23 @@ const EMPTY_DIR: &str = "/kubernetes.io~empty-dir/";
 pub fn standing(file: &Path, keeps: Keeps) -> Standing {
     let folder = file.ancestors().skip(1).find_map(|folder| fs::canonicalize(folder).ok());
     let folder = folder.unwrap_or_else(|| PathBuf::from("/"));
-    let mounts = fs::read("/proc/self/mountinfo").ok();
-    let mounts = mounts.map(|text| String::from_utf8_lossy(&text).into_owned());
-    judge(mounts.as_deref(), &folder, container::sign().as_deref(), keeps)
+    judge(mounts().as_deref(), &folder, container::sign().as_deref(), keeps)
+}
+
+/// Says whether something is mounted at this file, rather than at a folder that it is in.
+pub fn is_mount_point(file: &Path) -> bool {
+    let Ok(file) = fs::canonicalize(file) else { return false };
+    mounts().is_some_and(|mounts| is_mounted(&mounts, &file))
+}
+
+fn is_mounted(mounts: &str, file: &Path) -> bool {
+    mounts.lines().filter_map(Mount::of_line).any(|mount| file == Path::new(&mount.point))
+}
+
+/// What Linux says about mounts.
+fn mounts() -> Option<String> {
+    let text = fs::read("/proc/self/mountinfo").ok()?;
+    Some(String::from_utf8_lossy(&text).into_owned())
 }
 
 fn judge(mounts: Option<&str>, folder: &Path, sign: Option<&str>, keeps: Keeps) -> Standing {
@@ -237,6 +251,13 @@ mod tests {
             is_refused(standing, &["the sign"]);
             assert_eq!(judge(Some(root), Path::new("/a"), None, Keeps::HostsIds), Standing::Fine);
         }
+    }
+
+    #[test]
+    fn a_file_that_is_mounted_itself_is_told_from_one_in_a_mounted_folder() {
+        assert!(is_mounted(POD, Path::new("/etc/hosts")));
+        assert!(is_mounted(POD, Path::new("/with space")));
+        assert!(!is_mounted(POD, Path::new("/data/a.db")));
     }
 
     #[test]

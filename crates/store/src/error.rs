@@ -91,6 +91,19 @@ pub enum TableError {
     #[error("no data directory is known for this user (is HOME set?): name the file")]
     NoDataDirectory,
 
+    /// The user's data directory is not an absolute path, and would be another in each folder.
+    #[error(
+        "{variable} is not an absolute path, and so {} would be another file in each folder: correct \
+         {variable}, or name the file",
+        folder.display()
+    )]
+    RelativeDataDirectory {
+        /// The environment variable.
+        variable: &'static str,
+        /// What follows from it.
+        folder: PathBuf,
+    },
+
     /// What a new tag was to be called, or described as, does not fit its column.
     #[error("the {what} of a segment is {length} characters long: {min} to {max} are allowed")]
     TagText {
@@ -161,6 +174,7 @@ impl TableError {
             Self::NotReusable { .. } | Self::TagExists { .. } => StoreErrorKind::Conflict,
             Self::NodeIdentity { .. }
             | Self::NoDataDirectory
+            | Self::RelativeDataDirectory { .. }
             | Self::TagText { .. }
             | Self::UrlForTag
             | Self::UrlForPath { .. }

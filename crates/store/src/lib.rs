@@ -7,6 +7,7 @@
 #[cfg(feature = "tls")]
 mod cryptography;
 mod error;
+pub mod files;
 mod identity;
 pub mod leases;
 #[cfg(feature = "tls")]
@@ -59,13 +60,4 @@ pub fn read_secret(what: &'static str, path: &Path) -> Result<String, Error> {
     })?;
     // Some editors begin a text with a byte order mark.
     Ok(text.trim_start_matches('\u{feff}').to_owned())
-}
-
-/// Creates a folder and its parents for their owner only, if they do not exist.
-pub fn create_folder(folder: &Path) -> std::io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
 }

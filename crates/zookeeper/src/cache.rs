@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use uidring::{Error, StoreErrorKind, Timestamp};
-use uidring_store::{check_path, create_folder};
+use uidring_store::check_path;
+use uidring_store::files::create_folder;
 
 use super::entry::Mark;
 use super::error::ZooKeeperError;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use uidring::adapter::{Chain, LogThrottle, check_millis, log, read};
 use uidring::worker::Lease;
 use uidring::{Error, Fields, Layout, Timestamp, Uid, Worker, WorkerRequest, WorkerSource};
-use uidring_store::TableError;
+use uidring_store::files;
 
 use super::cache::{CacheFile, Cached, LocalFile};
 use super::claim::Before;
@@ -45,8 +45,9 @@ impl LeafZooKeeper {
     /// - [`ZooKeeperError::ClockBehindStored`], [`ZooKeeperError::PeerClocksDiffer`].
     /// - [`Error::ClockBeforeEpoch`] and [`Error::LayoutExhausted`] if the layout cannot express the
     ///   present time.
-    /// - [`ZooKeeperError::CacheFile`], [`TableError::NoDataDirectory`],
-    ///   [`TableError::NodeIdentity`].
+    /// - [`ZooKeeperError::CacheFile`], [`TableError::NoDataDirectory`](uidring_store::TableError::NoDataDirectory),
+    ///   [`TableError::RelativeDataDirectory`](uidring_store::TableError::RelativeDataDirectory),
+    ///   [`TableError::NodeIdentity`](uidring_store::TableError::NodeIdentity).
     /// - [`Error::OptionOutOfRange`].
     pub fn lease(&self, layout: &Layout) -> Result<Lease, Error> {
         if let Outages::Bounded(Some(limit)) = self.registry.outages {
@@ -65,8 +66,7 @@ impl LeafZooKeeper {
             CacheLocation::None => None,
             CacheLocation::At(path) => Some(path.clone()),
             CacheLocation::DataDirectory => {
-                let folder = dirs::data_dir().ok_or(TableError::NoDataDirectory)?;
-                let folder = folder.join("uidring").join("leaf").join(&self.registry.name);
+                let folder = files::data_folder()?.join("leaf").join(&self.registry.name);
                 Some(folder.join(format!("{}.json", self.registry.node_name())))
             }
         })

@@ -9,8 +9,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use listenfd::ListenFd;
+use uidring::adapter::Chain;
 use uidring_server::{Listener, Protocol};
 use uidring_store::check_path;
+use uidring_store::files::{create_folder, data_folder};
 
 use super::args::ServeArgs;
 use super::place::{BatchPlace, Place};
@@ -184,10 +186,13 @@ fn listen_for_batches(args: &ServeArgs, sockets: &mut Sockets) -> Result<(), Fai
     let (path, is_asked) = match &args.batch {
         Some(BatchPlace::Nowhere) => return Ok(()),
         Some(BatchPlace::At(path)) => (path.clone(), true),
-        None => {
-            let Some(path) = usual_path() else { return Ok(()) };
-            (path, false)
-        }
+        None => match usual_path() {
+            Ok(path) => (path, false),
+            Err(error) => {
+                report::warning(format_args!("no batch: {}", Chain(&error)));
+                return Ok(());
+            }
+        },
     };
     match bind(&path) {
         Ok(socket) => {
@@ -209,14 +214,11 @@ fn listen_for_batches(args: &ServeArgs, sockets: &mut Sockets) -> Result<(), Fai
     }
 }
 
-fn usual_path() -> Option<PathBuf> {
-    let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
-    if let Some(folder) = runtime {
-        return Some(Path::new(&folder).join("uidring.sock"));
-    }
-    let data = env::var_os("XDG_DATA_HOME").filter(|folder| !folder.is_empty());
-    let data = data.map(PathBuf::from).or_else(|| Some(env::home_dir()?.join(".local/share")))?;
-    Some(data.join("uidring/uidring.sock"))
+/// In the folder of this session's sockets, or in the user's data directory.
+fn usual_path() -> Result<PathBuf, uidring::Error> {
+    let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let runtime = runtime.filter(|folder| folder.is_absolute());
+    runtime.map_or_else(data_folder, Ok).map(|folder| folder.join("uidring.sock"))
 }
 
 /// Listens at a path that only this user can connect to. A socket there that nobody listens at is replaced.
@@ -233,7 +235,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     }
     let parent = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
-    fs::create_dir_all(parent)?;
+    create_folder(parent)?;
     // Clients give the path to the system, which takes no longer ones.
     if path.as_os_str().len() > MAX_SOCKET_PATH {
         let text = format!("a socket's path has at most {MAX_SOCKET_PATH} bytes");

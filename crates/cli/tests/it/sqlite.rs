@@ -1,6 +1,8 @@
 //! The program on SQLite files: the default one in a container, and files that it must not use.
 
 use std::fs;
+#[cfg(target_os = "linux")]
+use std::process::Command;
 
 use crate::support::{Home, Run};
 
@@ -57,4 +59,87 @@ fn a_file_that_is_damaged_or_of_a_later_version_is_an_error() {
     let run = home.run("worker assign --sqlite a.db");
     assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
     assert!(run.stderr.contains("version 7") && run.stderr.contains("a later one"), "{run:?}");
+}
+
+#[test]
+fn a_file_with_two_hard_links_is_refused_by_either_name() {
+    let home = Home::new();
+    let path = |name: &str| home.folder.path().join(name);
+    assert_eq!(home.stdout("worker assign --sqlite a.db"), "1\n");
+    fs::create_dir(path("d")).expect("made");
+    fs::hard_link(path("a.db"), path("d/a.db")).expect("linked");
+    for words in ["worker assign", "worker list", "generate --worker lease", "segment list"] {
+        for name in ["a.db", "d/a.db"] {
+            let run = home.run(&format!("{words} --sqlite {name}"));
+            assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
+            assert!(run.stderr.contains("2 names (hard links)"), "{run:?}");
+            assert!(run.stderr.contains("remove the others"), "{run:?}");
+        }
+    }
+    assert!(!path("d/a.db-commits").exists());
+    fs::remove_file(path("d/a.db")).expect("removed");
+    assert_eq!(home.stdout("worker assign --sqlite a.db"), "2\n");
+}
+
+/// A process that was killed while it created the file leaves one.
+#[test]
+fn a_temporary_name_is_no_second_name() {
+    let home = Home::new();
+    let path = |name: &str| home.folder.path().join(name);
+    assert_eq!(home.stdout("worker assign --sqlite a.db"), "1\n");
+    fs::hard_link(path("a.db"), path(".a.db.77-0123abcd.new")).expect("linked");
+    fs::write(path(".a.db.78-0123abcd.new"), "not the same file").expect("written");
+    assert_eq!(home.stdout("worker assign --sqlite a.db"), "2\n");
+    assert!(!path(".a.db.77-0123abcd.new").exists());
+    assert!(path(".a.db.78-0123abcd.new").exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_is_a_mount_point_is_refused() {
+    let home = Home::new();
+    assert_eq!(home.stdout("worker assign --sqlite a.db"), "1\n");
+    fs::create_dir(home.folder.path().join("d")).expect("made");
+    fs::write(home.folder.path().join("d/b.db"), "").expect("made");
+    let mounts = "mount --bind a.db d/b.db && mount --bind . d/c";
+    fs::create_dir(home.folder.path().join("d/c")).expect("made");
+    let script = format!(
+        r#"{mounts} && {{ "$1" worker assign --sqlite d/b.db; "$1" worker assign --sqlite d/c/a.db; }}"#
+    );
+    // Mounts of its own, which end with it.
+    let shell = home.under_sh(&script);
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--"]).arg(shell.get_program()).args(shell.get_args());
+    command.current_dir(home.folder.path());
+    for (name, value) in shell.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let run = Run::of(&mut command);
+    if ["unshare:", "mount:"].iter().any(|word| run.stderr.starts_with(word)) {
+        // Not for this user.
+        return;
+    }
+    assert!(run.stderr.contains("is a mount point itself"), "{run:?}");
+    assert!(run.stderr.contains("mount the folder"), "{run:?}");
+    // In a mounted folder the log is beside it.
+    assert_eq!((run.status, &*run.stdout), (Some(0), "2\n"), "{run:?}");
+}
+
+#[test]
+fn a_default_file_needs_an_absolute_data_directory() {
+    let home = Home::new();
+    for (variable, value) in [("HOME", "relative"), ("XDG_DATA_HOME", "relative")] {
+        for words in ["worker assign", "generate", "segment create a --step 5"] {
+            let mut command = home.command(words);
+            command.env_remove("XDG_DATA_HOME").env(variable, value);
+            let run = Run::of(&mut command);
+            assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
+            assert!(run.stderr.contains(&format!("{variable} is not an absolute path")), "{run:?}");
+        }
+    }
+    assert!(!home.folder.path().join("relative").exists());
 }

@@ -7,6 +7,7 @@ mod previous;
 mod commits;
 mod damage;
 mod lease_histories;
+mod names;
 mod own_connection;
 mod versions;
 mod virtual_time;
