@@ -29,10 +29,13 @@ fn main() {
     let contestants = [
         ("true (a process that does nothing)", vec![]),
         ("--worker-id", vec!["generate", "--worker-id", "5"]),
-        ("--sqlite", vec!["generate", "--sqlite", "workers.db"]),
+        ("--sqlite", vec!["generate", "--sqlite", "workers.db?mode=rwc"]),
         ("--mysql, over loopback", vec!["generate"]),
         ("--etcd, over loopback", vec!["generate", "--etcd", &etcd]),
-        ("--worker lease --sqlite", vec!["generate", "--worker", "lease", "--sqlite", "leases.db"]),
+        (
+            "--worker lease --sqlite",
+            vec!["generate", "--worker", "lease", "--sqlite", "leases.db?mode=rwc"],
+        ),
         ("--worker lease --mysql, over loopback", vec!["generate", "--worker", "lease"]),
         (
             "--worker lease --etcd, over loopback",

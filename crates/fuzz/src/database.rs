@@ -31,7 +31,7 @@ pub fn sqlite(bytes: &[u8]) {
 
 /// Worker ids, and ranges of one tag, as far as they are given.
 fn use_up(path: &Path) -> (Vec<u64>, Vec<(u64, u64)>) {
-    let store = SqliteStore::new(path);
+    let store = SqliteStore::new(path).create(true);
     let assign = |_| store.worker_nodes().assign(&Layout::UID_GENERATOR).ok();
     let ids = (0..2).filter_map(assign).collect();
     let _ = store.worker_nodes().list();
@@ -56,7 +56,7 @@ fn template() -> &'static Vec<u8> {
     TEMPLATE.get_or_init(|| {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("ids.db");
-        let store = SqliteStore::new(&path);
+        let store = SqliteStore::new(&path).create(true);
         let tag = NewSegmentTag::new("orders", 10).expect("a tag");
         store.segments().create_tag(&tag).expect("creates");
         let (ids, ranges) = use_up(&path);

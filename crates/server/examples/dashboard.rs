@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let port = std::env::args().nth(1).map_or(Ok(0), |port| port.parse())?;
     let uids = Arc::new(CachedUidGenerator::builder().worker_id(7).build()?);
     let folder = tempfile::tempdir()?;
-    let leases = SqliteStore::new(folder.path().join("uidring.db")).leases();
+    let leases = SqliteStore::new(folder.path().join("uidring.db")).create(true).leases();
     let snowflake =
         CachedUidGenerator::builder().layout(Layout::SNOWFLAKE).worker_from(leases).build()?;
     let broken = Arc::new(CachedUidGenerator::builder().worker_id(8).build()?);

@@ -18,7 +18,7 @@ const CHILDREN: usize = 3;
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     // A worker id for each generator, which no other ever had.
-    let workers = SqliteStore::new(folder.path().join("uidring.db")).worker_nodes();
+    let workers = SqliteStore::new(folder.path().join("uidring.db")).create(true).worker_nodes();
     let generator = CachedUidGenerator::builder().worker_from(workers.clone()).build()?;
     let listener = TcpListener::bind("127.0.0.1:0")?;
     for _ in 0..CHILDREN {

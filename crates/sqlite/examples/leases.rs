@@ -12,7 +12,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     // How long a worker id stays taken if its process is killed.
     let options = LeaseOptions::default().lasts(Duration::from_secs(10));
-    let leases = SqliteStore::new(folder.path().join("uidring.db")).leases().options(options);
+    let leases =
+        SqliteStore::new(folder.path().join("uidring.db")).create(true).leases().options(options);
     // As each of your processes does at its start.
     let start = || CachedUidGenerator::builder().worker_from(leases.clone()).build();
 

@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     describe();
 
     let folder = tempfile::tempdir()?;
-    let store = SqliteStore::new(folder.path().join("uidring.db"));
+    let store = SqliteStore::new(folder.path().join("uidring.db")).create(true);
     let orders = CachedUidGenerator::builder().worker_from(store.leases()).build()?;
     let events = SnowflakeGenerator::builder().worker_id(7).build()?;
     let segments = store.segments();

@@ -30,6 +30,7 @@ pub struct StoreFile {
     opener: Option<Opener>,
     keeps: Keeps,
     names: Arc<Names>,
+    creates: bool,
 }
 
 /// What a file is for.
@@ -50,14 +51,26 @@ impl Kind {
 
 impl StoreFile {
     pub fn new(kind: Kind, path: PathBuf) -> Self {
-        let names = Arc::default();
-        Self { kind, path, patience: Patience::USUAL, opener: None, keeps: Keeps::HostsIds, names }
+        Self {
+            kind,
+            path,
+            patience: Patience::USUAL,
+            opener: None,
+            keeps: Keeps::HostsIds,
+            names: Arc::default(),
+            creates: false,
+        }
     }
 
     /// The same, but opened by the caller's code.
     pub fn with_opener(mut self, opener: Option<Opener>) -> Self {
         self.opener = opener;
         self
+    }
+
+    /// The same, but created by its first use if there is none.
+    pub fn with_creation(self, creates: bool) -> Self {
+        Self { creates: self.creates || creates, ..self }
     }
 
     /// The same, but for the worker id of a pod's ordinal.
@@ -78,7 +91,7 @@ impl StoreFile {
             Kind::Workers => ("workers.db", "worker ids"),
             Kind::Segments => ("segments.db", "segments"),
         };
-        let file = Self::new(kind, folder.join(name));
+        let file = Self::new(kind, folder.join(name)).with_creation(true);
         if let Standing::Doubtful(sign) = standing(&file.path, file.keeps) {
             log!(
                 warn,
@@ -97,6 +110,15 @@ impl StoreFile {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Opens the file to use it, and checks all of it. If there is none, it is created only if that was asked
+    /// for: the ids of a new file are those of every other new one.
+    pub fn open_to_use(&self) -> Result<Opened, Error> {
+        if !self.creates {
+            self.existing_path()?;
+        }
+        self.open_or_create()
     }
 
     /// Opens the file, after creating it if there is none, and checks all of it.
@@ -223,13 +245,15 @@ impl StoreFile {
         if self.exists(&path)? {
             return Ok(path);
         }
-        let problem = match self.kind {
-            Kind::Workers => "there is no such file: no worker id has been assigned from it",
-            Kind::Segments => {
-                "there is no such file; make it with its first tag (`uidring segment create`)"
-            }
+        let command = match self.kind {
+            Kind::Workers => "uidring worker init",
+            Kind::Segments => "uidring segment create",
         };
-        Err(self.error_from("read", StoreErrorKind::NotFound, problem.into(), None))
+        let problem = format!(
+            "there is no such file. If the path is right, create it: by `{command}`, by `?mode=rwc` after the \
+             path, or by `.create(true)` in Rust"
+        );
+        Err(self.error_from("opened", StoreErrorKind::NotFound, problem, None))
     }
 
     /// Refuses a file that is empty, or gone while what belongs to it is there.

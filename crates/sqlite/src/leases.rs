@@ -37,7 +37,7 @@ use crate::format::Problem;
 /// # let path = folder.path().join("workers.db");
 /// let generator = CachedUidGenerator::builder()
 ///     .layout(Layout::SNOWFLAKE)
-///     .worker_from(SqliteStore::new(path).leases())
+///     .worker_from(SqliteStore::new(path).create(true).leases())
 ///     .build()?;
 /// println!("{}", generator.next_uid()?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -40,7 +40,7 @@ const MORE: Duration = Duration::from_secs(5);
 /// let ordinal = Ordinal::of_host("app-3")?; // in a pod: Ordinal::from_env()?
 /// let generator = CachedUidGenerator::builder()
 ///     .layout(Layout::SNOWFLAKE)
-///     .worker_from(SqliteStore::new(path).ordinal(ordinal))
+///     .worker_from(SqliteStore::new(path).create(true).ordinal(ordinal))
 ///     .build()?;
 /// assert_eq!(generator.worker_id(), 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

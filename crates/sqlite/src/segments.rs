@@ -202,7 +202,8 @@ mod tests {
 
     fn new_file() -> (tempfile::TempDir, SqliteSegments) {
         let folder = tempfile::tempdir().expect("a folder");
-        let segments = SqliteStore::new(folder.path().join("a/b/segments.db")).segments();
+        let segments =
+            SqliteStore::new(folder.path().join("a/b/segments.db")).create(true).segments();
         (folder, segments)
     }
 
@@ -362,7 +363,7 @@ mod tests {
         use uidring_store::WorkerTable;
 
         let (_folder, mut store) = new_file();
-        let nodes = SqliteStore::new(store.path()).worker_nodes();
+        let nodes = SqliteStore::new(store.path()).create(true).worker_nodes();
         assert_eq!(nodes.assign(&Layout::UID_GENERATOR).expect("assigned"), 1);
         store.create_tag(&new_tag("a", 10)).expect("created");
         assert_eq!(load(&mut store, "a", 0).expect("loaded"), (1, 11));

@@ -30,7 +30,7 @@ use super::{SqliteLeases, SqliteOrdinal, SqliteSegments, SqliteWorkerNodes};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("workers.db");
-/// let store = SqliteStore::new(path);
+/// let store = SqliteStore::new(path).create(true);
 /// let generator = CachedUidGenerator::builder().worker_from(store.worker_nodes()).build()?;
 /// println!("{}", generator.next_uid()?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -39,6 +39,7 @@ use super::{SqliteLeases, SqliteOrdinal, SqliteSegments, SqliteWorkerNodes};
 pub struct SqliteStore {
     files: Files,
     opener: Option<Opener>,
+    creates: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -49,13 +50,25 @@ enum Files {
 }
 
 impl SqliteStore {
-    /// The tables in this file, which is made, with its folder, when it is first used.
+    /// The tables in this file, which must exist unless it is [created](Self::create).
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { files: Files::File(path.into()), opener: None }
+        Self::of(Files::File(path.into()))
+    }
+
+    /// Whether the first use creates the file, and its folder, if it does not exist. By default that is an
+    /// error, since ids of a new file begin anew: at a path that is mistyped they would be those of the right
+    /// file. [`WorkerTable::create`](uidring_store::WorkerTable::create),
+    /// [`LeaseTable::create`](uidring_store::LeaseTable::create) and
+    /// [`SegmentTable::create_tag`](uidring_store::SegmentTable::create_tag) always create it.
+    #[must_use]
+    pub fn create(mut self, creates: bool) -> Self {
+        self.creates = creates;
+        self
     }
 
     /// The tables in the user's own files: `uidring/workers.db` and `uidring/segments.db` in the
-    /// user's data directory (`$XDG_DATA_HOME`, or `~/.local/share`, on Linux).
+    /// user's data directory (`$XDG_DATA_HOME`, or `~/.local/share`, on Linux). They are made when they are
+    /// first used.
     ///
     /// In a container, whose own file system ends with it, files are refused unless they are on a volume.
     /// If a container's root is a whole disk, perhaps that of a virtual machine, each use of a table logs a
@@ -67,7 +80,11 @@ impl SqliteStore {
     /// [`TableError::RelativeDataDirectory`](uidring_store::TableError::RelativeDataDirectory) if `$HOME` or
     /// `$XDG_DATA_HOME` is not an absolute path.
     pub fn in_data_directory() -> Result<Self, Error> {
-        Ok(Self { files: Files::Folder(data_folder()?), opener: None })
+        Ok(Self::of(Files::Folder(data_folder()?)))
+    }
+
+    fn of(files: Files) -> Self {
+        Self { files, opener: None, creates: false }
     }
 
     /// Opens the files by this function, for a program with a VFS of its own, a key (SQLCipher) or
@@ -87,7 +104,7 @@ impl SqliteStore {
     ///
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("workers.db");
-    /// let store = SqliteStore::new(path).open_with(|path| {
+    /// let store = SqliteStore::new(path).create(true).open_with(|path| {
     ///     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     ///     connection.pragma_update(None, "cache_size", -512)?;
     ///     Ok(connection)
@@ -131,6 +148,6 @@ impl SqliteStore {
             Files::File(path) => StoreFile::new(kind, path.clone()),
             Files::Folder(folder) => StoreFile::in_folder(kind, folder),
         };
-        file.with_opener(self.opener.clone())
+        file.with_opener(self.opener.clone()).with_creation(self.creates)
     }
 }

@@ -40,14 +40,14 @@ impl WorkerSource for SqliteWorkerNodes {
     }
 }
 
-/// Everything but [`assign`](WorkerTable::assign) and [`create`](WorkerTable::create) requires that the file
-/// exists.
+/// [`create`](WorkerTable::create) makes the file; [`assign`](WorkerTable::assign) does if the store was told to
+/// ([`SqliteStore::create`](crate::SqliteStore::create)).
 impl WorkerTable for SqliteWorkerNodes {
     /// Inserts a row and commits it to the disk, then returns its key. An id that does not fit the
     /// layout is not spent: its row is rolled back.
     fn assign(&self, layout: &Layout) -> Result<u64, Error> {
         let node = NodeIdentity::from_env()?;
-        let mut connection = self.file.open_or_create()?;
+        let mut connection = self.file.open_to_use()?;
         self.file.write(&mut connection, |transaction| {
             let worker_id = insert_node(transaction, &node)?;
             Ok(layout.check_worker_id(worker_id).map(|()| worker_id))
@@ -143,7 +143,8 @@ mod tests {
 
     fn new_file() -> (tempfile::TempDir, SqliteWorkerNodes) {
         let folder = tempfile::tempdir().expect("a folder");
-        let nodes = SqliteStore::new(folder.path().join("a/b/workers.db")).worker_nodes();
+        let nodes =
+            SqliteStore::new(folder.path().join("a/b/workers.db")).create(true).worker_nodes();
         (folder, nodes)
     }
 
@@ -235,19 +236,19 @@ mod tests {
     #[test]
     fn what_is_not_ours_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
-        let text = SqliteStore::new(folder.path().join("text")).worker_nodes();
+        let text = SqliteStore::new(folder.path().join("text")).create(true).worker_nodes();
         fs::write(text.path(), "this is not a database, and longer than a header").expect("writes");
         let error = chain(&text.assign(&Layout::UID_GENERATOR).expect_err("no database"));
         assert!(error.contains("not a database"), "{error}");
 
-        let other = SqliteStore::new(folder.path().join("other")).worker_nodes();
+        let other = SqliteStore::new(folder.path().join("other")).create(true).worker_nodes();
         Connection::open(other.path())
             .and_then(|c| c.execute_batch("CREATE TABLE T (ID INTEGER PRIMARY KEY)"))
             .expect("creates");
         let error = chain(&other.list().expect_err("no table"));
         assert!(error.contains("no such table") && error.contains("worker init"), "{error}");
 
-        let foreign = SqliteStore::new(folder.path().join("foreign")).worker_nodes();
+        let foreign = SqliteStore::new(folder.path().join("foreign")).create(true).worker_nodes();
         Connection::open(foreign.path())
             .and_then(|c| c.execute_batch("CREATE TABLE WORKER_NODE (ID INTEGER PRIMARY KEY)"))
             .expect("creates");
@@ -257,7 +258,13 @@ mod tests {
 
     #[test]
     fn sqlites_special_names_are_files_here() {
-        assert!(SqliteStore::new("").worker_nodes().assign(&Layout::UID_GENERATOR).is_err());
+        assert!(
+            SqliteStore::new("")
+                .create(true)
+                .worker_nodes()
+                .assign(&Layout::UID_GENERATOR)
+                .is_err()
+        );
     }
 
     #[test]

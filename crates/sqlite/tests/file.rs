@@ -24,7 +24,7 @@ const LAYOUT: Layout = Layout::UID_GENERATOR;
 const VARIABLE: &str = "UIDRING_TEST_FILE";
 
 fn assign(path: &Path) -> u64 {
-    SqliteStore::new(path).worker_nodes().assign(&LAYOUT).expect("assigned")
+    SqliteStore::new(path).create(true).worker_nodes().assign(&LAYOUT).expect("assigned")
 }
 
 /// Another process, as orders say.
@@ -92,9 +92,9 @@ fn no_lock_is_dropped_by_anything_that_is_done_with_a_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store.db");
     assign(&path);
-    let nodes = SqliteStore::new(&path).worker_nodes();
-    let leases = SqliteStore::new(&path).leases();
-    let segments = SqliteStore::new(&path).segments();
+    let nodes = SqliteStore::new(&path).create(true).worker_nodes();
+    let leases = SqliteStore::new(&path).create(true).leases();
+    let segments = SqliteStore::new(&path).create(true).segments();
     let day = Duration::from_secs(86_400);
     let tag = |name| NewSegmentTag::new(name, 5).expect("allowed");
     segments.create_tag(&tag("a")).expect("made");
@@ -160,7 +160,7 @@ fn an_empty_file_is_none_of_ours() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store.db");
     fs::write(&path, "").expect("written");
-    let nodes = SqliteStore::new(&path).worker_nodes();
+    let nodes = SqliteStore::new(&path).create(true).worker_nodes();
     for error in [nodes.assign(&LAYOUT).expect_err("refused"), nodes.list().expect_err("refused")] {
         assert!(chain(&error).contains("the file is empty"), "{error}");
     }
@@ -177,6 +177,7 @@ fn two_names_of_a_file_are_one_file() {
     assert_eq!((assign(&name), assign(&path)), (2, 3));
     fs::remove_file(&path).expect("removed");
     SqliteStore::new(&name)
+        .create(true)
         .worker_nodes()
         .assign(&LAYOUT)
         .expect_err("a link to nothing is no file");
@@ -216,14 +217,15 @@ fn a_forked_child_of_one_that_has_it_open_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store.db");
     let elsewhere = folder.path().join("other.db");
-    let nodes = SqliteStore::new(&path).worker_nodes();
+    let nodes = SqliteStore::new(&path).create(true).worker_nodes();
     let is_refused = |path: &Path| {
-        let error = SqliteStore::new(path).worker_nodes().assign(&LAYOUT).err();
+        let error = SqliteStore::new(path).create(true).worker_nodes().assign(&LAYOUT).err();
         error.is_some_and(|error| chain(&error).contains("forked"))
     };
     assert_eq!(assign(&path), 1);
     assert!(in_child(|| nodes.assign(&LAYOUT).is_ok_and(|id| id == 2)), "nothing was open");
     let lease = SqliteStore::new(&path)
+        .create(true)
         .leases()
         .lease(&request(LAYOUT), &LeaseOptions::default())
         .expect("new");

@@ -65,7 +65,9 @@ fn a_child_leaves_the_lease_alone(table: &dyn LeaseTable) {
 #[test]
 fn a_child_leaves_a_lease_in_a_file_alone() {
     let folder = tempfile::tempdir().expect("a folder");
-    a_child_leaves_the_lease_alone(&SqliteStore::new(folder.path().join("workers.db")).leases());
+    a_child_leaves_the_lease_alone(
+        &SqliteStore::new(folder.path().join("workers.db")).create(true).leases(),
+    );
 }
 
 #[test]

@@ -22,7 +22,8 @@ pub enum Server {
 /// else of UIDRING_ETCD, else the user's own file.
 #[derive(Args)]
 pub struct DatabaseArgs {
-    /// The SQLite file that holds the table
+    /// The SQLite file that holds the table. It must exist: `uidring worker init` and `uidring segment
+    /// create` create it, and so does mode=rwc after the path, as in a.db?mode=rwc
     #[arg(long, value_name = "PATH",
           conflicts_with_all = ["mysql", "mysql_url_file", "postgres", "postgres_url_file"])]
     pub sqlite: Option<PathBuf>,

@@ -32,6 +32,7 @@ Examples:
   uidring generate -n 10
   uidring generate -n 3 --format base62
   uidring generate --layout 41/10/12 --tick ms --epoch 2020-01-01 --format json
+  uidring worker init --sqlite /var/lib/shop/workers.db
   uidring generate --sqlite /var/lib/shop/workers.db -n 1000000 > ids.txt
   uidring generate -n 1M --format binary --output ids.bin
   uidring generate --mysql-url-file /run/secrets/mysql-url -n 10

@@ -15,10 +15,7 @@ use crate::failure::Failure;
 /// The file with this path, or the user's own files in the data directory.
 pub fn open(path: Option<&Path>) -> Result<Box<dyn Database>, Failure> {
     Ok(Box::new(match path {
-        Some(path) => {
-            check_path("the file of --sqlite", path).map_err(Failure::usage)?;
-            SqliteStore::new(path)
-        }
+        Some(path) => named(path)?,
         None => SqliteStore::in_data_directory()?,
     }))
 }
@@ -29,9 +26,40 @@ pub fn ordinal(
     ordinal: Ordinal,
     options: LeaseOptions,
 ) -> Result<Box<dyn WorkerSource + Send>, Failure> {
-    check_path("the file of --sqlite", path).map_err(Failure::usage)?;
-    Ok(Box::new(SqliteStore::new(path).ordinal(ordinal).options(options)))
+    Ok(Box::new(named(path)?.ordinal(ordinal).options(options)))
 }
+
+/// The file with this path, after which parameters may follow, as in SQLite's own URIs: `a.db?mode=rwc`. They
+/// begin at the last question mark.
+fn named(text: &Path) -> Result<SqliteStore, Failure> {
+    check_path("the file of --sqlite", text).map_err(Failure::usage)?;
+    let Some((path, parameters)) = text.to_str().and_then(|text| text.rsplit_once('?')) else {
+        return Ok(SqliteStore::new(text));
+    };
+    let mut store = SqliteStore::new(path);
+    let mut names = Vec::new();
+    for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        if names.contains(&name) {
+            return Err(Failure::Usage(format!("--sqlite: {name} is given twice")));
+        }
+        names.push(name);
+        store = match (name, value) {
+            ("mode", "rw") => store.create(false),
+            ("mode", "rwc") => store.create(true),
+            _ => {
+                return Err(Failure::Usage(format!(
+                    "--sqlite: `{parameter}` is no parameter of a file: {PARAMETERS}. If the path has a \
+                     question mark itself, write another one after it"
+                )));
+            }
+        };
+    }
+    Ok(store)
+}
+
+const PARAMETERS: &str =
+    "there is mode=rwc, which creates a missing file, and mode=rw, which does not";
 
 impl Database for SqliteStore {
     /// The file's clock is this host's.

@@ -60,7 +60,7 @@ fn a_closed_stdout_is_a_failure_and_spends_nothing() {
         "parse 5",
         "plan",
         "plan --json",
-        "worker assign --sqlite workers.db",
+        "worker assign --sqlite workers.db?mode=rwc",
         "completions bash",
     ] {
         let home = Home::new();
@@ -256,7 +256,7 @@ fn an_ignored_signal_stays_ignored() {
 #[test]
 fn the_first_process_of_a_container_ends_at_a_signal_while_it_waits() {
     let home = Home::new();
-    let lease = "generate --layout 41/1/21 --worker lease --sqlite a.db";
+    let lease = "generate --layout 41/1/21 --worker lease --sqlite a.db?mode=rwc";
     let mut holder = home.command(&format!("{lease} -n 1000000000")).spawn().expect("starts");
     let mut first = [0];
     holder.stdout.as_mut().expect("piped").read_exact(&mut first).expect("an id");

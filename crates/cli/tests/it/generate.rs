@@ -45,7 +45,7 @@ fn seven_million_uids_increase() {
 #[test]
 fn eight_processes_share_a_file() {
     let home = Home::new();
-    let outputs = eight_at_once(&home, "generate --sqlite new/workers.db -n 100000");
+    let outputs = eight_at_once(&home, "generate --sqlite new/workers.db?mode=rwc -n 100000");
     let rows = workers(&home, "worker list --sqlite new/workers.db --json");
     let rows: BTreeSet<u64> = rows.iter().filter_map(|row| row["id"].as_u64()).collect();
     assert_eq!(rows.len(), 8);
@@ -112,12 +112,12 @@ fn flag_beats_file_beats_variable_beats_the_users_own_file() {
     assert_eq!(worker("generate --worker-id 77", Some("nonsense")), 77);
     assert_eq!(worker("generate", Some("99")), 99);
     assert!(is_untouched(&home), "fixed worker ids need no file");
-    assert_eq!(worker("generate --sqlite other.db", Some("99")), 1);
+    assert_eq!(worker("generate --sqlite other.db?mode=rwc", Some("99")), 1);
     assert!(!worker_file(&home).exists());
     assert_eq!(worker("generate", None), 1);
     assert_eq!(worker("generate", None), 2);
     assert_eq!(worker("generate --worker-id 77", None), 77);
-    assert_eq!(worker("generate --sqlite other.db", None), 2);
+    assert_eq!(worker("generate --sqlite other.db?mode=rwc", None), 2);
     assert_eq!(workers(&home, "worker list --json").len(), 2);
 }
 
@@ -274,7 +274,7 @@ fn a_container_is_named_by_its_environment() {
     let own = [("UIDRING_HOST", "pod-7"), ("UIDRING_PORT", "8080")];
     let jpaas = [("JPAAS_HOST", "10.0.0.1"), ("JPAAS_HTTP_PORT", "80")];
     for variables in [own, jpaas] {
-        let half = Run::of(home.command("generate --sqlite half.db").envs([variables[0]]));
+        let half = Run::of(home.command("generate --sqlite half.db?mode=rwc").envs([variables[0]]));
         assert_eq!((half.status, &*half.stdout), (Some(2), ""));
         assert!(half.stderr.contains(variables[1].0), "{}", half.stderr);
         assert!(!home.folder.path().join("half.db").exists());

@@ -43,7 +43,7 @@ fn quiet_leaves_errors_only() {
         ("segment create t --step 5", 0),
         ("segment create t --step 5 --if-not-exists", 0),
         ("generate --worker-id 5", 0),
-        ("generate --layout 41/10/12 --sqlite a", 0),
+        ("generate --layout 41/10/12 --sqlite a?mode=rwc", 0),
         ("worker init", 0),
         ("segment create t --step 5", 1),
     ] {

@@ -30,7 +30,7 @@ fn volume() -> TempDir {
 /// The program as the pod with this ordinal, with its volume.
 fn pod(home: &Home, ordinal: &str, volume: &Path, words: &str) -> Command {
     let mut command = home.command(words);
-    command.args(["--worker", "ordinal", "--sqlite"]).arg(volume.join("uidring.db"));
+    command.args(["--worker", "ordinal", "--sqlite"]).arg(volume.join("uidring.db?mode=rwc"));
     command.env("UIDRING_ORDINAL", ordinal);
     command
 }
@@ -95,16 +95,17 @@ fn the_file_is_for_one_worker_id_and_nothing_else() {
         ("generate", "no other worker ids"),
         ("segment create orders --step 5", "no segments"),
     ] {
-        let words = format!("{words} --sqlite {}", file.display());
+        let words = format!("{words} --sqlite {}?mode=rwc", file.display());
         refused(&mut home.command(&words), 1, &["worker id 0 alone", wanted]);
     }
     // The row, by its own protocol.
-    let words = format!("generate {LAYOUT} --worker lease --sqlite {}", file.display());
+    let words = format!("generate {LAYOUT} --worker lease --sqlite {}?mode=rwc", file.display());
     assert_eq!(uids(&home.stdout(&words)).iter().map(worker_of).collect::<Vec<_>>(), [0]);
 
     for words in ["worker assign", "segment create orders --step 5"] {
         let other = self::volume();
-        let used = format!("{words} --sqlite {}", other.path().join("uidring.db").display());
+        let used =
+            format!("{words} --sqlite {}?mode=rwc", other.path().join("uidring.db").display());
         assert_eq!(home.run(&used).status, Some(0));
         let mut command = pod(&home, "0", other.path(), "generate");
         refused(&mut command, 1, &["no file for an ordinal", "another file"]);
@@ -129,7 +130,7 @@ fn flags_and_variables_that_are_wrong() {
             refused(&mut command, 2, expected);
         }
     };
-    let words = "--worker ordinal --sqlite a.db";
+    let words = "--worker ordinal --sqlite a.db?mode=rwc";
     check(None, "app-7d4b9c-x2k4n", words, &["--worker ordinal", "app-7d4b9c-x2k4n", "pod-index"]);
     check(None, "", words, &["neither UIDRING_ORDINAL nor HOSTNAME"]);
     check(Some("x"), "app-3", words, &["UIDRING_ORDINAL holds `x`"]);
@@ -342,13 +343,13 @@ fn a_container_keeps_files_on_volumes_alone() {
         for (place, expected) in
             [("home", "overlay"), ("scratch", "emptyDir"), ("memory/a/b", "in memory (tmpfs)")]
         {
-            let run = run(&format!("{words} --sqlite /{place}/a.db"));
+            let run = run(&format!("{words} --sqlite /{place}/a.db?mode=rwc"));
             assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{words} {place}: {run:?}");
             assert!(run.stderr.contains(expected), "{words} {place}: {run:?}");
             assert!(run.stderr.contains("volume"), "{words} {place}: {run:?}");
         }
         let name = words.replace(' ', "-");
-        let run = run(&format!("{words} --sqlite /data/a/{name}.db"));
+        let run = run(&format!("{words} --sqlite /data/a/{name}.db?mode=rwc"));
         assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{words}: {run:?}");
         assert!(folder.path().join(format!("disk/a/{name}.db")).exists());
     }

@@ -43,7 +43,8 @@ fn generate_prints_json_as_parse_does() {
     let layouts =
         ["", " --layout 31/10/12", " --layout 41/10/12 --tick ms --epoch 2020-01-01T00:00:00.5Z"];
     for layout in layouts {
-        let words = format!("generate -n 10000 --format json --sqlite {}.db", layout.len());
+        let words =
+            format!("generate -n 10000 --format json --sqlite {}.db?mode=rwc", layout.len());
         let printed = home.stdout(&(words + layout));
         let uids: String = printed
             .lines()

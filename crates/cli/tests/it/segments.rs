@@ -96,7 +96,7 @@ fn tags_in_the_users_own_file() {
 #[test]
 fn tags_in_a_file_of_worker_ids() {
     let home = Home::new();
-    assert_eq!(home.stdout("worker assign --sqlite ids.db"), "1\n");
+    assert_eq!(home.stdout("worker assign --sqlite ids.db?mode=rwc"), "1\n");
     assert_eq!(
         home.stdout("segment stats --json --sqlite ids.db"),
         "[]\n",

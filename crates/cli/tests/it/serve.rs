@@ -233,8 +233,8 @@ fn a_file_of_settings() {
             run.stderr
         );
     }
-    let text = "redis = 0\nhttp = 'none'\nthrift = 'none'\nbatch = 'none'\nsqlite = 'ids.db'\n\
-                max-batch = 10\n[names.browser]\npreset = 'javascript-safe'\nsqlite = 'ids.db'\n\
+    let text = "redis = 0\nhttp = 'none'\nthrift = 'none'\nbatch = 'none'\nsqlite = 'ids.db?mode=rwc'\n\
+                max-batch = 10\n[names.browser]\npreset = 'javascript-safe'\nsqlite = 'ids.db?mode=rwc'\n\
                 worker = 'lease'\norder = 'per-thread'\n";
     let run = check(text);
     assert_eq!((run.status, &*run.stderr), (Some(0), "the settings are right\n"));
@@ -246,7 +246,8 @@ fn a_file_of_settings() {
     assert!(server.ask("UID.NEXT COUNT 11", 1)[0].contains("from 1 to 10"));
     drop(server);
     // A flag counts more than a variable, and that more than the file; a flag's store replaces the file's.
-    let mut command = home.command("serve --config serve.toml --sqlite others.db --max-batch 12");
+    let mut command =
+        home.command("serve --config serve.toml --sqlite others.db?mode=rwc --max-batch 12");
     let server = Server::start(command.env("UIDRING_SERVE_MAX_BATCH", "11"));
     assert!(server.ask("UID.NEXT COUNT 13", 1)[0].contains("from 1 to 12"));
     assert!(home.folder.path().join("others.db").exists());
@@ -309,7 +310,8 @@ os.execv(sys.argv[2], sys.argv[2:])
     let notices = UnixDatagram::bind(&path).expect("bound");
     notices.set_read_timeout(Some(LIMIT)).expect("set");
     let start = |name: &str, host: &str, flag: &str| {
-        let words = format!("serve --http none --thrift none --batch none --sqlite w.db {flag}");
+        let words =
+            format!("serve --http none --thrift none --batch none --sqlite w.db?mode=rwc {flag}");
         let program = home.command(&words);
         let mut command = Command::new("python3");
         command.args(["-c", SCRIPT, name]).arg(program.get_program()).args(program.get_args());

@@ -31,7 +31,11 @@ fn the_default_file_in_a_container_is_warned_of_or_refused() {
         }
         assert_eq!(warning.lines().count(), 1, "once: {warning}");
         assert_eq!(run("0", words), "");
-        assert_eq!(run("1", &format!("{words} --sqlite named.db")), "", "that is no default");
+        assert_eq!(
+            run("1", &format!("{words} --sqlite named.db?mode=rwc")),
+            "",
+            "that is no default"
+        );
     }
     let tag =
         Run::of(home.command("segment create a --step 5").env("UIDRING_CONTAINER", "1")).stderr;
@@ -41,7 +45,7 @@ fn the_default_file_in_a_container_is_warned_of_or_refused() {
 #[test]
 fn a_file_that_is_damaged_or_of_a_later_version_is_an_error() {
     let home = Home::new();
-    assert_eq!(home.stdout("worker assign --sqlite a.db"), "1\n");
+    assert_eq!(home.stdout("worker assign --sqlite a.db?mode=rwc"), "1\n");
     let path = home.folder.path().join("a.db");
     let sound = fs::read(&path).expect("reads");
 
@@ -65,7 +69,7 @@ fn a_file_that_is_damaged_or_of_a_later_version_is_an_error() {
 fn a_file_with_two_hard_links_is_refused_by_either_name() {
     let home = Home::new();
     let path = |name: &str| home.folder.path().join(name);
-    assert_eq!(home.stdout("worker assign --sqlite a.db"), "1\n");
+    assert_eq!(home.stdout("worker assign --sqlite a.db?mode=rwc"), "1\n");
     fs::create_dir(path("d")).expect("made");
     fs::hard_link(path("a.db"), path("d/a.db")).expect("linked");
     for words in ["worker assign", "worker list", "generate --worker lease", "segment list"] {
@@ -86,7 +90,7 @@ fn a_file_with_two_hard_links_is_refused_by_either_name() {
 fn a_temporary_name_is_no_second_name() {
     let home = Home::new();
     let path = |name: &str| home.folder.path().join(name);
-    assert_eq!(home.stdout("worker assign --sqlite a.db"), "1\n");
+    assert_eq!(home.stdout("worker assign --sqlite a.db?mode=rwc"), "1\n");
     fs::hard_link(path("a.db"), path(".a.db.77-0123abcd.new")).expect("linked");
     fs::write(path(".a.db.78-0123abcd.new"), "not the same file").expect("written");
     assert_eq!(home.stdout("worker assign --sqlite a.db"), "2\n");
@@ -98,7 +102,7 @@ fn a_temporary_name_is_no_second_name() {
 #[test]
 fn a_file_that_is_a_mount_point_is_refused() {
     let home = Home::new();
-    assert_eq!(home.stdout("worker assign --sqlite a.db"), "1\n");
+    assert_eq!(home.stdout("worker assign --sqlite a.db?mode=rwc"), "1\n");
     fs::create_dir(home.folder.path().join("d")).expect("made");
     fs::write(home.folder.path().join("d/b.db"), "").expect("made");
     let mounts = "mount --bind a.db d/b.db && mount --bind . d/c";
@@ -142,4 +146,39 @@ fn a_default_file_needs_an_absolute_data_directory() {
         }
     }
     assert!(!home.folder.path().join("relative").exists());
+}
+
+#[test]
+fn a_file_with_a_path_of_its_own_is_created_only_if_that_was_asked_for() {
+    let home = Home::new();
+    let exists = |name: &str| home.folder.path().join(name).exists();
+    for words in
+        ["generate", "generate --worker lease", "worker assign", "worker list", "segment list"]
+    {
+        let run = home.run(&format!("{words} --sqlite new/a.db"));
+        assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
+        let command = if words.starts_with("segment") { "segment create" } else { "worker init" };
+        for part in ["new/a.db", "no such file", command, "?mode=rwc"] {
+            assert!(run.stderr.contains(part), "{part}: {run:?}");
+        }
+        assert!(!exists("new"), "{words}");
+    }
+    assert_eq!(home.run("worker init --sqlite new/a.db").status, Some(0));
+    assert_eq!(home.stdout("worker assign --sqlite new/a.db"), "1\n");
+    assert_eq!(home.run("segment create a --step 5 --sqlite b.db").status, Some(0));
+    assert_eq!(home.stdout("generate --generator segment --tag a --sqlite b.db"), "1\n");
+    assert_eq!(home.stdout("worker assign --sqlite c.db?mode=rwc"), "1\n");
+    assert_eq!(home.stdout("worker assign --sqlite c.db?mode=rw"), "2\n");
+    assert_eq!(home.stdout("worker assign"), "1\n", "the default file");
+
+    // One that has a question mark itself.
+    assert_eq!(home.run("worker init --sqlite d?.db?").status, Some(0));
+    assert!(exists("d?.db"));
+    for (parameters, part) in
+        [("mode=rwcc", "no parameter"), ("b.db", "no parameter"), ("mode=rw&mode=rwc", "twice")]
+    {
+        let run = home.run(&format!("worker assign --sqlite c.db?{parameters}"));
+        assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{run:?}");
+        assert!(run.stderr.contains(part), "{run:?}");
+    }
 }

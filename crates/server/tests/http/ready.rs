@@ -49,7 +49,7 @@ fn a_closed_generator_is_red_and_others_go_on() {
 #[test]
 fn a_lost_lease_is_red() {
     let folder = tempfile::tempdir().expect("a folder");
-    let leases = SqliteStore::new(folder.path().join("workers.db")).leases();
+    let leases = SqliteStore::new(folder.path().join("workers.db")).create(true).leases();
     let options = LeaseOptions::default().lasts(Duration::from_secs(3));
     let builder = CachedUidGenerator::builder().worker_from(leases.clone().options(options));
     let leased = builder.namespace("http leased").build().expect("a generator");

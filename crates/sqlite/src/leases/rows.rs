@@ -49,7 +49,7 @@ impl LeaseStore for Acquiring {
     }
 
     fn acquire(&mut self, request: &AcquireRequest) -> Result<Acquired, Error> {
-        let mut connection = self.file.open_or_create()?;
+        let mut connection = self.file.open_to_use()?;
         let acquired = self.file.write(&mut connection, |transaction| {
             if let Some(worker_id) = self.only
                 && dedicate(transaction, worker_id)? == Dedicated::Now

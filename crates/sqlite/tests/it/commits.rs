@@ -32,7 +32,10 @@ fn beside(path: &Path, end: &str) -> PathBuf {
 }
 
 fn lease(path: &Path) -> Result<u64, String> {
-    let lease = SqliteStore::new(path).leases().lease(&request(LAYOUT), &LeaseOptions::default());
+    let lease = SqliteStore::new(path)
+        .create(true)
+        .leases()
+        .lease(&request(LAYOUT), &LeaseOptions::default());
     lease.map(|lease| lease.worker_id()).map_err(|error| chain(&error))
 }
 
@@ -51,7 +54,7 @@ fn refuses_all(path: &Path, lost: &str) {
 fn make(path: &Path) {
     (1..=3).for_each(|id| assert_eq!(assign(path), Ok(id)));
     let tag = NewSegmentTag::new("a", 10).expect("allowed");
-    SqliteStore::new(path).segments().create_tag(&tag).expect("made");
+    SqliteStore::new(path).create(true).segments().create_tag(&tag).expect("made");
     assert_eq!((load(path), load(path)), (Ok(1), Ok(11)));
 }
 
@@ -65,7 +68,10 @@ fn an_older_copy_is_refused() {
     fs::copy(&copy, &path).expect("put back");
     refuses_all(&path, "commits are lost: it has 7 of the 9");
     // It can still be read.
-    assert_eq!(SqliteStore::new(&path).worker_nodes().list().expect("listed").len(), 3);
+    assert_eq!(
+        SqliteStore::new(&path).create(true).worker_nodes().list().expect("listed").len(),
+        3
+    );
     // What the docs say to do, if nothing of what is lost is in use.
     fs::remove_file(beside(&path, "-commits")).expect("removed");
     assert_eq!((assign(&path), load(&path)), (Ok(4), Ok(21)));
@@ -111,7 +117,7 @@ fn a_file_that_is_gone_is_not_made_again() {
     let (_folder, path) = new_path();
     assert_eq!(assign(&path), Ok(1));
     fs::remove_file(&path).expect("removed");
-    let list = || SqliteStore::new(&path).worker_nodes().list().map(drop);
+    let list = || SqliteStore::new(&path).create(true).worker_nodes().list().map(drop);
     let listed = chain(&list().expect_err("refused"));
     for error in [listed, assign(&path).expect_err("refused")] {
         assert!(error.contains("db-commits exists, but the file is gone"), "{error}");

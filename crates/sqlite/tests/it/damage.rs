@@ -57,17 +57,18 @@ impl Files {
 /// 20 were loaded, and other tags.
 fn make(path: &Path) {
     let lease = SqliteStore::new(path)
+        .create(true)
         .leases()
         .lease(&request(LAYOUT), &LeaseOptions::default())
         .expect("new");
     lease.release().expect("released");
-    let nodes = SqliteStore::new(path).worker_nodes();
+    let nodes = SqliteStore::new(path).create(true).worker_nodes();
     for id in 2..=40 {
         assert_eq!(nodes.assign(&LAYOUT).expect("assigned"), id);
     }
     for tag in ["a", "b", "c"] {
         let tag = NewSegmentTag::new(tag, 10).expect("allowed");
-        SqliteStore::new(path).segments().create_tag(&tag).expect("made");
+        SqliteStore::new(path).create(true).segments().create_tag(&tag).expect("made");
     }
     assert_eq!(load(path), Ok(1));
     assert_eq!(load(path), Ok(11));
@@ -88,21 +89,31 @@ fn force(path: &Path, sql: &str) {
 }
 
 pub fn assign(path: &Path) -> Result<u64, String> {
-    SqliteStore::new(path).worker_nodes().assign(&LAYOUT).map_err(|error| chain(&error))
+    SqliteStore::new(path)
+        .create(true)
+        .worker_nodes()
+        .assign(&LAYOUT)
+        .map_err(|error| chain(&error))
 }
 
 /// The first id of the next range.
 pub fn load(path: &Path) -> Result<u64, String> {
     let mut done = None;
     let wanted = [SegmentRequest { tag: "a".into(), step: 0 }];
-    SqliteStore::new(path).segments().load(&wanted, &mut |_, result| done = Some(result));
+    SqliteStore::new(path)
+        .create(true)
+        .segments()
+        .load(&wanted, &mut |_, result| done = Some(result));
     let done = done.expect("handed over");
     done.map(|range| range.start).map_err(|error| chain(&error))
 }
 
 /// What the next holder of worker id 1 starts above.
 fn lease(path: &Path) -> Result<(u64, Option<Uid>), String> {
-    let lease = SqliteStore::new(path).leases().lease(&request(LAYOUT), &LeaseOptions::default());
+    let lease = SqliteStore::new(path)
+        .create(true)
+        .leases()
+        .lease(&request(LAYOUT), &LeaseOptions::default());
     lease.map(|lease| (lease.worker_id(), lease.after())).map_err(|error| chain(&error))
 }
 

@@ -40,7 +40,7 @@ impl Rows {
         let path = folder.path().join("workers.db");
         let clock = ManualClock::new(Timestamp::default());
         let virtual_time: Arc<dyn Clock> = Arc::new(clock.clone());
-        let store = SqliteStore::new(&path).open_with(move |path| {
+        let store = SqliteStore::new(&path).create(true).open_with(move |path| {
             let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let connection = Connection::open_with_flags(path, flags)?;
             virtual_time::install(&connection, &virtual_time)?;

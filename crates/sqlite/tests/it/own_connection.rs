@@ -24,14 +24,14 @@ fn starts_through_it_get_distinct_ids() {
     let path = folder.path().join("a.db");
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
-    let own = SqliteStore::new(&path).open_with(move |path| {
+    let own = SqliteStore::new(&path).create(true).open_with(move |path| {
         assert!(path.is_absolute(), "{}", path.display());
         counted.fetch_add(1, Ordering::Relaxed);
         let connection = open(path)?;
         connection.execute_batch("PRAGMA synchronous = OFF")?;
         Ok(connection)
     });
-    let plain = SqliteStore::new(&path);
+    let plain = SqliteStore::new(&path).create(true);
     for (store, id) in [(&own, 1), (&own, 2), (&plain, 3), (&own, 4)] {
         assert_eq!(store.worker_nodes().assign(&LAYOUT).expect("assigned"), id);
     }
@@ -88,7 +88,7 @@ fn a_connection_that_cannot_be_put_right_is_refused() {
         .expect("made");
     for (open, problem) in cases {
         let path = folder.path().join("a.db");
-        let store = SqliteStore::new(&path).open_with(open);
+        let store = SqliteStore::new(&path).create(true).open_with(open);
         let text = chain(&store.worker_nodes().assign(&LAYOUT).expect_err("refused"));
         assert!(text.contains(problem), "{text}");
         assert!(!path.exists(), "nothing was made");
@@ -104,7 +104,7 @@ fn a_link_to_nothing_is_no_file() {
     let away = folder.path().join("volume.db");
     std::os::unix::fs::symlink(&away, &path).expect("a link");
     // It would make the file.
-    let store = SqliteStore::new(&path).open_with(|path| Connection::open(path));
+    let store = SqliteStore::new(&path).create(true).open_with(|path| Connection::open(path));
     let text = chain(&store.worker_nodes().assign(&LAYOUT).expect_err("refused"));
     assert!(text.contains("no such file"), "{text}");
     assert!(!away.exists(), "nothing was made");
@@ -113,7 +113,7 @@ fn a_link_to_nothing_is_no_file() {
 #[test]
 fn a_key_is_not_repeated() {
     let folder = tempfile::tempdir().expect("a folder");
-    let store = SqliteStore::new(folder.path().join("a.db")).open_with(|path| {
+    let store = SqliteStore::new(folder.path().join("a.db")).create(true).open_with(|path| {
         let connection = open(path)?;
         connection.execute_batch("PRAGMA key = 'it's s3cret'")?;
         Ok(connection)
@@ -129,7 +129,7 @@ fn a_path_need_not_be_utf_8() {
     use std::os::unix::ffi::OsStrExt;
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9.db"));
-    let nodes = SqliteStore::new(&path).worker_nodes();
+    let nodes = SqliteStore::new(&path).create(true).worker_nodes();
     assert_eq!([1, 2].map(|_| nodes.assign(&LAYOUT).expect("assigned")), [1, 2]);
 }
 
@@ -137,6 +137,7 @@ fn a_path_need_not_be_utf_8() {
 fn its_error_is_the_source() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = SqliteStore::new(folder.path().join("a.db"))
+        .create(true)
         .open_with(|_| Err(rusqlite::Error::InvalidParameterName("key".into())));
     let error = store.worker_nodes().assign(&LAYOUT).expect_err("not opened");
     let Some(SqliteError::File { source: Some(source), .. }) = error.store() else {

@@ -19,13 +19,16 @@ use crate::previous;
 const LAYOUT: Layout = Layout::UID_GENERATOR;
 
 fn assign(path: &Path) -> Result<u64, Error> {
-    SqliteStore::new(path).worker_nodes().assign(&LAYOUT)
+    SqliteStore::new(path).create(true).worker_nodes().assign(&LAYOUT)
 }
 
 fn load(path: &Path, tag: &str) -> Result<LoadedSegment, LoadError> {
     let mut done = None;
     let wanted = [SegmentRequest { tag: tag.into(), step: 0 }];
-    SqliteStore::new(path).segments().load(&wanted, &mut |_, result| done = Some(result));
+    SqliteStore::new(path)
+        .create(true)
+        .segments()
+        .load(&wanted, &mut |_, result| done = Some(result));
     done.expect("handed over")
 }
 
@@ -68,14 +71,23 @@ fn previous_file() -> (TempDir, PathBuf) {
 fn a_file_of_the_previous_program_goes_on_as_it_stands_and_is_marked() {
     let (_folder, path) = previous_file();
     // Looking at it changes nothing.
-    assert_eq!(SqliteStore::new(&path).worker_nodes().list().expect("listed").len(), 4);
-    assert_eq!(SqliteStore::new(&path).segments().list_tags().expect("listed")[0].max_id, 11);
+    assert_eq!(
+        SqliteStore::new(&path).create(true).worker_nodes().list().expect("listed").len(),
+        4
+    );
+    assert_eq!(
+        SqliteStore::new(&path).create(true).segments().list_tags().expect("listed")[0].max_id,
+        11
+    );
     assert_eq!(previous::assign(&path), Ok(5));
 
     assert_eq!(assign(&path).expect("assigned"), 6);
     let range = load(&path, "a").expect("loaded");
     assert_eq!((range.start, range.end), (11, 21));
-    let lease = SqliteStore::new(&path).leases().lease(&request(LAYOUT), &LeaseOptions::default());
+    let lease = SqliteStore::new(&path)
+        .create(true)
+        .leases()
+        .lease(&request(LAYOUT), &LeaseOptions::default());
     let lease = lease.expect("free");
     assert_eq!(
         (lease.worker_id(), lease.after()),
@@ -92,15 +104,19 @@ fn each_part_of_a_previous_file_is_enough_to_mark_it() {
         |path: &Path| assign(path).map(drop).expect("assigned"),
         |path: &Path| _ = load(path, "a").expect("loaded"),
         |path: &Path| {
-            let lease =
-                SqliteStore::new(path).leases().lease(&request(LAYOUT), &LeaseOptions::default());
+            let lease = SqliteStore::new(path)
+                .create(true)
+                .leases()
+                .lease(&request(LAYOUT), &LeaseOptions::default());
             lease.expect("free").release().expect("released");
         },
         |path: &Path| {
             let tag = NewSegmentTag::new("b", 5).expect("allowed");
-            SqliteStore::new(path).segments().create_tag(&tag).expect("made");
+            SqliteStore::new(path).create(true).segments().create_tag(&tag).expect("made");
         },
-        |path: &Path| SqliteStore::new(path).leases().fence(4).map(drop).expect("fenced"),
+        |path: &Path| {
+            SqliteStore::new(path).create(true).leases().fence(4).map(drop).expect("fenced")
+        },
     ] {
         let (_folder, path) = previous_file();
         first(&path);
@@ -118,7 +134,10 @@ fn a_file_that_counts_no_commits_begins_to() {
         &path,
         "ALTER TABLE UIDRING_FILE DROP COLUMN COMMITS; ALTER TABLE UIDRING_FILE DROP COLUMN LAST_COMMIT; UPDATE UIDRING_FILE SET VERSION = 1",
     );
-    assert_eq!(SqliteStore::new(&path).worker_nodes().list().expect("listed").len(), 1);
+    assert_eq!(
+        SqliteStore::new(&path).create(true).worker_nodes().list().expect("listed").len(),
+        1
+    );
     assert_eq!(assign(&path).expect("assigned"), 2);
     assert_eq!(assign(&path).expect("assigned"), 3);
     assert_eq!(query(&path, "SELECT VERSION, WRITER, COMMITS FROM UIDRING_FILE"), [2, 0, 2]);
@@ -129,12 +148,12 @@ fn a_file_of_a_later_version_is_refused() {
     let (_folder, path) = new_path();
     assert_eq!(assign(&path).expect("assigned"), 1);
     let tag = NewSegmentTag::new("a", 5).expect("allowed");
-    SqliteStore::new(&path).segments().create_tag(&tag).expect("made");
+    SqliteStore::new(&path).create(true).segments().create_tag(&tag).expect("made");
     execute(&path, "UPDATE UIDRING_FILE SET VERSION = 4");
     let before = fs::read(&path).expect("reads");
-    let nodes = SqliteStore::new(&path).worker_nodes();
-    let leases = SqliteStore::new(&path).leases();
-    let segments = SqliteStore::new(&path).segments();
+    let nodes = SqliteStore::new(&path).create(true).worker_nodes();
+    let leases = SqliteStore::new(&path).create(true).leases();
+    let segments = SqliteStore::new(&path).create(true).segments();
     let day = Duration::from_secs(86_400);
     let errors = [
         chain(&assign(&path).map(drop).expect_err("refused")),
@@ -185,13 +204,14 @@ fn the_previous_program_is_refused_in_a_file_of_this_one() {
         assert_eq!(assign(&path).expect("assigned"), id);
     }
     let lease = SqliteStore::new(&path)
+        .create(true)
         .leases()
         .lease(&request(LAYOUT), &LeaseOptions::default())
         .expect("new");
     let generator = DefaultUidGenerator::builder().layout(LAYOUT).worker(lease).build();
     generator.expect("built").next_uid().expect("held");
     let tag = NewSegmentTag::new("a", 5).expect("allowed");
-    SqliteStore::new(&path).segments().create_tag(&tag).expect("made");
+    SqliteStore::new(&path).create(true).segments().create_tag(&tag).expect("made");
     load(&path, "a").expect("loaded");
     refuses_the_previous_program(&path);
     assert_eq!(assign(&path).expect("assigned"), 5);
@@ -203,11 +223,12 @@ fn people_may_still_change_it_by_hand() {
     let (_folder, path) = new_path();
     assign(&path).expect("assigned");
     SqliteStore::new(&path)
+        .create(true)
         .leases()
         .lease(&request(LAYOUT), &LeaseOptions::default())
         .expect("new");
     let tag = NewSegmentTag::new("a", 5).expect("allowed");
-    SqliteStore::new(&path).segments().create_tag(&tag).expect("made");
+    SqliteStore::new(&path).create(true).segments().create_tag(&tag).expect("made");
     execute(
         &path,
         "INSERT INTO WORKER_NODE (ID, HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED)
@@ -218,7 +239,10 @@ fn people_may_still_change_it_by_hand() {
     assert_eq!(assign(&path).expect("assigned"), 5_001);
     let range = load(&path, "a").expect("loaded");
     assert_eq!((range.start, range.end), (1_000, 1_007));
-    let lease = SqliteStore::new(&path).leases().lease(&request(LAYOUT), &LeaseOptions::default());
+    let lease = SqliteStore::new(&path)
+        .create(true)
+        .leases()
+        .lease(&request(LAYOUT), &LeaseOptions::default());
     assert_eq!(
         lease.expect("free").after(),
         Some(LAYOUT.compose(Fields { tick: 77, worker_id: 2, sequence: 3 }).unwrap())

@@ -34,15 +34,15 @@ impl Files {
 }
 
 fn workers(folder: &Path) -> SqliteStore {
-    SqliteStore::new(folder.join("workers.db"))
+    SqliteStore::new(folder.join("workers.db")).create(true)
 }
 
 fn leases(folder: &Path) -> SqliteStore {
-    SqliteStore::new(folder.join("leases.db"))
+    SqliteStore::new(folder.join("leases.db")).create(true)
 }
 
 fn segments(folder: &Path) -> SqliteStore {
-    SqliteStore::new(folder.join("segments.db"))
+    SqliteStore::new(folder.join("segments.db")).create(true)
 }
 
 impl Store for Sqlite {

@@ -18,7 +18,7 @@ pub struct OrdinalFile;
 struct Volume(TempDir);
 
 fn open(folder: &Path) -> SqliteStore {
-    SqliteStore::new(folder.join("uidring.db"))
+    SqliteStore::new(folder.join("uidring.db")).create(true)
 }
 
 impl Store for OrdinalFile {

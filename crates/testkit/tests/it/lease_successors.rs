@@ -62,11 +62,11 @@ struct File(TempDir);
 
 impl Place for File {
     fn leases(&self) -> Box<dyn LeaseTable + Send + Sync> {
-        Box::new(SqliteStore::new(self.0.path().join("workers.db")).leases())
+        Box::new(SqliteStore::new(self.0.path().join("workers.db")).create(true).leases())
     }
 
     fn nodes(&self) -> Box<dyn WorkerTable> {
-        Box::new(SqliteStore::new(self.0.path().join("workers.db")).worker_nodes())
+        Box::new(SqliteStore::new(self.0.path().join("workers.db")).create(true).worker_nodes())
     }
 
     fn execute(&self, sql: &str) {

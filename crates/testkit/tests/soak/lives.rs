@@ -93,7 +93,7 @@ impl Orders {
     }
 
     fn sqlite(&self) -> SqliteStore {
-        SqliteStore::new(self.folder.join("sqlite.db"))
+        SqliteStore::new(self.folder.join("sqlite.db")).create(true)
     }
 
     fn mysql(&self) -> MySqlStore {

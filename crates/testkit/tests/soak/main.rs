@@ -170,7 +170,7 @@ fn every_id_is_accounted_for() {
         kills: AtomicU64::new(0),
         outages: AtomicU64::new(0),
     };
-    let store = SqliteStore::new(folder.path().join("sqlite.db"));
+    let store = SqliteStore::new(folder.path().join("sqlite.db")).create(true);
     create((store.worker_nodes(), store.leases(), store.segments()));
     let store = MySqlStore::from_url(&soak.mysql).expect("a URL");
     let segments = store.segments().create_table_if_missing(true);

@@ -33,7 +33,7 @@ async fn create(
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let workers = SqliteStore::new(folder.path().join("uidring.db")).worker_nodes();
+    let workers = SqliteStore::new(folder.path().join("uidring.db")).create(true).worker_nodes();
     let build = move || CachedUidGenerator::builder().worker_from(workers).build();
     let generator = Arc::new(tokio::task::spawn_blocking(build).await??);
     let service = Router::new().route("/orders", post(create)).with_state(generator);

@@ -29,7 +29,7 @@ struct Order {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let file = env::args().nth(1).ok_or("which file for worker ids?")?;
-    let workers = SqliteStore::new(file).worker_nodes();
+    let workers = SqliteStore::new(file).create(true).worker_nodes();
     let generator = CachedUidGenerator::builder().worker_from(workers).build()?;
     let mut connection = SqliteConnection::establish(":memory:")?;
     diesel::sql_query(

@@ -9,7 +9,7 @@ use uidring_sqlite::SqliteStore;
 #[test]
 fn both_use_one_sqlite() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let workers = SqliteStore::new(folder.path().join("workers.db")).worker_nodes();
+    let workers = SqliteStore::new(folder.path().join("workers.db")).create(true).worker_nodes();
     let generator = CachedUidGenerator::builder().worker_from(workers).build()?;
     let connection = Connection::open_in_memory()?;
     let uid = generator.next_uid()?;

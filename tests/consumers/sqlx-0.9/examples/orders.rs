@@ -21,7 +21,7 @@ struct Order {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let file = env::args().nth(1).ok_or("which file for worker ids?")?;
-    let workers = SqliteStore::new(file).worker_nodes();
+    let workers = SqliteStore::new(file).create(true).worker_nodes();
     let generator = CachedUidGenerator::builder().worker_from(workers).build()?;
     let pool = SqlitePool::connect("sqlite::memory:").await?;
     sqlx::query(
