@@ -10,8 +10,7 @@ mod table;
 mod takers;
 mod threads;
 
-use std::fs::{self, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -33,7 +32,7 @@ use self::takers::Batch;
 use self::threads::Crew;
 use crate::args::layout::Preset;
 use crate::failure::Failure;
-use crate::{progress, stdio};
+use crate::{progress, sink, stdio};
 
 /// The worker id of all benches: their uids go nowhere.
 const WORKER_ID: u64 = 1;
@@ -48,10 +47,10 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
         let file = args.svg.as_deref().unwrap_or(Path::new(""));
         Failure::Failed(format!("writing {}: {error}", file.display()))
     };
-    if let Some(file) = &args.svg {
-        check_path("the file of --svg", file).map_err(Failure::usage)?;
-        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(file);
-        opened.map_err(unwritable)?;
+    let mut chart_file = None;
+    if let Some(path) = &args.svg {
+        check_path("the file of --svg", path).map_err(Failure::usage)?;
+        chart_file = Some(sink::create_or_open(path).map_err(unwritable)?.0);
     }
 
     let machine = Machine::this();
@@ -78,7 +77,12 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     let report = Report { args, layout, ring, machine, rounds: plan.rounds, measured };
     let text = if args.json { report.json().to_string() } else { table::table(&report) };
     // The figures come out even if the chart cannot be written any more.
-    let written = args.svg.as_ref().map_or(Ok(()), |file| fs::write(file, chart::svg(&report)));
+    let written = chart_file.map_or(Ok(()), |mut file| {
+        if file.metadata()?.is_file() {
+            file.set_len(0)?;
+        }
+        file.write_all(chart::svg(&report).as_bytes())
+    });
     stdio::print(&text)?;
     written.map_err(unwritable)
 }

@@ -9,6 +9,7 @@ mod failure;
 mod generate;
 mod input;
 mod lines;
+mod man;
 mod output;
 mod parse;
 mod plan;
@@ -26,7 +27,6 @@ mod text;
 mod worker;
 mod worker_source;
 
-use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -176,9 +176,7 @@ fn run(command: Command) -> Result<(), Failure> {
         }
         Command::Man { folder } => {
             check_path("the folder of man pages", &folder).map_err(Failure::usage)?;
-            let written = fs::create_dir_all(&folder)
-                .and_then(|()| clap_mangen::generate_to(Cli::command(), &folder));
-            written.map_err(|error| {
+            man::write(Cli::command(), &folder).map_err(|error| {
                 Failure::Failed(format!("writing man pages into {}: {error}", folder.display()))
             })
         }

@@ -1,10 +1,11 @@
 //! Where ids are written: to stdout, or into a file.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use uidring_store::check_path;
+use uidring_store::files::open_regular;
 
 use crate::failure::Failure;
 use crate::stdio;
@@ -25,15 +26,7 @@ pub fn open(path: Option<&Path>) -> Result<Sink, Failure> {
     };
     check_path("the file of --output", path).map_err(Failure::usage)?;
     let failed = |error| failure(path, &error);
-    let mut options = OpenOptions::new();
-    let (file, is_new) = match options.write(true).create_new(true).open(path) {
-        // A device, such as a pipe, or an empty file.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            (options.create_new(false).create(true).truncate(false).open(path), false)
-        }
-        file => (file, true),
-    };
-    let file = file.map_err(failed)?;
+    let (file, is_new) = create_or_open(path).map_err(failed)?;
     let is_file = file.metadata().map_err(failed)?.is_file();
     // Locked until the program ends: another one may have found the file as empty as this one.
     if is_file && let Err(error) = file.try_lock() {
@@ -61,6 +54,30 @@ pub fn open(path: Option<&Path>) -> Result<Sink, Failure> {
     }
     let output = Box::new(file.try_clone().map_err(failed)?);
     Ok(Sink { output, file: Some((file, path.to_owned())), is_file })
+}
+
+/// Creates a file, or opens one that stands there under no other name; says whether it is new. Links may lead
+/// to a device, such as a pipe or `/dev/stdout`, but not to a file: that may be another user's choice.
+pub fn create_or_open(path: &Path) -> io::Result<(File, bool)> {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    match options.clone().create_new(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        created => return Ok((created?, true)),
+    }
+    if !fs::symlink_metadata(path)?.is_file() {
+        let device = options.open(path)?;
+        if device.metadata()?.is_file() {
+            return Err(io::Error::other("it is a link to a file; name that file itself"));
+        }
+        return Ok((device, false));
+    }
+    let file = open_regular(path, &options)?;
+    #[cfg(unix)]
+    if std::os::unix::fs::MetadataExt::nlink(&file.metadata()?) > 1 {
+        return Err(io::Error::other("the file has other names (hard links); name a new file"));
+    }
+    Ok((file, false))
 }
 
 impl Sink {

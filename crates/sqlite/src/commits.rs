@@ -23,11 +23,15 @@
 //! The count is not synced. A power failure may take it back, and then less is found. It cannot become
 //! greater than what is committed, because a commit is synced before it is counted.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::fs::{self, File, TryLockError};
 #[cfg(unix)]
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::io::ErrorKind;
+use std::io::{self, Read, Seek, Write};
+#[cfg(unix)]
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
+
+use uidring_store::files::open_or_create;
 
 use super::create::{beside, identity};
 use super::format::{self, Commit, Problem};
@@ -110,39 +114,32 @@ impl Drop for CommitCount {
     }
 }
 
-/// Opens the file, which is for whom the database is for, as SQLite's log is.
+/// Opens the file, through no link. A new one is for whom the database is for, as SQLite's log is. One that is
+/// there stays as it is: somebody may have put a file of another user's in its place.
 fn open(path: &Path, database: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true);
+    let of = fs::metadata(database)?;
     #[cfg(unix)]
-    let owner = fs::metadata(database)?;
-    let file = match options.open(path) {
-        // Not at once: some systems refuse to create what another user has in a folder of everybody's.
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            #[cfg(unix)]
-            options.mode(owner.mode() & 0o777);
-            options.create(true).truncate(false).open(path)?
-        }
-        opened => opened?,
-    };
+    let mode = of.mode() & 0o777;
+    #[cfg(not(unix))]
+    let mode = 0;
+    let (file, is_new) = open_or_create(path, mode)?;
     #[cfg(unix)]
-    {
+    if is_new {
+        // Only the superuser may give it to another user. The mode last: a change of owner may reset it.
+        let _ = fchown(&file, None, Some(of.gid()));
+        let _ = fchown(&file, Some(of.uid()), None);
+        let _ = file.set_permissions(fs::Permissions::from_mode(mode));
+    } else {
         let is = file.metadata()?;
-        // Only its owner may, or the superuser.
-        if is.gid() != owner.gid() {
-            let _ = fchown(&file, None, Some(owner.gid()));
-        }
-        if is.uid() != owner.uid() {
-            let _ = fchown(&file, Some(owner.uid()), None);
-        }
-        if (is.mode() ^ owner.mode()) & 0o777 != 0 {
-            let _ = file.set_permissions(fs::Permissions::from_mode(owner.mode() & 0o777));
+        if is.nlink() > 1 && is.uid() != of.uid() {
+            let text = format!("{} is a hard link to a file of another user", path.display());
+            return Err(io::Error::new(ErrorKind::PermissionDenied, text));
         }
     }
     Ok(file)
 }
 
 fn is_at(file: &File, path: &Path) -> bool {
-    let [opened, found] = [file.metadata(), fs::metadata(path)];
+    let [opened, found] = [file.metadata(), fs::symlink_metadata(path)];
     opened.ok().as_ref().map(identity) == found.ok().as_ref().map(identity)
 }

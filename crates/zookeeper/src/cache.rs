@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use uidring::{Error, StoreErrorKind, Timestamp};
 use uidring_store::check_path;
-use uidring_store::files::create_folder;
+use uidring_store::files::{create_folder, open_or_create, open_regular};
 
 use super::entry::Mark;
 use super::error::ZooKeeperError;
@@ -76,10 +76,8 @@ impl CacheFile {
             create_folder(folder).map_err(|error| failed(&path, "made", error))?;
         }
         let lock_path = beside(&path, ".lock");
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false);
-        let lock = private(&mut options).open(&lock_path);
-        let lock = lock.map_err(|error| failed(&path, "locked", error))?;
+        let lock = open_or_create(&lock_path, 0o600);
+        let (lock, _) = lock.map_err(|error| failed(&path, "locked", error))?;
         let mut locked = lock.try_lock();
         for _ in 0..LOCK_TRIES {
             if !matches!(locked, Err(TryLockError::WouldBlock)) {
@@ -107,7 +105,7 @@ impl LocalFile for CacheFile {
 
     fn read(&self) -> Result<Option<Cached>, Error> {
         let mut text = Vec::new();
-        let read = File::open(&self.path)
+        let read = open_regular(&self.path, OpenOptions::new().read(true))
             .and_then(|file| file.take(MAX_LENGTH + 1).read_to_end(&mut text));
         match read {
             Ok(_) => {}
@@ -199,8 +197,13 @@ impl CacheFile {
             "checksum": checksum(VERSION, &self.name, &self.instance, cached),
         });
         let fresh = beside(&self.path, ".new");
+        // Left by a process that was killed here. Never opened: it may be a link by now.
+        match fs::remove_file(&fresh) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
+        options.write(true).create_new(true);
         let mut file = private(&mut options).open(&fresh)?;
         file.write_all(format!("{fields}\n").as_bytes())?;
         file.sync_all()?;
@@ -393,6 +396,40 @@ mod tests {
         assert!(error.to_string().contains("web_0.json.lock"), "{error}");
         drop(first);
         web(&folder).expect("locks");
+    }
+
+    /// A link, or anything else that is no file, is neither followed nor waited for.
+    #[cfg(unix)]
+    #[test]
+    fn no_link_is_followed() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = web(&folder).expect("locks");
+        let other = folder.path().join("other");
+        fs::write(&other, "of another").expect("writes");
+        symlink(&other, beside(&file.path, ".new")).expect("linked");
+        file.write(&CACHED).expect("replaces the link");
+        assert_eq!(file.read().expect("reads"), Some(CACHED));
+        assert_eq!(fs::read(&other).expect("reads"), b"of another");
+
+        let path = file.path.clone();
+        fs::remove_file(&path).expect("removed");
+        symlink(&other, &path).expect("linked");
+        let error = uidring_testkit::chain(&file.read().expect_err("refused"));
+        assert!(error.contains("symbolic link"), "{error}");
+        drop(file);
+        fs::remove_file(beside(&path, ".lock")).expect("removed");
+        symlink(folder.path().join("nothing"), beside(&path, ".lock")).expect("linked");
+        let error = uidring_testkit::chain(&web(&folder).expect_err("refused"));
+        assert!(error.contains("symbolic link"), "{error}");
+        assert!(!folder.path().join("nothing").exists());
+
+        fs::remove_file(&path).expect("removed");
+        fs::remove_file(beside(&path, ".lock")).expect("removed");
+        let fifo = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(fifo.is_ok_and(|status| status.success()));
+        let error = web(&folder).expect("locks").read().expect_err("refused");
+        assert!(uidring_testkit::chain(&error).contains("not a regular file"), "{error}");
     }
 
     #[cfg(unix)]

@@ -2,13 +2,19 @@
 
 use std::env;
 use std::fs;
+#[cfg(target_os = "linux")]
+use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+#[cfg(target_os = "linux")]
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use listenfd::ListenFd;
+#[cfg(target_os = "linux")]
+use socket2::{Domain, SockAddr, Socket, Type};
 use uidring::adapter::Chain;
 use uidring_server::{Listener, Protocol};
 use uidring_store::check_path;
@@ -244,8 +250,28 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     // Made where nobody else can reach it, until its mode is set.
     let private = tempfile::Builder::new().prefix(".u").rand_bytes(4).tempdir_in(parent)?;
     let made = private.path().join("s");
-    let socket = UnixListener::bind(&made)?;
-    fs::set_permissions(&made, fs::Permissions::from_mode(0o600))?;
+    let socket = bind_for_owner(&made)?;
     fs::rename(&made, path)?;
+    Ok(socket)
+}
+
+/// Linux gives the name that `bind` makes the mode of the socket. A change of mode by name could hit what the
+/// owner of the folder has put there meanwhile.
+#[cfg(target_os = "linux")]
+fn bind_for_owner(path: &Path) -> io::Result<UnixListener> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    let socket = File::from(OwnedFd::from(socket));
+    socket.set_permissions(fs::Permissions::from_mode(0o600))?;
+    let socket = Socket::from(OwnedFd::from(socket));
+    socket.bind(&SockAddr::unix(path)?)?;
+    // As many as the system allows.
+    socket.listen(i32::MAX)?;
+    Ok(UnixListener::from(OwnedFd::from(socket)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn bind_for_owner(path: &Path) -> io::Result<UnixListener> {
+    let socket = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
     Ok(socket)
 }

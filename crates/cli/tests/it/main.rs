@@ -36,6 +36,7 @@ mod help;
 mod lease_torture;
 #[cfg(feature = "mysql")]
 mod leases;
+mod links;
 mod messages;
 #[cfg(feature = "mysql")]
 mod mysql;

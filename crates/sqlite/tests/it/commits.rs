@@ -107,9 +107,11 @@ fn whom_the_file_is_for_the_count_is_for() {
     chown(&path, Some(other), group).expect("own");
     assert_eq!(assign(&path), Ok(2));
     is_for();
+    // Set only where it is made.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("set");
     assert_eq!(assign(&path), Ok(3));
-    is_for();
+    let mode = fs::metadata(beside(&path, "-commits")).expect("there").mode();
+    assert_eq!(mode & 0o777, 0o660);
 }
 
 #[test]
