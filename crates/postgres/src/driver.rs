@@ -1,9 +1,8 @@
 //! A connection of the driver's, and what the server says beside its answers.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_postgres::error::{DbError, Severity};
 use tokio_postgres::tls::MakeTlsConnect;
@@ -15,7 +14,7 @@ pub struct Raw {
     task: JoinHandle<()>,
     /// Why the task has ended: what the requests get says only that it has.
     ended: oneshot::Receiver<Error>,
-    warning: Arc<Mutex<Option<String>>>,
+    warning: watch::Sender<Option<String>>,
 }
 
 impl Raw {
@@ -26,15 +25,15 @@ impl Raw {
     {
         let (client, mut connection) = config.connect(tls).await?;
         let (sender, ended) = oneshot::channel();
-        let warning = Arc::new(Mutex::default());
-        let seen = Arc::clone(&warning);
+        let warning = watch::Sender::default();
+        let seen = warning.clone();
         let task = tokio::spawn(async move {
             while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
                 match message {
                     Ok(AsyncMessage::Notice(notice)) if is_warning(&notice) => {
                         let texts = [Some(notice.message()), notice.detail()];
                         let texts: Vec<_> = texts.into_iter().flatten().collect();
-                        set(&seen, Some(texts.join("; ")));
+                        seen.send_replace(Some(texts.join("; ")));
                     }
                     Ok(_) => {}
                     Err(error) => {
@@ -49,12 +48,12 @@ impl Raw {
 
     /// Forgets the warning that has come with the answers so far, as after a login.
     pub fn forget_warning(&self) {
-        set(&self.warning, None);
+        self.warning.send_replace(None);
     }
 
     /// The last warning since then, in the server's language.
     pub fn warning(&self) -> Option<String> {
-        self.warning.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.warning.borrow().clone()
     }
 
     /// Returns why a request has failed.
@@ -67,10 +66,6 @@ impl Raw {
         drop(self.client);
         let _ = self.task.await;
     }
-}
-
-fn set(warning: &Mutex<Option<String>>, text: Option<String>) {
-    *warning.lock().unwrap_or_else(PoisonError::into_inner) = text;
 }
 
 /// By the severity that is the same in all languages. What has none that is known counts as a warning.

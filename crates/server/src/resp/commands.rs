@@ -8,9 +8,8 @@ use tokio::io::AsyncWrite;
 
 use super::parse::{self, Args, Parsed};
 use super::reply::Reply;
-use super::session::{Replies, Session, Words};
+use super::session::{Replies, Session, Transaction, Words};
 use super::table::{self, MAX_COMMAND, upper};
-use super::transaction::Transaction;
 use crate::listener::Protocol;
 use crate::scratch::CHUNK;
 use crate::wire;

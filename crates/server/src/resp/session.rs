@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use tokio::sync::OwnedSemaphorePermit;
+
 use super::parse::Args;
 use super::reply::Reply;
-use super::transaction::Transaction;
 use crate::error::IssueError;
 use crate::listener::Protocol;
 use crate::names::Name;
@@ -44,6 +45,20 @@ pub enum Replies {
     Off,
     /// All but the next one.
     Skip,
+}
+
+/// What was said since `MULTI`.
+#[derive(Default)]
+pub struct Transaction {
+    /// Requests as they came, one after the other.
+    pub(super) requests: Vec<u8>,
+    pub(super) count: usize,
+    /// How many ids they ask for.
+    pub(super) ids: u64,
+    /// Whether one of them could not be kept.
+    pub(super) is_broken: bool,
+    /// For more than a connection may hold anyhow.
+    pub(super) room: Vec<OwnedSemaphorePermit>,
 }
 
 /// A command's words after its own.

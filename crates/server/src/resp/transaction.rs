@@ -3,11 +3,10 @@
 use std::io;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::parse::{self, Args, Parsed};
 use super::reply::Reply;
-use super::session::{Session, Words};
+use super::session::{Session, Transaction, Words};
 use super::table::{self, MAX_COMMAND, upper};
 use crate::scratch::CHUNK;
 use crate::wire::FLUSH;
@@ -17,20 +16,6 @@ const MAX_BYTES: usize = 64 * CHUNK;
 
 /// The ids whose memory is as large as a chunk.
 const IDS_PER_CHUNK: u64 = CHUNK as u64 / 8;
-
-/// What was said since `MULTI`.
-#[derive(Default)]
-pub struct Transaction {
-    /// Requests as they came, one after the other.
-    requests: Vec<u8>,
-    count: usize,
-    /// How many ids they ask for.
-    ids: u64,
-    /// Whether one of them could not be kept.
-    is_broken: bool,
-    /// For more than a connection may hold anyhow.
-    room: Vec<OwnedSemaphorePermit>,
-}
 
 impl Session {
     /// Keeps a request for `EXEC`, unless it ends the transaction.

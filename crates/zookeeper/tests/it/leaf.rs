@@ -6,9 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use uidring::LeafSnowflakeGenerator;
 use uidring::clock::{Clock, SystemClock};
 use uidring::worker::Lease;
+use uidring::{Error, LeafSnowflakeGenerator};
 use uidring_testkit::namespace::fresh;
 use uidring_testkit::zookeeper::ZooKeeper;
 use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperServers};
@@ -137,16 +137,21 @@ pub fn generator(registry: &LeafZooKeeper) -> LeafSnowflakeGenerator {
         .expect("built")
 }
 
-/// What a start is refused with that must not succeed, with the causes.
-pub fn refusal(registry: &LeafZooKeeper) -> String {
+/// What a start is refused with that must not succeed.
+pub fn refused(registry: &LeafZooKeeper) -> Error {
     let start = Instant::now();
     loop {
         let error = registry.lease(&uidring::Layout::SNOWFLAKE).expect_err("refused");
         // On a busy machine a session may be over before it is used.
         if !error.may_pass() || start.elapsed() > Duration::from_secs(60) {
-            return chain(&error);
+            return error;
         }
     }
+}
+
+/// The same with the causes.
+pub fn refusal(registry: &LeafZooKeeper) -> String {
+    chain(&refused(registry))
 }
 
 /// The error and its causes, as the program shows them.

@@ -13,7 +13,7 @@ use uidring_testkit::namespace::fresh;
 use uidring_testkit::zookeeper::ZooKeeper;
 use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperError, ZooKeeperServers};
 
-use crate::leaf::{Site, chain, generator, now, refusal, wait_until};
+use crate::leaf::{Site, acquired, chain, generator, now, refusal, refused, wait_until};
 
 const LAYOUT: Layout = Layout::SNOWFLAKE;
 
@@ -465,7 +465,7 @@ fn an_outage_is_within_the_session() {
     let error = registry(999).lease(&LAYOUT).expect_err("too short");
     assert!(matches!(error, Error::OptionOutOfRange { min: 1_000, .. }), "{error:?}");
     // The servers grant the 2 s that are asked for.
-    let error = registry(1_801).lease(&LAYOUT).expect_err("another could be there before");
+    let error = refused(&registry(1_801));
     let granted = Duration::from_secs(2);
     assert!(
         matches!(error.store(), Some(ZooKeeperError::SessionTooShort { granted: g, .. }) if *g == granted),
@@ -476,7 +476,7 @@ fn an_outage_is_within_the_session() {
     for (lease, lasts) in
         [(registry(1_800), 1_800), (registry(1_000), 1_000), (site.registry("a:1"), 1_800)]
     {
-        let lease = lease.lease(&LAYOUT).expect("acquired");
+        let lease = acquired(&lease);
         let (terms, lasts) = (lease.terms(), Duration::from_millis(lasts));
         assert_eq!(
             (terms.lasts, terms.reserve, terms.renew_every),
@@ -488,10 +488,10 @@ fn an_outage_is_within_the_session() {
     let servers = site.servers_at(&site.server.hosts()).session_timeout(Duration::from_secs(60));
     let long = LeafZooKeeper::new(servers, &site.name, Instance::new("b").expect("a name"));
     let long = long.expect("a name").no_cache_file();
-    let lease = long.lease(&LAYOUT).expect("acquired");
+    let lease = acquired(&long);
     assert_eq!(lease.terms().lasts, Some(Duration::from_millis(4_500)), "of 5 s");
     drop(lease);
-    let error = long.max_outage(Duration::from_secs(9)).lease(&LAYOUT).expect_err("too long");
+    let error = refused(&long.max_outage(Duration::from_secs(9)));
     assert!(
         matches!(
             error.store(),

@@ -84,7 +84,14 @@ impl Store for Leaf {
             let name = format!("instance_{}", fastrand::u64(..instances));
             let lease = open(place, Kind::Leases, &name, session)?.lease(&request.layout);
             let is_held = |error: &Error| matches!(error, Error::Store(error) if error.kind() == StoreErrorKind::Held);
-            if !lease.as_ref().is_err_and(is_held) || begin.elapsed() >= terms.wait_for {
+            // The client gives up with its session's timeout, which a busy machine may need for a start.
+            let is_away = |error: &Error| matches!(error, Error::Store(error) if error.kind() == StoreErrorKind::Unreachable);
+            let goes_on = match &lease {
+                Err(error) if is_held(error) => begin.elapsed() < terms.wait_for,
+                Err(error) if is_away(error) => begin.elapsed() < place.deadline,
+                _ => false,
+            };
+            if !goes_on {
                 return lease;
             }
             thread::sleep(Duration::from_millis(50));
