@@ -15,6 +15,9 @@ use crate::key_value::{
 use crate::node::{VERSION, field, read, worker_id};
 use crate::problem::Problem;
 
+/// No base and no worker id is greater, so that their sums fit.
+const MAX: i64 = i64::MAX / 2;
+
 /// How often the counter is read: after [`TRIES_AT_ONCE`] only people can be in the way.
 const READINGS: usize = 8;
 
@@ -72,8 +75,12 @@ impl Counter {
 
     fn read(found: &KeyValue, layout: Option<String>) -> Result<Self, Problem> {
         let base = field(found, &read(found)?, "base")?.cast_signed();
-        if base < 1 {
-            return Err(Problem::Damaged(format!("the base of {} is below 1", found.key)));
+        if !(1..=MAX).contains(&base) {
+            return Err(Problem::Damaged(format!(
+                "the base of {} is {}, and has to be 1 to {MAX}; set it to the first worker id",
+                found.key,
+                base.cast_unsigned()
+            )));
         }
         let (key, value) = (found.key.clone(), found.value.clone());
         Ok(Self { key, value, base, version: found.version, layout })
@@ -114,7 +121,7 @@ pub fn spend(
     leased: Option<&str>,
     rows: impl Fn(&EtcdStore, u64) -> Rows,
 ) -> Result<Result<(u64, Answer), u64>, Problem> {
-    let max = layout.max_worker_id().min(i64::MAX as u64 / 2).cast_signed();
+    let max = layout.max_worker_id().min(MAX.cast_unsigned()).cast_signed();
     for attempt in 0..READINGS {
         let counter = Counter::open(client)?;
         let Counter { key, value, base, version, .. } = &counter;

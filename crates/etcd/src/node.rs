@@ -27,7 +27,7 @@ pub fn worker_id(found: &KeyValue) -> Result<u64, Problem> {
 pub fn read(found: &KeyValue) -> Result<Value, Problem> {
     let key = &found.key;
     let value: Value = serde_json::from_str(&found.value)
-        .map_err(|error| Problem::Damaged(format!("the value of {key} is no JSON: {error}")))?;
+        .map_err(|error| Problem::Flawed(format!("the value of {key} is no JSON: {error}")))?;
     match value["version"].as_i64() {
         Some(VERSION) => Ok(value),
         version => Err(Problem::Damaged(format!(
@@ -40,7 +40,7 @@ pub fn read(found: &KeyValue) -> Result<Value, Problem> {
 /// Returns the number in a field.
 pub fn field(found: &KeyValue, value: &Value, name: &str) -> Result<u64, Problem> {
     value[name].as_u64().ok_or_else(|| {
-        Problem::Damaged(format!("the value of {} has no number `{name}`", found.key))
+        Problem::Flawed(format!("the value of {} has no number `{name}`", found.key))
     })
 }
 

@@ -18,6 +18,8 @@ pub enum Problem {
     Refused { code: i64, message: String },
     /// A key holds what must not be used.
     Damaged(String),
+    /// The same, and it says nothing of other keys.
+    Flawed(String),
     /// The next worker id does not fit the layout.
     UsedUp { next: u64, max: u64 },
     /// The leases are for another layout.
@@ -59,6 +61,7 @@ impl Problem {
             }
             Self::NotEtcd { .. }
             | Self::Damaged(_)
+            | Self::Flawed(_)
             | Self::UsedUp { .. }
             | Self::Foreign { .. } => Action::Fail,
         }
@@ -96,7 +99,9 @@ impl Problem {
                 let (kind, remedy) = of_etcd(code, &message);
                 (kind, format!("{message}{remedy}"), None)
             }
-            Self::Damaged(problem) => (StoreErrorKind::Corrupt, problem, None),
+            Self::Damaged(problem) | Self::Flawed(problem) => {
+                (StoreErrorKind::Corrupt, problem, None)
+            }
             Self::Contended => {
                 let problem = "others changed the same keys each time; try again".into();
                 (StoreErrorKind::TimedOut, problem, None)

@@ -5,20 +5,18 @@ mod rows;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use rusqlite::Transaction;
+use rusqlite::{OptionalExtension, Transaction};
 use uidring::worker::Lease;
 use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
-use uidring_store::leases::{
-    self, Denial, Horizon, LeaseColumns, LeaseOptions, LeaseRow, LeaseTable, Unusable,
-};
+use uidring_store::leases::{self, Denial, Horizon, LeaseOptions, LeaseRow, LeaseTable, Unusable};
 use uidring_store::sql::{LOWEST_LEASE, NEWEST_NODE};
 
 pub use self::rows::Acquiring;
-use self::rows::foreign;
-use crate::columns::{millis, optional_unsigned, unsigned};
+use self::rows::{foreign, read};
+use crate::columns::optional_unsigned;
 use crate::dialect::DIALECT;
 use crate::file::StoreFile;
-use crate::format::Problem;
+use crate::format::{self, Problem};
 
 /// The table `UIDRING_LEASE` in a SQLite file, for processes of one host.
 ///
@@ -67,31 +65,26 @@ impl SqliteLeases {
 
     fn rows(&self, worker_id: Option<u64>) -> Result<Vec<LeaseRow>, Error> {
         let id = worker_id.map(u64::cast_signed);
-        self.file.with_existing(|connection| {
+        let rows = self.file.with_existing(|connection| {
             connection
                 .prepare(&DIALECT.list_leases())?
-                .query_map((id, id), |row| {
-                    Ok(LeaseRow::from(LeaseColumns {
-                        worker_id: unsigned(row, 0)?,
-                        owner: row.get(1)?,
-                        token: row.get(2)?,
-                        lease_end: row.get::<_, Option<i64>>(3)?.map(Timestamp::from_millis),
-                        is_over: row.get(4)?,
-                        horizon: (optional_unsigned(row, 5)?, optional_unsigned(row, 6)?),
-                        layout: row.get(7)?,
-                        created: millis(row, 8)?,
-                        renewed: millis(row, 9)?,
-                    }))
-                })?
-                .collect()
-        })
+                .query_map((id, id), read)?
+                .collect::<rusqlite::Result<Vec<_>>>()
+        })?;
+        Ok(leases::readable(rows, &self.file.path().display()))
     }
 
     /// Executes a statement that fences or frees a worker id.
     fn end(&self, worker_id: u64, update: &str) -> Result<LeaseRow, Error> {
         let mut connection = self.file.open("UIDRING_LEASE")?;
         let changed = self.file.write(&mut connection, |transaction| {
-            Ok(Ok::<_, Error>(transaction.execute(update, [worker_id.cast_signed()])?))
+            let id = worker_id.cast_signed();
+            let row = transaction.query_row(&DIALECT.list_leases(), (id, id), read).optional()?;
+            // SQLite would make a floating point number of a token that is too great.
+            if let Some(Err(flaw)) = row {
+                return format::unusable(flaw);
+            }
+            Ok(Ok::<_, Error>(transaction.execute(update, [id])?))
         })??;
         drop(connection);
         let row = self.rows(Some(worker_id))?.pop();

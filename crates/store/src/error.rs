@@ -14,8 +14,9 @@ pub enum TableError {
     /// All worker ids that the layout has are held by others, or were used up by starts.
     #[error(
         "{place}: no worker id is free: {held} are held{}, and the layout has no new one; wait, release \
-         what nobody uses, or use a layout with more worker bits",
-        ends_in.map_or_else(String::new, |time| format!(", the first for {time:?} more"))
+         what nobody uses, or use a layout with more worker bits{}",
+        ends_in.map_or_else(String::new, |time| format!(", the first for {time:?} more")),
+        flaw.as_ref().map_or_else(String::new, |flaw| format!("; one cannot be used: {flaw}"))
     )]
     NoFreeWorkerId {
         /// The file, or host, port and name of the database.
@@ -24,6 +25,8 @@ pub enum TableError {
         held: u64,
         /// When the first of the leases ends, unless it is renewed.
         ends_in: Option<Duration>,
+        /// What is wrong with a row that nobody holds, if there is one that cannot be used.
+        flaw: Option<String>,
     },
 
     /// The table of leases is for another layout.

@@ -2,6 +2,7 @@
 //! what the stores of them share.
 
 mod acquire;
+mod flaw;
 mod options;
 mod rows;
 mod table;
@@ -9,6 +10,9 @@ mod table;
 pub use self::acquire::{
     AcquireRequest, Acquired, Denial, LeaseStore, Shortage, Unusable, acquire,
 };
+pub use self::flaw::{flaw, is_sound};
 pub use self::options::LeaseOptions;
 pub use self::rows::{Horizon, LeasedRow, Loss, RowLease, RowStore};
-pub use self::table::{LeaseColumns, LeaseRow, LeaseState, LeaseTable, changed_row, issued_until};
+pub use self::table::{
+    LeaseColumns, LeaseRow, LeaseState, LeaseTable, changed_row, issued_until, readable,
+};

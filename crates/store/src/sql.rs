@@ -3,6 +3,10 @@
 //! Parameters are `?`, in the order of the text. What a store does in a way of its own (creating tables,
 //! taking, renewing and releasing a lease, loading a segment) is in its crate.
 
+use uidring::Layout;
+
+use crate::leases::is_sound;
+
 /// What a database writes differently from others.
 #[derive(Clone, Copy, Debug)]
 pub struct Dialect {
@@ -121,11 +125,26 @@ impl Dialect {
     /// All leases if the parameter, which comes twice, is NULL, else the one of that worker id; in the order
     /// of the fields of [`LeaseColumns`](crate::leases::LeaseColumns), with times in milliseconds.
     pub fn list_leases(&self) -> String {
+        format!(
+            "{} WHERE WORKER_ID >= 0 AND (? IS NULL OR WORKER_ID = ?) ORDER BY WORKER_ID",
+            self.select_leases()
+        )
+    }
+
+    /// The first lease that nobody holds and that cannot be used; the same columns.
+    pub fn find_flawed_lease(&self, layout: &Layout) -> String {
+        let (is_free, is_sound) = (self.is_free(), is_sound(layout));
+        format!(
+            "{} WHERE {is_free} AND NOT {is_sound} ORDER BY WORKER_ID LIMIT 1",
+            self.select_leases()
+        )
+    }
+
+    fn select_leases(&self) -> String {
         let [end, created, renewed] = ["LEASE_END", "CREATED", "RENEWED"].map(self.millis);
         format!(
             "SELECT WORKER_ID, OWNER, TOKEN, {end}, {}, HORIZON_TICK, HORIZON_SEQUENCE, LAYOUT,
-             {created}, {renewed} FROM UIDRING_LEASE
-             WHERE WORKER_ID >= 0 AND (? IS NULL OR WORKER_ID = ?) ORDER BY WORKER_ID",
+             {created}, {renewed} FROM UIDRING_LEASE",
             self.is_free()
         )
     }

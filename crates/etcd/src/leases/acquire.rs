@@ -130,7 +130,7 @@ fn add(client: &mut Client, request: &AcquireRequest) -> Result<Option<(Row, u64
 }
 
 fn shortage(view: &View, request: &AcquireRequest) -> Shortage {
-    let mut shortage = Shortage::default();
+    let mut shortage = Shortage { flaw: view.flaws().next().cloned(), ..Shortage::default() };
     for row in view.all() {
         let left = view.ends_in(row.worker_id);
         if left > Duration::ZERO {

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use uidring::Error;
-use uidring::adapter::Deadline;
+use uidring::adapter::{Deadline, log};
 use uidring::clock::{Clock, SystemClock};
 use uidring_store::leases::{Denial, Horizon, LeaseRow, Unusable};
 
@@ -33,6 +33,9 @@ pub fn list(client: &mut Client) -> Result<Vec<LeaseRow>, Error> {
     client.run(|client| {
         let mut view = View::default();
         view.refresh(client)?;
+        for flaw in view.flaws() {
+            log!(warn, "etcd {}: {flaw}; it is not listed", client.store());
+        }
         Ok(view.all().map(|row| row.clone().shown(now)).collect())
     })
 }
@@ -113,6 +116,9 @@ pub fn reuse(
         refuse_others(view.all(), fingerprint)?;
         let counter = Counter::open(client)?;
         let mut claim = counter.claim(client.store(), fingerprint)?;
+        if let Some(flaw) = view.flaws().next() {
+            return Err(Problem::Damaged(flaw.clone()));
+        }
         let leased = view.all().map(|row| row.worker_id).find(|id| worker_ids.contains(id));
         let (first, last) = (*worker_ids.start(), *worker_ids.end());
         if let Some(unusable) = Unusable::find(first, last, counter.newest(), leased) {

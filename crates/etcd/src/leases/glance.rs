@@ -59,7 +59,9 @@ fn among(
     page: &[KeyValue],
     choose: impl FnOnce(&mut Vec<Row>),
 ) -> Result<Option<(Row, u64)>, Problem> {
-    let mut rows = page.iter().map(Row::read).collect::<Result<Vec<_>, _>>()?;
+    let flawed = |row: &Result<Row, Problem>| matches!(row, Err(Problem::Flawed(_)));
+    let rows = page.iter().map(Row::read).filter(|row| !flawed(row));
+    let mut rows = rows.collect::<Result<Vec<_>, _>>()?;
     refuse_others(rows.iter(), &request.fingerprint)?;
     rows.retain(|row| row.state != State::Held && may_use(row, request));
     choose(&mut rows);

@@ -124,7 +124,7 @@ fn present(found: Option<KeyValue>) -> Result<Result<Row, Loss>, Problem> {
     let Some(found) = found else { return Ok(Err(Loss::Gone)) };
     match Row::read(&found) {
         Ok(row) => Ok(Ok(row)),
-        Err(Problem::Damaged(why)) => Ok(Err(Loss::Unreadable(why))),
+        Err(Problem::Damaged(why) | Problem::Flawed(why)) => Ok(Err(Loss::Unreadable(why))),
         Err(problem) => Err(problem),
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::time::Duration;
 use uidring::Timestamp;
-use uidring_store::leases::{Horizon, LeaseColumns, LeaseRow, LeasedRow};
+use uidring_store::leases::{Horizon, LeaseColumns, LeaseRow, LeasedRow, flaw};
 
 use crate::key_value::KeyValue;
 use crate::node::{VERSION, field, read, worker_id};
@@ -41,10 +41,11 @@ const STATES: [(State, &str); 3] =
     [(State::Free, "free"), (State::Held, "held"), (State::Fenced, "fenced")];
 
 impl Row {
+    /// Reads a value, which may be damaged alone, or of a later version as all others may be.
     pub fn read(found: &KeyValue) -> Result<Self, Problem> {
         let value = read(found)?;
         let damaged =
-            |what: &str| Problem::Damaged(format!("the value of {} has no {what}", found.key));
+            |what: &str| Problem::Flawed(format!("the value of {} has no {what}", found.key));
         let text =
             |name: &str| value[name].as_str().map(str::to_owned).ok_or_else(|| damaged(name));
         let time = |name: &str| {
@@ -56,17 +57,13 @@ impl Row {
             horizon => {
                 let number = |name: &str| match &horizon[name] {
                     Value::Null => Ok(None),
-                    number => number
-                        .as_i64()
-                        .filter(|n| *n >= 0)
-                        .map(Some)
-                        .ok_or_else(|| damaged("horizon")),
+                    number => number.as_i64().map(Some).ok_or_else(|| damaged("horizon")),
                 };
                 let (tick, sequence) = (number("tick")?, number("sequence")?);
                 Some(LeasedRow::horizon(tick, sequence).ok_or_else(|| damaged("horizon"))?)
             }
         };
-        Ok(Self {
+        let row = Self {
             worker_id: worker_id(found)?,
             owner: text("owner")?,
             token: field(found, &value, "token")?.cast_signed(),
@@ -77,7 +74,12 @@ impl Row {
             created: time("created")?,
             renewed: time("renewed")?,
             revision: found.mod_revision,
-        })
+        };
+        let names = ["token", "horizon.tick", "horizon.sequence"];
+        match flaw(&row.clone().columns(row.renewed), names) {
+            Some(flaw) => Err(Problem::Flawed(format!("the value of {}: {flaw}", found.key))),
+            None => Ok(row),
+        }
     }
 
     pub fn write(&self) -> String {
@@ -104,22 +106,27 @@ impl Row {
 
     /// The row as people see it. When a lease ends is by the clocks of this host and the holder's.
     pub fn shown(self, now: Timestamp) -> LeaseRow {
+        self.columns(now).into()
+    }
+
+    fn columns(self, now: Timestamp) -> LeaseColumns {
         let end = self.renewed.saturating_add(self.lasts);
         let (lease_end, is_over) = match self.state {
             State::Free => (None, false),
             State::Fenced => (Some(self.renewed), true),
             State::Held => (Some(end), now > self.renewed.saturating_add(self.patience())),
         };
-        LeaseRow::from(LeaseColumns {
+        let number = |part: fn(Horizon) -> u64| self.horizon.map(|h| part(h).cast_signed());
+        LeaseColumns {
             worker_id: self.worker_id,
             owner: self.owner,
             token: self.token,
             lease_end,
             is_over,
-            horizon: (self.horizon.map(|h| h.tick), self.horizon.map(|h| h.sequence)),
+            horizon: (number(|h| h.tick), number(|h| h.sequence)),
             layout: self.layout,
             created: self.created,
             renewed: self.renewed,
-        })
+        }
     }
 }

@@ -12,12 +12,15 @@ use uidring::adapter::{Moment, Monotonic, SystemMonotonic};
 use super::row::{Row, State};
 use crate::client::Client;
 use crate::key_value::{KeyValue, get_changed};
+use crate::node::worker_id;
 use crate::problem::Problem;
 
 /// All leases.
 #[derive(Default)]
 pub struct View {
     rows: BTreeMap<u64, Seen>,
+    /// What is wrong with those that cannot be used, and that nobody gets.
+    flaws: BTreeMap<u64, String>,
     /// The revision of the last read, if the cluster is known.
     read: Option<Read>,
 }
@@ -63,13 +66,23 @@ impl View {
             Some(found) => self.take_in(found),
             None => {
                 self.rows.remove(&worker_id);
+                self.flaws.remove(&worker_id);
                 Ok(())
             }
         }
     }
 
     fn take_in(&mut self, found: &KeyValue) -> Result<(), Problem> {
-        let row = Row::read(found)?;
+        let worker_id = worker_id(found)?;
+        let row = match Row::read(found) {
+            Err(Problem::Flawed(flaw)) => {
+                self.rows.remove(&worker_id);
+                self.flaws.insert(worker_id, flaw);
+                return Ok(());
+            }
+            row => row?,
+        };
+        self.flaws.remove(&worker_id);
         let is_known =
             self.rows.get(&row.worker_id).is_some_and(|seen| seen.row.revision == row.revision);
         if !is_known {
@@ -80,6 +93,10 @@ impl View {
 
     pub fn all(&self) -> impl Iterator<Item = &Row> {
         self.rows.values().map(|seen| &seen.row)
+    }
+
+    pub fn flaws(&self) -> impl Iterator<Item = &String> {
+        self.flaws.values()
     }
 
     pub fn get(&self, worker_id: u64) -> Option<&Row> {

@@ -3,10 +3,13 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
 use uidring::{Error, Layout};
 use uidring_etcd::{LeaseState, LeaseTable, TableError, WorkerTable};
 use uidring_testkit::etcd::Etcd;
-use uidring_testkit::request;
+use uidring_testkit::{chain, request};
 
 use crate::support::{fresh, generator, options, small, tick};
 
@@ -82,6 +85,60 @@ fn worker_ids_of_starts_that_ended_can_be_leased() {
     assert_eq!(small().time_of(tick(after)), until);
     let error = leases.lease(&request(Layout::SNOWFLAKE), &options()).expect_err("another layout");
     assert!(matches!(error.store(), Some(TableError::LeaseTableLayout { .. })), "{error:?}");
+}
+
+/// A value that somebody has damaged must not stop every start, and is named.
+#[test]
+fn a_damaged_lease_is_passed_over_and_named() {
+    let server = Etcd::shared();
+    for (right, wrong, words) in [
+        ("\"token\":2", "\"token\":9223372036854775807", "token is 9223372036854775807"),
+        ("\"sequence\":", "\"sequence\":99999", "horizon.sequence is 99999"),
+        ("\"tick\":", "\"tick\":-1", "horizon.tick is -1"),
+        ("{", "no JSON {", "is no JSON"),
+    ] {
+        let store = fresh(&server);
+        let leases = store.leases();
+        drop(generator(&store, &options()));
+        let prefix = store.to_string();
+        let prefix = prefix.split(' ').next_back().expect("a prefix");
+        let key = STANDARD.encode(format!("{prefix}leases/{:020}", 1));
+        let found = server.post("kv/range", &json!({"key": key}));
+        let value = found["kvs"][0]["value"].as_str().expect("a value");
+        let value = String::from_utf8(STANDARD.decode(value).expect("base64")).expect("JSON");
+        let (before, after) = value.split_once(right).expect(right);
+        let after = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
+        let value = format!("{before}{wrong}{after}");
+        server.post("kv/put", &json!({"key": key, "value": STANDARD.encode(value)}));
+        let held = [0; 2].map(|_| leases.lease(&request(small()), &options()).expect("another"));
+        assert_eq!(held.each_ref().map(|lease| lease.worker_id()), [2, 3]);
+        for error in [
+            leases.lease(&request(small()), &options()).map(drop).expect_err("none left"),
+            leases.fence(1).map(drop).expect_err("damaged"),
+        ] {
+            let text = chain(&error);
+            assert!(text.contains(&format!("{prefix}leases/")) && text.contains(words), "{text}");
+        }
+        let rows = leases.list().expect("listed");
+        assert_eq!(rows.iter().map(|row| row.worker_id).collect::<Vec<_>>(), [2, 3]);
+    }
+}
+
+/// Its texts said that the counter was deleted, or that an older state was restored.
+#[test]
+fn a_counter_that_somebody_set_too_high_is_named() {
+    let server = Etcd::shared();
+    let store = fresh(&server);
+    assert_eq!(store.worker_ids().assign(&small()).expect("left"), 1);
+    let prefix = store.to_string();
+    let prefix = prefix.split(' ').next_back().expect("a prefix");
+    for base in [i64::MAX as u64, u64::MAX, 0] {
+        let key = STANDARD.encode(format!("{prefix}counter"));
+        let value = STANDARD.encode(json!({"version": 1, "base": base}).to_string());
+        server.post("kv/put", &json!({"key": key, "value": value}));
+        let text = chain(&store.worker_ids().assign(&small()).expect_err("too high"));
+        assert!(text.contains(&format!("{prefix}counter is {base}, and has to be 1 to")), "{text}");
+    }
 }
 
 #[test]

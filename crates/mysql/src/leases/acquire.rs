@@ -8,10 +8,11 @@
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
-use uidring_store::leases::{AcquireRequest, Acquired, Denial, LeasedRow, Shortage};
+use uidring_store::leases::{AcquireRequest, Acquired, Denial, LeasedRow, Shortage, is_sound};
 use uidring_store::server::{Acquire, CreateLeases, CreateNodes, Operation, Table, UIDRING_LEASE};
 use uidring_store::sql::{Dialect, TABLE_LAYOUT};
 
+use super::admin::flaw;
 use crate::MySqlStore;
 use crate::columns::{column, only, optional_text, text};
 use crate::dialect::DIALECT;
@@ -137,9 +138,10 @@ impl Taking<'_> {
                 format!(
                     "SELECT WORKER_ID, LAYOUT, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE
                      FROM UIDRING_LEASE WHERE LAYOUT <> ? OR ({}
-                     AND (HORIZON_TICK IS NULL OR HORIZON_TICK <= ?))
+                     AND (HORIZON_TICK IS NULL OR HORIZON_TICK <= ?) AND {})
                      ORDER BY LAYOUT = ?, OWNER <> ?, WORKER_ID LIMIT ?",
-                    free_or_own()
+                    free_or_own(),
+                    is_sound(&self.0.layout)
                 ),
                 (fingerprint, owner, last_tick, fingerprint, owner, CANDIDATES),
             )
@@ -250,7 +252,8 @@ impl Taking<'_> {
             None => None,
         };
         let ends_in = ends_in.map(|millis| u64::try_from(millis).unwrap_or(0));
-        Ok(Shortage { held, ends_in, ahead })
+        let flaw = flaw(conn, &self.0.layout).await?;
+        Ok(Shortage { held, ends_in, ahead, flaw })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
-use uidring::Timestamp;
+use uidring::{Layout, Timestamp};
 use uidring_store::leases::{Denial, Horizon, LeaseColumns, LeaseRow, Unusable};
 use uidring_store::server::{EndLease, Ending, ListLeases, Operation, Reuse, Table, UIDRING_LEASE};
 use uidring_store::sql::{FOREIGN_LAYOUT, LOWEST_LEASE, NEWEST_NODE};
@@ -18,28 +18,28 @@ use crate::worker_nodes::rows::begin;
 impl Operation<MySqlStore> for ListLeases {
     const TABLE: Table = UIDRING_LEASE;
 
-    type Done = Vec<LeaseRow>;
+    type Done = Vec<Result<LeaseRow, String>>;
 
-    async fn run(&self, conn: &mut Session) -> Result<Vec<LeaseRow>, Problem> {
+    async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
         let rows: Vec<Row> =
             conn.exec(DIALECT.list_leases(), (self.worker_id, self.worker_id)).await?;
-        rows.into_iter()
-            .map(|mut row| {
-                let columns = LeaseColumns {
-                    worker_id: column(&mut row, 0)?,
-                    owner: text(&mut row, 1)?,
-                    token: column(&mut row, 2)?,
-                    lease_end: column::<Option<i64>>(&mut row, 3)?.map(Timestamp::from_millis),
-                    is_over: column(&mut row, 4)?,
-                    horizon: (column(&mut row, 5)?, column(&mut row, 6)?),
-                    layout: text(&mut row, 7)?,
-                    created: millis(&mut row, 8)?,
-                    renewed: millis(&mut row, 9)?,
-                };
-                Ok(columns.into())
-            })
-            .collect()
+        rows.into_iter().map(read).collect()
     }
+}
+
+fn read(mut row: Row) -> Result<Result<LeaseRow, String>, Problem> {
+    let columns = LeaseColumns {
+        worker_id: column(&mut row, 0)?,
+        owner: text(&mut row, 1)?,
+        token: column(&mut row, 2)?,
+        lease_end: column::<Option<i64>>(&mut row, 3)?.map(Timestamp::from_millis),
+        is_over: column(&mut row, 4)?,
+        horizon: (column(&mut row, 5)?, column(&mut row, 6)?),
+        layout: text(&mut row, 7)?,
+        created: millis(&mut row, 8)?,
+        renewed: millis(&mut row, 9)?,
+    };
+    Ok(columns.read())
 }
 
 /// A row as the primary has it: a proxy that splits reads from writes leaves a transaction there.
@@ -47,7 +47,13 @@ pub async fn row(conn: &mut Session, worker_id: u64) -> Result<Option<LeaseRow>,
     conn.query_drop("START TRANSACTION").await?;
     let rows = ListLeases { worker_id: Some(worker_id) }.run(conn).await;
     conn.query_drop("ROLLBACK").await?;
-    Ok(rows?.pop())
+    rows?.pop().transpose().map_err(Problem::Refused)
+}
+
+/// What is wrong with a row that nobody holds.
+pub async fn flaw(conn: &mut Conn, layout: &Layout) -> Result<Option<String>, Problem> {
+    let row: Option<Row> = conn.query_first(DIALECT.find_flawed_lease(layout)).await?;
+    Ok(row.map(read).transpose()?.and_then(Result::err))
 }
 
 impl Operation<MySqlStore> for EndLease {
@@ -57,6 +63,8 @@ impl Operation<MySqlStore> for EndLease {
     type Done = (bool, Option<LeaseRow>);
 
     async fn run(&self, conn: &mut Session) -> Result<Self::Done, Problem> {
+        // One that is damaged is named before the server fails at it.
+        row(conn, self.worker_id).await?;
         let update = match self.ending {
             Ending::Fence => DIALECT.fence(),
             Ending::Free => DIALECT.free(),

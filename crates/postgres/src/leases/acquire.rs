@@ -7,10 +7,11 @@
 use std::time::Duration;
 
 use tokio::time::sleep;
-use uidring_store::leases::{AcquireRequest, Acquired, Denial, LeasedRow, Shortage};
+use uidring_store::leases::{AcquireRequest, Acquired, Denial, LeasedRow, Shortage, is_sound};
 use uidring_store::server::{Acquire, CreateLeases, CreateNodes, Operation, Table, UIDRING_LEASE};
 use uidring_store::sql::{Dialect, FOREIGN_LAYOUT, TABLE_LAYOUT};
 
+use super::admin::flaw;
 use crate::PostgresStore;
 use crate::columns::{column, int, optional_int, unsigned};
 use crate::dialect::DIALECT;
@@ -76,12 +77,13 @@ impl Taking<'_> {
         Err(Problem::Busy("other transactions have all free rows of UIDRING_LEASE locked".into()))
     }
 
-    /// A row that nobody holds, that was not used too far ahead, or that an attempt of this acquire took
+    /// A sound row that nobody holds, that was not used too far ahead, or that an attempt of this acquire took
     /// whose answer was lost: the owner, a moment's tick, and the layout.
-    fn usable() -> String {
+    fn usable(&self) -> String {
         format!(
-            "LAYOUT = ? AND ({} OR OWNER = ?) AND (HORIZON_TICK IS NULL OR HORIZON_TICK <= ?)",
-            DIALECT.is_free()
+            "LAYOUT = ? AND ({} OR OWNER = ?) AND (HORIZON_TICK IS NULL OR HORIZON_TICK <= ?) AND {}",
+            DIALECT.is_free(),
+            is_sound(&self.0.layout)
         )
     }
 
@@ -95,7 +97,7 @@ impl Taking<'_> {
              ORDER BY OWNER <> ?, WORKER_ID LIMIT 1 FOR UPDATE SKIP LOCKED)
              AND NOT EXISTS (SELECT 1 FROM UIDRING_LEASE WHERE LAYOUT <> ?)
              RETURNING WORKER_ID, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE, {}",
-            Self::usable(),
+            self.usable(),
             session.identity()
         );
         let (owner, fingerprint) = (owner.into(), fingerprint.into());
@@ -119,7 +121,7 @@ impl Taking<'_> {
     /// Whether there is a row that could be taken, locked or not.
     async fn is_any_free(&self, session: &mut Session) -> Result<bool, Problem> {
         let AcquireRequest { fingerprint, owner, last_tick, .. } = self.0;
-        let select = format!("SELECT 1 FROM UIDRING_LEASE WHERE {} LIMIT 1", Self::usable());
+        let select = format!("SELECT 1 FROM UIDRING_LEASE WHERE {} LIMIT 1", self.usable());
         let values = [fingerprint.into(), owner.into(), (*last_tick).into()];
         Ok(!session.query(&select, &values).await?.is_empty())
     }
@@ -169,7 +171,8 @@ impl Taking<'_> {
             None => None,
         };
         let ends_in = ends_in.map(|millis| u64::try_from(millis).unwrap_or(0));
-        Ok(Shortage { held, ends_in, ahead })
+        let flaw = flaw(session, &self.0.layout).await?;
+        Ok(Shortage { held, ends_in, ahead, flaw })
     }
 }
 

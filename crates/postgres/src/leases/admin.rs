@@ -1,6 +1,7 @@
 //! What people do with the table `UIDRING_LEASE`, in SQL.
 
-use uidring::Timestamp;
+use tokio_postgres::Row;
+use uidring::{Layout, Timestamp};
 use uidring_store::leases::{Denial, LeaseColumns, LeaseRow, Unusable};
 use uidring_store::server::{EndLease, Ending, ListLeases, Operation, Reuse, Table, UIDRING_LEASE};
 use uidring_store::sql::{FOREIGN_LAYOUT, LOWEST_LEASE, NEWEST_NODE};
@@ -15,33 +16,40 @@ use crate::session::Session;
 impl Operation<PostgresStore> for ListLeases {
     const TABLE: Table = UIDRING_LEASE;
 
-    type Done = Vec<LeaseRow>;
+    type Done = Vec<Result<LeaseRow, String>>;
 
-    async fn run(&self, session: &mut Session) -> Result<Vec<LeaseRow>, Problem> {
+    async fn run(&self, session: &mut Session) -> Result<Self::Done, Problem> {
         let worker_id = self.worker_id.into();
         let rows = session.query(&DIALECT.list_leases(), &[worker_id, worker_id]).await?;
-        rows.iter()
-            .map(|row| {
-                let columns = LeaseColumns {
-                    worker_id: unsigned(row, 0)?,
-                    owner: column(row, 1)?,
-                    token: int(row, 2)?,
-                    lease_end: optional_int(row, 3)?.map(Timestamp::from_millis),
-                    is_over: column(row, 4)?,
-                    horizon: (optional_unsigned(row, 5)?, optional_unsigned(row, 6)?),
-                    layout: column(row, 7)?,
-                    created: millis(row, 8)?,
-                    renewed: millis(row, 9)?,
-                };
-                Ok(columns.into())
-            })
-            .collect()
+        rows.iter().map(read).collect()
     }
 }
 
 /// The row of a worker id.
 pub async fn row(session: &mut Session, worker_id: u64) -> Result<Option<LeaseRow>, Problem> {
-    Ok(ListLeases { worker_id: Some(worker_id) }.run(session).await?.pop())
+    let row = ListLeases { worker_id: Some(worker_id) }.run(session).await?.pop();
+    row.transpose().map_err(Problem::Refused)
+}
+
+/// What is wrong with a row that nobody holds.
+pub async fn flaw(session: &mut Session, layout: &Layout) -> Result<Option<String>, Problem> {
+    let rows = session.query(&DIALECT.find_flawed_lease(layout), &[]).await?;
+    Ok(rows.first().map(read).transpose()?.and_then(Result::err))
+}
+
+fn read(row: &Row) -> Result<Result<LeaseRow, String>, Problem> {
+    let columns = LeaseColumns {
+        worker_id: unsigned(row, 0)?,
+        owner: column(row, 1)?,
+        token: int(row, 2)?,
+        lease_end: optional_int(row, 3)?.map(Timestamp::from_millis),
+        is_over: column(row, 4)?,
+        horizon: (optional_int(row, 5)?, optional_int(row, 6)?),
+        layout: column(row, 7)?,
+        created: millis(row, 8)?,
+        renewed: millis(row, 9)?,
+    };
+    Ok(columns.read())
 }
 
 impl Operation<PostgresStore> for EndLease {
@@ -50,6 +58,8 @@ impl Operation<PostgresStore> for EndLease {
     type Done = (bool, Option<LeaseRow>);
 
     async fn run(&self, session: &mut Session) -> Result<Self::Done, Problem> {
+        // One that is damaged is named before the server fails at it.
+        row(session, self.worker_id).await?;
         let update = match self.ending {
             Ending::Fence => DIALECT.fence(),
             Ending::Free => DIALECT.free(),

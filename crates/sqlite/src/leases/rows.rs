@@ -5,15 +5,16 @@ use std::process;
 use std::thread;
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, Params, Transaction};
-use uidring::Error;
+use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction};
 use uidring::adapter::Deadline;
+use uidring::{Error, Timestamp};
 use uidring_store::leases::{
-    AcquireRequest, Acquired, Denial, Horizon, LeaseStore, LeasedRow, Loss, RowStore, Shortage,
+    AcquireRequest, Acquired, Denial, Horizon, LeaseColumns, LeaseRow, LeaseStore, LeasedRow, Loss,
+    RowStore, Shortage, is_sound,
 };
 use uidring_store::sql::{Dialect, FOREIGN_LAYOUT};
 
-use crate::columns::{optional_unsigned, unsigned};
+use crate::columns::{millis, optional_unsigned, unsigned};
 use crate::dedicated::{Dedicated, dedicate};
 use crate::dialect::DIALECT;
 use crate::file::{Opened, StoreFile};
@@ -108,9 +109,10 @@ fn take_row(
     let update = format!(
         "UPDATE UIDRING_LEASE SET OWNER = ?, TOKEN = TOKEN + 1, LEASE_END = {now_plus}, RENEWED = {now}
          WHERE WORKER_ID = (SELECT MIN(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID >= 0
-         AND (HORIZON_TICK IS NULL OR HORIZON_TICK <= ?) AND {})
+         AND (HORIZON_TICK IS NULL OR HORIZON_TICK <= ?) AND {} AND {})
          RETURNING WORKER_ID, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE",
-        DIALECT.is_free()
+        DIALECT.is_free(),
+        is_sound(&request.layout)
     );
     let values = (&request.owner, seconds(request.lasts), request.last_tick.cast_signed());
     transaction
@@ -176,7 +178,25 @@ fn shortage(transaction: &Transaction<'_>, request: &AcquireRequest) -> rusqlite
         })
         .optional()?;
     let ends_in = ends_in.map(|millis| u64::try_from(millis).unwrap_or_default());
-    Ok(Shortage { held, ends_in, ahead })
+    let flawed = DIALECT.find_flawed_lease(&request.layout);
+    let flawed = transaction.query_row(&flawed, [], read).optional()?;
+    Ok(Shortage { held, ends_in, ahead, flaw: flawed.and_then(Result::err) })
+}
+
+/// Reads the columns of a lease; of one that is damaged, what is wrong with it.
+pub fn read(row: &Row<'_>) -> rusqlite::Result<Result<LeaseRow, String>> {
+    let columns = LeaseColumns {
+        worker_id: unsigned(row, 0)?,
+        owner: row.get(1)?,
+        token: row.get(2)?,
+        lease_end: row.get::<_, Option<i64>>(3)?.map(Timestamp::from_millis),
+        is_over: row.get(4)?,
+        horizon: (row.get(5)?, row.get(6)?),
+        layout: row.get(7)?,
+        created: millis(row, 8)?,
+        renewed: millis(row, 9)?,
+    };
+    Ok(columns.read())
 }
 
 /// Returns a time as SQLite's functions of time take it.

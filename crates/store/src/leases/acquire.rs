@@ -80,7 +80,7 @@ impl Unusable {
 }
 
 /// No worker id is to be had now.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Shortage {
     /// How many are held.
     pub held: u64,
@@ -89,6 +89,8 @@ pub struct Shortage {
     /// The worker id and horizon's tick of the row that was used the least far ahead of the clock, of
     /// those that nobody holds.
     pub ahead: Option<(u64, u64)>,
+    /// What is wrong with a row that nobody holds, if there is one that cannot be used.
+    pub flaw: Option<String>,
 }
 
 /// Characters of an owner's name, before what is added.
@@ -181,9 +183,9 @@ impl Denial {
             Self::Unusable(Unusable { worker_id, why }) => {
                 Error::from(TableError::NotReusable { place, worker_id, why })
             }
-            Self::Short(Shortage { held, ends_in, .. }) => {
+            Self::Short(Shortage { held, ends_in, flaw, .. }) => {
                 let ends_in = ends_in.map(Duration::from_millis);
-                Error::from(TableError::NoFreeWorkerId { place, held, ends_in })
+                Error::from(TableError::NoFreeWorkerId { place, held, ends_in, flaw })
             }
         }
     }

@@ -5,6 +5,8 @@ use std::process;
 use uidring::worker::{LeaseBackend, RenewError};
 use uidring::{Error, Fields, Layout, Uid};
 
+use super::flaw::WHOLE_TICK;
+
 /// The greatest tick and sequence number that may have been issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Horizon {
@@ -92,9 +94,6 @@ pub trait RowStore: Send + 'static {
         last: Option<Horizon>,
     ) -> Result<Result<(), Loss>, Error>;
 }
-
-/// Stands for the last sequence number of a tick.
-const WHOLE_TICK: i64 = i64::MAX;
 
 impl LeasedRow {
     /// Reads the columns of a horizon. Without a sequence number it is the whole tick, as after an

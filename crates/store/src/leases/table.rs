@@ -1,10 +1,13 @@
 //! What people do with a table of leases.
 
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 
+use uidring::adapter::log;
 use uidring::worker::Lease;
 use uidring::{Error, Layout, Timestamp, WorkerRequest, WorkerSource};
 
+use super::flaw::flaw;
 use super::options::LeaseOptions;
 use super::rows::{Horizon, LeasedRow, Loss};
 use crate::TableError;
@@ -38,7 +41,8 @@ pub trait LeaseTable: WorkerSource {
     /// and [`Error::LayoutExhausted`]; and what the store says.
     fn lease(&self, request: &WorkerRequest, options: &LeaseOptions) -> Result<Lease, Error>;
 
-    /// Returns all rows, by worker id.
+    /// Returns all rows, by worker id. One that somebody has damaged is left out, and the log says what is
+    /// wrong with it.
     ///
     /// # Errors
     ///
@@ -181,13 +185,29 @@ pub struct LeaseColumns {
     /// Whether the lease has ended, by the store's clock.
     pub is_over: bool,
     /// Columns `HORIZON_TICK` and `HORIZON_SEQUENCE`.
-    pub horizon: (Option<u64>, Option<u64>),
+    pub horizon: (Option<i64>, Option<i64>),
     /// Column `LAYOUT`.
     pub layout: String,
     /// Column `CREATED`.
     pub created: Timestamp,
     /// Column `RENEWED`.
     pub renewed: Timestamp,
+}
+
+impl LeaseColumns {
+    /// Returns the row if it can be used.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn read(self) -> Result<LeaseRow, String> {
+        match flaw(&self, ["TOKEN", "HORIZON_TICK", "HORIZON_SEQUENCE"]) {
+            Some(flaw) => {
+                Err(format!("UIDRING_LEASE, row with WORKER_ID {}: {flaw}", self.worker_id))
+            }
+            None => Ok(self.into()),
+        }
+    }
 }
 
 impl From<LeaseColumns> for LeaseRow {
@@ -198,9 +218,20 @@ impl From<LeaseColumns> for LeaseRow {
             Some(end) if row.is_over => LeaseState::Expired(end),
             Some(end) => LeaseState::Held(end),
         };
-        let horizon = row.horizon.0.map(|tick| (tick, row.horizon.1.unwrap_or_default()));
+        let (tick, sequence) = row.horizon;
+        let sequence = sequence.unwrap_or_default().cast_unsigned();
+        let horizon = tick.map(|tick| (tick.cast_unsigned(), sequence));
         Self { worker_id, owner, token, state, horizon, layout, created, renewed }
     }
+}
+
+/// Returns the rows that can be read, and logs what is wrong with the others.
+pub fn readable(
+    rows: Vec<Result<LeaseRow, String>>,
+    place: &(impl Display + ?Sized),
+) -> Vec<LeaseRow> {
+    let report = |flaw: &String| log!(warn, "{place}: {flaw}; it is not listed");
+    rows.into_iter().filter_map(|row| row.inspect_err(report).ok()).collect()
 }
 
 #[cfg(test)]

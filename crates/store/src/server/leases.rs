@@ -12,7 +12,7 @@ use super::connection::Operation;
 use super::segments::SegmentServer;
 use crate::leases::{
     AcquireRequest, Acquired, Denial, Horizon, LeaseOptions, LeaseRow, LeaseStore, LeaseTable,
-    LeasedRow, Loss, RowStore, acquire, changed_row, issued_until,
+    LeasedRow, Loss, RowStore, acquire, changed_row, issued_until, readable,
 };
 
 /// Creates the tables if they do not exist.
@@ -26,7 +26,7 @@ pub struct Acquire<'a> {
     pub create_tables: bool,
 }
 
-/// Returns all rows, or one.
+/// Returns all rows, or one; of each that somebody has damaged, what is wrong with it.
 pub struct ListLeases {
     /// The only one, if not all.
     pub worker_id: Option<u64>,
@@ -158,7 +158,7 @@ impl<S> LeaseTable for ServerLeases<S>
 where
     S: LeaseServer + 'static,
     CreateLeases: Operation<S, Done = ()>,
-    ListLeases: Operation<S, Done = Vec<LeaseRow>>,
+    ListLeases: Operation<S, Done = Vec<Result<LeaseRow, String>>>,
     EndLease: Operation<S, Done = (bool, Option<LeaseRow>)>,
     for<'a> Acquire<'a>: Operation<S, Done = Acquired>,
     for<'a> Reuse<'a>: Operation<S, Done = Result<(), Denial>>,
@@ -178,7 +178,8 @@ where
     }
 
     fn list(&self) -> Result<Vec<LeaseRow>, Error> {
-        self.admin().run(&ListLeases { worker_id: None })
+        let rows = self.admin().run(&ListLeases { worker_id: None })?;
+        Ok(readable(rows, &self.store))
     }
 
     fn fence(&self, worker_id: u64) -> Result<LeaseRow, Error> {

@@ -359,6 +359,42 @@ fn what_was_used_far_ahead_is_passed_over() {
     });
 }
 
+/// A row that somebody has damaged must not stop every start either, and is named.
+#[test]
+fn a_damaged_row_is_passed_over_and_named() {
+    on_each(|place| {
+        for (column, value, within) in [
+            ("HORIZON_TICK", "-1", "0 to 9223372036854775807"),
+            ("HORIZON_SEQUENCE", "99999", "0 to 1023"),
+            ("TOKEN", "9223372036854775807", "0 to 9223372036854775805"),
+        ] {
+            drop(cached(place.acquire().expect("free")));
+            let set = |value: &str| {
+                let row = "WHERE WORKER_ID = 1";
+                place.execute(&format!("UPDATE UIDRING_LEASE SET {column} = {value} {row}"));
+            };
+            set(value);
+            let others = [0; 2].map(|_| place.acquire().expect("another"));
+            assert_eq!([0, 1].map(|i| others[i].worker_id()), [2, 3]);
+            let named = |text: String| {
+                let row = format!("UIDRING_LEASE, row with WORKER_ID 1: {column} is {value}");
+                assert!(text.contains(&row) && text.contains(within), "{text}");
+            };
+            let error = place.acquire().expect_err("no other is left");
+            assert!(matches!(
+                error.store(),
+                Some(TableError::NoFreeWorkerId { held: 2, flaw: Some(_), .. })
+            ));
+            named(chain(&error));
+            named(chain(&place.leases().fence(1).expect_err("damaged")));
+            named(chain(&place.leases().release(1).expect_err("damaged")));
+            let rows = place.leases().list().expect("listed");
+            assert_eq!(rows.iter().map(|row| row.worker_id).collect::<Vec<_>>(), [2, 3]);
+            set("5");
+        }
+    });
+}
+
 #[test]
 fn leased_worker_ids_and_those_of_one_start_never_meet() {
     on_each(|place| {
