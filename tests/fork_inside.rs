@@ -2,11 +2,13 @@
 //! The child goes on in the middle of a call, as its parent does; what the parent gets, it must not.
 #![cfg(unix)]
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use futures_executor::block_on;
 use uidring::generator::ClockPolicy;
 use uidring::padding::{NextRun, RingHandle, RunSource};
 use uidring::padding::{Padder, PadderOptions};
@@ -18,8 +20,9 @@ use uidring::segment::{
 };
 use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
-    Bits, CachedUidGenerator, Error, Layout, LocalGenerator, SegmentGenerator, SnowflakeGenerator,
-    TakeError, Tick, Timestamp, Uid, UidGenerator, Worker, WorkerRequest, WorkerSource,
+    Bits, CachedUidGenerator, Error, Layout, LocalGenerator, PerThreadGenerator, SegmentGenerator,
+    SnowflakeGenerator, TakeError, Tick, Timestamp, Uid, UidGenerator, Worker, WorkerRequest,
+    WorkerSource,
 };
 use uidring_testkit::fork::{
     FAILED, FORKED, Fork, ForkingClock, LIMIT, OTHER_ERROR, Sides, alone, in_child, on_both_sides,
@@ -161,6 +164,21 @@ fn entries<G: UidGenerator>() -> [Entry<G>; 8] {
     ]
 }
 
+/// What a task can ask.
+macro_rules! async_entries {
+    ($generator:ty) => {{
+        let entries: [Entry<$generator>; 2] = [
+            ("next_uid_async", |generator| vec![word(block_on(generator.next_uid_async()))]),
+            ("fill_async", |generator| {
+                let mut uids = Vec::new();
+                let filled = block_on(generator.fill_async(&mut uids, 100));
+                words(uids.len(), &uids, filled.err())
+            }),
+        ];
+        entries
+    }};
+}
+
 fn layout(sequence: u8) -> Layout {
     let bits = Bits { time: 40, worker: 8, sequence };
     Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible")
@@ -195,7 +213,8 @@ fn away() -> Padder {
 fn cached_generators() {
     let _alone = alone();
     for hook in HOOKS {
-        for (name, entry) in entries::<CachedUidGenerator>() {
+        let all = entries().into_iter().chain(async_entries!(CachedUidGenerator));
+        for (name, entry) in all {
             let mut forks = 0;
             for nth in 1..=3 {
                 let sides = on_both_sides(|fork| {
@@ -230,55 +249,95 @@ fn cached_generators() {
     }
 }
 
+/// Calls each entry of a handle of a generator with a fork in it.
+fn handles<H>(
+    make: fn(Arc<CachedUidGenerator>) -> H,
+    next: fn(&H) -> Result<Uid, TakeError>,
+    entries: &[Entry<H>],
+) {
+    for hook in HOOKS {
+        for (name, entry) in entries {
+            let mut forks = 0;
+            for nth in 1..=3 {
+                let sides = on_both_sides(|fork| {
+                    let padder = away();
+                    let policy = hook.policy(fork);
+                    let limit = (hook != Hook::Clock).then_some(Duration::ZERO);
+                    let builder = CachedUidGenerator::builder().layout(layout(6)).worker_id(1);
+                    let builder = builder.clock(hook.clock(fork)).take_policy(policy);
+                    let generator = builder.max_borrow(limit).padder(&padder).build();
+                    let handle = make(Arc::new(generator.expect("builds")));
+                    fork.arm(nth);
+                    let call = || {
+                        // So that the call begins with the rest of a block.
+                        let first = next(&handle);
+                        [vec![word(first)], entry(&handle)].concat()
+                    };
+                    let Some(mut got) = until_forked(fork, call) else { return Vec::new() };
+                    if got.last() == Some(&FORKED) {
+                        // What was taken before the fork the child may know.
+                        got.remove(0);
+                    }
+                    got.push(word(next(&handle)));
+                    std::mem::forget((padder, handle));
+                    got
+                });
+                let Some(sides) = sides else { break };
+                forks += 1;
+                check(&format!("{hook:?} {nth} in {name}"), &sides);
+            }
+            assert!(forks > 0, "{hook:?} in {name}");
+        }
+    }
+}
+
 #[test]
 fn local_takers() {
     let _alone = alone();
-    for hook in HOOKS {
-        let sides = on_both_sides(|fork| {
-            let padder = away();
-            let policy = hook.policy(fork);
-            let limit = (hook != Hook::Clock).then_some(Duration::ZERO);
-            let builder = CachedUidGenerator::builder().layout(layout(6)).worker_id(1);
-            let builder = builder.clock(hook.clock(fork)).take_policy(policy);
-            let generator = builder.max_borrow(limit).padder(&padder).build().expect("builds");
-            let mut local = generator.local();
-            fork.arm(1);
-            let mut got = until_forked(fork, || vec![word(local.next_uid())]).expect("a fork");
-            got.push(word(local.next_uid()));
-            std::mem::forget((padder, generator));
-            got
-        });
-        check(&format!("{hook:?}"), &sides.expect("a fork"));
-    }
+    type Local = RefCell<LocalGenerator<Arc<CachedUidGenerator>>>;
+    handles(
+        |generator| RefCell::new(LocalGenerator::new(generator)),
+        |local| local.borrow_mut().next_uid(),
+        &[
+            ("next_uid", |local: &Local| vec![word(local.borrow_mut().next_uid())]),
+            ("next", |local| local.borrow_mut().next().into_iter().map(word).collect()),
+            ("next_uid_async", |local| {
+                let mut local = local.borrow_mut();
+                vec![word(block_on(local.next_uid_async()))]
+            }),
+        ],
+    );
 }
 
 #[test]
 fn takers_of_a_thread() {
     let _alone = alone();
-    for hook in HOOKS {
-        let sides = on_both_sides(|fork| {
-            let padder = away();
-            let policy = hook.policy(fork);
-            let limit = (hook != Hook::Clock).then_some(Duration::ZERO);
-            let builder = CachedUidGenerator::builder().layout(layout(6)).worker_id(1);
-            let builder = builder.clock(hook.clock(fork)).take_policy(policy);
-            let generator = builder.max_borrow(limit).padder(&padder).build().expect("builds");
-            let handle = generator.per_thread();
-            fork.arm(1);
-            let mut got = until_forked(fork, || vec![word(handle.next_uid())]).expect("a fork");
-            got.push(word(handle.next_uid()));
-            std::mem::forget((padder, generator));
-            got
-        });
-        check(&format!("{hook:?}"), &sides.expect("a fork"));
-    }
+    type Handle = PerThreadGenerator<Arc<CachedUidGenerator>>;
+    let [next_uid_async, fill_async] = async_entries!(Handle);
+    handles(
+        PerThreadGenerator::new,
+        |handle| handle.next_uid(),
+        &[
+            ("next_uid", |handle: &Handle| vec![word(handle.next_uid())]),
+            ("fill", |handle| {
+                let mut uids = [Uid::default(); 100];
+                match handle.fill(&mut uids) {
+                    Ok(()) => words(100, &uids, None),
+                    Err(error) => words(error.filled, &uids, Some(error.error)),
+                }
+            }),
+            next_uid_async,
+            fill_async,
+        ],
+    );
 }
 
 #[test]
 fn generators_on_the_clock() {
     let _alone = alone();
     for hook in HOOKS {
-        for (name, entry) in entries() {
+        let all = entries().into_iter().chain(async_entries!(SnowflakeGenerator<ForkingClock>));
+        for (name, entry) in all {
             let mut forks = 0;
             for (nth, worker) in [(1, 0), (1, 1), (2, 0), (2, 1), (3, 1)] {
                 let sides = on_both_sides(|fork| {
@@ -323,7 +382,7 @@ fn id(taken: Result<u64, SegmentError>) -> u64 {
 #[test]
 fn segments() {
     let _alone = alone();
-    let entries: [Entry<SegmentGenerator>; 6] = [
+    let entries: [Entry<SegmentGenerator>; 8] = [
         ("next_id", |generator| vec![id(generator.next_id("orders"))]),
         ("try_next_id", |generator| vec![id(generator.try_next_id("orders"))]),
         ("handle", |generator| vec![id(generator.tag("orders").and_then(|tag| tag.next_id()))]),
@@ -343,6 +402,12 @@ fn segments() {
                 Ok(filled) => ids[..filled].to_vec(),
                 Err(error) => vec![id(Err(error))],
             }
+        }),
+        ("next_id_async", |generator| vec![id(block_on(generator.next_id_async("orders")))]),
+        ("fill_async", |generator| {
+            let mut ids = Vec::new();
+            let filled = block_on(generator.fill_async("orders", &mut ids, 10));
+            ids.into_iter().chain(filled.err().map(|error| id(Err(error)))).collect()
         }),
         ("stats", |generator| {
             let taken = generator.next_id("orders");

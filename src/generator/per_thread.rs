@@ -131,7 +131,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         let filled =
             filled + rest.as_ref().map_or_else(|error| error.filled, |()| out.len() - filled);
         self.go_on_above(out[..filled].last());
-        rest.map_err(|FillError { error, .. }| FillError { filled, error })
+        rest.map_err(|FillError { error, .. }| FillError::new(filled, error))
     }
 
     /// Gives up what is left of a block below the last uid of a fill: another task of this thread, or a

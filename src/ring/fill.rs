@@ -16,7 +16,7 @@ impl RingBuffer {
     ///
     /// # Errors
     ///
-    /// As [`try_take`](Self::try_take), if there was not even one.
+    /// As [`try_take`](Self::try_take), if there was not even one, or after a fork during the call.
     pub fn try_fill(&self, out: &mut [u64]) -> Result<usize, TakeError> {
         self.fill(out, |number| number, Wake::Producer)
     }
@@ -46,8 +46,9 @@ impl RingBuffer {
                     count_up(&mut rest[..count], numbers.start, &make);
                     filled += count;
                 }
-                Err(_) if filled > 0 => break,
-                Err(error) => return Err(error),
+                // What was filled in before a fork is the parent's.
+                Err(error) if filled == 0 || error == TakeError::Forked => return Err(error),
+                Err(_) => break,
             }
         }
         Ok(filled)
