@@ -215,44 +215,49 @@ pub enum Error {
         ended: Timestamp,
     },
 
-    /// A generator of this process may issue the same uids.
+    /// A generator of this process has the same worker id and layout.
     #[error(
-        "worker id {worker_id} of layout {layout} is in use: a generator of this process with worker id \
-         {holder} of layout {holder_layout} may issue the same uids{}; drop or close that one first, or \
-         use another worker id; if uids of the two never meet, give each a namespace",
+        "worker id {worker_id} of layout {layout} is in use by another generator of this process{}; drop or \
+         close that one first, or use another worker id; if their uids are never compared, give each a \
+         namespace",
         in_namespace(namespace)
     )]
     WorkerIdInUse {
         /// The worker id that was asked for.
         worker_id: u64,
-        /// The widths of its layout.
+        /// The layout of both.
         layout: String,
-        /// The worker id that is in use.
-        holder: u64,
-        /// The widths of its layout.
-        holder_layout: String,
-        /// The namespace of both; empty for the one that all share.
+        /// The namespace of both; empty without a name.
         namespace: String,
     },
 
-    /// A generator of the process that this one was forked from may issue the same uids.
+    /// A generator of the process that this one was forked from has the same worker id and layout.
     #[error(
-        "worker id {worker_id} of layout {layout} is the parent's: when this process was forked, a \
-         generator with worker id {holder} of layout {holder_layout}, which may issue the same uids, was \
-         in use{}; use another worker id, or fork before that generator is built",
+        "worker id {worker_id} of layout {layout} is the parent's: when this process was forked, a generator \
+         of the parent was using it{}; use another worker id, or fork before that generator is built",
         in_namespace(namespace)
     )]
     WorkerIdOfParent {
         /// The worker id that was asked for.
         worker_id: u64,
-        /// The widths of its layout.
+        /// The layout of both.
         layout: String,
-        /// The worker id that was in use at the fork.
-        holder: u64,
-        /// The widths of its layout.
-        holder_layout: String,
-        /// The namespace of both; empty for the one that all share.
+        /// The namespace of both; empty without a name.
         namespace: String,
+    },
+
+    /// A namespace was used with another layout before: uids of one namespace have one layout.
+    #[error(
+        "namespace `{namespace}` has layout {used} in this process, and cannot have layout {layout} as well; \
+         use the same layout, or another namespace"
+    )]
+    NamespaceLayout {
+        /// The namespace.
+        namespace: String,
+        /// The layout that was asked for.
+        layout: String,
+        /// The namespace's layout.
+        used: String,
     },
 
     /// This process is a forked child of the one that made what it would go on with, whose ids

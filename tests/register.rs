@@ -15,7 +15,7 @@ use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
     Bits, CachedUidGenerator, DefaultUidGenerator, Error, Fields, Layout, LeafSnowflakeGenerator,
     LocalGenerator, SnowflakeGenerator, StoreError, StoreErrorKind, TakeError, Tick, Timestamp,
-    Uid, UidGenerator,
+    Uid, UidGenerator, Worker, WorkerRequest, WorkerSource,
 };
 use uidring_testkit::namespace::fresh;
 
@@ -123,13 +123,10 @@ fn a_second_live_generator_is_refused() {
             let recipe = Recipe::new(&fresh());
             let generator = recipe.form(first).build().expect("the first");
             let error = recipe.form(second).build().map(drop).expect_err("the second");
-            let Error::WorkerIdInUse { worker_id, layout, holder, holder_layout, namespace } =
-                &error
-            else {
+            let Error::WorkerIdInUse { worker_id, layout, namespace } = &error else {
                 panic!("{error}")
             };
-            assert_eq!((*worker_id, *holder), (7, 7));
-            assert_eq!((&**layout, &**holder_layout), ("41/10/12", "41/10/12"));
+            assert_eq!((*worker_id, &**layout), (7, &*Layout::SNOWFLAKE.to_string()));
             assert_eq!(*namespace, recipe.namespace);
             let text = error.to_string();
             assert!(text.contains("worker id 7") && text.contains(namespace.as_str()), "{text}");
@@ -182,7 +179,7 @@ fn a_closed_generator_leaves_its_worker_id_to_others() {
     }
 }
 
-/// Whatever the clock says, and whatever form and layout come next.
+/// Whatever the clock says, and whatever form comes next.
 #[test]
 fn a_later_generator_starts_above() {
     let start: Timestamp = "2026-06-01".parse().expect("a time");
@@ -254,54 +251,94 @@ fn nothing_is_left_after_the_layouts_last_uid() {
     }
 }
 
-/// Epoch and tick say nothing; bits do.
-#[test]
-fn layouts_overlap_where_their_bits_allow_for_it() {
-    let layout = |time, worker, sequence, tick, epoch: &str| {
+/// Layouts that differ from the default one in widths, tick or epoch.
+fn other_layouts() -> [Layout; 4] {
+    [
+        ((28, 22, 13), Tick::Second, "2020-01-01"),
+        ((28, 22, 13), Tick::Millisecond, "2026-05-31"),
+        ((28, 21, 13), Tick::Second, "2026-01-01"),
+        ((41, 10, 12), Tick::Millisecond, "2020-01-01"),
+    ]
+    .map(|((time, worker, sequence), tick, epoch)| {
         let bits = Bits { time, worker, sequence };
         Layout::new(bits, tick, epoch.parse().expect("a time")).expect("possible")
-    };
-    let (second, millisecond) = (Tick::Second, Tick::Millisecond);
-    let base = layout(28, 22, 13, second, "2026-01-01");
-    for (other, worker_id, overlaps) in [
-        (layout(28, 22, 13, second, "2020-01-01"), 7, true),
-        (layout(41, 8, 13, millisecond, "2020-01-01"), 7, true),
-        (layout(29, 21, 13, second, "2026-01-01"), 7, true),
-        (layout(28, 22, 13, second, "2026-01-01"), 6, false),
-        // Another shift: 7 << 13 and 7 << 12 differ in a bit that both fix, 14 << 12 is 7 << 13.
-        (layout(28, 22, 12, second, "2026-01-01"), 7, false),
-        (layout(28, 22, 12, second, "2026-01-01"), 14, true),
-        (layout(28, 22, 12, second, "2026-01-01"), 15, true),
-        (layout(28, 22, 12, second, "2026-01-01"), 16, false),
-    ] {
-        for forms in [[Form::Cached, Form::Snowflake], [Form::Leaf, Form::Default]] {
-            let recipe = Recipe::new(&fresh());
-            let first = recipe.form(forms[0]).layout(base).build().expect("the first");
-            let second = recipe.form(forms[1]).layout(other).worker_id(worker_id).build();
-            match second {
-                Ok(_) => assert!(!overlaps, "{other} {worker_id}"),
-                Err(error) => assert!(overlaps, "{other} {worker_id}: {error}"),
-            }
+    })
+}
+
+/// Without a name, generators of two layouts know nothing of each other.
+#[test]
+fn one_layouts_uids_do_not_move_anothers_start() {
+    let recipe = Recipe::new("").worker_id(901);
+    let base = recipe.layout(Layout::UID_GENERATOR);
+    for form in FORMS {
+        for other in other_layouts().into_iter().chain([Layout::SNOWFLAKE, Layout::JAVASCRIPT_SAFE])
+        {
+            let first = base.form(Form::Cached).build().expect("the first");
+            next(&first);
+            let other = recipe.layout(other).form(form);
+            drop(other.build().expect("beside the first"));
             drop(first);
+            let second = other.build().expect("after the first");
+            // None of the forms is ahead of its own earlier generator by more than what that has borrowed.
+            let uid = match second.next_uid() {
+                Err(TakeError::ClockBackwards { by_millis: ..10_000 }) => continue,
+                taken => taken.expect("ready"),
+            };
+            let ahead = second.decode(uid).expect("its own").timestamp.as_millis()
+                - other.clock.now().as_millis();
+            assert!(ahead < 10_000, "{form:?} {}: {ahead} ms ahead", other.layout);
         }
     }
 }
 
-/// Of a later generator with another layout, too, all uids are above.
 #[test]
-fn a_later_generator_of_another_layout_starts_above() {
-    let wide = Bits { time: 40, worker: 8, sequence: 10 };
-    let narrow = Bits { time: 41, worker: 8, sequence: 9 };
-    let epoch: Timestamp = "2026-01-01".parse().expect("a time");
-    let layout = |bits| Layout::new(bits, Tick::Millisecond, epoch);
-    let [wide, narrow] = [wide, narrow].map(|bits| layout(bits).expect("possible"));
-    for (one, two) in [((wide, 3), (narrow, 6)), ((narrow, 7), (wide, 3))] {
-        let recipe = Recipe::new(&fresh());
-        let first = recipe.layout(one.0).worker_id(one.1).build().expect("the first");
-        let last = (0..5_000).map(|_| next(&first)).max().expect("some");
-        drop(first);
-        let second = recipe.layout(two.0).worker_id(two.1).build().expect("the second");
-        assert!((0..5_000).all(|_| next(&second) > last));
+fn a_named_namespace_has_one_layout() {
+    for other in other_layouts() {
+        for forms in [[Form::Cached, Form::Default], [Form::Default, Form::Cached]] {
+            let recipe = Recipe::new(&fresh());
+            let first = recipe.form(forms[0]).layout(Layout::UID_GENERATOR);
+            let second = recipe.form(forms[1]).layout(other).worker_id(8);
+            let is_refused = || {
+                let error = second.build().map(drop).expect_err("another layout");
+                let text = error.to_string();
+                assert!(matches!(error, Error::NamespaceLayout { .. }), "{error}");
+                let named = [&*recipe.namespace, &*other.to_string(), &*first.layout.to_string()];
+                assert!(named.iter().all(|name| text.contains(name)), "{text}");
+            };
+            let generator = first.build().expect("the first");
+            is_refused();
+            drop(generator);
+            is_refused();
+            drop(first.worker_id(9).build().expect("the same layout"));
+        }
+    }
+}
+
+/// The worker id of a source is not spent on a layout that the namespace does not have.
+#[test]
+fn a_layout_that_is_refused_asks_for_no_worker_id() {
+    struct Unasked;
+    impl WorkerSource for Unasked {
+        fn acquire(&self, _: &WorkerRequest) -> Result<Worker, Error> {
+            panic!("it is asked")
+        }
+    }
+    let namespace = fresh();
+    drop(CachedUidGenerator::builder().worker_id(1).namespace(&namespace).build().expect("built"));
+    let error = SnowflakeGenerator::builder().worker_from(Unasked).namespace(&namespace).build();
+    assert!(matches!(error, Err(Error::NamespaceLayout { .. })));
+}
+
+#[test]
+fn a_failed_build_does_not_give_its_layout_to_the_namespace() {
+    for form in FORMS {
+        let recipe = Recipe::new(&fresh()).form(form);
+        let foreign =
+            recipe.layout.compose(Fields { tick: 7, worker_id: 9, sequence: 0 }).expect("in range");
+        let failing = Recipe { after: Some(foreign), ..recipe.clone() };
+        assert!(matches!(failing.build(), Err(Error::ForeignStart { .. })));
+        drop(recipe.layout(Layout::UID_GENERATOR).build().expect("any layout"));
+        assert!(matches!(recipe.build().map(drop), Err(Error::NamespaceLayout { .. })));
     }
 }
 
@@ -357,18 +394,16 @@ fn a_forgotten_generator_keeps_its_worker_id() {
 fn of_many_builds_at_once_one_wins() {
     for round in 0..200 {
         let recipe = Recipe::new(&fresh());
-        let bits = Bits { time: 40, worker: 10, sequence: 13 };
-        let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
+        let layout = Layout::UID_GENERATOR;
         let barrier = Barrier::new(8);
         let won: Vec<Generator> = thread::scope(|scope| {
             let threads: Vec<_> = (0..8)
                 .map(|number| {
                     let (recipe, barrier) = (&recipe, &barrier);
-                    // 7 << 13 and 14 << 12 may be the same.
                     let recipe = match (round + number) % 3 {
                         0 => recipe.layout(layout),
-                        1 => recipe.worker_id(14).form(Form::Default),
-                        _ => recipe.worker_id(14).form(Form::Leaf),
+                        1 => recipe.form(Form::Default),
+                        _ => recipe.form(Form::Leaf),
                     };
                     scope.spawn(move || {
                         barrier.wait();
@@ -380,7 +415,7 @@ fn of_many_builds_at_once_one_wins() {
             built
                 .filter_map(|built| match built {
                     Ok(generator) => Some(generator),
-                    Err(Error::WorkerIdInUse { .. }) => None,
+                    Err(Error::WorkerIdInUse { .. } | Error::NamespaceLayout { .. }) => None,
                     Err(error) => panic!("{error}"),
                 })
                 .collect()

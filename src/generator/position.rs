@@ -22,20 +22,6 @@ impl Position {
         })
     }
 
-    /// The first position of this worker whose uid is not below a number, which need not be a uid of
-    /// the layout; its tick may be above the layout's last one.
-    #[cfg(not(uidring_loom))]
-    pub(super) fn from(layout: &Layout, worker_id: u64, number: u64) -> Self {
-        let tick = layout.tick_of(number);
-        let offset = number - layout.first_number(tick);
-        let first = worker_id << layout.bits().sequence;
-        match offset.checked_sub(first) {
-            None => Self { tick, sequence: 0 },
-            Some(sequence) if sequence <= layout.max_sequence() => Self { tick, sequence },
-            Some(_) => Self { tick: tick + 1, sequence: 0 },
-        }
-    }
-
     /// The uid before this position.
     pub(super) fn before(self, layout: &Layout, worker_id: u64) -> Option<Uid> {
         Some(match self.sequence.checked_sub(1) {

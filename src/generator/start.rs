@@ -52,6 +52,7 @@ pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start,
     let StartRequest { ref layout, worker, max_ahead, namespace, after } = request;
     let choice = worker.ok_or(Error::NoWorkerId)?;
     let after = after.map(|uid| next_after(layout, uid)).transpose()?;
+    register::check(&namespace, layout)?;
     let (worker, life) = match choice {
         WorkerChoice::Given(worker) => (worker, None),
         WorkerChoice::From(source) => {
@@ -101,16 +102,14 @@ pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start,
         );
     }
     let issued = issued.map(|uid| next_after(layout, uid)).transpose()?;
+    let known = start.registration.last().map(|uid| next_after(layout, uid)).transpose()?;
     for (uid, found, next) in [after, issued].into_iter().flatten() {
         if found != worker_id {
             return Err(Error::ForeignStart { uid: uid.get(), found, worker_id });
         }
         start.position = start.position.max(next);
     }
-    if let Some((next, last)) = start.registration.start(layout) {
-        if next.tick > layout.max_tick() {
-            return Err(Error::NothingAfter { uid: last, ended: layout.last_instant() });
-        }
+    if let Some((_, _, next)) = known {
         let lead = layout.time_of(next.tick).saturating_since(now);
         if lead >= LONG_LEAD && next > start.position {
             log!(
@@ -173,7 +172,7 @@ impl Start {
             max_ahead: u64::try_from(max_ahead).unwrap_or(u64::MAX),
         };
         let (active, issue_horizon) = ActiveLease::start(lease, lease_start)?;
-        self.registration.leased(layout, &issue_horizon);
+        self.registration.leased(&issue_horizon);
         Ok((Some(active), issue_horizon))
     }
 

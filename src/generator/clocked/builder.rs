@@ -79,13 +79,14 @@ impl<R, C> ClockedBuilder<R, C> {
         self
     }
 
-    /// The namespace of the uids; one that all generators share if not set, or empty.
+    /// The namespace of the uids: those that must differ from each other. If not set, or empty, it is one
+    /// that all generators of the layout share.
     ///
-    /// In one process no two live generators of a namespace issue the same uids: if worker id and
-    /// layout allow for it, the second one is refused with
-    /// [`Error::WorkerIdInUse`], and a later one starts above what earlier ones have issued,
-    /// whatever the clock says. Namespaces of their own are for uids that never meet, such as those
-    /// of two tables; docs/worker-ids.md says more.
+    /// In one process no two live generators of a namespace and layout have the same worker id: the second
+    /// one is refused with [`Error::WorkerIdInUse`], and a later one starts above what earlier ones have
+    /// issued, whatever the clock says. A namespace with a name has one layout, that of the first generator
+    /// that was built in it; another one is refused with [`Error::NamespaceLayout`]. Give generators whose
+    /// uids are never compared, such as those of two tables, a namespace each; docs/worker-ids.md says more.
     #[must_use]
     pub fn namespace(mut self, name: impl Into<String>) -> Self {
         self.start.namespace = name.into();
@@ -144,7 +145,7 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
     /// [`Error::LayoutExhausted`] where the layout cannot express the present time;
     /// [`Error::ForeignStart`] and [`Error::NothingAfter`] for a uid to start after that does not
     /// fit; [`Error::WorkerIdInUse`] and [`Error::WorkerIdOfParent`] where another generator of this
-    /// process, or of its parent, may issue the same uids; [`Error::Forked`] in a child that the clock
+    /// process, or of its parent, may issue the same uids; [`Error::NamespaceLayout`]; [`Error::Forked`] in a child that the clock
     /// or a lease's store forked; [`Error::OptionOutOfRange`] for a sequence start above what a tick
     /// has; [`Error::OutOfMemory`]. With a lease also [`Error::LeaseLayout`], [`Error::UsedAhead`],
     /// [`Error::LeaseThread`], and what its store says; with a source what that says.
@@ -159,7 +160,7 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
         let next = layout.pack(position.tick, worker_id, position.sequence).get();
         let numbers = Numbers::new(next, 0).ok_or(Error::OutOfMemory { bytes: 64 })?;
         // After the numbers: what a later fork is of, their memory tells.
-        registration.check()?;
+        registration.confirm()?;
         let closing = Event::new(numbers.life());
         Ok(ClockedUidGenerator {
             numbers,
