@@ -1,10 +1,18 @@
-//! What the program does on Ctrl-C or SIGTERM.
+//! What the program does at the signals that end programs.
 
 use std::fmt::Display;
 use std::time::Duration;
 
 use crate::failure::Failure;
 use crate::report;
+
+/// Those that end a program unless it handles them, and that others send, or the system when a time is over. Hangups are
+/// for each command to handle.
+#[cfg(unix)]
+pub const SIGNALS: [i32; 9] = {
+    use signal_hook::consts::*;
+    [SIGALRM, SIGINT, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU]
+};
 
 /// Does the work. If the program receives a signal to end meanwhile, `close` ends the source of the
 /// work, whose last ids are still printed, which may take as long as `patience`, or until another
@@ -19,6 +27,7 @@ pub fn run(
     use std::sync::mpsc::{self, RecvTimeoutError};
     use std::thread;
 
+    use signal_hook::consts::SIGHUP;
     use signal_hook::iterator::{Handle, Signals};
     use uidring::adapter::Deadline;
 
@@ -33,7 +42,7 @@ pub fn run(
         }
     }
 
-    let mut signals = Signals::new(signals())
+    let mut signals = Signals::new(not_ignored(SIGNALS.into_iter().chain([SIGHUP])))
         .map_err(|error| Failure::Failed(format!("receiving signals: {error}")))?;
     init::signals_are_handled();
     // However the work ends, the thread below ends with it.
@@ -60,25 +69,29 @@ pub fn run(
     })
 }
 
-/// The first process of a container: signals do nothing to it that it does not handle.
+/// Signals for which nothing else is prepared yet. To the first process of a container, they do nothing that it does not
+/// handle.
 #[cfg(unix)]
 pub mod init {
     use std::process;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, OnceLock};
 
-    use signal_hook::flag::register_conditional_shutdown;
+    use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
+    use signal_hook::flag::{register, register_conditional_shutdown};
     use signal_hook::low_level::emulate_default_handler;
 
     const ID: u32 = 1;
 
     static ENDS: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-    /// Lets signals end this process if it is the first, as they end others.
-    pub fn end_at_signals() {
+    /// Lets signals end this process if it is the first, as they end others. A file that must not grow is an error of
+    /// who writes it.
+    pub fn prepare() {
+        let _ = register(SIGXFSZ, Arc::default());
         if process::id() == ID {
             let ends = ENDS.get_or_init(|| Arc::new(AtomicBool::new(true)));
-            for signal in super::signals() {
+            for signal in super::not_ignored([SIGINT, SIGQUIT, SIGTERM]) {
                 let _ = register_conditional_shutdown(signal, 128 + signal, Arc::clone(ends));
             }
         }
@@ -101,15 +114,14 @@ pub mod init {
     }
 }
 
-/// The signals to receive. Whoever started the program may want some ignored, as a shell wants Ctrl-C
-/// ignored by what it starts in the background.
+/// Those of the signals that whoever started the program does not want ignored, as a shell wants Ctrl-C ignored by what it
+/// starts in the background.
 #[cfg(unix)]
-fn signals() -> Vec<i32> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
+fn not_ignored(signals: impl IntoIterator<Item = i32>) -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    [SIGINT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
+    signals.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
 }
 
 #[cfg(not(unix))]

@@ -53,6 +53,16 @@ impl Failure {
         }
     }
 
+    /// What is wrong, for a command that goes on.
+    #[cfg(feature = "server")]
+    pub fn text(self) -> String {
+        match self {
+            Self::Usage(text) | Self::Failed(text) => text,
+            Self::NotBuilt { feature } => format!("this uidring lacks the feature `{feature}`"),
+            Self::Reported | Self::ClosedPipe => String::new(),
+        }
+    }
+
     /// Prints the failure, and returns the program's exit code.
     pub fn report(self) -> ExitCode {
         match self {

@@ -118,7 +118,7 @@ Examples:
 
 fn main() -> ExitCode {
     #[cfg(unix)]
-    ending::init::end_at_signals();
+    ending::init::prepare();
     let done = command_line().and_then(|cli| {
         report::init(cli.report);
         run(cli.command)

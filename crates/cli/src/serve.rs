@@ -1,5 +1,6 @@
 //! `uidring serve`.
 
+mod access;
 mod args;
 mod config;
 mod names;
@@ -7,15 +8,14 @@ mod place;
 mod sockets;
 
 use std::env;
-use std::fs;
-use std::path::Path;
 use std::thread;
 
 use clap::Command;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
-use uidring_server::{Limits, Name, Names, Protocol, Running, Server};
+use uidring_server::{Limits, Listener, Name, Names, Protocol, Running, Server};
 
+use self::access::Access;
 pub use self::args::ServeArgs;
 use crate::failure::Failure;
 use crate::{ending, report};
@@ -31,35 +31,28 @@ pub fn run(args: ServeArgs, command: fn() -> Command) -> Result<(), Failure> {
     };
     sockets::check(&args)?;
     let names = names::Plan::new(&args, &others)?;
-    let mut server =
+    let server =
         Server::new().limits(limits(&args)).threads(args.threads.unwrap_or_else(usual_threads));
-    if let Some(path) = &args.password_file {
-        server = server.password(first_line(path)?);
-    }
-    if let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) {
-        server = server.tls(&read(certificate)?, &read(key)?).map_err(|error| {
-            Failure::Failed(format!(
-                "--tls-cert {} and --tls-key {}: {error}",
-                certificate.display(),
-                key.display()
-            ))
-        })?;
-    }
+    let (mut access, mut server) = Access::open(&args, server)?;
     if args.check {
         report::note("the settings are right");
         return Ok(());
     }
+    let no_signals = |error| Failure::Failed(format!("receiving signals: {error}"));
+    // A file that changes while the server starts is read again when it serves.
+    let mut signals = Signals::new([SIGHUP]).map_err(no_signals)?;
     let mut sockets = sockets::listen(&args)?;
     let (names, described) = names.open()?;
     // Not before: a start that waits, for a lease, say, is ended as any program.
-    let mut signals = Signals::new([SIGINT, SIGTERM])
-        .map_err(|error| Failure::Failed(format!("receiving signals: {error}")))?;
+    for signal in ending::SIGNALS {
+        signals.add_signal(signal).map_err(no_signals)?;
+    }
     ending::init::signals_are_handled();
     for listener in sockets.listeners.drain(..) {
         report::note(format_args!(
             "{:<7}{}",
             listener.protocol(),
-            hint(listener.protocol(), listener.address())
+            hint(&listener, access.has_tls())
         ));
         server = server.listen(listener);
     }
@@ -70,7 +63,9 @@ pub fn run(args: ServeArgs, command: fn() -> Command) -> Result<(), Failure> {
         .start(names)
         .map_err(|error| Failure::Failed(uidring::adapter::Chain(&error).to_string()))?;
     notify(sd_notify::NotifyState::Ready);
-    signals.forever().next();
+    while signals.forever().next() == Some(SIGHUP) {
+        access.reload(&args, &running);
+    }
     notify(sd_notify::NotifyState::Stopping);
     // Before the end: another server may be about to take the place.
     sockets.remove_file();
@@ -78,12 +73,12 @@ pub fn run(args: ServeArgs, command: fn() -> Command) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ends the server; at once, if another signal comes.
+/// Ends the server; at once, if another signal to end comes.
 fn stop(running: Running, args: &ServeArgs, mut signals: Signals) {
     let handle = signals.handle();
     let names = running.names().clone();
     let hurry = thread::spawn(move || {
-        if let Some(signal) = signals.forever().next() {
+        if let Some(signal) = signals.forever().find(|signal| *signal != SIGHUP) {
             ending::init::end_by(signal);
         }
     });
@@ -128,8 +123,10 @@ fn usual_threads() -> usize {
     thread::available_parallelism().map_or(1, |count| (count.get() / 2).clamp(1, 8))
 }
 
-fn hint(protocol: Protocol, address: &str) -> String {
-    match protocol {
+fn hint(listener: &Listener, has_tls: bool) -> String {
+    let address = listener.address();
+    match listener.protocol() {
+        Protocol::Http if has_tls => format!("https://{address}/"),
         Protocol::Http => format!("http://{address}/"),
         _ => address.to_owned(),
     }
@@ -139,20 +136,6 @@ fn hint(protocol: Protocol, address: &str) -> String {
 fn notify(state: sd_notify::NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(false, &[state]) {
         report::warning(format_args!("telling systemd: {error}"));
-    }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    fs::read(path).map_err(|error| Failure::Failed(format!("reading {}: {error}", path.display())))
-}
-
-fn first_line(path: &Path) -> Result<String, Failure> {
-    let text = String::from_utf8(read(path)?);
-    let text = text.map_err(|_| Failure::Failed(format!("{} is no UTF-8 text", path.display())))?;
-    // HTTP knows no spaces around it.
-    match text.lines().next().map(str::trim) {
-        Some(line) if !line.is_empty() => Ok(line.to_owned()),
-        _ => Err(Failure::Failed(format!("the first line of {} is empty", path.display()))),
     }
 }
 

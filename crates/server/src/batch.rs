@@ -103,7 +103,7 @@ impl Session {
 
     fn authenticate(&mut self, given: &[u8], out: &mut Vec<u8>) {
         match &self.shared.password {
-            Some(password) if crate::secret::is(given, password.as_bytes()) => {
+            Some(password) if password.is(given) => {
                 self.is_trusted = true;
                 put_head(out, Status::Ok, 0);
             }

@@ -33,4 +33,4 @@ pub use crate::listener::{Listener, Protocol};
 pub use crate::names::{Name, Names};
 pub use crate::server::{Running, Server};
 pub use crate::stats::ProtocolStats;
-pub use crate::tls::TlsError;
+pub use crate::tls::{TlsError, certificate_ends};

@@ -1,7 +1,7 @@
 //! A server: threads that accept and answer, until it is told to stop.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use crate::limits::{Budget, Limits};
 use crate::listener::{Listener, Protocol, Socket};
 use crate::names::Names;
 use crate::seat::{Place, SWEEP, Seated, Seats};
+use crate::secret::Secret;
 use crate::shared::Shared;
 use crate::stats::ProtocolStats;
 use crate::tls::{self, TlsError};
@@ -101,8 +102,8 @@ impl Server {
             names,
             http: http::State::new(&self.limits),
             limits: self.limits,
-            password: self.password,
-            tls: self.tls,
+            password: self.password.map(Secret::new),
+            tls: RwLock::new(self.tls),
             start: Instant::now(),
             counters: Default::default(),
         });
@@ -192,6 +193,25 @@ impl Running {
         // Those that are accepted after this find that the server ends.
         self.shared.seats.drain();
         self.stop = None;
+    }
+
+    /// Replaces the password for those who say it from now on; connections that have said the old one go on. A
+    /// server that has none stays without.
+    pub fn replace_password(&self, password: impl Into<String>) {
+        if let Some(secret) = &self.shared.password {
+            secret.replace(password.into());
+        }
+    }
+
+    /// Replaces certificate and key for the connections to come, as [`Server::tls`] sets them.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError`] if they are of no use; the old ones stay.
+    pub fn replace_tls(&self, certificates: &[u8], key: &[u8]) -> Result<(), TlsError> {
+        let acceptor = tls::acceptor(certificates, key)?;
+        *self.shared.tls.write().unwrap_or_else(PoisonError::into_inner) = Some(acceptor);
+        Ok(())
     }
 
     /// The names that are served.
@@ -326,7 +346,7 @@ fn seat(stream: Accepted, protocol: Protocol, shared: &Arc<Shared>) -> io::Resul
         Accepted::Tcp(stream) => {
             // Answers are written whole, and must not wait for more.
             stream.set_nodelay(true)?;
-            begin(stream, protocol, shared.tls.clone(), shared);
+            begin(stream, protocol, shared.tls(), shared);
         }
         #[cfg(unix)]
         Accepted::Unix(stream) => begin(stream, protocol, None, shared),

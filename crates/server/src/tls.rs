@@ -1,12 +1,15 @@
 //! TLS for listeners, by rustls.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
 
 /// Why a certificate and its key are of no use.
 #[derive(Debug, thiserror::Error)]
@@ -26,18 +29,41 @@ pub enum TlsError {
     Unfit(#[from] rustls::Error),
 }
 
-/// Reads a certificate, those that sign it, and its key.
-pub fn acceptor(certificates: &[u8], key: &[u8]) -> Result<TlsAcceptor, TlsError> {
-    // Of what is secret, no error shows anything.
-    let kind = |error: pem::Error| match error {
+/// Returns when the first of these certificates in PEM, or one that signs it, ends.
+///
+/// # Errors
+///
+/// [`TlsError`] if they are no certificates.
+pub fn certificate_ends(certificates: &[u8]) -> Result<SystemTime, TlsError> {
+    let mut ends = Vec::new();
+    for der in chain(certificates)? {
+        let certificate = Certificate::from_der(&der)
+            .map_err(|error| TlsError::Certificates(error.to_string()))?;
+        ends.push(certificate.tbs_certificate.validity.not_after.to_system_time());
+    }
+    ends.into_iter().min().ok_or(TlsError::NoCertificate)
+}
+
+/// Of what is secret, no error shows anything.
+fn kind(error: pem::Error) -> String {
+    match error {
         pem::Error::NoItemsFound => "there is none in PEM".to_owned(),
         _ => "this is not PEM".to_owned(),
-    };
+    }
+}
+
+fn chain(certificates: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificates).collect();
     let certificates = certificates.map_err(|error| TlsError::Certificates(kind(error)))?;
     if certificates.is_empty() {
         return Err(TlsError::NoCertificate);
     }
+    Ok(certificates)
+}
+
+/// Reads a certificate, those that sign it, and its key.
+pub fn acceptor(certificates: &[u8], key: &[u8]) -> Result<TlsAcceptor, TlsError> {
+    let certificates = chain(certificates)?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| TlsError::Key(kind(error)))?;
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?

@@ -14,6 +14,7 @@ pub mod leases;
 pub mod pem;
 #[cfg(feature = "server")]
 pub mod server;
+mod small_file;
 pub mod sql;
 mod table;
 mod tags;
@@ -30,6 +31,7 @@ pub use self::cryptography::choose_cryptography;
 pub use self::error::TableError;
 pub use self::identity::{NodeIdentity, NodeKind};
 pub use self::leases::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
+pub use self::small_file::{read_private_file, read_small_file};
 pub use self::table::{Pruned, WorkerNode, WorkerTable, age_in_seconds};
 pub use self::tags::{NewSegmentTag, SegmentTable, check_step, no_such_tag};
 #[cfg(feature = "tls")]
@@ -53,7 +55,10 @@ pub fn is_port(text: &str) -> bool {
 /// Reads a file of secrets. No error repeats anything of it.
 pub fn read_secret(what: &'static str, path: &Path) -> Result<String, Error> {
     check_path(what, path)?;
-    let text = std::fs::read_to_string(path).map_err(|error| TableError::DatabaseFile {
+    let text = read_small_file(path).and_then(|bytes| {
+        String::from_utf8(bytes).map_err(|_| std::io::Error::other("it is no UTF-8 text"))
+    });
+    let text = text.map_err(|error| TableError::DatabaseFile {
         what,
         path: path.to_owned(),
         source: error.into(),

@@ -1,7 +1,7 @@
 //! Certificates and keys for TLS, from PEM files.
 
 use std::fs::File;
-use std::io::Read;
+use std::io;
 use std::path::Path;
 
 use rustls::crypto::ring::sign::any_supported_type;
@@ -11,6 +11,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{Error as TlsError, InconsistentKeys, RootCertStore};
 use uidring::Error;
 
+use crate::small_file::{self, check_is_private};
 use crate::{TableError, check_path};
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -88,15 +89,14 @@ impl Authorities {
 fn read<T>(
     what: &'static str,
     path: &Path,
-    check: impl FnOnce(&File) -> Result<(), Cause>,
+    check: impl FnOnce(&File) -> io::Result<()>,
     parse: impl FnOnce(&[u8]) -> Result<T, Cause>,
 ) -> Result<(T, Vec<u8>), Error> {
     check_path(what, path)?;
     let open = || {
-        let mut file = File::open(path)?;
+        let file = File::open(path)?;
         check(&file)?;
-        let mut pem = Vec::new();
-        file.read_to_end(&mut pem)?;
+        let pem = small_file::read(file)?;
         Ok((parse(&pem)?, pem))
     };
     open().map_err(|source| TableError::DatabaseFile { what, path: path.to_owned(), source }.into())
@@ -128,23 +128,6 @@ fn check_is_of(
         }
         Err(error) => Err(broken(&error)),
     }
-}
-
-/// Its owner alone may read it; root's also a group.
-#[cfg(unix)]
-fn check_is_private(file: &File) -> Result<(), Cause> {
-    use std::os::unix::fs::MetadataExt;
-    let metadata = file.metadata()?;
-    let (mode, most) = (metadata.mode() & 0o777, if metadata.uid() == 0 { 0o640 } else { 0o600 });
-    if mode & !most & 0o077 == 0 {
-        return Ok(());
-    }
-    Err(format!("others may read or change it (mode {mode:03o}): chmod {most:o}").into())
-}
-
-#[cfg(not(unix))]
-fn check_is_private(_: &File) -> Result<(), Cause> {
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -50,6 +51,13 @@ impl Authority {
         params.not_before = date_time_ymd(2020, 1, 1);
         params.not_after = date_time_ymd(2020, 2, 1);
         self.sign("expired", params)
+    }
+
+    /// The same, but it ends in three days.
+    pub fn ending(&self) -> Certificate {
+        let mut params = server("a server of these days", &["localhost", "127.0.0.1"]);
+        params.not_after = (SystemTime::now() + Duration::from_secs(3 * 86_400)).into();
+        self.sign("ending", params)
     }
 
     /// A certificate for a name that is not this host's.

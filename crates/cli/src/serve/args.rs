@@ -26,7 +26,8 @@ use crate::args::worker::WorkerArgs;
 ///   worker = "lease"
 ///
 /// A flag counts more than its environment variable, and that more than the file. SIGTERM and Ctrl-C end
-/// the server: it answers what was asked, gives leases back, and ends within --drain.
+/// the server: it answers what was asked, gives leases back, and ends within --drain. SIGHUP has it read
+/// the password, certificate and key again.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
 use std::path::Path;
 
 use clap::parser::ValueSource;
 use clap::{Args, Command, FromArgMatches};
 use toml::{Table, Value};
+use uidring_store::read_small_file;
 
 use super::args::{NameArgs, ServeArgs};
 use crate::failure::Failure;
@@ -40,8 +40,9 @@ pub fn load(
         let text = error.to_string();
         Failure::Usage(format!("{}: {}", path.display(), without_url(text.trim_end())))
     };
-    let text = fs::read_to_string(path)
+    let text = read_small_file(path)
         .map_err(|error| Failure::Failed(format!("reading {}: {error}", path.display())))?;
+    let text = String::from_utf8(text).map_err(|_| wrong(&"it is no UTF-8 text"))?;
     // What stands in the file may be secret: the error names a place, and shows no line.
     let mut table: Table = toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));

@@ -207,6 +207,37 @@ fn who_is_told_to_end_prints_what_was_taken() {
     }
 }
 
+/// Whatever signal it is that would end a program amid a line.
+#[test]
+fn each_signal_leaves_whole_lines() {
+    for signal in [1, 2, 3, 10, 12, 14, 15, 24, 26, 27] {
+        let home = Home::new();
+        let mut child = home.command("generate -n 1000000000000").spawn().expect("starts");
+        let mut output = BufReader::new(child.stdout.take().expect("piped"));
+        let mut text = String::new();
+        output.read_line(&mut text).expect("reads");
+        kill(&child, &signal.to_string());
+        output.read_to_string(&mut text).expect("reads");
+        assert_eq!(wait(&mut child).signal(), Some(signal));
+        assert!(text.ends_with('\n'), "{signal}");
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(stderr(&mut child), format!("interrupted: {}\n", told(&lines)), "{signal}");
+    }
+}
+
+/// A limit of a file's size is an error of the write, and not the end.
+#[test]
+fn a_file_that_may_not_grow_has_what_is_told() {
+    let home = Home::new();
+    let script = r#"ulimit -f 8; exec "$1" generate --worker-id 5 -n 100000 -o ids"#;
+    let run = Run::of(&mut home.under_sh(script));
+    assert_eq!(run.status, Some(1), "{run:?}");
+    let text = fs::read_to_string(home.folder.path().join("ids")).expect("written");
+    let count = text.lines().count();
+    assert!(text.ends_with('\n') && count > 100, "{count}");
+    assert!(run.stderr.contains(&format!("; {count} ids are safe in ids")), "{}", run.stderr);
+}
+
 #[test]
 fn a_reader_that_does_not_read_holds_up_no_end() {
     let home = Home::new();
@@ -236,12 +267,13 @@ fn a_reader_that_does_not_read_holds_up_no_end() {
 #[test]
 fn an_ignored_signal_stays_ignored() {
     let home = Home::new();
-    let script = r#"trap '' INT; exec "$1" generate -n 1000000000000"#;
+    let script = r#"trap '' INT HUP; exec "$1" generate -n 1000000000000"#;
     let mut child = home.under_sh(script).spawn().expect("starts");
     let mut output = BufReader::new(child.stdout.take().expect("piped"));
     let mut line = String::new();
     output.read_line(&mut line).expect("reads");
     kill(&child, "INT");
+    kill(&child, "HUP");
     let mut chunk = vec![0; 1 << 20];
     for _ in 0..5 {
         output.read_exact(&mut chunk).expect("it goes on");
@@ -252,36 +284,64 @@ fn an_ignored_signal_stays_ignored() {
 }
 
 /// The kernel gives the first process of a container no signal that it does not handle.
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "server", feature = "postgres", target_os = "linux"))]
 #[test]
 fn the_first_process_of_a_container_ends_at_a_signal_while_it_waits() {
+    use std::net::TcpListener;
+
     let home = Home::new();
-    let lease = "generate --layout 41/1/21 --worker lease --sqlite a.db?mode=rwc";
-    let mut holder = home.command(&format!("{lease} -n 1000000000")).spawn().expect("starts");
+    let lease = "--layout 41/1/21 --worker lease --sqlite a.db?mode=rwc";
+    let mut holder =
+        home.command(&format!("generate {lease} -n 1000000000")).spawn().expect("starts");
     let mut first = [0];
     holder.stdout.as_mut().expect("piped").read_exact(&mut first).expect("an id");
-    let program = home.command(&format!("{lease} --lease-wait 1h"));
+    // A file that is locked for good, and a database that accepts, and says nothing.
+    home.run("worker init --sqlite locked.db");
+    let lock = rusqlite::Connection::open(home.folder.path().join("locked.db")).expect("opens");
+    lock.execute_batch("BEGIN IMMEDIATE").expect("locks");
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let silent = silent.local_addr().expect("bound");
+    let database = format!("--postgres postgres://u:p@{silent}/d --postgres-deadline 1h");
+    for command in ["generate", "serve --redis 0 --http none --thrift none --batch none"] {
+        for waits in [&format!("{lease} --lease-wait 1h"), "--sqlite locked.db", &database] {
+            for (name, number) in [("TERM", 15), ("INT", 2)] {
+                let program = home.command(&format!("{command} {waits}"));
+                let mut waits = as_first_process(&home, &program).spawn().expect("starts");
+                let pid = caught_by(&waits);
+                let sent = Command::new("kill").args([&format!("-{name}"), &pid]).status();
+                assert!(sent.is_ok_and(|status| status.success()));
+                assert_eq!(wait(&mut waits).code(), Some(128 + number), "{command} {name}");
+            }
+        }
+    }
+    kill(&holder, "KILL");
+    holder.wait().expect("ends");
+}
+
+#[cfg(target_os = "linux")]
+fn as_first_process(home: &Home, program: &Command) -> Command {
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child"]);
     command.arg(program.get_program()).args(program.get_args());
     command.current_dir(home.folder.path()).env("HOME", home.folder.path());
-    let mut waits = command.spawn().expect("starts");
-    let children = format!("/proc/{0}/task/{0}/children", waits.id());
+    command.env("XDG_DATA_HOME", home.folder.path()).stderr(std::process::Stdio::null());
+    command
+}
+
+/// The process id of the child's child, once that handles signals to end.
+#[cfg(target_os = "linux")]
+fn caught_by(child: &Child) -> String {
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
     let begin = Instant::now();
-    let pid = loop {
+    loop {
         let pid = fs::read_to_string(&children).expect("Linux").trim().to_owned();
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
         let caught = caught.map_or(0, |mask| u64::from_str_radix(mask.trim(), 16).expect("hex"));
-        if caught >> (15 - 1) & 1 == 1 {
-            break pid;
+        if caught >> (15 - 1) & 1 == 1 && caught >> (2 - 1) & 1 == 1 {
+            return pid;
         }
         assert!(begin.elapsed() < LIMIT, "it does not catch the signal: {status}");
         thread::sleep(Duration::from_millis(5));
-    };
-    let sent = Command::new("kill").args(["-TERM", &pid]).status();
-    assert!(sent.is_ok_and(|status| status.success()));
-    assert_eq!(wait(&mut waits).code(), Some(128 + 15));
-    kill(&holder, "KILL");
-    holder.wait().expect("ends");
+    }
 }

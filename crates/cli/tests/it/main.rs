@@ -59,6 +59,8 @@ mod readme;
 mod segments;
 #[cfg(feature = "server")]
 mod serve;
+#[cfg(all(feature = "server", feature = "mysql"))]
+mod serve_access;
 #[cfg(all(feature = "server", feature = "mysql", target_os = "linux"))]
 mod serve_faults;
 mod sqlite;
@@ -94,6 +96,7 @@ left_out! {
         "needs a server of each store: run scripts/test";
     segments: feature = "mysql", "needs MariaDB: run scripts/test";
     serve: feature = "server", "needs the feature `server`: run scripts/test";
+    serve_access: all(feature = "server", feature = "mysql"), "needs the feature `server`: run scripts/test";
     serve_faults: all(feature = "server", feature = "mysql", target_os = "linux"), "needs MariaDB: run scripts/test";
     zookeeper: feature = "zookeeper", "needs ZooKeeper: run scripts/test";
 }

@@ -38,6 +38,16 @@ impl Server {
         Self { child, stderr, said }
     }
 
+    /// Reads what it says until it has said this, and returns that.
+    pub fn wait_for(&mut self, text: &str) -> String {
+        let mut said = String::new();
+        while !said.contains(text) {
+            let length = self.stderr.read_line(&mut said).expect("UTF-8");
+            assert!(length > 0, "it ended: {said}");
+        }
+        said
+    }
+
     fn port(&self) -> u16 {
         let line = self.said.lines().find_map(|line| line.strip_prefix("redis"));
         let port = line.and_then(|line| line.rsplit_once(':')).expect("it says where").1;
@@ -399,6 +409,29 @@ fn torture(worker: &str, starts: usize) {
         }
     }
     assert!(seen.len() > starts * 100, "{}", seen.len());
+}
+
+/// What ends a program that does not handle it.
+#[test]
+fn signals_that_end_programs_drain_the_server() {
+    let home = Home::new();
+    assert_eq!(home.run("worker init --leases --sqlite workers.db").status, Some(0));
+    let words = format!("{REDIS} --sqlite workers.db --worker lease --lease 1h");
+    let mut workers = HashSet::new();
+    for signal in [2, 3, 10, 12, 14, 15, 24, 26, 27] {
+        let server = Server::start(&mut home.command(&words));
+        let (_, worker) = server.said.split_once("worker id ").expect("it says which");
+        workers.insert(worker.split_once(' ').expect("a word").0.to_owned());
+        assert_eq!(workers.len(), 1, "{signal}: the lease was given back");
+        server.signal(signal);
+        assert_eq!(server.end().0, Some(0), "{signal}");
+    }
+    // Without anything to read again, a hangup changes nothing.
+    let server = Server::start(&mut home.command(&words));
+    server.signal(1);
+    assert_eq!(ids(&server.ask("INCR uid", 10)).count(), 10);
+    server.signal(15);
+    assert_eq!(server.end().0, Some(0));
 }
 
 /// By default, one client cannot use up the time of all.

@@ -82,7 +82,7 @@ impl Session {
     ) -> bool {
         let given = words.get(index).unwrap_or_default();
         match &self.shared.password {
-            Some(password) if crate::secret::is(given, password.as_bytes()) => {
+            Some(password) if password.is(given) => {
                 self.is_trusted = true;
                 true
             }

@@ -1,0 +1,140 @@
+//! Who may ask: a password, a certificate and its key, which are read at the start and on SIGHUP.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use uidring::Timestamp;
+use uidring_server::{Running, Server, TlsError, certificate_ends};
+use uidring_store::{read_private_file, read_small_file};
+
+use super::args::ServeArgs;
+use crate::failure::Failure;
+use crate::report;
+use crate::text::span;
+
+/// Who renews certificates has done so by then.
+const SOON: Duration = Duration::from_secs(7 * 86_400);
+
+/// What the files hold.
+#[derive(Default)]
+pub struct Access {
+    password: Option<String>,
+    tls: Option<Tls>,
+}
+
+#[derive(PartialEq)]
+struct Tls {
+    certificates: Vec<u8>,
+    key: Vec<u8>,
+}
+
+impl Access {
+    /// Reads the files, and sets what they hold.
+    pub fn open(args: &ServeArgs, mut server: Server) -> Result<(Self, Server), Failure> {
+        let access = Self { password: password(args)?, tls: tls(args)? };
+        if let Some(password) = &access.password {
+            server = server.password(password);
+        }
+        if let Some(Tls { certificates, key }) = &access.tls {
+            server = server.tls(certificates, key).map_err(|error| unfit(args, &error))?;
+            warn_of_the_end(args, certificates)?;
+        }
+        Ok((access, server))
+    }
+
+    pub fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Reads the files again. What is wrong with them is reported, and changes nothing.
+    pub fn reload(&mut self, args: &ServeArgs, running: &Running) {
+        self.reload_password(args, running).unwrap_or_else(|failure| keep("password", failure));
+        self.reload_tls(args, running)
+            .unwrap_or_else(|failure| keep("certificate and key", failure));
+    }
+
+    fn reload_password(&mut self, args: &ServeArgs, running: &Running) -> Result<(), Failure> {
+        let Some(read) = password(args)? else { return Ok(()) };
+        if self.password.as_ref() == Some(&read) {
+            report::note("SIGHUP: the password is as it was");
+        } else {
+            running.replace_password(&*read);
+            self.password = Some(read);
+            report::note(
+                "SIGHUP: the password is replaced; connections that have said the old one go on",
+            );
+        }
+        Ok(())
+    }
+
+    fn reload_tls(&mut self, args: &ServeArgs, running: &Running) -> Result<(), Failure> {
+        let Some(read) = tls(args)? else { return Ok(()) };
+        if self.tls.as_ref() == Some(&read) {
+            report::note("SIGHUP: certificate and key are as they were");
+        } else {
+            running
+                .replace_tls(&read.certificates, &read.key)
+                .map_err(|error| unfit(args, &error))?;
+            report::note("SIGHUP: certificate and key are replaced, for connections from now on");
+        }
+        warn_of_the_end(args, &read.certificates)?;
+        self.tls = Some(read);
+        Ok(())
+    }
+}
+
+fn keep(what: &str, failure: Failure) {
+    report::warning(format_args!("SIGHUP: {}; the {what} stay as they were", failure.text()));
+}
+
+fn password(args: &ServeArgs) -> Result<Option<String>, Failure> {
+    let Some(path) = &args.password_file else { return Ok(None) };
+    let text = read_private_file(path).map_err(|error| unreadable(path, &error))?;
+    let text = String::from_utf8(text);
+    let text = text.map_err(|_| Failure::Failed(format!("{} is no UTF-8 text", path.display())))?;
+    // HTTP knows no spaces around it.
+    match text.lines().next().map(str::trim) {
+        Some(line) if !line.is_empty() => Ok(Some(line.to_owned())),
+        _ => Err(Failure::Failed(format!("the first line of {} is empty", path.display()))),
+    }
+}
+
+fn tls(args: &ServeArgs) -> Result<Option<Tls>, Failure> {
+    let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) else { return Ok(None) };
+    Ok(Some(Tls {
+        certificates: read_small_file(certificate)
+            .map_err(|error| unreadable(certificate, &error))?,
+        key: read_private_file(key).map_err(|error| unreadable(key, &error))?,
+    }))
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Failed(format!("reading {}: {error}", path.display()))
+}
+
+fn unfit(args: &ServeArgs, error: &TlsError) -> Failure {
+    let path = |path: &Option<std::path::PathBuf>| {
+        path.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
+    };
+    let (certificate, key) = (path(&args.tls_cert), path(&args.tls_key));
+    Failure::Failed(format!("--tls-cert {certificate} and --tls-key {key}: {error}"))
+}
+
+/// Warns of a certificate that clients refuse, or will within days.
+fn warn_of_the_end(args: &ServeArgs, certificates: &[u8]) -> Result<(), Failure> {
+    let end = certificate_ends(certificates).map_err(|error| unfit(args, &error))?;
+    let path = args.tls_cert.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    let since_1970 = end.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let day = Timestamp::from_millis(since_1970.as_millis().try_into().unwrap_or(i64::MAX));
+    match end.duration_since(SystemTime::now()) {
+        Err(_) => report::warning(format_args!(
+            "--tls-cert {path} has expired on {day}, and clients refuse it: renew it, and send SIGHUP"
+        )),
+        Ok(left) if left < SOON => report::warning(format_args!(
+            "--tls-cert {path} expires on {day}, in {}: renew it, and send SIGHUP",
+            span(left)
+        )),
+        Ok(_) => {}
+    }
+    Ok(())
+}

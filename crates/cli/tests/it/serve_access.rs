@@ -1,0 +1,166 @@
+//! The password, certificate and key of `uidring serve`: who may read them, and that they change while it runs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use uidring_testkit::certificates::{Authority, Certificate};
+
+use crate::serve::Server;
+use crate::support::Home;
+
+const FLAGS: &str = "--password-file password --tls-cert cert.pem --tls-key key.pem";
+
+fn write(home: &Home, name: &str, bytes: impl AsRef<[u8]>, mode: u32) {
+    let path = home.folder.path().join(name);
+    fs::write(&path, bytes).expect("written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("ours");
+}
+
+fn install(home: &Home, certificate: &Certificate) {
+    let read = |path: &Path| fs::read(path).expect("there");
+    write(home, "cert.pem", read(&certificate.certificate), 0o644);
+    write(home, "key.pem", read(&certificate.key), 0o600);
+}
+
+fn authority(home: &Home, name: &str) -> Authority {
+    let folder = home.folder.path().join(name);
+    fs::create_dir(&folder).expect("made");
+    Authority::new(&folder)
+}
+
+/// The status of an answer; none if there is no connection.
+fn status(server: &Server, authority: &Authority, password: &str) -> Option<u16> {
+    let port = server.said.split_once("https://127.0.0.1:").expect("it says where").1;
+    let port = port.split_once('/').expect("a port").0;
+    let mut curl = Command::new("curl");
+    curl.args([
+        "-q",
+        "-s",
+        "-o",
+        "/dev/null",
+        "-w",
+        "%{http_code}",
+        "--noproxy",
+        "*",
+        "--max-time",
+        "60",
+    ]);
+    curl.arg("--cacert").arg(authority.certificate());
+    curl.args(["-H", &format!("Authorization: Bearer {password}")]);
+    let output = curl.arg(format!("https://localhost:{port}/v1/ids")).output();
+    let output = output.expect("curl runs; `scripts/install curl curl` installs it");
+    String::from_utf8_lossy(&output.stdout).parse().ok().filter(|status| *status != 0)
+}
+
+#[test]
+fn a_hangup_has_them_read_again() {
+    let home = Home::new();
+    let [one, two] = ["one", "two"].map(|name| authority(&home, name));
+    install(&home, &one.server());
+    write(&home, "password", "first\n", 0o600);
+    let words = format!("serve --redis none --http 0 --thrift none --batch none {FLAGS}");
+    let mut server = Server::start(&mut home.command(&words));
+    assert_eq!(status(&server, &one, "first"), Some(200));
+    assert_eq!(status(&server, &one, "second"), Some(401));
+    assert_eq!(status(&server, &two, "first"), None);
+
+    server.signal(1);
+    let said = server.wait_for("certificate and key are as they were\n");
+    assert!(said.contains("SIGHUP: the password is as it was\n"), "{said}");
+
+    install(&home, &two.server());
+    write(&home, "password", "second\n", 0o600);
+    server.signal(1);
+    let said = server.wait_for("SIGHUP: certificate and key are replaced");
+    assert!(said.contains("SIGHUP: the password is replaced"), "{said}");
+    assert!(!said.contains("second"), "{said}");
+    assert_eq!(status(&server, &two, "second"), Some(200));
+    assert_eq!(status(&server, &two, "first"), Some(401));
+    assert_eq!(status(&server, &one, "second"), None);
+
+    write(&home, "cert.pem", "no PEM", 0o644);
+    write(&home, "password", "\n", 0o600);
+    server.signal(1);
+    let said = server.wait_for("the certificate and key stay as they were\n");
+    assert!(
+        said.contains("warning: SIGHUP: the first line of password is empty; the password stay"),
+        "{said}"
+    );
+    assert!(said.contains("there is no certificate"), "{said}");
+    assert_eq!(status(&server, &two, "second"), Some(200));
+
+    // The key of another certificate.
+    install(&home, &one.server());
+    write(&home, "key.pem", fs::read(two.server().key).expect("there"), 0o600);
+    write(&home, "password", "third\n", 0o644);
+    server.signal(1);
+    let said = server.wait_for("the certificate and key stay as they were\n");
+    assert!(said.contains("others may read or change it (mode 644)"), "{said}");
+    assert_eq!(status(&server, &two, "second"), Some(200));
+    server.signal(15);
+    assert_eq!(server.end().0, Some(0));
+}
+
+#[test]
+fn others_may_not_read_secrets() {
+    let home = Home::new();
+    install(&home, &authority(&home, "one").server());
+    write(&home, "password", "first\n", 0o600);
+    let check = || home.run(&format!("serve --check {FLAGS}"));
+    assert_eq!(check().status, Some(0));
+    for name in ["password", "key.pem"] {
+        let path = home.folder.path().join(name);
+        for mode in [0o644, 0o604, 0o620, 0o602] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("ours");
+            let run = check();
+            let text =
+                format!("reading {name}: others may read or change it (mode {mode:o}): chmod 6");
+            assert_eq!(run.status, Some(1), "{run:?}");
+            assert!(run.stderr.contains(&text), "{}", run.stderr);
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("ours");
+    }
+}
+
+#[test]
+fn a_certificate_that_ends_is_announced() {
+    let home = Home::new();
+    let one = authority(&home, "one");
+    write(&home, "password", "first\n", 0o600);
+    install(&home, &one.expired());
+    let run = home.run(&format!("serve --check {FLAGS}"));
+    assert_eq!(run.status, Some(0), "{run:?}");
+    let text =
+        "warning: --tls-cert cert.pem has expired on 2020-02-01T00:00:00Z, and clients refuse it";
+    assert!(run.stderr.contains(text), "{}", run.stderr);
+    install(&home, &one.ending());
+    let run = home.run(&format!("serve --check {FLAGS}"));
+    assert!(run.stderr.contains("--tls-cert cert.pem expires on 20"), "{}", run.stderr);
+    install(&home, &one.server());
+    let run = home.run(&format!("serve --check {FLAGS}"));
+    assert_eq!((run.status, &*run.stderr), (Some(0), "the settings are right\n"));
+}
+
+/// A wrong path does not fill the memory.
+#[test]
+fn files_of_settings_are_small() {
+    let home = Home::new();
+    install(&home, &authority(&home, "one").server());
+    for words in [
+        "serve --check --config /dev/zero",
+        "serve --check --password-file huge",
+        "serve --check --tls-cert /dev/zero --tls-key key.pem",
+        "serve --check --tls-cert cert.pem --tls-key huge",
+        "serve --check --mysql-url-file /dev/zero",
+        "serve --check --postgres-url-file huge",
+    ] {
+        let huge = fs::File::create(home.folder.path().join("huge")).expect("made");
+        huge.set_len(1 << 40).expect("a hole");
+        huge.set_permissions(fs::Permissions::from_mode(0o600)).expect("ours");
+        let run = home.run(words);
+        assert_eq!(run.status, Some(1), "{words}: {run:?}");
+        assert!(run.stderr.contains("it has more than 1 MiB"), "{words}: {}", run.stderr);
+    }
+}
