@@ -15,8 +15,9 @@
 //! # Ok::<(), uidring_client::ClientError>(())
 //! ```
 //!
-//! Ids of one client increase, as long as its connection lasts, and after that where the server's order is
-//! `ordered`. An id that a client prefetched and did not hand out is lost, as are those of an
+//! Ids of one name increase as long as the connection lasts. After that, where the server's order is `ordered`,
+//! they go on increasing as long as the server runs; one that starts again may begin below what the last one had
+//! borrowed. An id that a client prefetched and did not hand out is lost, as are those of an
 //! answer that did not arrive: no id is handed out twice.
 
 mod client;

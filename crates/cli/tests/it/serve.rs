@@ -197,8 +197,12 @@ fn settings_are_checked_without_a_worker_id() {
         assert_eq!(run.status, Some(1), "{words}: {run:?}");
         assert!(run.stderr.contains(message), "{words}: {}", run.stderr);
     }
-    fs::write(home.folder.path().join("text.pem"), "no PEM").expect("written");
-    fs::write(home.folder.path().join("empty"), "\n").expect("written");
+    for (name, text) in [("text.pem", "no PEM"), ("empty", "\n")] {
+        let path = home.folder.path().join(name);
+        fs::write(&path, text).expect("written");
+        let own = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        fs::set_permissions(&path, own).expect("ours");
+    }
     assert!(
         check("--tls-cert text.pem --tls-key text.pem").stderr.contains("there is no certificate")
     );
