@@ -198,7 +198,7 @@ mod tests {
         let (mut read, mut refused) = (0, 0);
         for round in 0..600 {
             let text = changed(FILES[round % FILES.len()], &mut random);
-            fs::write(&path, &text).expect("writes");
+            std::fs::write(&path, &text).expect("writes");
             match load(&path, crate::Cli::command, &words) {
                 Ok(_) => read += 1,
                 Err(Failure::Usage(error) | Failure::Failed(error)) => {
