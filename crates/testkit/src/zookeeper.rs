@@ -293,16 +293,6 @@ impl ZooKeeper {
     }
 }
 
-/// A server that is slow to answer one connection may answer the next one.
-async fn connect(hosts: &str) -> Result<Client, Error> {
-    for _ in 0..2 {
-        if let Ok(connected) = tokio::time::timeout(LIMIT / 4, Client::connect(hosts)).await {
-            return connected;
-        }
-    }
-    Client::connect(hosts).await
-}
-
 fn copy(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg("-rT").args([from, to]).status();
     assert!(copied.expect("cp runs").success());
@@ -315,7 +305,8 @@ fn run_at<T, F: Future<Output = Result<T, Error>>>(
 ) -> Result<T, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let session = async {
-        let client = connect(hosts).await?;
+        // A busy server may be slow.
+        let client = Client::connector().with_session_timeout(LIMIT).connect(hosts).await?;
         let mut state = client.state_watcher();
         let done = work(client).await;
         // Waits until the session is closed: the work has dropped the client.

@@ -12,7 +12,7 @@ use uidring_store::leases::{AcquireRequest, Acquired, Denial, LeasedRow, Shortag
 use uidring_store::server::{Acquire, CreateLeases, CreateNodes, Operation, Table, UIDRING_LEASE};
 use uidring_store::sql::{Dialect, TABLE_LAYOUT};
 
-use super::admin::flaw;
+use super::admin::{flaw, set_layout};
 use crate::MySqlStore;
 use crate::columns::{column, only, optional_text, text};
 use crate::dialect::DIALECT;
@@ -254,16 +254,6 @@ impl Taking<'_> {
         let ends_in = ends_in.map(|millis| u64::try_from(millis).unwrap_or(0));
         let flaw = flaw(conn, &self.0.layout).await?;
         Ok(Shortage { held, ends_in, ahead, flaw })
-    }
-}
-
-/// Sets the layout of the table unless it has one. Returns whether it had none: a transaction that has read
-/// rows may not see whose layout it is.
-pub async fn set_layout(conn: &mut Conn, fingerprint: &str) -> Result<bool, Problem> {
-    let done = conn.exec_drop(DIALECT.insert_layout(), (fingerprint,)).await;
-    match done.map_err(Problem::from) {
-        Err(problem) if problem.is_duplicate() => Ok(false),
-        done => done.map(|()| true),
     }
 }
 

@@ -10,7 +10,6 @@ use uidring_store::sql::{FOREIGN_LAYOUT, LOWEST_LEASE, NEWEST_NODE};
 use crate::MySqlStore;
 use crate::columns::{column, millis, text};
 use crate::dialect::DIALECT;
-use crate::leases::acquire::set_layout;
 use crate::problem::Problem;
 use crate::session::Session;
 use crate::worker_nodes::rows::begin;
@@ -113,4 +112,14 @@ async fn add(work: &Reuse<'_>, conn: &mut Conn) -> Result<Result<(), Denial>, Pr
     let rows = work.worker_ids.clone().map(row);
     conn.exec_batch(DIALECT.insert_free_lease(), rows).await?;
     Ok(Ok(()))
+}
+
+/// Sets the layout of the table unless it has one. Returns whether it had none: a transaction that has read
+/// rows may not see whose layout it is.
+pub async fn set_layout(conn: &mut Conn, fingerprint: &str) -> Result<bool, Problem> {
+    let done = conn.exec_drop(DIALECT.insert_layout(), (fingerprint,)).await;
+    match done.map_err(Problem::from) {
+        Err(problem) if problem.is_duplicate() => Ok(false),
+        done => done.map(|()| true),
+    }
 }
