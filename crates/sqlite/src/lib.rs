@@ -13,7 +13,6 @@ mod container;
 mod create;
 mod dedicated;
 mod dialect;
-mod disk;
 mod error;
 mod file;
 mod forked;
