@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tokio_postgres_rustls::MakeRustlsConnect;
-use uidring::adapter::log;
 use uidring::{Error, StoreErrorKind};
 use uidring_store::server::{LeaseServer, SegmentServer, Server, ServerError, Settings, Table};
 
@@ -39,10 +38,12 @@ impl Server for PostgresStore {
     }
 
     fn check(&self) -> Result<(), Error> {
-        match self.refusal() {
-            Some(problem) => Err(ServerError::refusal(self, StoreErrorKind::Invalid, problem)),
-            None => Ok(()),
+        if self.demands_tls() && self.has_socket() {
+            let problem =
+                "TLS was asked for, and a Unix socket has none; leave out the one or the other";
+            return Err(ServerError::refusal(self, StoreErrorKind::Invalid, problem));
         }
+        Ok(())
     }
 
     async fn connect(hosts: &Arc<Hosts>) -> Result<Raw, Problem> {
@@ -50,9 +51,6 @@ impl Server for PostgresStore {
     }
 
     async fn inspect(&self, raw: Raw, table: &Table) -> Result<Session, Problem> {
-        if let Some(warning) = self.warning() {
-            log!(warn, "{self}: {warning}");
-        }
         Session::inspect(raw, self, table).await
     }
 

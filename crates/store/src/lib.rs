@@ -12,7 +12,6 @@ mod identity;
 pub mod leases;
 #[cfg(feature = "tls")]
 pub mod pem;
-pub mod plain;
 #[cfg(feature = "server")]
 pub mod server;
 mod small_file;
