@@ -42,10 +42,8 @@ impl Operation<PostgresStore> for Renew<'_> {
         ];
         let rows = session.change(&update, &values).await?;
         let [answer] = &*rows else {
-            return Ok(Err(match present(session, *worker_id).await? {
-                Ok(row) => self.row.loss(row).map_err(Problem::Refused)?,
-                Err(loss) => loss,
-            }));
+            let present = present(session, *worker_id).await?;
+            return Ok(Err(present.map_or_else(|loss| loss, |row| self.row.loss(row))));
         };
         let is_other = server.is_some() && Session::server(answer, 0)? != *server;
         if is_other && !self.is_cluster {

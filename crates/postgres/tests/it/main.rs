@@ -2,7 +2,6 @@
 #![cfg(unix)]
 
 mod leases;
-mod refusals;
 mod segments;
 mod support;
 mod worker_nodes;
