@@ -71,7 +71,7 @@ fn the_policy_decides_when_nothing_is_in_memory() {
 #[test]
 fn a_store_that_is_down_gives_its_cause_at_the_deadline_and_comes_back() {
     let table = Table::new(&[("orders", 10)]);
-    let policy = TakePolicy::WaitFor(Duration::from_millis(60));
+    let policy = TakePolicy::WaitFor(Duration::from_secs(2));
     let generator = table.builder().take_policy(policy).max_step(10).build().expect("builds");
     let mut ids: Vec<u64> = (0..5).map(|_| generator.next_id("orders").expect("waits")).collect();
     wait_until("prefetched", || generator.stats("orders").expect("there").segments == 2);
@@ -83,7 +83,7 @@ fn a_store_that_is_down_gives_its_cause_at_the_deadline_and_comes_back() {
     let error = generator.next_id("orders").expect_err("down");
     assert!(matches!(error, SegmentError::StoreDown(_)), "{error:?}");
     assert!(chain(&error).contains("the connection is gone"), "{error}");
-    assert!(start.elapsed() >= Duration::from_millis(60), "{:?}", start.elapsed());
+    assert!(start.elapsed() >= Duration::from_secs(2), "{:?}", start.elapsed());
     let stats = generator.stats("orders").expect("there");
     assert!(stats.load_failures > 1, "tried again and again: {stats:?}");
     let error = generator.refresh().expect_err("down");
