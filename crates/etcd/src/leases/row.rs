@@ -76,7 +76,8 @@ impl Row {
             revision: found.mod_revision,
         };
         let names = ["token", "horizon.tick", "horizon.sequence"];
-        match flaw(&row.clone().columns(row.renewed), names) {
+        let LeaseColumns { layout, token, horizon, .. } = row.clone().columns(row.renewed);
+        match flaw(&layout, token, horizon, names) {
             Some(flaw) => Err(Problem::Flawed(format!("the value of {}: {flaw}", found.key))),
             None => Ok(row),
         }

@@ -3,8 +3,6 @@
 
 use uidring::Layout;
 
-use super::table::LeaseColumns;
-
 /// Stands for the last sequence number of a tick.
 pub const WHOLE_TICK: i64 = i64::MAX;
 
@@ -23,14 +21,19 @@ pub fn is_sound(layout: &Layout) -> String {
 
 /// Returns what is wrong with a row that cannot be used. Its store calls token, tick and sequence number by these
 /// names.
-pub fn flaw(row: &LeaseColumns, names: [&str; 3]) -> Option<String> {
-    let layout = row.layout.parse::<Layout>().ok();
+pub fn flaw(
+    layout: &str,
+    token: i64,
+    horizon: (Option<i64>, Option<i64>),
+    names: [&str; 3],
+) -> Option<String> {
+    let layout = layout.parse::<Layout>().ok();
     let max_sequence = layout.map_or(i64::MAX, |layout| layout.max_sequence().cast_signed());
-    let (tick, sequence) = row.horizon;
+    let (tick, sequence) = horizon;
     let is_wrong = |value: &i64, max| !(0..=max).contains(value);
     let used = "set the horizon to the last tick and sequence number that it may have used";
-    let (name, value, max, remedy) = if is_wrong(&row.token, MAX_TOKEN) {
-        (names[0], row.token, MAX_TOKEN, "set it to one that the row has not had")
+    let (name, value, max, remedy) = if is_wrong(&token, MAX_TOKEN) {
+        (names[0], token, MAX_TOKEN, "set it to one that the row has not had")
     } else if let Some(tick) = tick.filter(|tick| *tick < 0) {
         (names[1], tick, i64::MAX, used)
     } else {

@@ -201,7 +201,8 @@ impl LeaseColumns {
     ///
     /// What is wrong with it.
     pub fn read(self) -> Result<LeaseRow, String> {
-        match flaw(&self, ["TOKEN", "HORIZON_TICK", "HORIZON_SEQUENCE"]) {
+        let names = ["TOKEN", "HORIZON_TICK", "HORIZON_SEQUENCE"];
+        match flaw(&self.layout, self.token, self.horizon, names) {
             Some(flaw) => {
                 Err(format!("UIDRING_LEASE, row with WORKER_ID {}: {flaw}", self.worker_id))
             }
