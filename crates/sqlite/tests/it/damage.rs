@@ -22,6 +22,8 @@ const LAYOUT: Layout = Layout::UID_GENERATOR;
 /// What a file is used for; a set of them is a sum.
 const WORKERS: u8 = 1;
 const LEASES: u8 = 2;
+/// A row that nobody can use stops nobody else.
+const PASSED_OVER: u8 = 0;
 const SEGMENTS: u8 = 4;
 const ALL: u8 = 7;
 
@@ -281,10 +283,10 @@ const DAMAGES: &[(&str, u8, Damage)] = &[
     ("horizon's sequence flipped back", LEASES, |path| {
         flip(path, "UIDRING_LEASE", &[0x03, 0xe8, 7], &[0x03, 0xe8, 3]);
     }),
-    ("horizon negative", LEASES, |path| {
+    ("horizon negative", PASSED_OVER, |path| {
         execute(path, "UPDATE UIDRING_LEASE SET HORIZON_TICK = -1000");
     }),
-    ("horizon's sequence negative", LEASES, |path| {
+    ("horizon's sequence negative", PASSED_OVER, |path| {
         execute(path, "UPDATE UIDRING_LEASE SET HORIZON_SEQUENCE = -7");
     }),
 ];
