@@ -462,7 +462,7 @@ fn a_client_that_takes_all() {
         assert!(count >= 4 * limit, "{count}");
     }
     // Whoever wants more says so.
-    let words = format!("{REDIS} --wait 0 --layout 31/22/2 --max-borrow 2h");
+    let words = format!("{REDIS} --wait 30s --layout 31/22/2 --max-borrow 2h");
     let server = Server::start(&mut home.command(&words));
     assert!(server.ask("UID.NEXT COUNT 20000", 1)[0].starts_with("*20000"));
 }
