@@ -105,6 +105,10 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
                 "node {node} is gone, and others may be given what it held; start again"
             ))
         };
+        let name = self.tree.read(&registry.temporary_node()).await?;
+        if name.is_none_or(|(_, stat)| stat.owner != self.tree.session()) {
+            return Err(gone(&registry.temporary_node()));
+        }
         let reserved = self.read_reserved().await?;
         let reserved = reserved.ok_or_else(|| gone(&registry.reserved_node()))?;
         let stored = self.read_endpoint(&entry.node).await?;
@@ -115,10 +119,6 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         if reserved.1.written != stat.written {
             let node = registry.reserved_node();
             return Err(registry.in_use(format!("somebody else writes to {node}")));
-        }
-        let name = self.tree.read(&registry.temporary_node()).await?;
-        if name.is_none_or(|(_, stat)| stat.owner != self.tree.session()) {
-            return Err(gone(&registry.temporary_node()));
         }
         Ok(Entry {
             node: entry.node.clone(),

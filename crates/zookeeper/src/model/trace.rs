@@ -278,7 +278,8 @@ impl Request {
             ] => {
                 let until = Reserved::from_json(data.as_bytes())?.until;
                 let (endpoint, reserved) = (*endpoint, *reserved);
-                Some(Self::Mark { endpoint, reserved, until, frees_name: !rest.is_empty() })
+                let frees_name = matches!(rest, [.., Write::Delete { .. }]);
+                Some(Self::Mark { endpoint, reserved, until, frees_name })
             }
             _ => None,
         }
