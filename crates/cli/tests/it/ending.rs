@@ -318,7 +318,7 @@ fn the_first_process_of_a_container_ends_at_a_signal_while_it_waits() {
     holder.wait().expect("ends");
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "server", feature = "postgres", target_os = "linux"))]
 fn as_first_process(home: &Home, program: &Command) -> Command {
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child"]);
@@ -329,7 +329,7 @@ fn as_first_process(home: &Home, program: &Command) -> Command {
 }
 
 /// The process id of the child's child, once that handles signals to end.
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "server", feature = "postgres", target_os = "linux"))]
 fn caught_by(child: &Child) -> String {
     let children = format!("/proc/{0}/task/{0}/children", child.id());
     let begin = Instant::now();
