@@ -209,6 +209,14 @@ fn away() -> Padder {
     padder
 }
 
+/// A generator whose clock or policy forks, and that the padder does not fill.
+fn cached(hook: Hook, fork: &Fork, padder: &Padder) -> Arc<CachedUidGenerator> {
+    let limit = (hook != Hook::Clock).then_some(Duration::ZERO);
+    let builder = CachedUidGenerator::builder().layout(layout(6)).worker_id(1);
+    let builder = builder.clock(hook.clock(fork)).take_policy(hook.policy(fork));
+    Arc::new(builder.max_borrow(limit).padder(padder).build().expect("builds"))
+}
+
 #[test]
 fn cached_generators() {
     let _alone = alone();
@@ -219,12 +227,7 @@ fn cached_generators() {
             for nth in 1..=3 {
                 let sides = on_both_sides(|fork| {
                     let padder = away();
-                    let policy = hook.policy(fork);
-                    let limit = (hook != Hook::Clock).then_some(Duration::ZERO);
-                    let builder = CachedUidGenerator::builder().layout(layout(6)).worker_id(1);
-                    let builder = builder.clock(hook.clock(fork)).take_policy(policy);
-                    let generator = builder.max_borrow(limit).padder(&padder).build();
-                    let generator: Arc<CachedUidGenerator> = Arc::new(generator.expect("builds"));
+                    let generator = cached(hook, fork, &padder);
                     let mut local = LocalGenerator::new(Arc::clone(&generator));
                     local.next_uid().expect("ready");
                     fork.arm(nth);
@@ -261,12 +264,7 @@ fn handles<H>(
             for nth in 1..=3 {
                 let sides = on_both_sides(|fork| {
                     let padder = away();
-                    let policy = hook.policy(fork);
-                    let limit = (hook != Hook::Clock).then_some(Duration::ZERO);
-                    let builder = CachedUidGenerator::builder().layout(layout(6)).worker_id(1);
-                    let builder = builder.clock(hook.clock(fork)).take_policy(policy);
-                    let generator = builder.max_borrow(limit).padder(&padder).build();
-                    let handle = make(Arc::new(generator.expect("builds")));
+                    let handle = make(cached(hook, fork, &padder));
                     fork.arm(nth);
                     let call = || {
                         // So that the call begins with the rest of a block.
