@@ -23,7 +23,7 @@ pub(crate) const ELSEWHERE: &str = "\0elsewhere";
 struct Space {
     namespace: Box<str>,
     layout: Layout,
-    /// A generator was built with it. Written under the lock of a process.
+    /// Whether a generator was built in it. Written with the process's lock held.
     is_used: AtomicBool,
 }
 

@@ -163,7 +163,7 @@ fn a_locked_row_holds_up_its_own_tag_alone() {
                 let handle = generator.tag(tag).expect("known");
                 scope.spawn(move || handle.next_id())
             });
-            // Each ten ids are a load. Were it to wait for the locked rows, none would come.
+            // Every ten ids take a load. If a load waited for the locked rows, none would come.
             let begin = Instant::now();
             for _ in 0..500 {
                 generator.next_id("b").expect("taken");

@@ -23,7 +23,7 @@ impl Session {
         Reply::new(out, self.is_3).simple(kind);
     }
 
-    /// `TTL name`: names last for ever, which is -1.
+    /// `TTL name`: -1, since names do not expire; -2 if there is no such name.
     pub(super) fn time_to_live(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
         let time = if self.look_up(words.get(0)) { -1 } else { -2 };
         Reply::new(out, self.is_3).signed(time);

@@ -1,7 +1,7 @@
 //! The commands there are.
 
-/// Commands, the number of their words as Redis counts it (at least, where negative), and which word is their
-/// last name, the first being 1: 0 for none, -1 for the last word.
+/// Each command, its arity as Redis counts it (a negative number is a minimum), and the position of its last name:
+/// 0 for none, -1 for the last word.
 pub const COMMANDS: &[(&str, i64, i64)] = &[
     ("auth", -2, 0),
     ("client", -2, 0),

@@ -359,7 +359,7 @@ fn what_was_used_far_ahead_is_passed_over() {
     });
 }
 
-/// A row that somebody has damaged must not stop every start either, and is named.
+/// Starts pass over a row that somebody has damaged, and the error names it.
 #[test]
 fn a_damaged_row_is_passed_over_and_named() {
     on_each(|place| {

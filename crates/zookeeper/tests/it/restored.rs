@@ -7,7 +7,7 @@ use uidring_testkit::zookeeper::ZooKeeper;
 use crate::faults::take_until_lost;
 use crate::leaf::{Site, generator, now, wait_until};
 
-/// More than what instances and tests have written since the copy.
+/// Enough transactions to pass the last one that a session has seen.
 const WRITES: u32 = 2_000;
 
 #[test]
