@@ -29,23 +29,15 @@ impl Server {
     pub fn start(command: &mut Command) -> Self {
         let mut child = command.spawn().expect("it starts");
         let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
-        let mut said = String::new();
         // Of an ordinal, without segments, the worker id is the last that it says.
-        while !said.contains("tags of segments") && !said.contains("from the ordinal") {
-            let length = stderr.read_line(&mut said).expect("UTF-8");
-            assert!(length > 0, "it ended: {said}");
-        }
+        let said = read_until(&mut stderr, &["tags of segments", "from the ordinal"]);
         Self { child, stderr, said }
     }
 
     /// Reads what it says until it has said this, and returns that.
+    #[cfg(feature = "mysql")]
     pub fn wait_for(&mut self, text: &str) -> String {
-        let mut said = String::new();
-        while !said.contains(text) {
-            let length = self.stderr.read_line(&mut said).expect("UTF-8");
-            assert!(length > 0, "it ended: {said}");
-        }
-        said
+        read_until(&mut self.stderr, &[text])
     }
 
     fn port(&self) -> u16 {
@@ -102,6 +94,16 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Reads lines until one of the texts has come.
+fn read_until(stderr: &mut impl BufRead, texts: &[&str]) -> String {
+    let mut said = String::new();
+    while !texts.iter().any(|text| said.contains(text)) {
+        let length = stderr.read_line(&mut said).expect("UTF-8");
+        assert!(length > 0, "it ended: {said}");
+    }
+    said
 }
 
 /// As many answers as come before the connection breaks.
