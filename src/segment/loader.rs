@@ -106,7 +106,7 @@ impl Loader {
                     let now = Deadline::after(Some(Duration::ZERO));
                     self.later.iter_mut().for_each(|(due, _)| *due = now);
                 }
-                self.shared.reading_done(asked, None);
+                self.ended(asked, Ok(()));
             }
             Err(error) => {
                 if self.failing.is_due() {
@@ -115,8 +115,14 @@ impl Loader {
                 self.unread = self.unread.saturating_add(1);
                 let retry = Retry { longest: settings.refresh, ..settings.retry };
                 self.refresh_due = Deadline::after(Some(apart(retry.pause(self.unread))));
-                self.shared.reading_done(asked, Some(Arc::new(LoadError::Store(error))));
+                self.ended(asked, Err(Arc::new(LoadError::Store(error))));
             }
+        }
+    }
+
+    fn ended(&self, asked: Option<u64>, outcome: Result<(), Arc<LoadError>>) {
+        if let Some(asked) = asked {
+            self.shared.reading_done(asked, outcome);
         }
     }
 

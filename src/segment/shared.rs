@@ -1,7 +1,6 @@
 //! What a generator, its handles and its thread share.
 
-use std::collections::HashSet;
-use std::mem;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,9 +38,27 @@ pub(super) struct Shared {
 struct Readings {
     asked: AtomicU64,
     done: AtomicU64,
-    /// Why the last one failed, if it did.
-    last: ForkGuarded<Option<Arc<LoadError>>>,
+    /// By number, those that callers wait for, and how each has ended.
+    outcomes: ForkGuarded<BTreeMap<u64, Option<Outcome>>>,
     event: Event,
+}
+
+type Outcome = Result<(), Arc<LoadError>>;
+
+/// A reading that a caller waits for.
+struct Reading<'a> {
+    number: u64,
+    readings: &'a Readings,
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        let Ok(mut outcomes) = self.readings.outcomes.lock() else { return };
+        let outcome = outcomes.remove(&self.number);
+        drop(outcomes);
+        // With no lock held, because dropping a store's error runs a caller's code.
+        drop(outcome);
+    }
 }
 
 impl Readings {
@@ -49,7 +66,7 @@ impl Readings {
         Self {
             asked: AtomicU64::new(0),
             done: AtomicU64::new(0),
-            last: ForkGuarded::new(life.clone(), None),
+            outcomes: ForkGuarded::new(life.clone(), BTreeMap::new()),
             event: Event::new(life),
         }
     }
@@ -141,48 +158,52 @@ impl Shared {
     pub(super) fn refresh(&self) -> Result<(), SegmentError> {
         let reading = self.ask_for_reading()?;
         loop {
-            if let Some(result) = self.result_of(reading) {
+            if let Some(result) = self.result_of(&reading) {
                 return result;
             }
-            self.readings.event.wait(None, || self.is_read(reading) || self.is_closed());
+            self.readings.event.wait(None, || self.is_read(&reading) || self.is_closed());
         }
     }
 
     /// [`refresh`](Self::refresh) for a task.
     pub(super) async fn refresh_async(&self) -> Result<(), SegmentError> {
         let reading = self.ask_for_reading()?;
-        future::until(&self.readings.event, || self.result_of(reading)).await?
+        future::until(&self.readings.event, || self.result_of(&reading)).await?
     }
 
-    /// Has the thread read the tags; returns the number of that reading.
-    fn ask_for_reading(&self) -> Result<u64, SegmentError> {
+    /// Has the thread read the tags.
+    fn ask_for_reading(&self) -> Result<Reading<'_>, SegmentError> {
         if self.life.are_wiped() {
             return Err(SegmentError::Forked);
         }
         if Serving::is_here() {
             return Err(SegmentError::OwnThread);
         }
+        let readings = &self.readings;
+        // Locked until it is on the list: the thread may have read the tags by then.
+        let mut outcomes = readings.outcomes.lock()?;
         // AcqRel: what the caller has changed in the table comes before the reading.
-        let reading = self.readings.asked.fetch_add(1, Ordering::AcqRel) + 1;
+        let number = readings.asked.fetch_add(1, Ordering::AcqRel) + 1;
+        outcomes.insert(number, None);
+        drop(outcomes);
         self.demand.notify();
-        Ok(reading)
+        Ok(Reading { number, readings })
     }
 
     /// How a reading ended; `None` while it is under way.
-    fn result_of(&self, reading: u64) -> Option<Result<(), SegmentError>> {
-        if self.is_read(reading) {
-            let last = self.readings.last.lock().map(|last| last.clone());
-            return Some(match last {
-                Ok(None) => Ok(()),
-                Ok(Some(cause)) => Err(SegmentError::StoreDown(cause)),
-                Err(forked) => Err(forked.into()),
-            });
+    fn result_of(&self, reading: &Reading<'_>) -> Option<Result<(), SegmentError>> {
+        let outcome = match self.readings.outcomes.lock() {
+            Ok(outcomes) => outcomes.get(&reading.number).cloned().flatten(),
+            Err(forked) => return Some(Err(forked.into())),
+        };
+        match outcome {
+            Some(outcome) => Some(outcome.map_err(SegmentError::StoreDown)),
+            None => self.is_closed().then_some(Err(SegmentError::Closed)),
         }
-        self.is_closed().then_some(Err(SegmentError::Closed))
     }
 
-    fn is_read(&self, reading: u64) -> bool {
-        self.readings.done.load(Ordering::Acquire) >= reading
+    fn is_read(&self, reading: &Reading<'_>) -> bool {
+        self.readings.done.load(Ordering::Acquire) >= reading.number
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -235,17 +256,16 @@ impl Shared {
         (asked > self.readings.done.load(Ordering::Relaxed)).then_some(asked)
     }
 
-    pub(super) fn reading_done(&self, asked: Option<u64>, error: Option<Arc<LoadError>>) {
-        let before = match self.readings.last.lock() {
-            Ok(mut last) => mem::replace(&mut *last, error),
-            Err(_) => return,
-        };
-        // With no lock held, because dropping a store's error runs a caller's code.
-        drop(before);
-        if let Some(asked) = asked {
-            self.readings.done.store(asked, Ordering::Release);
-            self.readings.event.notify();
+    /// The readings up to this number have ended so.
+    pub(super) fn reading_done(&self, asked: u64, outcome: Outcome) {
+        let Ok(mut outcomes) = self.readings.outcomes.lock() else { return };
+        // Those of earlier readings are kept for callers that have not looked yet.
+        for (_, waiting) in outcomes.range_mut(..=asked) {
+            waiting.get_or_insert_with(|| outcome.clone());
         }
+        drop(outcomes);
+        self.readings.done.store(asked, Ordering::Release);
+        self.readings.event.notify();
     }
 
     pub(super) fn drain_load_queue(&self, to: &mut impl Extend<Arc<Tag>>) {
@@ -278,5 +298,21 @@ pub(super) mod tests {
 
     pub(in crate::segment) fn shared() -> Shared {
         Shared::new(Settings::default(), Pages::new(0).expect("memory"))
+    }
+
+    #[test]
+    fn each_reading_keeps_its_own_outcome() {
+        let shared = shared();
+        let ended = |reading: &Reading<'_>| shared.result_of(reading).map(|result| result.is_ok());
+        let failed = || Err(Arc::new(LoadError::NoSuchTag { tag: "orders".into() }));
+        let first = shared.ask_for_reading().expect("no child");
+        assert_eq!(ended(&first), None);
+        shared.reading_done(1, Ok(()));
+        // Before the first caller has looked.
+        let [second, third] = [(); 2].map(|()| shared.ask_for_reading().expect("no child"));
+        shared.reading_done(3, failed());
+        assert_eq!([&first, &second, &third].map(ended), [Some(true), Some(false), Some(false)]);
+        drop([first, second, third]);
+        assert!(shared.readings.outcomes.lock().expect("no child").is_empty());
     }
 }
