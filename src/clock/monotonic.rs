@@ -3,11 +3,12 @@
 use std::fmt::Debug;
 #[cfg(any(test, feature = "simulation"))]
 use std::sync::Arc;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 #[cfg(any(test, feature = "simulation"))]
 use crate::sync::AtomicI64;
+#[cfg(not(uidring_loom))]
+use crate::sync::PushList;
 use crate::sync::{AtomicU64, Ordering, boot_time};
 
 /// A point of the monotonic clock at which waiting ends, or none, if it never ends.
@@ -77,9 +78,28 @@ pub struct SystemMonotonic;
 
 impl Monotonic for SystemMonotonic {
     fn moment(&self) -> Moment {
-        static START: OnceLock<Instant> = OnceLock::new();
-        Moment(boot_time().unwrap_or_else(|| START.get_or_init(Instant::now).elapsed()))
+        Moment(boot_time().unwrap_or_else(since_first_look))
     }
+}
+
+/// Returns the time since the first call in this process, or in the one that it was forked from.
+///
+/// Without a lock, which another thread could hold at a fork: the child would wait for it.
+#[cfg(not(uidring_loom))]
+fn since_first_look() -> Duration {
+    static FIRST: PushList<Instant> = PushList::new();
+    loop {
+        if let Some(first) = FIRST.newest() {
+            return first.elapsed();
+        }
+        FIRST.push_after(None, Instant::now());
+    }
+}
+
+/// The models have no deadlines.
+#[cfg(uidring_loom)]
+fn since_first_look() -> Duration {
+    Duration::ZERO
 }
 
 /// A monotonic clock that stands still until a test advances it. Clones share one time.
@@ -137,5 +157,22 @@ impl SharedLogThrottle {
         let next = self.next.load(Ordering::Relaxed);
         let relaxed = Ordering::Relaxed;
         now >= next && self.next.compare_exchange(next, now + 11, relaxed, relaxed).is_ok()
+    }
+}
+
+#[cfg(all(test, not(uidring_loom)))]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn all_threads_count_from_one_first_look() {
+        let begun = Instant::now();
+        let looks = thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(since_first_look)).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).max()
+        });
+        assert!(looks <= Some(begun.elapsed()) && since_first_look() >= looks.expect("some"));
     }
 }
