@@ -281,9 +281,9 @@ impl Drop for Handle {
         self.state.stopped.store(true, Ordering::Relaxed);
         self.state.demand.notify();
         let Some(thread) = self.thread.take() else { return };
-        // A put handler that held the last reference drops this in the padder's own thread, which
-        // cannot wait for itself. It ends by itself.
-        if thread.thread().id() != thread::current().id() {
+        // A clock, source or handler drops this in a thread that pads: this padder's own, which would wait for
+        // itself, or another one's, which this one may be waiting for. The thread ends by itself.
+        if !Serving::is_here() {
             // It does not panic: panics of sources and handlers are caught.
             let _ = thread.join();
         }

@@ -1,7 +1,7 @@
 //! The generator, and the handle of one of its tags.
 
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::error::SegmentError;
@@ -9,6 +9,7 @@ use super::shared::Shared;
 use super::stats::SegmentStats;
 use super::tag::Tag;
 use crate::error::FillError;
+use crate::sync::Serving;
 
 /// Hands out numbers of many tags, each tag's from ranges that a store reserves.
 ///
@@ -220,9 +221,9 @@ impl Drop for SegmentGenerator {
             return;
         }
         self.shared.close();
-        // A store that holds its own generator drops it in this thread, which cannot wait for
-        // itself.
-        if thread.thread().id() != thread::current().id() && self.shared.wait_for_end(PATIENCE) {
+        // A store, or another generator's clock, drops it in a thread that others wait for: this generator's own
+        // would wait for itself, and another one's for a thread that waits for it.
+        if !Serving::is_here() && self.shared.wait_for_end(PATIENCE) {
             // It does not panic: panics of a caller's code are caught.
             let _ = thread.join();
         }

@@ -3,13 +3,13 @@
 
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::clock::{Clock, ManualClock};
+use uidring::clock::{Clock, ManualClock, SystemClock};
 use uidring::padding::{NextRun, RingHandle, RunSource};
 use uidring::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
 use uidring::policy::{PutPolicy, TakePolicy};
@@ -18,6 +18,7 @@ use uidring::{
     Bits, CachedUidGenerator, DefaultUidGenerator, Layout, SnowflakeGenerator, TakeError, Tick,
     Timestamp, Uid,
 };
+use uidring_testkit::deadline::ends;
 use uidring_testkit::namespace::fresh;
 
 /// Longer than anything here takes, on however busy a machine.
@@ -464,4 +465,50 @@ fn a_clock_that_panics_closes_the_generator() {
         assert_eq!(outcome.ok(), Some(Some(TakeError::Closed)));
     };
     released(&[&until_closed, &until_closed], || now.store(true, Ordering::Relaxed));
+}
+
+/// A clock that drops a generator once it is armed, in the thread of a padder.
+#[derive(Clone, Debug)]
+struct Dropping {
+    is_armed: Arc<AtomicBool>,
+    both: Arc<Barrier>,
+    other: Arc<Mutex<Option<CachedUidGenerator>>>,
+}
+
+impl Clock for Dropping {
+    fn now(&self) -> Timestamp {
+        let is_padder = thread::current().name() == Some("uidring-padder");
+        if is_padder && self.is_armed.swap(false, Ordering::Relaxed) {
+            // Each padder is in its clock.
+            self.both.wait();
+            let other = self.other.lock().expect("whole").take();
+            drop(other);
+        }
+        SystemClock.now()
+    }
+}
+
+/// Each padder would wait for the other one to end.
+#[test]
+fn two_generators_that_drop_each_other_do_not_hang() {
+    ends("each drops the other", || {
+        let both = Arc::new(Barrier::new(2));
+        let slots = [(); 2].map(|()| Arc::new(Mutex::new(None)));
+        let armed = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        for place in 0..2 {
+            let (is_armed, other) = (Arc::clone(&armed[place]), Arc::clone(&slots[1 - place]));
+            let clock = Dropping { is_armed, both: Arc::clone(&both), other };
+            let builder = CachedUidGenerator::builder().worker_id(1).namespace(fresh());
+            let builder = builder.clock(clock).refresh(Duration::from_millis(1));
+            *slots[place].lock().expect("whole") = Some(builder.build().expect("builds"));
+        }
+        armed.iter().for_each(|armed| armed.store(true, Ordering::Relaxed));
+        while slots.iter().any(|slot| slot.lock().expect("whole").is_some()) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        // Both padders have ended, and dropped their clocks.
+        while slots.iter().any(|slot| Arc::strong_count(slot) > 1) {
+            thread::sleep(Duration::from_millis(1));
+        }
+    });
 }
