@@ -159,8 +159,6 @@ impl RingBuffer {
     fn open_run(&self) -> Result<Run, TakeError> {
         loop {
             if self.is_forked() {
-                // What this thread may have left there that forked in the middle of a take.
-                self.state.numbers.wipe();
                 return Err(TakeError::Forked);
             }
             if let Some(run) = self.run(self.state.cursor_index()) {
@@ -181,9 +179,6 @@ impl RingBuffer {
             self.state.numbers.set_limit(Limit::used_up(run.end));
         } else if self.options.spaced {
             self.state.numbers.set_limit(Limit::open(run.end));
-        }
-        if self.is_forked() {
-            self.state.numbers.wipe();
         }
         next
     }

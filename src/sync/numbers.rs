@@ -143,14 +143,6 @@ impl Numbers {
         }
     }
 
-    /// Undoes what a thread did that was about to open a run when it forked: nothing may be drawn
-    /// in the child, not even by the takes that this thread has under way.
-    #[cold]
-    pub(crate) fn wipe(&self) {
-        self.limit_word().store(0, Ordering::Relaxed);
-        self.next_word().store(0, Ordering::Relaxed);
-    }
-
     /// Whether this process is a forked child of the one that made this.
     #[inline]
     pub(crate) fn is_wiped(&self) -> bool {
@@ -168,8 +160,7 @@ impl Numbers {
         &self.0
     }
 
-    /// The complement of the next number: a wiped word is above every limit. That matters where a
-    /// thread forks, from a handler of a signal, between its look at the limit and its addition.
+    /// The complement of the next number: a wiped word is above every limit, also one that was seen before.
     #[inline]
     fn next_word(&self) -> &AtomicU64 {
         &self.0.hot()[0].0
@@ -207,7 +198,5 @@ mod tests {
         numbers.set_limit(Limit::open(MAX_END));
         numbers.next_word().store(0, Ordering::Relaxed);
         assert_eq!(numbers.draw().map_err(|drawn| drawn.map(|d| d.number)), Err(Some(u64::MAX)));
-        numbers.wipe();
-        assert_eq!(numbers.draw(), Err(None));
     }
 }
