@@ -305,19 +305,24 @@ pub enum Error {
         why: String,
     },
 
-    /// Earlier holders of the worker id may have issued uids of the future.
+    /// Uids of the future may have been issued with the worker id, further ahead of the clock than the generator
+    /// may start.
     #[error(
-        "worker id {worker_id} may have been used up to {until}, and the clock says {now}: that is \
-         over {limit:?} ahead; set the clock right, wait, or allow more"
+        "worker id {worker_id} may have been used up to {until} by {why}, {:?} ahead of the clock, which says \
+         {now}; with what it may borrow and wait, a start may be {limit:?} ahead: set the clock right, wait, or \
+         raise max_borrow or max_start_wait",
+        until.saturating_since(*now)
     )]
     UsedAhead {
         /// The worker id.
         worker_id: u64,
         /// The end of what may have been issued.
         until: Timestamp,
+        /// By whom.
+        why: &'static str,
         /// What the clock said.
         now: Timestamp,
-        /// How far ahead that may be.
+        /// How far ahead that may be: what the generator may be ahead, and how long its start may wait.
         limit: Duration,
     },
 

@@ -14,7 +14,8 @@ use crate::sync::{Life, log};
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
 use crate::worker::{
-    ActiveLease, IssueHorizon, Lease, LeaseStart, Worker, WorkerChoice, WorkerRequest, source,
+    ActiveLease, IssueHorizon, Lease, LeaseStart, LeaseTerms, Worker, WorkerChoice, WorkerRequest,
+    source,
 };
 
 /// A worker's generator that is about to start.
@@ -24,7 +25,13 @@ pub(super) struct Start {
     pub(super) position: Position,
     /// The worker id is this generator's in this process.
     pub(super) registration: Registration,
+    // Dropped after the registration, so that the lease's next holder can register the worker id.
     lease: Option<Lease>,
+    /// The tick at the present time.
+    present: u64,
+    max_ahead: Duration,
+    /// How long to try the first renewal of the lease.
+    patience: Duration,
 }
 
 /// What a builder sets of the start.
@@ -32,8 +39,11 @@ pub(super) struct Start {
 pub(super) struct StartRequest {
     pub(super) layout: Layout,
     pub(super) worker: Option<WorkerChoice>,
-    /// How far ahead of the clock it may issue.
-    pub(super) max_ahead: Duration,
+    /// How far ahead of the clock it may issue; with `None` without limit, or, with a lease, by
+    /// [`LEASED_BORROW`].
+    pub(super) max_ahead: Option<Duration>,
+    /// How long the start may wait for the clock; with `None`, as [`LeaseTerms::start_wait`] says.
+    pub(super) max_start_wait: Option<Duration>,
     pub(super) namespace: String,
     pub(super) after: Option<Uid>,
 }
@@ -41,15 +51,26 @@ pub(super) struct StartRequest {
 impl StartRequest {
     /// The request of a generator that issues nothing ahead of the clock.
     pub(super) fn new(layout: Layout) -> Self {
-        let (max_ahead, namespace) = (Duration::ZERO, String::new());
-        Self { layout, worker: None, max_ahead, namespace, after: None }
+        Self {
+            layout,
+            worker: None,
+            max_ahead: Some(Duration::ZERO),
+            max_start_wait: None,
+            namespace: String::new(),
+            after: None,
+        }
     }
 }
 
+/// How far a leased worker id may be ahead of the clock: its next holder has to start above that.
+pub(super) const LEASED_BORROW: Duration = Duration::from_secs(600);
+
 /// Checks a worker's generator that is about to start, registers its worker id in this process, and finds
-/// where it starts: at the present tick, or above what was issued before if that is later.
+/// where it starts: at the present tick, or above what was issued before if that is later. If that is
+/// further ahead of the clock than the generator may be, waits for the clock, or refuses.
 pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start, Error> {
-    let StartRequest { ref layout, worker, max_ahead, namespace, after } = request;
+    let StartRequest { layout, worker, max_ahead, max_start_wait, namespace, after } = request;
+    let layout = &layout;
     let choice = worker.ok_or(Error::NoWorkerId)?;
     let after = after.map(|uid| next_after(layout, uid)).transpose()?;
     register::check(&namespace, layout)?;
@@ -60,24 +81,26 @@ pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start,
             let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;
             // No worker id is spent for a layout that cannot express the present time.
             layout.tick_at(read(clock))?;
-            let request = WorkerRequest::new(*layout).with_max_ahead(max_ahead);
+            let mut request = WorkerRequest::new(*layout);
+            request.max_ahead = max_ahead.unwrap_or(LEASED_BORROW);
+            request.max_start_wait = max_start_wait;
             (source::acquire(source, &request, &life)?, Some(life))
         }
     };
     let worker_id = worker.id();
     layout.check_worker_id(worker_id)?;
     let registration = register::register(&namespace, layout, worker_id)?;
-    let position = Position { tick: 0, sequence: 0 };
-    let (lease, issued) = match worker {
-        Worker::Plain(_) => (None, None),
-        Worker::Leased(lease) => {
-            let issued = lease.after;
-            (Some(lease), issued)
-        }
+    let lease = match worker {
+        Worker::Plain(_) => None,
+        Worker::Leased(lease) => Some(lease),
     };
-    // If anything fails from now on, the registration is dropped before the lease, so that the lease's next
-    // holder can register the worker id.
-    let mut start = Start { worker_id, position, registration, lease };
+    let max_ahead =
+        max_ahead.unwrap_or(if lease.is_some() { LEASED_BORROW } else { Duration::MAX });
+    let terms = lease.as_ref().map_or_else(LeaseTerms::default, Lease::terms);
+    let patience = max_start_wait.unwrap_or_else(|| terms.start_wait(layout));
+    let position = Position { tick: 0, sequence: 0 };
+    let mut start =
+        Start { worker_id, position, registration, lease, present: 0, max_ahead, patience };
     if life.is_some_and(|life| life.is_forked()) {
         // The registration does not notice a fork that came before it.
         mem::forget(start.lease);
@@ -90,7 +113,7 @@ pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start,
         return Err(Error::LeaseLayout { worker_id, leased, layout });
     }
     let now = read(clock);
-    start.position.tick = layout.tick_at(now)?;
+    start.present = layout.tick_at(now)?;
     let left = layout.remaining_life(now);
     if left < SHORT_LIFE {
         let last_day = layout.last_instant().date();
@@ -101,25 +124,25 @@ pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start,
             left.as_secs() / 86_400
         );
     }
-    let issued = issued.map(|uid| next_after(layout, uid)).transpose()?;
+    let leased = start.lease.as_ref().and_then(|lease| lease.after);
+    let leased = leased.map(|uid| next_after(layout, uid)).transpose()?;
     let known = start.registration.last().map(|uid| next_after(layout, uid)).transpose()?;
-    for (uid, found, next) in [after, issued].into_iter().flatten() {
+    let mut why = "";
+    for (before, by) in [
+        (after, "whoever issued the uid to start after"),
+        (leased, "earlier holders of its lease"),
+        (known, "an earlier generator of this process"),
+    ] {
+        let Some((uid, found, next)) = before else { continue };
         if found != worker_id {
             return Err(Error::ForeignStart { uid: uid.get(), found, worker_id });
         }
-        start.position = start.position.max(next);
-    }
-    if let Some((_, _, next)) = known {
-        let lead = layout.time_of(next.tick).saturating_since(now);
-        if lead >= LONG_LEAD && next > start.position {
-            log!(
-                warn,
-                "the generator starts {lead:?} ahead of the clock, above what an earlier one in this \
-                 process has issued"
-            );
+        if next > start.position {
+            (start.position, why) = (next, by);
         }
-        start.position = start.position.max(next);
     }
+    start.wait_for_clock(layout, clock, now, why)?;
+    start.position = start.position.max(Position { tick: start.present, sequence: 0 });
     Ok(start)
 }
 
@@ -133,83 +156,89 @@ fn next_after(layout: &Layout, uid: Uid) -> Result<(Uid, u64, Position), Error> 
     Ok((uid, found, next))
 }
 
-/// A start this far ahead of the clock, above an earlier generator's uids, is logged as a warning.
-const LONG_LEAD: Duration = Duration::from_secs(60);
-
 impl Start {
     pub(super) fn is_leased(&self) -> bool {
         self.lease.is_some()
     }
 
-    /// Starts the lease, if there is one. If earlier holders were ahead of the clock by more than
-    /// `max_ahead`, waits for the clock as long as the lease says, then refuses.
+    /// Starts the lease, if there is one.
     pub(super) fn start_lease(
         &mut self,
         layout: &Layout,
-        clock: &dyn Clock,
-        max_ahead: Duration,
     ) -> Result<(Option<ActiveLease>, IssueHorizon), Error> {
         let Some(lease) = self.lease.take() else { return Ok((None, IssueHorizon::default())) };
-        let now = self.wait_for_clock(layout, clock, max_ahead, lease.terms.max_start_wait);
-        // In a child that the clock forked, the lease is the parent's, and must not be released.
-        if let Err(error) = self.registration.check() {
-            mem::forget(lease);
-            return Err(error);
-        }
-        let present = match now.and_then(|now| layout.tick_at(now)) {
-            Ok(present) => present,
-            Err(error) => {
-                // It is dropped after the registration.
-                self.lease = Some(lease);
-                return Err(error);
-            }
-        };
-        self.position = self.position.max(Position { tick: present, sequence: 0 });
-        let max_ahead = max_ahead.as_millis() / u128::from(layout.tick().millis().unsigned_abs());
+        let tick = u128::from(layout.tick().millis().unsigned_abs());
         let lease_start = LeaseStart {
-            present,
+            present: self.present,
             first: self.position.tick,
-            max_ahead: u64::try_from(max_ahead).unwrap_or(u64::MAX),
+            max_ahead: u64::try_from(self.max_ahead.as_millis() / tick).unwrap_or(u64::MAX),
         };
-        let (active, issue_horizon) = ActiveLease::start(lease, lease_start)?;
+        let (active, issue_horizon) = ActiveLease::start(lease, lease_start, self.patience)?;
         self.registration.leased(&issue_horizon);
         Ok((Some(active), issue_horizon))
     }
 
+    /// Waits until the clock, which says `now`, is so near that the generator may start. `why` says who may
+    /// have issued what is before its position.
     fn wait_for_clock(
-        &self,
+        &mut self,
         layout: &Layout,
         clock: &dyn Clock,
-        limit: Duration,
-        max_wait: Duration,
-    ) -> Result<Timestamp, Error> {
+        mut now: Timestamp,
+        why: &'static str,
+    ) -> Result<(), Error> {
         const NAP: Duration = Duration::from_millis(10);
         /// Shorter waits are not logged.
         const SHORT: Duration = Duration::from_secs(1);
-        let mut is_logged = false;
-        let deadline = Deadline::after(Some(max_wait));
+        /// Nor is a start that is ahead by less, and may be.
+        const LONG_LEAD: Duration = Duration::from_secs(60);
+        let worker_id = self.worker_id;
         let until = layout.time_of(self.position.tick);
+        // For a tick that is used up, takes wait.
+        let tick = Duration::from_millis(layout.tick().millis().unsigned_abs());
+        let max_lead = self.max_ahead.max(tick);
+        let deadline = Deadline::after(Some(self.patience));
+        let mut is_logged = false;
         loop {
-            let now = read(clock);
-            let left = deadline.remaining().unwrap_or_default();
-            let early = until.saturating_since(now).saturating_sub(limit);
-            if early.is_zero() {
-                return Ok(now);
+            // In a child that the clock forked, the lease is the parent's, and must not be released.
+            if let Err(error) = self.registration.check() {
+                mem::forget(self.lease.take());
+                return Err(error);
             }
-            if early > left {
-                let worker_id = self.worker_id;
-                return Err(Error::UsedAhead { worker_id, until, now, limit: limit + max_wait });
+            self.present = layout.tick_at(now)?;
+            let lead = until.saturating_since(now);
+            let early = lead.saturating_sub(max_lead);
+            if early.is_zero() {
+                if !is_logged && lead >= LONG_LEAD {
+                    log!(
+                        warn,
+                        "worker id {worker_id} may have been used up to {until} by {why}: the \
+                         generator starts {lead:?} ahead of the clock, which says {now}"
+                    );
+                }
+                return Ok(());
+            }
+            // Without a deadline it waits for ever.
+            if deadline.remaining().is_some_and(|left| early > left) {
+                return Err(Error::UsedAhead {
+                    worker_id,
+                    until,
+                    why,
+                    now,
+                    limit: max_lead.saturating_add(self.patience),
+                });
             }
             if !is_logged && early > SHORT {
                 is_logged = true;
+                let end = now.saturating_add(early);
                 log!(
                     warn,
-                    "worker id {} may have been used up to {until}; the start waits {early:?} for the \
-                     clock, which says {now}, to pass it",
-                    self.worker_id
+                    "worker id {worker_id} may have been used up to {until} by {why}, {lead:?} ahead of \
+                     the clock, which says {now}: the start waits {early:?}, until {end}"
                 );
             }
             thread::sleep(early.min(NAP));
+            now = read(clock);
         }
     }
 }

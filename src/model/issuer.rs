@@ -248,6 +248,8 @@ impl Generator {
                 .layout(layout)
                 .worker(lease)
                 .namespace(ELSEWHERE)
+                // A real wait: starts are tried again instead.
+                .max_start_wait(Duration::ZERO)
                 .boost_power(rng.u32(0..5))
                 .padding_factor(rng.u32(1..100))
                 .take_policy(TakePolicy::Reject)
@@ -278,6 +280,7 @@ impl Generator {
             .layout(layout)
             .worker(lease)
             .namespace(ELSEWHERE)
+            .max_start_wait(Duration::ZERO)
             .sequence_start(sequence_start)
             .clock_policy(clock_policy)
             .take_policy(TakePolicy::Reject)

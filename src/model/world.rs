@@ -67,8 +67,6 @@ impl World {
         terms.lasts = Some(lease);
         terms.margin = lease / 10;
         terms.renew_every = lease / 3;
-        // A real wait: starts are tried again instead.
-        terms.max_start_wait = Duration::ZERO;
         let is_calm = rng.bool();
         let setting = Setting {
             layout,

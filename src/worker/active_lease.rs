@@ -30,27 +30,32 @@ pub(crate) struct ActiveLease {
 
 impl ActiveLease {
     /// Stores the horizon of the first ticks, and renews the lease from now on. A failure that may pass is
-    /// tried again for the lease's `max_start_wait`: a connection may break just then.
+    /// tried again for as long as `patience` says: a connection may break just then.
     ///
     /// # Errors
     ///
     /// The store's own; [`Error::LeaseLost`] if its backend panics; [`Error::LeaseThread`];
     /// [`Error::Forked`] for a lease of the process that this one was forked from, also if its backend
     /// forked it.
-    pub(crate) fn start(lease: Lease, start: LeaseStart) -> Result<(Self, IssueHorizon), Error> {
+    pub(crate) fn start(
+        lease: Lease,
+        start: LeaseStart,
+        patience: Duration,
+    ) -> Result<(Self, IssueHorizon), Error> {
         let Lease { worker_id, layout, terms, mut backend, renewer, life, .. } = lease;
         let forked = || Error::Forked { what: "lease" };
         if life.is_forked() {
+            // The lease is the parent's, and must not be released here.
+            mem::forget(backend);
             return Err(forked());
         }
         let (time, seed) = (renewer.time(), renewer.seed());
         let mut renewals = RenewalState::new(&layout, terms, start, time, seed, life.clone());
-        let deadline = Deadline::after(Some(terms.max_start_wait));
+        let deadline = Deadline::after(Some(patience));
         loop {
             let request = renewals.request();
             let answer = contained(|| backend.renew(request.horizon()));
             if life.is_forked() {
-                // The lease is the parent's, and must not be released here.
                 mem::forget(backend);
                 return Err(forked());
             }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::layout::Layout;
 use crate::uid::Uid;
 
 /// How long a lease lasts, and how it is renewed.
@@ -20,13 +21,9 @@ pub struct LeaseTerms {
     /// How much further the stored horizon is than the holder needs until the next renewals. The holder
     /// issues this much while the store is away.
     pub reserve: Duration,
-    /// How long a start waits for the clock if earlier holders were further ahead of it than the generator
-    /// may be; a generator on the clock may not be ahead at all. And how long it tries the first renewal
-    /// again while that fails in a way that may pass.
-    pub max_start_wait: Duration,
 }
 
-/// Held without limit, renewed every 3 s; a start waits for at most 10 s.
+/// Held without limit, renewed every 3 s.
 impl Default for LeaseTerms {
     fn default() -> Self {
         Self {
@@ -34,8 +31,20 @@ impl Default for LeaseTerms {
             margin: Duration::ZERO,
             renew_every: Duration::from_secs(3),
             reserve: Duration::ZERO,
-            max_start_wait: Duration::from_secs(10),
         }
+    }
+}
+
+impl LeaseTerms {
+    /// Returns how long a start waits for the clock if nothing else is set: what a holder with the same terms
+    /// has reserved when it is killed, so that the next start does not fail, but at least 30 s.
+    pub fn start_wait(&self, layout: &Layout) -> Duration {
+        // Each renewal reserves two and a half intervals at the clock's pace, and rounds up to ticks. A second
+        // is for clocks that differ.
+        let tick = Duration::from_millis(layout.tick().millis().unsigned_abs());
+        let intervals = self.renew_every.saturating_mul(3).saturating_add(self.reserve);
+        let reserved = intervals.saturating_add(5 * tick).saturating_add(Duration::from_secs(1));
+        reserved.max(Duration::from_secs(30))
     }
 }
 

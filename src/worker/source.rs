@@ -6,7 +6,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Worker;
+use super::{LeaseTerms, Worker};
 use crate::error::Error;
 use crate::future;
 use crate::layout::Layout;
@@ -92,12 +92,15 @@ pub struct WorkerRequest {
     /// How far ahead of the clock the generator may issue if the worker id is leased: it goes on above what
     /// earlier holders have issued, up to that. Zero for a generator on the clock.
     pub max_ahead: Duration,
+    /// How long its start may wait for the clock to pass what earlier holders have issued; as
+    /// [`LeaseTerms::start_wait`] says if `None`.
+    pub max_start_wait: Option<Duration>,
 }
 
 impl WorkerRequest {
     /// Returns the request of a generator with this layout that issues nothing ahead of the clock.
     pub fn new(layout: Layout) -> Self {
-        Self { layout, max_ahead: Duration::ZERO }
+        Self { layout, max_ahead: Duration::ZERO, max_start_wait: None }
     }
 
     /// Sets [`max_ahead`](Self::max_ahead).
@@ -105,6 +108,20 @@ impl WorkerRequest {
     pub fn with_max_ahead(mut self, limit: Duration) -> Self {
         self.max_ahead = limit;
         self
+    }
+
+    /// Sets [`max_start_wait`](Self::max_start_wait).
+    #[must_use]
+    pub fn with_max_start_wait(mut self, limit: Duration) -> Self {
+        self.max_start_wait = Some(limit);
+        self
+    }
+
+    /// Returns how far ahead of the clock a worker id may have been used for the generator to start with it,
+    /// by a lease of these terms.
+    pub fn max_used_ahead(&self, terms: &LeaseTerms) -> Duration {
+        let wait = self.max_start_wait.unwrap_or_else(|| terms.start_wait(&self.layout));
+        self.max_ahead.saturating_add(wait)
     }
 }
 

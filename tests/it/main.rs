@@ -19,5 +19,6 @@ mod segments;
 #[cfg(feature = "serde")]
 mod serde_forms;
 mod small_layouts;
+mod start_ahead;
 mod uniqueness;
 mod worker_source;

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Keeps what is logged by any thread.
 #[derive(Clone, Default)]
@@ -19,6 +20,16 @@ impl Log {
             .with_ansi(false)
             .init();
         log
+    }
+
+    /// Keeps what this thread logs from now on, until the guard is dropped.
+    pub fn here() -> (Self, impl Sized) {
+        let log = Self::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
+            .with_writer(log.clone())
+            .with_ansi(false);
+        (log, subscriber.set_default())
     }
 
     pub fn text(&self) -> String {

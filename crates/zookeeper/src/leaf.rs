@@ -37,7 +37,6 @@ pub struct LeafZooKeeper {
     pub(super) registry: Registry,
     pub(super) address: Option<(String, String)>,
     pub(super) cache: CacheLocation,
-    pub(super) max_start_wait: Option<Duration>,
     pub(super) max_clock_difference: Option<Duration>,
     pub(super) clock: Arc<dyn Clock>,
 }
@@ -62,7 +61,6 @@ impl LeafZooKeeper {
             registry: Registry::new(servers, name, instance)?,
             address: None,
             cache: CacheLocation::DataDirectory,
-            max_start_wait: None,
             max_clock_difference: None,
             clock: Arc::new(SystemClock),
         })
@@ -94,16 +92,6 @@ impl LeafZooKeeper {
     #[must_use]
     pub fn no_cache_file(mut self) -> Self {
         self.cache = CacheLocation::None;
-        self
-    }
-
-    /// Sets how long the start of a generator on the clock waits for the clock to pass what was
-    /// reserved before. By default it is long enough for what an instance with the same options has
-    /// reserved when it crashes: about 20 s for the default of [`max_outage`](Self::max_outage). A
-    /// start that would take longer is refused. Every start tries its first renewal again for as long.
-    #[must_use]
-    pub fn max_start_wait(mut self, limit: Duration) -> Self {
-        self.max_start_wait = Some(limit);
         self
     }
 

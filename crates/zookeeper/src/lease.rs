@@ -63,30 +63,19 @@ pub struct Fallback {
 }
 
 /// Returns how a lease is kept that survives an outage this long.
-pub fn bounded_terms(
-    layout: &Layout,
-    max_outage: Duration,
-    max_start_wait: Option<Duration>,
-) -> LeaseTerms {
-    let renew_every = RENEW_EVERY.min(max_outage / 3);
-    // What an instance with the same budget has reserved when it crashes: two and a half renewals at
-    // the clock's pace, the budget, and what rounding up to ticks adds.
-    let tick = Duration::from_millis(layout.tick().millis().unsigned_abs());
-    let reserved = 3 * renew_every + max_outage + 5 * tick + Duration::from_secs(1);
+pub fn bounded_terms(max_outage: Duration) -> LeaseTerms {
     let mut terms = LeaseTerms::default();
     // No margin: it is in the budget, which is shorter than the session.
     terms.lasts = Some(max_outage);
-    terms.renew_every = renew_every;
+    terms.renew_every = RENEW_EVERY.min(max_outage / 3);
     terms.reserve = max_outage;
-    terms.max_start_wait = max_start_wait.unwrap_or(reserved.max(Duration::from_secs(10)));
     terms
 }
 
 /// Returns how a lease is kept that survives any outage.
-pub fn unbounded_terms(max_start_wait: Option<Duration>) -> LeaseTerms {
+pub fn unbounded_terms() -> LeaseTerms {
     let mut terms = LeaseTerms::default();
     terms.renew_every = RENEW_EVERY;
-    terms.max_start_wait = max_start_wait.unwrap_or(terms.max_start_wait);
     terms
 }
 

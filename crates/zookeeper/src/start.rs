@@ -136,9 +136,9 @@ pub fn begin<S: SessionHandle, F: LocalFile>(
     let (worker_id, mark) = (cached.worker_id, cached.mark);
     let terms = if is_bounded {
         let max_outage = claim.as_ref().and_then(|claim| claim.max_outage).unwrap_or_default();
-        bounded_terms(layout, max_outage, options.max_start_wait)
+        bounded_terms(max_outage)
     } else {
-        unbounded_terms(options.max_start_wait)
+        unbounded_terms()
     };
     let (is_away, mut outage_logged) = (claim.is_none(), LogThrottle::default());
     if is_away {

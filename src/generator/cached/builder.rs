@@ -10,7 +10,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, check_millis, check_option};
 use crate::future;
 use crate::generator::SequenceStart;
-use crate::generator::start::{Start, StartRequest, has_room_for_draws, prepare};
+use crate::generator::start::{LEASED_BORROW, Start, StartRequest, has_room_for_draws, prepare};
 use crate::generator::ticks::{Bounds, TickRuns};
 use crate::layout::Layout;
 use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
@@ -118,6 +118,23 @@ impl CachedBuilder {
     #[must_use]
     pub fn start_after(mut self, uid: Uid) -> Self {
         self.start.after = Some(uid);
+        self
+    }
+
+    /// Sets how long [`build`](Self::build) waits for the clock where the generator would start further ahead of
+    /// it than [`max_borrow`](Self::max_borrow) allows: above what earlier holders of a lease, an earlier generator of
+    /// this process, or whoever issued the uid of [`start_after`](Self::start_after) may have issued. A start
+    /// that would take longer fails at once with [`Error::UsedAhead`]. The first renewal of a lease is tried
+    /// again for as long.
+    ///
+    /// If not set, it is 30 s, or with a longer lease what a holder that was killed has reserved
+    /// ([`LeaseTerms::start_wait`]): so a service that is started again after a crash waits, and does not
+    /// fail again and again.
+    ///
+    /// [`LeaseTerms::start_wait`]: crate::worker::LeaseTerms::start_wait
+    #[must_use]
+    pub fn max_start_wait(mut self, limit: Duration) -> Self {
+        self.start.max_start_wait = Some(limit);
         self
     }
 
@@ -249,7 +266,7 @@ impl CachedBuilder {
     /// [`Error::WorkerIdInUse`] and [`Error::WorkerIdOfParent`] where another generator of this
     /// process, or of its parent, may issue the same uids; [`Error::NamespaceLayout`];
     /// [`Error::PadderThread`]; [`Error::Forked`] with a padder of the process that this one was forked from, and in a child that the clock or a lease's
-    /// store forked. With a lease also [`Error::LeaseLayout`], [`Error::UsedAhead`],
+    /// store forked; [`Error::UsedAhead`]. With a lease also [`Error::LeaseLayout`],
     /// [`Error::LeaseThread`], and what its store says; with a source what that says.
     pub fn build(self) -> Result<CachedUidGenerator, Error> {
         let (clock, mut request) = (self.clock, self.start);
@@ -266,7 +283,7 @@ impl CachedBuilder {
             Some(padder) => padder.check()?,
             None => self.padder_options.check()?,
         }
-        request.max_ahead = bounds.max_borrow.unwrap_or(LEASED_BORROW);
+        request.max_ahead = bounds.max_borrow;
         let mut start = prepare(request, &*clock)?;
         let padder = match self.padder {
             Some(padder) => padder,
@@ -275,8 +292,7 @@ impl CachedBuilder {
         if start.is_leased() {
             bounds.max_borrow.get_or_insert(LEASED_BORROW);
         }
-        let max_ahead = bounds.max_borrow.unwrap_or_default();
-        let (lease, issue_horizon) = start.start_lease(&layout, &*clock, max_ahead)?;
+        let (lease, issue_horizon) = start.start_lease(&layout)?;
         // Dropped before the lease if the rest fails: once the lease is given back, somebody else may
         // have it.
         let Start { worker_id, mut position, registration, .. } = start;
@@ -373,9 +389,6 @@ impl CachedUidGenerator {
         ring_options(layout, boost_power).map(|options| options.memory())
     }
 }
-
-/// How far a leased worker id may be ahead of the clock: its next holder has to start above that.
-const LEASED_BORROW: Duration = Duration::from_secs(600);
 
 fn ring_options(layout: &Layout, boost_power: u32) -> Result<RingOptions, Error> {
     check_option("boost_power", boost_power, 0..=16)?;

@@ -60,7 +60,7 @@ impl<R, C> ClockedBuilder<R, C> {
     /// The worker: an id as for [`worker_id`](Self::worker_id), or a [`Lease`](crate::worker::Lease).
     ///
     /// With a lease [`build`](Self::build) waits until the clock has passed what earlier holders may
-    /// have issued, for as long as the lease says; and takes get
+    /// have issued, for at most [`max_start_wait`](Self::max_start_wait); and takes get
     /// [`TakeError::LeaseLost`](crate::TakeError::LeaseLost) once a new tick has come and the lease
     /// is lost.
     #[must_use]
@@ -94,10 +94,28 @@ impl<R, C> ClockedBuilder<R, C> {
     }
 
     /// Goes on above this uid, the greatest that was issued before with this worker id and layout.
-    /// While the clock stands before it, the clock policy decides.
+    /// [`build`](Self::build) waits until the clock has reached it, for at most
+    /// [`max_start_wait`](Self::max_start_wait).
     #[must_use]
     pub fn start_after(mut self, uid: Uid) -> Self {
         self.start.after = Some(uid);
+        self
+    }
+
+    /// Sets how long [`build`](Self::build) waits for the clock where the generator would start further ahead of
+    /// it than it may be, which is not at all: above what earlier holders of a lease, an earlier generator of
+    /// this process, or whoever issued the uid of [`start_after`](Self::start_after) may have issued. A start
+    /// that would take longer fails at once with [`Error::UsedAhead`]. The first renewal of a lease is tried
+    /// again for as long.
+    ///
+    /// If not set, it is 30 s, or with a longer lease what a holder that was killed has reserved
+    /// ([`LeaseTerms::start_wait`]): so a service that is started again after a crash waits, and does not
+    /// fail again and again.
+    ///
+    /// [`LeaseTerms::start_wait`]: crate::worker::LeaseTerms::start_wait
+    #[must_use]
+    pub fn max_start_wait(mut self, limit: Duration) -> Self {
+        self.start.max_start_wait = Some(limit);
         self
     }
 
@@ -147,13 +165,13 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
     /// fit; [`Error::WorkerIdInUse`] and [`Error::WorkerIdOfParent`] where another generator of this
     /// process, or of its parent, may issue the same uids; [`Error::NamespaceLayout`]; [`Error::Forked`] in a child that the clock
     /// or a lease's store forked; [`Error::OptionOutOfRange`] for a sequence start above what a tick
-    /// has; [`Error::OutOfMemory`]. With a lease also [`Error::LeaseLayout`], [`Error::UsedAhead`],
+    /// has; [`Error::OutOfMemory`]; [`Error::UsedAhead`]. With a lease also [`Error::LeaseLayout`],
     /// [`Error::LeaseThread`], and what its store says; with a source what that says.
     pub fn build(self) -> Result<ClockedUidGenerator<R, C>, Error> {
         let (clock, layout) = (self.clock, self.start.layout);
         let limit = self.sequence_start.check(&layout)?;
         let mut start = prepare(self.start, &clock)?;
-        let (lease, issue_horizon) = start.start_lease(&layout, &clock, Duration::ZERO)?;
+        let (lease, issue_horizon) = start.start_lease(&layout)?;
         // Dropped before the lease if the rest fails: once the lease is given back, somebody else may
         // have it.
         let Start { worker_id, position, registration, .. } = start;

@@ -32,6 +32,12 @@ pub struct WorkerArgs {
     #[arg(long, value_name = "UID", conflicts_with_all = STORES, allow_hyphen_values = true)]
     pub start_after: Option<Uid>,
 
+    /// How long a start may wait for the clock, if uids that were issued before are further ahead of it
+    /// than --max-borrow allows; without it, 30, or what a killed process with the same lease leaves ahead
+    #[arg(long, value_name = "SECONDS", value_parser = time(Duration::ZERO..=CENTURY),
+          allow_hyphen_values = true)]
+    pub max_start_wait: Option<Duration>,
+
     #[command(flatten)]
     pub lease: LeaseArgs,
 

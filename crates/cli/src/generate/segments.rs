@@ -29,6 +29,7 @@ pub fn open(args: &GenerateArgs) -> Result<(OpenSource<'_>, Lines), Failure> {
         ("--worker-id", worker.worker_id.is_some(), rule),
         ("--datacenter-id", worker.datacenter_id.is_some(), rule),
         ("--start-after", worker.start_after.is_some(), rule),
+        ("--max-start-wait", worker.max_start_wait.is_some(), rule),
         ("--zookeeper", worker.registry.zookeeper.is_some(), rule),
         ("--max-clock-difference", worker.table.max_clock_difference.is_some(), rule),
         ("--worker lease", worker.lease.worker == WorkerKind::Lease, rule),

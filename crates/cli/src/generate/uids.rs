@@ -43,6 +43,7 @@ pub fn cached(
 ) -> Result<Box<dyn Source>, Failure> {
     let builder = CachedUidGenerator::builder().layout(layout).worker_from(worker);
     let builder = set(builder, args.worker.start_after, CachedBuilder::start_after);
+    let builder = set(builder, args.worker.max_start_wait, CachedBuilder::max_start_wait);
     Ok(Box::new(Uids(args.ring.apply(builder).build()?)))
 }
 
@@ -53,6 +54,7 @@ pub fn clocked<R: ClockRules>(
 ) -> Result<Box<dyn Source>, Failure> {
     let builder = ClockedUidGenerator::<R>::builder().layout(layout).worker_from(worker);
     let builder = set(builder, args.worker.start_after, ClockedBuilder::start_after);
+    let builder = set(builder, args.worker.max_start_wait, ClockedBuilder::max_start_wait);
     Ok(Box::new(Uids(builder.build()?)))
 }
 

@@ -77,6 +77,7 @@ impl<'a> Plan<'a> {
                 set(builder.worker_from(worker), args.worker.start_after, |builder, uid| {
                     builder.start_after(uid)
                 });
+            let builder = set(builder, args.worker.max_start_wait, CachedBuilder::max_start_wait);
             // What takes worker ids back has a limit of its own.
             let is_given_back = args.worker.lease.worker != WorkerKind::Disposable
                 || args.worker.registry.zookeeper.is_some();

@@ -156,9 +156,15 @@ fn a_fixed_worker_id_goes_on_above_the_uid_it_is_told() {
             assert_eq!(home.stdout(&format!("{words} {} -n 0", after.hex())), "");
         }
     }
-    let next: Uid = only(&home.stdout(&format!("generate --worker-id 5 --start-after {ahead}")));
+    let run = home.run(&format!("generate --worker-id 5 --start-after {ahead}"));
+    assert!(run.stderr.contains("the generator starts") && run.status == Some(0), "{}", run.stderr);
+    let next: Uid = only(&run.stdout);
     let fields = layout.decode(next).expect("of this layout");
     assert_eq!((fields.tick, fields.worker_id), (tick + 1_001, 5));
+    let words = "generate --generator clock --worker-id 5 --max-start-wait 60 --start-after";
+    let refused = home.run(&format!("{words} {ahead}"));
+    assert_eq!((refused.status, &*refused.stdout), (Some(1), ""), "it would wait for 1,000 s");
+    assert!(refused.stderr.contains("ahead of the clock"), "{}", refused.stderr);
     let foreign = home.run(&format!("generate --worker-id 6 --start-after {ahead}"));
     assert_eq!((foreign.status, &*foreign.stdout), (Some(1), ""));
     assert!(is_untouched(&home));

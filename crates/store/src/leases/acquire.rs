@@ -130,9 +130,8 @@ pub fn acquire(
     options: &LeaseOptions,
 ) -> Result<Lease, Error> {
     let layout = &request.layout;
-    // The generator may be so far ahead, or wait for so long.
-    let max_ahead = request.max_ahead.max(options.max_start_wait);
     let terms = options.terms()?;
+    let max_ahead = request.max_used_ahead(&terms);
     let node = NodeIdentity::from_env()?;
     let name = options.owner.clone().unwrap_or_else(|| format!("{}:{}", node.host, node.port));
     let mut request = AcquireRequest {
@@ -195,7 +194,8 @@ impl Shortage {
     fn error(self, place: String, layout: &Layout, now: Timestamp, limit: Duration) -> Error {
         match self.ahead {
             Some((worker_id, tick)) => {
-                Error::UsedAhead { worker_id, until: layout.time_of(tick), now, limit }
+                let (until, why) = (layout.time_of(tick), "earlier holders of its lease");
+                Error::UsedAhead { worker_id, until, why, now, limit }
             }
             None => Denial::Short(self).error(place, ""),
         }

@@ -19,20 +19,13 @@ pub struct LeaseOptions {
     pub(super) owner: Option<String>,
     pub(super) lasts: Duration,
     margin: Option<Duration>,
-    pub(super) max_start_wait: Duration,
     pub(super) wait_for: Duration,
 }
 
 /// 30 s, of which 3 s are margin; renewed every 10 s.
 impl Default for LeaseOptions {
     fn default() -> Self {
-        Self {
-            owner: None,
-            lasts: Duration::from_secs(30),
-            margin: None,
-            max_start_wait: Duration::from_secs(10),
-            wait_for: Duration::ZERO,
-        }
+        Self { owner: None, lasts: Duration::from_secs(30), margin: None, wait_for: Duration::ZERO }
     }
 }
 
@@ -66,18 +59,6 @@ impl LeaseOptions {
         self
     }
 
-    /// How long the start of a generator waits for the clock to pass what was issued before, if it
-    /// may not be ahead of it; 10 s if not set. It tries the first renewal again for as long, if the
-    /// connection breaks just then.
-    ///
-    /// A worker id that was used further ahead of this host's clock than this, and than the
-    /// generator's [`max_borrow`](uidring::generator::CachedBuilder::max_borrow) allows for, is passed over.
-    #[must_use]
-    pub fn max_start_wait(mut self, limit: Duration) -> Self {
-        self.max_start_wait = limit;
-        self
-    }
-
     /// How long to wait for a worker id when all are held; by default that is an error at once.
     #[must_use]
     pub fn wait_for(mut self, limit: Duration) -> Self {
@@ -105,7 +86,6 @@ impl LeaseOptions {
         terms.lasts = Some(self.lasts);
         terms.margin = margin;
         terms.renew_every = self.lasts / 3;
-        terms.max_start_wait = self.max_start_wait;
         Ok(terms)
     }
 }
@@ -119,7 +99,7 @@ mod tests {
         let seconds = Duration::from_secs;
         let terms = LeaseOptions::default().terms().expect("allowed");
         assert_eq!((terms.lasts, terms.margin), (Some(seconds(30)), seconds(3)));
-        assert_eq!((terms.renew_every, terms.max_start_wait), (seconds(10), seconds(10)));
+        assert_eq!(terms.renew_every, seconds(10));
         let options = LeaseOptions::default();
         for wrong in [
             options.clone().lasts(Duration::from_millis(999)),

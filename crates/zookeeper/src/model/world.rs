@@ -332,8 +332,6 @@ impl World {
         let mut options = LeafZooKeeper::new(servers, "model", instance)
             .expect("a name")
             .address("host", 1)
-            // A real wait: starts are tried again instead.
-            .max_start_wait(Duration::ZERO)
             .clock(wall.clone());
         match (self.grant, self.max_outage) {
             (Grant::LocalFile, _) => options = options.risk_repeats_in_outages(),

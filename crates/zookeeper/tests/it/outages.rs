@@ -138,13 +138,12 @@ fn a_successor_whose_clock_is_behind_shares_no_uid_with_one_that_is_cut_off() {
     let (first, second) = thread::scope(|scope| {
         let first = scope.spawn(|| take_until_lost(&first, 20));
         let behind = Duration::from_secs(5);
-        let registry = registry(&site, &site.server.hosts(), "there")
-            .clock(Behind(behind))
-            .max_start_wait(Duration::from_secs(60));
+        let registry = registry(&site, &site.server.hosts(), "there").clock(Behind(behind));
         let second = SnowflakeGenerator::builder()
             .layout(LAYOUT)
             .worker(registry.lease(&LAYOUT).expect("acquired"))
             .clock(Behind(behind))
+            .max_start_wait(Duration::from_secs(60))
             .namespace(namespace::fresh())
             .take_policy(TakePolicy::Reject)
             .build()

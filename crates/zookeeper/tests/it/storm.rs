@@ -362,8 +362,7 @@ fn holder() {
     let registry =
         LeafZooKeeper::new(servers, "storm", Instance::new(&name_of(number)).expect("a name"))
             .expect("a name")
-            .cache_file(folder.join(format!("host-{number}.json")))
-            .max_start_wait(Duration::from_secs(600));
+            .cache_file(folder.join(format!("host-{number}.json")));
     let record = OpenOptions::new().create(true).append(true).open(record(folder, number));
     let record = record.expect("a file");
     let stop = stop_file(folder, number);
@@ -376,6 +375,7 @@ fn holder() {
             }
         };
         let builder = CachedUidGenerator::builder().layout(LAYOUT).worker(lease);
+        let builder = builder.max_start_wait(Duration::from_secs(600));
         match builder.build() {
             Ok(generator) => take(&generator, &record, &stop),
             // While a fault lasts, the first renewal may come too late.

@@ -1,0 +1,187 @@
+//! Generators that would start ahead of the clock: what they wait for, what they say, and what they refuse.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use uidring::clock::{Clock, ManualClock};
+use uidring::policy::TakePolicy;
+use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
+use uidring::{
+    CachedUidGenerator, Error, Fields, Layout, SnowflakeGenerator, TakeError, Timestamp, Uid,
+    UidGenerator,
+};
+use uidring_testkit::log::Log;
+use uidring_testkit::namespace::fresh;
+
+const LAYOUT: Layout = Layout::SNOWFLAKE;
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3_600);
+const WAITED: Duration = Duration::from_secs(180);
+
+/// Longer than anything here takes, on however busy a machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A clock that goes on by 20 s each time it is read, up to a second after `WAITED`.
+#[derive(Clone, Debug)]
+struct Hurrying(Arc<AtomicI64>);
+
+impl Hurrying {
+    fn new() -> Self {
+        Self(Arc::new(AtomicI64::new(start().as_millis())))
+    }
+}
+
+impl Clock for Hurrying {
+    fn now(&self) -> Timestamp {
+        let time = Timestamp::from_millis(self.0.fetch_add(20_000, Ordering::Relaxed));
+        time.min(start().saturating_add(WAITED + SECOND))
+    }
+}
+
+fn start() -> Timestamp {
+    "2026-06-01".parse().expect("a time")
+}
+
+/// The last uid of the tick this far ahead.
+fn ahead(by: Duration) -> Uid {
+    let tick = LAYOUT.tick_at(start().saturating_add(by)).expect("in range");
+    let sequence = LAYOUT.max_sequence();
+    LAYOUT.compose(Fields { tick, worker_id: 7, sequence }).expect("in range")
+}
+
+struct Keeper;
+
+impl LeaseBackend for Keeper {
+    fn renew(&mut self, _: u64) -> Result<(), RenewError> {
+        Ok(())
+    }
+
+    fn release(&mut self, _: Option<Uid>) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// What may have issued uids of the future.
+#[derive(Clone, Copy, Debug)]
+enum Before {
+    Caller,
+    Lease,
+    Process,
+}
+
+/// A name, and a generator of worker 7 that borrows for up to a time, or of the clock, which may wait
+/// that long.
+macro_rules! build {
+    ($builder:expr, $before:expr, $by:expr, $clock:expr, $wait:expr) => {{
+        let name = fresh();
+        if let Before::Process = $before {
+            let earlier = CachedUidGenerator::builder().layout(LAYOUT).namespace(&name);
+            let earlier = earlier.worker_id(7).boost_power(0).clock(ManualClock::new(start()));
+            let earlier = earlier.start_after(ahead($by)).build().expect("it borrows");
+            earlier.next_uid().expect("ready");
+        }
+        let builder = $builder.layout(LAYOUT).namespace(name).clock($clock);
+        let builder = builder.max_start_wait($wait).take_policy(TakePolicy::Reject);
+        match $before {
+            Before::Caller => builder.worker_id(7).start_after(ahead($by)),
+            Before::Process => builder.worker_id(7),
+            Before::Lease => {
+                let terms = LeaseTerms::default();
+                let lease = Lease::new(LAYOUT, 7, Some(ahead($by)), terms, Keeper);
+                builder.worker(lease.expect("in range"))
+            }
+        }
+        .build()
+        .map(|generator| Box::new(generator) as Box<dyn UidGenerator>)
+    }};
+}
+
+const BEFORE: [(Before, &str); 3] = [
+    (Before::Caller, "the uid to start after"),
+    (Before::Lease, "earlier holders of its lease"),
+    (Before::Process, "an earlier generator of this process"),
+];
+
+#[test]
+fn a_start_too_far_ahead_fails_at_once_and_says_why() {
+    for (before, why) in BEFORE {
+        let clock = || ManualClock::new(start());
+        for built in [
+            build!(SnowflakeGenerator::builder(), before, HOUR, clock(), 60 * SECOND),
+            build!(CachedUidGenerator::builder().max_borrow(SECOND), before, HOUR, clock(), LIMIT),
+        ] {
+            let error = built.map(drop).expect_err("an hour ahead");
+            let text = error.to_string();
+            assert!(matches!(error, Error::UsedAhead { worker_id: 7, .. }), "{text}");
+            for part in [why, "2026-06-01T01:00:00", "3600", "max_borrow", "max_start_wait"] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_start_waits_for_the_clock_and_says_so_once() {
+    for (before, why) in BEFORE {
+        for is_cached in [false, true] {
+            let (log, _here) = Log::here();
+            let (clock, wait) = (Hurrying::new(), Duration::MAX);
+            let generator = if is_cached {
+                build!(
+                    CachedUidGenerator::builder().max_borrow(SECOND),
+                    before,
+                    WAITED,
+                    clock,
+                    wait
+                )
+            } else {
+                build!(SnowflakeGenerator::builder(), before, WAITED, clock, wait)
+            };
+            let uid = generator.expect("it waited").next_uid().expect("ready");
+            assert!(uid > ahead(WAITED), "{before:?}");
+            let text = log.text();
+            let lines: Vec<_> =
+                text.lines().filter(|line| line.contains("the start waits")).collect();
+            assert!(matches!(lines[..], [line] if line.contains(why)), "{before:?}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_start_that_may_be_ahead_says_so_once() {
+    for (before, why) in BEFORE {
+        let (log, _here) = Log::here();
+        let clock = ManualClock::new(start());
+        let builder = CachedUidGenerator::builder().max_borrow(2 * HOUR);
+        let generator = build!(builder, before, HOUR, clock, Duration::ZERO).expect("allowed");
+        assert!(generator.next_uid().expect("ready") > ahead(HOUR));
+        let text = log.text();
+        // The earlier generator of the process has one as well.
+        let expected = if let Before::Process = before { 2 } else { 1 };
+        let lines: Vec<_> = text.lines().filter(|line| line.contains("generator starts")).collect();
+        assert_eq!(lines.len(), expected, "{text}");
+        assert!(lines[expected - 1].contains(why), "{text}");
+    }
+}
+
+/// Nothing waits for a tick that is just used up, not even where the clock stands still.
+#[test]
+fn the_next_tick_is_left_to_the_takes() {
+    for (before, _) in BEFORE {
+        let clock = ManualClock::new(start());
+        let began = Instant::now();
+        let builder = SnowflakeGenerator::builder();
+        let tick = Duration::ZERO;
+        let generator = build!(builder, before, tick, clock.clone(), Duration::MAX).expect("built");
+        assert!(began.elapsed() < LIMIT);
+        if let Before::Process = before {
+            // That one has taken a uid of the next tick.
+            clock.advance(Duration::from_millis(1));
+        } else {
+            assert_eq!(generator.next_uid(), Err(TakeError::Empty));
+            clock.advance(Duration::from_millis(1));
+        }
+        assert!(generator.next_uid().expect("the next tick") > ahead(tick));
+    }
+}
