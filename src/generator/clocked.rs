@@ -326,10 +326,10 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
         again: &mut dyn FnMut() -> Result<(), TakeError>,
     ) -> Result<(), TakeError> {
         loop {
-            let left = deadline.remaining().unwrap_or_default();
-            self.nap(left.min(CLOCK_NAP));
+            let left = deadline.remaining();
+            self.nap(left.unwrap_or(CLOCK_NAP).min(CLOCK_NAP));
             match again() {
-                Err(TakeError::ClockBackwards { .. }) if !left.is_zero() => {}
+                Err(TakeError::ClockBackwards { .. }) if left != Some(Duration::ZERO) => {}
                 done => return done,
             }
         }
@@ -348,9 +348,11 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
         }
         let clock_deadline = self.clock_deadline(error);
         let mut rejections = None;
-        let next = |error| match clock_deadline.and_then(Deadline::remaining) {
-            Some(left) if !left.is_zero() && matches!(error, TakeError::ClockBackwards { .. }) => {
-                Ok(Pause::Sleep(Some(left.min(CLOCK_NAP))))
+        let next = |error| match clock_deadline {
+            Some(deadline)
+                if !deadline.is_over() && matches!(error, TakeError::ClockBackwards { .. }) =>
+            {
+                Ok(Pause::Sleep(Some(CLOCK_NAP)))
             }
             _ => rejections.get_or_insert_with(|| self.take_policy.rejections()).next(error),
         };

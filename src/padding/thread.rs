@@ -10,7 +10,7 @@ use super::options::{PadderIdle, PadderOptions};
 use super::padded_ring::PaddedRing;
 use super::pinning;
 use super::source::RunSource;
-use crate::error::Error;
+use crate::error::{Error, check_millis};
 use crate::ring::{RingBuffer, RingOptions};
 use crate::sync::{AtomicBool, Event, ForkGuarded, Life, Ordering, Serving, contained, log};
 
@@ -109,7 +109,7 @@ impl Padder {
     ///
     /// # Errors
     ///
-    /// Those of [`RingBuffer::new`]; [`Error::Forked`] in a forked child of the process that started the
+    /// Those of [`RingBuffer::new`]; [`Error::OptionOutOfRange`] for a schedule below 1 ms; [`Error::Forked`] in a forked child of the process that started the
     /// padder, also if the source forked it.
     pub fn serve(
         &self,
@@ -118,6 +118,9 @@ impl Padder {
         schedule: Option<Duration>,
     ) -> Result<RingHandle, Error> {
         self.check()?;
+        if let Some(schedule) = schedule {
+            check_millis("schedule (ms)", schedule, 1..=u64::MAX)?;
+        }
         let state = &self.0.state;
         let (producer, _) = RingBuffer::new(options.demand(Arc::clone(&state.demand)))?;
         let padded = Arc::new(PaddedRing::new(producer, source, schedule));

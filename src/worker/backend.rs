@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::error::Error;
+use crate::error::{Error, check_millis};
 use crate::layout::Layout;
 use crate::uid::Uid;
 
@@ -14,9 +14,10 @@ pub struct LeaseTerms {
     /// limit if `None`.
     pub lasts: Option<Duration>,
     /// How much earlier than that the holder stops by itself, because its clock may be slower than
-    /// the store's.
+    /// the store's; less than that.
     pub margin: Duration,
-    /// How often the lease is renewed, if no demand comes earlier.
+    /// How often the lease is renewed, if no demand comes earlier: 1 ms or more, and not later than the holder
+    /// stops.
     pub renew_every: Duration,
     /// How much further the stored horizon is than the holder needs until the next renewals. The holder
     /// issues this much while the store is away.
@@ -36,6 +37,18 @@ impl Default for LeaseTerms {
 }
 
 impl LeaseTerms {
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let Self { lasts, margin, renew_every, .. } = *self;
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let mut longest = u64::MAX;
+        if let Some(lasts) = lasts {
+            check_millis("lasts (ms)", lasts, 2..=u64::MAX)?;
+            check_millis("margin (ms)", margin, 0..=millis(lasts) - 1)?;
+            longest = millis(lasts - margin);
+        }
+        check_millis("renew_every (ms)", renew_every, 1..=longest)
+    }
+
     /// Returns how long a start waits for the clock if nothing else is set: what a holder with the same terms
     /// has reserved when it is killed, so that the next start does not fail, but at least 30 s.
     pub fn start_wait(&self, layout: &Layout) -> Duration {

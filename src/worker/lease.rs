@@ -69,7 +69,8 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// [`Error::WorkerIdOutOfRange`], [`Error::OutOfMemory`].
+    /// [`Error::WorkerIdOutOfRange`], [`Error::OutOfMemory`]; [`Error::OptionOutOfRange`] for terms by which it
+    /// would be renewed without a pause, or be over before it is renewed.
     pub fn new(
         layout: Layout,
         worker_id: u64,
@@ -78,6 +79,7 @@ impl Lease {
         backend: impl LeaseBackend,
     ) -> Result<Self, Error> {
         layout.check_worker_id(worker_id)?;
+        terms.check()?;
         let backend = Box::new(backend);
         let renewer = Box::new(RenewalThread);
         let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;

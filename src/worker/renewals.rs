@@ -195,8 +195,9 @@ impl RenewalState {
         self.failures = 0;
         // Earlier by up to an eighth, so that holders that started together do not keep renewing
         // together. Never later: horizon and deadline do not allow for that.
-        let part = 1.0 - self.rng.f64() / 8.0;
-        self.plan(self.terms.renew_every.mul_f64(part));
+        let renew_every = self.terms.renew_every;
+        let early = renew_every.mul_f64(self.rng.f64() / 8.0);
+        self.plan(renew_every - early);
     }
 
     fn plan(&mut self, pause: Duration) {
@@ -263,6 +264,8 @@ struct HorizonPlanner {
     /// Ticks beyond what is needed until the next renewals.
     reserve: u64,
     max_ahead: u64,
+    /// The layout's last tick: a horizon beyond is no tick, and nobody could start above it.
+    max_tick: u64,
     /// The present tick at the start. The clock is not read again: it may be set, and a horizon that is
     /// too low is raised on demand.
     present: u64,
@@ -286,6 +289,7 @@ impl HorizonPlanner {
             renew_every: terms.renew_every.as_nanos(),
             reserve: u64::try_from(terms.reserve.as_nanos().div_ceil(tick)).unwrap_or(u64::MAX),
             max_ahead: start.max_ahead,
+            max_tick: layout.max_tick(),
             present: start.present,
             since: now,
             before: (start.first, now),
@@ -303,7 +307,8 @@ impl HorizonPlanner {
         let (before, since) = self.before;
         let elapsed = now.since(since).as_nanos().max(1);
         let walked = u128::from(reached.saturating_sub(before));
-        let by_rate = u64::try_from(walked * 2 * self.renew_every / elapsed).unwrap_or(u64::MAX);
+        let by_rate = (walked * 2).saturating_mul(self.renew_every) / elapsed;
+        let by_rate = u64::try_from(by_rate).unwrap_or(u64::MAX);
         self.before = (reached, now);
         let at_rest = self.ticks(2 * self.renew_every).saturating_add(2);
         // The generator may also issue the ticks that pass until the next renewal.
@@ -312,7 +317,7 @@ impl HorizonPlanner {
         let last = from.saturating_add(by_rate.max(at_rest)).min(limit);
         // The reserve is not spent before the store has been asked for more.
         let mark = from + (last - from) / 4 * 3 + 1;
-        Horizon { last: last.saturating_add(self.reserve), mark }
+        Horizon { last: last.saturating_add(self.reserve).min(self.max_tick), mark }
     }
 
     fn ticks(&self, nanos: u128) -> u64 {

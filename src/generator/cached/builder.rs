@@ -165,7 +165,7 @@ impl CachedBuilder {
         self
     }
 
-    /// Pads this often too, however full the ring is; not if not set.
+    /// Pads this often too, however full the ring is, 1 ms or more; not if not set.
     #[must_use]
     pub fn schedule(mut self, interval: Duration) -> Self {
         self.schedule = Some(interval);
@@ -276,6 +276,9 @@ impl CachedBuilder {
             .put_policy(self.put_policy);
         options.check()?;
         check_millis("refresh (ms)", self.bounds.refresh, 1..=3_600_000)?;
+        if let Some(schedule) = self.schedule {
+            check_millis("schedule (ms)", schedule, 1..=u64::MAX)?;
+        }
         let sequence_start = SequenceGap::new(&layout, self.sequence_start)?;
         let options = options.after_gap(sequence_start.after_gap());
         let mut bounds = self.bounds;

@@ -159,7 +159,8 @@ pub fn acquire(
             Err(Denial::Short(shortage)) => shortage,
             Err(denial) => return Err(denial.error(store.location(), &request.fingerprint)),
         };
-        let left = deadline.remaining().unwrap_or_default();
+        // Without a deadline it waits for ever.
+        let left = deadline.remaining().unwrap_or(Duration::MAX);
         if left.is_zero() {
             return Err(shortage.error(store.location(), layout, now, max_ahead));
         }
