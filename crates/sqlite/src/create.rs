@@ -12,7 +12,7 @@
 //! file may already be in use.
 
 use std::ffi::OsString;
-use std::fs::{self, Metadata, OpenOptions};
+use std::fs::{self, FileType, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process;
@@ -25,19 +25,39 @@ pub enum Found {
     Nothing,
     /// A file of length 0, which is never one that was created here.
     Empty,
-    Something,
+    File,
+    /// Something else, which is named.
+    Other(&'static str),
 }
 
-pub fn look(path: &Path) -> Found {
+/// Looks where a path leads. SQLite is not asked to open what is no file: it would write to a device, and wait
+/// for a FIFO.
+pub fn look(path: &Path) -> io::Result<Found> {
     match fs::metadata(path) {
-        Ok(found) if found.is_file() && found.len() == 0 => Found::Empty,
-        Ok(_) => Found::Something,
-        // SQLite reports any other problem.
-        Err(error) if error.kind() != ErrorKind::NotFound => Found::Something,
-        // A symbolic link to nothing: no link can replace it.
-        Err(_) if fs::symlink_metadata(path).is_ok() => Found::Something,
-        Err(_) => Found::Nothing,
+        Ok(found) if found.is_file() && found.len() == 0 => Ok(Found::Empty),
+        Ok(found) if found.is_file() => Ok(Found::File),
+        Ok(found) => Ok(Found::Other(kind(found.file_type()))),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        // No link can replace it.
+        Err(_) if fs::symlink_metadata(path).is_ok() => {
+            Ok(Found::Other("a symbolic link to nothing"))
+        }
+        Err(_) => Ok(Found::Nothing),
     }
+}
+
+fn kind(kind: FileType) -> &'static str {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        if kind.is_fifo() {
+            return "a named pipe (FIFO)";
+        }
+        if kind.is_socket() {
+            return "a socket";
+        }
+    }
+    if kind.is_dir() { "a folder" } else { "a device" }
 }
 
 /// Returns the path of a file that belongs to the database at `path`, by the end of its name.
@@ -97,8 +117,11 @@ impl NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        // If that fails, or the process is killed before, the next to open the file removes the name.
-        let _ = fs::remove_file(&self.0);
+        // If that fails, or the process is killed before, the next to open the file removes the name. Where the
+        // disk is full, SQLite leaves the rest.
+        for end in ["", "-wal", "-shm", "-journal"] {
+            let _ = fs::remove_file(beside(&self.0, end));
+        }
     }
 }
 

@@ -31,6 +31,7 @@ pub struct StoreFile {
     keeps: Keeps,
     names: Arc<Names>,
     creates: bool,
+    foreign: bool,
 }
 
 /// What a file is for.
@@ -59,6 +60,7 @@ impl StoreFile {
             keeps: Keeps::HostsIds,
             names: Arc::default(),
             creates: false,
+            foreign: false,
         }
     }
 
@@ -71,6 +73,11 @@ impl StoreFile {
     /// The same, but created by its first use if there is none.
     pub fn with_creation(self, creates: bool) -> Self {
         Self { creates: self.creates || creates, ..self }
+    }
+
+    /// The same, but it may be a database of the caller's own program.
+    pub fn in_foreign(self, foreign: bool) -> Self {
+        Self { foreign, ..self }
     }
 
     /// The same, but for the worker id of a pod's ordinal.
@@ -235,9 +242,7 @@ impl StoreFile {
     /// not a file: two starts from two such databases would get the same numbers.
     fn absolute_path(&self) -> Result<PathBuf, Error> {
         check_path(self.kind.what(), &self.path)?;
-        path::absolute(&self.path).map_err(|error| {
-            self.error_from("opened", StoreErrorKind::Invalid, String::new(), Some(error.into()))
-        })
+        path::absolute(&self.path).map_err(|error| self.io_error("opened", error))
     }
 
     fn existing_path(&self) -> Result<PathBuf, Error> {
@@ -256,15 +261,20 @@ impl StoreFile {
         Err(self.error_from("opened", StoreErrorKind::NotFound, problem, None))
     }
 
-    /// Refuses a file that is empty, or gone while what belongs to it is there.
+    /// Refuses what is no file, a file that is empty, and one that is gone while what belongs to it is there.
     fn exists(&self, path: &Path) -> Result<bool, Error> {
         // In this order: if another process creates the file meanwhile, nothing beside is seen without it.
         let mut beside = ["-wal", commits::END].map(|end| beside(path, end)).into_iter();
         let left = beside.find(|path| path.exists());
-        let problem = match (look(path), left) {
-            (Found::Something, _) => return Ok(true),
+        let found = look(path).map_err(|error| self.io_error("opened", error))?;
+        let problem = match (found, left) {
+            (Found::File, _) => return Ok(true),
             (Found::Nothing, None) => return Ok(false),
             (Found::Empty, _) => EMPTY.into(),
+            (Found::Other(what), _) => {
+                let problem = format!("that is {what}; name a file");
+                return Err(self.error("used", Problem::Denied(problem)));
+            }
             (Found::Nothing, Some(left)) => format!(
                 "{} exists, but the file is gone: a new file would repeat ids. Find the file, or see \
                  docs/sqlite.md",
@@ -279,9 +289,7 @@ impl StoreFile {
         if self.exists(path)? {
             return Ok(());
         }
-        let explain = |error: std::io::Error| {
-            self.error_from("created", StoreErrorKind::Denied, String::new(), Some(error.into()))
-        };
+        let explain = |error| self.io_error("created", error);
         let new = NewFile::for_path(path).map_err(explain)?;
         let mut connection = self.checked(new.path(), "created", None)?;
         prepare_new(&mut connection).map_err(|problem| self.error("created", problem))?;
@@ -299,6 +307,8 @@ impl StoreFile {
             }
         };
         connection.busy_timeout(self.patience.standstill)?;
+        // Nothing is changed, and nothing created beside the file, before this.
+        format::recognise(&connection, self.foreign)?;
         // The guards of the tables are triggers.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, true)?;
         // Finds more kinds of damage when a page is read.

@@ -160,6 +160,38 @@ pub fn unusable<T>(problem: impl Into<String>) -> Result<T, Problem> {
     Err(Problem::Unusable(problem.into()))
 }
 
+/// Refuses another program's database, unless it is meant. Reads only. A file without any tables may become
+/// ours.
+pub fn recognise(connection: &Connection, foreign: bool) -> Result<(), Problem> {
+    if has(connection, "UIDRING_FILE")? {
+        return Ok(());
+    }
+    if has(connection, "WORKER_NODE")? {
+        return check_counter(connection);
+    }
+    if foreign || has(connection, "UIDRING_LEASE")? || has(connection, "leaf_alloc")? {
+        return Ok(());
+    }
+    let application: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+    let (count, names): (u64, Option<String>) = connection.query_row(
+        "SELECT COUNT(*), GROUP_CONCAT(IIF(n < 4, name, NULL), ', ')
+         FROM (SELECT name, ROW_NUMBER() OVER (ORDER BY rowid) AS n FROM sqlite_master
+               WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\')",
+        [],
+        |row| Ok((unsigned(row, 0)?, row.get(1)?)),
+    )?;
+    if application == 0 && count == 0 {
+        return Ok(());
+    }
+    let names = names.unwrap_or_default();
+    let more = if count > 3 { ", …" } else { "" };
+    Err(Problem::Denied(format!(
+        "it is another program's database, with application_id {application:#x} and {count} tables ({names}{more}), \
+         and was left as it is: name another file; or if that program is yours, allow it by `?foreign=true` \
+         after the path, or by `.foreign(true)` in Rust"
+    )))
+}
+
 /// Refuses a later version.
 pub fn check_version(connection: &Connection) -> Result<(), Problem> {
     version(connection).map(drop)
@@ -227,18 +259,7 @@ fn adopt(transaction: &Transaction<'_>, version: Option<i64>) -> Result<(), Prob
     for table in [WORKER_NODE, UIDRING_LEASE, LEAF_ALLOC] {
         transaction.execute_batch(table)?;
     }
-    let counts_up: bool = transaction.query_row(
-        "SELECT sql LIKE '%AUTOINCREMENT%' FROM sqlite_master
-         WHERE type = 'table' AND name = 'WORKER_NODE' COLLATE NOCASE",
-        [],
-        |row| row.get(0),
-    )?;
-    if !counts_up {
-        return unusable(
-            "its table WORKER_NODE has no AUTOINCREMENT, so that a worker id could come twice; name \
-             another file",
-        );
-    }
+    check_counter(transaction)?;
     if version.is_none() {
         let last = counter(transaction)?;
         let newest: Option<i64> = transaction.query_row(NEWEST_NODE, [], |row| row.get(0))?;
@@ -265,6 +286,22 @@ fn adopt(transaction: &Transaction<'_>, version: Option<i64>) -> Result<(), Prob
         transaction.execute_batch(guard)?;
     }
     Ok(())
+}
+
+/// Refuses a table `WORKER_NODE` that another program created in another way.
+fn check_counter(connection: &Connection) -> Result<(), Problem> {
+    let counts_up: bool = connection.query_row(
+        "SELECT sql LIKE '%AUTOINCREMENT%' FROM sqlite_master
+         WHERE type = 'table' AND name = 'WORKER_NODE' COLLATE NOCASE",
+        [],
+        |row| row.get(0),
+    )?;
+    if counts_up {
+        return Ok(());
+    }
+    unusable(
+        "its table WORKER_NODE has no AUTOINCREMENT, so that a worker id could come twice; name another file",
+    )
 }
 
 /// A commit: how many there are with it, and its random word.

@@ -13,6 +13,7 @@ mod container;
 mod create;
 mod dedicated;
 mod dialect;
+mod disk;
 mod error;
 mod file;
 mod forked;

@@ -1,6 +1,6 @@
 //! What the error of a file says: what happened, and what to do.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 
 use rusqlite::ErrorCode;
 use uidring::adapter::Chain;
@@ -8,6 +8,7 @@ use uidring::{Error, StoreErrorKind};
 
 use super::SqliteError;
 use super::commits;
+use super::disk;
 use super::file::{Kind, StoreFile};
 use super::format::{self, Problem};
 
@@ -17,18 +18,21 @@ impl StoreFile {
         let (kind, problem) = match problem {
             Problem::Sqlite(error) => return self.sqlite_error(action, error),
             Problem::Count(error) => {
-                let kind = match error.kind() {
-                    ErrorKind::PermissionDenied
-                    | ErrorKind::ReadOnlyFilesystem
-                    | ErrorKind::IsADirectory
-                    | ErrorKind::Unsupported => StoreErrorKind::Denied,
-                    _ => StoreErrorKind::Unreachable,
+                let (kind, advice) = match error.kind() {
+                    ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => (
+                        StoreErrorKind::Denied,
+                        "must be a file that is writable for this user, and no link",
+                    ),
+                    ErrorKind::IsADirectory => (StoreErrorKind::Denied, "must be a file"),
+                    ErrorKind::Unsupported => {
+                        (StoreErrorKind::Denied, "must be on a file system with locks (flock)")
+                    }
+                    ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                        (StoreErrorKind::Unreachable, "needs space; free some")
+                    }
+                    _ => (StoreErrorKind::Unreachable, "could not be used"),
                 };
-                let advice = format!(
-                    "the file of the same name with {} must be writable for this user, and its file \
-                     system must have locks (flock) and space",
-                    commits::END
-                );
+                let advice = format!("the file of the same name with {} {advice}", commits::END);
                 return self.error_from(action, kind, advice, Some(error.into()));
             }
             Problem::Locked(gave_up) => {
@@ -60,13 +64,35 @@ impl StoreFile {
         Error::from(SqliteError::File { what, path, action, problem, kind, source })
     }
 
+    /// The error for what the system says of the path.
+    pub fn io_error(&self, action: &'static str, error: io::Error) -> Error {
+        let kind = match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreErrorKind::Unreachable,
+            ErrorKind::InvalidInput => StoreErrorKind::Invalid,
+            _ => StoreErrorKind::Denied,
+        };
+        self.error_from(action, kind, String::new(), Some(error.into()))
+    }
+
     fn sqlite_error(&self, action: &'static str, error: rusqlite::Error) -> Error {
         let text = error.to_string();
+        let error = once(error);
         let (kind, advice) = match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => (StoreErrorKind::Unreachable, "free some space"),
-            Some(ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory) => {
-                (StoreErrorKind::Unreachable, "")
+            Some(ErrorCode::SystemIoFailure) => {
+                let left = disk::bytes_left(self.path());
+                let text = left.map(|left| {
+                    format!("its disk is full ({left} bytes are left); free some space")
+                });
+                let text = text.unwrap_or_default();
+                return self.error_from(
+                    action,
+                    StoreErrorKind::Unreachable,
+                    text,
+                    Some(error.into()),
+                );
             }
+            Some(ErrorCode::OutOfMemory) => (StoreErrorKind::Unreachable, ""),
             Some(ErrorCode::DatabaseCorrupt) => (StoreErrorKind::Corrupt, format::DAMAGED),
             Some(ErrorCode::NotADatabase) => (
                 StoreErrorKind::Corrupt,
@@ -100,4 +126,12 @@ impl StoreFile {
         };
         self.error_from(action, kind, advice.into(), Some(error.into()))
     }
+}
+
+/// The same error, whose text has the text of its cause only once.
+fn once(error: rusqlite::Error) -> rusqlite::Error {
+    let rusqlite::Error::SqliteFailure(code, Some(text)) = error else { return error };
+    let cause = code.to_string();
+    let repeats = cause.rsplit_once(": ").is_some_and(|(_, short)| text.starts_with(short));
+    rusqlite::Error::SqliteFailure(code, Some(if repeats { cause } else { text }))
 }

@@ -337,6 +337,7 @@ mod tests {
         Connection::open(store.path())
             .and_then(|c| c.execute_batch("CREATE TABLE T (ID INTEGER PRIMARY KEY)"))
             .expect("creates");
+        let mut store = SqliteStore::new(store.path()).foreign(true).segments();
         let table = chain(&load(&mut store, "a", 0).expect_err("no table"));
         assert!(table.contains("no such table") && table.contains("segment create"), "{table}");
         let foreign = "CREATE TABLE leaf_alloc (biz_tag, max_id, step, update_time);

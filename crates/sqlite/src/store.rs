@@ -40,6 +40,7 @@ pub struct SqliteStore {
     files: Files,
     opener: Option<Opener>,
     creates: bool,
+    foreign: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -66,6 +67,15 @@ impl SqliteStore {
         self
     }
 
+    /// Whether the file may be a database of your own application, which has tables of other names. By default
+    /// that is an error: nothing is added to another program's database by mistake. The tables of uidring are
+    /// added to it, and it gets write-ahead logging.
+    #[must_use]
+    pub fn foreign(mut self, foreign: bool) -> Self {
+        self.foreign = foreign;
+        self
+    }
+
     /// The tables in the user's own files: `uidring/workers.db` and `uidring/segments.db` in the
     /// user's data directory (`$XDG_DATA_HOME`, or `~/.local/share`, on Linux). They are made when they are
     /// first used.
@@ -84,7 +94,7 @@ impl SqliteStore {
     }
 
     fn of(files: Files) -> Self {
-        Self { files, opener: None, creates: false }
+        Self { files, opener: None, creates: false, foreign: false }
     }
 
     /// Opens the files by this function, for a program with a VFS of its own, a key (SQLCipher) or
@@ -148,6 +158,6 @@ impl SqliteStore {
             Files::File(path) => StoreFile::new(kind, path.clone()),
             Files::Folder(folder) => StoreFile::in_folder(kind, folder),
         };
-        file.with_opener(self.opener.clone()).with_creation(self.creates)
+        file.with_opener(self.opener.clone()).with_creation(self.creates).in_foreign(self.foreign)
     }
 }

@@ -245,7 +245,12 @@ mod tests {
         Connection::open(other.path())
             .and_then(|c| c.execute_batch("CREATE TABLE T (ID INTEGER PRIMARY KEY)"))
             .expect("creates");
-        let error = chain(&other.list().expect_err("no table"));
+        for error in [other.list().map(drop), other.assign(&Layout::UID_GENERATOR).map(drop)] {
+            let error = chain(&error.expect_err("of another"));
+            assert!(error.contains("another program's database"), "{error}");
+        }
+        let allowed = SqliteStore::new(other.path()).foreign(true).worker_nodes();
+        let error = chain(&allowed.list().expect_err("no table"));
         assert!(error.contains("no such table") && error.contains("worker init"), "{error}");
 
         let foreign = SqliteStore::new(folder.path().join("foreign")).create(true).worker_nodes();

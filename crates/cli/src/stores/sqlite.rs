@@ -47,6 +47,8 @@ fn named(text: &Path) -> Result<SqliteStore, Failure> {
         store = match (name, value) {
             ("mode", "rw") => store.create(false),
             ("mode", "rwc") => store.create(true),
+            ("foreign", "true") => store.foreign(true),
+            ("foreign", "false") => store.foreign(false),
             _ => {
                 return Err(Failure::Usage(format!(
                     "--sqlite: `{parameter}` is no parameter of a file: {PARAMETERS}. If the path has a \
@@ -58,8 +60,8 @@ fn named(text: &Path) -> Result<SqliteStore, Failure> {
     Ok(store)
 }
 
-const PARAMETERS: &str =
-    "there is mode=rwc, which creates a missing file, and mode=rw, which does not";
+const PARAMETERS: &str = "there are mode=rwc (or rw), to create a missing file, and foreign=true (or false), \
+                          to use the database of another program of yours";
 
 impl Database for SqliteStore {
     /// The file's clock is this host's.

@@ -1,7 +1,6 @@
 //! The program on SQLite files: the default one in a container, and files that it must not use.
 
 use std::fs;
-#[cfg(target_os = "linux")]
 use std::process::Command;
 
 use crate::support::{Home, Run};
@@ -98,6 +97,23 @@ fn a_temporary_name_is_no_second_name() {
     assert!(path(".a.db.78-0123abcd.new").exists());
 }
 
+/// A script that may mount what ends with it.
+#[cfg(target_os = "linux")]
+fn with_own_mounts(home: &Home, script: &str) -> Command {
+    let shell = home.under_sh(script);
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--"]).arg(shell.get_program()).args(shell.get_args());
+    command.current_dir(home.folder.path());
+    for (name, value) in shell.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    command
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_file_that_is_a_mount_point_is_refused() {
@@ -110,19 +126,7 @@ fn a_file_that_is_a_mount_point_is_refused() {
     let script = format!(
         r#"{mounts} && {{ "$1" worker assign --sqlite d/b.db; "$1" worker assign --sqlite d/c/a.db; }}"#
     );
-    // Mounts of its own, which end with it.
-    let shell = home.under_sh(&script);
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--"]).arg(shell.get_program()).args(shell.get_args());
-    command.current_dir(home.folder.path());
-    for (name, value) in shell.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let run = Run::of(&mut command);
+    let run = Run::of(&mut with_own_mounts(&home, &script));
     if ["unshare:", "mount:"].iter().any(|word| run.stderr.starts_with(word)) {
         // Not for this user.
         return;
@@ -181,4 +185,120 @@ fn a_file_with_a_path_of_its_own_is_created_only_if_that_was_asked_for() {
         assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{run:?}");
         assert!(run.stderr.contains(part), "{run:?}");
     }
+}
+
+/// The names in a folder, and what its files hold.
+fn contents(home: &Home) -> Vec<(String, Vec<u8>)> {
+    let entries = fs::read_dir(home.folder.path()).expect("a folder");
+    let mut all: Vec<_> = entries
+        .map(|entry| {
+            let entry = entry.expect("an entry");
+            let is_file = entry.metadata().expect("there").is_file();
+            let bytes = if is_file { fs::read(entry.path()).expect("reads") } else { Vec::new() };
+            (entry.file_name().into_string().expect("UTF-8"), bytes)
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+const USES: [&str; 6] = [
+    "worker init",
+    "worker assign",
+    "worker list",
+    "generate --worker lease",
+    "segment create a --step 5",
+    "segment list",
+];
+
+#[test]
+fn what_is_no_file_is_named_and_nothing_is_made_beside_it() {
+    let home = Home::new();
+    let path = |name: &str| home.folder.path().join(name);
+    fs::create_dir(path("folder")).expect("made");
+    fs::write(path("file"), "text, which is longer than the head of a database".repeat(3))
+        .expect("written");
+    std::os::unix::fs::symlink("loop", path("loop")).expect("linked");
+    std::os::unix::fs::symlink("nothing", path("dangling")).expect("linked");
+    std::os::unix::net::UnixListener::bind(path("socket")).expect("bound");
+    assert!(Command::new("mkfifo").arg(path("fifo")).status().expect("runs").success());
+    let before = contents(&home);
+    for (name, part) in [
+        ("folder", "that is a folder"),
+        ("fifo", "that is a named pipe (FIFO)"),
+        ("socket", "that is a socket"),
+        ("dangling", "that is a symbolic link to nothing"),
+        ("loop", "symbolic links"),
+        ("file", "file is not a database"),
+        ("file/a.db", "Not a directory"),
+        ("/dev/null", "that is a device"),
+    ] {
+        for words in USES {
+            let run = home.run(&format!("{words} --sqlite {name}"));
+            assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
+            assert_eq!(run.stderr.matches(part).count(), 1, "{part}: {run:?}");
+        }
+    }
+    assert_eq!(contents(&home), before);
+    assert!(!fs::exists("/dev/null-commits").expect("known"));
+}
+
+#[test]
+fn the_database_of_another_program_is_used_only_where_it_is_meant() {
+    for prepare in [
+        "PRAGMA application_id = 77; CREATE TABLE orders (id)",
+        "PRAGMA application_id = 77",
+        "PRAGMA journal_mode = WAL; CREATE TABLE orders (id)",
+        "CREATE TABLE worker_node (id INTEGER PRIMARY KEY)",
+    ] {
+        let home = Home::new();
+        let connection = rusqlite::Connection::open(home.folder.path().join("a.db"));
+        connection.and_then(|connection| connection.execute_batch(prepare)).expect("made");
+        let before = contents(&home);
+        for words in USES {
+            let run = home.run(&format!("{words} --sqlite a.db"));
+            assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
+            let is_foreign = run.stderr.contains("another program's database");
+            assert!(is_foreign || run.stderr.contains("AUTOINCREMENT"), "{run:?}");
+            assert!(!is_foreign || run.stderr.contains("?foreign=true"), "{run:?}");
+            assert_eq!(contents(&home), before, "{words}");
+        }
+        if prepare.contains("worker_node") {
+            continue;
+        }
+        assert_eq!(home.stdout("worker assign --sqlite a.db?foreign=true"), "1\n");
+        assert_eq!(home.stdout("worker assign --sqlite a.db"), "2\n", "it is ours, too");
+    }
+}
+
+/// An empty database, which has no tables yet, is not another's.
+#[test]
+fn a_database_without_tables_may_become_ours() {
+    let home = Home::new();
+    let connection = rusqlite::Connection::open(home.folder.path().join("a.db")).expect("opens");
+    connection.execute_batch("CREATE TABLE t (id); DROP TABLE t").expect("made");
+    drop(connection);
+    assert_eq!(home.stdout("worker assign --sqlite a.db"), "1\n");
+}
+
+/// On a small disk of its own.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_named_and_keeps_nothing() {
+    let home = Home::new();
+    let script = r#"mount -t tmpfs -o size=256k none . && cd "$PWD" || exit 99
+        dd if=/dev/zero of=fill bs=1k count=999 2>/dev/null
+        "$1" worker init --sqlite a.db; echo "status $?"; ls -A
+        truncate -s 100k fill; "$1" worker init -q --sqlite a.db; echo "status $?"
+        dd if=/dev/zero of=fill bs=1k count=999 2>/dev/null
+        "$1" worker assign --sqlite a.db; echo "status $?""#;
+    let run = Run::of(&mut with_own_mounts(&home, script));
+    if run.status == Some(99) {
+        // Not for this user.
+        return;
+    }
+    let lines: Vec<_> = run.stdout.lines().collect();
+    assert_eq!(lines, ["status 1", "fill", "status 0", "status 1"], "{run:?}");
+    assert_eq!(run.stderr.matches("full").count(), 2, "{run:?}");
+    assert_eq!(run.stderr.matches("free some space").count(), 2, "{run:?}");
 }

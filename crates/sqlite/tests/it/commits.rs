@@ -175,7 +175,7 @@ fn what_cannot_be_counted_is_not_handed_out() {
     fs::remove_file(beside(&path, "-commits")).expect("removed");
     fs::create_dir(beside(&path, "-commits")).expect("made");
     let error = assign(&path).expect_err("refused");
-    assert!(error.contains("with -commits must be writable"), "{error}");
+    assert!(error.contains("with -commits must be a file"), "{error}");
     fs::remove_dir(beside(&path, "-commits")).expect("removed");
     assert_eq!(assign(&path), Ok(4));
 }
