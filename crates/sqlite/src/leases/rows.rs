@@ -183,9 +183,23 @@ fn shortage(transaction: &Transaction<'_>, request: &AcquireRequest) -> rusqlite
     Ok(Shortage { held, ends_in, ahead, flaw: flawed.and_then(Result::err) })
 }
 
-/// Reads the columns of a lease; of one that is damaged, what is wrong with it.
+/// Reads the columns of a lease; of one that is damaged, what is wrong with it. SQLite keeps a value of any type
+/// in a column: a token that grew too far is a floating point number.
 pub fn read(row: &Row<'_>) -> rusqlite::Result<Result<LeaseRow, String>> {
-    let columns = LeaseColumns {
+    match columns(row) {
+        Ok(columns) => Ok(columns.read()),
+        Err(rusqlite::Error::InvalidColumnType(_, column, found)) => {
+            let id: i64 = row.get(0)?;
+            Ok(Err(format!(
+                "UIDRING_LEASE, row with WORKER_ID {id}: {column} is of type {found}; set it right"
+            )))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn columns(row: &Row<'_>) -> rusqlite::Result<LeaseColumns> {
+    Ok(LeaseColumns {
         worker_id: unsigned(row, 0)?,
         owner: row.get(1)?,
         token: row.get(2)?,
@@ -195,8 +209,7 @@ pub fn read(row: &Row<'_>) -> rusqlite::Result<Result<LeaseRow, String>> {
         layout: row.get(7)?,
         created: millis(row, 8)?,
         renewed: millis(row, 9)?,
-    };
-    Ok(columns.read())
+    })
 }
 
 /// Returns a time as SQLite's functions of time take it.

@@ -4,6 +4,7 @@
 #[path = "../previous/mod.rs"]
 mod previous;
 
+mod bad_rows;
 mod commits;
 mod damage;
 mod lease_histories;
