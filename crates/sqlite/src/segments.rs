@@ -56,13 +56,22 @@ impl SqliteSegments {
     ) -> Result<LoadedSegment, LoadError> {
         let tag = &request.tag;
         let loaded = self.file.try_write(connection, |transaction| {
-            let row: Option<(i64, i64)> = transaction
+            let row: rusqlite::Result<Option<(i64, i64)>> = transaction
                 .query_row("SELECT max_id, step FROM leaf_alloc WHERE biz_tag = ?1", [tag], |row| {
                     Ok((row.get(0)?, row.get(1)?))
                 })
-                .optional()?;
-            let Some((max_id, step)) = row else {
-                return Ok(Err(LoadError::NoSuchTag { tag: tag.clone() }));
+                .optional();
+            let (max_id, step) = match row {
+                Ok(Some(columns)) => columns,
+                Ok(None) => return Ok(Err(LoadError::NoSuchTag { tag: tag.clone() })),
+                // SQLite keeps a value of any type in a column.
+                Err(rusqlite::Error::InvalidColumnType(_, column, found)) => {
+                    let problem = format!(
+                        "its {column} in leaf_alloc is of type {found}, and has to be an integer"
+                    );
+                    return Ok(Err(LoadError::InvalidRow { tag: tag.clone(), problem }));
+                }
+                Err(error) => return Err(error.into()),
             };
             let range = match request.range(max_id, step) {
                 Ok(range) => range,
@@ -181,13 +190,17 @@ fn file_error(error: Error) -> LoadError {
     if error.may_pass() { LoadError::Store(error) } else { LoadError::Refused(error) }
 }
 
+/// Reads a row for lists, where one that is damaged must not hide the others: a column that cannot be read is 0
+/// or empty. Left out, the tag would look as if it could be created again.
 fn tag(row: &Row<'_>) -> rusqlite::Result<SegmentTag> {
+    let number = |index| row.get_ref(index).map(|value| value.as_i64().unwrap_or(0));
+    let text = |index| row.get_ref(index).map(|value| value.as_str().ok().map(str::to_owned));
     Ok(SegmentTag {
-        tag: row.get(0)?,
-        max_id: row.get(1)?,
-        step: row.get(2)?,
-        description: row.get(3)?,
-        update_time: row.get(4)?,
+        tag: text(0)?.unwrap_or_default(),
+        max_id: number(1)?,
+        step: number(2)?,
+        description: text(3)?,
+        update_time: text(4)?.unwrap_or_default(),
     })
 }
 
