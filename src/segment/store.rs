@@ -44,9 +44,9 @@ impl<S: SegmentStore + ?Sized> SegmentStore for Box<S> {
 pub struct SegmentTag {
     /// Column `biz_tag`.
     pub tag: String,
-    /// The first id that is not reserved yet.
+    /// The first id that is not reserved yet; 0 where the column is NULL.
     pub max_id: i64,
-    /// How many ids a load reserves at least.
+    /// How many ids a load reserves at least; 0 where the column is NULL.
     pub step: i64,
     /// What the tag is for.
     pub description: Option<String>,
@@ -130,7 +130,7 @@ pub enum LoadError {
         tag: String,
     },
     /// The step or the start in the row is not positive.
-    #[error("tag `{tag}` cannot be served: {problem}; set its row right")]
+    #[error("tag `{tag}` cannot be served: {problem}; set its row of leaf_alloc right")]
     InvalidRow {
         /// The tag.
         tag: String,

@@ -309,14 +309,15 @@ impl Tag {
 
     /// Updates the tag from its row in the table.
     pub(super) fn found(&self, row: &SegmentTag) {
-        let (step, max_id) = (row.step, row.max_id);
-        let positive = u64::try_from(step).ok().filter(|step| *step > 0 && max_id > 0);
-        let Some(step) = positive else {
-            let problem = format!("a max_id of {max_id} with a step of {step} is not positive");
+        let columns = [("step", row.step), ("max_id", row.max_id)];
+        if let Some((column, value)) = columns.into_iter().find(|(_, value)| *value < 1) {
+            // A store reads NULL as 0.
+            let null = if value == 0 { " or NULL" } else { "" };
+            let problem = format!("its {column} is {value}{null}, and has to be 1 or more");
             let error = LoadError::InvalidRow { tag: self.name.clone(), problem };
             return self.set_health(Health::Invalid, Some(error));
-        };
-        self.set_table_step(step);
+        }
+        self.set_table_step(row.step.cast_unsigned());
         // The next load shows whether it can be loaded.
         if self.health() >= Health::Invalid {
             self.set_health(Health::Well, None);

@@ -38,6 +38,8 @@ impl Session {
         store: &MySqlStore,
         table: &Table,
     ) -> Result<Self, Problem> {
+        // A server may cut all answers to a few rows.
+        conn.query_drop("SET SESSION sql_select_limit = 18446744073709551615").await?;
         let rows: Vec<Row> = conn
             .query(
                 "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', 'sync_binlog',

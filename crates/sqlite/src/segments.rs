@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use uidring::Error;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
 use uidring_store::sql::{DELETE_TAG, INSERT_TAG, SET_STEP};
-use uidring_store::{NewSegmentTag, SegmentTable, check_step, no_such_tag};
+use uidring_store::{NewSegmentTag, SegmentTable, check_step, no_such_tag, range};
 
 use crate::dialect::DIALECT;
 use crate::file::StoreFile;
@@ -56,7 +56,7 @@ impl SqliteSegments {
     ) -> Result<LoadedSegment, LoadError> {
         let tag = &request.tag;
         let loaded = self.file.try_write(connection, |transaction| {
-            let row: rusqlite::Result<Option<(i64, i64)>> = transaction
+            let row: rusqlite::Result<Option<(Option<i64>, Option<i64>)>> = transaction
                 .query_row("SELECT max_id, step FROM leaf_alloc WHERE biz_tag = ?1", [tag], |row| {
                     Ok((row.get(0)?, row.get(1)?))
                 })
@@ -73,7 +73,7 @@ impl SqliteSegments {
                 }
                 Err(error) => return Err(error.into()),
             };
-            let range = match request.range(max_id, step) {
+            let range = match range(request, max_id, step) {
                 Ok(range) => range,
                 Err(refusal) => return Ok(Err(refusal)),
             };
@@ -358,6 +358,11 @@ mod tests {
         Connection::open(store.path()).and_then(|c| c.execute_batch(foreign)).expect("creates");
         let twice = chain(&load(&mut store, "a", 0).expect_err("two rows"));
         assert!(twice.contains("2 rows") && twice.contains("primary key"), "{twice}");
+        let null = "DELETE FROM leaf_alloc; INSERT INTO leaf_alloc VALUES ('a', NULL, 5, ''), ('b', 1, 5, '')";
+        Connection::open(store.path()).and_then(|c| c.execute_batch(null)).expect("changes");
+        let text = chain(&load(&mut store, "a", 0).expect_err("NULL"));
+        assert!(text.contains("tag `a`") && text.contains("max_id is NULL"), "{text}");
+        assert_eq!(load(&mut store, "b", 0).expect("loaded"), (1, 6));
     }
 
     #[cfg(unix)]

@@ -33,7 +33,7 @@ pub use self::identity::{NodeIdentity, NodeKind};
 pub use self::leases::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
 pub use self::small_file::{read_private_file, read_small_file};
 pub use self::table::{Pruned, WorkerNode, WorkerTable, age_in_seconds};
-pub use self::tags::{NewSegmentTag, SegmentTable, check_step, no_such_tag};
+pub use self::tags::{NewSegmentTag, SegmentTable, check_step, no_such_tag, range};
 #[cfg(feature = "tls")]
 pub use self::tls::{tls_advice, tls_failed};
 pub use self::usage::{Counts, WorkerUsage};

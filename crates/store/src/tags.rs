@@ -2,7 +2,7 @@
 
 use uidring::Error;
 use uidring::adapter::check_option;
-use uidring::segment::SegmentTag;
+use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
 
 use crate::TableError;
 
@@ -135,6 +135,24 @@ impl NewSegmentTag {
 /// [`Error::OptionOutOfRange`].
 pub fn check_step(step: u64) -> Result<i64, Error> {
     in_range("step", step, MAX_STEP)
+}
+
+/// Returns the range that a load takes from a row with these columns.
+///
+/// # Errors
+///
+/// Those of [`SegmentRequest::range`]; [`LoadError::InvalidRow`] for NULL.
+pub fn range(
+    request: &SegmentRequest,
+    max_id: Option<i64>,
+    step: Option<i64>,
+) -> Result<LoadedSegment, LoadError> {
+    let null = |column: &str| LoadError::InvalidRow {
+        tag: request.tag.clone(),
+        problem: format!("its {column} is NULL, and has to be 1 or more"),
+    };
+    let (step, max_id) = (step.ok_or_else(|| null("step"))?, max_id.ok_or_else(|| null("max_id"))?);
+    request.range(max_id, step)
 }
 
 /// Returns the error for a tag that does not exist.

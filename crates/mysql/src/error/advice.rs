@@ -121,9 +121,11 @@ fn of_server(server: &MySqlStore, table: &Table, error: &ServerError) -> String 
         1226 => "the account has used up its limit of this hour; raise it, or wait",
         1290 | 1836 => "the server takes no rows now; name the primary",
         1792 => "transactions are read-only there; name the primary, or unset the variable",
-        1054 | 1136 | 1264 | 1364 | 1366 | 1406 => {
-            &format!("{name} is not as {origin} script makes it")
+        1267 | 1366 => {
+            "a column cannot hold this value; if it is a text, the column's character set lacks one of its \
+             characters, and utf8mb4 has all"
         }
+        1054 | 1136 | 1264 | 1364 | 1406 => &format!("{name} is not as {origin} script makes it"),
         167 | 1062 | 1467 => {
             "the table's AUTO_INCREMENT is behind its rows, or at its end; set it above the \
              greatest ID with ALTER TABLE"

@@ -38,8 +38,10 @@ impl Operation<MySqlStore> for Renew<'_> {
         conn.exec_drop(update, values).await?;
         let (rows, answered_by) = (conn.affected_rows(), conn.last_insert_id());
         if rows != 1 {
-            let present = present(conn, *worker_id).await?;
-            return Ok(Err(present.map_or_else(|loss| loss, |row| self.row.loss(row))));
+            return Ok(Err(match present(conn, *worker_id).await? {
+                Ok(row) => self.row.loss(row).map_err(Problem::Refused)?,
+                Err(loss) => loss,
+            }));
         }
         conn.assure_written(written).await?;
         // A trigger on the table can hide the server's number. That alone does not mean another server.

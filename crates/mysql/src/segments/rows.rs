@@ -4,12 +4,12 @@ use mysql_async::Row;
 use mysql_async::prelude::Queryable;
 use uidring::Error;
 use uidring::segment::{LoadError, SegmentTag};
-use uidring_store::NewSegmentTag;
 use uidring_store::server::{
     Change, CreateTag, LEAF_ALLOC, Load, Loaded, NotLoaded, Operation, Table, TagChange, TagStep,
     Tags, Waits,
 };
 use uidring_store::sql::{DELETE_TAG, INSERT_TAG, SET_STEP};
+use uidring_store::{NewSegmentTag, range};
 
 use crate::MySqlStore;
 use crate::columns::{column, optional_text, text};
@@ -86,8 +86,8 @@ async fn reserve(
     if load.only_server.is_some_and(|only| only != server) {
         return Err(Problem::Refused(Load::OTHER_SERVER.into()));
     }
-    let (max_id, step): (i64, i64) = (column(&mut row, 1)?, column(&mut row, 2)?);
-    let range = match load.request.range(max_id, step) {
+    let (max_id, step): (Option<i64>, Option<i64>) = (column(&mut row, 1)?, column(&mut row, 2)?);
+    let range = match range(load.request, max_id, step) {
         Ok(range) => range,
         Err(refusal) => return Ok(Err(NotLoaded::Row(refusal))),
     };
@@ -145,8 +145,8 @@ async fn list(conn: &mut Session) -> Result<Vec<SegmentTag>, Problem> {
 fn tag_of(mut row: Row) -> Result<SegmentTag, Problem> {
     Ok(SegmentTag {
         tag: text(&mut row, 0)?,
-        max_id: column(&mut row, 1)?,
-        step: column(&mut row, 2)?,
+        max_id: column::<Option<i64>>(&mut row, 1)?.unwrap_or(0),
+        step: column::<Option<i64>>(&mut row, 2)?.unwrap_or(0),
         description: optional_text(&mut row, 3)?,
         update_time: optional_text(&mut row, 4)?.unwrap_or_default(),
     })
@@ -187,8 +187,8 @@ async fn insert(work: &CreateTag<'_>, conn: &mut Session) -> Result<Result<(), E
             Ok(Ok(()))
         }
         _ => Err(conn.not_read_back(format!(
-            "tag `{tag}` is not found again as it was added: leaf_alloc is not as Leaf's script \
-             makes it"
+            "tag `{tag}` was added to leaf_alloc, and is not found there as it was added; it was undone: \
+             see the types and character sets of the table's columns, and its triggers"
         ))),
     }
 }
@@ -244,7 +244,7 @@ async fn change(
     found: &SegmentTag,
 ) -> Result<bool, Problem> {
     let SegmentTag { max_id, step, .. } = *found;
-    let as_found = "AND max_id = ? AND step = ?";
+    let as_found = "AND COALESCE(max_id, 0) = ? AND COALESCE(step, 0) = ?";
     match work.change {
         // The server does not count a row that stays as it is.
         Change::Step(new) if new == step => return Ok(false),

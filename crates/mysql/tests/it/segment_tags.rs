@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use uidring::Error;
+use uidring::segment::{LoadError, SegmentRequest, SegmentStore};
 use uidring_mysql::MySqlStore;
 use uidring_store::{NewSegmentTag, SegmentTable, TableError};
 use uidring_testkit::chain;
@@ -126,4 +127,61 @@ fn a_tag_of_another_case_is_another_tag() {
     assert_eq!(row(&database), [(70, 10)], "steps out of range change nothing");
     assert_eq!(table.set_step("t", (1 << 31) - 1).expect("set").step, 10);
     assert_eq!(row(&database), [(70, (1 << 31) - 1)]);
+}
+
+#[test]
+fn a_row_with_null_stops_its_own_tag_alone() {
+    for column in ["max_id BIGINT", "step INT"] {
+        let database = database();
+        let table = table_at(&database.url());
+        table.create_tag(&NewSegmentTag::new("u", 5).expect("allowed")).expect("created");
+        let name = column.split(' ').next().expect("a name");
+        database.execute(&format!("ALTER TABLE leaf_alloc MODIFY {column} NULL"));
+        database.execute(&format!("UPDATE leaf_alloc SET {name} = NULL WHERE biz_tag = 't'"));
+        let store = MySqlStore::from_url(&database.url()).expect("a URL");
+        let wanted = ["t", "u"].map(|tag| SegmentRequest { tag: tag.into(), step: 0 });
+        let mut done = Vec::new();
+        store.segments().load(&wanted, &mut |_, result| done.push(result));
+        assert_eq!(done[1].as_ref().expect("loaded").start, 1);
+        let error = done[0].as_ref().expect_err("NULL");
+        let (is_row, text) = (matches!(error, LoadError::InvalidRow { .. }), chain(error));
+        assert!(is_row && text.contains(&format!("{name} is NULL")), "{text}");
+        assert!(text.contains("tag `t`") && text.contains("leaf_alloc"), "{text}");
+        assert_eq!(table.list_tags().expect("listed").len(), 2);
+        if name == "step" {
+            table.set_step("t", 10).expect("set right");
+        }
+    }
+}
+
+/// A server that cuts the answers of all its users.
+#[test]
+fn all_tags_are_read_whatever_the_servers_limit_is() {
+    let server = MariaDb::start();
+    let database = server.database();
+    let table = table_at(&database.url());
+    for tag in ["t", "u", "v"] {
+        table.create_tag(&NewSegmentTag::new(tag, 5).expect("allowed")).expect("created");
+    }
+    server.execute("SET GLOBAL sql_select_limit = 1");
+    assert_eq!(table.list_tags().expect("listed").len(), 3);
+}
+
+/// As Leaf's script makes it where the server's character set is an old one.
+#[test]
+fn a_character_that_the_column_lacks_is_named_as_that() {
+    for mode in ["", "STRICT_TRANS_TABLES"] {
+        let server = MariaDb::start_with(&[&format!("--sql-mode={mode}")]);
+        let database = server.database();
+        let table = table_at(&database.url());
+        table.create_tag(&NewSegmentTag::new("t", 5).expect("allowed")).expect("created");
+        database.execute(
+            "ALTER TABLE leaf_alloc MODIFY biz_tag VARCHAR(128) CHARACTER SET utf8mb3 NOT NULL",
+        );
+        let crab = NewSegmentTag::new("\u{1f980}", 5).expect("allowed");
+        let text = chain(&table.create_tag(&crab).expect_err("refused"));
+        assert!(text.contains("character set"), "{text}");
+        assert!(!text.contains("script makes it"), "{text}");
+        assert_eq!(table.list_tags().expect("listed").len(), 1, "nothing was added");
+    }
 }

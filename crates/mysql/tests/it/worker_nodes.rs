@@ -331,8 +331,8 @@ fn an_assignment_inserts_once_and_reads_once() {
     assert_eq!(count("WORKER_NODE"), 4, "{log}");
     assert_eq!(
         count("Query\t"),
-        6,
-        "the server's settings and its table, the transaction's level and begin, the SELECT, its \
+        7,
+        "the limit of rows, the server's settings and its table, the transaction's level and begin, the SELECT, its \
          end: {log}"
     );
 }

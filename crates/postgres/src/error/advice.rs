@@ -142,8 +142,9 @@ fn of_server(server: &PostgresStore, table: &Table, error: &DbError) -> String {
             "the account may not use this database; grant it CONNECT".into()
         }
         SqlState::INSUFFICIENT_PRIVILEGE => format!(
-            "the account may not do that; grant it: {rights}; to make the table it needs CREATE on the \
-             schema, or have somebody else make it (`{command}`)"
+            "the account may not do that; grant it: {rights}, also by policies if the table has row-level \
+             security; to make the table it needs CREATE on the schema, or have somebody else make it \
+             (`{command}`)"
         ),
         SqlState::UNDEFINED_TABLE => format!("there is no table {name}; create it (`{command}`){or}"),
         SqlState::TOO_MANY_CONNECTIONS => {

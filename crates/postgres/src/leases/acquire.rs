@@ -68,11 +68,14 @@ impl Taking<'_> {
             if let Some(row) = foreign.first() {
                 return Ok(Err(Denial::Foreign(column(row, 0)?)));
             }
-            if self.is_any_free(session).await? {
+            if self.any_free(session).await?.is_some() {
                 sleep(PAUSE).await;
             } else if let Some(done) = self.add_row(session).await? {
                 return Ok(done);
             }
+        }
+        if let Some(worker_id) = self.any_free(session).await? {
+            check_changeable(session, worker_id).await?;
         }
         Err(Problem::Busy("other transactions have all free rows of UIDRING_LEASE locked".into()))
     }
@@ -118,12 +121,13 @@ impl Taking<'_> {
         Ok(Some(self.0.taken(unsigned(row, 0)?, int(row, 1)?, before, Session::server(row, 4)?)))
     }
 
-    /// Whether there is a row that could be taken, locked or not.
-    async fn is_any_free(&self, session: &mut Session) -> Result<bool, Problem> {
+    /// A row that could be taken, locked or not.
+    async fn any_free(&self, session: &mut Session) -> Result<Option<u64>, Problem> {
         let AcquireRequest { fingerprint, owner, last_tick, .. } = self.0;
-        let select = format!("SELECT 1 FROM UIDRING_LEASE WHERE {} LIMIT 1", self.usable());
+        let select = format!("SELECT WORKER_ID FROM UIDRING_LEASE WHERE {} LIMIT 1", self.usable());
         let values = [fingerprint.into(), owner.into(), (*last_tick).into()];
-        Ok(!session.query(&select, &values).await?.is_empty())
+        let rows = session.query(&select, &values).await?;
+        rows.first().map(|row| unsigned(row, 0)).transpose()
     }
 
     /// Adds a worker id that nobody had before: the next key of `WORKER_NODE`. `None` if the leases have to be
@@ -173,6 +177,39 @@ impl Taking<'_> {
         let ends_in = ends_in.map(|millis| u64::try_from(millis).unwrap_or(0));
         let flaw = flaw(session, &self.0.layout).await?;
         Ok(Shortage { held, ends_in, ahead, flaw })
+    }
+}
+
+/// Tells a row that others have locked from one that cannot be changed.
+async fn check_changeable(session: &mut Session, worker_id: u64) -> Result<(), Problem> {
+    let lock = "SELECT WORKER_ID FROM UIDRING_LEASE WHERE WORKER_ID = ? FOR UPDATE NOWAIT";
+    let update =
+        "UPDATE UIDRING_LEASE SET TOKEN = TOKEN + 1 WHERE WORKER_ID = ? RETURNING WORKER_ID";
+    let found = session.begin_with(lock, &[worker_id.into()]).await;
+    let why = match found {
+        Ok(rows) if rows.is_empty() => {
+            let row = session.one("SELECT ROW_SECURITY_ACTIVE('uidring_lease')", &[]).await?;
+            column::<bool>(&row, 0)?.then_some(
+                "no policy of its row-level security lets this account \
+                change it: add one FOR UPDATE, or FOR ALL",
+            )
+        }
+        Ok(_) => {
+            let changed = session.query(update, &[worker_id.into()]).await?;
+            changed.is_empty().then_some(
+                "a change of it changes nothing: a trigger, rule or policy of the table prevents it; \
+                 remove it",
+            )
+        }
+        Err(problem) if problem.is_locked() => None,
+        Err(problem) => return Err(problem),
+    };
+    session.rollback().await?;
+    match why {
+        Some(why) => Err(Problem::Refused(format!(
+            "worker id {worker_id} is free in UIDRING_LEASE, and {why}"
+        ))),
+        None => Ok(()),
     }
 }
 

@@ -42,8 +42,10 @@ impl Operation<PostgresStore> for Renew<'_> {
         ];
         let rows = session.change(&update, &values).await?;
         let [answer] = &*rows else {
-            let present = present(session, *worker_id).await?;
-            return Ok(Err(present.map_or_else(|loss| loss, |row| self.row.loss(row))));
+            return Ok(Err(match present(session, *worker_id).await? {
+                Ok(row) => self.row.loss(row).map_err(Problem::Refused)?,
+                Err(loss) => loss,
+            }));
         };
         let is_other = server.is_some() && Session::server(answer, 0)? != *server;
         if is_other && !self.is_cluster {

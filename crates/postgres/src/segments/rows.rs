@@ -3,19 +3,20 @@
 use tokio_postgres::Row;
 use uidring::Error;
 use uidring::segment::{LoadError, SegmentTag};
-use uidring_store::NewSegmentTag;
 use uidring_store::server::{
     Change, CreateTag, LEAF_ALLOC, Load, Loaded, NotLoaded, Operation, Table, TagChange, TagStep,
     Tags, Waits,
 };
 use uidring_store::sql::{DELETE_TAG, INSERT_TAG, SET_STEP};
+use uidring_store::{NewSegmentTag, range};
 
 use crate::PostgresStore;
-use crate::columns::{column, int};
+use crate::columns::{column, int, optional_int};
 use crate::dialect::DIALECT;
 use crate::problem::Problem;
 use crate::session::Session;
 use crate::tables::CREATE_LEAF_ALLOC;
+use crate::value::Value;
 
 impl Operation<PostgresStore> for Load<'_> {
     const TABLE: Table = LEAF_ALLOC;
@@ -53,29 +54,26 @@ async fn reserve(
     );
     let rows = session.begin_with(&select, &[tag.into()]).await?;
     let Some(row) = rows.first() else {
+        check_absent(tag, session).await?;
         return Ok(Err(NotLoaded::Row(LoadError::NoSuchTag { tag: tag.clone() })));
     };
     let server = Session::server(row, 2)?.unwrap_or(0);
     if load.only_server.is_some_and(|only| only != server) {
         return Err(Problem::Refused(Load::OTHER_SERVER.into()));
     }
-    let (max_id, step) = (int(row, 0)?, int(row, 1)?);
-    let range = match load.request.range(max_id, step) {
+    let (max_id, step) = (optional_int(row, 0)?, optional_int(row, 1)?);
+    let range = match range(load.request, max_id, step) {
         Ok(range) => range,
         Err(refusal) => return Ok(Err(NotLoaded::Row(refusal))),
     };
     let update = "UPDATE leaf_alloc SET max_id = ?, update_time = CURRENT_TIMESTAMP
         WHERE biz_tag = ? AND max_id = ? AND step = ? RETURNING biz_tag";
-    let values = [range.end.into(), tag.into(), max_id.into(), step.into()];
+    let values = [range.end.into(), tag.into(), Value::Int(max_id), Value::Int(step)];
     // RETURNING would not show what triggers did afterwards.
     let look = "SELECT max_id FROM leaf_alloc WHERE biz_tag = ?";
     let (changed, found) = session.query_twice((update, &values), (look, &[tag.into()])).await?;
     if changed.len() != 1 {
-        return Err(Problem::Conflict(format!(
-            "a load of tag `{tag}` changed {} rows and not 1: leaf_alloc needs biz_tag for its primary \
-             key, and no triggers",
-            changed.len()
-        )));
+        return Err(miscounted(tag, changed.len() as u64));
     }
     let now = found.first().map(|row| int(row, 0)).transpose()?;
     if now != Some(range.end.cast_signed()) {
@@ -87,6 +85,41 @@ async fn reserve(
         )));
     }
     Ok(Ok(Loaded { range, server }))
+}
+
+/// A row that could not be locked may be there all the same, where row-level security is active.
+async fn check_absent(tag: &str, session: &mut Session) -> Result<(), Problem> {
+    let look = "SELECT EXISTS (SELECT 1 FROM leaf_alloc WHERE biz_tag = ?),
+        ROW_SECURITY_ACTIVE('leaf_alloc')";
+    let row = session.one(look, &[tag.into()]).await?;
+    match (column(&row, 0)?, column(&row, 1)?) {
+        (false, false) => Ok(()),
+        (true, false) => Err(Problem::Conflict(format!(
+            "tag `{tag}` was not there, and was added meanwhile; try again"
+        ))),
+        (true, true) => Err(Problem::Refused(format!(
+            "tag `{tag}` is in leaf_alloc, and no policy of its row-level security lets this account change \
+             it: add one FOR UPDATE, or FOR ALL"
+        ))),
+        (false, true) => Err(Problem::Refused(format!(
+            "this account sees no tag `{tag}` in leaf_alloc, whose row-level security may hide it: let a \
+             policy show it, or look as the table's owner whether it is there before you create it"
+        ))),
+    }
+}
+
+/// The row of the tag is locked, and a statement has changed so many rows.
+fn miscounted(tag: &str, rows: u64) -> Problem {
+    match rows {
+        0 => Problem::Refused(format!(
+            "a change of tag `{tag}`, whose row is locked for it, changes nothing: a trigger, rule or \
+             policy of leaf_alloc prevents it; remove it"
+        )),
+        _ => Problem::Conflict(format!(
+            "a change of tag `{tag}` changed {rows} rows and not 1: leaf_alloc needs biz_tag for its \
+             primary key"
+        )),
+    }
 }
 
 impl Operation<PostgresStore> for Tags {
@@ -113,8 +146,8 @@ async fn create(session: &mut Session) -> Result<(), Problem> {
 fn tag_of(row: &Row) -> Result<SegmentTag, Problem> {
     Ok(SegmentTag {
         tag: column(row, 0)?,
-        max_id: int(row, 1)?,
-        step: int(row, 2)?,
+        max_id: optional_int(row, 1)?.unwrap_or(0),
+        step: optional_int(row, 2)?.unwrap_or(0),
         description: column(row, 3)?,
         update_time: column::<Option<String>>(row, 4)?.unwrap_or_default(),
     })
@@ -165,6 +198,9 @@ impl Operation<PostgresStore> for TagChange<'_> {
     async fn run(&self, session: &mut Session) -> Result<Self::Done, Problem> {
         session.begin().await?;
         let found = find(self.tag, " FOR UPDATE", session).await?;
+        if found.is_none() {
+            check_absent(self.tag, session).await?;
+        }
         let (before, earlier) = match self.on_row(found.as_ref()) {
             TagStep::Gone(done) => {
                 session.rollback().await?;
@@ -179,15 +215,13 @@ impl Operation<PostgresStore> for TagChange<'_> {
         };
         let changed = changed.and_then(|rows| match rows {
             1 => Ok(()),
-            _ => Err(Problem::Conflict(format!(
-                "a change of tag `{}` changed {rows} rows and not 1: leaf_alloc needs biz_tag for its \
-                 primary key, and no triggers",
-                self.tag
-            ))),
+            _ => Err(miscounted(self.tag, rows)),
         });
         if let Err(problem) = changed {
             // The server has answered, so that no later attempt needs to know.
-            if problem.code().is_some() || matches!(problem, Problem::Conflict(_)) {
+            if problem.code().is_some()
+                || matches!(problem, Problem::Conflict(_) | Problem::Refused(_))
+            {
                 self.on_refusal(earlier);
             }
             return Err(problem);

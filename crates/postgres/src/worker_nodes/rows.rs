@@ -73,8 +73,14 @@ pub async fn insert_node(
 ) -> Result<u64, Problem> {
     let (host, port, kind) = node_columns(node);
     let insert = format!("{} RETURNING ID", DIALECT.insert_node());
-    let row = session.one(&insert, &[(&host).into(), (&port).into(), kind.into()]).await?;
-    let id = unsigned(&row, 0)?;
+    let rows = session.query(&insert, &[(&host).into(), (&port).into(), kind.into()]).await?;
+    let Some(row) = rows.first() else {
+        return Err(Problem::Refused(
+            "an INSERT into WORKER_NODE adds nothing: a trigger or rule of the table prevents it; remove it"
+                .into(),
+        ));
+    };
+    let id = unsigned(row, 0)?;
     if id == 0 || newest.is_some_and(|newest| id <= newest) {
         let newest = newest.unwrap_or(0);
         return Err(Problem::Refused(format!(

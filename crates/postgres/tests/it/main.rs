@@ -2,6 +2,7 @@
 #![cfg(unix)]
 
 mod leases;
+mod refusals;
 mod segments;
 mod support;
 mod worker_nodes;

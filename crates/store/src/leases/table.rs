@@ -126,13 +126,24 @@ impl LeaseRow {
 
 impl LeasedRow {
     /// Returns why the row is lost, by the one that the table has now, if a renewal met none.
-    pub fn loss(&self, present: Option<LeaseRow>) -> Loss {
+    ///
+    /// # Errors
+    ///
+    /// The row is as it should be, so that something else is wrong.
+    pub fn loss(&self, present: Option<LeaseRow>) -> Result<Loss, String> {
         match present {
             Some(row) if (row.token, &row.owner) == (self.token, &self.owner) => {
                 let found = row.horizon.map(|(tick, _)| tick);
-                Loss::Forgotten { confirmed: self.confirmed.unwrap_or(0), found }
+                match self.confirmed.filter(|confirmed| found < Some(*confirmed)) {
+                    Some(confirmed) => Ok(Loss::Forgotten { confirmed, found }),
+                    None => Err(format!(
+                        "the row of worker id {} in UIDRING_LEASE is this holder's, and a change of it \
+                         changes nothing: see the table's triggers, rules and policies",
+                        self.worker_id
+                    )),
+                }
             }
-            other => Loss::of(other.map(|row| (row.owner, row.token))),
+            other => Ok(Loss::of(other.map(|row| (row.owner, row.token)))),
         }
     }
 }
