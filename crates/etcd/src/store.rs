@@ -44,7 +44,7 @@ pub struct Login {
 
 impl EtcdStore {
     /// The cluster at these endpoints, separated by commas: `HOST:PORT` or `http://HOST:PORT`, or
-    /// `https://HOST:PORT` for TLS. Ports may be left out (2379).
+    /// `https://HOST:PORT` for TLS, which all have or none. Ports may be left out (2379).
     ///
     /// # Errors
     ///
@@ -52,6 +52,13 @@ impl EtcdStore {
     pub fn new(endpoints: &str) -> Result<Self, Error> {
         let endpoints: Result<Vec<_>, _> = endpoints.trim().split(',').map(endpoint).collect();
         let endpoints = endpoints.map_err(|problem| EtcdError::Endpoints { problem })?;
+        let has_tls = |endpoint: &String| endpoint.starts_with("https://");
+        if endpoints.iter().any(|endpoint| has_tls(endpoint) != has_tls(&endpoints[0])) {
+            // A password would go in the clear to one as soon as another does not answer.
+            let problem =
+                "some have TLS and some have not: write https:// before each, or before none";
+            return Err(EtcdError::Endpoints { problem }.into());
+        }
         Ok(Self {
             endpoints,
             prefix: PREFIX.into(),
@@ -280,6 +287,9 @@ mod tests {
             "https://u:s3cret@h:1",
             "h 1",
             "[]:1",
+            "https://a,http://b",
+            "a,https://b",
+            "https://a,b:1",
         ] {
             let error = EtcdStore::new(wrong).expect_err(wrong);
             assert!(matches!(error.store(), Some(EtcdError::Endpoints { .. })), "{error:?}");
