@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use uidring::Error;
 use uidring::adapter::{Chain, Deadline, log};
+use uidring_store::plain;
 use ureq::Agent;
 use ureq::tls::{RootCerts, TlsConfig};
 
@@ -80,6 +81,7 @@ impl Client {
         &mut self,
         mut work: impl FnMut(&mut Self) -> Result<T, Problem>,
     ) -> Result<T, Error> {
+        self.store.check()?;
         let limit = self.store.deadline;
         self.end = Deadline::after(Some(limit));
         self.rounds = 0;
@@ -125,6 +127,9 @@ impl Client {
         failure: &[Value],
     ) -> Result<Answer, Problem> {
         if let (None, Some(Login { user, password })) = (&self.token, &self.store.login) {
+            if let Some(endpoint) = self.store.plain_endpoint() {
+                log!(warn, "etcd {}: {}", self.store, plain::readable(endpoint));
+            }
             let login = json!({"name": user, "password": password});
             let body = self.post("auth/authenticate", &login)?;
             let token = body["token"].as_str().ok_or(Problem::NotEtcd { status: 200 })?;

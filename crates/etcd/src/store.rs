@@ -5,8 +5,9 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use uidring::Error;
+use uidring::{Error, StoreErrorKind};
 use uidring_store::pem::{Authorities, CertificateDer, ClientIdentity, KEY};
+use uidring_store::plain;
 use uidring_store::{TableError, is_port, read_secret};
 use ureq::tls::{Certificate, ClientCert, PrivateKey};
 
@@ -28,6 +29,8 @@ const PREFIX: &str = "/uidring/";
 pub struct EtcdStore {
     /// `scheme://host:port`.
     pub(crate) endpoints: Vec<String>,
+    /// Whether each was written with its scheme.
+    says_tls: bool,
     prefix: String,
     pub(crate) login: Option<Login>,
     pub(crate) authorities: Option<Vec<Certificate<'static>>>,
@@ -50,6 +53,7 @@ impl EtcdStore {
     ///
     /// [`EtcdError::Endpoints`](crate::EtcdError::Endpoints), which does not repeat them.
     pub fn new(endpoints: &str) -> Result<Self, Error> {
+        let says_tls = endpoints.split(',').all(|endpoint| endpoint.contains("://"));
         let endpoints: Result<Vec<_>, _> = endpoints.trim().split(',').map(endpoint).collect();
         let endpoints = endpoints.map_err(|problem| EtcdError::Endpoints { problem })?;
         let has_tls = |endpoint: &String| endpoint.starts_with("https://");
@@ -61,6 +65,7 @@ impl EtcdStore {
         }
         Ok(Self {
             endpoints,
+            says_tls,
             prefix: PREFIX.into(),
             login: None,
             authorities: None,
@@ -164,6 +169,30 @@ impl EtcdStore {
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
+    }
+
+    /// Refuses to send a password to another machine in the clear, unless the endpoints say so.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self.plain_endpoint().filter(|_| !self.says_tls) {
+            Some(endpoint) => Err(EtcdError::Cluster {
+                cluster: self.to_string(),
+                problem: plain::unsaid(endpoint, "https:// before each endpoint", "http://"),
+                kind: StoreErrorKind::Invalid,
+                source: None,
+            }
+            .into()),
+            None => Ok(()),
+        }
+    }
+
+    /// The first other machine to which a password is sent without TLS.
+    pub(crate) fn plain_endpoint(&self) -> Option<&str> {
+        self.login.as_ref()?;
+        let plain = self.endpoints.iter().filter_map(|endpoint| endpoint.strip_prefix("http://"));
+        let host = |endpoint: &str| {
+            endpoint.rsplit_once(':').is_some_and(|(host, _)| plain::is_local(host))
+        };
+        plain.into_iter().find(|endpoint| !host(endpoint))
     }
 
     /// The key of the counter of worker ids.
@@ -311,6 +340,28 @@ mod tests {
         for wrong in ["", "s3cret", ":s3cret", "s3cret:"] {
             let error = read(wrong).expect_err(wrong);
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_password_goes_to_another_machine_with_tls_or_where_the_endpoints_say_so() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("auth");
+        fs::write(&path, "u:p").expect("writes");
+        for (endpoints, is_refused, is_plain) in [
+            ("h", true, true),
+            ("localhost,h:1", true, true),
+            ("http://h", false, true),
+            ("https://h", false, false),
+            ("localhost,127.0.0.1:1,[::1]:2", false, false),
+        ] {
+            let store = EtcdStore::new(endpoints).expect("endpoints");
+            assert!(store.check().is_ok() && store.plain_endpoint().is_none(), "no password");
+            let store = store.auth_file(&path).expect("user and password");
+            assert_eq!(store.plain_endpoint().is_some(), is_plain, "{endpoints}");
+            let refused = store.check().err().map(|error| error.to_string());
+            assert_eq!(refused.is_some(), is_refused, "{endpoints}: {refused:?}");
+            assert!(refused.is_none_or(|text| text.contains("write https://")), "{endpoints}");
         }
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder};
+use uidring::adapter::log;
 use uidring::{Error, StoreErrorKind};
 use uidring_store::choose_cryptography;
 use uidring_store::server::{LeaseServer, SegmentServer, Server, ServerError, Settings, Table};
@@ -60,13 +61,10 @@ impl Server for MySqlStore {
     }
 
     fn check(&self) -> Result<(), Error> {
+        if let Some(problem) = self.refusal() {
+            return Err(ServerError::refusal(self, StoreErrorKind::Invalid, problem));
+        }
         if self.demands_tls() {
-            if self.is_socket() {
-                // The driver would go without TLS, and say nothing.
-                let problem =
-                    "TLS was asked for, and a Unix socket has none; leave out the one or the other";
-                return Err(ServerError::refusal(self, StoreErrorKind::Invalid, problem));
-            }
             choose_cryptography();
         }
         Ok(())
@@ -77,6 +75,9 @@ impl Server for MySqlStore {
     }
 
     async fn inspect(&self, raw: Conn, table: &Table) -> Result<Session, Problem> {
+        if let Some(warning) = self.warning() {
+            log!(warn, "{self}: {warning}");
+        }
         Session::inspect(raw, self, table).await
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use mysql_async::{Opts, OptsBuilder, SslOpts};
 use uidring::Error;
 use uidring_store::pem::{Authorities, ClientIdentity};
+use uidring_store::plain;
 use uidring_store::server::{ServerUrl, Settings};
 
 const URL: ServerUrl = ServerUrl {
@@ -25,14 +26,17 @@ const URL: ServerUrl = ServerUrl {
 ///
 /// The port may be left out (3306). Characters like `@ : / ? # %` in user, password and database
 /// are percent-encoded. After a `?` may follow, among others of the driver, `socket=PATH` (a Unix
-/// socket instead of host and port) and `require_ssl=true` (TLS). With `verify_ca=false` any
-/// certificate is accepted: TLS then protects nothing, and a server in the middle can read everything.
-/// [`tls_authority`](Self::tls_authority) overrides it.
+/// socket instead of host and port) and `require_ssl=true` (TLS). A URL with a password and another machine's
+/// host has to say `require_ssl=true`, or `require_ssl=false`, which logs a warning at each connection: whoever
+/// is in between gets the password. With `verify_ca=false` any certificate is accepted: TLS then protects
+/// nothing, which logs a warning, too. [`tls_authority`](Self::tls_authority) overrides it.
 ///
 /// Neither URL nor password appear in any text of this type or of its errors.
 #[derive(Clone)]
 pub struct MySqlStore {
     pub(crate) opts: Opts,
+    /// Whether the URL says that there is TLS, or none.
+    says_tls: bool,
     pub(crate) settings: Settings,
 }
 
@@ -43,8 +47,8 @@ impl MySqlStore {
     ///
     /// [`MySqlError::DatabaseUrl`](crate::MySqlError::DatabaseUrl), which does not repeat the URL.
     pub fn from_url(url: &str) -> Result<Self, Error> {
-        let opts = url::read(url).map_err(|problem| URL.wrong(problem))?;
-        Ok(Self { opts, settings: Settings::default() })
+        let (opts, says_tls) = url::read(url).map_err(|problem| URL.wrong(problem))?;
+        Ok(Self { opts, says_tls, settings: Settings::default() })
     }
 
     /// The server whose URL is the first line of this file, which keeps it out of the list of
@@ -160,6 +164,50 @@ impl MySqlStore {
         self
     }
 
+    /// What is wrong with the options.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        match (self.demands_tls(), self.is_socket()) {
+            // The driver would go without TLS, and say nothing.
+            (true, true) => Some(
+                "TLS was asked for, and a Unix socket has none; leave out the one or the other"
+                    .into(),
+            ),
+            (false, false) if self.opts.enable_cleartext_plugin() => Some(
+                "enable_cleartext_plugin=true sends the password in the clear: ask for TLS \
+                 (require_ssl=true), or leave it out"
+                    .into(),
+            ),
+            _ => self
+                .plain_host()
+                .filter(|_| !self.says_tls)
+                .map(|host| plain::unsaid(host, "require_ssl=true", "require_ssl=false")),
+        }
+    }
+
+    /// What to know of each connection, if anybody else can get the password.
+    ///
+    /// The driver encrypts it for `caching_sha2_password` by whatever key the other side sends, and cannot be told
+    /// not to.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let accepts_all = |ssl: &SslOpts| ssl.accept_invalid_certs();
+        if self.opts.ssl_opts().is_some_and(accepts_all) {
+            return Some(
+                "verify_ca=false accepts any certificate: whoever is in between can read and change all, and \
+                 get the password; name the authority that signed the server's"
+                    .into(),
+            );
+        }
+        self.plain_host().map(plain::readable)
+    }
+
+    /// The other machine to which a password is sent without TLS.
+    fn plain_host(&self) -> Option<&str> {
+        let host = self.opts.ip_or_hostname();
+        let has_password = self.opts.pass().is_some_and(|password| !password.is_empty());
+        let is_plain = has_password && !self.demands_tls() && !self.is_socket();
+        (is_plain && !plain::is_local(host)).then_some(host)
+    }
+
     pub(crate) fn is_socket(&self) -> bool {
         self.opts.socket().is_some()
     }
@@ -243,6 +291,42 @@ mod tests {
         for text in [format!("{server:?}"), format!("{:?}", server.worker_nodes())] {
             assert!(text.contains("db.example:3307/ids") && text.contains("tls: true"), "{text}");
             assert!(!text.contains("s3cret"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_password_goes_to_another_machine_with_tls_or_where_the_url_says_so() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ca.pem");
+        let signed = rcgen::generate_simple_self_signed(["h".to_owned()]).expect("a certificate");
+        fs::write(&path, signed.cert.pem()).expect("writes");
+        for (url, refusal, warning) in [
+            ("mysql://u:p@h/d", "nothing is said of TLS: write require_ssl=true", "has no TLS"),
+            ("mysql://u:p@h/d?require_ssl=false", "", "the connection to h has no TLS"),
+            ("mysql://u:p@h/d?require_ssl=true", "", ""),
+            ("mysql://u:p@h/d?require_ssl=true&verify_ca=false", "", "verify_ca=false accepts any"),
+            ("mysql://u@h/d", "", ""),
+            ("mysql://u:p@127.0.0.1/d", "", ""),
+            ("mysql://u:p@[::1]/d", "", ""),
+            ("mysql://u:p@h/d?socket=%2Fs", "", ""),
+            ("mysql://u:p@127.0.0.1/d?enable_cleartext_plugin=true", "in the clear", ""),
+            (
+                "mysql://u:p@h/d?require_ssl=false&enable_cleartext_plugin=true",
+                "in the clear",
+                "no TLS",
+            ),
+            ("mysql://u:p@h/d?require_ssl=true&enable_cleartext_plugin=true", "", ""),
+            ("mysql://u:p@h/d?socket=%2Fs&enable_cleartext_plugin=true", "", ""),
+        ] {
+            let store = MySqlStore::from_url(url).expect(url);
+            for (text, words) in [(store.refusal(), refusal), (store.warning(), warning)] {
+                assert_eq!(text.is_none(), words.is_empty(), "{url}: {text:?}");
+                assert!(text.unwrap_or_default().contains(words), "{url}: {words}");
+            }
+            if !url.contains("socket") {
+                let store = store.tls_authority(&path).expect("a certificate");
+                assert_eq!((store.refusal(), store.warning()), (None, None), "{url}");
+            }
         }
     }
 

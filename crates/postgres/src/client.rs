@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio_postgres_rustls::MakeRustlsConnect;
+use uidring::adapter::log;
 use uidring::{Error, StoreErrorKind};
 use uidring_store::server::{LeaseServer, SegmentServer, Server, ServerError, Settings, Table};
 
@@ -38,12 +39,10 @@ impl Server for PostgresStore {
     }
 
     fn check(&self) -> Result<(), Error> {
-        if self.demands_tls() && self.has_socket() {
-            let problem =
-                "TLS was asked for, and a Unix socket has none; leave out the one or the other";
-            return Err(ServerError::refusal(self, StoreErrorKind::Invalid, problem));
+        match self.refusal() {
+            Some(problem) => Err(ServerError::refusal(self, StoreErrorKind::Invalid, problem)),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     async fn connect(hosts: &Arc<Hosts>) -> Result<Raw, Problem> {
@@ -51,6 +50,9 @@ impl Server for PostgresStore {
     }
 
     async fn inspect(&self, raw: Raw, table: &Table) -> Result<Session, Problem> {
+        if let Some(warning) = self.warning() {
+            log!(warn, "{self}: {warning}");
+        }
         Session::inspect(raw, self, table).await
     }
 

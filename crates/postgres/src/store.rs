@@ -11,6 +11,7 @@ use rustls::ClientConfig;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 use uidring::Error;
+use uidring_store::plain;
 use uidring_store::server::{ServerUrl, Settings};
 
 use self::tls::TlsOptions;
@@ -34,7 +35,7 @@ const URL: ServerUrl = ServerUrl {
 /// | parameter | meaning |
 /// |---|---|
 /// | `host=FOLDER` | the folder of a Unix socket, instead of a host |
-/// | `sslmode` | `disable`, the default; or `require`, `verify-ca`, `verify-full`, which here are one: TLS, with a certificate that is signed by an authority and names the host |
+/// | `sslmode` | `require`, `verify-ca`, `verify-full`, which here are one: TLS, with a certificate that is signed by an authority and names the host; or `disable`, which a URL with a password and another machine's host has to say, and which then logs a warning at each connection |
 /// | `sslrootcert=FILE` | as [`tls_authority`](Self::tls_authority) |
 /// | `sslcert=FILE`, `sslkey=FILE` | as [`tls_certificate`](Self::tls_certificate) |
 /// | `channel_binding`, `application_name`, `keepalives…` | as libpq has them |
@@ -43,6 +44,8 @@ const URL: ServerUrl = ServerUrl {
 #[derive(Clone)]
 pub struct PostgresStore {
     pub(crate) config: Config,
+    /// Whether the URL says that there is TLS, or none.
+    says_tls: bool,
     tls: TlsOptions,
     pub(crate) settings: Settings,
 }
@@ -58,10 +61,11 @@ impl PostgresStore {
         let parts = url::read(url).map_err(|problem| URL.wrong(problem))?;
         let mut store = Self {
             config: parts.config,
+            says_tls: parts.requires_tls.is_some(),
             tls: TlsOptions::default(),
             settings: Settings::default(),
         };
-        if parts.requires_tls {
+        if parts.requires_tls == Some(true) {
             store = store.require_tls();
         }
         if let Some(path) = parts.authority {
@@ -172,6 +176,38 @@ impl PostgresStore {
         self
     }
 
+    /// What is wrong with the options.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        if self.demands_tls() && self.has_socket() {
+            let problem =
+                "TLS was asked for, and a Unix socket has none; leave out the one or the other";
+            return Some(problem.into());
+        }
+        let host = self.plain_host().filter(|_| !self.says_tls)?;
+        Some(plain::unsaid(&host, "sslmode=require", "sslmode=disable"))
+    }
+
+    /// What to know of each connection, if anybody else can get the password.
+    pub(crate) fn warning(&self) -> Option<String> {
+        self.plain_host().map(|host| plain::readable(&host))
+    }
+
+    /// The first other machine to which a password is sent without TLS.
+    fn plain_host(&self) -> Option<String> {
+        if self.demands_tls() || self.config.get_password().is_none_or(<[u8]>::is_empty) {
+            return None;
+        }
+        let addresses: Vec<_> =
+            self.config.get_hostaddrs().iter().map(ToString::to_string).collect();
+        let names = self.config.get_hosts().iter().filter_map(|host| match host {
+            Host::Tcp(name) => Some(name.clone()),
+            #[cfg(unix)]
+            Host::Unix(_) => None,
+        });
+        let hosts = if addresses.is_empty() { names.collect() } else { addresses };
+        hosts.into_iter().find(|host| !plain::is_local(host))
+    }
+
     pub(crate) fn has_socket(&self) -> bool {
         self.config.get_hosts().iter().any(|host| !matches!(host, Host::Tcp(_)))
     }
@@ -267,6 +303,28 @@ mod tests {
             ("postgres://u@[::1]:3307/ids", "[::1]:3307/ids"),
         ] {
             assert_eq!(PostgresStore::from_url(url).expect(url).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_password_goes_to_another_machine_with_tls_or_where_the_url_says_so() {
+        for (url, refusal, warning) in [
+            ("postgres://u:p@h/d", "nothing is said of TLS: write sslmode=require", "has no TLS"),
+            ("postgres://u:p@localhost,h/d", "sent to h", "has no TLS"),
+            ("postgres://u:p@localhost/d?hostaddr=10.0.0.1", "sent to 10.0.0.1", "has no TLS"),
+            ("postgres://u:p@h/d?hostaddr=127.0.0.1", "", ""),
+            ("postgres://u:p@h/d?sslmode=disable", "", "the connection to h has no TLS"),
+            ("postgres://u:p@h/d?sslmode=require", "", ""),
+            ("postgres://u@h/d", "", ""),
+            ("postgres://u:p@127.0.0.1,[::1],localhost/d", "", ""),
+            ("postgres://u:p@%2Frun/d", "", ""),
+            ("postgres://u:p@%2Frun/d?sslmode=require", "a Unix socket has none", ""),
+        ] {
+            let store = PostgresStore::from_url(url).expect(url);
+            for (text, words) in [(store.refusal(), refusal), (store.warning(), warning)] {
+                assert_eq!(text.is_none(), words.is_empty(), "{url}: {text:?}");
+                assert!(text.unwrap_or_default().contains(words), "{url}: {words}");
+            }
         }
     }
 

@@ -12,6 +12,7 @@ mod identity;
 pub mod leases;
 #[cfg(feature = "tls")]
 pub mod pem;
+pub mod plain;
 #[cfg(feature = "server")]
 pub mod server;
 mod small_file;

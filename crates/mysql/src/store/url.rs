@@ -2,8 +2,8 @@
 
 use mysql_async::{Opts, OptsBuilder, UrlError};
 
-/// The driver's options, or what is wrong with the URL.
-pub fn read(url: &str) -> Result<Opts, String> {
+/// The driver's options and whether the URL says anything of TLS, or what is wrong with it.
+pub fn read(url: &str) -> Result<(Opts, bool), String> {
     check(url)?;
     let opts = Opts::from_url(url).map_err(|error| driver_problem(&error))?;
     // A URL has brackets around an address of version 6; look-ups and certificates have none.
@@ -18,7 +18,9 @@ pub fn read(url: &str) -> Result<Opts, String> {
         .max_allowed_packet(Some(16 << 20))
         .wait_timeout(Some(3_600))
         .stmt_cache_size(0);
-    Ok(opts.into())
+    let (_, parameters) = url.split_once('?').unwrap_or((url, ""));
+    let says_tls = parameters.split('&').any(|parameter| parameter.starts_with("require_ssl="));
+    Ok((opts.into(), says_tls))
 }
 
 /// Returns what the driver says of a wrong URL, without the parts that may be secret.
@@ -103,7 +105,7 @@ mod tests {
             ("mysql://u@[2001:db8::7]/d?require_ssl=true", "2001:db8::7", 3_306),
             ("mysql://u@db.example/d", "db.example", 3_306),
         ] {
-            let opts = read(url).expect(url);
+            let (opts, _) = read(url).expect(url);
             assert_eq!((opts.ip_or_hostname(), opts.tcp_port()), (host, port));
         }
     }

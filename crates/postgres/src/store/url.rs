@@ -8,7 +8,8 @@ use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 /// What a URL says.
 pub struct Parts {
     pub config: Config,
-    pub requires_tls: bool,
+    /// Unless it says nothing of it.
+    pub requires_tls: Option<bool>,
     pub authority: Option<PathBuf>,
     /// With its key.
     pub certificate: Option<(PathBuf, PathBuf)>,
@@ -37,7 +38,7 @@ pub fn read(url: &str) -> Result<Parts, String> {
     check(url)?;
     let (address, parameters) = url.split_once('?').unwrap_or((url, ""));
     let (mut rest, mut files) = (Vec::new(), [const { None }; 3]);
-    let mut requires_tls = false;
+    let mut requires_tls = None;
     for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         let slots = ["sslrootcert", "sslcert", "sslkey"];
@@ -45,8 +46,8 @@ pub fn read(url: &str) -> Result<Parts, String> {
             files[index] = Some(PathBuf::from(decoded(value)?));
         } else if name == "sslmode" {
             requires_tls = match value {
-                "disable" => false,
-                "require" | "verify-ca" | "verify-full" => true,
+                "disable" => Some(false),
+                "require" | "verify-ca" | "verify-full" => Some(true),
                 _ => return Err(NO_TLS.into()),
             };
         } else if name == "target_session_attrs" {
@@ -167,7 +168,7 @@ mod tests {
     fn files_and_modes_are_taken_from_the_parameters() {
         let url = "postgres://u@h/d?sslmode=verify-full&sslrootcert=%2Fa%20b&sslcert=/c&sslkey=/k";
         let Ok(parts) = read(url) else { panic!("a URL") };
-        assert!(parts.requires_tls);
+        assert_eq!(parts.requires_tls, Some(true));
         assert_eq!(parts.authority, Some("/a b".into()));
         assert_eq!(parts.certificate, Some(("/c".into(), "/k".into())));
     }
