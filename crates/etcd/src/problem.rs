@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use uidring::{Error, StoreErrorKind};
-use uidring_store::TableError;
+use uidring_store::{TableError, tls_advice, tls_error};
 
 use crate::error::EtcdError;
 
@@ -120,23 +120,27 @@ fn has(message: &str, words: &str) -> bool {
 fn is_tls(error: &ureq::Error) -> bool {
     match error {
         ureq::Error::Tls(_) | ureq::Error::Rustls(_) | ureq::Error::Pem(_) => true,
-        ureq::Error::Io(error) => {
-            let text = error.to_string();
-            ["certificate", "corrupt message", "fatal alert"].iter().any(|words| has(&text, words))
-        }
+        ureq::Error::Io(error) => tls_error(error).is_some(),
         _ => false,
     }
 }
 
+fn tls_problem(error: &ureq::Error) -> String {
+    let advice = match error {
+        ureq::Error::Rustls(error) => tls_advice(error),
+        ureq::Error::Io(error) => tls_error(error).and_then(tls_advice),
+        _ => None,
+    };
+    let advice = advice.unwrap_or(
+        "check the certificate authority, the names in the servers' certificates, and whether the servers \
+         want a client's",
+    );
+    format!("TLS failed; {advice}")
+}
+
 fn of_http(error: &ureq::Error, limit: Duration) -> (StoreErrorKind, String) {
     match error {
-        error if is_tls(error) => {
-            let problem = format!(
-                "TLS failed: {error}; check the certificate authority, the names in the servers' \
-                 certificates, and whether the servers want a client's"
-            );
-            (StoreErrorKind::Denied, problem)
-        }
+        error if is_tls(error) => (StoreErrorKind::Denied, tls_problem(error)),
         ureq::Error::Timeout(_) => {
             let problem = format!(
                 "no answer within {limit:?}: either it cannot be reached, or it has lost its majority \

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio_postgres::error::{DbError, SqlState};
 use uidring::StoreErrorKind;
 use uidring_store::server::{ClockDifference, Problem as _};
+use uidring_store::tls_error;
 
 /// Why an attempt failed.
 #[derive(Debug)]
@@ -182,18 +183,13 @@ pub fn io_error(error: &tokio_postgres::Error) -> Option<&io::Error> {
     error.source().and_then(|source| source.downcast_ref())
 }
 
-/// The error of TLS in one of the driver's.
-pub fn tls_error(error: &tokio_postgres::Error) -> Option<&rustls::Error> {
-    io_error(error)?.get_ref()?.downcast_ref()
-}
-
 /// Whether the driver found no server that takes rows, of several: one may be promoted yet.
 pub fn is_read_only(error: &io::Error) -> bool {
     error.kind() == ErrorKind::PermissionDenied && error.raw_os_error().is_none()
 }
 
 fn is_of_the_network(error: &io::Error) -> bool {
-    let is_tls = error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
+    let is_tls = tls_error(error).is_some();
     let kinds = [ErrorKind::InvalidData, ErrorKind::InvalidInput, ErrorKind::PermissionDenied];
     is_read_only(error) || !is_tls && !kinds.contains(&error.kind())
 }

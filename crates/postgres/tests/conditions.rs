@@ -324,6 +324,8 @@ fn certificates_are_looked_at() {
     for (certificate, advice) in [
         (authority.expired(), "the server needs a new certificate"),
         (authority.stranger(), "use the host name that is in the certificate"),
+        (authority.own(), "the server shows an authority's own certificate"),
+        (authority.early(), "by this machine's clock the server's certificate is not valid yet"),
     ] {
         show(&certificate);
         let (_, text) = refusal(&store(&hosts[0]));

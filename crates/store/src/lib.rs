@@ -36,7 +36,7 @@ pub use self::small_file::{read_private_file, read_small_file};
 pub use self::table::{Pruned, WorkerNode, WorkerTable, age_in_seconds};
 pub use self::tags::{NewSegmentTag, SegmentTable, check_step, no_such_tag, range};
 #[cfg(feature = "tls")]
-pub use self::tls::{tls_advice, tls_failed};
+pub use self::tls::{tls_advice, tls_error, tls_failed};
 pub use self::usage::{Counts, WorkerUsage};
 
 /// Refuses a path that is a URL, whose password would be in every text about the file.

@@ -44,8 +44,7 @@ impl ClientIdentity {
         let (chain, chain_pem) = read(CERTIFICATE, certificate, |_| Ok(()), certificates)?;
         let (key, key_pem) = read(KEY, key, check_is_private, |pem| {
             // The parser's error might show something of the key.
-            let key = PrivateKeyDer::from_pem_slice(pem)
-                .map_err(|_| "it holds no private key in PEM form")?;
+            let key = PrivateKeyDer::from_pem_slice(pem).map_err(|_| no_key(pem))?;
             check_is_of(&chain, &key)?;
             Ok(key)
         })?;
@@ -119,7 +118,10 @@ fn check_is_of(
     chain: &[CertificateDer<'static>],
     key: &PrivateKeyDer<'static>,
 ) -> Result<(), Cause> {
-    let key = any_supported_type(key).map_err(|_| "its private key is of an unknown kind")?;
+    let key = any_supported_type(key).map_err(|_| {
+        "its private key is of a kind or length that is not accepted: use ECDSA P-256 or P-384, Ed25519, or \
+         RSA with 2,048 bits or more"
+    })?;
     match CertifiedKey::new(chain.to_vec(), key).keys_match() {
         Ok(()) | Err(TlsError::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(()),
         Err(TlsError::InconsistentKeys(_)) => {
@@ -127,6 +129,17 @@ fn check_is_of(
                 .into())
         }
         Err(error) => Err(broken(&error)),
+    }
+}
+
+fn no_key(pem: &[u8]) -> &'static str {
+    let has = |words: &[u8]| pem.windows(words.len()).any(|part| part == words);
+    match has(b"BEGIN ENCRYPTED PRIVATE KEY") || has(b"Proc-Type: 4,ENCRYPTED") {
+        true => {
+            "its private key is encrypted: give one without a password, as `openssl pkey -in OLD -out NEW` \
+             writes it"
+        }
+        false => "it holds no private key in PEM form",
     }
 }
 

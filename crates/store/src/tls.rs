@@ -1,32 +1,46 @@
 //! What an error says of TLS that failed.
 
 use std::error::Error;
+use std::io;
 
-use rustls::{AlertDescription as Alert, CertificateError, Error as TlsError};
+use rustls::{
+    AlertDescription as Alert, CertificateError, Error as TlsError, OtherError, PeerIncompatible,
+};
 
 /// Returns what failed and what to do about it, as far as the error tells.
 pub fn tls_failed(error: &(dyn Error + 'static)) -> String {
-    match error.downcast_ref().and_then(tls_advice) {
+    match tls_error(error).and_then(tls_advice) {
         Some(advice) => format!("TLS failed; {advice}"),
         None => "TLS failed".into(),
     }
 }
 
-/// Returns what to do about an error, if it tells.
+/// Returns the error of TLS in one of the system's, or a driver's.
+pub fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a TlsError> {
+    if let Some(error) = error.downcast_ref::<TlsError>() {
+        return Some(error);
+    }
+    let inner: &(dyn Error + 'static) = match error.downcast_ref::<io::Error>() {
+        Some(error) => error.get_ref()?,
+        None => error.source()?,
+    };
+    tls_error(inner)
+}
+
+/// Returns what is wrong and what to do about an error, if it tells.
 pub fn tls_advice(error: &TlsError) -> Option<&'static str> {
     Some(match error {
-        TlsError::InvalidCertificate(why) => match why {
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-                "the server needs a new certificate"
-            }
-            CertificateError::UnknownIssuer => {
-                "name the authority that signed the server's certificate"
-            }
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                "use the host name that is in the certificate"
-            }
-            _ => return None,
-        },
+        TlsError::InvalidCertificate(why) => return of_certificate(why),
+        TlsError::AlertReceived(Alert::ProtocolVersion)
+        | TlsError::PeerIncompatible(
+            PeerIncompatible::ServerDoesNotSupportTls12Or13
+            | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig,
+        ) => "the server speaks neither TLS 1.2 nor 1.3: let it, or update it",
+        TlsError::AlertReceived(Alert::HandshakeFailure | Alert::InsufficientSecurity)
+        | TlsError::PeerIncompatible(_) => {
+            "server and client have no safe cipher suite or kind of key in common: update the server, or \
+             give it a key of a common kind (ECDSA P-256, or RSA with 2,048 bits or more)"
+        }
         TlsError::AlertReceived(
             Alert::UnknownCA
             | Alert::CertificateRequired
@@ -38,6 +52,87 @@ pub fn tls_advice(error: &TlsError) -> Option<&'static str> {
         ) => {
             "the server wants a client's certificate that is valid, and of an authority that it knows"
         }
+        TlsError::InvalidMessage(_) => "the answer was no TLS: is this a port with TLS?",
         _ => return None,
     })
+}
+
+fn of_certificate(why: &CertificateError) -> Option<&'static str> {
+    Some(match why {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "by this machine's clock the server's certificate has expired: the server needs a new certificate, \
+             or this clock is wrong"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "by this machine's clock the server's certificate is not valid yet: set this clock right, or \
+             give the server a certificate that is valid now"
+        }
+        CertificateError::UnknownIssuer => {
+            "name the authority that signed the server's certificate"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "use the host name that is in the certificate"
+        }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "the server's certificate is not one for servers: give it one with the extended key usage \
+             serverAuth"
+        }
+        CertificateError::Revoked => {
+            "the server's certificate was revoked: the server needs a new one"
+        }
+        CertificateError::BadSignature => {
+            "a signature is wrong, or was made with an RSA key of fewer than 2,048 bits, which is too short: \
+             give server and authority longer keys, and name the authority that signed this certificate"
+        }
+        CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "the certificate is signed in a way that is not accepted, as by SHA-1: have it signed with \
+             SHA-256 and ECDSA or RSA"
+        }
+        CertificateError::Other(OtherError(error)) => {
+            match error.downcast_ref::<webpki::Error>()? {
+                webpki::Error::CaUsedAsEndEntity => {
+                    "the server shows an authority's own certificate (CA:TRUE): give it one that the \
+                     authority has signed, with CA:FALSE"
+                }
+                webpki::Error::EndEntityUsedAsCa => {
+                    "the certificate is signed by one that is no authority's (CA:FALSE): have it signed by \
+                     an authority"
+                }
+                webpki::Error::UnsupportedCertVersion => {
+                    "the server's certificate is not of X.509 version 3: give it one that is, which needs \
+                     extensions, such as the host's name (subjectAltName)"
+                }
+                _ => return None,
+            }
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn errors_say_what_is_wrong_and_what_to_do() {
+        let of_webpki = |error| CertificateError::Other(OtherError(Arc::new(error)));
+        for (why, words) in [
+            (CertificateError::NotValidYet, "by this machine's clock"),
+            (CertificateError::Expired, "by this machine's clock"),
+            (CertificateError::BadSignature, "fewer than 2,048 bits"),
+            (of_webpki(webpki::Error::CaUsedAsEndEntity), "an authority's own certificate"),
+            (of_webpki(webpki::Error::UnsupportedCertVersion), "version 3"),
+        ] {
+            let error = TlsError::InvalidCertificate(why);
+            assert!(tls_failed(&error).contains(words), "{error}");
+            let wrapped = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, error));
+            assert!(tls_failed(&wrapped).contains(words), "{wrapped}");
+        }
+        let version = TlsError::AlertReceived(Alert::ProtocolVersion);
+        assert!(tls_failed(&version).contains("neither TLS 1.2 nor 1.3"));
+        assert_eq!(tls_failed(&io::Error::other("else")), "TLS failed");
+    }
 }

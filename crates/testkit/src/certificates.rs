@@ -60,6 +60,21 @@ impl Authority {
         self.sign("ending", params)
     }
 
+    /// The same, but it is that of an authority.
+    pub fn own(&self) -> Certificate {
+        let mut params = server("an authority as a server", &["localhost", "127.0.0.1"]);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        self.sign("own", params)
+    }
+
+    /// The same, but its time has not come.
+    pub fn early(&self) -> Certificate {
+        let mut params = server("a new server", &["localhost", "127.0.0.1"]);
+        params.not_before = date_time_ymd(2200, 1, 1);
+        params.not_after = date_time_ymd(2200, 2, 1);
+        self.sign("early", params)
+    }
+
     /// A certificate for a name that is not this host's.
     pub fn stranger(&self) -> Certificate {
         self.sign("stranger", server("another server", &["elsewhere.example"]))

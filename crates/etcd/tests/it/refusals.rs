@@ -91,7 +91,7 @@ fn tls_needs_the_right_certificates_on_both_sides() {
     }
     // The connection may break before the server has said why.
     let error = assign(&trusting(&authority)).expect_err("no certificate of the client's");
-    assert!(error.to_string().contains("want a client's"), "{error}");
+    assert!(error.to_string().contains("a client's certificate"), "{error}");
     // The server wants TLS, and the client has none.
     let plain = at(&server.endpoints().replace("https", "http")).deadline(Duration::from_secs(2));
     let text = refused(&plain, StoreErrorKind::Unreachable);
@@ -104,12 +104,16 @@ fn tls_needs_the_right_certificates_on_both_sides() {
 fn certificates_of_other_hosts_and_times_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let authority = Authority::new(folder.path());
-    for shown in [authority.stranger(), authority.expired()] {
+    for (shown, words) in [
+        (authority.stranger(), "use the host name that is in the certificate"),
+        (authority.expired(), "has expired"),
+        (authority.own(), "an authority's own certificate"),
+    ] {
         let server = Etcd::start_with_tls(&authority, &shown, false);
         let store = EtcdStore::new(&server.endpoints()).expect("endpoints");
         let store = store.tls_authority(authority.certificate()).expect("a certificate");
         let text = refused(&store, StoreErrorKind::Denied);
-        assert!(text.contains("TLS failed"), "{text}");
+        assert!(text.contains("TLS failed") && text.contains(words), "{text}");
     }
 }
 

@@ -8,7 +8,7 @@ use uidring::Error;
 use crate::problem::{Problem, is_gibberish};
 use crate::{MySqlError, MySqlStore};
 use uidring_store::server::{ClockDifference, Table};
-use uidring_store::tls_failed;
+use uidring_store::{tls_error, tls_failed};
 
 /// An error of the driver, the server or the system.
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -74,8 +74,7 @@ pub fn to_error(server: &MySqlStore, table: &Table, problem: Problem) -> Error {
 }
 
 fn of_connection(error: &io::Error) -> String {
-    let inner = error.get_ref();
-    if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+    if tls_error(error).is_some() {
         return tls_failed(error);
     }
     let what = match error.kind() {

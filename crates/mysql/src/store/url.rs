@@ -1,5 +1,7 @@
 //! The URL of a server, read so that nothing of it is repeated when it is wrong.
 
+use std::collections::HashSet;
+
 use mysql_async::{Opts, OptsBuilder, UrlError};
 
 /// The driver's options and whether the URL says anything of TLS, or what is wrong with it.
@@ -65,6 +67,18 @@ fn check(url: &str) -> Result<(), &'static str> {
         Some(path) if path.contains('/') => return Err("its database has a `/`"),
         Some(_) => {}
     }
+    let mut names = HashSet::new();
+    for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
+        let name = parameter.split('=').next().unwrap_or_default();
+        // The driver would decode it.
+        if name.contains(['%', '+']) {
+            return Err("the name of a parameter is percent-encoded");
+        }
+        // The driver takes the last.
+        if !names.insert(name) {
+            return Err("a parameter is given twice");
+        }
+    }
     // The driver takes it, and heeds it not.
     if parameters.split('&').any(|parameter| parameter.starts_with("verify_identity")) {
         return Err("verify_identity has no effect, since the host's name in the certificate is \
@@ -91,6 +105,8 @@ mod tests {
             ("mysql://u@h:s3cret/d", "a port that is no number"),
             ("mysql://u@h/d?require_ssl=true&verify_identity=false", "always checked"),
             ("mysql://u@h/d?verify_identity=true", "always checked"),
+            ("mysql://u@h/d?require_ssl=true&require_ssl=false", "given twice"),
+            ("mysql://u@h/d?require_ssl=true&require%5Fssl=false", "percent-encoded"),
         ] {
             let error = read(url).expect_err(url);
             assert!(error.contains(text), "{url}: {error}");

@@ -97,6 +97,13 @@ fn files_of_certificates_are_looked_at_at_once() {
     fs::write(&two.key, "s3cret").expect("writes");
     let text = unusable(&store, &two);
     assert!(text.contains("no private key") && !text.contains("s3cret"), "{text}");
+    fs::write(
+        &two.key,
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
+    )
+    .expect("writes");
+    let text = unusable(&store, &two);
+    assert!(text.contains("is encrypted") && text.contains("openssl pkey"), "{text}");
     fs::remove_file(&one.key).expect("removed");
     let text = unusable(&store, &one);
     assert!(text.contains("one.key.pem") && text.contains("No such file"), "{text}");

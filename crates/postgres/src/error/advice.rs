@@ -5,9 +5,9 @@ use std::io::{self, ErrorKind};
 use tokio_postgres::error::{DbError, Severity, SqlState};
 use uidring::Error;
 use uidring_store::server::{ClockDifference, Table};
-use uidring_store::tls_failed;
+use uidring_store::{tls_error, tls_failed};
 
-use crate::problem::{Problem, io_error, is_pooler_refusal, is_read_only, tls_error};
+use crate::problem::{Problem, io_error, is_pooler_refusal, is_read_only};
 use crate::{PostgresError, PostgresStore};
 
 /// An error of the driver, the server or the system.
@@ -69,7 +69,7 @@ fn of_driver(server: &PostgresStore, table: &Table, error: &tokio_postgres::Erro
     if let Some(error) = error.as_db_error() {
         return of_server(server, table, error);
     }
-    if let Some(error) = tls_error(error) {
+    if tls_error(error).is_some() {
         return tls_failed(error);
     }
     if error.is_closed() {

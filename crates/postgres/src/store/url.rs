@@ -1,5 +1,6 @@
 //! The URL of a server, read so that nothing of it is repeated when it is wrong.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use tokio_postgres::Config;
@@ -39,8 +40,12 @@ pub fn read(url: &str) -> Result<Parts, String> {
     let (address, parameters) = url.split_once('?').unwrap_or((url, ""));
     let (mut rest, mut files) = (Vec::new(), [const { None }; 3]);
     let mut requires_tls = None;
+    let mut names = HashSet::new();
     for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        if !names.insert(name) {
+            return Err(format!("the parameter{} is given twice", shown(name)));
+        }
         let slots = ["sslrootcert", "sslcert", "sslkey"];
         if let Some(index) = slots.iter().position(|slot| *slot == name) {
             files[index] = Some(PathBuf::from(decoded(value)?));
@@ -154,6 +159,8 @@ mod tests {
             ("postgres://u@h/d?options=-csearch_path", "no parameter `options`"),
             ("postgres://u@h/d?sslmode=prefer", "whoever is in between decides"),
             ("postgres://u@h/d?sslcert=a", "together"),
+            ("postgres://u@h/d?sslmode=require&sslmode=disable", "`sslmode` is given twice"),
+            ("postgres://u@h/d?S3cret=1&S3cret=2", "no parameter"),
             ("postgres://u@h/d?sslrootcert=%zz", "percent-encoded"),
             ("postgres://u@h/d?target_session_attrs=standby", "read-write"),
             ("postgres://u@h:s3cret/d", "a port that is no number"),
