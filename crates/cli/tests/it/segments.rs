@@ -238,7 +238,7 @@ fn each_failure_has_a_message_of_its_own() {
     let text = failure(&mut command(&home, generate, &database.url()));
     assert!(text.contains("no tag `t`") && text.contains("uidring segment create"), "{text}");
     for (columns, word) in
-        [("step = 0", "not positive"), ("step = 5, max_id = 9223372036854775806", "used up")]
+        [("step = 0", "its step is 0"), ("step = 5, max_id = 9223372036854775806", "used up")]
     {
         database.execute(&format!("UPDATE leaf_alloc SET {columns}"));
         let words = "generate --generator segment --tag u";
