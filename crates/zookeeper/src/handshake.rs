@@ -11,7 +11,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use uidring::StoreErrorKind;
-use uidring_store::tls_advice;
+use uidring_store::{tls_advice, tls_error};
 
 use super::error::ZooKeeperError;
 use super::registry::Registry;
@@ -86,19 +86,17 @@ fn shake_hands(connection: &mut ClientConnection, tcp: &mut TcpStream) -> io::Re
     }
 }
 
-fn tls_error(error: &io::Error) -> Option<&TlsError> {
-    error.get_ref()?.downcast_ref()
-}
-
 /// Returns what to do.
 fn advice(error: &io::Error) -> &'static str {
     let Some(error) = tls_error(error) else {
         return "is this the server's port for TLS (secureClientPort), has it a quorum, and does it want a \
                 client's certificate?";
     };
+    if matches!(error, TlsError::InvalidMessage(_)) {
+        return "is this the server's port for TLS (secureClientPort)?";
+    }
     tls_advice(error).unwrap_or(match error {
         TlsError::InvalidCertificate(_) => "the server's certificate cannot be used",
-        TlsError::InvalidMessage(_) => "is this the server's port for TLS (secureClientPort)?",
         _ => "the server should offer TLS 1.2 or 1.3, and cipher suites that are considered safe",
     })
 }
