@@ -116,6 +116,11 @@ impl Session {
         }
     }
 
+    fn is_name(&self, text: &str) -> bool {
+        self.recent.as_ref().is_some_and(|recent| recent.text() == text)
+            || self.shared.names.get(text).is_some()
+    }
+
     /// Finds a name, the default for an empty one, or says that there is none.
     fn find(&mut self, text: &[u8], out: &mut Vec<u8>) -> Option<Arc<Name>> {
         if let Some(recent) = &self.recent
@@ -160,6 +165,10 @@ impl Session {
             let text = format!("{count} ids were asked for; a request is for 1 to {max}");
             self.error(out, Status::BadRequest, &text);
             return Ok(());
+        }
+        let is_known = text.is_empty() || str::from_utf8(text).is_ok_and(|text| self.is_name(text));
+        if !is_known && self.shared.names.may_be_new() {
+            Box::pin(self.shared.names.look_again()).await;
         }
         let Some(name) = self.find(text, out) else { return Ok(()) };
         let done = match self.shared.budget.take(count.into()) {

@@ -14,20 +14,19 @@ mod metrics;
 mod pages;
 mod parse;
 mod request;
+mod site;
 mod snapshot;
 mod state;
 mod watch;
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
-use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use hyper::body::Incoming;
-use hyper::header::HeaderName;
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper::{Method, Response, StatusCode, header};
@@ -150,12 +149,15 @@ impl Future for Answering {
 }
 
 fn route(shared: &Arc<Shared>, place: &Arc<Place>, asked: Asked) -> Answer {
+    if let Some(text) = site::problem(&asked) {
+        return answer::bad_request(asked, text).into();
+    }
     let path = asked.path();
     let is_open = matches!(path, "/healthz" | "/");
     if !is_open && !is_trusted(shared, &asked) {
         return answer::unauthorized(asked).into();
     }
-    if is_from_elsewhere(shared, &asked) {
+    if site::is_another(shared, &asked) {
         let text = "a page of another site asked for this in a browser; it may not";
         return answer::error(asked, StatusCode::FORBIDDEN, text).into();
     }
@@ -185,7 +187,9 @@ fn route(shared: &Arc<Shared>, place: &Arc<Place>, asked: Asked) -> Answer {
         return answer::error(
             asked,
             StatusCode::NOT_FOUND,
-            "there is no such path; docs/server-http.md lists those that there are",
+            "there is no such path; there are /v1/ids, /v1/parse/{id}, /v1/events, /healthz, /readyz, /metrics and \
+             /, and of Leaf's /api/segment/get/{key}, /api/snowflake/get/{key}, /decodeSnowflakeId, /cache and \
+             /db",
         )
         .into();
     }
@@ -210,27 +214,6 @@ fn route(shared: &Arc<Shared>, place: &Arc<Place>, asked: Asked) -> Answer {
 /// Whether this is one part of a path.
 fn is_segment(text: &str) -> bool {
     !text.is_empty() && !text.contains('/')
-}
-
-/// Whether a page that is not this server's has a browser ask. Where only this host can ask, and without a
-/// token, such a page may also have made its own name stand for this host: here, a host's name is `localhost`.
-fn is_from_elsewhere(shared: &Shared, asked: &Asked) -> bool {
-    let site = HeaderName::from_static("sec-fetch-site");
-    if asked.header(site).is_some_and(|site| site == b"cross-site") {
-        return true;
-    }
-    if !shared.is_local || shared.password.is_some() {
-        return false;
-    }
-    let host = asked.header(header::HOST).and_then(|host| str::from_utf8(host).ok());
-    host.is_some_and(|host| {
-        let name = host.rsplit_once(':').map_or(host, |(name, port)| {
-            if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host }
-        });
-        let address = name.trim_start_matches('[').trim_end_matches(']');
-        let is_here = name.eq_ignore_ascii_case("localhost") || name.is_empty();
-        !is_here && address.parse::<IpAddr>().is_err()
-    })
 }
 
 /// Whether the client may ask for what not everybody may.

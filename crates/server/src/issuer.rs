@@ -119,7 +119,7 @@ impl Issuer {
     }
 
     /// How many consecutive ids there are at most.
-    fn longest_run(&self) -> u64 {
+    pub(crate) fn longest_run(&self) -> u64 {
         match self.layout() {
             Some(layout) => layout.max_sequence() + 1,
             // A segment may become longer than its table's step.

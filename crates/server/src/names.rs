@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use uidring::segment::SegmentTag;
 use uidring::{Error, SegmentGenerator};
@@ -70,7 +71,13 @@ pub struct Names {
     rows: Option<Arc<ReadRows>>,
     /// Tags that were asked for.
     tags: Arc<RwLock<HashMap<String, Arc<Name>>>>,
+    /// When the table was last read for a name that was not known.
+    looked: Arc<Mutex<Option<Instant>>>,
 }
+
+/// Whoever asks for names that there are not has the table read no more often than this, and for no longer than that.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+const LOOK_FOR: Duration = Duration::from_secs(1);
 
 /// In texts for people, more names than this are counted, and not listed.
 pub const SHOWN: usize = 100;
@@ -152,6 +159,20 @@ impl Names {
         let mut tags = self.tags.write().unwrap_or_else(|lock| lock.into_inner());
         let name = tags.entry(text.to_owned());
         Some(Arc::clone(name.or_insert_with(|| Name::new(text, Issuer::Segment(handle)))))
+    }
+
+    /// Whether a name that is not known could be a tag that was created since the table was read.
+    pub(crate) fn may_be_new(&self) -> bool {
+        let looked = *self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        self.segments.is_some() && looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY)
+    }
+
+    /// Reads the tags again, if that can be done soon.
+    pub(crate) async fn look_again(&self) {
+        let Some(segments) = &self.segments else { return };
+        *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        // What fails is logged, and the tags stay as they were.
+        let _ = tokio::time::timeout(LOOK_FOR, segments.refresh_async()).await;
     }
 
     /// Looks how far the uids of each name are ahead of the clock.

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 #[cfg(unix)]
@@ -260,15 +261,22 @@ impl Listening {
         Ok(match socket {
             Socket::Tcp(socket) => {
                 socket.set_nonblocking(true)?;
+                deepen(SockRef::from(&socket))?;
                 Self::Tcp(TcpListener::from_std(socket)?)
             }
             #[cfg(unix)]
             Socket::Unix(socket) => {
                 socket.set_nonblocking(true)?;
+                deepen(SockRef::from(&socket))?;
                 Self::Unix(UnixListener::from_std(socket)?)
             }
         })
     }
+}
+
+/// Lets as many connections wait to be accepted as the system allows: std asks for few.
+fn deepen(socket: SockRef<'_>) -> io::Result<()> {
+    socket.listen(i32::MAX)
 }
 
 async fn accept(
@@ -385,16 +393,17 @@ async fn greet<S>(
     let place = Arc::clone(stream.place());
     match tls {
         None => serve(stream, protocol, place, shared).await,
-        // In memory of its own, which others do without. A client that does not end its greeting is slow.
+        // In memory of its own, which others do without. A client that does not end its greeting is slow, however much
+        // of it was answered.
         Some(tls) => {
             let encrypted = async {
-                place.is_amid_request();
-                match tls.accept(stream).await {
-                    Ok(stream) => {
+                match tokio::time::timeout(shared.limits.slow, tls.accept(stream)).await {
+                    Ok(Ok(stream)) => {
                         place.is_between_requests();
                         serve(stream, protocol, place, shared).await;
                     }
-                    Err(error) => tracing::debug!(%protocol, %error, "a client spoke no TLS"),
+                    Ok(Err(error)) => tracing::debug!(%protocol, %error, "a client spoke no TLS"),
+                    Err(_) => tracing::debug!(%protocol, "a client did not end its greeting"),
                 }
             };
             Box::pin(encrypted).await;

@@ -56,6 +56,22 @@ impl Answer {
         })
     }
 
+    /// The same answer once the tags have been read again: one that is not known may have been created since.
+    pub fn afresh(
+        shared: &Arc<Shared>,
+        asked: Asked,
+        answer: fn(&Arc<Shared>, Asked) -> Self,
+    ) -> Self {
+        let shared = Arc::clone(shared);
+        Self::later(async move {
+            shared.names.look_again().await;
+            match answer(&shared, asked) {
+                Self::Now(response) => response,
+                Self::Later(later) => later.await,
+            }
+        })
+    }
+
     pub fn later(answer: impl Future<Output = Response<Body>> + Send + 'static) -> Self {
         Self::Later(Box::pin(answer))
     }
@@ -84,6 +100,7 @@ pub fn with(asked: Asked, status: StatusCode, kind: &'static str, body: Body) ->
     let mut headers = asked.into_headers();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     *response.headers_mut() = headers;
     response
 }
@@ -110,7 +127,6 @@ pub fn page(asked: Asked, policy: &'static str, body: Body) -> Response<Body> {
     let mut response = with(asked, StatusCode::OK, kind::HTML, body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     response
 }

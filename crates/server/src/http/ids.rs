@@ -30,6 +30,9 @@ struct Wanted {
 pub fn answer(shared: &Arc<Shared>, asked: Asked) -> Answer {
     let Wanted { name, count, format } = match wanted(shared, &asked) {
         Ok(wanted) => wanted,
+        Err((StatusCode::NOT_FOUND, _)) if shared.names.may_be_new() => {
+            return Answer::afresh(shared, asked, answer);
+        }
         Err((status, text)) => return answer::error(asked, status, text).into(),
     };
     if asked.is_head() {
@@ -60,6 +63,9 @@ pub fn answer(shared: &Arc<Shared>, asked: Asked) -> Answer {
 fn wanted(shared: &Shared, asked: &Asked) -> Result<Wanted, (StatusCode, String)> {
     let bad = |text: String| (StatusCode::BAD_REQUEST, text);
     let malformed = |error: request::Malformed<'_>| bad(error.to_string());
+    if let Some(text) = asked.problem_of_query(&["name", "count", "format"]) {
+        return Err(bad(text));
+    }
     let count = asked.parameter("count").map_err(malformed)?;
     let max = shared.limits.batch;
     let count = match count.as_deref().map(str::parse) {
@@ -69,10 +75,16 @@ fn wanted(shared: &Shared, asked: &Asked) -> Result<Wanted, (StatusCode, String)
     };
     let format = match asked.parameter("format").map_err(malformed)?.as_deref() {
         None | Some("json") => Format::Json,
-        Some("text") => Format::Text,
+        Some("text" | "dec") => Format::Text,
+        Some("hex") => Format::Hex,
+        Some("base62") => Format::Base62,
+        Some("base32") => Format::Base32,
         Some("ndjson") => Format::Ndjson,
         Some("binary") => Format::Binary,
-        Some(_) => return Err(bad("format is not text, json, ndjson or binary".into())),
+        Some(_) => {
+            let text = "format is not json, ndjson, text (or dec), hex, base62, base32 or binary";
+            return Err(bad(text.into()));
+        }
     };
     let name = find(shared, asked)?;
     let count = usize::try_from(count).map_err(|_| bad("count is too great".into()))?;

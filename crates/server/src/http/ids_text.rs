@@ -2,6 +2,7 @@
 
 use hyper::body::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
+use uidring::Uid;
 
 use super::kind;
 
@@ -12,6 +13,9 @@ pub const PIECE: usize = 32 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Text,
+    Hex,
+    Base62,
+    Base32,
     Json,
     Ndjson,
     Binary,
@@ -20,7 +24,7 @@ pub enum Format {
 impl Format {
     pub fn kind(self) -> &'static str {
         match self {
-            Self::Text => kind::TEXT,
+            Self::Text | Self::Hex | Self::Base62 | Self::Base32 => kind::TEXT,
             Self::Json => kind::JSON,
             Self::Ndjson => kind::NDJSON,
             Self::Binary => kind::BINARY,
@@ -54,6 +58,9 @@ impl IdsText {
             Format::Text => digits().sum::<u64>() + count,
             Format::Ndjson => digits().sum::<u64>() + 3 * count,
             Format::Binary => 8 * count,
+            Format::Hex => 19 * count,
+            Format::Base62 => 12 * count,
+            Format::Base32 => 14 * count,
             Format::Json => {
                 let name = serde_json::Value::from(name);
                 head = format!("{{\"name\":{name},\"ids\":[").into_bytes();
@@ -85,6 +92,18 @@ impl IdsText {
                     piece.extend_from_slice(&id.to_le_bytes());
                     continue;
                 }
+                Format::Hex => {
+                    line(&mut piece, &uid(*id).hex());
+                    continue;
+                }
+                Format::Base62 => {
+                    line(&mut piece, &uid(*id).base62());
+                    continue;
+                }
+                Format::Base32 => {
+                    line(&mut piece, &uid(*id).base32());
+                    continue;
+                }
                 Format::Text => b"",
                 Format::Json | Format::Ndjson => b"\"",
             };
@@ -107,14 +126,32 @@ impl IdsText {
     }
 }
 
+/// All ids have 63 bits.
+fn uid(id: u64) -> Uid {
+    Uid::new(id).unwrap_or(Uid::MAX)
+}
+
+fn line(piece: &mut Vec<u8>, text: &str) {
+    piece.extend_from_slice(text.as_bytes());
+    piece.push(b'\n');
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_length_is_known_before_the_text() {
-        let ids = [0, 1, 9, 10, 99, 100, 12_345_678_901, u64::MAX];
-        for format in [Format::Text, Format::Json, Format::Ndjson, Format::Binary] {
+        let ids = [0, 1, 9, 10, 99, 100, 12_345_678_901, u64::MAX >> 1];
+        for format in [
+            Format::Text,
+            Format::Hex,
+            Format::Base62,
+            Format::Base32,
+            Format::Json,
+            Format::Ndjson,
+            Format::Binary,
+        ] {
             for count in [1, 2, 8, PIECE / 23, PIECE / 23 + 1, 10_000] {
                 let ids: Vec<u64> = ids.iter().cycle().copied().take(count).collect();
                 let mut text = IdsText::new("a \"name\"\n", format, ids.clone(), None);
@@ -134,6 +171,15 @@ mod tests {
                         assert_eq!(value["name"], "a \"name\"\n");
                         let ids = value["ids"].as_array().expect("a list").iter();
                         ids.map(|id| id.as_str().expect("a string").parse().expect("id")).collect()
+                    }
+                    Format::Hex | Format::Base62 | Format::Base32 => {
+                        let read = match format {
+                            Format::Hex => Uid::from_hex,
+                            Format::Base62 => Uid::from_base62,
+                            _ => Uid::from_base32,
+                        };
+                        let text = String::from_utf8(all).expect("text");
+                        text.lines().map(|line| read(line).expect("an id").get()).collect()
                     }
                     Format::Text | Format::Ndjson => {
                         let text = String::from_utf8(all).expect("text");

@@ -38,7 +38,7 @@ pub fn snowflake(shared: &Shared, asked: Asked) -> Answer {
 }
 
 /// `/api/segment/get/{key}`: an id of the tag that is the key.
-pub fn segment(shared: &Shared, asked: Asked) -> Answer {
+pub fn segment(shared: &Arc<Shared>, asked: Asked) -> Answer {
     let key = match asked.last_segment("the key") {
         Ok(key) => key,
         Err(error) => {
@@ -48,6 +48,10 @@ pub fn segment(shared: &Shared, asked: Asked) -> Answer {
     };
     match shared.names.get(&key) {
         Some(name) if matches!(name.issuer(), Issuer::Segment(_)) => one(&name, asked),
+        None if shared.names.may_be_new() => {
+            drop(key);
+            Answer::afresh(shared, asked, segment)
+        }
         _ if shared.names.have_segments() => {
             let text = format!("there is no tag `{}`", key.chars().take(128).collect::<String>());
             failed(asked, NO_SUCH_KEY, &text).into()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use hyper::{Response, StatusCode};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use uidring::metrics::{describe, publish, publish_segment};
+use uidring::segment::SegmentStats;
 
 use super::answer;
 use super::body::{Body, Room};
@@ -29,18 +30,28 @@ pub fn answer(shared: &Shared, asked: Asked, room: Room) -> Response<Body> {
     )
 }
 
+/// More names than this, in alphabetical order, have their series together: a scrape has to end.
+const OWN_SERIES: usize = 1_000;
+
+/// What these are called.
+const OTHERS: &str = "(others)";
+
 /// The core's metrics. The recorder is of this scrape alone, so that tags that are gone leave nothing.
 fn of_generators(names: &[Arc<Name>]) -> String {
     let recorder = PrometheusBuilder::new().build_recorder();
     metrics::with_local_recorder(&recorder, || {
         describe();
-        for name in names {
+        let mut others: Option<SegmentStats> = None;
+        for (index, name) in names.iter().enumerate() {
             match name.issuer() {
-                Issuer::Segment(handle) => {
-                    if let Ok(stats) = handle.stats() {
+                Issuer::Segment(handle) => match (handle.stats(), &mut others) {
+                    (Ok(stats), _) if index < OWN_SERIES => {
                         publish_segment("segments", handle.name(), &stats);
                     }
-                }
+                    (Ok(stats), Some(others)) => add(others, &stats),
+                    (Ok(stats), None) => others = Some(stats),
+                    (Err(_), _) => {}
+                },
                 issuer => {
                     if let Some(generator) = issuer.generator() {
                         publish(name.text(), &generator.stats());
@@ -48,8 +59,23 @@ fn of_generators(names: &[Arc<Name>]) -> String {
                 }
             }
         }
+        if let Some(others) = others {
+            publish_segment("segments", OTHERS, &others);
+        }
     });
     recorder.handle().render()
+}
+
+fn add(sum: &mut SegmentStats, stats: &SegmentStats) {
+    sum.left += stats.left;
+    sum.taken += stats.taken;
+    sum.reserved += stats.reserved;
+    sum.loads += stats.loads;
+    sum.load_failures += stats.load_failures;
+    sum.step += stats.step;
+    sum.waits += stats.waits;
+    sum.rejects += stats.rejects;
+    sum.dried += stats.dried;
 }
 
 fn of_server(shared: &Shared, names: &[Arc<Name>], out: &mut Metrics<'_>) {
@@ -97,6 +123,7 @@ fn of_server(shared: &Shared, names: &[Arc<Name>], out: &mut Metrics<'_>) {
 }
 
 fn of_names(names: &[Arc<Name>], out: &mut Metrics<'_>) {
+    let (names, others) = names.split_at(names.len().min(OWN_SERIES));
     let (ids, errors) = ("uidring_server_ids_total", "uidring_server_issue_errors_total");
     for (metric, text) in [(ids, "ids issued"), (errors, "requests for ids that failed")] {
         out.head(metric, "counter", text);
@@ -108,12 +135,22 @@ fn of_names(names: &[Arc<Name>], out: &mut Metrics<'_>) {
                 out.line(metric, &labels, value);
             }
         }
+        for protocol in Protocol::ALL.into_iter().filter(|_| !others.is_empty()) {
+            let counts = others.iter().map(|name| name.counters.get(protocol));
+            let value: u64 =
+                counts.map(|(issued, failed)| if metric == ids { issued } else { failed }).sum();
+            out.line(metric, &[("name", OTHERS), ("protocol", protocol.name())], value);
+        }
     }
     let metric = "uidring_server_ready";
     out.head(metric, "gauge", "1 if the name issues ids, or else 0");
     for name in names {
         let is_ready = u8::from(name.problem().is_none());
         out.line(metric, &[("name", name.text())], is_ready);
+    }
+    if !others.is_empty() {
+        let is_ready = u8::from(others.iter().all(|name| name.problem().is_none()));
+        out.line(metric, &[("name", OTHERS)], is_ready);
     }
 }
 

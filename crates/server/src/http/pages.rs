@@ -143,7 +143,9 @@ fn escape(text: &str, page: &mut String) {
             '>' => page.push_str("&gt;"),
             '"' => page.push_str("&quot;"),
             '\'' => page.push_str("&#39;"),
-            char => page.push(char),
+            '\\' => page.push(char),
+            // Marks of direction and control characters are to be seen.
+            char => page.extend(char.escape_debug()),
         }
     }
 }

@@ -13,6 +13,17 @@ use super::request::Asked;
 use crate::shared::Shared;
 
 pub fn answer(shared: &Arc<Shared>, asked: Asked) -> Response<Body> {
+    if let Some(text) = asked.problem_of_query(&["name", "format"]) {
+        return answer::bad_request(asked, text);
+    }
+    let read: fn(&str) -> Option<Uid> =
+        match asked.parameter("format").as_ref().map(Option::as_deref) {
+            Ok(None | Some("dec")) => |text| text.parse().ok().and_then(Uid::new),
+            Ok(Some("hex")) => |text| Uid::from_hex(text).ok(),
+            Ok(Some("base62")) => |text| Uid::from_base62(text).ok(),
+            Ok(Some("base32")) => |text| Uid::from_base32(text).ok(),
+            _ => return answer::bad_request(asked, "format is not dec, hex, base62 or base32"),
+        };
     let name = match ids::find(shared, &asked) {
         Ok(name) => name,
         Err((status, text)) => return answer::error(asked, status, text),
@@ -23,7 +34,7 @@ pub fn answer(shared: &Arc<Shared>, asked: Asked) -> Response<Body> {
         return answer::bad_request(asked, text);
     };
     let uid = match asked.last_segment("the id") {
-        Ok(text) => text.parse().ok().and_then(Uid::new),
+        Ok(text) => read(&text),
         Err(error) => {
             let text = error.to_string();
             return answer::bad_request(asked, text);
@@ -32,7 +43,7 @@ pub fn answer(shared: &Arc<Shared>, asked: Asked) -> Response<Body> {
     let Some(uid) = uid else {
         return answer::bad_request(
             asked,
-            "the id is not an integer from 0 to 9223372036854775807",
+            "the id is not an integer from 0 to 9223372036854775807; `format` says how else it is written",
         );
     };
     match layout.decode(uid) {

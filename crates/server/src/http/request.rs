@@ -5,12 +5,13 @@ use std::fmt;
 
 use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::request::Parts;
-use hyper::{Method, Uri};
+use hyper::{Method, Uri, Version};
 
 /// A request without its body.
 pub struct Asked {
     method: Method,
     uri: Uri,
+    version: Version,
     headers: HeaderMap,
 }
 
@@ -29,7 +30,8 @@ impl fmt::Display for Malformed<'_> {
 
 impl Asked {
     pub fn new(parts: Parts) -> Self {
-        Self { method: parts.method, uri: parts.uri, headers: parts.headers }
+        let Parts { method, uri, version, headers, .. } = parts;
+        Self { method, uri, version, headers }
     }
 
     pub fn method(&self) -> &Method {
@@ -46,6 +48,20 @@ impl Asked {
         self.uri.path()
     }
 
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The host of a target that names one.
+    pub fn authority(&self) -> Option<&str> {
+        self.uri.authority().map(|authority| authority.as_str())
+    }
+
+    /// All headers of a name.
+    pub fn headers(&self, name: HeaderName) -> impl Iterator<Item = &[u8]> {
+        self.headers.get_all(name).into_iter().map(|value| value.as_bytes())
+    }
+
     pub fn header(&self, name: HeaderName) -> Option<&[u8]> {
         self.headers.get(name).map(|value| value.as_bytes())
     }
@@ -54,6 +70,33 @@ impl Asked {
     pub fn last_segment(&self, what: &'static str) -> Result<Cow<'_, str>, Malformed<'static>> {
         let text = self.path().rsplit('/').next().unwrap_or_default();
         decode(text, false, what)
+    }
+
+    /// What is wrong with the query, if each parameter is to be one of these, and to come once.
+    pub fn problem_of_query(&self, known: &[&str]) -> Option<String> {
+        let mut seen = Vec::with_capacity(known.len());
+        for pair in self.uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty())
+        {
+            let key = pair.split_once('=').map_or(pair, |(key, _)| key);
+            let key = match decode(key, true, "a parameter's name") {
+                Ok(key) => key,
+                Err(error) => return Some(error.to_string()),
+            };
+            let Some(name) = known.iter().find(|name| **name == key) else {
+                let key: String = key.chars().take(64).collect();
+                return Some(match known {
+                    [] => format!("there is no parameter `{key}`, as there are none here"),
+                    known => {
+                        format!("there is no parameter `{key}`; there are {}", known.join(", "))
+                    }
+                });
+            };
+            if seen.contains(name) {
+                return Some(format!("the parameter `{name}` is given twice"));
+            }
+            seen.push(*name);
+        }
+        None
     }
 
     /// A parameter of the query, decoded; the first one of that name.

@@ -119,14 +119,14 @@ impl Session {
         }
         match (name, words.len()) {
             (b"INCR", 1) => {
-                if self.find(words.get(0), out)
+                if self.find(words.get(0), out).await
                     && let Some(id) = self.take(out, stream).await?
                 {
                     Reply::new(out, self.is_3).integer(id);
                 }
             }
             (b"GET", 1) => {
-                if self.find(words.get(0), out)
+                if self.find(words.get(0), out).await
                     && let Some(id) = self.take(out, stream).await?
                 {
                     Reply::new(out, self.is_3).id(id);
@@ -135,7 +135,7 @@ impl Session {
             (b"MGET", 1..) => self.get_many(&words, out, stream).await?,
             (b"INCRBY", 2) => self.reserve(&words, out, stream).await?,
             (b"UID.NEXT", 0..=3) => self.next(&words, out, stream).await?,
-            (b"UID.PARSE", 1 | 2) => self.parse(&words, out),
+            (b"UID.PARSE", 1 | 2) => self.parse(&words, out).await,
             (b"PING", 0) => Reply::new(out, self.is_3).simple("PONG"),
             (b"PING" | b"ECHO", 1) => {
                 Reply::new(out, self.is_3).bulk(words.get(0).unwrap_or_default())

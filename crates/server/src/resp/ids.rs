@@ -72,11 +72,12 @@ impl Session {
         out: &mut Vec<u8>,
         stream: &mut S,
     ) -> io::Result<()> {
-        let Some(count) = self.batch(words.number(1), out) else { return Ok(()) };
-        if !self.find(words.get(0), out) {
+        if !self.find(words.get(0), out).await {
             return Ok(());
         }
         let Some(name) = self.recent.clone() else { return Ok(()) };
+        let max = self.shared.limits.batch.min(name.issuer().longest_run());
+        let Some(count) = self.at_most(max, words.number(1), out) else { return Ok(()) };
         match patiently(name.issuer().reserve(count), out, stream).await? {
             Ok(last) => {
                 self.issued += count;
@@ -106,7 +107,7 @@ impl Session {
             }
         };
         let Some(count) = count else {
-            if self.find(text, out)
+            if self.find(text, out).await
                 && let Some(id) = self.take(out, stream).await?
             {
                 Reply::new(out, self.is_3).integer(id);
@@ -114,7 +115,7 @@ impl Session {
             return Ok(());
         };
         let Some(count) = self.batch(count, out) else { return Ok(()) };
-        if !self.find(text, out) {
+        if !self.find(text, out).await {
             return Ok(());
         }
         let Some(name) = self.recent.clone() else { return Ok(()) };
@@ -151,7 +152,10 @@ impl Session {
 
     /// A number of ids within the limit, or says what that is.
     pub(super) fn batch(&mut self, count: Option<u64>, out: &mut Vec<u8>) -> Option<u64> {
-        let max = self.shared.limits.batch;
+        self.at_most(self.shared.limits.batch, count, out)
+    }
+
+    fn at_most(&mut self, max: u64, count: Option<u64>, out: &mut Vec<u8>) -> Option<u64> {
         let count = count.filter(|count| (1..=max).contains(count));
         if count.is_none() {
             self.error(out, "ERR", &format!("the number of ids is not an integer from 1 to {max}"));
@@ -160,8 +164,8 @@ impl Session {
     }
 
     /// `UID.PARSE id [name]`
-    pub(super) fn parse(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
-        if !self.find(words.get(1), out) {
+    pub(super) async fn parse(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
+        if !self.find(words.get(1), out).await {
             return;
         }
         let layout = self.recent.as_ref().and_then(|name| name.issuer().layout());

@@ -137,7 +137,14 @@ impl Session {
     }
 
     /// Makes a name the recent one, or says that there is none.
-    pub(super) fn find(&mut self, text: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
+    pub(super) async fn find(&mut self, text: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
+        if self.look_up(text) {
+            return true;
+        }
+        if text.is_some() && self.shared.names.may_be_new() {
+            let shared = Arc::clone(&self.shared);
+            Box::pin(shared.names.look_again()).await;
+        }
         let is_found = self.look_up(text);
         if !is_found {
             let text = String::from_utf8_lossy(text.unwrap_or_default());

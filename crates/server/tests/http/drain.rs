@@ -18,12 +18,13 @@ fn idle_connections_and_watchers_end() {
     let served = Served::start(uids(60));
     let mut fresh = served.connect();
     let mut used = served.connect();
-    used.write_all(b"GET /api/snowflake/get/x HTTP/1.1\r\n\r\n").expect("it reads");
+    used.write_all(b"GET /api/snowflake/get/x HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .expect("it reads");
     assert!(used.read(&mut [0; 1024]).expect("an answer") > 0);
     let mut begun = served.connect();
     begun.write_all(b"GET /api/snowflake/get/x HTT").expect("it reads");
     let mut watcher = served.connect();
-    watcher.write_all(b"GET /v1/events HTTP/1.1\r\n\r\n").expect("it reads");
+    watcher.write_all(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it reads");
     assert!(watcher.read(&mut [0; 1024]).expect("an event") > 0);
     served.wait_for_connections(4);
     let begin = Instant::now();
@@ -42,7 +43,7 @@ fn what_has_arrived_is_answered() {
     let mut streams: Vec<_> = (0..20).map(|_| served.connect()).collect();
     for stream in &mut streams {
         stream
-            .write_all(&b"GET /api/snowflake/get/x HTTP/1.1\r\n\r\n".repeat(20))
+            .write_all(&b"GET /api/snowflake/get/x HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(20))
             .expect("it reads");
     }
     served.wait_for_connections(20);
@@ -81,7 +82,7 @@ fn an_answer_under_way_is_sent() {
     let served = Served::start(uids(62).with_segments(Arc::new(segments)));
     let ask = |path: &str| {
         let mut stream = served.connect();
-        write!(stream, "GET {path} HTTP/1.1\r\n\r\n").expect("it reads");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it reads");
         stream
     };
     let mut leaf = ask("/api/segment/get/orders");

@@ -10,7 +10,7 @@ use crate::served::{Answer, PATIENCE, Served, read_all, uids};
 fn long_heads_are_refused() {
     let served = Served::limited(uids(50), |limits| limits.request = 16 * 1024);
     let with = |headers: String| {
-        format!("GET /api/snowflake/get/x HTTP/1.1\r\n{headers}\r\n").into_bytes()
+        format!("GET /api/snowflake/get/x HTTP/1.1\r\nHost:\r\n{headers}\r\n").into_bytes()
     };
     let good = with(format!("X: {}\r\n", "x".repeat(8_000)));
     Answer::split(&served.send(&good)).expect("an answer").0.id();
@@ -64,7 +64,8 @@ fn an_idle_connection_is_ended() {
     let served = Served::limited(uids(52), |limits| limits.idle = Duration::from_secs(1));
     let mut fresh = served.connect();
     let mut used = served.connect();
-    used.write_all(b"GET /api/snowflake/get/x HTTP/1.1\r\n\r\n").expect("it reads");
+    used.write_all(b"GET /api/snowflake/get/x HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .expect("it reads");
     assert!(read_all(&mut fresh).is_empty());
     let answers = Answer::split_all(&read_all(&mut used));
     assert_eq!((answers.len(), answers[0].status), (1, 200));
@@ -75,7 +76,7 @@ fn an_idle_connection_is_ended() {
 fn a_client_that_does_not_read_is_ended() {
     let served = Served::limited(uids(53), |limits| limits.slow = Duration::from_secs(1));
     let mut stream = served.connect();
-    let request = b"GET /v1/ids?count=100000 HTTP/1.1\r\n\r\n";
+    let request = b"GET /v1/ids?count=100000 HTTP/1.1\r\nHost: localhost\r\n\r\n";
     stream.set_write_timeout(Some(Duration::from_millis(200))).expect("a timeout");
     loop {
         match stream.write_all(request) {
@@ -118,7 +119,7 @@ fn there_is_room_for_so_many_watchers() {
     let served = Served::limited(uids(55), |limits| limits.watchers = 2);
     let watch = || {
         let mut stream = served.connect();
-        stream.write_all(b"GET /v1/events HTTP/1.1\r\n\r\n").expect("it reads");
+        stream.write_all(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it reads");
         let (mut bytes, mut more) = (Vec::new(), [0; 4096]);
         // Two events, or all of a refusal.
         while String::from_utf8_lossy(&bytes).matches("\ndata: {").count() < 2

@@ -24,13 +24,25 @@ fn names(worker_id: u64) -> Names {
 #[test]
 fn each_of_very_many_names_is_on_its_pages() {
     let served = Served::start(names(90));
+    for tag in ["tag-00999", "tag-03999"] {
+        served.curl(&format!("/api/segment/get/{tag}")).id();
+    }
     let (cache, metrics) = (served.curl("/cache"), served.curl("/metrics"));
     let (cache, metrics) = (cache.text(), metrics.text());
     let lines: HashSet<&str> = metrics.lines().collect();
-    for tag in 0..TAGS {
+    // Their own series, up to a limit; the others' in sum.
+    for tag in 0..999 {
         let line = format!("uidring_server_ready{{name=\"tag-{tag:05}\"}} 1");
         assert!(lines.contains(&*line), "{tag} in the metrics");
     }
+    for line in [
+        "uidring_server_ready{name=\"(others)\"} 1",
+        "uidring_server_ids_total{name=\"(others)\",protocol=\"http\"} 2",
+        "uidring_segment_taken_total{generator=\"segments\",tag=\"(others)\"} 2",
+    ] {
+        assert!(lines.contains(line), "{line}");
+    }
+    assert!(!metrics.contains("tag-00999") && metrics.len() < 2_000_000, "{}", metrics.len());
     let rows = cache.lines().filter_map(|line| line.strip_prefix("<tr><td>"));
     let rows: HashSet<_> = rows.filter_map(|row| row.split('<').next()).collect();
     for tag in 0..TAGS {

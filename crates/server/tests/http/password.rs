@@ -1,6 +1,6 @@
 //! A server that asks for a token.
 
-use crate::served::{Served, uids};
+use crate::served::{Answer, Served, uids};
 
 #[test]
 fn a_token_opens_what_is_not_open() {
@@ -54,4 +54,51 @@ fn browsers_ask_for_this_servers_own_page_alone() {
     let answer = served.curl_with("/v1/ids", &["-H", "Sec-Fetch-Site: cross-site"]);
     assert!(answer.status == 403 && answer.error().contains("another site"), "{}", answer.status);
     served.curl_with("/api/snowflake/get/x", &["-H", "Sec-Fetch-Site: same-origin"]).id();
+}
+
+/// A proxy in between must understand the same host.
+#[test]
+fn a_request_names_one_host() {
+    let served = Served::start(uids(26));
+    let status = |head: &str| {
+        let answer = served.send(format!("{head}\r\n\r\n").as_bytes());
+        Answer::split(&answer).expect("an answer").0.status
+    };
+    for wrong in [
+        "GET /v1/ids HTTP/1.1",
+        "GET /v1/ids HTTP/1.1\r\nHost: localhost\r\nHost: localhost",
+        "GET /v1/ids HTTP/1.1\r\nHost: localhost\r\nhost: evil.example",
+        "GET /v1/ids HTTP/1.1\r\nHost: \u{e4}",
+        "GET /v1/ids HTTP/1.1\r\nHost: a b",
+        "GET http://evil.example/v1/ids HTTP/1.1\r\nHost: localhost",
+        "GET http://localhost:80/v1/ids HTTP/1.1\r\nHost: localhost",
+        "GET /healthz HTTP/1.1",
+    ] {
+        assert_eq!(status(wrong), 400, "{wrong}");
+    }
+    for right in [
+        "GET /v1/ids HTTP/1.1\r\nHost: localhost",
+        "GET http://LOCALHOST/v1/ids HTTP/1.1\r\nHost: localhost",
+        "GET /v1/ids HTTP/1.1\r\nHost:",
+        "GET /v1/ids HTTP/1.0",
+    ] {
+        assert_eq!(status(right), 200, "{right}");
+    }
+}
+
+/// Browsers say where a page is from.
+#[test]
+fn pages_of_other_origins_are_refused() {
+    for server in [Served::start(uids(27)), Served::with(uids(28), |server| server.password("x"))] {
+        let host = server.address.to_string();
+        let status = |origin: &str| {
+            let header = format!("Origin: {origin}");
+            let arguments = ["-X", "POST", "-H", "Authorization: Bearer x", "-H", &header];
+            server.curl_with("/v1/ids", &arguments).status
+        };
+        for origin in ["null", "http://evil.example", "http://localhost", "x", &host] {
+            assert_eq!(status(origin), 403, "{origin}");
+        }
+        assert_eq!(status(&format!("http://{host}")), 200);
+    }
 }

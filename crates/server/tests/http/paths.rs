@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::json;
-use uidring::segment::SegmentStore;
-use uidring::{CachedUidGenerator, Layout, PerThreadGenerator};
+use uidring::segment::{MemorySegments, SegmentStore, SegmentTag};
+use uidring::{
+    CachedUidGenerator, Layout, ParseUidError, PerThreadGenerator, SegmentGenerator, Uid,
+};
 use uidring_server::{Issuer, Names};
 
 use crate::served::{Answer, Served, generator, segments, table, uids};
@@ -154,11 +156,29 @@ fn ids_come_in_four_forms() {
             let list = value["ids"].as_array().expect("a list").iter();
             ids.extend(list.map(|id| id.as_str().expect("a string").parse::<u64>().expect("id")));
             for answer in [text, binary, ndjson, json] {
+                assert_eq!(answer.headers["x-content-type-options"], "nosniff");
                 assert_eq!(answer.headers["cache-control"], "no-store");
             }
             assert_eq!(ids.len(), 4 * count);
             assert!(ids.is_sorted(), "one connection after another");
             assert!(ids.into_iter().all(|id| seen.insert(id)), "no id twice");
+        }
+    }
+    for (form, read) in [
+        ("dec", str::parse as fn(&str) -> Result<Uid, ParseUidError>),
+        ("hex", Uid::from_hex),
+        ("base62", Uid::from_base62),
+        ("base32", Uid::from_base32),
+    ] {
+        for count in [1, 3_000] {
+            let answer = served.curl(&format!("/v1/ids?count={count}&format={form}"));
+            assert!(answer.headers["content-type"].starts_with("text/plain"), "{form}");
+            let text = answer.text();
+            let ids = text.lines().map(|line| read(line).expect("an id").get());
+            assert_eq!(ids.filter(|id| seen.insert(*id)).count(), count, "{form}");
+            let last = text.lines().last().expect("an id");
+            let parsed = served.curl(&format!("/v1/parse/{last}?format={form}")).json();
+            assert_eq!(parsed["uid"], read(last).expect("an id").to_string(), "{form}");
         }
     }
     // By default, one id of the default name in JSON; a POST does the same.
@@ -171,6 +191,37 @@ fn ids_come_in_four_forms() {
     assert_eq!(value, json!({ "name": "<ä> & \"b\"/c", "ids": ["1", "2"] }));
 }
 
+/// A tag is a name as soon as it is in the table, on each path.
+#[test]
+fn a_tag_is_served_at_its_first_request() {
+    let table = MemorySegments::new();
+    let segments = SegmentGenerator::builder(table.clone()).build().expect("a generator");
+    let served = Served::start(uids(12).with_segments(Arc::new(segments)));
+    assert_eq!(served.curl("/v1/ids?name=a").status, 404);
+    for (tag, path) in [("a", "/v1/ids?format=text&name=a"), ("b", "/api/segment/get/b")] {
+        // Who asks for what there is not has the table read now and then, and not each time.
+        std::thread::sleep(std::time::Duration::from_millis(150));
+        table.create(SegmentTag::new(tag).step(10)).expect("a tag");
+        let answer = served.curl(path);
+        assert_eq!((answer.status, answer.text().trim()), (200, "1"), "{path}");
+    }
+}
+
+/// Marks of direction would show a tag as another one.
+#[test]
+fn marks_of_direction_are_to_be_seen() {
+    let table = MemorySegments::new();
+    table.create(SegmentTag::new("a\u{202e}b").step(10)).expect("a tag");
+    let segments = SegmentGenerator::builder(table.clone()).build().expect("a generator");
+    let names = uids(13).with_segments(Arc::new(segments));
+    let served = Served::start(names.with_rows(move || table.clone().tags()));
+    for path in ["/cache", "/db"] {
+        let page = served.curl(path);
+        assert!(page.text().contains("<td>a\\u{202e}b</td>"), "{}", page.text());
+    }
+    assert!(served.curl("/").text().contains("visible(first.name)"));
+}
+
 #[test]
 fn what_cannot_be_answered_is_named() {
     let served = Served::start(uids(9).with_segments(segments()));
@@ -181,7 +232,13 @@ fn what_cannot_be_answered_is_named() {
         ("/v1/ids?count=99999999999999999999", 400, "count"),
         ("/v1/ids?count=", 400, "count"),
         ("/v1/ids?count=%31%", 400, "count has a `%`"),
-        ("/v1/ids?format=xml", 400, "format is not text, json, ndjson or binary"),
+        ("/v1/ids?format=xml", 400, "format is not json, ndjson, text (or dec), hex"),
+        ("/v1/ids?n=1000", 400, "there is no parameter `n`; there are name, count, format"),
+        ("/v1/ids?count=1&count=2", 400, "the parameter `count` is given twice"),
+        ("/v1/ids?c%6funt=1&count=2", 400, "given twice"),
+        ("/v1/parse/1?n=2", 400, "there is no parameter `n`"),
+        ("/v1/parse/1?format=xml", 400, "format is not dec, hex, base62 or base32"),
+        ("/v1/parse/zz?format=hex", 400, "the id is not an integer"),
         ("/v1/ids?name=nobody", 404, "there is no name `nobody`"),
         ("/v1/ids?name=%ff", 400, "name is not UTF-8"),
         ("/v1/parse/x", 400, "the id is not an integer"),
@@ -192,7 +249,7 @@ fn what_cannot_be_answered_is_named() {
         ("/v1/parse", 400, "the id is not"),
         ("/v1/parse/", 404, "no such path"),
         ("/v1", 404, "no such path"),
-        ("/favicon.ico", 404, "no such path"),
+        ("/favicon.ico", 404, "there are /v1/ids, /v1/parse/{id}, "),
     ] {
         let answer = served.curl(path);
         let error = answer.error();

@@ -1,11 +1,17 @@
 //! Clients that are slow, many, silent or wrong.
 
+use std::fs;
 use std::io::Write;
 use std::net::Shutdown;
+use std::process::Command;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore};
 use uidring_server::{Limits, Protocol, Server};
+use uidring_testkit::certificates::Authority;
 
 use crate::support::{Client, names, run, start};
 
@@ -140,6 +146,41 @@ fn who_does_not_come_to_an_end_has_to_go() {
             assert_eq!(client.rest(), "-ERR the request or transaction did not end in time\r\n");
         }
     }
+}
+
+/// Half a greeting of TLS, of which the server's half was answered, is no more patient.
+#[test]
+fn a_greeting_that_stops_half_way_has_to_go() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let certificate = Authority::new(folder.path()).server();
+    let [shown, key] =
+        [&certificate.certificate, &certificate.key].map(|path| fs::read(path).expect("there"));
+    let server = limits(|limits| limits.slow = SECOND).tls(&shown, &key).expect("they fit");
+    let server = run(server, names());
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("of rustls")
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth();
+    let name = "localhost".try_into().expect("a name");
+    let mut greeting = Vec::new();
+    let mut tls = ClientConnection::new(Arc::new(config), name).expect("a client");
+    tls.write_tls(&mut greeting).expect("into memory");
+    let mut half = server.client();
+    half.send(&greeting);
+    // The server's half has come when the end does: before the time of idle connections.
+    assert!(half.rest_of_bytes().len() > 100);
+}
+
+/// As many may wait to be accepted as the system allows.
+#[test]
+fn a_herd_finds_room_in_the_queue() {
+    let server = start(names());
+    let port = format!("sport = :{}", server.port());
+    let output = Command::new("ss").args(["-ltnH", &port]).output().expect("ss, of iproute2");
+    let line = String::from_utf8(output.stdout).expect("text");
+    let most = fs::read_to_string("/proc/sys/net/core/somaxconn").expect("Linux");
+    assert_eq!(line.split_whitespace().nth(2), Some(most.trim()), "{line}");
 }
 
 /// Who does not read is not read from, takes little memory meanwhile, and has to go; others go on.

@@ -199,7 +199,7 @@ fn what_has_no_header_ends_the_connection_with_an_exception() {
         (&frame(&[0x82, 1, 2, 3]), "received bad version"),
         (&frame(&[0x7f, 0xff, 0xff, 0xff, b'n']), "exceeds maximum"),
         (unframed, "framed transport"),
-        (b"GET / HTTP/1.1\r\n\r\n", "0 to 65532 bytes"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "0 to 65532 bytes"),
         (&[0xff; 64], "and not -1"),
         (&[0, 0, 0xff, 0xfd], "and not 65533"),
     ] {

@@ -1,0 +1,57 @@
+//! Whether a request is meant for this server, or a page of another site has a browser send it.
+
+use std::net::IpAddr;
+
+use hyper::Version;
+use hyper::header::{self, HeaderName};
+use hyper::http::uri::Authority;
+
+use super::request::Asked;
+use crate::shared::Shared;
+
+/// What is wrong with the host that a request names, as RFC 9112 has it: whoever stands in between could understand
+/// another one.
+pub fn problem(asked: &Asked) -> Option<&'static str> {
+    let mut hosts = asked.headers(header::HOST);
+    let host = match (hosts.next(), hosts.next()) {
+        (Some(_), Some(_)) => return Some("there are two Host headers; send one"),
+        (None, _) if asked.version() >= Version::HTTP_11 => {
+            return Some("there is no Host header; send one");
+        }
+        (host, None) | (host, _) => host.unwrap_or_default(),
+    };
+    let is_host = |host: &str| host.is_empty() || host.parse::<Authority>().is_ok();
+    let Some(host) = str::from_utf8(host).ok().filter(|host| is_host(host)) else {
+        return Some("the Host header names no host");
+    };
+    let target = asked.authority()?;
+    (!target.eq_ignore_ascii_case(host))
+        .then_some("the request names another host than its Host header")
+}
+
+/// Whether a page that is not this server's has a browser ask. Where only this host can ask, and without a
+/// token, such a page may also have made its own name stand for this host: here, a host's name is `localhost`.
+pub fn is_another(shared: &Shared, asked: &Asked) -> bool {
+    let site = HeaderName::from_static("sec-fetch-site");
+    if asked.header(site).is_some_and(|site| site == b"cross-site") {
+        return true;
+    }
+    let host = asked.header(header::HOST).and_then(|host| str::from_utf8(host).ok());
+    let host = host.unwrap_or_default();
+    let is_of_host = |origin: &[u8]| {
+        let origin = str::from_utf8(origin).ok().and_then(|origin| origin.split_once("://"));
+        origin.is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
+    };
+    if !asked.headers(header::ORIGIN).all(is_of_host) {
+        return true;
+    }
+    if !shared.is_local || shared.password.is_some() {
+        return false;
+    }
+    let name = host.rsplit_once(':').map_or(host, |(name, port)| {
+        if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host }
+    });
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    let is_here = name.eq_ignore_ascii_case("localhost") || name.is_empty();
+    !is_here && address.parse::<IpAddr>().is_err()
+}
