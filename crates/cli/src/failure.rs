@@ -91,6 +91,7 @@ impl From<uidring::Error> for Failure {
         if let Some(
             TableError::NodeIdentity { .. }
             | TableError::TagText { .. }
+            | TableError::InvisibleTag
             | TableError::UrlForPath { .. }
             | TableError::UrlForTag,
         ) = error.store()

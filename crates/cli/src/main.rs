@@ -27,7 +27,7 @@ mod text;
 mod worker;
 mod worker_source;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -146,10 +146,19 @@ fn command_line() -> Result<Cli, Failure> {
         ));
     }
     if !error.use_stderr() {
-        // Help that nobody can read is a failure.
-        drop(stdio::stdout()?);
+        // Help that nobody can read is a failure; clap would not say so.
+        let mut output = stdio::stdout()?;
+        let (text, is_plain) = (error.render(), std::env::var_os("NO_COLOR").is_some());
+        match output.is_terminal() && !is_plain {
+            true => write!(output, "{}", text.ansi())?,
+            false => write!(output, "{text}")?,
+        }
+        output.flush()?;
+    } else {
+        // On stderr, which nothing can be said about.
+        let _ = error.print();
     }
-    error.exit()
+    std::process::exit(error.exit_code())
 }
 
 fn run(command: Command) -> Result<(), Failure> {

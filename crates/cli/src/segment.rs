@@ -109,6 +109,12 @@ Examples:
 pub fn run(command: &SegmentCommand) -> Result<(), Failure> {
     match command {
         SegmentCommand::Create { tag, step, start, if_not_exists, description, database } => {
+            // It would hide the tag.
+            if tag == "uid" {
+                return Err(Failure::Usage(
+                    "`uid` is what `uidring serve` calls its uids; choose another tag".into(),
+                ));
+            }
             let mut new = NewSegmentTag::new(tag, *step)?.start(*start)?;
             if let Some(text) = description {
                 new = new.description(text)?;

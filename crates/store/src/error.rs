@@ -120,6 +120,10 @@ pub enum TableError {
         max: usize,
     },
 
+    /// A new tag could not be told from others, or not be seen.
+    #[error("a segment's tag is blank, or has control characters; choose a name that can be seen")]
+    InvisibleTag,
+
     /// A URL was given where a tag belongs. It is not repeated here: it may hold a password.
     #[error("a URL was given for a tag, which is a name of your choice, such as `orders`")]
     UrlForTag,
@@ -179,6 +183,7 @@ impl TableError {
             | Self::NoDataDirectory
             | Self::RelativeDataDirectory { .. }
             | Self::TagText { .. }
+            | Self::InvisibleTag
             | Self::UrlForTag
             | Self::UrlForPath { .. }
             | Self::DatabaseFile { .. } => StoreErrorKind::Invalid,

@@ -79,7 +79,8 @@ impl NewSegmentTag {
     ///
     /// # Errors
     ///
-    /// [`TableError::TagText`](crate::TableError::TagText), [`Error::OptionOutOfRange`], and
+    /// [`TableError::TagText`](crate::TableError::TagText), [`Error::OptionOutOfRange`],
+    /// [`TableError::InvisibleTag`](crate::TableError::InvisibleTag) for one that is blank or has control characters, and
     /// [`TableError::UrlForTag`](crate::TableError::UrlForTag) for a tag with `://` in it.
     pub fn new(tag: impl Into<String>, step: u64) -> Result<Self, Error> {
         let tag = tag.into();
@@ -87,6 +88,9 @@ impl NewSegmentTag {
             return Err(Error::from(TableError::UrlForTag));
         }
         check_length("tag", &tag, 1, TAG_CHARS)?;
+        if tag.trim().is_empty() || tag.contains(char::is_control) {
+            return Err(Error::from(TableError::InvisibleTag));
+        }
         let step = check_step(step)?;
         Ok(Self { tag, step, start: 1, description: None })
     }

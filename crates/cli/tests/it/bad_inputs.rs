@@ -408,3 +408,15 @@ fn a_variable_and_a_flag_may_not_go_together() {
     assert!(run.stderr.contains("UIDRING_WORKER_ID is a worker id of your choice"), "{run:?}");
     assert_eq!(files(&home), [""; 0]);
 }
+
+/// A tag that a name of the server hides, or that cannot be seen.
+#[test]
+fn tags_that_are_no_names() {
+    let home = Home::new();
+    for tag in ["uid", " ", "\u{3000}", "a\nb", "a\u{1b}b"] {
+        let mut command = home.command("segment create --step 10");
+        let run = Run::of(command.arg(tag));
+        assert_eq!(run.status, Some(2), "{tag:?}: {run:?}");
+    }
+    assert_eq!(home.run("segment create uids --step 10").status, Some(0));
+}

@@ -93,6 +93,11 @@ fn what_is_thrown_away_was_printed() {
 #[test]
 fn a_full_disk_takes_nothing() {
     let home = Home::new();
+    for words in ["--help", "help generate", "serve --help", "--version"] {
+        let run = Run::of(&mut home.under_sh(&format!(r#"exec "$1" {words} >/dev/full"#)));
+        assert_eq!(run.status, Some(1), "{run:?}");
+        assert!(run.stderr.starts_with("error: writing the output: "), "{run:?}");
+    }
     for words in ["generate", "generate -n 100000", "generate --generator leaf-snowflake -n 3"] {
         let run = Run::of(&mut home.under_sh(&format!(r#"exec "$1" {words} >/dev/full"#)));
         assert_eq!(run.status, Some(1), "{run:?}");

@@ -339,12 +339,12 @@ fn where_a_deleted_tag_ended_is_not_lost() {
 fn names_do_not_steer_the_terminal() {
     let home = Home::new();
     let mut create = home.command("segment create --step 5");
-    let run = Run::of(create.args(["a\u{1b}[2J\n", "--description", "\u{202e}x"]));
+    let run = Run::of(create.args(["a\u{202e}x", "--description", "\u{1b}[2J\n"]));
     assert_eq!(run.status, Some(0));
-    assert!(!run.stderr.contains('\u{1b}'), "{run:?}");
+    assert!(!run.stderr.contains('\u{202e}'), "{run:?}");
     for words in ["segment list", "segment stats"] {
         let text = home.stdout(words);
-        assert!(text.contains("a\\u{1b}[2J\\n") && text.lines().count() == 2, "{text}");
+        assert!(text.contains("a\\u{202e}x") && text.lines().count() == 2, "{text}");
         assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text}");
     }
 }

@@ -215,6 +215,25 @@ fn settings_are_checked_without_a_worker_id() {
     assert!(!home.folder.path().join("uidring").exists(), "nothing was made");
 }
 
+/// What the server would fail on a moment later.
+#[test]
+fn what_cannot_be_made_is_found_by_a_check() {
+    let home = Home::new();
+    fs::write(home.folder.path().join("file"), "").expect("written");
+    for (data, words, text) in [
+        ("file", "", "the worker file of the data directory, "),
+        ("data", "--batch file/a.sock", "the socket of --batch, "),
+        ("data", "--sqlite file/a.db?mode=rwc", "the file of --sqlite, "),
+    ] {
+        let data = home.folder.path().join(data);
+        let mut command = home.command(&format!("serve --check {words}"));
+        let run = Run::of(command.env("XDG_DATA_HOME", data));
+        assert_eq!(run.status, Some(1), "{words}: {run:?}");
+        assert!(run.stderr.contains(text) && run.stderr.contains("cannot be made"), "{run:?}");
+    }
+    assert_eq!(fs::read_dir(home.folder.path()).expect("there").count(), 1, "nothing was made");
+}
+
 #[cfg(feature = "mysql")]
 #[test]
 fn a_file_of_settings() {

@@ -1,0 +1,60 @@
+//! What `--check` looks at besides the settings: whether what the server would make can be made.
+
+use std::path::{Path, PathBuf};
+
+use uidring_store::files::data_folder;
+
+use super::args::{NameArgs, ServeArgs};
+use super::config;
+use super::place::BatchPlace;
+use crate::failure::Failure;
+
+/// Looks whether the files can be made that there are not yet. Nothing is left there.
+pub fn files(args: &ServeArgs, others: &config::Names) -> Result<(), Failure> {
+    if let Some(BatchPlace::At(path)) = &args.batch {
+        can_be_made("the socket of --batch", path)?;
+    }
+    for name in [&args.name].into_iter().chain(others.values()) {
+        if let Some((what, path)) = worker_file(name)? {
+            can_be_made(what, &path)?;
+        }
+    }
+    Ok(())
+}
+
+/// The SQLite file of a name's worker ids, if they are in one.
+fn worker_file(name: &NameArgs) -> Result<Option<(&'static str, PathBuf)>, Failure> {
+    let database = &name.worker.table.database;
+    let is_elsewhere = database.server().is_some()
+        || database.is_etcd()
+        || name.worker.registry.zookeeper.is_some()
+        || name.worker.worker_id.is_some();
+    Ok(match &database.sqlite {
+        // Parameters stand after the last question mark.
+        Some(path) => {
+            let path = path.to_string_lossy();
+            let path = path.rsplit_once('?').map_or(&*path, |(path, _)| path);
+            Some(("the file of --sqlite", path.into()))
+        }
+        None if is_elsewhere => None,
+        None => Some(("the worker file of the data directory", data_folder()?.join("workers.db"))),
+    })
+}
+
+fn can_be_made(what: &str, path: &Path) -> Result<(), Failure> {
+    if path.exists() {
+        return Ok(());
+    }
+    let path = std::path::absolute(path)?;
+    // The root of the file system exists.
+    let Some(folder) = path.ancestors().skip(1).find(|folder| folder.exists()) else {
+        return Ok(());
+    };
+    tempfile::tempfile_in(folder).map(drop).map_err(|error| {
+        Failure::Failed(format!(
+            "{what}, {}, cannot be made: {}: {error}",
+            path.display(),
+            folder.display()
+        ))
+    })
+}
