@@ -193,12 +193,12 @@ fn a_renewal_is_one_transaction_in_one_round_trip() {
     let before = renewed();
     until("a renewal", || renewed() != before);
     server.log_statements();
-    let (before, chunks) = (renewed(), asked.load(Ordering::SeqCst));
     let log = server.error_log().len();
+    let logged = || server.error_log()[log..].contains("UPDATE UIDRING_LEASE SET LEASE_END");
+    until("a renewal in the log", logged);
+    let (before, chunks) = (renewed(), asked.load(Ordering::SeqCst));
     until("a renewal", || renewed() != before);
     let chunks = asked.load(Ordering::SeqCst) - chunks;
-    let log = server.error_log()[log..].to_owned();
-    assert!(log.contains("UPDATE UIDRING_LEASE SET LEASE_END"), "{log}");
     // An idle connection is asked first whether it is there.
     assert!(chunks <= 2, "{chunks} pieces");
     drop(generator);
