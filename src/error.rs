@@ -1,6 +1,5 @@
 //! The two errors: [`Error`] for everything that is set up, [`TakeError`] for the hot path.
 
-mod chain;
 mod store;
 mod take;
 
@@ -8,16 +7,19 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::chain::Chain;
 pub use self::store::{StoreError, StoreErrorKind};
 pub(crate) use self::take::rarely;
 pub use self::take::{FillError, TakeError};
+pub use crate::chain::{Chain, debug_as_chain};
 use crate::timestamp::{ParseTimeError, Timestamp};
 
 /// Why something could not be set up, composed or read.
 ///
 /// Each variant carries the values that led to it; its text says what happened and what to do. It can be
 /// cloned, so that several callers learn why one attempt failed; clones share the causes.
+///
+/// As of every error of these crates, `{:?}` prints the text and those of its causes on one line. So a `main` that
+/// returns it prints `Error: ` and what to do.
 ///
 /// ```
 /// use uidring::{Error, Layout, StoreErrorKind};
@@ -33,7 +35,7 @@ use crate::timestamp::{ParseTimeError, Timestamp};
 /// assert!(!is_worth_a_retry(&error.clone()));
 /// assert!(matches!(error, Error::WorkerIdOutOfRange { max: 4_194_303, .. }));
 /// ```
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The three fields of a layout do not fit, or one of them is empty.
@@ -368,6 +370,8 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] StoreError),
 }
+
+debug_as_chain!(Error);
 
 impl Error {
     /// The error of a store's crate, if this is one of that type.

@@ -102,6 +102,7 @@ mod docs_segments {}
 #[doc = include_str!("../docs/async.md")]
 mod docs_async {}
 
+mod chain;
 mod error;
 mod future;
 mod layout;

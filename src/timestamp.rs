@@ -8,6 +8,8 @@ use jiff::SignedDuration;
 use jiff::civil::DateTime;
 use jiff::fmt::temporal::Pieces;
 
+use crate::chain::{Chain, debug_as_chain};
+
 /// A point in time: milliseconds since 1970-01-01T00:00:00Z, leap seconds not counted.
 ///
 /// It prints as RFC 3339 in UTC and reads RFC 3339 with `Z` or an explicit offset; a date, or a
@@ -125,12 +127,14 @@ impl TryFrom<Timestamp> for jiff::Timestamp {
 }
 
 /// A time is outside the range of the type that it was to be converted to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{time} is out of the range of {target}")]
 pub struct TimeRangeError {
     time: Timestamp,
     target: &'static str,
 }
+
+debug_as_chain!(TimeRangeError);
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -156,7 +160,7 @@ impl fmt::Display for Timestamp {
 crate::serde::as_text!(Timestamp, "a time, such as `2026-01-31T12:00:00Z`");
 
 /// The text is no point in time.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not a time: write a date (2026-01-31) or RFC 3339 \
      (2026-01-31T12:00:00Z, 2026-01-31T20:00:00+08:00); without an offset it is UTC"
@@ -164,6 +168,8 @@ crate::serde::as_text!(Timestamp, "a time, such as `2026-01-31T12:00:00Z`");
 pub struct ParseTimeError {
     text: String,
 }
+
+debug_as_chain!(ParseTimeError);
 
 impl FromStr for Timestamp {
     type Err = ParseTimeError;

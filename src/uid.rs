@@ -9,6 +9,7 @@ mod sqlx_column;
 mod text;
 
 pub use self::text::{ParseUidError, UidText};
+use crate::chain::{Chain, debug_as_chain};
 
 /// A unique id: a whole number from 0 to 2^63 − 1, so that it is positive as an `i64` too.
 ///
@@ -78,9 +79,11 @@ impl Uid {
 }
 
 /// The number does not fit 63 bits, or is negative.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is not a uid: uids are whole numbers from 0 to 9223372036854775807")]
 pub struct UidRangeError(i128);
+
+debug_as_chain!(UidRangeError);
 
 impl TryFrom<u64> for Uid {
     type Error = UidRangeError;

@@ -4,6 +4,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::chain::{Chain, debug_as_chain};
+
 /// Why a store of worker ids or segments did not do what it was asked for.
 ///
 /// What it says is the store's own; [`kind`](Self::kind) and [`may_pass`](Self::may_pass) say what a
@@ -17,12 +19,14 @@ use std::sync::Arc;
 /// assert!(error.may_pass());
 /// assert_eq!(error.to_string(), "the database is away");
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct StoreError {
     kind: StoreErrorKind,
     /// In a box as well, which the last owner can take out by value.
     cause: Arc<Box<dyn StdError + Send + Sync>>,
 }
+
+debug_as_chain!(StoreError);
 
 /// What kind of thing went wrong in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

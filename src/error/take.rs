@@ -1,13 +1,16 @@
 //! The errors of the hot path.
 
+use std::fmt;
 use std::time::Duration;
 
+use crate::chain::{Chain, debug_as_chain};
 use crate::sync::Forked;
 
 /// Why no uid was handed out.
 ///
-/// It is small and `Copy`, so that it costs a successful take nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+/// It is small and `Copy`, so that it costs a successful take nothing. `{:?}` prints its text, as of
+/// [every error](crate::Error).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum TakeError {
     /// Nothing is ready now: the padder, or the clock, has to catch up first. A later take may succeed.
@@ -65,6 +68,8 @@ pub enum TakeError {
     Closed,
 }
 
+debug_as_chain!(TakeError);
+
 /// The rare half of a take, which is called and not inlined.
 ///
 /// A `Result` is passed through memory: so would be the uid of the common half, which the caller gets in
@@ -101,7 +106,7 @@ impl From<Forked> for TakeError {
 ///
 /// The first [`filled`](Self::filled) ids of the slice are good and must not be thrown away
 /// unless the caller means to: they will not come again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("only {filled} ids were filled in")]
 #[non_exhaustive]
 pub struct FillError<E: std::error::Error + 'static = TakeError> {
@@ -110,6 +115,12 @@ pub struct FillError<E: std::error::Error + 'static = TakeError> {
     /// Why there are no more.
     #[source]
     pub error: E,
+}
+
+impl<E: std::error::Error + 'static> fmt::Debug for FillError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&Chain(self), f)
+    }
 }
 
 impl FillError {

@@ -8,7 +8,7 @@ use crossbeam_utils::CachePadded;
 
 use super::slot::Run;
 use super::{CloseReason, RingBuffer, RingOptions, RingState};
-use crate::error::Error;
+use crate::error::{Chain, Error, debug_as_chain};
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Event, ForkGuarded, Limit, MAX_END, Ordering};
 
 /// The only one who puts runs into its ring. It cannot be cloned, and putting takes `&mut self`:
@@ -22,7 +22,7 @@ pub struct Producer {
 
 /// The ring was full and the put policy did not wait, or the ring does not take the run: it was
 /// not put.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{}; the run from {first} was not put", self.why())]
 #[non_exhaustive]
 pub struct PutError {
@@ -34,6 +34,8 @@ pub struct PutError {
     /// that the ring will never take it.
     pub misplaced: bool,
 }
+
+debug_as_chain!(PutError);
 
 impl PutError {
     fn why(&self) -> &'static str {

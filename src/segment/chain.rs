@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::ticket_view::{Drawn, Span, TicketView};
-use crate::error::{Error, TakeError, check_option};
+use crate::error::{Chain, Error, TakeError, check_option, debug_as_chain};
 use crate::sync::{Event, ForkGuarded, Forked, Pages};
 
 /// Ranges of ids, one after another, that any number of takers use up. Each take is one atomic
@@ -88,7 +88,7 @@ pub struct ChainStats {
 }
 
 /// A range that must not follow those before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PushError {
     /// The range is empty, or does not fit 63 bits.
@@ -111,6 +111,8 @@ pub enum PushError {
     #[error("this process was forked from the one that made the chain")]
     Forked,
 }
+
+debug_as_chain!(PushError);
 
 impl From<Forked> for PushError {
     fn from(_: Forked) -> Self {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::store::LoadError;
+use crate::error::{Chain, debug_as_chain};
 use crate::sync::Forked;
 
 /// Why no id was handed out. On the hot path it costs nothing; what the store said last comes with
 /// it.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SegmentError {
     /// No id is in memory now: a segment has to be loaded first. Trying again later is fine.
@@ -52,6 +53,8 @@ pub enum SegmentError {
     #[error("the generator is closed")]
     Closed,
 }
+
+debug_as_chain!(SegmentError);
 
 impl From<Forked> for SegmentError {
     fn from(_: Forked) -> Self {

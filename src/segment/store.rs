@@ -1,6 +1,6 @@
 //! What a segment generator asks of its store.
 
-use crate::error::Error;
+use crate::error::{Chain, Error, debug_as_chain};
 
 /// The source of segments: a table `leaf_alloc`, or a replacement for one.
 ///
@@ -120,7 +120,7 @@ pub struct LoadedSegment {
 }
 
 /// Why no range was reserved.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// The table does not have the tag, or not any more.
@@ -155,6 +155,8 @@ pub enum LoadError {
     #[error("{0}")]
     Refused(#[source] Error),
 }
+
+debug_as_chain!(LoadError);
 
 #[cfg(test)]
 mod tests {

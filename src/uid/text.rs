@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::str::FromStr;
 
 use super::Uid;
+use crate::chain::{Chain, debug_as_chain};
 
 /// The digits of base62, in the order of their character codes, so that texts sort like numbers.
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -212,7 +213,7 @@ impl fmt::Debug for Uid {
 }
 
 /// Why a text is no uid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseUidError {
     /// There are no digits.
@@ -240,6 +241,8 @@ pub enum ParseUidError {
         place: usize,
     },
 }
+
+debug_as_chain!(ParseUidError);
 
 fn decode(
     text: &str,

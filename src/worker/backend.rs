@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::error::{Error, check_millis};
+use crate::error::{Chain, Error, check_millis, debug_as_chain};
 use crate::layout::Layout;
 use crate::uid::Uid;
 
@@ -81,7 +81,7 @@ pub trait LeaseBackend: Send + 'static {
 }
 
 /// Why a lease was not renewed.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum RenewError {
     /// Somebody else holds the worker id, or may. This is permanent.
@@ -91,3 +91,5 @@ pub enum RenewError {
     #[error(transparent)]
     Failed(Error),
 }
+
+debug_as_chain!(RenewError);

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 /// A room (a file or folder right below `src`) and the rooms that it may import.
 const ROOMS: &[(&str, &[&str])] = &[
-    ("uid", &[]),
+    ("chain", &[]),
+    ("uid", &["chain"]),
     ("sync", &[]),
     ("serde", &["uid"]),
-    ("timestamp", &["serde"]),
-    ("error", &["sync", "timestamp"]),
+    ("timestamp", &["chain", "serde"]),
+    ("error", &["chain", "sync", "timestamp"]),
     ("layout", &["error", "serde", "timestamp", "uid"]),
     ("clock", &["sync", "timestamp"]),
     ("policy", &["clock", "error", "sync"]),
@@ -216,4 +217,34 @@ fn stores_leave_locks_time_and_the_log_to_the_core() {
         }
     }
     assert!(wrong.is_empty(), "to be left to the core:\n{}", wrong.join("\n"));
+}
+
+/// The crates of which others see errors.
+const PUBLISHED: &[&str] =
+    &["client", "etcd", "mysql", "postgres", "server", "sqlite", "store", "zookeeper"];
+
+/// A `main` that returns an error prints its `Debug`, so that is not derived.
+#[test]
+fn errors_print_their_text_as_debug() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders = vec![root.join("src")];
+    folders.extend(PUBLISHED.iter().map(|name| root.join("crates").join(name).join("src")));
+    let mut errors = 0;
+    for folder in folders {
+        let lines = lines_below(&folder);
+        for (index, (path, derive)) in lines.iter().enumerate() {
+            if !derive.starts_with("#[derive(") || !derive.contains("thiserror::Error") {
+                continue;
+            }
+            let items = ["pub ", "pub(", "struct ", "enum "];
+            let item =
+                lines[index..].iter().find(|(_, line)| items.iter().any(|i| line.starts_with(i)));
+            // Tests have errors of their own.
+            if item.is_some_and(|(_, item)| item.starts_with("pub ")) {
+                assert!(!derive.contains("Debug"), "{}: {derive}", path.display());
+                errors += 1;
+            }
+        }
+    }
+    assert!(errors > 15, "{errors} errors were found");
 }

@@ -3,6 +3,7 @@
 mod behaviour;
 mod clock_driven;
 mod closing;
+mod errors;
 mod extremes;
 mod format;
 mod honest_time;

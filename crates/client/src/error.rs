@@ -1,10 +1,14 @@
 //! What may go wrong.
 
+use std::error::Error;
+use std::fmt;
 use std::io;
 use std::time::Duration;
 
 /// Why there are no ids.
-#[derive(Debug, thiserror::Error)]
+///
+/// `{:?}` prints its text and its cause's on one line, so a `main` that returns it prints `Error: ` and what to do.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
     /// There is no connection to be had.
@@ -45,6 +49,14 @@ pub enum ClientError {
         /// How many.
         count: usize,
     },
+}
+
+impl fmt::Debug for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cause = self.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+        // The server's words may be anything.
+        f.write_str(&format!("{self}{cause}").replace(char::is_control, " "))
+    }
 }
 
 impl ClientError {

@@ -1,11 +1,12 @@
 //! What goes wrong, with the values and what to do.
 
+use uidring::adapter::{Chain, debug_as_chain};
 use uidring::{Error, StoreError, StoreErrorKind};
 
 /// Why an etcd cluster could not be used.
 ///
 /// It is the cause of a [`StoreError`]; [`Error::store`] gets it back.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum EtcdError {
     /// The endpoints are written wrongly. They are not repeated: they may hold a password.
@@ -71,6 +72,8 @@ pub enum EtcdError {
         max: u64,
     },
 }
+
+debug_as_chain!(EtcdError);
 
 impl EtcdError {
     fn kind(&self) -> StoreErrorKind {

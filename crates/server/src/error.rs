@@ -1,10 +1,11 @@
 //! What may go wrong while ids are served.
 
 use uidring::TakeError;
+use uidring::adapter::{Chain, debug_as_chain};
 use uidring::segment::SegmentError;
 
 /// Why no id was issued.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum IssueError {
     /// A generator of uids has none.
@@ -29,6 +30,8 @@ pub enum IssueError {
     },
 }
 
+debug_as_chain!(IssueError);
+
 impl IssueError {
     /// Whether the same request may succeed later without anybody doing anything.
     pub fn may_pass(&self) -> bool {
@@ -50,7 +53,7 @@ impl IssueError {
 }
 
 /// Why a server does not serve.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
     /// The system starts no thread, or gives it no event loop.
@@ -66,3 +69,5 @@ pub enum ServeError {
         cause: std::io::Error,
     },
 }
+
+debug_as_chain!(ServeError);

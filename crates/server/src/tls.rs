@@ -8,11 +8,12 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
+use uidring::adapter::{Chain, debug_as_chain};
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 
 /// Why a certificate and its key are of no use.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
     /// The certificates are not PEM.
@@ -28,6 +29,8 @@ pub enum TlsError {
     #[error(transparent)]
     Unfit(#[from] rustls::Error),
 }
+
+debug_as_chain!(TlsError);
 
 /// Returns when the first of these certificates in PEM, or one that signs it, ends.
 ///

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use uidring::adapter::{Chain, debug_as_chain};
 use uidring::{Error, StoreError, StoreErrorKind};
 
 /// Why a SQLite file could not be used.
 ///
 /// It is the cause of a [`StoreError`]; [`Error::store`] gets it back.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SqliteError {
     /// A file could not be used.
@@ -32,6 +33,8 @@ pub enum SqliteError {
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
 }
+
+debug_as_chain!(SqliteError);
 
 impl SqliteError {
     fn kind(&self) -> StoreErrorKind {

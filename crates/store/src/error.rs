@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use uidring::adapter::{Chain, debug_as_chain};
 use uidring::{Error, StoreError, StoreErrorKind, Timestamp};
 
 /// Why an operation on a table of worker ids, leases or segments failed, in any store.
 ///
 /// It is the cause of a [`StoreError`]; [`Error::store`] gets it back.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TableError {
     /// All worker ids that the layout has are held by others, or were used up by starts.
@@ -170,6 +171,8 @@ pub enum TableError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
+
+debug_as_chain!(TableError);
 
 impl TableError {
     fn kind(&self) -> StoreErrorKind {

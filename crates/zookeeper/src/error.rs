@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use uidring::adapter::{Chain, debug_as_chain};
 use uidring::{Error, StoreError, StoreErrorKind, Timestamp};
 
 /// Why a registry could not be used.
 ///
 /// It is the cause of a [`StoreError`]; [`Error::store`] returns it.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ZooKeeperError {
     /// The name of a registry or of an instance is not allowed.
@@ -192,6 +193,8 @@ pub enum ZooKeeperError {
         source: Option<Arc<io::Error>>,
     },
 }
+
+debug_as_chain!(ZooKeeperError);
 
 /// What an access list of ZooKeeper grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

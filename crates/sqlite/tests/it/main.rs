@@ -7,6 +7,7 @@ mod previous;
 mod bad_rows;
 mod commits;
 mod damage;
+mod errors;
 mod lease_histories;
 mod names;
 mod own_connection;

@@ -3,14 +3,14 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use uidring::adapter::Chain;
+use uidring::adapter::{Chain, debug_as_chain};
 use uidring::{Error, StoreError, StoreErrorKind, Timestamp};
 
 /// Why a database server could not be used.
 ///
 /// It is the cause of a [`StoreError`]; [`Error::store`] gets it back. The crates of MySQL and PostgreSQL
 /// call it by names of their own.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
     /// The URL of a database is not one. It is not repeated here: it may hold a password.
@@ -69,6 +69,8 @@ pub enum ServerError {
         max: u64,
     },
 }
+
+debug_as_chain!(ServerError);
 
 impl ServerError {
     /// Returns an error of a store's own.

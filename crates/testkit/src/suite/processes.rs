@@ -55,7 +55,7 @@ pub fn child(store: &'static dyn Store) {
     };
     let later = [0; 100].map(|_| generator.try_next_uid());
     assert!(later.iter().all(|taken| *taken == Err(TakeError::LeaseLost)));
-    println!("ended {error:?}");
+    println!("ended {error}");
     io::stdout().flush().expect("written");
 }
 
@@ -189,7 +189,7 @@ pub fn a_holder_that_was_paused_beyond_its_lease_repeats_nothing(
         holder.word("ended ").is_some()
     });
     holder.wait();
-    assert_eq!(holder.word("ended ").as_deref(), Some("LeaseLost"));
+    assert_eq!(holder.word("ended ").as_deref(), Some(TakeError::LeaseLost.to_string().as_str()));
     for uid in holder.uids() {
         assert!(seen.insert(uid), "{uid} came twice");
     }
