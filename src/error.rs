@@ -1,4 +1,4 @@
-//! The two errors: [`Error`] for everything that is set up, [`TakeError`] for the hot path.
+//! The two errors: [`Error`] for everything that is set up, [`TakeError`] for the hot path, which converts into it.
 
 mod store;
 mod take;
@@ -11,9 +11,10 @@ pub use self::store::{StoreError, StoreErrorKind};
 pub(crate) use self::take::rarely;
 pub use self::take::{FillError, TakeError};
 pub use crate::chain::{Chain, debug_as_chain};
-use crate::timestamp::{ParseTimeError, Timestamp};
+use crate::timestamp::{ParseTimeError, TimeRangeError, Timestamp};
+use crate::uid::{ParseUidError, UidRangeError};
 
-/// Why something could not be set up, composed or read.
+/// Why something could not be set up, composed or read; with `?`, also why an id was not taken.
 ///
 /// Each variant carries the values that led to it; its text says what happened and what to do. It can be
 /// cloned, so that several callers learn why one attempt failed; clones share the causes.
@@ -81,6 +82,18 @@ pub enum Error {
     /// The text is no point in time.
     #[error(transparent)]
     InvalidTime(#[from] ParseTimeError),
+
+    /// A time does not fit another type.
+    #[error(transparent)]
+    TimeOutOfRange(#[from] TimeRangeError),
+
+    /// The text is no uid.
+    #[error(transparent)]
+    InvalidUid(#[from] ParseUidError),
+
+    /// The number is no uid.
+    #[error(transparent)]
+    UidOutOfRange(#[from] UidRangeError),
 
     /// A value is too large for its field of the layout.
     #[error("{field} {value} is out of range: this layout holds 0 to {max}")]
@@ -366,6 +379,14 @@ pub enum Error {
         problem: String,
     },
 
+    /// No uid was handed out.
+    #[error(transparent)]
+    Take(#[from] TakeError),
+
+    /// A slice was not filled.
+    #[error(transparent)]
+    Fill(#[from] FillError),
+
     /// A store of worker ids or segments did not do what it was asked for.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -386,6 +407,7 @@ impl Error {
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Store(error) => error.may_pass(),
+            Self::Take(error) | Self::Fill(FillError { error, .. }) => error.may_pass(),
             Self::UsedAhead { .. } => true,
             _ => false,
         }

@@ -15,7 +15,7 @@
 //! let fields = generator.decode(uid)?;
 //! assert_eq!(fields.worker_id, 7);
 //! println!("{uid} {} {}", uid.base62(), fields.timestamp);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # Ok::<(), uidring::Error>(())
 //! ```
 //!
 //! # Worker ids

@@ -117,7 +117,7 @@ pub fn publish_clocked(generator: &str, stats: &ClockedStats) {
 /// for tag in numbers.tags()? {
 ///     uidring::metrics::publish_segment("numbers", &tag, &numbers.stats(&tag)?);
 /// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), uidring::Error>(())
 /// ```
 pub fn publish_segment(generator: &str, tag: &str, stats: &SegmentStats) {
     let mut labels = Labels::new(generator);

@@ -34,7 +34,7 @@ use crate::chain::{Chain, debug_as_chain};
 ///
 /// let epoch: Timestamp = "2026-01-01".parse()?;
 /// assert_eq!(Timestamp::from(SystemTime::try_from(epoch)?), epoch);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), uidring::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);

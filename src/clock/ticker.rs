@@ -27,7 +27,7 @@ use crate::timestamp::Timestamp;
 /// let generator =
 ///     SnowflakeGenerator::builder().worker_id(7).clock(TickerClock::start()?).build()?;
 /// assert!(generator.next_uid()? < generator.next_uid()?);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), uidring::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct TickerClock {

@@ -44,7 +44,7 @@ pub enum StoreErrorKind {
     NotFound,
     /// Others hold all there is to have, for a while.
     Held,
-    /// The layout has no worker ids left.
+    /// The layout has no worker ids left, or the tag no numbers.
     Exhausted,
     /// It is there already, or was used up by somebody else.
     Conflict,

@@ -42,7 +42,7 @@ use crate::worker::{ActiveLease, LeaseStats};
 /// let second = generator.next_uid()?;
 /// assert!(first < second);
 /// assert_eq!(generator.decode(first)?.worker_id, 7);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), uidring::Error>(())
 /// ```
 ///
 /// Two generators that live at the same time must have different worker ids, and one that is built with a

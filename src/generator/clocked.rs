@@ -88,7 +88,7 @@ pub struct ClockedUidGenerator<R, C = SystemClock> {
 ///
 /// let generator = DefaultUidGenerator::builder().worker_id(7).build()?;
 /// assert!(generator.next_uid()? < generator.next_uid()?);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), uidring::Error>(())
 /// ```
 pub type DefaultUidGenerator<C = SystemClock> = ClockedUidGenerator<BaiduRules, C>;
 
@@ -104,7 +104,7 @@ pub type DefaultUidGenerator<C = SystemClock> = ClockedUidGenerator<BaiduRules, 
 /// let generator = SnowflakeGenerator::builder().worker_from(node).build()?;
 /// let uid = generator.next_uid()?;
 /// assert_eq!(generator.parts(uid)?.node, node);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), uidring::Error>(())
 /// ```
 pub type SnowflakeGenerator<C = SystemClock> = ClockedUidGenerator<TwitterRules, C>;
 
@@ -117,7 +117,7 @@ pub type SnowflakeGenerator<C = SystemClock> = ClockedUidGenerator<TwitterRules,
 ///
 /// let generator = LeafSnowflakeGenerator::builder().worker_id(7).build()?;
 /// assert!(generator.decode(generator.next_uid()?)?.sequence < 100);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), uidring::Error>(())
 /// ```
 pub type LeafSnowflakeGenerator<C = SystemClock> = ClockedUidGenerator<LeafRules, C>;
 

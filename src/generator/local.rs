@@ -32,7 +32,7 @@ use crate::uid::Uid;
 /// for uid in local.by_ref().take(1_000) {
 ///     assert!(first < uid?);
 /// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), uidring::Error>(())
 /// ```
 pub struct LocalGenerator<G> {
     /// The numbers that are left of the block.

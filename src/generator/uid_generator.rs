@@ -116,7 +116,7 @@ pub trait UidGenerator {
     /// let generator: &dyn UidGenerator = &generator;
     /// let uids = (&generator).uids().take(100).collect::<Result<Vec<_>, _>>()?;
     /// assert!(uids.is_sorted());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), uidring::Error>(())
     /// ```
     fn uids(&self) -> Uids<'_, Self>
     where

@@ -26,7 +26,7 @@ use crate::sync::{AtomicBool, Event, ForkGuarded, Life, Ordering, Serving, conta
 /// let orders = builder(1).build()?;
 /// let customers = builder(2).build()?;
 /// println!("{} {}", orders.next_uid()?, customers.next_uid()?);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), uidring::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Padder(Arc<Handle>);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::store::LoadError;
-use crate::error::{Chain, debug_as_chain};
+use crate::error::{Chain, Error, FillError, StoreError, StoreErrorKind, debug_as_chain};
 use crate::sync::Forked;
 
 /// Why no id was handed out. On the hot path it costs nothing; what the store said last comes with
@@ -62,7 +62,34 @@ impl From<Forked> for SegmentError {
     }
 }
 
+impl From<SegmentError> for Error {
+    /// A [`StoreError`], of which [`Error::store`] returns this one.
+    fn from(error: SegmentError) -> Self {
+        StoreError::new(error.kind(), error).into()
+    }
+}
+
+impl From<FillError<SegmentError>> for Error {
+    /// A [`StoreError`], of which [`Error::store`] returns this one.
+    fn from(error: FillError<SegmentError>) -> Self {
+        StoreError::new(error.error.kind(), error).into()
+    }
+}
+
 impl SegmentError {
+    fn kind(&self) -> StoreErrorKind {
+        match self {
+            Self::Empty | Self::DeadlineExceeded => StoreErrorKind::TimedOut,
+            Self::UnknownTag(cause)
+            | Self::RemovedTag(cause)
+            | Self::StoreDown(cause)
+            | Self::Refused(cause)
+            | Self::UsedUp(cause)
+            | Self::InvalidRow(cause) => cause.kind(),
+            Self::OwnThread | Self::Forked | Self::Closed => StoreErrorKind::Other,
+        }
+    }
+
     /// Returns whether a later take may succeed without anybody doing anything. A take policy decides what
     /// to do until then.
     pub fn may_pass(&self) -> bool {

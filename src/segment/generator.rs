@@ -44,7 +44,7 @@ use crate::sync::Serving;
 /// let mut batch = [0; 100];
 /// orders.fill(&mut batch)?;
 /// assert_eq!(batch[99], 102);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), uidring::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct SegmentGenerator {

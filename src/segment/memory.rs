@@ -22,7 +22,7 @@ use crate::sync::{ForkGuarded, Forked, Life};
 /// let generator = SegmentGenerator::builder(table).build()?;
 /// assert_eq!(generator.next_id("orders")?, 1);
 /// assert_eq!(generator.next_id("orders")?, 2);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), uidring::Error>(())
 /// ```
 ///
 /// A forked child has no use for its parent's table, which goes on in the parent: there every method

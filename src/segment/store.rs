@@ -1,6 +1,6 @@
 //! What a segment generator asks of its store.
 
-use crate::error::{Chain, Error, debug_as_chain};
+use crate::error::{Chain, Error, StoreErrorKind, debug_as_chain};
 
 /// The source of segments: a table `leaf_alloc`, or a replacement for one.
 ///
@@ -157,6 +157,19 @@ pub enum LoadError {
 }
 
 debug_as_chain!(LoadError);
+
+impl LoadError {
+    pub(super) fn kind(&self) -> StoreErrorKind {
+        match self {
+            Self::NoSuchTag { .. } => StoreErrorKind::NotFound,
+            Self::InvalidRow { .. } => StoreErrorKind::Corrupt,
+            Self::UsedUp { .. } => StoreErrorKind::Exhausted,
+            Self::Store(Error::Store(error)) | Self::Refused(Error::Store(error)) => error.kind(),
+            Self::Store(_) => StoreErrorKind::Unreachable,
+            Self::Refused(_) => StoreErrorKind::Invalid,
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

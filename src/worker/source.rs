@@ -32,7 +32,7 @@ use crate::sync::{Life, assert_no_lock_held};
 ///
 /// let too_large = CachedUidGenerator::builder().layout(Layout::SNOWFLAKE);
 /// assert!(too_large.worker_from(FixedWorkerId(1_024)).build().is_err());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), uidring::Error>(())
 /// ```
 pub trait WorkerSource {
     /// Acquires a worker id that nobody else uses with the layout of the request.

@@ -1,13 +1,15 @@
-//! Errors as a `main` that returns them prints them.
+//! Errors as a `main` that returns them prints them, and how they convert.
 
 use std::error::Error as StdError;
 use std::io;
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use uidring::segment::{LoadError, SegmentError};
+use uidring::segment::{LoadError, MemorySegments, SegmentError};
 use uidring::worker::RenewError;
 use uidring::{
-    CachedUidGenerator, Error, Layout, StoreError, StoreErrorKind, TakeError, Timestamp, Uid,
+    CachedUidGenerator, Error, Layout, SegmentGenerator, StoreError, StoreErrorKind, TakeError,
+    Timestamp, Uid,
 };
 
 /// What the runtime prints of an error that `main` returns.
@@ -47,4 +49,40 @@ fn a_main_prints_why_a_take_failed() -> Result<(), Error> {
     let error = Layout::SNOWFLAKE.check_worker_id(1 << 10).expect_err("too great");
     assert_eq!(format!("{error:#?}"), error.to_string());
     Ok(())
+}
+
+/// Everything that a program does with ids, with one type of error.
+fn all_errors_convert(texts: &[&str]) -> Result<Uid, Error> {
+    let layout: Layout = texts[0].parse()?;
+    let epoch: Timestamp = texts[1].parse()?;
+    let generator = CachedUidGenerator::builder().worker_id(1).layout(layout).build()?;
+    let mut batch = [Uid::default(); 10];
+    generator.fill(&mut batch)?;
+    let uid = generator.next_uid()?;
+    assert!(SystemTime::try_from(epoch)? < SystemTime::now());
+    assert_eq!(Uid::try_from(uid.get())?, uid);
+    let numbers = SegmentGenerator::builder(MemorySegments::new()).build()?;
+    if let Some(tag) = texts.get(3) {
+        numbers.tag(tag)?.fill(&mut [0; 10])?;
+    }
+    Ok(texts[2].parse()?)
+}
+
+#[test]
+fn errors_of_takes_and_texts_convert_with_a_question_mark() {
+    let epoch = "41/10/12 in ms since 2026-01-01";
+    assert_eq!(all_errors_convert(&[epoch, "2026-01-01", "0x10"]).expect("fine").get(), 16);
+    let failed = |texts: &[&str]| all_errors_convert(texts).expect_err("one is wrong");
+    assert!(matches!(failed(&["41"]), Error::InvalidLayout { .. }));
+    assert!(matches!(failed(&[epoch, "today"]), Error::InvalidTime(_)));
+    assert!(matches!(failed(&[epoch, "2026-01-01", "z"]), Error::InvalidUid(_)));
+    let no_tag = failed(&[epoch, "2026-01-01", "1", "orders"]);
+    let cause = no_tag.store::<SegmentError>().expect("the segment's error");
+    assert!(matches!(cause, SegmentError::UnknownTag(_)) && !no_tag.may_pass(), "{no_tag}");
+    assert_eq!(no_tag.to_string(), cause.to_string());
+
+    let empty = Error::from(TakeError::Empty);
+    assert!(empty.may_pass() && empty.to_string() == TakeError::Empty.to_string());
+    let uid = Uid::try_from(-1_i64).map_err(Error::from).expect_err("negative");
+    assert_eq!(uid.to_string(), Uid::try_from(-1_i64).expect_err("negative").to_string());
 }

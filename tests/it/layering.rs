@@ -12,7 +12,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("sync", &[]),
     ("serde", &["uid"]),
     ("timestamp", &["chain", "serde"]),
-    ("error", &["chain", "sync", "timestamp"]),
+    ("error", &["chain", "sync", "timestamp", "uid"]),
     ("layout", &["error", "serde", "timestamp", "uid"]),
     ("clock", &["sync", "timestamp"]),
     ("policy", &["clock", "error", "sync"]),

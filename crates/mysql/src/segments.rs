@@ -19,7 +19,7 @@ use crate::MySqlStore;
 /// let store = MySqlStore::from_url_file("/run/secrets/uidring-mysql-url")?;
 /// let generator = SegmentGenerator::builder(store.segments()).build()?;
 /// println!("{}", generator.next_id("orders")?);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), uidring::Error>(())
 /// ```
 pub type MySqlSegments = ServerSegments<MySqlStore>;
 

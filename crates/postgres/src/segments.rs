@@ -18,7 +18,7 @@ use crate::PostgresStore;
 /// let store = PostgresStore::from_url_file("/run/secrets/uidring-postgres-url")?;
 /// let generator = SegmentGenerator::builder(store.segments()).build()?;
 /// println!("{}", generator.next_id("orders")?);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), uidring::Error>(())
 /// ```
 pub type PostgresSegments = ServerSegments<PostgresStore>;
 

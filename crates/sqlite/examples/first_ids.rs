@@ -6,7 +6,7 @@
 use uidring::CachedUidGenerator;
 use uidring_sqlite::SqliteStore;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), uidring::Error> {
     let workers = SqliteStore::in_data_directory()?.worker_nodes();
     let generator = CachedUidGenerator::builder().worker_from(workers).build()?;
     let uid = generator.next_uid()?; // from any thread, through & or Arc
