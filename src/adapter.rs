@@ -5,7 +5,7 @@ pub use crate::clock::monotonic::{
     Deadline, LogThrottle, Moment, Monotonic, Stopwatch, SystemMonotonic,
 };
 pub use crate::clock::read;
-pub use crate::error::{Chain, check_millis, check_option, debug_as_chain};
+pub use crate::error::{Chain, check_millis, check_option, error_traits};
 pub use crate::sync::record;
 pub use tracing;
 

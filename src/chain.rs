@@ -37,20 +37,24 @@ impl fmt::Debug for Chain<'_> {
     }
 }
 
-/// Implements `Debug` for errors as their [`Chain`], which has to be in scope: a `main` that returns an error prints
-/// that.
+/// Implements what all errors have. `Debug` is their [`Chain`], which has to be in scope: a `main` that returns an error
+/// prints that. They are unwind-safe: an error and its causes, of whatever type, are made whole and only read after that,
+/// so no panic leaves one half changed.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __debug_as_chain {
+macro_rules! __error_traits {
     ($error:ty) => {
         impl ::std::fmt::Debug for $error {
             fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 ::std::fmt::Debug::fmt(&Chain(self), f)
             }
         }
+
+        impl ::std::panic::UnwindSafe for $error {}
+        impl ::std::panic::RefUnwindSafe for $error {}
     };
 }
-pub use __debug_as_chain as debug_as_chain;
+pub use __error_traits as error_traits;
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub use self::store::{StoreError, StoreErrorKind};
 pub(crate) use self::take::rarely;
 pub use self::take::{FillError, TakeError};
-pub use crate::chain::{Chain, debug_as_chain};
+pub use crate::chain::{Chain, error_traits};
 use crate::timestamp::{ParseTimeError, TimeRangeError, Timestamp};
 use crate::uid::{ParseUidError, UidRangeError};
 
@@ -392,7 +392,7 @@ pub enum Error {
     Store(#[from] StoreError),
 }
 
-debug_as_chain!(Error);
+error_traits!(Error);
 
 impl Error {
     /// The error of a store's crate, if this is one of that type.

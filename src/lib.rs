@@ -109,6 +109,7 @@ mod layout;
 mod sync;
 mod timestamp;
 mod uid;
+mod unwind_safe;
 
 pub use crate::error::{Error, FillError, StoreError, StoreErrorKind, TakeError};
 pub use crate::generator::cached::CachedUidGenerator;

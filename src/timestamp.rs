@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use jiff::civil::DateTime;
 use jiff::fmt::temporal::Pieces;
 
-use crate::chain::{Chain, debug_as_chain};
+use crate::chain::{Chain, error_traits};
 
 /// A point in time: milliseconds since 1970-01-01T00:00:00Z, leap seconds not counted.
 ///
@@ -134,7 +134,7 @@ pub struct TimeRangeError {
     target: &'static str,
 }
 
-debug_as_chain!(TimeRangeError);
+error_traits!(TimeRangeError);
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -169,7 +169,7 @@ pub struct ParseTimeError {
     text: String,
 }
 
-debug_as_chain!(ParseTimeError);
+error_traits!(ParseTimeError);
 
 impl FromStr for Timestamp {
     type Err = ParseTimeError;

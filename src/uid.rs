@@ -9,7 +9,7 @@ mod sqlx_column;
 mod text;
 
 pub use self::text::{ParseUidError, UidText};
-use crate::chain::{Chain, debug_as_chain};
+use crate::chain::{Chain, error_traits};
 
 /// A unique id: a whole number from 0 to 2^63 − 1, so that it is positive as an `i64` too.
 ///
@@ -83,7 +83,7 @@ impl Uid {
 #[error("{0} is not a uid: uids are whole numbers from 0 to 9223372036854775807")]
 pub struct UidRangeError(i128);
 
-debug_as_chain!(UidRangeError);
+error_traits!(UidRangeError);
 
 impl TryFrom<u64> for Uid {
     type Error = UidRangeError;

@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::chain::{Chain, debug_as_chain};
+use crate::chain::{Chain, error_traits};
 
 /// Why a store of worker ids or segments did not do what it was asked for.
 ///
@@ -26,7 +26,7 @@ pub struct StoreError {
     cause: Arc<Box<dyn StdError + Send + Sync>>,
 }
 
-debug_as_chain!(StoreError);
+error_traits!(StoreError);
 
 /// What kind of thing went wrong in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

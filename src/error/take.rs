@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::chain::{Chain, debug_as_chain};
+use crate::chain::{Chain, error_traits};
 use crate::sync::Forked;
 
 /// Why no uid was handed out.
@@ -68,7 +68,7 @@ pub enum TakeError {
     Closed,
 }
 
-debug_as_chain!(TakeError);
+error_traits!(TakeError);
 
 /// The rare half of a take, which is called and not inlined.
 ///

@@ -8,7 +8,7 @@ use crossbeam_utils::CachePadded;
 
 use super::slot::Run;
 use super::{CloseReason, RingBuffer, RingOptions, RingState};
-use crate::error::{Chain, Error, debug_as_chain};
+use crate::error::{Chain, Error, error_traits};
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Event, ForkGuarded, Limit, MAX_END, Ordering};
 
 /// The only one who puts runs into its ring. It cannot be cloned, and putting takes `&mut self`:
@@ -35,7 +35,7 @@ pub struct PutError {
     pub misplaced: bool,
 }
 
-debug_as_chain!(PutError);
+error_traits!(PutError);
 
 impl PutError {
     fn why(&self) -> &'static str {

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::ticket_view::{Drawn, Span, TicketView};
-use crate::error::{Chain, Error, TakeError, check_option, debug_as_chain};
+use crate::error::{Chain, Error, TakeError, check_option, error_traits};
 use crate::sync::{Event, ForkGuarded, Forked, Pages};
 
 /// Ranges of ids, one after another, that any number of takers use up. Each take is one atomic
@@ -112,7 +112,7 @@ pub enum PushError {
     Forked,
 }
 
-debug_as_chain!(PushError);
+error_traits!(PushError);
 
 impl From<Forked> for PushError {
     fn from(_: Forked) -> Self {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::store::LoadError;
-use crate::error::{Chain, Error, FillError, StoreError, StoreErrorKind, debug_as_chain};
+use crate::error::{Chain, Error, FillError, StoreError, StoreErrorKind, error_traits};
 use crate::sync::Forked;
 
 /// Why no id was handed out. On the hot path it costs nothing; what the store said last comes with
@@ -54,7 +54,7 @@ pub enum SegmentError {
     Closed,
 }
 
-debug_as_chain!(SegmentError);
+error_traits!(SegmentError);
 
 impl From<Forked> for SegmentError {
     fn from(_: Forked) -> Self {

@@ -1,6 +1,6 @@
 //! What a segment generator asks of its store.
 
-use crate::error::{Chain, Error, StoreErrorKind, debug_as_chain};
+use crate::error::{Chain, Error, StoreErrorKind, error_traits};
 
 /// The source of segments: a table `leaf_alloc`, or a replacement for one.
 ///
@@ -156,7 +156,7 @@ pub enum LoadError {
     Refused(#[source] Error),
 }
 
-debug_as_chain!(LoadError);
+error_traits!(LoadError);
 
 impl LoadError {
     pub(super) fn kind(&self) -> StoreErrorKind {

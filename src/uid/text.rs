@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::str::FromStr;
 
 use super::Uid;
-use crate::chain::{Chain, debug_as_chain};
+use crate::chain::{Chain, error_traits};
 
 /// The digits of base62, in the order of their character codes, so that texts sort like numbers.
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -242,7 +242,7 @@ pub enum ParseUidError {
     },
 }
 
-debug_as_chain!(ParseUidError);
+error_traits!(ParseUidError);
 
 fn decode(
     text: &str,

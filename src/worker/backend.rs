@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::error::{Chain, Error, check_millis, debug_as_chain};
+use crate::error::{Chain, Error, check_millis, error_traits};
 use crate::layout::Layout;
 use crate::uid::Uid;
 
@@ -92,4 +92,4 @@ pub enum RenewError {
     Failed(Error),
 }
 
-debug_as_chain!(RenewError);
+error_traits!(RenewError);

@@ -1,6 +1,7 @@
 //! The generators on the clock, each by the rules of the system that it re-creates: known ids, what
 //! a clock that is set gets, and how ids at a low rate spread over shards.
 
+use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -196,6 +197,33 @@ impl Clock for LateClock {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |looks| looks.checked_sub(1));
         behind.map_or(now, |_| Timestamp::from_millis(now.as_millis() - 5))
     }
+}
+
+/// Panics at every other look.
+#[derive(Debug, Default)]
+struct FaultyClock(AtomicU64);
+
+impl Clock for FaultyClock {
+    fn now(&self) -> Timestamp {
+        assert!(self.0.fetch_add(1, Ordering::Relaxed) % 2 == 0, "a fault of the clock");
+        SystemClock.now()
+    }
+}
+
+#[test]
+fn a_caught_panic_of_the_clock_leaves_the_generator_whole() {
+    let builder = SnowflakeGenerator::builder().worker_id(1).namespace(fresh());
+    let generator = builder.clock(FaultyClock::default()).build().expect("two looks");
+    let mut last = Uid::default();
+    let mut panics = 0;
+    // No `AssertUnwindSafe`.
+    for _ in 0..1_000 {
+        match panic::catch_unwind(|| generator.next_uid()) {
+            Ok(uid) => last = uid.ok().filter(|uid| *uid > last).expect("a later one"),
+            Err(_) => panics += 1,
+        }
+    }
+    assert!(panics >= 250, "{panics}");
 }
 
 /// As Leaf: up to 5 ms behind is waited for, for twice as long at most.

@@ -37,6 +37,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("segment", &["clock", "error", "future", "policy", "sync", "timestamp"]),
+    ("unwind_safe", &["clock", "generator", "padding", "ring", "segment"]),
     ("metrics", &["generator", "segment", "worker"]),
     (
         "model",

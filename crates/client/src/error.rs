@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
 /// Why there are no ids.
@@ -58,6 +59,10 @@ impl fmt::Debug for ClientError {
         f.write_str(&format!("{self}{cause}").replace(char::is_control, " "))
     }
 }
+
+/// It is made whole and only read after that, so no panic leaves one half changed.
+impl UnwindSafe for ClientError {}
+impl RefUnwindSafe for ClientError {}
 
 impl ClientError {
     /// Whether the same request may succeed later without anybody doing anything here.

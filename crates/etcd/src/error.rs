@@ -1,6 +1,6 @@
 //! What goes wrong, with the values and what to do.
 
-use uidring::adapter::{Chain, debug_as_chain};
+use uidring::adapter::{Chain, error_traits};
 use uidring::{Error, StoreError, StoreErrorKind};
 
 /// Why an etcd cluster could not be used.
@@ -73,7 +73,7 @@ pub enum EtcdError {
     },
 }
 
-debug_as_chain!(EtcdError);
+error_traits!(EtcdError);
 
 impl EtcdError {
     fn kind(&self) -> StoreErrorKind {

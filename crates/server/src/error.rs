@@ -1,7 +1,7 @@
 //! What may go wrong while ids are served.
 
 use uidring::TakeError;
-use uidring::adapter::{Chain, debug_as_chain};
+use uidring::adapter::{Chain, error_traits};
 use uidring::segment::SegmentError;
 
 /// Why no id was issued.
@@ -30,7 +30,7 @@ pub enum IssueError {
     },
 }
 
-debug_as_chain!(IssueError);
+error_traits!(IssueError);
 
 impl IssueError {
     /// Whether the same request may succeed later without anybody doing anything.
@@ -70,4 +70,4 @@ pub enum ServeError {
     },
 }
 
-debug_as_chain!(ServeError);
+error_traits!(ServeError);

@@ -8,7 +8,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
-use uidring::adapter::{Chain, debug_as_chain};
+use uidring::adapter::{Chain, error_traits};
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 
@@ -30,7 +30,7 @@ pub enum TlsError {
     Unfit(#[from] rustls::Error),
 }
 
-debug_as_chain!(TlsError);
+error_traits!(TlsError);
 
 /// Returns when the first of these certificates in PEM, or one that signs it, ends.
 ///

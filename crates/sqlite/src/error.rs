@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use uidring::adapter::{Chain, debug_as_chain};
+use uidring::adapter::{Chain, error_traits};
 use uidring::{Error, StoreError, StoreErrorKind};
 
 /// Why a SQLite file could not be used.
@@ -34,7 +34,7 @@ pub enum SqliteError {
     },
 }
 
-debug_as_chain!(SqliteError);
+error_traits!(SqliteError);
 
 impl SqliteError {
     fn kind(&self) -> StoreErrorKind {

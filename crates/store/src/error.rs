@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use uidring::adapter::{Chain, debug_as_chain};
+use uidring::adapter::{Chain, error_traits};
 use uidring::{Error, StoreError, StoreErrorKind, Timestamp};
 
 /// Why an operation on a table of worker ids, leases or segments failed, in any store.
@@ -172,7 +172,7 @@ pub enum TableError {
     },
 }
 
-debug_as_chain!(TableError);
+error_traits!(TableError);
 
 impl TableError {
     fn kind(&self) -> StoreErrorKind {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use uidring::adapter::{Chain, debug_as_chain};
+use uidring::adapter::{Chain, error_traits};
 use uidring::{Error, StoreError, StoreErrorKind, Timestamp};
 
 /// Why a registry could not be used.
@@ -194,7 +194,7 @@ pub enum ZooKeeperError {
     },
 }
 
-debug_as_chain!(ZooKeeperError);
+error_traits!(ZooKeeperError);
 
 /// What an access list of ZooKeeper grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

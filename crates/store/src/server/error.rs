@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use uidring::adapter::{Chain, debug_as_chain};
+use uidring::adapter::{Chain, error_traits};
 use uidring::{Error, StoreError, StoreErrorKind, Timestamp};
 
 /// Why a database server could not be used.
@@ -70,7 +70,7 @@ pub enum ServerError {
     },
 }
 
-debug_as_chain!(ServerError);
+error_traits!(ServerError);
 
 impl ServerError {
     /// Returns an error of a store's own.

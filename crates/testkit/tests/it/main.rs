@@ -5,3 +5,4 @@ mod earlier;
 mod lease_successors;
 mod lease_tables;
 mod start_again;
+mod unwind_safe;
