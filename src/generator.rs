@@ -30,5 +30,5 @@ pub use self::clocked::{
 pub use self::local::GeneratorRef;
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) use self::register::ELSEWHERE;
-pub(crate) use self::uid_generator::UidGenerator;
 pub use self::uid_generator::Uids;
+pub(crate) use self::uid_generator::{AsyncUidGenerator, UidGenerator};

@@ -118,7 +118,7 @@ pub use crate::generator::clocked::{
 };
 pub use crate::generator::local::LocalGenerator;
 pub use crate::generator::per_thread::PerThreadGenerator;
-pub use crate::generator::uid_generator::UidGenerator;
+pub use crate::generator::uid_generator::{AsyncUidGenerator, UidGenerator};
 pub use crate::layout::{Bits, Decoded, Fields, Layout, Tick};
 pub use crate::segment::generator::SegmentGenerator;
 #[cfg(uidring_loom)]

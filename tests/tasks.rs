@@ -20,9 +20,9 @@ use uidring::segment::{
 };
 use uidring::worker::{FixedWorkerId, Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
-    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout, LeafSnowflakeGenerator,
-    LocalGenerator, PerThreadGenerator, SegmentGenerator, SnowflakeGenerator, TakeError, Tick,
-    Timestamp, Uid, Worker, WorkerRequest, WorkerSource,
+    AsyncUidGenerator, Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout,
+    LeafSnowflakeGenerator, LocalGenerator, PerThreadGenerator, SegmentGenerator,
+    SnowflakeGenerator, TakeError, Tick, Timestamp, Uid, Worker, WorkerRequest, WorkerSource,
 };
 use uidring_testkit::namespace::fresh;
 
@@ -198,6 +198,40 @@ fn futures_can_be_sent_to_other_threads() {
     sent(CachedUidGenerator::builder().build_async());
     sent(SnowflakeGenerator::builder().build_async());
     sent(FixedWorkerId(1).acquire_async(WorkerRequest::new(Layout::SNOWFLAKE)));
+}
+
+/// Code that takes any generator, for `tokio::spawn`.
+fn for_a_task(
+    generator: impl AsyncUidGenerator + Send + 'static,
+) -> impl Future<Output = Result<Vec<Uid>, TakeError>> + Send + 'static {
+    async move {
+        let mut uids = vec![generator.next_uid_async().await?];
+        generator.fill_async(&mut uids, 1_000).await?;
+        Ok(uids)
+    }
+}
+
+#[test]
+fn generic_code_takes_in_tasks_of_tokio() {
+    let builder = || CachedUidGenerator::builder().worker_id(1).namespace(fresh());
+    let cached = Arc::new(builder().build().expect("builds"));
+    let snowflake = SnowflakeGenerator::builder().worker_id(1).namespace(fresh()).build();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build();
+    let runtime = runtime.expect("a runtime");
+    let tasks = [
+        runtime.spawn(for_a_task(Arc::clone(&cached))),
+        runtime.spawn(for_a_task(PerThreadGenerator::new(Arc::clone(&cached)))),
+        runtime.spawn(for_a_task(Box::new(snowflake.expect("builds")))),
+        runtime.spawn(for_a_task(builder().build().expect("builds"))),
+    ];
+    for task in tasks {
+        let uids = runtime.block_on(task).expect("no panic").expect("waits");
+        assert_eq!(uids.len(), 1_001);
+    }
+    let mut uids = Vec::with_capacity(10);
+    let before = ALLOCATIONS.get();
+    at_once(AsyncUidGenerator::fill_async(&&cached, &mut uids, 10)).expect("ready");
+    assert_eq!(ALLOCATIONS.get() - before, 0);
 }
 
 /// What a heart-beat was kept waiting, at worst.

@@ -4,7 +4,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CachedUidGenerator, ClockRules, ClockedUidGenerator, UidGenerator, Uids};
+use super::per_thread::PerThreadGenerator;
+use super::{
+    AsyncUidGenerator, CachedUidGenerator, ClockRules, ClockedUidGenerator, GeneratorRef,
+    UidGenerator, Uids,
+};
 use crate::clock::Clock;
 use crate::error::{Error, FillError, TakeError};
 use crate::future::Filling;
@@ -160,6 +164,32 @@ macro_rules! inherent {
 
 inherent!([] CachedUidGenerator);
 inherent!([R: ClockRules, C: Clock] ClockedUidGenerator<R, C>);
+
+/// The async methods of the generators themselves, as those of the trait.
+macro_rules! for_tasks {
+    ([$($parameters:tt)*] $generator:ty, $takes:ident) => {
+        impl<$($parameters)*> AsyncUidGenerator for $generator {
+            fn next_uid_async(&self) -> impl Future<Output = Result<Uid, TakeError>> + Send {
+                $takes::next_uid_async(self)
+            }
+
+            fn fill_async(
+                &self,
+                out: &mut Vec<Uid>,
+                count: usize,
+            ) -> impl Future<Output = Result<(), TakeError>> + Send {
+                $takes::fill_async(self, out, count)
+            }
+        }
+    };
+}
+
+for_tasks!([] CachedUidGenerator, CachedUidGenerator);
+for_tasks!([R: ClockRules, C: Clock] ClockedUidGenerator<R, C>, ClockedUidGenerator);
+for_tasks!([G: GeneratorRef + Sync] PerThreadGenerator<G>, PerThreadGenerator);
+for_tasks!([G: AsyncUidGenerator] &G, G);
+for_tasks!([G: AsyncUidGenerator] Box<G>, G);
+for_tasks!([G: AsyncUidGenerator + Send] Arc<G>, G);
 
 /// A generator behind a reference is one.
 macro_rules! forward {

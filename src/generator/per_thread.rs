@@ -2,10 +2,13 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::time::Duration;
 
 use super::local::continued;
 use super::{CachedUidGenerator, GeneratorRef, UidGenerator};
 use crate::error::{FillError, TakeError, rarely};
+use crate::layout::Layout;
+use crate::policy::TakePolicy;
 use crate::ring::Age;
 use crate::sync::{AtomicU64, Ordering, Shards, threads};
 use crate::uid::Uid;
@@ -117,8 +120,17 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
     ///
     /// [`FillError`] says how many uids were filled in before the error: those are good.
     pub fn fill(&self, out: &mut [Uid]) -> Result<(), FillError> {
-        // First of all, for what another thread left under this one's number is lower than all that
-        // is still in the ring.
+        let filled = self.fill_from_own(out);
+        let rest = self.generator.fill(&mut out[filled..]);
+        let filled =
+            filled + rest.as_ref().map_or_else(|error| error.filled, |()| out.len() - filled);
+        self.go_on_above(out[..filled].last());
+        rest.map_err(|FillError { error, .. }| FillError::new(filled, error))
+    }
+
+    /// Writes what is left of this thread's block to the front of `out`, and returns how many. It comes first: what
+    /// another thread left under this one's number is lower than all that is still in the ring.
+    fn fill_from_own(&self, out: &mut [Uid]) -> usize {
         let own = self.shards.find();
         let mut filled = 0;
         while let Some(target) = out.get_mut(filled)
@@ -127,11 +139,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
             *target = uid;
             filled += 1;
         }
-        let rest = self.generator.fill(&mut out[filled..]);
-        let filled =
-            filled + rest.as_ref().map_or_else(|error| error.filled, |()| out.len() - filled);
-        self.go_on_above(out[..filled].last());
-        rest.map_err(|FillError { error, .. }| FillError::new(filled, error))
+        filled
     }
 
     /// Gives up what is left of a block below the last uid of a fill: another task of this thread, or a
@@ -197,6 +205,67 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
             shard.end.store(block.end, Ordering::Relaxed);
         }
         Ok(Uid::from_layout(block.start))
+    }
+}
+
+/// Uids of one thread increase.
+impl<G: GeneratorRef> UidGenerator for PerThreadGenerator<G> {
+    #[inline]
+    fn try_next_uid(&self) -> Result<Uid, TakeError> {
+        match self.shards.recent().and_then(|shard| self.count_up(shard)) {
+            Some(uid) => Ok(uid),
+            None => rarely(|| self.try_slowly()),
+        }
+    }
+
+    #[inline]
+    fn next_uid(&self) -> Result<Uid, TakeError> {
+        Self::next_uid(self)
+    }
+
+    fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError> {
+        let own = self.fill_from_own(out);
+        let filled = match self.generator.try_fill(&mut out[own..]) {
+            Ok(given) => own + given,
+            // What was filled in is the parent's after a fork, and else good.
+            Err(error) if own == 0 || error == TakeError::Forked => return Err(error),
+            Err(_) => own,
+        };
+        self.go_on_above(out[..filled].last());
+        Ok(filled)
+    }
+
+    fn fill(&self, out: &mut [Uid]) -> Result<(), FillError> {
+        Self::fill(self, out)
+    }
+
+    fn wait(&self, timeout: Option<Duration>) {
+        self.generator.wait(timeout);
+    }
+
+    fn take_policy(&self) -> &TakePolicy {
+        self.generator.take_policy()
+    }
+
+    fn layout(&self) -> &Layout {
+        self.generator.layout()
+    }
+
+    fn worker_id(&self) -> u64 {
+        self.generator.worker_id()
+    }
+
+    fn close(&self) {
+        self.generator.close();
+    }
+
+    #[cold]
+    fn follow_policy(
+        &self,
+        error: TakeError,
+        again: &mut dyn FnMut() -> Result<(), TakeError>,
+    ) -> Result<(), TakeError> {
+        self.generator.follow_policy(error, again)
     }
 }
 

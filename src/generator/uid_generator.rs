@@ -11,9 +11,12 @@ use crate::uid::Uid;
 /// another worker id could hand out.
 ///
 /// All methods take `&self`, and those of the generators themselves may be called from any number of threads at
-/// once. If one take returns before another begins, its uid is smaller.
+/// once. If one take returns before another begins, its uid is smaller; with a
+/// [`PerThreadGenerator`](crate::PerThreadGenerator), only where both are the same thread's.
 ///
-/// Generators have these methods of their own, too: the trait is for code that takes any of them.
+/// Generators have these methods of their own, too: the trait is for code that takes any of them. A task takes by
+/// [`AsyncUidGenerator`]. A [`LocalGenerator`](crate::LocalGenerator) is no `UidGenerator`: it belongs to one
+/// thread, and its takes need `&mut self`.
 pub trait UidGenerator {
     /// The next uid, or at once the reason why there is none now. It never waits.
     ///
@@ -133,6 +136,48 @@ pub trait UidGenerator {
     fn decode(&self, uid: Uid) -> Result<Decoded, Error> {
         self.layout().decode(uid)
     }
+}
+
+/// Takes for tasks, of any generator. They wait without blocking their thread, on any runtime.
+///
+/// The futures are `Send`, so generic code can spawn them, and allocate nothing. Therefore this trait has no trait
+/// objects; [`UidGenerator`] has.
+///
+/// ```
+/// use uidring::{AsyncUidGenerator, TakeError, Uid};
+///
+/// /// For a task of any runtime.
+/// fn order_id(ids: impl AsyncUidGenerator + Send) -> impl Future<Output = Result<Uid, TakeError>> + Send {
+///     async move { ids.next_uid_async().await }
+/// }
+/// # let ids = uidring::CachedUidGenerator::builder().worker_id(7).build()?;
+/// # futures_executor::block_on(order_id(&ids))?;
+/// # futures_executor::block_on(order_id(std::sync::Arc::new(ids)))?;
+/// # Ok::<(), uidring::Error>(())
+/// ```
+pub trait AsyncUidGenerator: UidGenerator + Sync {
+    /// [`next_uid`](UidGenerator::next_uid) for a task: where that waits, the future is pending. When a uid is ready,
+    /// so is the future at its first poll.
+    ///
+    /// The future takes a uid in the poll that returns it, so that none is lost if it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// As [`UidGenerator::next_uid`].
+    fn next_uid_async(&self) -> impl Future<Output = Result<Uid, TakeError>> + Send;
+
+    /// Appends `count` increasing uids to `out`; whenever nothing is ready, the take policy decides anew.
+    ///
+    /// Uids that were appended before an error, or before the future is dropped, are good.
+    ///
+    /// # Errors
+    ///
+    /// As [`UidGenerator::next_uid`]. After a fork amid the call, nothing was appended.
+    fn fill_async(
+        &self,
+        out: &mut Vec<Uid>,
+        count: usize,
+    ) -> impl Future<Output = Result<(), TakeError>> + Send;
 }
 
 pub(super) fn next_by_policy<G: UidGenerator + ?Sized>(
