@@ -13,8 +13,9 @@ pub trait SegmentStore: Send + 'static {
     /// The store's own.
     fn tags(&mut self) -> Result<Vec<SegmentTag>, Error>;
 
-    /// Reserves a range for each of `wanted`, each in a transaction of its own. Calls `loaded` with the
-    /// index in `wanted` and the result, once for each, as soon as it is known.
+    /// Reserves a range for each of `wanted`, in one transaction or in several. Calls `loaded` with the
+    /// index in `wanted` and the result, once for each, as soon as it is known. A tag that cannot be
+    /// loaded does not stop the others.
     ///
     /// A range that was reserved and not passed to `loaded`, because the connection broke in between, is
     /// lost. It is never reserved again.

@@ -54,6 +54,11 @@ impl Problem {
         }
     }
 
+    /// Whether the connection is good, and what was done in it is what failed.
+    pub fn is_answered(&self) -> bool {
+        self.code().is_some() || matches!(self, Self::Refused(_) | Self::Conflict(_) | Self::Undone)
+    }
+
     /// Whether somebody else has a row locked, after a wait or if the statement did not wait.
     pub fn is_locked(&self) -> bool {
         matches!(self.code(), Some(1205 | 3572))

@@ -1,6 +1,7 @@
 //! Segments from a table of a MySQL or MariaDB server.
 
 mod rows;
+mod together;
 
 use uidring_store::server::ServerSegments;
 
@@ -10,7 +11,7 @@ use crate::MySqlStore;
 /// [`SegmentTable`](crate::SegmentTable) of its tags.
 ///
 /// A table made by the script of Meituan's Leaf works unchanged, and may be shared with instances of
-/// Leaf. Each load is one transaction, which locks the tag's row for its five round trips.
+/// Leaf. Each load is one transaction, which locks the rows of its tags for its five round trips.
 ///
 /// ```no_run
 /// use uidring::SegmentGenerator;

@@ -64,6 +64,12 @@ impl Problem {
         self.db_error().map(DbError::code)
     }
 
+    /// Whether the connection is good, and what was done in it is what failed.
+    pub fn is_answered(&self) -> bool {
+        self.code().is_some()
+            || matches!(self, Self::Refused(_) | Self::Conflict(_) | Self::Unconfirmed(_))
+    }
+
     /// Whether somebody else has a row locked.
     pub fn is_locked(&self) -> bool {
         matches!(self, Self::Busy(_)) || self.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)

@@ -1,6 +1,7 @@
 //! Segments from a table of a PostgreSQL server.
 
 mod rows;
+mod together;
 
 use uidring_store::server::ServerSegments;
 
@@ -9,7 +10,7 @@ use crate::PostgresStore;
 /// The table `leaf_alloc`: a [`SegmentStore`](uidring::segment::SegmentStore), and the
 /// [`SegmentTable`](crate::SegmentTable) of its tags.
 ///
-/// Each load is one transaction, which locks the tag's row for its three round trips.
+/// Each load is one transaction, which locks the rows of its tags for its three round trips.
 ///
 /// ```no_run
 /// use uidring::SegmentGenerator;

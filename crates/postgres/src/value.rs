@@ -11,6 +11,8 @@ use tokio_postgres::types::{IsNull, ToSql, Type};
 pub enum Value<'a> {
     Int(Option<i64>),
     Text(Option<&'a str>),
+    Ints(&'a [i64]),
+    Texts(&'a [&'a str]),
 }
 
 impl Value<'_> {
@@ -18,6 +20,8 @@ impl Value<'_> {
         match self {
             Self::Int(_) => Type::INT8,
             Self::Text(_) => Type::TEXT,
+            Self::Ints(_) => Type::INT8_ARRAY,
+            Self::Texts(_) => Type::TEXT_ARRAY,
         }
     }
 }
@@ -31,11 +35,13 @@ impl ToSql for Value<'_> {
         match self {
             Self::Int(number) => number.to_sql(kind, out),
             Self::Text(text) => text.to_sql(kind, out),
+            Self::Ints(numbers) => numbers.to_sql(kind, out),
+            Self::Texts(texts) => texts.to_sql(kind, out),
         }
     }
 
     fn accepts(kind: &Type) -> bool {
-        [Type::INT8, Type::TEXT].contains(kind)
+        [Type::INT8, Type::TEXT, Type::INT8_ARRAY, Type::TEXT_ARRAY].contains(kind)
     }
 
     tokio_postgres::types::to_sql_checked!();

@@ -1,16 +1,18 @@
 //! Segments from a SQLite file.
 
+mod load;
+
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use rusqlite::{OptionalExtension, Row, Transaction};
 use uidring::Error;
-use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
+use uidring::segment::SegmentTag;
 use uidring_store::sql::{DELETE_TAG, INSERT_TAG, SET_STEP};
-use uidring_store::{NewSegmentTag, SegmentTable, check_step, no_such_tag, range};
+use uidring_store::{NewSegmentTag, SegmentTable, check_step, no_such_tag};
 
 use crate::dialect::DIALECT;
 use crate::file::StoreFile;
-use crate::format::{self, Problem};
+use crate::format;
 
 /// A table `leaf_alloc` in a SQLite file, from which segments are loaded.
 ///
@@ -48,51 +50,6 @@ impl SqliteSegments {
         self.file.path()
     }
 
-    /// Reserves a range and commits it to the disk.
-    fn load_one(
-        &self,
-        connection: &mut Connection,
-        request: &SegmentRequest,
-    ) -> Result<LoadedSegment, LoadError> {
-        let tag = &request.tag;
-        let loaded = self.file.try_write(connection, |transaction| {
-            let row: rusqlite::Result<Option<(Option<i64>, Option<i64>)>> = transaction
-                .query_row("SELECT max_id, step FROM leaf_alloc WHERE biz_tag = ?1", [tag], |row| {
-                    Ok((row.get(0)?, row.get(1)?))
-                })
-                .optional();
-            let (max_id, step) = match row {
-                Ok(Some(columns)) => columns,
-                Ok(None) => return Ok(Err(LoadError::NoSuchTag { tag: tag.clone() })),
-                // SQLite keeps a value of any type in a column.
-                Err(rusqlite::Error::InvalidColumnType(_, column, found)) => {
-                    let problem = format!(
-                        "its {column} in leaf_alloc is of type {found}, and has to be an integer"
-                    );
-                    return Ok(Err(LoadError::InvalidRow { tag: tag.clone(), problem }));
-                }
-                Err(error) => return Err(error.into()),
-            };
-            let range = match range(request, max_id, step) {
-                Ok(range) => range,
-                Err(refusal) => return Ok(Err(refusal)),
-            };
-            let rows = transaction.execute(
-                "UPDATE leaf_alloc SET max_id = ?1, update_time = CURRENT_TIMESTAMP
-                 WHERE biz_tag = ?2 AND max_id = ?3",
-                params![range.end.cast_signed(), tag, max_id],
-            )?;
-            if rows != 1 {
-                return format::unusable(format!(
-                    "a load of tag `{tag}` changed {rows} rows and not 1: biz_tag has to be the \
-                     primary key"
-                ));
-            }
-            Ok(Ok(range))
-        });
-        loaded.unwrap_or_else(|problem| Err(self.load_error(problem)))
-    }
-
     /// Changes the row of a tag, and returns the tag as it was before.
     fn change(
         &self,
@@ -113,44 +70,6 @@ impl SqliteSegments {
                 )),
             }
         })?
-    }
-
-    /// Tells what may pass, others at the file and a disk that is full, from what does not.
-    fn load_error(&self, problem: Problem) -> LoadError {
-        let error = self.file.error("written", problem);
-        let may_pass = matches!(&error, Error::Store(error) if error.may_pass());
-        if may_pass { LoadError::Store(error) } else { LoadError::Refused(error) }
-    }
-}
-
-impl SegmentStore for SqliteSegments {
-    fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
-        self.list_tags()
-    }
-
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
-        let (mut connection, mut busy) = (None, None::<Error>);
-        for (index, request) in wanted.iter().enumerate() {
-            // A lock on the file is one for all tags: a call waits for it only once.
-            if let Some(again) = busy.take() {
-                busy = again.store().map(|error| self.file.repeated(error));
-                loaded(index, Err(LoadError::Store(again)));
-                continue;
-            }
-            let opened = match &mut connection {
-                Some(connection) => Ok(connection),
-                none => self.file.open("leaf_alloc").map(|opened| none.insert(opened)),
-            };
-            let done = opened.map_err(file_error).and_then(|c| self.load_one(c, request));
-            if let Err(LoadError::Store(error)) = &done {
-                busy = error.store().map(|error| self.file.repeated(error));
-            }
-            loaded(index, done);
-        }
     }
 }
 
@@ -185,11 +104,6 @@ impl SegmentTable for SqliteSegments {
     }
 }
 
-/// Whether it is tried again.
-fn file_error(error: Error) -> LoadError {
-    if error.may_pass() { LoadError::Store(error) } else { LoadError::Refused(error) }
-}
-
 /// Reads a row for lists, where one that is damaged must not hide the others: a column that cannot be read is 0
 /// or empty. Left out, the tag would look as if it could be created again.
 fn tag(row: &Row<'_>) -> rusqlite::Result<SegmentTag> {
@@ -208,6 +122,8 @@ fn tag(row: &Row<'_>) -> rusqlite::Result<SegmentTag> {
 mod tests {
     use std::fs;
 
+    use rusqlite::Connection;
+    use uidring::segment::{LoadError, SegmentRequest, SegmentStore};
     use uidring_testkit::chain;
 
     use super::*;
@@ -256,6 +172,32 @@ mod tests {
         let mut ends = Vec::new();
         store.load(&wanted, &mut |index, done| ends.push((index, done.ok().map(|r| r.end))));
         assert_eq!(ends, [(0, Some(11)), (1, None), (2, Some(21))]);
+    }
+
+    #[test]
+    fn tags_that_wait_are_loaded_in_one_transaction_unless_one_prevents_it() {
+        let (_folder, mut store) = new_file();
+        let tags = ["a", "b", "c"];
+        tags.iter().for_each(|tag| store.create_tag(&new_tag(tag, 10)).expect("created"));
+        let connection = Connection::open(store.path()).expect("opens");
+        let commits = || {
+            let select = "SELECT COMMITS FROM UIDRING_FILE";
+            connection.query_row(select, [], |row| row.get::<_, i64>(0)).expect("read")
+        };
+        let starts = |store: &mut SqliteSegments| {
+            let wanted = tags.map(|tag| SegmentRequest { tag: tag.into(), step: 0 });
+            let mut starts = [const { None }; 3];
+            store.load(&wanted, &mut |index, done| starts[index] = done.ok().map(|r| r.start));
+            starts
+        };
+        let before = commits();
+        assert_eq!(starts(&mut store), [Some(1); 3]);
+        assert_eq!(commits(), before + 1);
+        let refuse = "CREATE TRIGGER refuse BEFORE UPDATE ON leaf_alloc WHEN NEW.biz_tag = 'b'
+                      BEGIN SELECT RAISE(ABORT, 'not this one'); END";
+        connection.execute_batch(refuse).expect("created");
+        assert_eq!(starts(&mut store), [Some(11), None, Some(11)]);
+        assert_eq!(commits(), before + 3);
     }
 
     #[test]

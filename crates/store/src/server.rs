@@ -30,7 +30,9 @@ pub use self::nodes::{
     clock_difference, node_columns,
 };
 pub use self::runtime::BlockingRuntime;
-pub use self::segments::{Load, Loaded, NotLoaded, SegmentServer, ServerSegments, Waits};
+pub use self::segments::{
+    Load, LoadTogether, Loaded, NotLoaded, SegmentServer, ServerSegments, Together, Waits,
+};
 pub use self::settings::{Limits, ServerUrl, Settings};
 pub use self::tables::{LEAF_ALLOC, Table, UIDRING_LEASE, WORKER_NODE, check_version};
 pub use self::tags::{Change, CreateTag, TagChange, TagStep, Tags};

@@ -144,6 +144,8 @@ macro_rules! suite {
                     a_changed_step_holds_from_the_next_load_on,
                     loads_at_once_have_no_id_in_common,
                     each_request_of_a_call_is_answered_once,
+                    a_tag_that_cannot_be_loaded_stops_no_other,
+                    loads_of_many_tags_at_once_have_no_id_in_common,
                     a_tag_is_its_exact_name,
                     what_cannot_be_served_leaves_the_row_as_it_is,
                     the_last_id_is_had_once,

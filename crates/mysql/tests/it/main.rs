@@ -5,6 +5,7 @@ mod certificates;
 mod leases;
 mod limits;
 mod segment_faults;
+mod segment_groups;
 mod segment_refusals;
 mod segment_tags;
 mod segments;

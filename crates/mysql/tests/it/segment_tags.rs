@@ -140,10 +140,11 @@ fn a_row_with_null_stops_its_own_tag_alone() {
         database.execute(&format!("UPDATE leaf_alloc SET {name} = NULL WHERE biz_tag = 't'"));
         let store = MySqlStore::from_url(&database.url()).expect("a URL");
         let wanted = ["t", "u"].map(|tag| SegmentRequest { tag: tag.into(), step: 0 });
-        let mut done = Vec::new();
-        store.segments().load(&wanted, &mut |_, result| done.push(result));
-        assert_eq!(done[1].as_ref().expect("loaded").start, 1);
-        let error = done[0].as_ref().expect_err("NULL");
+        let mut done = [const { None }; 2];
+        store.segments().load(&wanted, &mut |index, result| done[index] = Some(result));
+        let [null, loaded] = done.map(|done| done.expect("an answer"));
+        assert_eq!(loaded.expect("loaded").start, 1);
+        let error = &null.expect_err("NULL");
         let (is_row, text) = (matches!(error, LoadError::InvalidRow { .. }), chain(error));
         assert!(is_row && text.contains(&format!("{name} is NULL")), "{text}");
         assert!(text.contains("tag `t`") && text.contains("leaf_alloc"), "{text}");

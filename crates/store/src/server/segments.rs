@@ -16,6 +16,9 @@ use super::tables::LEAF_ALLOC;
 use super::tags::{Change, CreateTag, TagChange, Tags};
 use crate::{NewSegmentTag, SegmentTable, check_step};
 
+/// How many ranges a transaction reserves at most: its rows are locked until its end.
+const GROUP: usize = 128;
+
 /// Reserves a range.
 ///
 /// What is wrong with the row is no problem of the connection's, and is not tried again.
@@ -28,6 +31,28 @@ pub struct Load<'a> {
     pub only_server: Option<u64>,
 }
 
+/// Reserves a range for each of several tags, in one transaction.
+///
+/// It does what needs no thought. A tag whose range it cannot reserve (a row that is missing, or not sound)
+/// keeps its row as it is, and a load of its own says why.
+pub struct LoadTogether<'a> {
+    /// The tags, each once.
+    pub requests: &'a [&'a SegmentRequest],
+    /// The only server that is a good one, where that matters.
+    pub only_server: Option<u64>,
+}
+
+/// What became of them.
+pub enum Together {
+    /// The ranges that are reserved, in the order of the requests.
+    Loaded(Vec<Option<Loaded>>),
+    /// None is reserved: the server refused one of them, and all were rolled back.
+    Apart {
+        /// Somebody else has a row locked, which was waited for.
+        has_waited: bool,
+    },
+}
+
 /// How long a locked row is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waits {
@@ -38,6 +63,7 @@ pub enum Waits {
 }
 
 /// A range that is reserved.
+#[derive(Clone, Copy)]
 pub struct Loaded {
     /// The range.
     pub range: LoadedSegment,
@@ -45,7 +71,7 @@ pub struct Loaded {
     pub server: u64,
 }
 
-/// Why none is.
+/// Why no range is reserved.
 pub enum NotLoaded<P> {
     /// The row does not allow it.
     Row(LoadError),
@@ -77,6 +103,9 @@ impl Load<'_> {
 /// tag anew. If the connection breaks while a range is being committed, that range is given up, whether or
 /// not it was reserved. A row that somebody else keeps locked is waited for once, for a second; after that
 /// it is looked at without waiting, so that other tags go on.
+///
+/// Tags that wait at the same time are loaded together, up to 128 in a transaction. If one of them prevents
+/// that, each is loaded in a transaction of its own.
 ///
 /// It has a runtime of its own, and may be made, used and dropped within another.
 pub struct ServerSegments<S: Server> {
@@ -125,8 +154,7 @@ impl<S: SegmentServer> ServerSegments<S> {
     where
         for<'a> Load<'a>: Operation<S, Done = Result<Loaded, NotLoaded<S::Problem>>>,
     {
-        let Settings { requires_durability, is_cluster, .. } = *self.store().settings();
-        let only_server = self.server.filter(|_| requires_durability && !is_cluster);
+        let only_server = self.only_server();
         let is_known = self.locked.contains(&request.tag);
         let mut waits = match self.may_skip && (is_known || *has_waited) {
             true => Waits::Not,
@@ -159,6 +187,70 @@ impl<S: SegmentServer> ServerSegments<S> {
         }
     }
 
+    /// Loads a segment for each of these tags in one transaction. Returns the requests that need a load of
+    /// their own.
+    fn load_together(
+        &mut self,
+        wanted: &[SegmentRequest],
+        group: &[usize],
+        has_waited: &mut bool,
+        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
+    ) -> Result<Vec<usize>, Error>
+    where
+        for<'a> LoadTogether<'a>: Operation<S, Done = Together>,
+    {
+        let requests: Vec<_> = group.iter().map(|&index| &wanted[index]).collect();
+        let work = LoadTogether { requests: &requests, only_server: self.only_server() };
+        let done = match self.client.try_run(&work) {
+            Ok(Together::Loaded(done)) => done,
+            Ok(Together::Apart { has_waited: waited }) => {
+                *has_waited |= waited;
+                return Ok(group.to_vec());
+            }
+            Err(failed) if !failed.is_final && !self.client.has_reached() => {
+                return Err(failed.error);
+            }
+            // Loads of their own find out whom it concerns.
+            Err(_) => return Ok(group.to_vec()),
+        };
+        let mut apart = Vec::new();
+        for (&index, done) in group.iter().zip(done) {
+            match done {
+                Some(done) => {
+                    self.note(done.server);
+                    loaded(index, Ok(done.range));
+                }
+                None => apart.push(index),
+            }
+        }
+        Ok(apart)
+    }
+
+    /// The server that must answer, if only that one may.
+    fn only_server(&self) -> Option<u64> {
+        let Settings { requires_durability, is_cluster, .. } = *self.store().settings();
+        self.server.filter(|_| requires_durability && !is_cluster)
+    }
+
+    /// Splits requests into groups to be loaded together, sorted by tag, and those to be loaded apart: rows
+    /// that were locked last, and tags that are asked for twice.
+    fn grouped(&self, wanted: &[SegmentRequest]) -> (Vec<Vec<usize>>, Vec<usize>) {
+        let mut order: Vec<usize> = (0..wanted.len()).collect();
+        order.sort_by(|&a, &b| wanted[a].tag.cmp(&wanted[b].tag));
+        let mut apart = Vec::new();
+        let mut before = None;
+        order.retain(|&index| {
+            let tag = &wanted[index].tag;
+            let is_fit = before.replace(tag) != Some(tag) && !self.locked.contains(tag);
+            if !is_fit {
+                apart.push(index);
+            }
+            is_fit
+        });
+        let groups = order.chunks(GROUP).map(<[usize]>::to_vec).collect();
+        (groups, apart)
+    }
+
     /// Notes which server reserved a range. The generator uses the range only if it lies above all that
     /// this process has loaded for its tag; what other processes have loaded is not known here.
     fn note(&mut self, server: u64) {
@@ -180,6 +272,7 @@ where
     Client<S>: Send,
     Tags: Operation<S, Done = Vec<SegmentTag>>,
     for<'a> Load<'a>: Operation<S, Done = Result<Loaded, NotLoaded<S::Problem>>>,
+    for<'a> LoadTogether<'a>: Operation<S, Done = Together>,
 {
     fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
         self.client.run(&Tags { create_table: self.create_table_if_missing })
@@ -193,13 +286,28 @@ where
         loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
     ) {
         let (mut unreachable, mut has_waited) = (None, false);
-        for (index, request) in wanted.iter().enumerate() {
+        let (groups, mut apart) = self.grouped(wanted);
+        for group in groups {
+            if group.len() == 1 || unreachable.is_some() {
+                apart.extend(group);
+                continue;
+            }
+            match self.load_together(wanted, &group, &mut has_waited, loaded) {
+                Ok(others) => apart.extend(others),
+                Err(error) => {
+                    unreachable = described(&error);
+                    apart.extend(group);
+                }
+            }
+        }
+        apart.sort_unstable();
+        for index in apart {
             if let Some((kind, problem)) = &unreachable {
                 let error = ServerError::refusal(self.store(), *kind, String::clone(problem));
                 loaded(index, Err(error.into()));
                 continue;
             }
-            let done = self.load_one(request, &mut has_waited);
+            let done = self.load_one(&wanted[index], &mut has_waited);
             if let Err(LoadError::Store(error)) = &done
                 && !self.client.has_reached()
             {

@@ -89,7 +89,7 @@ pub fn each_request_of_a_call_is_answered_once(store: &'static dyn Store) {
     let setting = tagged(store, 10);
     setting.site().tags().put(&SegmentTag::new("other").max_id(500).step(3));
     let wanted = [(TAG, 0), ("none", 0), ("other", 7), (TAG, 20)];
-    let wanted = wanted.map(|(tag, step)| SegmentRequest { tag: tag.into(), step });
+    let wanted = wanted.map(|(tag, step)| request(tag, step));
     let mut done = [None, None, None, None];
     open(&setting).load(&wanted, &mut |index, result| {
         let result = result.map(|range| (range.start, range.end));
@@ -101,6 +101,84 @@ pub fn each_request_of_a_call_is_answered_once(store: &'static dyn Store) {
     let mut ranges = [one, two].map(|range| range.expect("loaded"));
     ranges.sort_unstable();
     assert!(ranges[0].0 == 1 && ranges[0].1 == ranges[1].0 && ranges[1].1 == 31, "{ranges:?}");
+}
+
+/// Among more tags than are loaded in a transaction.
+pub fn a_tag_that_cannot_be_loaded_stops_no_other(store: &'static dyn Store) {
+    const TAGS: usize = 140;
+    let setting = tagged(store, 10);
+    let row = |number: usize| {
+        let row = SegmentTag::new(format!("tag-{number}")).max_id(500).step(7);
+        match number {
+            3 => row.step(0),
+            5 => row.max_id(i64::MAX - 2),
+            _ => row,
+        }
+    };
+    (0..TAGS)
+        .filter(|&number| number != 4)
+        .for_each(|number| setting.site().tags().put(&row(number)));
+    let mut table = open(&setting);
+    for round in 0..2 {
+        let wanted: Vec<_> = (0..TAGS).rev().map(|n| request(&row(n).tag, 0)).collect();
+        let mut done: Vec<_> = wanted.iter().map(|_| None).collect();
+        table.load(&wanted, &mut |index, result| {
+            assert!(done[index].replace(result).is_none(), "{index} twice");
+        });
+        for (number, result) in done.into_iter().rev().enumerate() {
+            let start = 500 + 7 * round;
+            match (number, result.expect("an answer")) {
+                (3, Err(LoadError::InvalidRow { tag, .. })) => assert_eq!(tag, "tag-3"),
+                (4, Err(LoadError::NoSuchTag { tag })) => assert_eq!(tag, "tag-4"),
+                (5, Err(LoadError::UsedUp { tag, .. })) => assert_eq!(tag, "tag-5"),
+                (_, Ok(range)) => assert_eq!((range.start, range.end), (start, start + 7)),
+                (_, Err(error)) => panic!("tag-{number}: {}", chain(&error)),
+            }
+        }
+    }
+    for found in table.tags().expect("listed").iter().filter(|found| found.tag != TAG) {
+        let Some(number) = found.tag.strip_prefix("tag-").and_then(|n| n.parse().ok()) else {
+            continue;
+        };
+        let row = row(number);
+        let end = if [3, 5].contains(&number) { row.max_id } else { row.max_id + 14 };
+        assert_eq!((found.max_id, found.step), (end, row.step), "{}", found.tag);
+    }
+}
+
+/// Each loader asks for the tags in another order.
+pub fn loads_of_many_tags_at_once_have_no_id_in_common(store: &'static dyn Store) {
+    const TAGS: usize = 24;
+    const LOADERS: usize = 4;
+    const LOADS: usize = 8;
+    let setting = Setting::shared(store);
+    let name = |number: usize| format!("tag-{}", number % TAGS);
+    (0..TAGS).for_each(|n| setting.site().tags().put(&SegmentTag::new(name(n)).step(10)));
+    let mut ranges: Vec<(String, LoadedSegment)> = thread::scope(|scope| {
+        let loaders: Vec<_> = (0..LOADERS)
+            .map(|loader| {
+                let mut table = open(&setting);
+                scope.spawn(move || {
+                    let mut ranges = Vec::new();
+                    for _ in 0..LOADS {
+                        let wanted: Vec<_> =
+                            (loader * 7..).take(TAGS).map(|n| request(&name(n), 0)).collect();
+                        table.load(&wanted, &mut |index, done| {
+                            let range = done.unwrap_or_else(|error| panic!("{}", chain(&error)));
+                            ranges.push((wanted[index].tag.clone(), range));
+                        });
+                    }
+                    ranges
+                })
+            })
+            .collect();
+        loaders.into_iter().flat_map(|loader| loader.join().expect("no panic")).collect()
+    });
+    ranges.sort_unstable_by(|a, b| (&a.0, a.1.start).cmp(&(&b.0, b.1.start)));
+    assert_eq!(ranges.len(), TAGS * LOADERS * LOADS);
+    for pair in ranges.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
+        assert!(pair[0].1.end == pair[1].1.start, "a gap or an overlap: {pair:?}");
+    }
 }
 
 pub fn a_tag_is_its_exact_name(store: &'static dyn Store) {
@@ -201,13 +279,17 @@ pub(super) fn open_at(setting: &Setting, address: String) -> Box<dyn SegmentStor
     setting.segments_at(address).unwrap_or_else(|error| panic!("{}", chain(&error)))
 }
 
+fn request(tag: &str, step: u64) -> SegmentRequest {
+    SegmentRequest { tag: tag.into(), step }
+}
+
 fn load(
     table: &mut Box<dyn SegmentStore>,
     tag: &str,
     step: u64,
 ) -> Result<LoadedSegment, LoadError> {
     let mut done = None;
-    table.load(&[SegmentRequest { tag: tag.into(), step }], &mut |index, result| {
+    table.load(&[request(tag, step)], &mut |index, result| {
         assert!(index == 0 && done.replace(result).is_none(), "answered twice");
     });
     done.expect("an answer")

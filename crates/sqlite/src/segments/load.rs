@@ -1,0 +1,140 @@
+//! Loads segments from a SQLite file.
+
+use rusqlite::{OptionalExtension, Transaction, params};
+use uidring::Error;
+use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
+use uidring_store::{SegmentTable, range};
+
+use super::SqliteSegments;
+use crate::file::Opened;
+use crate::format::{self, Problem};
+
+/// How many ranges a transaction reserves at most: others wait for the file until its end.
+const GROUP: usize = 128;
+
+impl SegmentStore for SqliteSegments {
+    fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
+        self.list_tags()
+    }
+
+    fn load(
+        &mut self,
+        wanted: &[SegmentRequest],
+        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
+    ) {
+        let (mut connection, mut busy) = (None, None::<Error>);
+        let starts = (0..).step_by(GROUP);
+        for (start, requests) in starts.zip(wanted.chunks(GROUP)) {
+            if busy.is_none() && requests.len() > 1 {
+                match self.load_together(&mut connection, requests) {
+                    Ok(done) => {
+                        (start..).zip(done).for_each(|(index, done)| loaded(index, done));
+                        continue;
+                    }
+                    Err(LoadError::Store(error)) => busy = Some(error),
+                    // It may concern only one of them.
+                    Err(_) => {}
+                }
+            }
+            for (index, request) in (start..).zip(requests) {
+                // A lock on the file is one for all tags: a call waits for it only once.
+                if let Some(again) = busy.take() {
+                    busy = again.store().map(|error| self.file.repeated(error));
+                    loaded(index, Err(LoadError::Store(again)));
+                    continue;
+                }
+                let done = self.load_one(&mut connection, request);
+                if let Err(LoadError::Store(error)) = &done {
+                    busy = error.store().map(|error| self.file.repeated(error));
+                }
+                loaded(index, done);
+            }
+        }
+    }
+}
+
+impl SqliteSegments {
+    /// Reserves a range and commits it to the disk.
+    fn load_one(
+        &self,
+        connection: &mut Option<Opened>,
+        request: &SegmentRequest,
+    ) -> Result<LoadedSegment, LoadError> {
+        let opened = self.opened(connection)?;
+        let done = self.file.try_write(opened, |transaction| reserve(transaction, request));
+        done.map_err(|problem| self.load_error(problem))?
+    }
+
+    /// Reserves a range for each, and commits all of them to the disk at once.
+    fn load_together(
+        &self,
+        connection: &mut Option<Opened>,
+        requests: &[SegmentRequest],
+    ) -> Result<Vec<Result<LoadedSegment, LoadError>>, LoadError> {
+        let opened = self.opened(connection)?;
+        let done = self.file.try_write(opened, |transaction| {
+            let done = requests.iter().map(|request| reserve(transaction, request));
+            let done = done.collect::<Result<Vec<_>, Problem>>()?;
+            Ok(if done.iter().any(Result::is_ok) { Ok(done) } else { Err(done) })
+        });
+        Ok(done.map_err(|problem| self.load_error(problem))?.unwrap_or_else(|refused| refused))
+    }
+
+    /// The connection of a call, which its first load opens.
+    fn opened<'a>(&self, connection: &'a mut Option<Opened>) -> Result<&'a mut Opened, LoadError> {
+        match connection {
+            Some(opened) => Ok(opened),
+            none => Ok(none.insert(self.file.open("leaf_alloc").map_err(file_error)?)),
+        }
+    }
+
+    /// Tells what may pass, others at the file and a disk that is full, from what does not.
+    fn load_error(&self, problem: Problem) -> LoadError {
+        let error = self.file.error("written", problem);
+        let may_pass = matches!(&error, Error::Store(error) if error.may_pass());
+        if may_pass { LoadError::Store(error) } else { LoadError::Refused(error) }
+    }
+}
+
+/// Takes a range from the row of a tag.
+fn reserve(
+    transaction: &Transaction<'_>,
+    request: &SegmentRequest,
+) -> Result<Result<LoadedSegment, LoadError>, Problem> {
+    let tag = &request.tag;
+    let row: rusqlite::Result<Option<(Option<i64>, Option<i64>)>> = transaction
+        .prepare_cached("SELECT max_id, step FROM leaf_alloc WHERE biz_tag = ?1")?
+        .query_row([tag], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional();
+    let (max_id, step) = match row {
+        Ok(Some(columns)) => columns,
+        Ok(None) => return Ok(Err(LoadError::NoSuchTag { tag: tag.clone() })),
+        // SQLite keeps a value of any type in a column.
+        Err(rusqlite::Error::InvalidColumnType(_, column, found)) => {
+            let problem =
+                format!("its {column} in leaf_alloc is of type {found}, and has to be an integer");
+            return Ok(Err(LoadError::InvalidRow { tag: tag.clone(), problem }));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let range = match range(request, max_id, step) {
+        Ok(range) => range,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    let mut update = transaction.prepare_cached(
+        "UPDATE leaf_alloc SET max_id = ?1, update_time = CURRENT_TIMESTAMP
+         WHERE biz_tag = ?2 AND max_id = ?3",
+    )?;
+    let rows = update.execute(params![range.end.cast_signed(), tag, max_id])?;
+    if rows != 1 {
+        return format::unusable(format!(
+            "a load of tag `{tag}` changed {rows} rows and not 1: biz_tag has to be the primary key"
+        ));
+    }
+    Ok(Ok(range))
+}
+
+/// Whether it is tried again.
+fn file_error(error: Error) -> LoadError {
+    if error.may_pass() { LoadError::Store(error) } else { LoadError::Refused(error) }
+}
