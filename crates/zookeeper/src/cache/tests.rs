@@ -1,0 +1,210 @@
+//! Tests of the local file.
+
+use super::*;
+use crate::registry::Outages;
+use crate::{Instance, ZooKeeperServers};
+
+const CACHED: Cached = Cached {
+    worker_id: 7,
+    ip: String::new(),
+    port: String::new(),
+    mark: Mark {
+        until: Timestamp::from_millis(1_780_000_003_000),
+        timestamp: Timestamp::from_millis(1_780_000_000_000),
+    },
+    holder: String::new(),
+    last_answer: Timestamp::from_millis(1_780_000_000_000),
+};
+
+fn registry(name: &str, instance: &str) -> Registry {
+    let servers = ZooKeeperServers::new("h").expect("servers");
+    let instance = Instance::new(instance).expect("a name");
+    let registry = Registry::new(servers, name, instance).expect("a name");
+    Registry { outages: Outages::Unbounded, ..registry }
+}
+
+fn web(folder: &tempfile::TempDir) -> Result<CacheFile, Error> {
+    CacheFile::lock(&folder.path().join("a/b/web_0.json"), &registry("orders", "web_0"))
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = web(&folder).expect("locks");
+    assert_eq!(file.read().expect("no file is fine"), None);
+    for until in [CACHED.mark.until, Timestamp::default(), Timestamp::from_millis(-1)] {
+        let mark = Mark { until, ..CACHED.mark };
+        let cached = Cached { ip: "10.0.0.7".into(), mark, ..CACHED };
+        file.write(&cached).expect("writes");
+        assert_eq!(file.read().expect("reads"), Some(cached));
+    }
+    file.remove().expect("removes");
+    file.remove().expect("none is fine");
+    assert_eq!(file.read().expect("gone"), None);
+}
+
+#[test]
+fn every_flipped_bit_and_every_cut_is_found() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = web(&folder).expect("locks");
+    file.write(&CACHED).expect("writes");
+    let good = fs::read(&file.path).expect("reads");
+    let mut wrong = vec![Vec::new(), b"{}".to_vec(), vec![b' '; 70_000]];
+    // Without the line's end the text is still whole.
+    wrong.extend((1..good.len() - 1).map(|length| good[..length].to_vec()));
+    for bit in 0..good.len() * 8 {
+        let mut text = good.clone();
+        text[bit / 8] ^= 1 << (bit % 8);
+        wrong.push(text);
+    }
+    let mut same = 0;
+    for text in wrong {
+        fs::write(&file.path, &text).expect("writes");
+        match file.read() {
+            Err(error) => {
+                assert!(
+                    matches!(error.store(), Some(ZooKeeperError::CacheFile { .. })),
+                    "{error:?}"
+                );
+                assert!(error.to_string().contains("remove it"), "{error}");
+            }
+            // Blanks between the parts, which a flipped bit makes of the line's end.
+            Ok(read) => {
+                assert_eq!(read, Some(CACHED), "{}", String::from_utf8_lossy(&text));
+                same += 1;
+            }
+        }
+    }
+    assert!(same < 8, "{same}");
+}
+
+#[test]
+fn the_file_of_another_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    web(&folder).and_then(|file| file.write(&CACHED)).expect("writes");
+    let path = folder.path().join("a/b/web_0.json");
+    for (name, instance) in [("orders", "web_1"), ("users", "web_0")] {
+        let file = CacheFile::lock(&path, &registry(name, instance)).expect("locks");
+        let error = file.read().expect_err("of another").to_string();
+        assert!(error.contains("belongs to instance web_0 of orders"), "{error}");
+    }
+}
+
+/// What the previous program wrote, and what it makes of what this one writes.
+#[test]
+fn the_first_version_is_read_and_refuses_the_second() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = web(&folder).expect("locks");
+    let first = r#"{"name":"orders","instance":"web_0","worker_id":7,"ip":"10.0.0.7","port":"80","timestamp":1780000000000,"until":1780000003000,"holder":"1f","word":1780000000000,"checksum":"CHECKSUM"}"#;
+    let sum = |text: &str| {
+        let sum = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+            (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        format!("{sum:016x}")
+    };
+    let text = "orders\nweb_0\n10.0.0.7\n80\n1f\n7\n1780000000000\n1780000003000\n1780000000000";
+    fs::write(&file.path, first.replace("CHECKSUM", &sum(text))).expect("writes");
+    let read = file.read().expect("reads").expect("a file");
+    let (ip, port, holder) = ("10.0.0.7".into(), "80".into(), "1f".into());
+    assert_eq!(read, Cached { ip, port, holder, ..CACHED });
+
+    file.write(&read).expect("writes");
+    let fields: Value = serde_json::from_slice(&fs::read(&file.path).expect("reads"))
+        .expect("JSON, which the first version reads too");
+    assert_eq!(fields["version"], VERSION);
+    assert_ne!(fields["checksum"], sum(text), "what the first version expects");
+    assert_eq!(fields["checksum"], sum(&format!("2\n{text}")));
+
+    let newer = fields.to_string().replace("\"version\":2", "\"version\":3");
+    fs::write(&file.path, newer).expect("writes");
+    let error = file.read().expect_err("unknown").to_string();
+    assert!(error.contains("is of version 3, and this program knows 2"), "{error}");
+}
+
+#[test]
+fn a_file_has_one_process() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let first = web(&folder).expect("locks");
+    let error = web(&folder).expect_err("it is locked");
+    assert!(
+        matches!(error.store(), Some(ZooKeeperError::InstanceInUse { instance, .. }) if instance == "web_0")
+    );
+    assert!(error.to_string().contains("web_0.json.lock"), "{error}");
+    drop(first);
+    web(&folder).expect("locks");
+}
+
+/// A link, or anything else that is no file, is neither followed nor waited for.
+#[cfg(unix)]
+#[test]
+fn no_link_is_followed() {
+    use std::os::unix::fs::symlink;
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = web(&folder).expect("locks");
+    let other = folder.path().join("other");
+    fs::write(&other, "of another").expect("writes");
+    symlink(&other, beside(&file.path, ".new")).expect("linked");
+    file.write(&CACHED).expect("replaces the link");
+    assert_eq!(file.read().expect("reads"), Some(CACHED));
+    assert_eq!(fs::read(&other).expect("reads"), b"of another");
+
+    let path = file.path.clone();
+    fs::remove_file(&path).expect("removed");
+    symlink(&other, &path).expect("linked");
+    let error = uidring_testkit::chain(&file.read().expect_err("refused"));
+    assert!(error.contains("symbolic link"), "{error}");
+    drop(file);
+    fs::remove_file(beside(&path, ".lock")).expect("removed");
+    symlink(folder.path().join("nothing"), beside(&path, ".lock")).expect("linked");
+    let error = uidring_testkit::chain(&web(&folder).expect_err("refused"));
+    assert!(error.contains("symbolic link"), "{error}");
+    assert!(!folder.path().join("nothing").exists());
+}
+
+/// Another process could hold the lock of the other name.
+#[cfg(unix)]
+#[test]
+fn a_file_of_two_names_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = web(&folder).expect("locks");
+    file.write(&CACHED).expect("writes");
+    let other = file.path.with_extension("copy");
+    fs::hard_link(&file.path, &other).expect("linked");
+    let error = uidring_testkit::chain(&file.read().expect_err("refused"));
+    assert!(error.contains("2 names"), "{error}");
+    fs::remove_file(other).expect("removed");
+    assert_eq!(file.read().expect("reads"), Some(CACHED));
+}
+
+/// Opening one would wait until somebody writes to it.
+#[cfg(unix)]
+#[test]
+fn a_fifo_is_refused_and_not_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = web(&folder).expect("locks").path.clone();
+    let make = |path: &Path| {
+        let made = std::process::Command::new("mkfifo").arg(path).status();
+        assert!(made.is_ok_and(|status| status.success()));
+    };
+    make(&path);
+    let error = web(&folder).expect("locks").read().expect_err("refused");
+    assert!(uidring_testkit::chain(&error).contains("not a regular file"), "{error}");
+    fs::remove_file(beside(&path, ".lock")).expect("removed");
+    make(&beside(&path, ".lock"));
+    let error = web(&folder).expect_err("refused");
+    assert!(uidring_testkit::chain(&error).contains("not a regular file"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn file_and_folder_are_for_their_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = web(&folder).expect("locks");
+    file.write(&CACHED).expect("writes");
+    let mode = |path: &Path| fs::metadata(path).expect("exists").permissions().mode() & 0o777;
+    assert_eq!(mode(&file.path), 0o600);
+    assert_eq!(mode(&beside(&file.path, ".lock")), 0o600);
+    assert_eq!(mode(file.path.parent().expect("has one")), 0o700);
+    assert!(!beside(&file.path, ".new").exists());
+}
