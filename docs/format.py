@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 MAX_UID = 2**63 - 1
 MAX_MILLIS = 2**63 - 1
-JAVASCRIPT_MAX = 2**53
 DIGITS = "0123456789"
 UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -88,8 +87,15 @@ def read_json(text):
         value = json.loads(text, parse_int=lambda digits: -0.0 if digits == "-0" else int(digits))
     except ValueError:
         raise Refused("json") from None
-    if isinstance(value, dict):
-        value = next((value[name] for name in ("uid_str", "uid") if value.get(name) is not None), None)
+    if not isinstance(value, dict):
+        return read_value(value)
+    uids = {read_value(value[name]) for name in ("uid", "uid_str", "id", "id_str") if value.get(name) is not None}
+    if len(uids) > 1:
+        raise Refused("differ")
+    return uids.pop() if uids else read_value(None)
+
+
+def read_value(value):
     if isinstance(value, str):
         return read("dec", value)
     if type(value) is not int:
@@ -139,8 +145,7 @@ class Layout:
 
     def json(self, uid, has_datacenters=False):
         fields = self.decode(uid)
-        line = {"uid": uid if uid <= JAVASCRIPT_MAX else None, "uid_str": str(uid)}
-        line["timestamp"] = write_time(self.time_of(fields.tick))
+        line = {"uid": str(uid), "timestamp": write_time(self.time_of(fields.tick))}
         if has_datacenters:
             line |= {"datacenter_id": fields.worker_id >> 5, "worker_id": fields.worker_id & 31}
         else:

@@ -66,7 +66,7 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     }
     let plan = Plan::new(args.seconds, &lineup, scaling);
     // It moves between rounds only, when nothing is timed.
-    let bar = progress::bar(plan.steps() as u64, "{wide_bar} {msg}, {eta} left");
+    let bar = progress::bar(Some(plan.steps() as u64), "{wide_bar} {msg}, {eta} left");
     let measured = measure(&lineup, &crew, &plan, |phase| {
         bar.set_message(phase);
         bar.inc(1);

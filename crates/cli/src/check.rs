@@ -1,12 +1,13 @@
 //! `uidring check`.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::{self, Read};
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use indicatif::ProgressBar;
 use serde_json::json;
 use uidring::clock::{Clock, SystemClock};
 use uidring::{Layout, Timestamp, Uid};
@@ -16,9 +17,10 @@ use crate::args::layout::{LayoutArgs, Preset};
 use crate::failure::Failure;
 use crate::input::Ids;
 use crate::lines::Format;
+use crate::plausible::Plausible;
 use crate::sort::Sorter;
 use crate::text::{span, thousands};
-use crate::{report, stdio, table};
+use crate::{progress, report, stdio, table};
 
 /// Check ids that anybody made: none twice, in order, and with the fields of a layout
 ///
@@ -71,14 +73,21 @@ pub fn run(args: &CheckArgs) -> Result<(), Failure> {
     for path in files {
         check_path("the file of ids", path).map_err(Failure::usage)?;
     }
+    let progress = reading_progress(files);
     for path in files {
         let input: Box<dyn Read> = match path.to_str() {
             Some("-") => Box::new(io::stdin().lock()),
             _ => Box::new(File::open(path).map_err(|error| reading(path, &error))?),
         };
-        check.read(path, Ids::new(input, args.format))?;
+        check.read(path, Ids::new(progress.wrap_read(input), args.format))?;
     }
+    progress.finish_and_clear();
     let found = check.finish()?;
+    if let (Some(layout), Some((_, max))) = (layout, found.ends)
+        && let Some(problem) = Plausible::new(layout).problem(max)
+    {
+        report::note(problem);
+    }
     if found.ids + found.unreadable == 0 {
         report::warning("there was no id to check");
     }
@@ -88,6 +97,30 @@ pub fn run(args: &CheckArgs) -> Result<(), Failure> {
         stdio::print(&found.table())?
     }
     if found.is_good(args.ordered) { Ok(()) } else { Err(Failure::Reported) }
+}
+
+/// A job of so many bytes, or ids to compare, takes long enough to show how far it is.
+const LONG_JOB: u64 = 20_000_000;
+
+/// How far reading is. Of a pipe it is only known how much came.
+fn reading_progress(files: &[PathBuf]) -> ProgressBar {
+    let length = |path: &PathBuf| {
+        // A pipe or a device has no length, and stdin may be redirected.
+        let file =
+            if path == Path::new("-") { fs::metadata("/dev/stdin") } else { fs::metadata(path) };
+        file.ok().filter(|file| file.is_file()).map(|file| file.len())
+    };
+    match files.iter().map(length).sum::<Option<u64>>() {
+        Some(..LONG_JOB) => ProgressBar::hidden(),
+        None if io::stdin().is_terminal() => ProgressBar::hidden(),
+        length => progress::bar(
+            length,
+            match length {
+                Some(_) => "{wide_bar} {bytes} of {total_bytes} read, {eta} left",
+                None => "{bytes} read, {bytes_per_sec}",
+            },
+        ),
+    }
 }
 
 fn reading(path: &Path, error: &io::Error) -> Failure {
@@ -184,7 +217,19 @@ impl Check {
         let mut before = None;
         // How many different ids came twice, and the last of them.
         let (mut twice, mut last) = (0, None);
+        let progress = match found.ids {
+            ..LONG_JOB => ProgressBar::hidden(),
+            ids => progress::bar(
+                Some(ids),
+                "{wide_bar} {short_pos} of {short_len} ids compared, {eta} left",
+            ),
+        };
+        let mut compared: u64 = 0;
         sorter.finish(|number| {
+            compared += 1;
+            if compared.is_multiple_of(1 << 16) {
+                progress.set_position(compared);
+            }
             if before.replace(number) == Some(number) {
                 found.duplicates += 1;
                 if last.replace(number) != Some(number) {
@@ -195,6 +240,7 @@ impl Check {
                 }
             }
         })?;
+        progress.finish_and_clear();
         Ok(found)
     }
 }

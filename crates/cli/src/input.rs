@@ -2,9 +2,10 @@
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
+use clap::ValueEnum;
 use serde_json::Value;
+use uidring::Uid;
 use uidring::adapter::Chain;
-use uidring::{ParseUidError, Uid};
 
 use crate::lines::Format;
 use crate::text::visible;
@@ -79,9 +80,8 @@ impl<R: Read> Ids<R> {
     }
 
     fn next_line(&mut self) -> io::Result<Option<Result<Uid, String>>> {
-        let max = if self.format == Format::Json { MAX_JSON_LINE } else { MAX_LINE };
         // Room for the line's end, which is no part of the text.
-        let limit = max as u64 + 2;
+        let limit = MAX_JSON_LINE as u64 + 2;
         if self.input.by_ref().take(limit).read_until(b'\n', &mut self.line)? == 0 {
             return Ok(None);
         }
@@ -89,8 +89,11 @@ impl<R: Read> Ids<R> {
         if ended {
             self.line.pop_if(|byte| *byte == b'\r');
         }
+        let text = String::from_utf8_lossy(&self.line);
+        let max =
+            if form_of(self.format, &text) == Format::Json { MAX_JSON_LINE } else { MAX_LINE };
         if self.line.len() <= max {
-            return Ok(Some(read_uid(self.format, &String::from_utf8_lossy(&self.line))));
+            return Ok(Some(read_uid(self.format, &text)));
         }
         if !ended {
             self.input.skip_until(b'\n')?;
@@ -99,47 +102,70 @@ impl<R: Read> Ids<R> {
     }
 }
 
-/// Reads an id; the error repeats the text as far as that helps.
+/// Reads an id; the error repeats the text as far as that helps, and names the formats that could read it.
 pub fn read_uid(format: Format, text: &str) -> Result<Uid, String> {
-    let read = match format {
+    let format = form_of(format, text);
+    read(format, text).map_err(|why| {
+        let other = |other: &&Format| **other != format && read(**other, text).is_ok();
+        let names =
+            Format::value_variants().iter().filter(other).filter_map(Format::to_possible_value);
+        let names: Vec<_> = names.map(|name| name.get_name().to_owned()).collect();
+        let hint = match names.split_last() {
+            None => String::new(),
+            Some((last, [])) => format!("; --format {last} could read it"),
+            Some((last, others)) => {
+                format!("; --format {} or {last} could read it", others.join(", "))
+            }
+        };
+        format!("{}: {why}{hint}", excerpt(text))
+    })
+}
+
+/// The form of a text: no other form has a bracket or a quote, so JSON with them needs no flag.
+fn form_of(format: Format, text: &str) -> Format {
+    if text.trim_start().starts_with(['{', '"']) { Format::Json } else { format }
+}
+
+fn read(format: Format, text: &str) -> Result<Uid, String> {
+    let uid = match format {
         Format::Dec => text.parse(),
         Format::Hex => Uid::from_hex(text),
         Format::Base62 => Uid::from_base62(text),
         Format::Base32 => Uid::from_base32(text),
-        Format::Json => return read_json(text).map_err(|why| format!("{}: {why}", excerpt(text))),
+        Format::Json => return read_json(text),
         Format::Binary => return Err("--format binary is for files and stdin".into()),
     };
-    read.map_err(|error| {
-        let hint = match (&error, format) {
-            (ParseUidError::BadCharacter { character, .. }, Format::Dec)
-                if character.is_ascii_alphabetic() =>
-            {
-                "; ids with letters need their --format: hex, base62 or base32"
-            }
-            _ => "",
-        };
-        format!("{}: {}{hint}", excerpt(text), Chain(&error))
-    })
+    uid.map_err(|error| Chain(&error).to_string())
 }
 
-/// Reads an object of `uidring parse` or `generate`, a number, or a string of digits.
+/// Where an object holds the id: our field, and those of others, who write a number beside a string.
+const NAMES: [&str; 4] = ["uid", "uid_str", "id", "id_str"];
+
+/// Reads an object of `uidring parse` or `generate` or of others, a number, or a string of digits.
 fn read_json(text: &str) -> Result<Uid, String> {
     let value: Value = serde_json::from_str(text).map_err(|_| "it is not JSON")?;
-    let id = match &value {
-        Value::Object(fields) => {
-            // "uid" is null where a number would be rounded.
-            let mut ids = ["uid_str", "uid"].into_iter().filter_map(|name| fields.get(name));
-            let id = ids.find(|id| !id.is_null());
-            id.ok_or(r#"the object has neither "uid_str" nor "uid""#)?
+    let Value::Object(fields) = &value else { return read_value(&value) };
+    let mut found = None;
+    for name in NAMES {
+        let Some(value) = fields.get(name).filter(|value| !value.is_null()) else { continue };
+        let uid = read_value(value).map_err(|why| format!("\"{name}\": {why}"))?;
+        let (first, before) = *found.get_or_insert((name, uid));
+        if before != uid {
+            return Err(format!("\"{first}\" is {before}, but \"{name}\" is {uid}"));
         }
-        other => other,
-    };
-    let digits = match id {
-        Value::String(digits) => digits.clone(),
-        Value::Number(number) if number.is_u64() || number.is_i64() => number.to_string(),
-        _ => return Err("the id is not a whole number or a string of digits".into()),
-    };
-    digits.parse::<Uid>().map_err(|error| Chain(&error).to_string())
+    }
+    let (_, uid) = found.ok_or(r#"the object has no "uid", "uid_str", "id" or "id_str""#)?;
+    Ok(uid)
+}
+
+fn read_value(value: &Value) -> Result<Uid, String> {
+    match value {
+        Value::String(digits) => read(Format::Dec, digits),
+        Value::Number(number) if number.is_u64() || number.is_i64() => {
+            read(Format::Dec, &number.to_string())
+        }
+        _ => Err("the id is not a whole number or a string of digits".into()),
+    }
 }
 
 /// The beginning of a text that was refused. A URL may hold a password.

@@ -3,16 +3,11 @@
 use std::io::Write;
 
 use clap::ValueEnum;
-use serde_json::json;
 use uidring::generator::SnowflakeNode;
 use uidring::{Timestamp, Uid};
 
-use crate::args::check;
 use crate::args::layout::ResolvedLayout;
 use crate::failure::Failure;
-
-/// JavaScript's numbers hold every whole number up to here.
-const JAVASCRIPT_MAX: u64 = 1 << 53;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -24,21 +19,11 @@ pub enum Format {
     Base62,
     /// 13 characters (Crockford) that sort like the numbers; where ids are read, in either case
     Base32,
-    /// A JSON object per line, with the fields; where ids are read, also a number or a string
+    /// A JSON object per line, with the fields. Where ids are read, objects and strings of JSON are recognised in every
+    /// form of lines, and this one also reads a number
     Json,
     /// 8 bytes each, the lowest first, without line ends
     Binary,
-}
-
-/// How JSON shows uids.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum JsonUid {
-    /// "uid" is a number, or null above 2^53, which JavaScript's numbers would round
-    Safe,
-    /// "uid" is always a number
-    Number,
-    /// "uid" is a string
-    String,
 }
 
 /// Ids as they are written.
@@ -54,12 +39,7 @@ pub struct Lines {
 type Append = Box<dyn FnMut(&mut Vec<u8>, &[Uid]) -> Result<(), Failure>>;
 
 /// Lines of ids with this layout. Ids without a layout have no fields for JSON.
-pub fn lines(
-    format: Format,
-    json_uid: Option<JsonUid>,
-    layout: Option<ResolvedLayout>,
-) -> Result<Lines, Failure> {
-    check(&[("--json-uid", json_uid.is_some() && format != Format::Json, "is for --format json")])?;
+pub fn lines(format: Format, layout: Option<ResolvedLayout>) -> Result<Lines, Failure> {
     let append: Append = match (format, layout) {
         (Format::Dec, _) => Box::new(decimal),
         (Format::Hex, _) => Box::new(each(|uid| *uid.hex().as_bytes())),
@@ -67,7 +47,7 @@ pub fn lines(
         (Format::Base32, _) => Box::new(each(|uid| *uid.base32().as_bytes())),
         (Format::Binary, _) => Box::new(binary),
         (Format::Json, Some(layout)) => {
-            let mut fields = Fields::new(layout, json_uid.unwrap_or(JsonUid::Safe));
+            let mut fields = Fields::new(layout);
             Box::new(move |text, uids| uids.iter().try_for_each(|uid| fields.append(text, *uid)))
         }
         (Format::Json, None) => {
@@ -150,41 +130,68 @@ fn each<const N: usize>(
     }
 }
 
-/// Shows uids with their fields as JSON.
+/// Shows uids with their fields: as JSON for programs, or as the rows of a table for people.
 pub struct Fields {
     layout: ResolvedLayout,
-    json_uid: JsonUid,
     /// The last time with its text: many uids in a row have the same.
     time: (Timestamp, String),
 }
 
 impl Fields {
-    pub fn new(layout: ResolvedLayout, json_uid: JsonUid) -> Self {
+    pub fn new(layout: ResolvedLayout) -> Self {
         let time = Timestamp::default();
-        Self { layout, json_uid, time: (time, time.to_string()) }
+        Self { layout, time: (time, time.to_string()) }
     }
 
-    /// Appends a line; fails if the uid is not of the layout.
+    /// Appends an object; fails if the uid is not of the layout.
     pub fn append(&mut self, text: &mut Vec<u8>, uid: Uid) -> Result<(), Failure> {
+        let Parts { time, datacenter_id, worker_id, sequence } = self.parts(uid)?;
+        write!(text, r#"{{"uid":"{uid}","timestamp":"{time}","#)?;
+        if let Some(datacenter_id) = datacenter_id {
+            write!(text, r#""datacenter_id":{datacenter_id},"#)?;
+        }
+        writeln!(text, r#""worker_id":{worker_id},"sequence":{sequence}}}"#)?;
+        Ok(())
+    }
+
+    /// The names of the columns.
+    pub fn header(&self) -> String {
+        let datacenter = if self.layout.has_datacenters { "  datacenter" } else { "" };
+        format!("{:>19}  {:<24}{datacenter}  {:>7}  sequence\n", "uid", "timestamp", "worker")
+    }
+
+    /// Appends a row; fails if the uid is not of the layout.
+    pub fn append_row(&mut self, text: &mut Vec<u8>, uid: Uid) -> Result<(), Failure> {
+        let Parts { time, datacenter_id, worker_id, sequence } = self.parts(uid)?;
+        write!(text, "{uid:>19}  {time:<24}")?;
+        if let Some(datacenter_id) = datacenter_id {
+            write!(text, "  {datacenter_id:>10}")?;
+        }
+        writeln!(text, "  {worker_id:>7}  {sequence:>8}")?;
+        Ok(())
+    }
+
+    fn parts(&mut self, uid: Uid) -> Result<Parts<'_>, Failure> {
         let fields = self.layout.layout.decode(uid)?;
         if fields.timestamp != self.time.0 {
             self.time = (fields.timestamp, fields.timestamp.to_string());
         }
-        let shown = match self.json_uid {
-            JsonUid::Safe => json!((uid.get() <= JAVASCRIPT_MAX).then_some(uid.get())),
-            JsonUid::Number => json!(uid.get()),
-            JsonUid::String => json!(uid.to_string()),
+        let (datacenter_id, worker_id) = if self.layout.has_datacenters {
+            let node = SnowflakeNode::from_worker_id(fields.worker_id)?;
+            (Some(node.datacenter_id), node.worker_id)
+        } else {
+            (None, fields.worker_id)
         };
-        write!(text, r#"{{"uid":{shown},"uid_str":"{uid}","timestamp":"{}","#, self.time.1)?;
-        let mut worker_id = fields.worker_id;
-        if self.layout.has_datacenters {
-            let node = SnowflakeNode::from_worker_id(worker_id)?;
-            write!(text, r#""datacenter_id":{},"#, node.datacenter_id)?;
-            worker_id = node.worker_id;
-        }
-        writeln!(text, r#""worker_id":{worker_id},"sequence":{}}}"#, fields.sequence)?;
-        Ok(())
+        Ok(Parts { time: &self.time.1, datacenter_id, worker_id, sequence: fields.sequence })
     }
+}
+
+/// A uid's fields, as they are shown.
+struct Parts<'a> {
+    time: &'a str,
+    datacenter_id: Option<u64>,
+    worker_id: u64,
+    sequence: u64,
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod man;
 mod output;
 mod parse;
 mod plan;
+mod plausible;
 mod progress;
 mod report;
 mod segment;

@@ -212,5 +212,5 @@ fn progress(count: u64, sink: &Sink) -> ProgressBar {
     if count < LONG_JOB || sink.path().is_none() && io::stdout().is_terminal() {
         return ProgressBar::hidden();
     }
-    progress::bar(count, "{wide_bar} {short_pos} of {short_len} ids, {rate}, {eta} left")
+    progress::bar(Some(count), "{wide_bar} {short_pos} of {short_len} ids, {rate}, {eta} left")
 }

@@ -2,26 +2,32 @@
 
 use std::io::{self, BufWriter, Read, Write};
 
-use clap::Args;
+use clap::builder::PossibleValue;
+use clap::{Args, ValueEnum};
+use uidring::Uid;
 
 use crate::args::layout::{LayoutArgs, Preset};
 use crate::failure::Failure;
 use crate::input::{Ids, Item, read_uid};
-use crate::lines::{Fields, Format, JsonUid};
+use crate::lines::{Fields, Format};
+use crate::plausible::Plausible;
+use crate::text::thousands;
 use crate::{report, stdio};
 
 /// Read uids and print their fields, one JSON object per line
 ///
-/// "uid" is null above 2^53 (see --json-uid); "uid_str" always holds it. All forms that `uidring
-/// generate` prints are read.
+/// "uid" is a string: many readers of JSON round numbers above 2^53. All forms that `uidring generate` prints are
+/// read. JSON needs no flag: an object with the id in "uid", "uid_str", "id" or "id_str", or a string.
 /// Input that is not a uid is reported on stderr with its number; the rest is still printed, and the
-/// status is 1.
+/// status is 1. A uid that is more than a day ahead of the clock is printed, with a note on stderr that names the
+/// layouts it may have.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   uidring parse 240518193154
+  uidring parse --format text 240518193154
   uidring generate -n 3 --format base62 | uidring parse --format base62
-  uidring generate -n 3 --format json | uidring parse --format json --json-uid string
+  uidring generate -n 3 --format json | uidring parse
   uidring parse --preset snowflake --epoch 2020-07-31T16:00:00Z 3125927076831231")]
 pub struct ParseArgs {
     #[command(flatten)]
@@ -29,41 +35,87 @@ pub struct ParseArgs {
 
     /// The form of the uids
     #[arg(long, value_enum, default_value = "dec")]
-    pub format: Format,
-
-    /// How "uid" is printed; without it, safe
-    #[arg(long, value_enum, value_name = "AS")]
-    pub json_uid: Option<JsonUid>,
+    pub format: Form,
 
     /// The uids; without any, or for `-`, they are read from stdin, one per line
     #[arg(value_name = "ID", allow_negative_numbers = true)]
     pub ids: Vec<String>,
 }
 
+/// How uids are read, and shown.
+#[derive(Clone, Copy)]
+pub enum Form {
+    Read(Format),
+    Table,
+}
+
+impl ValueEnum for Form {
+    fn value_variants<'a>() -> &'a [Self] {
+        const {
+            &[
+                Self::Read(Format::Dec),
+                Self::Read(Format::Hex),
+                Self::Read(Format::Base62),
+                Self::Read(Format::Base32),
+                Self::Read(Format::Json),
+                Self::Read(Format::Binary),
+                Self::Table,
+            ]
+        }
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Read(format) => format.to_possible_value(),
+            Self::Table => Some(PossibleValue::new("text").help(
+                "As dec, and print a table for people. For other forms, pipe what this command prints \
+                 into `uidring parse --format text`",
+            )),
+        }
+    }
+}
+
 pub fn run(args: &ParseArgs) -> Result<(), Failure> {
-    let json_uid = args.json_uid.unwrap_or(JsonUid::Safe);
+    let (format, is_table) = match args.format {
+        Form::Read(format) => (format, false),
+        Form::Table => (Format::Dec, true),
+    };
+    let layout = args.layout.resolve(Preset::Uid)?;
     let mut parser = Parser {
-        fields: Fields::new(args.layout.resolve(Preset::Uid)?, json_uid),
+        fields: Fields::new(layout),
+        is_table,
+        plausible: Plausible::new(layout.layout),
+        implausible: 0,
         output: BufWriter::with_capacity(1 << 16, stdio::stdout()?),
         line: Vec::new(),
         wrong: false,
     };
+    if is_table {
+        parser.output.write_all(parser.fields.header().as_bytes())?;
+    }
     if args.ids.is_empty() || args.ids == ["-"] {
-        parser.read(Ids::new(io::stdin().lock(), args.format))?;
+        parser.read(Ids::new(io::stdin().lock(), format))?;
     } else {
-        if args.format == Format::Binary {
+        if format == Format::Binary {
             return Err(Failure::Usage("--format binary is for ids on stdin".into()));
         }
         for (text, number) in args.ids.iter().zip(1..) {
-            parser.print("argument", Item { number, id: read_uid(args.format, text) })?;
+            parser.print("argument", Item { number, id: read_uid(format, text) })?;
         }
     }
     parser.output.flush()?;
+    if parser.implausible > 1 {
+        report::note(format_args!("{} uids are as far ahead", thousands(parser.implausible)));
+    }
     if parser.wrong { Err(Failure::Reported) } else { Ok(()) }
 }
 
 struct Parser<W: Write> {
     fields: Fields,
+    is_table: bool,
+    plausible: Plausible,
+    /// Uids that are not; the first is noted when it comes.
+    implausible: u64,
     output: BufWriter<W>,
     line: Vec<u8>,
     wrong: bool,
@@ -86,13 +138,18 @@ impl<W: Write> Parser<W> {
 
     /// Prints the fields of an id, or reports what is wrong with it.
     fn print(&mut self, what: &str, item: Item) -> Result<(), Failure> {
-        self.line.clear();
-        let done = match item.id {
-            Ok(uid) => self.fields.append(&mut self.line, uid),
-            Err(why) => Err(Failure::Failed(why)),
-        };
-        match done {
-            Ok(()) => Ok(self.output.write_all(&self.line)?),
+        match item.id.map_err(Failure::Failed).and_then(|uid| self.shown(uid)) {
+            Ok(uid) => {
+                self.output.write_all(&self.line)?;
+                if let Some(problem) = self.plausible.problem(uid) {
+                    self.implausible += 1;
+                    if self.implausible == 1 {
+                        self.output.flush()?;
+                        report::note(format_args!("{what} {}: {problem}", item.number));
+                    }
+                }
+                Ok(())
+            }
             Err(Failure::Failed(why)) => {
                 // What came before it is shown before it.
                 self.output.flush()?;
@@ -102,5 +159,15 @@ impl<W: Write> Parser<W> {
             }
             Err(other) => Err(other),
         }
+    }
+
+    /// Makes the line of a uid.
+    fn shown(&mut self, uid: Uid) -> Result<Uid, Failure> {
+        self.line.clear();
+        match self.is_table {
+            true => self.fields.append_row(&mut self.line, uid)?,
+            false => self.fields.append(&mut self.line, uid)?,
+        }
+        Ok(uid)
     }
 }

@@ -2,19 +2,32 @@
 
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
+use std::sync::{Mutex, PoisonError};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, WeakProgressBar};
 
 use crate::report;
 use crate::text::short;
 
-/// A bar of so many steps, if somebody looks at stderr. Besides indicatif's keys there are `short_pos`,
+/// The bar on the terminal, if there is one.
+static SHOWN: Mutex<Option<WeakProgressBar>> = Mutex::new(None);
+
+/// Calls what writes to stderr while no bar stands there.
+pub fn hidden_while<T>(write: impl FnOnce() -> T) -> T {
+    let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    match shown.and_then(|shown| shown.upgrade()) {
+        Some(bar) => bar.suspend(write),
+        None => write(),
+    }
+}
+
+/// A bar of so many steps, if that is known, where somebody looks at stderr. Besides indicatif's keys there are `short_pos`,
 /// `short_len` and `rate`, as in `12.5 M`, `200 M` and `45.1 M/s`.
-pub fn bar(steps: u64, template: &str) -> ProgressBar {
+pub fn bar(steps: Option<u64>, template: &str) -> ProgressBar {
     if !io::stderr().is_terminal() || report::is_quiet() || !report::is_text() {
         return ProgressBar::hidden();
     }
-    let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
+    let bar = ProgressBar::with_draw_target(steps, ProgressDrawTarget::stderr());
     let Ok(style) = ProgressStyle::with_template(template) else { return bar };
     let key = |style: ProgressStyle, name, value: fn(&ProgressState) -> String| {
         // Writing into the line cannot fail.
@@ -24,5 +37,7 @@ pub fn bar(steps: u64, template: &str) -> ProgressBar {
     };
     let style = key(style, "short_pos", |state| short(state.pos() as f64));
     let style = key(style, "short_len", |state| short(state.len().unwrap_or(0) as f64));
-    bar.with_style(key(style, "rate", |state| format!("{}/s", short(state.per_sec()))))
+    let bar = bar.with_style(key(style, "rate", |state| format!("{}/s", short(state.per_sec()))));
+    *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.downgrade());
+    bar
 }

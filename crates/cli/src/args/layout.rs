@@ -52,6 +52,17 @@ pub enum Preset {
     JavascriptSafe,
 }
 
+impl Preset {
+    pub fn layout(self) -> Layout {
+        match self {
+            Self::Uid => Layout::UID_GENERATOR,
+            Self::UidLong => Layout::UID_GENERATOR_LONG,
+            Self::Snowflake | Self::Leaf => Layout::SNOWFLAKE,
+            Self::JavascriptSafe => Layout::JAVASCRIPT_SAFE,
+        }
+    }
+}
+
 /// A layout, and how its uids are shown.
 #[derive(Clone, Copy)]
 pub struct ResolvedLayout {
@@ -103,12 +114,7 @@ impl LayoutArgs {
     /// The same without the warning.
     pub fn resolve_silently(&self, default: Preset) -> Result<ResolvedLayout, Failure> {
         let preset = self.preset.unwrap_or(default);
-        let base = match preset {
-            Preset::Uid => Layout::UID_GENERATOR,
-            Preset::UidLong => Layout::UID_GENERATOR_LONG,
-            Preset::Snowflake | Preset::Leaf => Layout::SNOWFLAKE,
-            Preset::JavascriptSafe => Layout::JAVASCRIPT_SAFE,
-        };
+        let base = preset.layout();
         let bits = self.layout.unwrap_or(base.bits());
         let tick = self.tick.unwrap_or(base.tick());
         let layout = Layout::new(bits, tick, self.epoch.unwrap_or(base.epoch()));

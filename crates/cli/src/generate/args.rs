@@ -8,7 +8,7 @@ use crate::args::layout::LayoutArgs;
 use crate::args::ring::RingArgs;
 use crate::args::values::number;
 use crate::args::worker::WorkerArgs;
-use crate::lines::{Format, JsonUid};
+use crate::lines::Format;
 
 /// Print fresh uids, one per line
 ///
@@ -53,10 +53,6 @@ pub struct GenerateArgs {
     /// The form of the uids
     #[arg(long, value_enum, default_value = "dec")]
     pub format: Format,
-
-    /// How "uid" is printed for --format json; without it, safe
-    #[arg(long, value_enum, value_name = "AS")]
-    pub json_uid: Option<JsonUid>,
 
     /// Write the uids into this new file instead of stdout (`-` for stdout); they are on the disk when
     /// the program succeeds. If the disk fills up, the file keeps whole uids, and the program says how

@@ -40,7 +40,7 @@ pub fn open(args: &GenerateArgs) -> Result<(OpenSource<'_>, Lines), Failure> {
     ])?;
     args.layout.refuse(rule)?;
     args.ring.refuse(rule)?;
-    let lines = lines(args.format, args.json_uid, None)?;
+    let lines = lines(args.format, None)?;
     let tag = args.tag.as_deref().ok_or_else(|| {
         Failure::Usage("--generator segment needs --tag, the tag whose ids are wanted".into())
     })?;

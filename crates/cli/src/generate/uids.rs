@@ -31,7 +31,7 @@ pub fn open(
         args.ring.refuse("is for --generator cached, which has a ring")?;
     }
     layout.check_now()?;
-    let lines = lines(args.format, args.json_uid, Some(layout))?;
+    let lines = lines(args.format, Some(layout))?;
     let worker = worker_source::source(&args.worker, layout)?;
     Ok((Box::new(move || build(args, layout.layout, worker)), lines))
 }

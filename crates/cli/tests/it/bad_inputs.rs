@@ -214,8 +214,6 @@ const CASES: &[Case] = &[
     ("plan --layout 20/10/20 --boost-power 12", 2, &["2^32 uids"]),
     ("parse --layout 64/1/1 5", 2, &["layout 64/1/1", "at most 63"]),
     ("parse --format binary 5", 2, &["--format binary is for ids on stdin"]),
-    ("parse --json-uid text 5", 2, &["'text' for '--json-uid <AS>'", "safe, number, string"]),
-    ("generate --json-uid number", 2, &["--json-uid is for --format json"]),
     ("check --format xml", 2, &["'xml' for '--format <FORMAT>'"]),
     ("check --layout 64/1/1", 2, &["layout 64/1/1", "at most 63"]),
     ("check nowhere", 1, &["reading nowhere: "]),

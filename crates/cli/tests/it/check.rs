@@ -113,6 +113,20 @@ fn more_ids_than_are_sorted_in_memory() {
     assert!(nowhere.stderr.contains("set TMPDIR"), "{nowhere:?}");
 }
 
+/// `script` runs it on a terminal of its own.
+#[cfg(target_os = "linux")]
+#[test]
+fn progress_is_shown_on_a_terminal() {
+    let home = Home::new();
+    let bytes: Vec<u8> = (0..2_500_000_u64).flat_map(u64::to_le_bytes).collect();
+    fs::write(home.folder.path().join("ids"), bytes).expect("writes");
+    let script = r#"script -qefc "'$1' check --format binary ids" /dev/null"#;
+    let run = Run::of(&mut home.under_sh(script));
+    assert_eq!(run.status, Some(0), "{run:?}");
+    assert!(run.stdout.contains(" read, "), "{run:?}");
+    assert!(run.stdout.contains("2,500,000"), "{run:?}");
+}
+
 #[test]
 fn a_file_that_cannot_be_read_is_a_failure() {
     let run = Home::new().run("check nowhere");

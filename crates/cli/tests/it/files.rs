@@ -93,7 +93,7 @@ fn a_disk_that_becomes_full_has_whole_ids() {
             assert_eq!(parsed.status, Some(0), "{}", parsed.stderr);
             let last = parsed.stdout.lines().last().expect("some").to_owned();
             let last: serde_json::Value = serde_json::from_str(&last).expect("JSON");
-            (text.lines().count(), last["uid_str"].as_str().expect("text").into())
+            (text.lines().count(), last["uid"].as_str().expect("text").into())
         };
         assert!(run.stderr.starts_with("error: writing ids: File too large"), "{}", run.stderr);
         let expected = format!("; {count} ids are safe in ids, the last is {last}\n");

@@ -22,7 +22,7 @@ fn every_format_of_generate_is_read_back() {
             let again: Vec<String> = uids
                 .iter()
                 .map(|fields| {
-                    let uid: Uid = text(fields, "uid_str").parse().expect("decimal");
+                    let uid: Uid = text(fields, "uid").parse().expect("decimal");
                     match format {
                         "hex" => uid.hex().to_string(),
                         "base62" => uid.base62().to_string(),
@@ -49,7 +49,7 @@ fn generate_prints_json_as_parse_does() {
         let uids: String = printed
             .lines()
             .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
-            .map(|fields| format!("{}\n", text(&fields, "uid_str")))
+            .map(|fields| format!("{}\n", text(&fields, "uid")))
             .collect();
         let run = Run::with_input(&mut home.command(&format!("parse{layout}")), uids.as_bytes());
         assert_eq!((run.status, &*run.stderr), (Some(0), ""));
@@ -65,7 +65,7 @@ fn known_uids() {
     assert_eq!(
         home.stdout("parse 240518193154"),
         concat!(
-            r#"{"uid":240518193154,"uid_str":"240518193154","timestamp":"2026-01-01T00:00:07Z","#,
+            r#"{"uid":"240518193154","timestamp":"2026-01-01T00:00:07Z","#,
             r#""worker_id":3,"sequence":2}"#,
             "\n"
         )
@@ -83,7 +83,7 @@ fn known_uids() {
         let parsed = parse(&home, &format!("{layout} {uid}"), b"");
         let [found] = parsed.as_slice() else { panic!("one: {parsed:?}") };
         let (time, worker_id, sequence) = fields;
-        assert_eq!((text(found, "uid_str"), text(found, "timestamp")), (uid, time));
+        assert_eq!((text(found, "uid"), text(found, "timestamp")), (uid, time));
         assert_eq!(
             (&found["worker_id"], &found["sequence"]),
             (&worker_id.into(), &sequence.into())
@@ -95,18 +95,90 @@ fn known_uids() {
     }
 }
 
-/// JavaScript's numbers hold every whole number up to 2^53 = 9,007,199,254,740,992.
+/// JavaScript's numbers hold every whole number up to 2^53, and other readers of JSON round, too.
 #[test]
-fn numbers_that_javascript_would_round_are_null() {
+fn json_holds_uids_as_strings_of_digits() {
     let home = Home::new();
-    let parsed = parse(&home, "9007199254740991 9007199254740992 9007199254740993", b"");
-    let numbers: Vec<&Value> = parsed.iter().map(|fields| &fields["uid"]).collect();
-    let expected = [(1_u64 << 53) - 1, 1 << 53].map(Value::from);
-    assert_eq!(numbers, [&expected[0], &expected[1], &Value::Null]);
-    assert_eq!(uids(&parsed), ["9007199254740991", "9007199254740992", "9007199254740993"]);
-    let greatest = parse(&home, "9223372036854775807", b"");
-    assert_eq!(greatest[0]["uid"], Value::Null);
-    assert_eq!(greatest[0]["timestamp"], "2034-07-04T21:24:15Z");
+    let parsed = parse(&home, "--quiet 5 9007199254740993 9223372036854775807", b"");
+    assert_eq!(uids(&parsed), ["5", "9007199254740993", "9223372036854775807"]);
+    assert!(parsed.iter().all(|fields| fields.get("uid_str").is_none()), "{parsed:?}");
+    assert_eq!(parsed[2]["timestamp"], "2034-07-04T21:24:15Z");
+}
+
+#[test]
+fn json_is_recognised_in_every_form_of_lines() {
+    let home = Home::new();
+    let long = format!(r#"{{"text":"{}","id":5}}"#, "x".repeat(3_000));
+    let lines = [r#"{"uid":"5"}"#, r#" { "id_str": "5", "id": 5 }"#, r#""5""#, &*long, "5"];
+    for format in ["dec", "hex", "base62", "base32", "json", "text"] {
+        let words = format!("parse --format {format}");
+        let run = Run::with_input(&mut home.command(&words), lines.join("\n").as_bytes());
+        assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{words}");
+        let found = run.stdout.lines().filter(|line| line.contains("2026-01-01T00:00:00Z"));
+        assert_eq!(found.count(), lines.len(), "{words}: {}", run.stdout);
+    }
+    let run = Run::of(home.command("parse").arg(r#"{"uid":5,"uid_str":"6"}"#));
+    assert_eq!((run.status, &*run.stdout), (Some(1), ""));
+    assert!(run.stderr.contains(r#""uid" is 5, but "uid_str" is 6"#), "{}", run.stderr);
+}
+
+#[test]
+fn what_cannot_be_read_names_the_formats_that_could() {
+    let home = Home::new();
+    for (words, hint) in [
+        ("0dD8fJDhQ5l", "; --format base62 or base32 could read it\n"),
+        ("3800006002f", "; --format hex, base62 or base32 could read it\n"),
+        ("--format base32 U", "; --format base62 could read it\n"),
+        ("--format json 007", "; --format dec, hex, base62 or base32 could read it\n"),
+    ] {
+        let run = home.run(&format!("parse {words}"));
+        assert_eq!(run.status, Some(1), "{words}");
+        assert!(run.stderr.ends_with(hint), "{words}: {}", run.stderr);
+    }
+    for words in ["-5", "*", "9223372036854775808"] {
+        let run = home.run(&format!("parse {words}"));
+        assert!(!run.stderr.contains("could read it"), "{words}: {}", run.stderr);
+    }
+}
+
+/// That of a Snowflake id by the default layout lies some 14 months after the id was made.
+#[test]
+fn an_implausible_time_names_the_layouts_that_would_explain_it() {
+    let home = Home::new();
+    let id = home.run("generate --generator snowflake --worker-id 5").stdout;
+    let id = id.trim_end();
+    let run = home.run(&format!("parse {id} 5 {id}"));
+    assert_eq!((run.status, run.stdout.lines().count()), (Some(0), 3), "{run:?}");
+    let [first, count] = run.stderr.lines().collect::<Vec<_>>()[..] else { panic!("{run:?}") };
+    assert!(first.starts_with(&format!("argument 1: {id} is of 20")), "{first}");
+    assert!(first.contains("by layout 28/22/13 in s since 2026-01-01T00:00:00Z, "), "{first}");
+    assert!(first.contains(" ahead of the clock; --preset snowflake makes it 20"), "{first}");
+    assert_eq!(count, "2 uids are as far ahead");
+
+    let run = home.run("parse 9223372036854775807");
+    assert!(run.stderr.contains("no preset explains it"), "{run:?}");
+    assert_eq!(home.run(&format!("parse --quiet {id}")).stderr, "");
+    assert_eq!(home.run(&format!("parse --preset snowflake {id}")).stderr, "");
+    let check = Run::with_input(&mut home.command("check --preset uid"), id.as_bytes());
+    assert!(check.stderr.contains("--preset snowflake makes it 20"), "{check:?}");
+}
+
+#[test]
+fn a_table_is_for_people() {
+    let home = Home::new();
+    let table = home.stdout("parse --format text 240518193154 0x5");
+    assert_eq!(
+        table,
+        "                uid  timestamp                  worker  sequence\n\
+         \x20      240518193154  2026-01-01T00:00:07Z            3         2\n\
+         \x20                 5  2026-01-01T00:00:00Z            0         5\n"
+    );
+    let table = home.stdout("parse --format text --preset snowflake 15099494420487");
+    assert_eq!(
+        table,
+        "                uid  timestamp                 datacenter   worker  sequence\n\
+         \x20    15099494420487  2010-11-04T02:42:54.657Z           0        5         7\n"
+    );
 }
 
 #[test]
@@ -204,7 +276,7 @@ fn text<'a>(fields: &'a Value, key: &str) -> &'a str {
 }
 
 fn uids(parsed: &[Value]) -> Vec<&str> {
-    parsed.iter().map(|fields| text(fields, "uid_str")).collect()
+    parsed.iter().map(|fields| text(fields, "uid")).collect()
 }
 
 /// The uids that were read from partly wrong input.
@@ -231,10 +303,7 @@ fn presets_name_layouts_and_flags_change_them() {
         home.stdout("parse --preset snowflake --epoch 2020-07-31T16:00:00Z 3125927076831231");
     let fields: serde_json::Value = serde_json::from_str(&line).expect("JSON");
     assert_eq!((&fields["datacenter_id"], &fields["worker_id"]), (&1.into(), &1.into()));
-    assert_eq!(
-        (&fields["sequence"], &fields["uid_str"]),
-        (&4_095.into(), &"3125927076831231".into())
-    );
+    assert_eq!((&fields["sequence"], &fields["uid"]), (&4_095.into(), &"3125927076831231".into()));
     assert_eq!(fields["timestamp"], "2020-08-09T07:01:19.092Z");
     let line = home.stdout("parse --preset leaf --epoch 2020-07-31T16:00:00Z 3125927076831231");
     let fields: serde_json::Value = serde_json::from_str(&line).expect("JSON");
@@ -258,7 +327,7 @@ fn snowflakes_are_generated_with_their_two_fields() {
     for line in run.stdout.lines() {
         let fields: serde_json::Value = serde_json::from_str(line).expect("JSON");
         assert_eq!((&fields["datacenter_id"], &fields["worker_id"]), (&31.into(), &30.into()));
-        let uid = fields["uid_str"].as_str().expect("text").to_owned();
+        let uid = fields["uid"].as_str().expect("text").to_owned();
         assert!(last < uid, "{last} {uid}");
         last = uid;
     }

@@ -18,7 +18,7 @@ pub fn answer(shared: &Arc<Shared>, asked: Asked) -> Response<Body> {
     }
     let read: fn(&str) -> Option<Uid> =
         match asked.parameter("format").as_ref().map(Option::as_deref) {
-            Ok(None | Some("dec")) => |text| text.parse().ok().and_then(Uid::new),
+            Ok(None | Some("dec")) => |text| text.parse().ok(),
             Ok(Some("hex")) => |text| Uid::from_hex(text).ok(),
             Ok(Some("base62")) => |text| Uid::from_base62(text).ok(),
             Ok(Some("base32")) => |text| Uid::from_base32(text).ok(),

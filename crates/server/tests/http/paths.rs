@@ -179,6 +179,10 @@ fn ids_come_in_four_forms() {
             let last = text.lines().last().expect("an id");
             let parsed = served.curl(&format!("/v1/parse/{last}?format={form}")).json();
             assert_eq!(parsed["uid"], read(last).expect("an id").to_string(), "{form}");
+            if form == "hex" {
+                let parsed = served.curl(&format!("/v1/parse/{last}")).json();
+                assert_eq!(parsed["uid"], read(last).expect("an id").to_string(), "0x says it");
+            }
         }
     }
     // By default, one id of the default name in JSON; a POST does the same.
@@ -243,6 +247,7 @@ fn what_cannot_be_answered_is_named() {
         ("/v1/ids?name=%ff", 400, "name is not UTF-8"),
         ("/v1/parse/x", 400, "the id is not an integer"),
         ("/v1/parse/-1", 400, "the id is not an integer"),
+        ("/v1/parse/+1", 400, "the id is not an integer"),
         ("/v1/parse/9223372036854775808", 400, "the id is not an integer"),
         ("/v1/parse/1?name=nobody", 404, "there is no name"),
         ("/v1/parse/1?name=orders", 400, "without parts"),
