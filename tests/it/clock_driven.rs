@@ -205,7 +205,7 @@ struct FaultyClock(AtomicU64);
 
 impl Clock for FaultyClock {
     fn now(&self) -> Timestamp {
-        assert!(self.0.fetch_add(1, Ordering::Relaxed) % 2 == 0, "a fault of the clock");
+        assert!(self.0.fetch_add(1, Ordering::Relaxed).is_multiple_of(2), "a fault of the clock");
         SystemClock.now()
     }
 }
