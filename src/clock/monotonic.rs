@@ -168,11 +168,10 @@ mod tests {
 
     #[test]
     fn all_threads_count_from_one_first_look() {
-        let begun = Instant::now();
         let looks = thread::scope(|scope| {
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(since_first_look)).collect();
             threads.into_iter().map(|thread| thread.join().expect("no panic")).max()
         });
-        assert!(looks <= Some(begun.elapsed()) && since_first_look() >= looks.expect("some"));
+        assert!(since_first_look() >= looks.expect("some"));
     }
 }

@@ -27,11 +27,17 @@ pub(super) struct Start {
     pub(super) registration: Registration,
     // Dropped after the registration, so that the lease's next holder can register the worker id.
     lease: Option<Lease>,
-    /// The tick at the present time.
-    present: u64,
+    /// The lease once it is renewed.
+    pub(super) active: Option<ActiveLease>,
     max_ahead: Duration,
-    /// How long to try the first renewal of the lease.
+    /// How long to wait for the clock, and to try the first renewal of the lease.
     patience: Duration,
+    /// Who may have issued what is before the position.
+    why: &'static str,
+    /// The last reading of the clock.
+    now: Timestamp,
+    /// Whether the log has said how far ahead of the clock it is.
+    is_logged: bool,
 }
 
 /// What a builder sets of the start.
@@ -66,8 +72,8 @@ impl StartRequest {
 pub(super) const LEASED_BORROW: Duration = Duration::from_secs(600);
 
 /// Checks a worker's generator that is about to start, registers its worker id in this process, and finds
-/// where it starts: at the present tick, or above what was issued before if that is later. If that is
-/// further ahead of the clock than the generator may be, waits for the clock, or refuses.
+/// the position above what was issued before. Refuses a position for which the clock would have to be waited for too
+/// long.
 pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start, Error> {
     let StartRequest { layout, worker, max_ahead, max_start_wait, namespace, after } = request;
     let layout = &layout;
@@ -99,8 +105,18 @@ pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start,
     let terms = lease.as_ref().map_or_else(LeaseTerms::default, Lease::terms);
     let patience = max_start_wait.unwrap_or_else(|| terms.start_wait(layout));
     let position = Position { tick: 0, sequence: 0 };
-    let mut start =
-        Start { worker_id, position, registration, lease, present: 0, max_ahead, patience };
+    let mut start = Start {
+        worker_id,
+        position,
+        registration,
+        lease,
+        active: None,
+        max_ahead,
+        patience,
+        why: "",
+        now: Timestamp::from_millis(0),
+        is_logged: false,
+    };
     if life.is_some_and(|life| life.is_forked()) {
         // The registration does not notice a fork that came before it.
         mem::forget(start.lease);
@@ -113,7 +129,8 @@ pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start,
         return Err(Error::LeaseLayout { worker_id, leased, layout });
     }
     let now = read(clock);
-    start.present = layout.tick_at(now)?;
+    layout.tick_at(now)?;
+    start.now = now;
     let left = layout.remaining_life(now);
     if left < SHORT_LIFE {
         let last_day = layout.last_instant().date();
@@ -127,9 +144,8 @@ pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start,
     let leased = start.lease.as_ref().and_then(|lease| lease.after);
     let leased = leased.map(|uid| next_after(layout, uid)).transpose()?;
     let known = start.registration.last().map(|uid| next_after(layout, uid)).transpose()?;
-    let mut why = "";
     for (before, by) in [
-        (after, "whoever issued the uid to start after"),
+        (after, "whoever issued the uid of `start_after`"),
         (leased, "earlier holders of its lease"),
         (known, "an earlier generator of this process"),
     ] {
@@ -138,11 +154,10 @@ pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start,
             return Err(Error::ForeignStart { uid: uid.get(), found, worker_id });
         }
         if next > start.position {
-            (start.position, why) = (next, by);
+            (start.position, start.why) = (next, by);
         }
     }
-    start.wait_for_clock(layout, clock, now, why)?;
-    start.position = start.position.max(Position { tick: start.present, sequence: 0 });
+    start.wait_for_clock(layout, Some(start.patience))?;
     Ok(start)
 }
 
@@ -161,85 +176,94 @@ impl Start {
         self.lease.is_some()
     }
 
-    /// Starts the lease, if there is one.
-    pub(super) fn start_lease(
-        &mut self,
-        layout: &Layout,
-    ) -> Result<(Option<ActiveLease>, IssueHorizon), Error> {
-        let Some(lease) = self.lease.take() else { return Ok((None, IssueHorizon::default())) };
-        let tick = u128::from(layout.tick().millis().unsigned_abs());
-        let lease_start = LeaseStart {
-            present: self.present,
-            first: self.position.tick,
-            max_ahead: u64::try_from(self.max_ahead.as_millis() / tick).unwrap_or(u64::MAX),
-        };
-        let (active, issue_horizon) = ActiveLease::start(lease, lease_start, self.patience)?;
-        self.registration.leased(&issue_horizon);
-        Ok((Some(active), issue_horizon))
-    }
-
-    /// Waits until the clock, which says `now`, is so near that the generator may start. `why` says who may
-    /// have issued what is before its position.
-    fn wait_for_clock(
+    /// Renews the lease from now on, if there is one. Then waits until the clock is so near the position that the
+    /// generator may start, and moves the position to the present tick if that is later.
+    pub(super) fn begin(
         &mut self,
         layout: &Layout,
         clock: &dyn Clock,
-        mut now: Timestamp,
-        why: &'static str,
-    ) -> Result<(), Error> {
+    ) -> Result<IssueHorizon, Error> {
+        // Before the wait, which may be longer than the lease lasts.
+        let issue_horizon = self.start_lease(layout)?;
+        let deadline = Deadline::after(Some(self.patience));
+        while let Some(nap) = self.wait_for_clock(layout, deadline.remaining())? {
+            thread::sleep(nap);
+            self.now = read(clock);
+        }
+        let present = layout.tick_at(self.now)?;
+        self.position = self.position.max(Position { tick: present, sequence: 0 });
+        Ok(issue_horizon)
+    }
+
+    fn start_lease(&mut self, layout: &Layout) -> Result<IssueHorizon, Error> {
+        let Some(lease) = self.lease.take() else { return Ok(IssueHorizon::default()) };
+        let tick = u128::from(layout.tick().millis().unsigned_abs());
+        let present = layout.tick_at(self.now)?;
+        let lease_start = LeaseStart {
+            present,
+            first: self.position.tick.max(present),
+            max_ahead: u64::try_from(self.max_ahead.as_millis() / tick).unwrap_or(u64::MAX),
+        };
+        let (active, issue_horizon) = ActiveLease::start(lease, lease_start, self.patience)?;
+        self.active = Some(active);
+        self.registration.leased(&issue_horizon);
+        Ok(issue_horizon)
+    }
+
+    /// Returns for how long to sleep before the next look at the clock; `None` once it is so near that the generator
+    /// may start. Says once if that is far. The error if it would take longer than what is `left`.
+    fn wait_for_clock(
+        &mut self,
+        layout: &Layout,
+        left: Option<Duration>,
+    ) -> Result<Option<Duration>, Error> {
         const NAP: Duration = Duration::from_millis(10);
         /// Shorter waits are not logged.
         const SHORT: Duration = Duration::from_secs(1);
         /// Nor is a start that is ahead by less, and may be.
         const LONG_LEAD: Duration = Duration::from_secs(60);
-        let worker_id = self.worker_id;
-        let until = layout.time_of(self.position.tick);
-        // For a tick that is used up, takes wait.
-        let tick = Duration::from_millis(layout.tick().millis().unsigned_abs());
-        let max_lead = self.max_ahead.max(tick);
-        let deadline = Deadline::after(Some(self.patience));
-        let mut is_logged = false;
-        loop {
-            // In a child that the clock forked, the lease is the parent's, and must not be released.
-            if let Err(error) = self.registration.check() {
-                mem::forget(self.lease.take());
-                return Err(error);
-            }
-            self.present = layout.tick_at(now)?;
-            let lead = until.saturating_since(now);
-            let early = lead.saturating_sub(max_lead);
-            if early.is_zero() {
-                if !is_logged && lead >= LONG_LEAD {
-                    log!(
-                        warn,
-                        "worker id {worker_id} may have been used up to {until} by {why}: the \
-                         generator starts {lead:?} ahead of the clock, which says {now}"
-                    );
-                }
-                return Ok(());
-            }
-            // Without a deadline it waits for ever.
-            if deadline.remaining().is_some_and(|left| early > left) {
-                return Err(Error::UsedAhead {
-                    worker_id,
-                    until,
-                    why,
-                    now,
-                    limit: max_lead.saturating_add(self.patience),
-                });
-            }
-            if !is_logged && early > SHORT {
-                is_logged = true;
-                let end = now.saturating_add(early);
+        // In a child that the clock forked, the lease is the parent's, and must not be released.
+        if let Err(error) = self.registration.check() {
+            mem::forget(self.lease.take());
+            return Err(error);
+        }
+        let &mut Self { worker_id, position, now, why, is_logged, .. } = self;
+        let until = layout.time_of(position.tick);
+        let lead = until.saturating_since(now);
+        // For the tick after one that is used up, takes wait.
+        let next_tick = match position.sequence {
+            0 => Duration::from_millis(layout.tick().millis().unsigned_abs()),
+            _ => Duration::ZERO,
+        };
+        let max_lead = self.max_ahead.max(next_tick);
+        let early = lead.saturating_sub(max_lead);
+        if early.is_zero() {
+            if !is_logged && lead >= LONG_LEAD {
+                self.is_logged = true;
                 log!(
                     warn,
-                    "worker id {worker_id} may have been used up to {until} by {why}, {lead:?} ahead of \
-                     the clock, which says {now}: the start waits {early:?}, until {end}"
+                    "worker id {worker_id} may have been used up to {until} by {why}: the generator starts \
+                     {lead:?} ahead of the clock, \
+                     which says {now}"
                 );
             }
-            thread::sleep(early.min(NAP));
-            now = read(clock);
+            return Ok(None);
         }
+        // Without a deadline it waits for ever.
+        if left.is_some_and(|left| early > left) {
+            let limit = max_lead.saturating_add(self.patience);
+            return Err(Error::UsedAhead { worker_id, until, why, now, limit });
+        }
+        if !is_logged && early > SHORT {
+            self.is_logged = true;
+            let end = now.saturating_add(early);
+            log!(
+                warn,
+                "worker id {worker_id} may have been used up to {until} by {why}, {lead:?} ahead of the clock, \
+                     which says {now}: the start waits {early:?}, until {end}"
+            );
+        }
+        Ok(Some(early.min(NAP)))
     }
 }
 

@@ -16,8 +16,8 @@ pub struct LeaseTerms {
     /// How much earlier than that the holder stops by itself, because its clock may be slower than
     /// the store's; less than that.
     pub margin: Duration,
-    /// How often the lease is renewed, if no demand comes earlier: 1 ms or more, and not later than the holder
-    /// stops.
+    /// How often the lease is renewed, if no demand comes earlier: 1 ms or more, and at most half the time after
+    /// which the holder stops, so that a renewal may fail once.
     pub renew_every: Duration,
     /// How much further the stored horizon is than the holder needs until the next renewals. The holder
     /// issues this much while the store is away.
@@ -44,7 +44,7 @@ impl LeaseTerms {
         if let Some(lasts) = lasts {
             check_millis("lasts (ms)", lasts, 2..=u64::MAX)?;
             check_millis("margin (ms)", margin, 0..=millis(lasts) - 1)?;
-            longest = millis(lasts - margin);
+            longest = millis(lasts - margin) / 2;
         }
         check_millis("renew_every (ms)", renew_every, 1..=longest)
     }

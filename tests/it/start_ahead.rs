@@ -98,7 +98,7 @@ macro_rules! build {
 }
 
 const BEFORE: [(Before, &str); 3] = [
-    (Before::Caller, "the uid to start after"),
+    (Before::Caller, "the uid of `start_after`"),
     (Before::Lease, "earlier holders of its lease"),
     (Before::Process, "an earlier generator of this process"),
 ];
@@ -184,4 +184,51 @@ fn the_next_tick_is_left_to_the_takes() {
         }
         assert!(generator.next_uid().expect("the next tick") > ahead(tick));
     }
+}
+
+/// Counts its renewals, and sets the clock on at the third.
+#[derive(Clone)]
+struct Renewed(Arc<AtomicI64>, ManualClock);
+
+impl LeaseBackend for Renewed {
+    fn renew(&mut self, _: u64) -> Result<(), RenewError> {
+        if self.0.fetch_add(1, Ordering::SeqCst) == 2 {
+            self.1.advance(WAITED + SECOND);
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, _: Option<Uid>) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_lease_is_renewed_while_its_start_waits() {
+    let (clock, renewals) = (ManualClock::new(start()), Arc::new(AtomicI64::new(0)));
+    let mut terms = LeaseTerms::default();
+    terms.renew_every = Duration::from_millis(20);
+    let backend = Renewed(Arc::clone(&renewals), clock.clone());
+    let lease = Lease::new(LAYOUT, 7, Some(ahead(WAITED)), terms, backend).expect("in range");
+    let builder = SnowflakeGenerator::builder().layout(LAYOUT).namespace(fresh()).clock(clock);
+    let generator = builder.worker(lease).max_start_wait(Duration::MAX).build().expect("it waited");
+    assert!(renewals.load(Ordering::SeqCst) > 2);
+    assert!(generator.next_uid().expect("ready") > ahead(WAITED));
+}
+
+/// What is left of a tick belongs to that tick, which the clock has to reach.
+#[test]
+fn a_tick_that_is_used_in_part_is_waited_for() {
+    let clock = ManualClock::new(start());
+    let name = fresh();
+    let builder = || {
+        let builder = SnowflakeGenerator::builder().layout(LAYOUT).namespace(&name).worker_id(7);
+        builder.clock(clock.clone()).take_policy(TakePolicy::Reject)
+    };
+    builder().build().expect("free").next_uid().expect("ready");
+    clock.set(Timestamp::from_millis(start().as_millis() - 1));
+    let refused = builder().max_start_wait(Duration::ZERO).build().map(drop);
+    assert!(matches!(refused, Err(Error::UsedAhead { .. })), "{refused:?}");
+    clock.set(start());
+    builder().build().expect("the clock is there").next_uid().expect("ready");
 }

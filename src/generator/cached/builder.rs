@@ -127,7 +127,7 @@ impl CachedBuilder {
     /// that would take longer fails at once with [`Error::UsedAhead`]. The first renewal of a lease is tried
     /// again for as long.
     ///
-    /// If not set, it is 30 s, or with a longer lease what a holder that was killed has reserved
+    /// If not set, it is 30 s, or with a lease what a holder that was killed has reserved if that is more
     /// ([`LeaseTerms::start_wait`]): so a service that is started again after a crash waits, and does not
     /// fail again and again.
     ///
@@ -295,10 +295,10 @@ impl CachedBuilder {
         if start.is_leased() {
             bounds.max_borrow.get_or_insert(LEASED_BORROW);
         }
-        let (lease, issue_horizon) = start.start_lease(&layout)?;
+        let issue_horizon = start.begin(&layout, &*clock)?;
         // Dropped before the lease if the rest fails: once the lease is given back, somebody else may
         // have it.
-        let Start { worker_id, mut position, registration, .. } = start;
+        let Start { active: lease, worker_id, mut position, registration, .. } = start;
         if position.sequence == 0 {
             position.sequence = sequence_start.first();
         }

@@ -108,7 +108,7 @@ impl<R, C> ClockedBuilder<R, C> {
     /// that would take longer fails at once with [`Error::UsedAhead`]. The first renewal of a lease is tried
     /// again for as long.
     ///
-    /// If not set, it is 30 s, or with a longer lease what a holder that was killed has reserved
+    /// If not set, it is 30 s, or with a lease what a holder that was killed has reserved if that is more
     /// ([`LeaseTerms::start_wait`]): so a service that is started again after a crash waits, and does not
     /// fail again and again.
     ///
@@ -171,10 +171,10 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
         let (clock, layout) = (self.clock, self.start.layout);
         let limit = self.sequence_start.check(&layout)?;
         let mut start = prepare(self.start, &clock)?;
-        let (lease, issue_horizon) = start.start_lease(&layout)?;
+        let issue_horizon = start.begin(&layout, &clock)?;
         // Dropped before the lease if the rest fails: once the lease is given back, somebody else may
         // have it.
-        let Start { worker_id, position, registration, .. } = start;
+        let Start { active: lease, worker_id, position, registration, .. } = start;
         let next = layout.pack(position.tick, worker_id, position.sequence).get();
         let numbers = Numbers::new(next, 0).ok_or(Error::OutOfMemory { bytes: 64 })?;
         // After the numbers: what a later fork is of, their memory tells.
