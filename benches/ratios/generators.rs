@@ -60,6 +60,17 @@ pub fn comparisons() -> impl Iterator<Item = Comparison> {
         burst_additions,
     ));
     all.push(Comparison::new("build() / starting a thread", builds, thread_starts));
+    // The second layout has 2,000 uids a second.
+    for (sequence, share) in [(12, 1), (1, 2_048)] {
+        for threads in [1, 512] {
+            let rate = 1 << sequence;
+            all.push(Comparison::new(
+                format!("next_uid at the borrow limit / {rate} a ms, threads: {threads}"),
+                move |ids| takes(&limited(sequence), threads, (ids / share).max(threads)),
+                move |_| 1e6 / f64::from(rate),
+            ));
+        }
+    }
     for threads in [1, 2, 16] {
         all.push(Comparison::new(
             format!("next_uid, padder pinned / unpinned, threads: {threads}"),
@@ -114,6 +125,13 @@ fn sharing(count: usize) -> Vec<CachedUidGenerator> {
 
 fn separate(count: usize) -> Vec<CachedUidGenerator> {
     (0..count).map(|_| build(builder())).collect()
+}
+
+/// One that borrows nothing.
+fn limited(sequence: u8) -> CachedUidGenerator {
+    let bits = Bits { time: 41, worker: 22 - sequence, sequence };
+    let layout = Layout::new(bits, Tick::Millisecond, Layout::SNOWFLAKE.epoch()).expect("possible");
+    build(builder().layout(layout).max_borrow(Duration::ZERO))
 }
 
 fn takes(generator: &CachedUidGenerator, threads: u64, ids: u64) -> f64 {

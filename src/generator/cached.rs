@@ -160,6 +160,10 @@ impl CachedUidGenerator {
             left
         };
         let done = future::retry(self.ring.published(), error, next, again, sleep).await;
+        // It may have been called while it was not asleep, too.
+        if done.is_ok() {
+            self.ring.call_next_taker();
+        }
         self.count(waited, done)
     }
 
@@ -291,8 +295,11 @@ impl UidGenerator for CachedUidGenerator {
         let mut waited = false;
         let done = self.take_policy.after_empty(error, again, |timeout| {
             waited = true;
-            self.wait(timeout);
+            self.ring.park(timeout);
         });
+        if waited && done.is_ok() {
+            self.ring.call_next_taker();
+        }
         self.count(waited, done)
     }
 

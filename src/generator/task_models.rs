@@ -33,7 +33,9 @@ async fn take(ring: &RingBuffer) -> Result<u64, TakeError> {
     };
     let mut rejections = TakePolicy::Wait.rejections();
     let next = |error| rejections.next(error);
-    future::retry(ring.published(), error, next, || ring.try_take(), |left| left).await
+    let taken = future::retry(ring.published(), error, next, || ring.try_take(), |left| left).await;
+    ring.call_next_taker();
+    taken
 }
 
 fn task(ring: &Arc<RingBuffer>) -> JoinHandle<Result<u64, TakeError>> {

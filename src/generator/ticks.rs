@@ -56,6 +56,9 @@ impl PaddingProgress {
     }
 }
 
+/// Half of the difference of two readings of a clock.
+const HALF_A_READING: Duration = Duration::from_micros(500);
+
 /// Walks the ticks of one worker, each to its last sequence number, and never back. Neither a full ring nor
 /// a clock that is set back makes it drop or repeat a part of a tick. If the clock is ahead of it, it goes
 /// on from there.
@@ -196,8 +199,11 @@ impl<C: Clock> TickRuns<C> {
         let limit = self.bounds.max_borrow?;
         let lead = self.layout.time_of(self.next.tick).saturating_since(self.now);
         self.progress.lead.store(lead.as_millis() as u64, Ordering::Relaxed);
+        // The clock says milliseconds, of which the last one may be over at any time. Who slept for a whole one
+        // would come later with each tick, and skip one now and then.
+        let left = lead.saturating_sub(limit).saturating_sub(HALF_A_READING).max(HALF_A_READING);
         // A clock may jump: the padder reads it at least as often as it refreshes.
-        Some(lead.saturating_sub(limit).min(self.bounds.refresh))
+        Some(left.min(self.bounds.refresh))
     }
 }
 

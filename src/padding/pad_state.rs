@@ -128,6 +128,8 @@ impl PadState {
         });
         let Some(Some((interval, discarded))) = asked else { return };
         self.refresh_due = Some(Deadline::after(Some(interval)));
+        // One that was called and does not come to its take keeps the others waiting for no longer than this.
+        ring.call_next_taker();
         if discarded > 0 && self.stale.is_due() {
             self.notes.push(Note::Stale(discarded));
         }

@@ -6,8 +6,12 @@ use super::*;
 use crate::sync::become_forked_child;
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
+    check_within(3, model);
+}
+
+fn check_within(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
     builder.check(model);
 }
 
@@ -110,6 +114,48 @@ fn models_the_end_against_a_producer() {
         let lost = stats.published - stats.taken - stats.discarded;
         assert!(lost <= stats.dropped, "{stats:?}");
         drop(producer);
+    });
+}
+
+/// A taker that sleeps when there is nothing, as a generator's does.
+fn sleeper(ring: &Arc<RingBuffer>) -> thread::JoinHandle<Result<u64, TakeError>> {
+    let ring = Arc::clone(ring);
+    thread::spawn(move || {
+        loop {
+            match ring.try_take() {
+                Err(TakeError::Empty) => ring.park(None),
+                taken => {
+                    ring.call_next_taker();
+                    return taken;
+                }
+            }
+        }
+    })
+}
+
+/// A publication calls one of those who sleep, who calls the other. The model checker would report who sleeps
+/// for ever.
+#[test]
+fn models_sleepers_call_each_other() {
+    // Three threads that wait for each other: with one more preemption, it takes long.
+    check_within(2, || {
+        let (mut producer, ring) = ring(RingOptions::new(2).run_bits(1));
+        let sleepers = [(); 2].map(|()| sleeper(&ring));
+        producer.put(10).expect("room");
+        let taken = sleepers.map(|sleeper| sleeper.join().expect("no panic").expect("there"));
+        assert!(taken == [10, 11] || taken == [11, 10], "{taken:?}");
+    });
+}
+
+#[test]
+fn models_a_close_releases_all_sleepers() {
+    check(|| {
+        let (_producer, ring) = ring(RingOptions::new(0).run_bits(0));
+        let sleepers = [(); 2].map(|()| sleeper(&ring));
+        ring.close();
+        for sleeper in sleepers {
+            assert_eq!(sleeper.join().expect("no panic"), Err(TakeError::Closed));
+        }
     });
 }
 

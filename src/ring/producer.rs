@@ -122,7 +122,7 @@ impl Producer {
     /// Puts runs from `source` until the ring is full, or closed, or the source has none; returns
     /// how many. The source is asked only when there is room, so that no run is lost.
     ///
-    /// All takers that wait are woken. The put policy is not asked.
+    /// Takers that wait are woken, as many as get something. The put policy is not asked.
     ///
     /// # Errors
     ///
@@ -172,7 +172,8 @@ impl Producer {
         // Release: pairs with the Acquire loads of the tail: who sees it sees the flags of all runs
         // below it, or later ones.
         ring.tail.store(index + 1, Ordering::Release);
-        ring.published.notify();
+        // Whoever wakes and leaves something calls the next one.
+        ring.published.notify_one();
         Ok(true)
     }
 

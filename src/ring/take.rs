@@ -36,7 +36,22 @@ impl RingBuffer {
 
     /// Sleeps until something may have been published, the ring is closed, or `timeout` is over.
     pub fn wait(&self, timeout: Option<Duration>) {
+        self.park(timeout);
+        // The caller may take nothing.
+        self.call_next_taker();
+    }
+
+    /// [`wait`](Self::wait) for a taker that then tries to take, and after a take
+    /// [calls the next one](Self::call_next_taker).
+    pub(crate) fn park(&self, timeout: Option<Duration>) {
         self.published.wait(timeout, || self.why_gone().is_some() || self.has_next());
+    }
+
+    /// Wakes another taker that waits, if there is something for it.
+    pub(crate) fn call_next_taker(&self) {
+        if self.has_next() {
+            self.published.notify_one();
+        }
     }
 
     /// Goes on after a draw that was not below the limit: with what it drew, if anything.

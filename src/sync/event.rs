@@ -21,9 +21,18 @@ use super::outside::{Held, assert_no_lock_held, contained};
 /// takes the lock before it signals, and the waiter has held that lock since before it raised
 /// `waiting`, so the signal cannot fall between its look and its sleep.
 ///
-/// `waiting` is taken down by the notifier, so that of many notifiers only one pays for the wake-up
-/// of a thread that is already on its way; every waiter that wakes and finds its condition false
-/// raises it again.
+/// `waiting` says whether anybody waits who was not called yet, so that of many notifiers only one pays
+/// for the wake-up of a thread that is already on its way. It changes with the lock held. Every waiter that
+/// wakes and finds its condition false raises it again.
+///
+/// [`notify_one`](Self::notify_one) is for conditions that hold for some of the waiters only, as a ring with
+/// a few numbers: it calls one thread and one task. Each of these looks at the condition, so nobody has to
+/// be called for what a waiter that was called takes. Whoever is called and leaves something has to call the
+/// next one ([`Event::notify_one`] again). So for as long as there is something and somebody waits for it,
+/// there is one of three: a notifier that has not come to its call, somebody who was called and has not come
+/// to looking, or somebody who has looked and has not come to calling the next one. Who gets up because time
+/// is over looks as well, and so does as much for the others as who was called. A task that is dropped after
+/// its call looks at nothing: its listener passes the call on.
 ///
 /// A task waits by a [`Listener`]. It puts its waker down under the lock, raises `waiting`, passes the
 /// fence, and then looks at its condition, with the lock released. If it finds the condition false,
@@ -42,8 +51,21 @@ pub(crate) struct Event {
     signal: Condvar,
 }
 
-/// None until a task waits: most events never have any.
-type Waiters = Option<Box<Tasks>>;
+/// Who waits.
+///
+/// In `sleep` there are `asleep + called` threads, of which at least `called` have been signalled, or will be
+/// by a notifier that has released the lock. Each that leaves takes one off `called`, or off `asleep` if
+/// nobody is called. So it does not matter that a thread cannot tell the signal from the end of its time, or
+/// that one that has come later gets the signal of another: no more than `asleep` threads are without one.
+#[derive(Debug, Default)]
+struct Waiters {
+    /// Threads that sleep and were not called.
+    asleep: usize,
+    /// Threads that were called and have not woken.
+    called: usize,
+    /// `None` until a task waits: most events never have any.
+    tasks: Option<Box<Tasks>>,
+}
 
 /// The tasks that wait.
 #[derive(Debug, Default)]
@@ -64,7 +86,7 @@ pub(crate) struct Listener<'a> {
 
 impl Event {
     pub(crate) fn new(life: Life) -> Self {
-        let (waiting, mutex) = (AtomicBool::new(false), Mutex::new(None));
+        let (waiting, mutex) = (AtomicBool::new(false), Mutex::new(Waiters::default()));
         Self { life, waiting, mutex, signal: Condvar::new() }
     }
 
@@ -76,16 +98,24 @@ impl Event {
         if self.life.is_forked() {
             return ready();
         }
-        let guard = lock(&self.mutex);
+        let mut waiters = lock(&self.mutex);
         let held = Held::new();
         // Relaxed: the fence below orders this store before the look at the condition.
         self.waiting.store(true, Ordering::Relaxed);
         // Pairs with the fence in `notify`.
         fence(Ordering::SeqCst);
         if ready() {
+            self.note_waiting(&waiters);
             return true;
         }
-        drop(self.sleep(guard, timeout));
+        waiters.asleep += 1;
+        let mut waiters = self.sleep(waiters, timeout);
+        match waiters.called.checked_sub(1) {
+            Some(called) => waiters.called = called,
+            None => waiters.asleep -= 1,
+        }
+        self.note_waiting(&waiters);
+        drop(waiters);
         drop(held);
         ready()
     }
@@ -103,29 +133,62 @@ impl Event {
         }
     }
 
+    /// Says whether somebody waits who was not called. Called with the lock held.
+    fn note_waiting(&self, waiters: &Waiters) {
+        let waits =
+            waiters.asleep > 0 || waiters.tasks.as_ref().is_some_and(|all| !all.wakers.is_empty());
+        // Relaxed: who comes to wait raises it under the same lock, and so after this.
+        self.waiting.store(waits, Ordering::Relaxed);
+    }
+
     /// Wakes all waiters, if there are any. To be called after the change that they wait for.
     #[inline]
     pub(crate) fn notify(&self) {
-        // Pairs with the fence in `wait`.
-        fence(Ordering::SeqCst);
-        if self.waiting.load(Ordering::Relaxed) {
-            self.wake();
+        if self.has_waiters() {
+            self.wake(true);
         }
     }
 
+    /// Wakes a thread and a task, if there are any. To be called after a change that is for some of the
+    /// waiters only, and by each of them who leaves something.
+    #[inline]
+    pub(crate) fn notify_one(&self) {
+        if self.has_waiters() {
+            self.wake(false);
+        }
+    }
+
+    #[inline]
+    fn has_waiters(&self) -> bool {
+        // Pairs with the fence in `wait`.
+        fence(Ordering::SeqCst);
+        // Relaxed: what is at stake comes after the fence of whoever waits, or is seen here.
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     #[cold]
-    fn wake(&self) {
+    fn wake(&self, all: bool) {
         if self.life.is_forked() {
             return;
         }
-        // Relaxed: the lock below, not this flag, orders the notifier and the sleeper.
-        if self.waiting.swap(false, Ordering::Relaxed) {
-            let mut waiters = Guard::new(lock(&self.mutex));
-            let woken = waiters.as_mut().map(|tasks| mem::take(&mut tasks.wakers));
-            drop(waiters);
-            self.signal.notify_all();
-            wake_all(woken.into_iter().flat_map(BTreeMap::into_values), &self.life);
+        let mut waiters = Guard::new(lock(&self.mutex));
+        let threads = if all { waiters.asleep } else { waiters.asleep.min(1) };
+        waiters.asleep -= threads;
+        waiters.called += threads;
+        let tasks = waiters.tasks.as_mut();
+        let woken = match tasks {
+            None => BTreeMap::new(),
+            Some(tasks) if all => mem::take(&mut tasks.wakers),
+            Some(tasks) => tasks.wakers.pop_first().into_iter().collect(),
+        };
+        self.note_waiting(&waiters);
+        drop(waiters);
+        match (threads, all) {
+            (0, _) => {}
+            (_, true) => self.signal.notify_all(),
+            (_, false) => self.signal.notify_one(),
         }
+        wake_all(woken.into_values(), &self.life);
     }
 
     /// Returns a place for a task that may come to wait.
@@ -138,8 +201,8 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         if self.life.is_forked() {
-            let tasks = self.mutex.get_mut().unwrap_or_else(PoisonError::into_inner);
-            mem::forget(mem::take(tasks));
+            let waiters = self.mutex.get_mut().unwrap_or_else(PoisonError::into_inner);
+            mem::forget(waiters.tasks.take());
         }
     }
 }
@@ -156,7 +219,7 @@ impl Listener<'_> {
             return Err(Forked);
         }
         let mut waiters = Guard::new(lock(&event.mutex));
-        let tasks = waiters.get_or_insert_default();
+        let tasks = waiters.tasks.get_or_insert_default();
         let number = *self.number.get_or_insert(tasks.next);
         tasks.next = tasks.next.max(number + 1);
         let before = tasks.wakers.insert(number, waker);
@@ -174,10 +237,17 @@ impl Drop for Listener<'_> {
     fn drop(&mut self) {
         let Some(number) = self.number.filter(|_| !self.event.life.is_forked()) else { return };
         let mut waiters = Guard::new(lock(&self.event.mutex));
-        let waker = waiters.as_mut().and_then(|tasks| tasks.wakers.remove(&number));
+        let waker = waiters.tasks.as_mut().and_then(|tasks| tasks.wakers.remove(&number));
+        self.event.note_waiting(&waiters);
         drop(waiters);
-        // With the lock released.
-        contained(|| drop(waker));
+        match waker {
+            // With the lock released.
+            Some(waker) => {
+                contained(|| drop(waker));
+            }
+            // It was called, and may be dropped without having looked.
+            None => self.event.notify_one(),
+        }
     }
 }
 
@@ -189,5 +259,91 @@ pub(crate) fn wake_all(mut wakers: impl Iterator<Item = Waker>, life: &Life) {
         if life.is_forked() {
             return mem::forget(wakers);
         }
+    }
+}
+
+#[cfg(all(test, not(uidring_loom)))]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::*;
+    use crate::sync::AtomicU64;
+
+    fn event() -> Arc<Event> {
+        Arc::new(Event::new(Life::new().expect("memory")))
+    }
+
+    /// Some wait for as long as it takes, and take one of what there is. Others wait for a moment, and take
+    /// nothing: what they are called for is not lost, and in the end nobody counts as waiting.
+    #[test]
+    fn who_gets_up_by_itself_keeps_no_call() {
+        const EACH: u64 = if cfg!(miri) { 5 } else { 500 };
+        let (event, there) = (event(), Arc::new(AtomicU64::new(0)));
+        let take = |there: &AtomicU64| {
+            let less = |count: u64| count.checked_sub(1);
+            there.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+        };
+        let is_there = |there: &AtomicU64| there.load(Ordering::Relaxed) > 0;
+        let impatient = AtomicBool::new(true);
+        thread::scope(|scope| {
+            let patient = [(); 3].map(|()| {
+                scope.spawn(|| {
+                    for _ in 0..EACH {
+                        while !take(&there) {
+                            event.wait(None, || is_there(&there));
+                        }
+                        if is_there(&there) {
+                            event.notify_one();
+                        }
+                    }
+                })
+            });
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while impatient.load(Ordering::Relaxed) {
+                        event.wait(Some(Duration::from_micros(20)), || is_there(&there));
+                        if is_there(&there) {
+                            event.notify_one();
+                        }
+                        thread::yield_now();
+                    }
+                });
+            }
+            for _ in 0..3 * EACH {
+                there.fetch_add(1, Ordering::Relaxed);
+                event.notify_one();
+            }
+            patient.map(|thread| thread.join().expect("no panic"));
+            impatient.store(false, Ordering::Relaxed);
+        });
+        let waiters = lock(&event.mutex);
+        assert_eq!((waiters.asleep, waiters.called), (0, 0));
+        assert!(!event.waiting.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn one_call_wakes_one_thread() {
+        let event = event();
+        let woken = AtomicU64::new(0);
+        let asleep = || lock(&event.mutex).asleep;
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    event.wait(None, || false);
+                    woken.fetch_add(1, Ordering::Relaxed);
+                });
+            }
+            while asleep() < 8 {
+                thread::yield_now();
+            }
+            for left in (4..8).rev() {
+                event.notify_one();
+                assert_eq!(asleep(), left);
+            }
+            event.notify();
+            assert_eq!(asleep(), 0);
+        });
+        assert_eq!(woken.into_inner(), 8);
     }
 }
