@@ -9,7 +9,7 @@ use std::time::Duration;
 
 pub use self::store::{StoreError, StoreErrorKind};
 pub(crate) use self::take::rarely;
-pub use self::take::{FillError, TakeError};
+pub use self::take::{FillError, Millis, TakeError};
 pub use crate::chain::{Chain, error_traits};
 use crate::timestamp::{ParseTimeError, TimeRangeError, Timestamp};
 use crate::uid::{ParseUidError, UidRangeError};

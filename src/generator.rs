@@ -16,6 +16,7 @@ mod register;
 #[cfg(test)]
 mod spread_tests;
 mod start;
+mod step_back;
 #[cfg(all(test, uidring_loom))]
 mod task_models;
 mod ticks;

@@ -111,7 +111,7 @@ mod timestamp;
 mod uid;
 mod unwind_safe;
 
-pub use crate::error::{Error, FillError, StoreError, StoreErrorKind, TakeError};
+pub use crate::error::{Error, FillError, Millis, StoreError, StoreErrorKind, TakeError};
 pub use crate::generator::cached::CachedUidGenerator;
 pub use crate::generator::clocked::{
     DefaultUidGenerator, LeafSnowflakeGenerator, SnowflakeGenerator,

@@ -24,6 +24,7 @@
 //! | `uidring_available_uids` | gauge | uids ready to be taken |
 //! | `uidring_capacity_uids` | gauge | uids that the ring holds when full |
 //! | `uidring_lag_seconds` | gauge | how far the next uid is behind the clock |
+//! | `uidring_clock_behind_seconds` | gauge | how far the clock is behind the latest time that it said |
 //!
 //! A generator on the clock adds:
 //!
@@ -84,6 +85,7 @@ pub fn publish(generator: &str, stats: &CachedStats) {
     labels.set("uidring_available_uids", stats.ring.available as f64);
     labels.set("uidring_capacity_uids", stats.ring.capacity as f64);
     labels.set("uidring_lag_seconds", stats.lag.as_secs_f64());
+    labels.set("uidring_clock_behind_seconds", stats.clock_behind.as_secs_f64());
     labels.lease(stats.lease);
 }
 
@@ -160,6 +162,7 @@ const METRICS: &[(&str, &str)] = &[
     ("uidring_available_uids", "uids ready to be taken"),
     ("uidring_capacity_uids", "uids that the ring holds when full"),
     ("uidring_lag_seconds", "how far the next uid is behind the clock"),
+    ("uidring_clock_behind_seconds", "how far the clock is behind the latest time that it said"),
     ("uidring_clock_refusals_total", "takes and fills refused because the clock was behind"),
     ("uidring_lease_lost", "1 once the lease is lost or has run out, or else 0"),
     ("uidring_lease_deadline_seconds", "time until the lease ends unless renewed"),

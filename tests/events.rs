@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tracing_subscriber::fmt::MakeWriter;
-use uidring::clock::ManualClock;
+use uidring::clock::{Clock, ManualClock};
 use uidring::generator::SequenceStart;
 use uidring::padding::{NextRun, RunSource};
 use uidring::padding::{Padder, PadderOptions};
@@ -257,5 +257,26 @@ fn events_are_told_once() {
     build().next_uid().expect("ready");
     assert_eq!(log.lines("the generator starts 3600s ahead of the clock"), 1);
 
+    let generator = build();
+    clock.set("2027-07-06".parse().expect("a time"));
+    wait_until(|| generator.stats().lag.is_zero());
+    for day in ["2026-06-01", "2026-06-02"] {
+        clock.set(day.parse().expect("a time"));
+        let behind = clock.now();
+        let behind = "2027-07-06".parse::<Timestamp>().expect("a time").saturating_since(behind);
+        wait_until(|| generator.stats().clock_behind == behind);
+    }
+    log.wait_for_level("WARN", "the clock went back by 34560000s, to 2026-06-01T00:00:00Z");
+    assert_eq!(log.lines("the clock went back"), 1);
+    assert_eq!(log.lines("they stay ahead until it has caught up"), 1);
+
     alarms(&log);
+}
+
+fn wait_until(is_so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "it never is");
+        thread::sleep(Duration::from_millis(1));
+    }
 }

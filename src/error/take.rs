@@ -25,16 +25,14 @@ pub enum TakeError {
     /// The next tick is further ahead of the clock than the generator may borrow. Once the clock
     /// has caught up, uids flow again.
     #[error(
-        "the next uid would be {:?} ahead of the clock, and may be {:?}; wait, or allow to borrow more, \
-         or use a layout with more uids a second",
-        Duration::from_millis((*lead_millis).into()),
-        Duration::from_millis((*limit_millis).into())
+        "the next uid would be {lead} ahead of the clock, and may be {limit}; wait, or allow to borrow more, \
+         or use a layout with more uids a second"
     )]
     BorrowLimit {
-        /// How far the next tick is ahead of the clock, in milliseconds; 49 days at most.
-        lead_millis: u32,
-        /// How far it may be; likewise.
-        limit_millis: u32,
+        /// How far the next tick is ahead of the clock.
+        lead: Millis,
+        /// How far it may be.
+        limit: Millis,
     },
     /// The layout's last uid has been issued. This is permanent.
     #[error("the layout's time field is used up, for good; choose a later epoch or more time bits")]
@@ -69,6 +67,46 @@ pub enum TakeError {
 }
 
 error_traits!(TakeError);
+
+/// A duration of whole milliseconds in seven bytes, so that a [`TakeError`] with two of them fits two
+/// registers. Longer ones than 2,283,000 years become that.
+///
+/// ```
+/// use std::time::Duration;
+/// use uidring::Millis;
+///
+/// let millis = Millis::from(Duration::from_secs(90));
+/// assert_eq!(millis.to_string(), "90s");
+/// assert!(Duration::from(millis) > Duration::from_secs(60));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Millis([u8; 7]);
+
+impl From<Duration> for Millis {
+    fn from(duration: Duration) -> Self {
+        const MAX: u128 = (1 << 56) - 1;
+        let [.., a, b, c, d, e, f, g] = duration.as_millis().min(MAX).to_be_bytes();
+        Self([a, b, c, d, e, f, g])
+    }
+}
+
+impl From<Millis> for Duration {
+    fn from(Millis([a, b, c, d, e, f, g]): Millis) -> Self {
+        Self::from_millis(u64::from_be_bytes([0, a, b, c, d, e, f, g]))
+    }
+}
+
+impl fmt::Display for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&Duration::from(*self), f)
+    }
+}
+
+impl fmt::Debug for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 /// The rare half of a take, which is called and not inlined.
 ///
@@ -137,5 +175,19 @@ mod tests {
     #[test]
     fn a_take_fits_two_registers() {
         assert!(size_of::<Result<u64, TakeError>>() <= 16);
+    }
+
+    #[test]
+    fn a_limit_tells_the_truth() {
+        let days = |days: u64| Duration::from_secs(86_400 * days);
+        let (lead, limit) = (days(400) + Duration::from_millis(7), days(50));
+        let text = TakeError::BorrowLimit { lead: lead.into(), limit: limit.into() }.to_string();
+        assert!(text.contains("34560000.007s ahead") && text.contains("be 4320000s;"), "{text}");
+        let longest = Duration::from_millis((1 << 56) - 1);
+        for duration in [Duration::ZERO, Duration::from_millis(1), lead, longest] {
+            assert_eq!(Duration::from(Millis::from(duration)), duration);
+        }
+        assert_eq!(Duration::from(Millis::from(Duration::MAX)), longest);
+        assert!(Millis::from(limit) < Millis::from(lead));
     }
 }

@@ -92,8 +92,8 @@ impl CachedUidGenerator {
                     && self.progress.is_too_far_ahead() =>
             {
                 Err(TakeError::BorrowLimit {
-                    lead_millis: self.progress.lead_millis(),
-                    limit_millis: u32::try_from(limit.as_millis()).unwrap_or(u32::MAX),
+                    lead: self.progress.lead().into(),
+                    limit: limit.into(),
                 })
             }
             _ => Err(error),
@@ -222,6 +222,7 @@ impl CachedUidGenerator {
             paddings: self.padding.paddings(),
             lead: next.saturating_since(now),
             lag: now.saturating_since(next),
+            clock_behind: self.progress.clock_behind(),
             remaining_life: self.progress.life(),
             lease: self.lease.as_ref().and_then(|lease| lease.stats(&self.layout, now)),
             ring,
@@ -346,6 +347,13 @@ pub struct CachedStats {
     /// How far the next uid's timestamp is behind the clock. Within the present tick this is less than a tick.
     #[cfg_attr(feature = "serde", serde(rename = "lag_millis", with = "crate::serde::millis"))]
     pub lag: Duration,
+    /// How far the clock is behind the latest time that it has said, as of the padder's last reading. Uids stay
+    /// ahead of it by about as much until it has caught up.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "clock_behind_millis", with = "crate::serde::millis")
+    )]
+    pub clock_behind: Duration,
     /// See [`CachedUidGenerator::remaining_life`].
     #[cfg_attr(
         feature = "serde",

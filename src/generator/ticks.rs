@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::forecast::Forecast;
 use super::position::Position;
+use super::step_back::StepBack;
 use crate::clock::{Clock, read};
 use crate::error::Error;
 use crate::layout::Layout;
@@ -35,6 +36,8 @@ pub(super) struct PaddingProgress {
     lead: AtomicU64,
     /// How long the time field will last at the present rate, in milliseconds.
     life: AtomicU64,
+    /// How far the clock is behind the latest time that it has said, in milliseconds.
+    clock_behind: AtomicU64,
 }
 
 // Relaxed throughout: each value stands for itself.
@@ -47,12 +50,16 @@ impl PaddingProgress {
         self.borrowed.load(Ordering::Relaxed)
     }
 
-    pub(super) fn lead_millis(&self) -> u32 {
-        u32::try_from(self.lead.load(Ordering::Relaxed)).unwrap_or(u32::MAX)
+    pub(super) fn lead(&self) -> Duration {
+        Duration::from_millis(self.lead.load(Ordering::Relaxed))
     }
 
     pub(super) fn life(&self) -> Duration {
         Duration::from_millis(self.life.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn clock_behind(&self) -> Duration {
+        Duration::from_millis(self.clock_behind.load(Ordering::Relaxed))
     }
 }
 
@@ -77,6 +84,7 @@ pub(super) struct TickRuns<C> {
     /// The clock's last reading.
     now: Timestamp,
     forecast: Forecast,
+    step_back: StepBack,
     progress: Arc<PaddingProgress>,
     issue_horizon: IssueHorizon,
     /// The last tick that the issue horizon has allowed.
@@ -106,6 +114,7 @@ impl<C: Clock> TickRuns<C> {
             oldest: 0,
             now,
             forecast: Forecast::new(layout, now, layout.time_of(start.tick)),
+            step_back: StepBack::new(now),
             progress,
             issue_horizon,
             granted: None,
@@ -169,7 +178,11 @@ impl<C: Clock> TickRuns<C> {
                 Err(_) => 0,
             },
         };
-        let life = self.forecast.remaining(self.now, self.layout.time_of(self.next.tick));
+        let next = self.layout.time_of(self.next.tick);
+        let behind = self.step_back.look(now, next, self.worker_id, self.bounds.max_borrow);
+        let behind = u64::try_from(behind.as_millis()).unwrap_or(u64::MAX);
+        self.progress.clock_behind.store(behind, Ordering::Relaxed);
+        let life = self.forecast.remaining(now, next);
         let life = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
         self.progress.life.store(life, Ordering::Relaxed);
         self.oldest = self.layout.first_number(self.oldest_tick());
@@ -326,10 +339,10 @@ mod tests {
         assert_eq!(all, [(10, 4), (11, 0), (12, 0)].map(Some));
         // Tick 13 is 2.5 s ahead, and may be in 0.9 s; but a clock may be set.
         assert_eq!(runs.next_run(), NextRun::NotYet(Duration::from_millis(100)));
-        assert_eq!(runs.progress().lead_millis(), 2_500);
+        assert_eq!(runs.progress().lead(), Duration::from_millis(2_500));
         clock.advance(Duration::from_millis(850));
         runs.oldest_fresh();
-        assert_eq!(runs.next_run(), NextRun::NotYet(Duration::from_millis(50)));
+        assert_eq!(runs.next_run(), NextRun::NotYet(Duration::from_micros(49_500)));
         clock.advance(Duration::from_millis(50));
         runs.oldest_fresh();
         assert_eq!(next(&mut runs), Some((13, 0)));

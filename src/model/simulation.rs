@@ -322,11 +322,12 @@ impl Life {
 
     fn accept_error_of(&mut self, generator: &CachedUidGenerator, error: TakeError) {
         match error {
-            TakeError::BorrowLimit { lead_millis, limit_millis } => {
-                assert_eq!(Some(millis(limit_millis.into())), self.max_borrow);
-                assert!(lead_millis > limit_millis, "{error}");
+            TakeError::BorrowLimit { lead, limit } => {
+                let [lead, limit] = [lead, limit].map(Duration::from);
+                assert_eq!(Some(limit), self.max_borrow);
+                assert!(lead > limit, "{error}");
                 // By itself, once the clock has caught up.
-                let wait = millis((lead_millis - limit_millis).into());
+                let wait = lead - limit;
                 if self.rng.bool() && wait < millis(DAY) {
                     let step_back = self.highest.saturating_since(self.clock.now());
                     self.advance_and_look(wait + step_back, generator);

@@ -314,7 +314,9 @@ mod tests {
                 there.fetch_add(1, Ordering::Relaxed);
                 event.notify_one();
             }
-            patient.map(|thread| thread.join().expect("no panic"));
+            for thread in patient {
+                thread.join().expect("no panic");
+            }
             impatient.store(false, Ordering::Relaxed);
         });
         let waiters = lock(&event.mutex);

@@ -414,7 +414,8 @@ fn a_source_that_panics_in_a_helper_closes_its_ring() {
 #[test]
 fn a_take_handler_that_panics_gives_up() {
     let generator = dry(TakePolicy::handler(|_| panic!("a user's mistake")));
-    let limit = Err(TakeError::BorrowLimit { lead_millis: 21_000, limit_millis: 20_000 });
+    let [lead, limit] = [21, 20].map(|seconds| Duration::from_secs(seconds).into());
+    let limit = Err(TakeError::BorrowLimit { lead, limit });
     let take = || assert_eq!(generator.next_uid(), limit);
     let fill = || assert!(generator.fill(&mut [Uid::default()]).is_err());
     let local = || assert_eq!(generator.local().next_uid(), limit);

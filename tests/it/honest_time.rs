@@ -190,7 +190,10 @@ fn bounded(clock: impl Clock + 'static, policy: TakePolicy) -> CachedUidGenerato
     builder.sequence_start(SequenceStart::Zero).take_policy(policy).build().expect("builds")
 }
 
-const BORROWED_OUT: TakeError = TakeError::BorrowLimit { lead_millis: 5_750, limit_millis: 5_000 };
+fn borrowed_out(lead_millis: u64) -> TakeError {
+    let lead = Duration::from_millis(lead_millis).into();
+    TakeError::BorrowLimit { lead, limit: (5 * SECOND).into() }
+}
 
 /// Takes until the horizon is reached; returns how many there were.
 fn take_all(generator: &CachedUidGenerator) -> u64 {
@@ -212,16 +215,13 @@ fn at_the_horizon_reject_tells_lead_and_limit() {
     let generator = bounded(time.clone(), TakePolicy::Reject);
     let taken = take_all(&generator);
     assert_eq!(taken, 6 * 16, "six ticks, the present one included");
-    assert_eq!(generator.next_uid(), Err(BORROWED_OUT));
+    assert_eq!(generator.next_uid(), Err(borrowed_out(5_750)));
     let filled = generator.fill(&mut [Uid::default(); 2]).map_err(|e| (e.filled, e.error));
-    assert_eq!(filled, Err((0, BORROWED_OUT)));
-    assert_eq!(generator.local().next_uid(), Err(BORROWED_OUT));
+    assert_eq!(filled, Err((0, borrowed_out(5_750))));
+    assert_eq!(generator.local().next_uid(), Err(borrowed_out(5_750)));
     // Not a millisecond too early.
     time.advance(Duration::from_millis(749));
-    wait_until("the padder sees the time", || {
-        generator.next_uid()
-            == Err(TakeError::BorrowLimit { lead_millis: 5_001, limit_millis: 5_000 })
-    });
+    wait_until("the padder sees the time", || generator.next_uid() == Err(borrowed_out(5_001)));
     time.advance(Duration::from_millis(1));
     let mut taken = 0;
     wait_until("a tick more", || {
@@ -237,13 +237,13 @@ fn at_the_horizon_a_deadline_ends_the_waiting() {
     take_all(&generator);
     let before = generator.stats();
     let start = Instant::now();
-    assert_eq!(generator.next_uid(), Err(BORROWED_OUT));
+    assert_eq!(generator.next_uid(), Err(borrowed_out(5_750)));
     assert!(start.elapsed() >= Duration::from_millis(30));
-    assert_eq!(generator.local().next_uid(), Err(BORROWED_OUT));
+    assert_eq!(generator.local().next_uid(), Err(borrowed_out(5_750)));
     assert_eq!(generator.stats().rejects, before.rejects + 2);
     // On a busy machine the deadline may be over before a taker has gone to sleep.
     wait_until("a taker that sleeps", || {
-        assert_eq!(generator.next_uid(), Err(BORROWED_OUT));
+        assert_eq!(generator.next_uid(), Err(borrowed_out(5_750)));
         generator.stats().waits > before.waits
     });
 }

@@ -1,54 +1,107 @@
 //! Names whose uids run ahead of the clock. That is told before they reach the limit, where clients wait or get errors.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use uidring::CachedUidGenerator;
+use uidring::generator::CachedStats;
 
 /// Whoever sets a shorter limit wants a steady rate, which reaches it every day.
 const SHORTEST_LIMIT: Duration = Duration::from_secs(60);
 
-/// Whether a name's uids are nearly as far ahead of the clock as they may be.
+/// How far a clock goes back before it is a problem.
+const STEP_BACK: Duration = Duration::from_secs(60);
+
+/// Whether a name's uids are too far ahead of the clock.
 #[derive(Debug, Default)]
 pub struct Lead {
-    is_long: AtomicBool,
+    /// The [`Cause`] that the last look found.
+    cause: AtomicU8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Cause {
+    Nothing,
+    /// Clients ask for more than the layout has, and uids are nearly as far ahead as they may be.
+    Demand,
+    /// The clock has gone back.
+    Clock,
 }
 
 impl Lead {
     /// Looks at the generator, and logs a turn. One thread does.
     pub fn look(&self, name: &str, generator: &CachedUidGenerator) {
-        let Some(limit) = generator.max_borrow().filter(|limit| *limit >= SHORTEST_LIMIT) else {
-            return;
-        };
-        let lead = generator.stats().lead;
-        // Relaxed, as below: nothing else is read after it.
-        let was_long = self.is_long.load(Ordering::Relaxed);
-        // Half way back, so that it does not turn to and fro.
-        let is_long = lead >= if was_long { limit / 2 } else { limit / 10 * 9 };
-        if is_long == was_long {
+        let (stats, limit) = (generator.stats(), generator.max_borrow());
+        let before = self.cause();
+        let cause = Cause::of(&stats, limit, before != Cause::Nothing);
+        if cause == before {
             return;
         }
-        self.is_long.store(is_long, Ordering::Relaxed);
-        if is_long {
-            tracing::warn!(
+        // Relaxed, as below: nothing else is read after it.
+        self.cause.store(cause as u8, Ordering::Relaxed);
+        let problem = Problem { cause, stats: &stats, limit };
+        match cause {
+            Cause::Clock => tracing::warn!(
                 name,
-                ?lead,
-                ?limit,
-                "uids are nearly as far ahead of the clock as they may be: clients ask for more than the \
-                 layout has. Beyond the limit they wait, and get errors; a layout with more sequence bits has \
-                 more uids a second"
-            );
-        } else {
-            tracing::warn!(name, ?lead, "uids are less far ahead of the clock again");
+                "{problem}; if the clock is right now, restart the server: with a disposable worker id it \
+                 starts at the clock"
+            ),
+            Cause::Demand => tracing::warn!(
+                name,
+                "{problem}: that is nearly as far as they may be, since clients ask for more than the \
+                 layout has. Beyond the limit they wait, and get errors; a layout with more sequence bits \
+                 has more uids a second"
+            ),
+            Cause::Nothing => {
+                let lead = stats.lead;
+                tracing::warn!(name, ?lead, "uids are less far ahead of the clock again");
+            }
         }
     }
 
     /// What is to be said of a name while its lead is long.
     pub fn problem(&self, generator: &CachedUidGenerator) -> Option<String> {
-        self.is_long.load(Ordering::Relaxed).then(|| {
-            let lead = generator.stats().lead.as_secs();
-            let limit = generator.max_borrow().unwrap_or_default().as_secs();
-            format!("uids are {lead} s ahead of the clock, and may be {limit} s")
+        let cause = self.cause();
+        (cause != Cause::Nothing).then(|| {
+            let limit = generator.max_borrow();
+            Problem { cause, stats: &generator.stats(), limit }.to_string()
         })
+    }
+
+    fn cause(&self) -> Cause {
+        let all = [Cause::Nothing, Cause::Demand, Cause::Clock];
+        all[usize::from(self.cause.load(Ordering::Relaxed))]
+    }
+}
+
+impl Cause {
+    /// What was long stays so until it is half of that, so that it does not turn to and fro.
+    fn of(stats: &CachedStats, limit: Option<Duration>, was_long: bool) -> Self {
+        let limit = limit.filter(|limit| *limit >= SHORTEST_LIMIT);
+        let is_near = |limit| stats.lead >= if was_long { limit / 2 } else { limit / 10 * 9 };
+        if stats.clock_behind >= if was_long { STEP_BACK / 2 } else { STEP_BACK } {
+            Self::Clock
+        } else if limit.is_some_and(is_near) {
+            Self::Demand
+        } else {
+            Self::Nothing
+        }
+    }
+}
+
+struct Problem<'a> {
+    cause: Cause,
+    stats: &'a CachedStats,
+    limit: Option<Duration>,
+}
+
+impl fmt::Display for Problem<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.cause == Cause::Clock {
+            write!(f, "the clock went back by {} s; ", self.stats.clock_behind.as_secs())?;
+        }
+        write!(f, "uids are {} s ahead of the clock", self.stats.lead.as_secs())?;
+        self.limit.map_or(Ok(()), |limit| write!(f, ", and may be {} s", limit.as_secs()))
     }
 }

@@ -1,0 +1,52 @@
+//! Clocks that go back far, as at the end of a glitch, which uids stay ahead of.
+
+use std::time::Duration;
+
+use crate::sync::log;
+use crate::timestamp::Timestamp;
+
+/// As far as a clock goes back without a word: who corrects it goes by less.
+const BOUND: Duration = Duration::from_secs(60);
+
+/// How far a clock is behind the latest time that it has said. Logs once that this is far.
+#[derive(Debug)]
+pub(super) struct StepBack {
+    latest: Timestamp,
+    is_told: bool,
+}
+
+impl StepBack {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self { latest: now, is_told: false }
+    }
+
+    /// Returns how far the clock, which says `now`, is behind. The worker's next uid is of the time `next`, and
+    /// no uid may be further ahead of the clock than `limit`.
+    pub(super) fn look(
+        &mut self,
+        now: Timestamp,
+        next: Timestamp,
+        worker_id: u64,
+        limit: Option<Duration>,
+    ) -> Duration {
+        self.latest = self.latest.max(now);
+        let behind = self.latest.saturating_since(now);
+        let was_told = std::mem::replace(&mut self.is_told, behind >= BOUND);
+        if self.is_told && !was_told {
+            let lead = next.saturating_since(now);
+            let meanwhile = match limit {
+                Some(limit) if limit < lead => {
+                    "after those that are ready, takes wait or fail until it has caught up"
+                }
+                _ => "they stay ahead until it has caught up",
+            };
+            log!(
+                warn,
+                "the clock went back by {behind:?}, to {now}: uids of worker id {worker_id} are \
+                 {lead:?} ahead of it, and {meanwhile}. If the clock is right now, a new generator \
+                 with another worker id starts at its time; with this one, wait until {next}"
+            );
+        }
+        behind
+    }
+}
