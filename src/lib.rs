@@ -82,7 +82,7 @@ pub mod adapter;
 pub mod clock;
 pub mod generator;
 #[cfg(feature = "metrics")]
-pub mod metrics;
+pub mod metrics_facade;
 #[cfg(any(test, feature = "simulation"))]
 #[doc(hidden)]
 pub mod model;
@@ -91,7 +91,7 @@ pub mod policy;
 pub mod ring;
 pub mod segment;
 #[cfg(feature = "serde")]
-pub mod serde;
+pub mod serde_forms;
 pub mod worker;
 
 #[cfg(doctest)]

@@ -157,7 +157,7 @@ impl fmt::Display for Timestamp {
 }
 
 #[cfg(feature = "serde")]
-crate::serde::as_text!(Timestamp, "a time, such as `2026-01-31T12:00:00Z`");
+crate::serde_forms::as_text!(Timestamp, "a time, such as `2026-01-31T12:00:00Z`");
 
 /// The text is no point in time.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]

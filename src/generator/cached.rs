@@ -342,10 +342,16 @@ pub struct CachedStats {
     /// How often the padder has filled the ring, the first time included.
     pub paddings: u64,
     /// How far the next uid's timestamp is ahead of the clock.
-    #[cfg_attr(feature = "serde", serde(rename = "lead_millis", with = "crate::serde::millis"))]
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "lead_millis", with = "crate::serde_forms::millis")
+    )]
     pub lead: Duration,
     /// How far the next uid's timestamp is behind the clock. Within the present tick this is less than a tick.
-    #[cfg_attr(feature = "serde", serde(rename = "lag_millis", with = "crate::serde::millis"))]
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "lag_millis", with = "crate::serde_forms::millis")
+    )]
     pub lag: Duration,
     /// How far the clock is behind the latest time that it has said, as of the padder's last reading. Uids stay
     /// ahead of it by about as much until it has caught up.
@@ -357,7 +363,7 @@ pub struct CachedStats {
     /// See [`CachedUidGenerator::remaining_life`].
     #[cfg_attr(
         feature = "serde",
-        serde(rename = "remaining_life_millis", with = "crate::serde::millis")
+        serde(rename = "remaining_life_millis", with = "crate::serde_forms::millis")
     )]
     pub remaining_life: Duration,
     /// The lease, if the worker id is held by one.

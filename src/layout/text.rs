@@ -88,7 +88,7 @@ impl FromStr for Layout {
 #[cfg(feature = "serde")]
 mod serde_forms {
     use super::{Bits, Layout, Tick};
-    use crate::serde::as_text;
+    use crate::serde_forms::as_text;
 
     as_text!(Layout, "a layout, such as `28/22/13 in s since 2026-01-01`");
     as_text!(Bits, "widths in bits, such as `28/22/13`");

@@ -7,7 +7,7 @@ use serde::ser::{Serialize, Serializer};
 
 use super::{Uid, UidText};
 
-/// As a number. [`uidring::serde`](crate::serde) has other forms, and says why JavaScript needs one.
+/// As a number. [`uidring::serde_forms`](crate::serde_forms) has other forms, and says why JavaScript needs one.
 impl Serialize for Uid {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(self.get())

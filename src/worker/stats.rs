@@ -11,14 +11,14 @@ pub struct LeaseStats {
     /// [`margin`](super::LeaseTerms::margin). `None` for a lease without limit.
     #[cfg_attr(
         feature = "serde",
-        serde(rename = "time_left_millis", with = "crate::serde::millis::option")
+        serde(rename = "time_left_millis", with = "crate::serde_forms::millis::option")
     )]
     pub time_left: Option<Duration>,
     /// How far the stored horizon is ahead of the generator, or of the clock if that is ahead of the
     /// generator: about how long uids last without the store.
     #[cfg_attr(
         feature = "serde",
-        serde(rename = "horizon_left_millis", with = "crate::serde::millis")
+        serde(rename = "horizon_left_millis", with = "crate::serde_forms::millis")
     )]
     pub horizon_left: Duration,
     /// How often the lease was renewed, the first time included.

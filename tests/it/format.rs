@@ -181,7 +181,7 @@ fn texts_sort_like_numbers_where_the_docs_say_so() {
 #[test]
 fn json_values_are_those_of_the_vectors() {
     use serde_json::from_str;
-    use uidring::serde::string;
+    use uidring::serde_forms::string;
 
     #[derive(serde::Serialize)]
     struct AsText(#[serde(with = "string")] Uid);

@@ -10,10 +10,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("chain", &[]),
     ("uid", &["chain"]),
     ("sync", &[]),
-    ("serde", &["uid"]),
-    ("timestamp", &["chain", "serde"]),
+    ("serde_forms", &["uid"]),
+    ("timestamp", &["chain", "serde_forms"]),
     ("error", &["chain", "sync", "timestamp", "uid"]),
-    ("layout", &["error", "serde", "timestamp", "uid"]),
+    ("layout", &["error", "serde_forms", "timestamp", "uid"]),
     ("clock", &["sync", "timestamp"]),
     ("policy", &["clock", "error", "sync"]),
     ("future", &["clock", "error", "policy", "sync"]),
@@ -29,7 +29,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "padding",
             "policy",
             "ring",
-            "serde",
+            "serde_forms",
             "sync",
             "timestamp",
             "uid",
@@ -38,7 +38,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     ("segment", &["clock", "error", "future", "policy", "sync", "timestamp"]),
     ("unwind_safe", &["clock", "generator", "padding", "ring", "segment"]),
-    ("metrics", &["generator", "segment", "worker"]),
+    ("metrics_facade", &["generator", "segment", "worker"]),
     (
         "model",
         &[
@@ -55,7 +55,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("adapter", &["clock", "error", "sync"]),
-    ("worker", &["clock", "error", "future", "layout", "serde", "sync", "timestamp", "uid"]),
+    ("worker", &["clock", "error", "future", "layout", "serde_forms", "sync", "timestamp", "uid"]),
 ];
 
 /// Words and the only rooms that may hold them.
@@ -76,7 +76,7 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("SystemTime::now", &["clock"]),
     ("Instant::now", &["clock"]),
     (".elapsed()", &["clock"]),
-    ("metrics::", &["metrics"]),
+    ("metrics::", &["metrics_facade"]),
     ("core_affinity", &["padding"]),
     // See also the lint `unsafe_code`.
     ("unsafe ", &["sync"]),

@@ -6,6 +6,8 @@ mod closing;
 mod errors;
 mod extremes;
 mod format;
+#[cfg(all(feature = "metrics", feature = "serde"))]
+mod glob_import;
 mod honest_time;
 mod import_circles;
 mod last_ticks;

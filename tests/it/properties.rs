@@ -241,7 +241,7 @@ mod serde_forms {
     use proptest::prelude::*;
     use serde_json::{Value, json};
     use uidring::Uid;
-    use uidring::serde::string;
+    use uidring::serde_forms::string;
 
     proptest! {
         #[test]

@@ -1,4 +1,4 @@
-//! Layouts, decoded uids and stats with serde. Uids are in src/serde.rs.
+//! Layouts, decoded uids and stats with serde. Uids are in src/serde_forms.rs.
 
 use std::fmt::Debug;
 use std::time::Duration;

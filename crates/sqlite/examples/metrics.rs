@@ -6,7 +6,7 @@
 use std::error::Error;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
-use uidring::metrics::{describe, publish, publish_clocked, publish_segment};
+use uidring::metrics_facade::{describe, publish, publish_clocked, publish_segment};
 use uidring::{CachedUidGenerator, SegmentGenerator, SnowflakeGenerator};
 use uidring_sqlite::SqliteStore;
 use uidring_store::{NewSegmentTag, SegmentTable};

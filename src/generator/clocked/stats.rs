@@ -23,12 +23,15 @@ pub struct ClockedStats {
     pub clock_refusals: u64,
     /// How far the last uid's timestamp is ahead of the clock, which then went back; zero after
     /// [`close`](crate::UidGenerator::close).
-    #[cfg_attr(feature = "serde", serde(rename = "lead_millis", with = "crate::serde::millis"))]
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "lead_millis", with = "crate::serde_forms::millis")
+    )]
     pub lead: Duration,
     /// How long the layout's time field will last.
     #[cfg_attr(
         feature = "serde",
-        serde(rename = "remaining_life_millis", with = "crate::serde::millis")
+        serde(rename = "remaining_life_millis", with = "crate::serde_forms::millis")
     )]
     pub remaining_life: Duration,
     /// The lease, if the worker id is held by one.

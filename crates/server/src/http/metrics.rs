@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hyper::{Response, StatusCode};
 use metrics_exporter_prometheus::PrometheusBuilder;
-use uidring::metrics::{describe, publish, publish_segment};
+use uidring::metrics_facade::{describe, publish, publish_segment};
 use uidring::segment::SegmentStats;
 
 use super::answer;

@@ -19,7 +19,7 @@ use uidring_sqlite::SqliteStore;
 #[derive(Serialize, Deserialize)]
 struct Order {
     // JavaScript would round the number.
-    #[serde(with = "uidring::serde::string")]
+    #[serde(with = "uidring::serde_forms::string")]
     id: Uid,
 }
 

@@ -8,10 +8,10 @@
 //! | attribute of a field | JSON | reads |
 //! |---|---|---|
 //! | none | `3125927076831231` | numbers; texts in decimal, or in hex after `0x` |
-//! | `#[serde(with = "uidring::serde::string")]` | `"3125927076831231"` | the same |
-//! | `#[serde(with = "uidring::serde::hex")]` | `"0x000b1b039d021fff"` | hex, with or without `0x` |
-//! | `#[serde(with = "uidring::serde::base62")]` | `"00EJdhLXEuF"` | base62 |
-//! | `#[serde(with = "uidring::serde::base32")]` | `"002RV0EEG47ZZ"` | Crockford's base32 |
+//! | `#[serde(with = "uidring::serde_forms::string")]` | `"3125927076831231"` | the same |
+//! | `#[serde(with = "uidring::serde_forms::hex")]` | `"0x000b1b039d021fff"` | hex, with or without `0x` |
+//! | `#[serde(with = "uidring::serde_forms::base62")]` | `"00EJdhLXEuF"` | base62 |
+//! | `#[serde(with = "uidring::serde_forms::base32")]` | `"002RV0EEG47ZZ"` | Crockford's base32 |
 //!
 //! Each module has a module `option` for a field of type `Option<Uid>`. Binary formats have the same numbers
 //! or texts; there, each form reads only what it writes.
@@ -22,10 +22,10 @@
 //!
 //! #[derive(Serialize, Deserialize)]
 //! struct Order {
-//!     #[serde(with = "uidring::serde::string")]
+//!     #[serde(with = "uidring::serde_forms::string")]
 //!     id: Uid,
 //!     // Without `default`, the field must be there.
-//!     #[serde(default, with = "uidring::serde::base62::option")]
+//!     #[serde(default, with = "uidring::serde_forms::base62::option")]
 //!     replaces: Option<Uid>,
 //! }
 //!
@@ -192,7 +192,7 @@ macro_rules! as_text {
 
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                crate::serde::from_text(from, $expecting, str::parse)
+                crate::serde_forms::from_text(from, $expecting, str::parse)
             }
         }
     };

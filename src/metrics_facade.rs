@@ -69,7 +69,7 @@ use crate::worker::LeaseStats;
 ///
 /// let orders = CachedUidGenerator::builder().worker_id(7).build()?;
 /// // Before each scrape, or every few seconds:
-/// uidring::metrics::publish("orders", &orders.stats());
+/// uidring::metrics_facade::publish("orders", &orders.stats());
 /// # Ok::<(), uidring::Error>(())
 /// ```
 pub fn publish(generator: &str, stats: &CachedStats) {
@@ -95,7 +95,7 @@ pub fn publish(generator: &str, stats: &CachedStats) {
 /// use uidring::SnowflakeGenerator;
 ///
 /// let events = SnowflakeGenerator::builder().worker_id(7).build()?;
-/// uidring::metrics::publish_clocked("events", &events.stats());
+/// uidring::metrics_facade::publish_clocked("events", &events.stats());
 /// # Ok::<(), uidring::Error>(())
 /// ```
 pub fn publish_clocked(generator: &str, stats: &ClockedStats) {
@@ -117,7 +117,7 @@ pub fn publish_clocked(generator: &str, stats: &ClockedStats) {
 /// table.create(SegmentTag::new("orders").step(1_000))?;
 /// let numbers = SegmentGenerator::builder(table).build()?;
 /// for tag in numbers.tags()? {
-///     uidring::metrics::publish_segment("numbers", &tag, &numbers.stats(&tag)?);
+///     uidring::metrics_facade::publish_segment("numbers", &tag, &numbers.stats(&tag)?);
 /// }
 /// # Ok::<(), uidring::Error>(())
 /// ```
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn docs_and_alerts_name_metrics_that_exist() {
         let docs: String =
-            include_str!("metrics.rs").lines().filter(|line| line.starts_with("//! |")).collect();
+            include_str!("metrics_facade.rs").lines().filter(|line| line.starts_with("//! |")).collect();
         assert_eq!(names_in(&docs), described());
         for text in [include_str!("../docs/alerts.yml"), include_str!("../docs/operations.md")] {
             let names = names_in(text);
