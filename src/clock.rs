@@ -29,6 +29,18 @@ pub trait Clock: Debug + Send + Sync {
     fn now(&self) -> Timestamp;
 }
 
+impl<C: Clock + ?Sized> Clock for &C {
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+}
+
+impl<C: Clock + ?Sized> Clock for Box<C> {
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+}
+
 impl<C: Clock + ?Sized> Clock for Arc<C> {
     fn now(&self) -> Timestamp {
         (**self).now()

@@ -80,6 +80,16 @@ pub trait LeaseBackend: Send + 'static {
     fn release(&mut self, last: Option<Uid>) -> Result<(), Error>;
 }
 
+impl<B: LeaseBackend + ?Sized> LeaseBackend for Box<B> {
+    fn renew(&mut self, horizon: u64) -> Result<(), RenewError> {
+        (**self).renew(horizon)
+    }
+
+    fn release(&mut self, last: Option<Uid>) -> Result<(), Error> {
+        (**self).release(last)
+    }
+}
+
 /// Why a lease was not renewed.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]

@@ -11,8 +11,8 @@ use uidring::clock::{Clock, ManualClock, SystemClock, TickerClock};
 use uidring::generator::{ClockPolicy, SequenceStart, SnowflakeNode};
 use uidring::policy::TakePolicy;
 use uidring::{
-    Bits, DefaultUidGenerator, Error, Fields, Layout, LeafSnowflakeGenerator, SnowflakeGenerator,
-    TakeError, Tick, Timestamp, Uid, UidGenerator,
+    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Fields, Layout, LeafSnowflakeGenerator,
+    SnowflakeGenerator, TakeError, Tick, Timestamp, Uid, UidGenerator,
 };
 use uidring_testkit::namespace::fresh;
 
@@ -197,6 +197,18 @@ impl Clock for LateClock {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |looks| looks.checked_sub(1));
         behind.map_or(now, |_| Timestamp::from_millis(now.as_millis() - 5))
     }
+}
+
+#[test]
+fn a_boxed_clock_is_a_clock() {
+    let boxed = || -> Box<dyn Clock> { Box::new(clock()) };
+    let builder = SnowflakeGenerator::builder().worker_id(1).namespace(fresh()).clock(boxed());
+    let on_the_clock = builder.build().expect("possible").next_uid().expect("room");
+    let cached = CachedUidGenerator::builder().layout(Layout::SNOWFLAKE).worker_id(1);
+    let cached = cached.namespace(fresh()).clock(boxed()).build().expect("possible");
+    assert!(cached.next_uid().expect("waits") >= on_the_clock);
+    let by_reference: &dyn Clock = &boxed();
+    assert_eq!(Clock::now(&by_reference), clock().now());
 }
 
 /// Panics at every other look.
