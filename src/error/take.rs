@@ -34,8 +34,12 @@ pub enum TakeError {
         /// How far it may be.
         limit: Millis,
     },
-    /// The layout's last uid has been issued. This is permanent.
-    #[error("the layout's time field is used up, for good; choose a later epoch or more time bits")]
+    /// The layout's last uid has been issued, or the clock is past the layout's end. This is permanent, except in a
+    /// clock-driven generator whose last tick still has uids: if its clock is set back to a time of the layout that is
+    /// not behind the last uid issued, uids flow again.
+    #[error(
+        "the layout's time is over; choose a later epoch or more time bits, or set the clock right if it is wrong"
+    )]
     TimeExhausted,
     /// The clock stands behind the last uid issued. Nothing was changed; once the clock has caught
     /// up, uids flow again.

@@ -8,7 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::clock::{Clock, ManualClock, SystemClock, TickerClock};
-use uidring::generator::{ClockPolicy, SequenceStart, SnowflakeNode};
+use uidring::generator::{
+    BaiduRules, ClockPolicy, ClockRules, ClockedUidGenerator, LeafRules, SequenceStart,
+    SnowflakeNode, TwitterRules,
+};
 use uidring::policy::TakePolicy;
 use uidring::{
     Bits, CachedUidGenerator, DefaultUidGenerator, Error, Fields, Layout, LeafSnowflakeGenerator,
@@ -300,6 +303,33 @@ fn the_end_of_41_bits_is_the_end() {
         LeafSnowflakeGenerator::builder().worker_id(1).namespace(fresh()).clock(clock).build(),
         Err(Error::LayoutExhausted { .. })
     ));
+}
+
+#[test]
+fn a_clock_that_comes_back_from_past_the_end_goes_on() {
+    fn jump_and_return<R: ClockRules>() {
+        let clock = clock();
+        let generator = ClockedUidGenerator::<R>::builder()
+            .layout(Layout::SNOWFLAKE)
+            .worker_id(1)
+            .namespace(fresh())
+            .take_policy(TakePolicy::Reject)
+            .clock(clock.clone())
+            .build()
+            .expect("possible");
+        let before = generator.next_uid().expect("room");
+        let now = clock.now();
+        clock.set(Layout::SNOWFLAKE.last_instant().saturating_add(Duration::from_millis(1)));
+        for _ in 0..3 {
+            assert_eq!(generator.next_uid(), Err(TakeError::TimeExhausted));
+            assert_eq!(generator.try_fill(&mut [before]), Err(TakeError::TimeExhausted));
+        }
+        clock.set(now.saturating_add(Duration::from_millis(1)));
+        assert!(generator.next_uid().expect("the clock is right again") > before);
+    }
+    jump_and_return::<BaiduRules>();
+    jump_and_return::<LeafRules>();
+    jump_and_return::<TwitterRules>();
 }
 
 #[test]

@@ -212,6 +212,27 @@ fn what_dropped_local_takers_had_left_is_missing_and_nothing_else() {
     assert_eq!(generator.stats().taken, issued + dropped);
 }
 
+/// As the documentation of `TimeExhausted` says.
+#[test]
+fn a_clock_that_jumps_past_the_end_ends_the_generator() {
+    let layout = Layout::UID_GENERATOR;
+    let now = layout.epoch().saturating_add(Duration::from_secs(60));
+    let clock = ManualClock::new(now);
+    let builder = CachedUidGenerator::builder().layout(layout).worker_id(6).namespace(fresh());
+    let builder = builder.clock(clock.clone()).refresh(Duration::from_millis(1));
+    let generator = builder.take_policy(TakePolicy::Reject).build().expect("builds");
+    clock.set(layout.last_instant().saturating_add(Duration::from_secs(1)));
+    let end = loop {
+        match generator.next_uid() {
+            Ok(_) | Err(TakeError::Empty) => thread::sleep(Duration::from_millis(1)),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(end, TakeError::TimeExhausted);
+    clock.set(now);
+    assert_eq!(generator.next_uid(), Err(TakeError::TimeExhausted), "for good");
+}
+
 /// A handle that was left alone with a part of a tick when the time ended: what it holds grows old
 /// like everything else.
 #[test]

@@ -140,7 +140,7 @@ fn ids_that_run_out_are_counted() {
         assert_eq!(run.status, Some(1), "{}", run.stderr);
         let lines: Vec<_> = run.stdout.lines().collect();
         assert!(run.stdout.ends_with('\n') && lines.len() > 50, "{}", lines.len());
-        assert!(run.stderr.contains("time field is used up"), "{}", run.stderr);
+        assert!(run.stderr.contains("the layout's time is over"), "{}", run.stderr);
         assert!(run.stderr.ends_with(&format!("; {}\n", told(&lines))), "{}", run.stderr);
     }
 }
