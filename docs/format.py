@@ -177,8 +177,8 @@ def write_time(millis):
 
 
 def read_time(text):
-    """Reads what write_time writes, for years of four digits."""
-    match = re.fullmatch(r"([0-9]{4})-(..)-(..)T(..):(..):(..)(\.[0-9]{1,3})?Z", text)
+    """Reads what write_time writes."""
+    match = re.fullmatch(r"([0-9]{4}|[+-][0-9]{6,})-(..)-(..)T(..):(..):(..)(\.[0-9]{1,3})?Z", text)
     if not match:
         raise Refused("epoch")
     year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])

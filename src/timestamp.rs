@@ -25,8 +25,8 @@ use crate::chain::{Chain, error_traits};
 /// ```
 ///
 /// It converts from and to [`SystemTime`] and, with the feature `jiff-0_2`, jiff's `Timestamp`. What is finer
-/// than a millisecond is cut off; what the other type cannot hold is an error. Times before the year 0 and after 9999,
-/// in UTC, are printed with a sign and six digits of the year, and are not parsed.
+/// than a millisecond is cut off; what the other type cannot hold is an error. The year of a time before the year 0 or
+/// after 9999, in UTC, is printed and parsed with a sign and six digits or more, as in `+010000-01-01T00:00:00Z`.
 ///
 /// ```
 /// use std::time::SystemTime;
@@ -179,7 +179,26 @@ impl FromStr for Timestamp {
     }
 }
 
+/// A year with a sign is read as the one at the same point of a cycle that the calendar library knows.
 fn read(text: &str) -> Option<Timestamp> {
+    let is_signed = text.starts_with(['+', '-']);
+    let (year, rest) = match text.get(1..).filter(|_| is_signed) {
+        Some(unsigned) => unsigned.split_once('-')?,
+        None => return read_civil(text),
+    };
+    let is_year = year.len() >= 6 && year.bytes().all(|byte| byte.is_ascii_digit());
+    let year = text[..=year.len()].parse::<i64>().ok().filter(|_| is_year)?;
+    // There is one year 0, which has no sign before it.
+    if year == 0 && text.starts_with('-') {
+        return None;
+    }
+    let civil = read_civil(&format!("{}-{rest}", 2_000 + year.rem_euclid(400)))?;
+    let millis =
+        i128::from(civil.0) + i128::from(year.div_euclid(400) - 5) * i128::from(CYCLE_MILLIS);
+    i64::try_from(millis).ok().map(Timestamp)
+}
+
+fn read_civil(text: &str) -> Option<Timestamp> {
     let pieces = Pieces::parse(text).ok()?;
     // A zone's name would ask for a database of zones, and for a decision where it contradicts.
     if pieces.time_zone_annotation().is_some() {
@@ -189,9 +208,7 @@ fn read(text: &str) -> Option<Timestamp> {
     let offset = pieces.to_numeric_offset().map_or(0, |offset| i64::from(offset.seconds()));
     let since_1970 = civil.duration_since(UNIX_CIVIL) - SignedDuration::from_secs(offset);
     // Down to the millisecond that has begun, before 1970 too.
-    let millis = i64::try_from(since_1970.as_nanos().div_euclid(1_000_000)).ok()?;
-    // What is read prints as a text that is read, too: an offset can lead out of the years of four digits.
-    (FIRST_MILLI..=LAST_MILLI).contains(&millis).then_some(Timestamp(millis))
+    i64::try_from(since_1970.as_nanos().div_euclid(1_000_000)).ok().map(Timestamp)
 }
 
 #[cfg(test)]
@@ -210,9 +227,34 @@ mod tests {
         assert_eq!(utc("9999-12-31T23:59:59.999Z"), Some(LAST_MILLI));
         assert_eq!(utc("0000-01-01"), Some(FIRST_MILLI));
         assert_eq!(utc("9999-12-31T23:59:59.999-00:00"), Some(LAST_MILLI));
-        let beyond = ["9999-12-31T23:59:59-00:01", "0000-01-01T00:00:00+00:01", "-000001-12-31"];
-        let wrong = ["", "tomorrow", "2016-13-01", "2016-05-20[Asia/Shanghai]", "12"];
-        for wrong in wrong.into_iter().chain(beyond) {
+        assert_eq!(utc("9999-12-31T23:59:59.999-00:01"), Some(LAST_MILLI + 60_000));
+        assert_eq!(utc("0000-01-01T00:00:00+00:01"), Some(FIRST_MILLI - 60_000));
+        assert_eq!(utc("-000001-12-31"), Some(FIRST_MILLI - 86_400_000));
+        assert_eq!(utc("+010000-01-01"), Some(LAST_MILLI + 1));
+        assert_eq!(utc("+010000-01-01T01:00:00+01:00"), Some(LAST_MILLI + 1));
+        assert_eq!(utc("+001970-01-02"), Some(86_400_000));
+        assert_eq!(utc("+292278994-08-17T07:12:55.807Z"), Some(i64::MAX));
+        assert_eq!(utc("-292275055-05-16T16:47:04.192Z"), Some(i64::MIN));
+        for wrong in ["", "tomorrow", "2016-13-01", "2016-05-20[Asia/Shanghai]", "12"] {
+            assert_eq!(utc(wrong), None, "{wrong}");
+        }
+        // Signs, and times that are out of the range of milliseconds in 64 bits.
+        for wrong in [
+            "+",
+            "-",
+            "+2026-01-01",
+            "+02026-01-01",
+            "-000000-01-01",
+            "+-02026-01-01",
+            "+010000",
+            "+010001-02-29",
+            "+ 010000-01-01",
+            "é010000-01-01",
+            "+292278994-08-17T07:12:55.808Z",
+            "-292275055-05-16T16:47:04.191Z",
+            "+99999999999999999999-01-01",
+            "+9223372036854775807-01-01",
+        ] {
             assert_eq!(utc(wrong), None, "{wrong}");
         }
     }

@@ -60,8 +60,7 @@ impl fmt::Display for Layout {
     }
 }
 
-/// Reads what it prints, with an epoch before the year 10000; that may also be a date, as in
-/// `41/10/12 in ms since 2026-01-01`.
+/// Reads what it prints; the epoch may also be a date, as in `41/10/12 in ms since 2026-01-01`.
 ///
 /// ```
 /// use uidring::Layout;
