@@ -27,16 +27,16 @@ const LAST_NINE: usize = 5;
 fn head(report: &Report<'_>) -> String {
     let title = format!("What an id costs, {}", report.title());
     let machine = format!("uidring {} on {}", env!("CARGO_PKG_VERSION"), report.machine());
-    let mut svg =
-        text((24, 38), 23, "", &title) + &text((24, 64), 16, "fill=\"#555555\"", &machine);
+    let mut svg = text((24, 38), 23, "", &title);
+    svg.push_str(&text((24, 64), 16, "fill=\"#555555\"", &machine));
     for ((figures, color), x) in with_colors(report).zip((24..).step_by(225)) {
         let name = match figures.ids_per_call {
             1 if color == FETCH_ADD => "fetch_add, a bare addition".to_owned(),
             1 => figures.name.clone(),
             many => format!("{}, {many} a call", figures.name),
         };
-        svg += &line(&[(x, 92), (x + 28, 92)], color, 4);
-        svg += &text((x + 36, 98), 17, "", &name);
+        svg.push_str(&line(&[(x, 92), (x + 28, 92)], color, 4));
+        svg.push_str(&text((x + 36, 98), 17, "", &name));
     }
     svg
 }
