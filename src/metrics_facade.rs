@@ -311,8 +311,10 @@ mod tests {
 
     #[test]
     fn docs_and_alerts_name_metrics_that_exist() {
-        let docs: String =
-            include_str!("metrics_facade.rs").lines().filter(|line| line.starts_with("//! |")).collect();
+        let docs: String = include_str!("metrics_facade.rs")
+            .lines()
+            .filter(|line| line.starts_with("//! |"))
+            .collect();
         assert_eq!(names_in(&docs), described());
         for text in [include_str!("../docs/alerts.yml"), include_str!("../docs/operations.md")] {
             let names = names_in(text);

@@ -11,6 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use futures_executor::{LocalPool, block_on};
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 use uidring::clock::ManualClock;
 use uidring::generator::{CachedBuilder, ClockPolicy};
 use uidring::policy::{TakeDecision, TakePolicy};
@@ -200,15 +202,16 @@ fn futures_can_be_sent_to_other_threads() {
     sent(FixedWorkerId(1).acquire_async(WorkerRequest::new(Layout::SNOWFLAKE)));
 }
 
-/// Code that takes any generator, for `tokio::spawn`.
-fn for_a_task(
+/// Code that takes any generator in a task.
+fn spawn(
+    runtime: &Runtime,
     generator: impl AsyncUidGenerator + Send + 'static,
-) -> impl Future<Output = Result<Vec<Uid>, TakeError>> + Send + 'static {
-    async move {
+) -> JoinHandle<Result<Vec<Uid>, TakeError>> {
+    runtime.spawn(async move {
         let mut uids = vec![generator.next_uid_async().await?];
         generator.fill_async(&mut uids, 1_000).await?;
         Ok(uids)
-    }
+    })
 }
 
 #[test]
@@ -219,10 +222,10 @@ fn generic_code_takes_in_tasks_of_tokio() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build();
     let runtime = runtime.expect("a runtime");
     let tasks = [
-        runtime.spawn(for_a_task(Arc::clone(&cached))),
-        runtime.spawn(for_a_task(PerThreadGenerator::new(Arc::clone(&cached)))),
-        runtime.spawn(for_a_task(Box::new(snowflake.expect("builds")))),
-        runtime.spawn(for_a_task(builder().build().expect("builds"))),
+        spawn(&runtime, Arc::clone(&cached)),
+        spawn(&runtime, PerThreadGenerator::new(Arc::clone(&cached))),
+        spawn(&runtime, Box::new(snowflake.expect("builds"))),
+        spawn(&runtime, builder().build().expect("builds")),
     ];
     for task in tasks {
         let uids = runtime.block_on(task).expect("no panic").expect("waits");
