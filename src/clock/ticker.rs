@@ -27,7 +27,7 @@ use crate::timestamp::Timestamp;
 /// let generator =
 ///     SnowflakeGenerator::builder().worker_id(7).clock(TickerClock::start()?).build()?;
 /// assert!(generator.next_uid()? < generator.next_uid()?);
-/// # Ok::<(), uidring::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct TickerClock {

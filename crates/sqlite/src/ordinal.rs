@@ -43,7 +43,7 @@ const MORE: Duration = Duration::from_secs(5);
 ///     .worker_from(SqliteStore::new(path).create(true).ordinal(ordinal))
 ///     .build()?;
 /// assert_eq!(generator.worker_id(), 3);
-/// # Ok::<(), uidring::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct SqliteOrdinal {
