@@ -109,7 +109,7 @@ pub enum Error {
     /// A worker id does not fit the layout.
     #[error(
         "worker id {worker_id} is out of range: this layout holds 0 to {max}; \
-         use a layout with more worker bits, or a fresh worker table with an earlier epoch"
+         choose one of these, or a layout with more worker bits"
     )]
     WorkerIdOutOfRange {
         /// The worker id that was asked for or assigned.

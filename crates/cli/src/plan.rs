@@ -141,7 +141,9 @@ fn starts(usage: &WorkerUsage, layout: &Layout) -> String {
 fn worker_ids_end(usage: &WorkerUsage, layout: &Layout, now: Timestamp) -> String {
     match (usage.per_day, usage.runs_out(layout)) {
         _ if usage.left(layout) == 0 => {
-            "now: use a layout with more worker bits, or a fresh table with an earlier epoch".into()
+            "now: lease those of starts that have ended (`uidring worker reuse`), or use a layout with \
+             more worker bits"
+                .into()
         }
         (None, _) => {
             "too early to tell: it takes one start at least an hour ago, and another since".into()

@@ -57,20 +57,6 @@ pub enum EtcdError {
         /// Its endpoints and the prefix of the keys.
         cluster: String,
     },
-
-    /// The layout's worker ids are used up.
-    #[error(
-        "etcd {cluster}: the next worker id, {next}, is over the layout's greatest, {max}: use a \
-         layout with more worker bits, or another prefix with an earlier epoch"
-    )]
-    WorkerIdsUsedUp {
-        /// Its endpoints and the prefix of the keys.
-        cluster: String,
-        /// The next worker id of the counter, which was not spent.
-        next: u64,
-        /// The greatest worker id of the layout.
-        max: u64,
-    },
 }
 
 error_traits!(EtcdError);
@@ -83,7 +69,6 @@ impl EtcdError {
             }
             Self::Cluster { kind, .. } => *kind,
             Self::NoSpace { .. } => StoreErrorKind::Other,
-            Self::WorkerIdsUsedUp { .. } => StoreErrorKind::Exhausted,
         }
     }
 }

@@ -16,6 +16,7 @@ use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
 use uidring_store::leases::{
     self, AcquireRequest, Acquired, LeaseOptions, LeaseRow, LeaseStore, LeaseTable,
 };
+use uidring_store::{WorkerTable, WorkerUsage};
 
 use self::acquire::{leased, take};
 use self::glance::glance;
@@ -123,7 +124,7 @@ impl LeaseTable for EtcdLeases {
         let horizon = leases::issued_until(layout, &worker_ids, used_until)?;
         let fingerprint = layout.to_string();
         let done = admin::reuse(&mut self.client(), &worker_ids, &fingerprint, horizon)?;
-        done.map_err(|denial| denial.error(self.store.to_string(), &fingerprint))
+        done.map_err(|denial| denial.error(self.store.to_string(), layout))
     }
 }
 
@@ -142,6 +143,10 @@ impl LeaseStore for Acquiring {
 
     fn location(&self) -> String {
         self.client.store().to_string()
+    }
+
+    fn usage(&mut self) -> Result<WorkerUsage, Error> {
+        self.client.store().worker_ids().usage()
     }
 
     fn acquire(&mut self, request: &AcquireRequest) -> Result<Acquired, Error> {

@@ -71,7 +71,7 @@ impl Problem {
     pub fn error(self, cluster: String, limit: Duration) -> Error {
         let (kind, problem, source) = match self {
             Self::UsedUp { next, max } => {
-                return EtcdError::WorkerIdsUsedUp { cluster, next, max }.into();
+                return TableError::WorkerIdsUsedUp { place: cluster, next, max }.into();
             }
             Self::Foreign { found, layout } => {
                 return TableError::LeaseTableLayout { place: cluster, found, layout }.into();

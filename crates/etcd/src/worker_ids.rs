@@ -6,6 +6,7 @@ use uidring::clock::{Clock, SystemClock};
 use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
 use uidring_store::{
     Counts, NodeIdentity, Pruned, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds,
+    announce_end,
 };
 
 use crate::EtcdStore;
@@ -74,7 +75,7 @@ impl WorkerTable for EtcdWorkerIds {
     /// worker id of that attempt is spent without being used.
     fn assign(&self, layout: &Layout) -> Result<u64, Error> {
         let node = NodeIdentity::from_env()?;
-        Client::new(&self.store).run(|client| {
+        let worker_id = Client::new(&self.store).run(|client| {
             // Both keys must be new: a counter that went back is noticed here at the latest.
             let rows = |store: &EtcdStore, worker_id: u64| {
                 let start = write(&node, SystemClock.now());
@@ -86,7 +87,9 @@ impl WorkerTable for EtcdWorkerIds {
             let max = layout.max_worker_id();
             let spent = spend(client, layout, None, rows)?;
             Ok(spent.map_err(|next| Problem::UsedUp { next, max })?.0)
-        })
+        })?;
+        announce_end(&self.store.to_string(), layout, worker_id, || self.usage());
+        Ok(worker_id)
     }
 
     fn create(&self) -> Result<(), Error> {

@@ -135,7 +135,7 @@ impl LeaseTable for SqliteLeases {
             add_used(transaction, &worker_ids, &fingerprint, horizon)
         })?;
         let place = self.file.path().display().to_string();
-        done.map_err(|denial| denial.error(place, &fingerprint))
+        done.map_err(|denial| denial.error(place, layout))
     }
 }
 

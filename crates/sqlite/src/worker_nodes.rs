@@ -7,7 +7,8 @@ use rusqlite::{OptionalExtension, Row, Transaction};
 use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
 use uidring_store::sql::NEWEST_NODE;
 use uidring_store::{
-    Counts, NodeIdentity, Pruned, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds,
+    Counts, NodeIdentity, Pruned, TableError, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds,
+    announce_end,
 };
 
 use crate::columns::{optional_unsigned, unsigned};
@@ -48,10 +49,18 @@ impl WorkerTable for SqliteWorkerNodes {
     fn assign(&self, layout: &Layout) -> Result<u64, Error> {
         let node = NodeIdentity::from_env()?;
         let mut connection = self.file.open_to_use()?;
-        self.file.write(&mut connection, |transaction| {
-            let worker_id = insert_node(transaction, &node)?;
-            Ok(layout.check_worker_id(worker_id).map(|()| worker_id))
-        })?
+        let (place, max) = (self.path().display().to_string(), layout.max_worker_id());
+        let worker_id = self.file.write(&mut connection, |transaction| {
+            let next = insert_node(transaction, &node)?;
+            let place = place.clone();
+            Ok(match next > max {
+                true => Err(Error::from(TableError::WorkerIdsUsedUp { place, next, max })),
+                false => Ok(next),
+            })
+        })??;
+        drop(connection);
+        announce_end(&place, layout, worker_id, || self.usage());
+        Ok(worker_id)
     }
 
     fn create(&self) -> Result<(), Error> {
@@ -139,7 +148,7 @@ mod tests {
     use uidring_testkit::chain;
 
     use super::*;
-    use crate::{SqliteStore, TableError};
+    use crate::SqliteStore;
 
     fn new_file() -> (tempfile::TempDir, SqliteWorkerNodes) {
         let folder = tempfile::tempdir().expect("a folder");
@@ -214,9 +223,10 @@ mod tests {
         let small = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
         assert_eq!(nodes.assign(&small).expect("the one id besides 0"), 1);
         for _ in 0..3 {
+            let error = nodes.assign(&small).expect_err("none is left");
             assert!(matches!(
-                nodes.assign(&small),
-                Err(Error::WorkerIdOutOfRange { worker_id: 2, max: 1 })
+                error.store(),
+                Some(TableError::WorkerIdsUsedUp { next: 2, max: 1, .. })
             ));
         }
         assert_eq!(nodes.assign(&Layout::UID_GENERATOR).expect("assigned"), 2);

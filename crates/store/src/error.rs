@@ -12,16 +12,35 @@ use uidring::{Error, StoreError, StoreErrorKind, Timestamp};
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TableError {
+    /// Starts have used up all worker ids that the layout has.
+    #[error(
+        "{place}: each start has used up a worker id, and the next, {next}, is over the layout's greatest, \
+         {max}; {}, and start with --worker lease; or use a layout with more worker bits, or a fresh table \
+         with an earlier epoch",
+        reuse(*max)
+    )]
+    WorkerIdsUsedUp {
+        /// The file, the cluster, or host, port and name of the database.
+        place: String,
+        /// The next worker id.
+        next: u64,
+        /// The greatest worker id of the layout.
+        max: u64,
+    },
+
     /// All worker ids that the layout has are held by others, or were used up by starts.
     #[error(
-        "{place}: no worker id is free: {held} are held{}, and the layout has no new one; wait, release \
-         what nobody uses, or use a layout with more worker bits{}",
-        ends_in.map_or_else(String::new, |time| format!(", the first for {time:?} more")),
+        "{place}: no worker id is free: of the layout's {max}, {}{}",
+        who_has_them(*max, *leased, *held, *ends_in),
         flaw.as_ref().map_or_else(String::new, |flaw| format!("; one cannot be used: {flaw}"))
     )]
     NoFreeWorkerId {
         /// The file, or host, port and name of the database.
         place: String,
+        /// The greatest worker id of the layout; the lowest is 1.
+        max: u64,
+        /// How many have a lease, held or not. Starts without a lease have used up the others.
+        leased: u64,
         /// How many are held.
         held: u64,
         /// When the first of the leases ends, unless it is renewed.
@@ -177,7 +196,9 @@ error_traits!(TableError);
 impl TableError {
     fn kind(&self) -> StoreErrorKind {
         match self {
-            Self::NoFreeWorkerId { held: 0, .. } => StoreErrorKind::Exhausted,
+            Self::WorkerIdsUsedUp { .. } | Self::NoFreeWorkerId { held: 0, .. } => {
+                StoreErrorKind::Exhausted
+            }
             Self::NoFreeWorkerId { .. } | Self::LeaseHeld { .. } => StoreErrorKind::Held,
             Self::LeaseTableLayout { .. } => StoreErrorKind::Corrupt,
             Self::NoSuchLease { .. } | Self::NoSuchTag { .. } => StoreErrorKind::NotFound,
@@ -192,6 +213,37 @@ impl TableError {
             | Self::DatabaseFile { .. } => StoreErrorKind::Invalid,
         }
     }
+}
+
+/// How worker ids that starts used up come back.
+fn reuse(max: u64) -> String {
+    format!(
+        "where those starts have ended, allow leases of their worker ids with `uidring worker reuse 1 {max} \
+         --used-until TIME` and the flags of this table and layout"
+    )
+}
+
+/// Who has the worker ids, and what helps against that.
+fn who_has_them(max: u64, leased: u64, held: u64, ends_in: Option<Duration>) -> String {
+    let used_up = max.saturating_sub(leased);
+    let mut who = Vec::new();
+    let mut help = Vec::new();
+    if held > 0 {
+        let first =
+            ends_in.map_or_else(String::new, |time| format!(", the first for {time:?} more"));
+        who.push(format!("{held} are held{first}"));
+        help.push("wait, or end the lease of a dead holder with `uidring worker fence ID`".into());
+    }
+    if used_up > 0 {
+        who.push(format!("{used_up} were used up by starts without a lease"));
+        // Not those between them that are leased.
+        help.push(match leased {
+            0 => reuse(max),
+            _ => reuse(max).replace(&format!(" 1 {max} "), " FIRST LAST "),
+        });
+    }
+    help.push("use another database for a layout with more worker bits".into());
+    format!("{}; {}", who.join(", and "), help.join("; or "))
 }
 
 impl From<TableError> for Error {

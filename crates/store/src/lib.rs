@@ -37,7 +37,7 @@ pub use self::table::{Pruned, WorkerNode, WorkerTable, age_in_seconds};
 pub use self::tags::{NewSegmentTag, SegmentTable, check_step, no_such_tag, range};
 #[cfg(feature = "tls")]
 pub use self::tls::{tls_advice, tls_error, tls_failed};
-pub use self::usage::{Counts, WorkerUsage};
+pub use self::usage::{Counts, WorkerUsage, announce_end};
 
 /// Refuses a path that is a URL, whose password would be in every text about the file.
 pub fn check_path(what: &'static str, path: &Path) -> Result<(), Error> {

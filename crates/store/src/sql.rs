@@ -168,11 +168,12 @@ impl Dialect {
         )
     }
 
-    /// How many leases are held, and in how many milliseconds the first of them ends.
-    pub fn count_held_leases(&self) -> String {
+    /// How many leases are held, in how many milliseconds the first of them ends, and how many leases there are.
+    pub fn count_leases(&self) -> String {
         let [end, now] = ["MIN(LEASE_END)", self.now].map(self.millis);
         format!(
-            "SELECT COUNT(*), {end} - {now} FROM UIDRING_LEASE WHERE WORKER_ID >= 0 AND NOT {}",
+            "SELECT COUNT(*), {end} - {now}, (SELECT COUNT(*) FROM UIDRING_LEASE WHERE WORKER_ID >= 0)
+             FROM UIDRING_LEASE WHERE WORKER_ID >= 0 AND NOT {}",
             self.is_free()
         )
     }

@@ -14,7 +14,7 @@ pub trait WorkerTable: WorkerSource {
     ///
     /// # Errors
     ///
-    /// [`Error::WorkerIdOutOfRange`], `MySqlError::WorkerIdsUsedUp`,
+    /// [`TableError::WorkerIdsUsedUp`](crate::TableError::WorkerIdsUsedUp),
     /// [`TableError::NodeIdentity`](crate::TableError::NodeIdentity), and what the store says.
     fn assign(&self, layout: &Layout) -> Result<u64, Error>;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use uidring::{Layout, Timestamp};
+use uidring::adapter::log;
+use uidring::{Error, Layout, Timestamp};
 
 const DAY_MILLIS: f64 = 86_400_000.0;
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -75,6 +76,35 @@ impl WorkerUsage {
         let days = left as f64 / self.per_day.filter(|&rate| rate > 0.0)?;
         Some(self.now.saturating_add(Duration::try_from_secs_f64(days * 86_400.0).ok()?))
     }
+}
+
+/// Logs that a start was given one of the last tenth of a table's worker ids, and the day on which they end.
+pub fn announce_end(
+    place: &str,
+    layout: &Layout,
+    worker_id: u64,
+    usage: impl FnOnce() -> Result<WorkerUsage, Error>,
+) {
+    let max = layout.max_worker_id();
+    let left = max.saturating_sub(worker_id);
+    if left.saturating_mul(10) >= max {
+        return;
+    }
+    // The start has what it needs: that nobody knows the day is no error.
+    let usage = usage().ok();
+    let end = usage.and_then(|usage| Some((usage.runs_out(layout)?, usage.per_day)));
+    let end = match end {
+        _ if left == 0 => String::new(),
+        Some((day, Some(rate))) => {
+            format!(", and at {rate:.1} starts a day they end on {}", day.date())
+        }
+        _ => ", and it is too early to tell when they end".into(),
+    };
+    log!(
+        warn,
+        "{place}: of the layout's {max} worker ids {left} are left{end}; starts with --worker lease give theirs \
+         back, or plan a layout with more worker bits"
+    );
 }
 
 #[cfg(test)]

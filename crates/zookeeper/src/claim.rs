@@ -214,7 +214,19 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
             )));
         };
         let worker_id = match self.check_number(before, number) {
-            Ok(worker_id) => worker_id,
+            Ok(worker_id) => {
+                let max = self.applicant.max_worker_id;
+                let left = max - worker_id;
+                if is_new && left.saturating_mul(10) < max {
+                    log!(
+                        warn,
+                        "registry {registry}: of the layout's {max} worker ids {left} are left for new \
+                         instances; start with names of instances that are gone, or plan a layout with more \
+                         worker bits"
+                    );
+                }
+                worker_id
+            }
             Err(refusal) => {
                 if is_new {
                     self.remove_new(node).await;

@@ -109,8 +109,9 @@ pub enum ZooKeeperError {
 
     /// The registry has used up the worker ids of the layout.
     #[error(
-        "registry {registry}: number {number} is over the layout's greatest worker id, {max}: \
-         use a layout with more worker bits, or a new name with an earlier epoch"
+        "registry {registry}: number {number} is over the layout's greatest worker id, {max}: each instance \
+         that ever started keeps its number; start with the name of one that is gone, which `uidring worker \
+         list` shows, or use a layout with more worker bits, or a new name with an earlier epoch"
     )]
     RegistryFull {
         /// Its servers, and the path in it.

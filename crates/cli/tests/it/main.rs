@@ -65,6 +65,8 @@ mod serve_access;
 mod serve_faults;
 mod sqlite;
 mod time;
+#[cfg(all(feature = "etcd", feature = "mysql", feature = "postgres"))]
+mod used_up;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
 
@@ -98,5 +100,7 @@ left_out! {
     serve: feature = "server", "needs the feature `server`: run scripts/test";
     serve_access: all(feature = "server", feature = "mysql"), "needs the feature `server`: run scripts/test";
     serve_faults: all(feature = "server", feature = "mysql", target_os = "linux"), "needs MariaDB: run scripts/test";
+    used_up: all(feature = "etcd", feature = "mysql", feature = "postgres"),
+        "needs a server of each store: run scripts/test";
     zookeeper: feature = "zookeeper", "needs ZooKeeper: run scripts/test";
 }

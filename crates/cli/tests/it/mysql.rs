@@ -110,7 +110,10 @@ fn people_look_after_the_table() {
     assert!(over.stderr.contains("ended on 2024-11-20"), "{}", over.stderr);
     assert!(!ids(&database).contains(&402), "it cost no worker id");
     let full = run(&format!("{plan} --layout 45/5/12 --tick ms")).stdout;
-    assert!(full.contains("now: use a layout with more worker bits"), "{full}");
+    assert!(
+        full.contains("now: lease those of starts that have ended (`uidring worker reuse`)"),
+        "{full}"
+    );
 
     let pruned = run("worker prune --keep-days 1");
     assert_eq!((pruned.status, &*pruned.stdout), (Some(0), ""));

@@ -130,8 +130,11 @@ fn add(client: &mut Client, request: &AcquireRequest) -> Result<Option<(Row, u64
 }
 
 fn shortage(view: &View, request: &AcquireRequest) -> Shortage {
-    let mut shortage = Shortage { flaw: view.flaws().next().cloned(), ..Shortage::default() };
+    let flaw = view.flaws().next().cloned();
+    let mut shortage =
+        Shortage { leased: view.flaws().count() as u64, flaw, ..Shortage::default() };
     for row in view.all() {
+        shortage.leased += 1;
         let left = view.ends_in(row.worker_id);
         if left > Duration::ZERO {
             let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);

@@ -8,7 +8,7 @@ use uidring::Error;
 use crate::problem::{Problem, is_gibberish};
 use crate::{MySqlError, MySqlStore};
 use uidring_store::server::{ClockDifference, Table};
-use uidring_store::{tls_error, tls_failed};
+use uidring_store::{TableError, tls_error, tls_failed};
 
 /// An error of the driver, the server or the system.
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -18,8 +18,8 @@ pub fn to_error(server: &MySqlStore, table: &Table, problem: Problem) -> Error {
     let kind = problem.kind();
     let (problem, source): (String, Option<Cause>) = match problem {
         Problem::UsedUp { row, max } => {
-            let server = server.to_string();
-            return Error::from(MySqlError::WorkerIdsUsedUp { server, row, max });
+            let (place, next) = (server.to_string(), row);
+            return Error::from(TableError::WorkerIdsUsedUp { place, next, max });
         }
         Problem::ClockDiffers(ClockDifference { ours, theirs, limit }) => {
             let server = server.to_string();

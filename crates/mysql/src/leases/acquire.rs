@@ -241,11 +241,9 @@ impl Taking<'_> {
     }
 
     async fn count(&self, conn: &mut Conn) -> Result<Shortage, Problem> {
-        let row: Option<Row> = conn.query_first(DIALECT.count_held_leases()).await?;
-        let (held, ends_in) = match row {
-            Some(mut row) => (column(&mut row, 0)?, column::<Option<i64>>(&mut row, 1)?),
-            None => (0, None),
-        };
+        let mut row = only(conn.query_first(DIALECT.count_leases()).await?)?;
+        let ends_in = column::<Option<i64>>(&mut row, 1)?;
+        let (held, leased) = (column(&mut row, 0)?, column(&mut row, 2)?);
         let row: Option<Row> = conn.exec_first(DIALECT.least_ahead(), (self.0.last_tick,)).await?;
         let ahead = match row {
             Some(mut row) => Some((column(&mut row, 0)?, column(&mut row, 1)?)),
@@ -253,7 +251,7 @@ impl Taking<'_> {
         };
         let ends_in = ends_in.map(|millis| u64::try_from(millis).unwrap_or(0));
         let flaw = flaw(conn, &self.0.layout).await?;
-        Ok(Shortage { held, ends_in, ahead, flaw })
+        Ok(Shortage { leased, held, ends_in, ahead, flaw })
     }
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::runtime;
 use uidring::{Bits, CachedUidGenerator, Layout, Tick, Timestamp};
-use uidring_mysql::{MySqlError, MySqlStore, MySqlWorkerNodes};
-use uidring_store::WorkerTable;
+use uidring_mysql::{MySqlStore, MySqlWorkerNodes};
+use uidring_store::{TableError, WorkerTable};
 use uidring_testkit::chain;
 use uidring_testkit::mariadb::{Database, MariaDb};
 use uidring_testkit::namespace::fresh;
@@ -159,11 +159,11 @@ fn a_key_over_the_maximum_names_row_and_maximum() {
     database.execute("ALTER TABLE WORKER_NODE AUTO_INCREMENT = 1024");
     let error = nodes.assign(&Layout::SNOWFLAKE).expect_err("1,023 is the greatest");
     assert!(
-        matches!(error.store(), Some(MySqlError::WorkerIdsUsedUp { row: 1_024, max: 1_023, .. })),
+        matches!(error.store(), Some(TableError::WorkerIdsUsedUp { next: 1_024, max: 1_023, .. })),
         "{error:?}"
     );
     let text = chain(&error);
-    for word in ["row 1024", "1023", "more worker bits", "earlier epoch", &database.name()] {
+    for word in ["1024", "reuse 1 1023 ", "more worker bits", "earlier epoch", &database.name()] {
         assert!(text.contains(word), "{word}: {text}");
     }
     assert!(ids(&database).is_empty(), "its row was rolled back");

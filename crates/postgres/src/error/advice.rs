@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use tokio_postgres::error::{DbError, Severity, SqlState};
 use uidring::Error;
 use uidring_store::server::{ClockDifference, Table};
-use uidring_store::{tls_error, tls_failed};
+use uidring_store::{TableError, tls_error, tls_failed};
 
 use crate::problem::{Problem, io_error, is_pooler_refusal, is_read_only};
 use crate::{PostgresError, PostgresStore};
@@ -18,8 +18,8 @@ pub fn to_error(server: &PostgresStore, table: &Table, problem: Problem) -> Erro
     let kind = problem.kind();
     let (problem, source): (String, Option<Cause>) = match problem {
         Problem::UsedUp { row, max } => {
-            let server = server.to_string();
-            return Error::from(PostgresError::WorkerIdsUsedUp { server, row, max });
+            let (place, next) = (server.to_string(), row);
+            return Error::from(TableError::WorkerIdsUsedUp { place, next, max });
         }
         Problem::ClockDiffers(ClockDifference { ours, theirs, limit }) => {
             let server = server.to_string();

@@ -167,8 +167,9 @@ impl Taking<'_> {
     }
 
     async fn shortage(&self, session: &mut Session) -> Result<Shortage, Problem> {
-        let row = session.one(&DIALECT.count_held_leases(), &[]).await?;
-        let (held, ends_in) = (unsigned(&row, 0)?, optional_int(&row, 1)?);
+        let row = session.one(&DIALECT.count_leases(), &[]).await?;
+        let (held, ends_in, leased) =
+            (unsigned(&row, 0)?, optional_int(&row, 1)?, unsigned(&row, 2)?);
         let rows = session.query(&DIALECT.least_ahead(), &[self.0.last_tick.into()]).await?;
         let ahead = match rows.first() {
             Some(row) => Some((unsigned(row, 0)?, unsigned(row, 1)?)),
@@ -176,7 +177,7 @@ impl Taking<'_> {
         };
         let ends_in = ends_in.map(|millis| u64::try_from(millis).unwrap_or(0));
         let flaw = flaw(session, &self.0.layout).await?;
-        Ok(Shortage { held, ends_in, ahead, flaw })
+        Ok(Shortage { leased, held, ends_in, ahead, flaw })
     }
 }
 

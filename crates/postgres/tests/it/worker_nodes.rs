@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime;
 use uidring::{CachedUidGenerator, Layout};
-use uidring_postgres::{PostgresError, PostgresWorkerNodes};
-use uidring_store::WorkerTable;
+use uidring_postgres::PostgresWorkerNodes;
+use uidring_store::{TableError, WorkerTable};
 use uidring_testkit::chain;
 use uidring_testkit::namespace::fresh;
 use uidring_testkit::postgres::{Database, Postgres};
@@ -114,10 +114,7 @@ fn a_key_over_the_maximum_names_row_and_maximum() {
     database.execute("ALTER TABLE WORKER_NODE ALTER COLUMN ID RESTART WITH 1024");
     let error = nodes.assign(&Layout::SNOWFLAKE).expect_err("1,023 is the greatest");
     assert!(
-        matches!(
-            error.store(),
-            Some(PostgresError::WorkerIdsUsedUp { row: 1_024, max: 1_023, .. })
-        ),
+        matches!(error.store(), Some(TableError::WorkerIdsUsedUp { next: 1_024, max: 1_023, .. })),
         "{error:?}"
     );
     assert!(ids(&database).is_empty(), "its row was rolled back");

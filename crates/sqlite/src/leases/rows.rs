@@ -13,13 +13,14 @@ use uidring_store::leases::{
     RowStore, Shortage, is_sound,
 };
 use uidring_store::sql::{Dialect, FOREIGN_LAYOUT};
+use uidring_store::{WorkerTable, WorkerUsage};
 
 use crate::columns::{millis, optional_unsigned, unsigned};
 use crate::dedicated::{Dedicated, dedicate};
 use crate::dialect::DIALECT;
 use crate::file::{Opened, StoreFile};
 use crate::format::{self, Problem};
-use crate::worker_nodes::insert_node;
+use crate::worker_nodes::{SqliteWorkerNodes, insert_node};
 
 /// A file from which a lease is acquired.
 pub struct Acquiring {
@@ -49,6 +50,10 @@ impl LeaseStore for Acquiring {
         self.file.path().display().to_string()
     }
 
+    fn usage(&mut self) -> Result<WorkerUsage, Error> {
+        SqliteWorkerNodes::of(self.file.clone()).usage()
+    }
+
     fn acquire(&mut self, request: &AcquireRequest) -> Result<Acquired, Error> {
         let mut connection = self.file.open_to_use()?;
         let acquired = self.file.write(&mut connection, |transaction| {
@@ -67,9 +72,14 @@ impl LeaseStore for Acquiring {
                 Some(_) => None,
                 None => add_row(transaction, request)?,
             };
-            match row {
-                Some(row) => Ok(Ok(row)),
-                None => Ok(Err(Denial::Short(shortage(transaction, request)?))),
+            if let Some(row) = row {
+                return Ok(Ok(row));
+            }
+            let shortage = shortage(transaction, request)?;
+            match shortage.flaw {
+                // There is no other.
+                Some(flaw) if self.only.is_some() => format::unusable(flaw),
+                _ => Ok(Err(Denial::Short(shortage))),
             }
         })?;
         self.opened = Some(connection);
@@ -167,9 +177,9 @@ fn leased(
 }
 
 fn shortage(transaction: &Transaction<'_>, request: &AcquireRequest) -> rusqlite::Result<Shortage> {
-    let (held, ends_in): (u64, Option<i64>) =
-        transaction.query_row(&DIALECT.count_held_leases(), [], |row| {
-            Ok((unsigned(row, 0)?, row.get(1)?))
+    let (held, ends_in, leased): (u64, Option<i64>, u64) =
+        transaction.query_row(&DIALECT.count_leases(), [], |row| {
+            Ok((unsigned(row, 0)?, row.get(1)?, unsigned(row, 2)?))
         })?;
     let last_tick = [request.last_tick.cast_signed()];
     let ahead = transaction
@@ -180,7 +190,7 @@ fn shortage(transaction: &Transaction<'_>, request: &AcquireRequest) -> rusqlite
     let ends_in = ends_in.map(|millis| u64::try_from(millis).unwrap_or_default());
     let flawed = DIALECT.find_flawed_lease(&request.layout);
     let flawed = transaction.query_row(&flawed, [], read).optional()?;
-    Ok(Shortage { held, ends_in, ahead, flaw: flawed.and_then(Result::err) })
+    Ok(Shortage { leased, held, ends_in, ahead, flaw: flawed.and_then(Result::err) })
 }
 
 /// Reads the columns of a lease; of one that is damaged, what is wrong with it. SQLite keeps a value of any type

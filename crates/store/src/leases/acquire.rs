@@ -11,8 +11,7 @@ use uidring::{Error, Layout, Timestamp, WorkerRequest};
 
 use super::options::LeaseOptions;
 use super::rows::{Horizon, LeasedRow, RowLease, RowStore};
-use crate::NodeIdentity;
-use crate::TableError;
+use crate::{NodeIdentity, TableError, WorkerUsage, announce_end};
 
 /// What an acquire asks a store for.
 pub struct AcquireRequest {
@@ -82,6 +81,8 @@ impl Unusable {
 /// No worker id is to be had now.
 #[derive(Clone, Debug, Default)]
 pub struct Shortage {
+    /// How many have a lease, held or not.
+    pub leased: u64,
     /// How many are held.
     pub held: u64,
     /// When the first of those leases ends, in milliseconds from now.
@@ -107,6 +108,13 @@ pub trait LeaseStore {
 
     /// Returns the store's name in errors.
     fn location(&self) -> String;
+
+    /// Returns how many worker ids are used, and how fast.
+    ///
+    /// # Errors
+    ///
+    /// What the store says.
+    fn usage(&mut self) -> Result<WorkerUsage, Error>;
 
     /// Takes a free row, or adds one.
     ///
@@ -153,11 +161,15 @@ pub fn acquire(
             Ok(row) => {
                 let (worker_id, after) = (row.worker_id, row.after());
                 let location = store.location();
+                let is_new = row.token == 1 && row.before.is_none();
+                if is_new {
+                    announce_end(&location, layout, worker_id, || store.usage());
+                }
                 let lease = RowLease::new(store.hold(), row, location);
                 return Lease::new(*layout, worker_id, after?, terms, lease);
             }
             Err(Denial::Short(shortage)) => shortage,
-            Err(denial) => return Err(denial.error(store.location(), &request.fingerprint)),
+            Err(denial) => return Err(denial.error(store.location(), layout)),
         };
         // Without a deadline it waits for ever.
         let left = deadline.remaining().unwrap_or(Duration::MAX);
@@ -174,18 +186,18 @@ pub fn acquire(
 
 impl Denial {
     /// The error for callers.
-    pub fn error(self, place: String, fingerprint: &str) -> Error {
+    pub fn error(self, place: String, layout: &Layout) -> Error {
         match self {
             Self::Foreign(found) => {
-                let layout = fingerprint.into();
+                let layout = layout.to_string();
                 Error::from(TableError::LeaseTableLayout { place, found, layout })
             }
             Self::Unusable(Unusable { worker_id, why }) => {
                 Error::from(TableError::NotReusable { place, worker_id, why })
             }
-            Self::Short(Shortage { held, ends_in, flaw, .. }) => {
-                let ends_in = ends_in.map(Duration::from_millis);
-                Error::from(TableError::NoFreeWorkerId { place, held, ends_in, flaw })
+            Self::Short(Shortage { leased, held, ends_in, flaw, .. }) => {
+                let (max, ends_in) = (layout.max_worker_id(), ends_in.map(Duration::from_millis));
+                Error::from(TableError::NoFreeWorkerId { place, max, leased, held, ends_in, flaw })
             }
         }
     }
@@ -198,7 +210,7 @@ impl Shortage {
                 let (until, why) = (layout.time_of(tick), "earlier holders of its lease");
                 Error::UsedAhead { worker_id, until, why, now, limit }
             }
-            None => Denial::Short(self).error(place, ""),
+            None => Denial::Short(self).error(place, layout),
         }
     }
 }

@@ -54,20 +54,6 @@ pub enum ServerError {
         /// How far they may be apart.
         limit: Duration,
     },
-
-    /// The table of worker ids has gone over what the layout can hold.
-    #[error(
-        "database {server}: row {row} of WORKER_NODE is over the layout's greatest worker id, \
-         {max}: use a layout with more worker bits, or a fresh table with an earlier epoch"
-    )]
-    WorkerIdsUsedUp {
-        /// Host, port and name of the database.
-        server: String,
-        /// The key that was generated.
-        row: u64,
-        /// The greatest worker id of the layout.
-        max: u64,
-    },
 }
 
 error_traits!(ServerError);
@@ -88,7 +74,6 @@ impl ServerError {
             Self::DatabaseUrl { .. } => StoreErrorKind::Invalid,
             Self::Database { kind, .. } => *kind,
             Self::ClockDiffers { .. } => StoreErrorKind::Clock,
-            Self::WorkerIdsUsedUp { .. } => StoreErrorKind::Exhausted,
         }
     }
 }

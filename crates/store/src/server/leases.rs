@@ -9,7 +9,9 @@ use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
 use super::Server;
 use super::client::Client;
 use super::connection::Operation;
+use super::nodes::Usage;
 use super::segments::SegmentServer;
+use crate::WorkerUsage;
 use crate::leases::{
     AcquireRequest, Acquired, Denial, Horizon, LeaseOptions, LeaseRow, LeaseStore, LeaseTable,
     LeasedRow, Loss, RowStore, acquire, changed_row, issued_until, readable,
@@ -164,6 +166,7 @@ where
     for<'a> Reuse<'a>: Operation<S, Done = Result<(), Denial>>,
     for<'a> Renew<'a>: Operation<S, Done = Result<(), Loss>>,
     for<'a> Release<'a>: Operation<S, Done = Result<(), Loss>>,
+    Usage: Operation<S, Done = WorkerUsage>,
     LeaseClient<S>: Send,
 {
     fn create(&self) -> Result<(), Error> {
@@ -200,7 +203,7 @@ where
         let fingerprint = layout.to_string();
         let work = Reuse { worker_ids, fingerprint: &fingerprint, horizon };
         let done = self.admin().run(&work)?;
-        done.map_err(|denial| denial.error(self.store.to_string(), &fingerprint))
+        done.map_err(|denial| denial.error(self.store.to_string(), layout))
     }
 }
 
@@ -216,11 +219,16 @@ where
     S: LeaseServer + 'static,
     Self: RowStore,
     for<'a> Acquire<'a>: Operation<S, Done = Acquired>,
+    Usage: Operation<S, Done = WorkerUsage>,
 {
     type Rows = Self;
 
     fn location(&self) -> String {
         self.client.server().to_string()
+    }
+
+    fn usage(&mut self) -> Result<WorkerUsage, Error> {
+        self.client.run(&Usage)
     }
 
     fn acquire(&mut self, request: &AcquireRequest) -> Result<Acquired, Error> {

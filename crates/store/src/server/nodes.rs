@@ -8,7 +8,9 @@ use super::Server;
 use super::client::Client;
 use super::connection::Operation;
 use super::error::with_note;
-use crate::{NodeIdentity, Pruned, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds};
+use crate::{
+    NodeIdentity, Pruned, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds, announce_end,
+};
 
 /// Creates the table if it does not exist.
 pub struct CreateNodes;
@@ -129,7 +131,9 @@ where
             create_table: self.create_table_if_missing,
             max_clock_difference: self.max_clock_difference,
         };
-        self.run(&assign)
+        let worker_id = self.run(&assign)?;
+        announce_end(&self.store.to_string(), layout, worker_id, || self.usage());
+        Ok(worker_id)
     }
 
     fn create(&self) -> Result<(), Error> {
