@@ -38,11 +38,13 @@ pub fn look(path: &Path) -> io::Result<Found> {
         Ok(found) if found.is_file() => Ok(Found::File),
         Ok(found) => Ok(Found::Other(kind(found.file_type()))),
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        // No link can replace it.
-        Err(_) if fs::symlink_metadata(path).is_ok() => {
-            Ok(Found::Other("a symbolic link to nothing"))
-        }
-        Err(_) => Ok(Found::Nothing),
+        Err(_) => match fs::symlink_metadata(path) {
+            // No link can replace it.
+            Ok(found) if found.is_symlink() => Ok(Found::Other("a symbolic link to nothing")),
+            // Another start has made it meanwhile.
+            Ok(_) => look(path),
+            Err(_) => Ok(Found::Nothing),
+        },
     }
 }
 
