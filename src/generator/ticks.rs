@@ -248,6 +248,13 @@ impl<C: Clock + 'static> RunSource for TickRuns<C> {
         }
     }
 
+    fn waits_for(&self) -> &'static str {
+        match self.next.tick > self.last_borrowable {
+            true => "uids are as far ahead of the clock as max_borrow allows",
+            false => "the lease has to be renewed first",
+        }
+    }
+
     fn refresh_interval(&self) -> Option<Duration> {
         Some(self.bounds.refresh)
     }

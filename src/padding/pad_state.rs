@@ -44,7 +44,7 @@ pub(super) enum Note {
     Lost,
     Panicked,
     Misplaced(PutError),
-    Held,
+    Held(&'static str),
     Stale(u64),
     Dried(u64),
 }
@@ -75,7 +75,7 @@ impl PadState {
     /// Publishes at most `most` runs from the source, and returns how many. A source that ends finishes
     /// the ring.
     pub(super) fn pad(&mut self, ring: &RingBuffer, most: u64) -> u64 {
-        let (mut ended, mut held_for) = (false, None);
+        let (mut ended, mut held_for, mut why) = (false, None, "");
         // One whose end overflows becomes an empty run, which the ring refuses.
         let run = |first: u64, length| Some(first..first.checked_add(length).unwrap_or(first));
         let published = self.ask(ring, |producer, source| {
@@ -98,7 +98,9 @@ impl PadState {
                     None
                 }
             };
-            producer.publish_up_to(most, next_run).map_err(Note::Misplaced)
+            let published = producer.publish_up_to(most, next_run).map_err(Note::Misplaced)?;
+            why = held_for.map_or(why, |_| source.waits_for());
+            Ok(published)
         });
         self.held_for = held_for;
         let Some(published) = published else { return 0 };
@@ -107,7 +109,7 @@ impl PadState {
         }
         ring.hold(held_for.is_some());
         if held_for.is_some() && !ring.has_next() && self.held.is_due() {
-            self.notes.push(Note::Held);
+            self.notes.push(Note::Held(why));
         }
         published
     }
@@ -257,10 +259,7 @@ impl Note {
             Self::Misplaced(error) => {
                 log!(error, %error, "a ring is closed: its source gave a misplaced run");
             }
-            Self::Held => log!(
-                warn,
-                "padding waits: the borrow limit is reached, or a lease must be renewed first"
-            ),
+            Self::Held(why) => log!(warn, "padding waits: {why}"),
             Self::Stale(discarded) => log!(debug, discarded, "stale numbers discarded"),
             Self::Dried(dryings) => log!(debug, dryings, "takers found the ring dry"),
         }

@@ -20,6 +20,11 @@ pub trait RunSource: Send + 'static {
     /// otherwise the ring is closed.
     fn next_run(&mut self) -> NextRun;
 
+    /// Returns why there is no run yet, for the log: what [`NotYet`](NextRun::NotYet) waits for.
+    fn waits_for(&self) -> &'static str {
+        "its source has no run yet"
+    }
+
     /// Returns how often the padder calls [`oldest_fresh`](Self::oldest_fresh) if there is nothing to pad; never if
     /// `None`.
     fn refresh_interval(&self) -> Option<Duration> {

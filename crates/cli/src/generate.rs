@@ -1,6 +1,7 @@
 //! `uidring generate`.
 
 mod args;
+mod pace;
 mod segments;
 mod uids;
 
@@ -11,6 +12,7 @@ use uidring::generator::{BaiduRules, LeafRules, TwitterRules};
 
 pub use self::args::GenerateArgs;
 use self::args::Generator;
+pub use self::pace::Pace;
 use crate::args::layout::Preset;
 use crate::failure::Failure;
 use crate::lines::Format;

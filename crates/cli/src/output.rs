@@ -11,6 +11,7 @@ use uidring::clock::{Clock, SystemClock};
 
 use crate::ending;
 use crate::failure::Failure;
+use crate::generate::Pace;
 use crate::lines::Lines;
 use crate::sink::Sink;
 use crate::text::{span, thousands};
@@ -41,6 +42,9 @@ pub trait Source: Sync {
     /// Waits for an id.
     fn wait(&self) -> Result<Uid, Failure>;
 
+    /// What bounds the ids that it issues, if anything does.
+    fn pace(&self) -> Option<Pace>;
+
     /// Ends the source: there are no more ids, and who waits for one stops waiting.
     fn close(&self);
 }
@@ -57,8 +61,15 @@ pub fn print(
     let printed = Printed { place, written: Mutex::default() };
     // A reader may have stopped reading; a disk goes on, and ids that it does not have yet are not safe.
     let patience = (!sink.is_file()).then_some(PATIENCE);
+    let foreseen = source.pace().and_then(|pace| pace.foresee(count));
+    let wait = foreseen.map(|(wait, why)| {
+        report::note(why);
+        wait
+    });
     let work = || {
-        let done = print_all(count, &mut lines, source, &mut sink, &printed);
+        let progress = progress(count, wait, &sink);
+        let done = print_all(count, &mut lines, source, &mut sink, &printed, &progress);
+        progress.finish_and_clear();
         // What cannot be written any more must not hide why, nor can it be counted.
         // A disk may be slow: another signal reports meanwhile what is written.
         let bytes = printed.lock().bytes;
@@ -158,8 +169,8 @@ fn print_all(
     source: &dyn Source,
     sink: &mut Sink,
     printed: &Printed,
+    progress: &ProgressBar,
 ) -> Result<(), Failure> {
-    let progress = progress(count, sink);
     let mut uids = [Uid::default(); PORTION];
     let mut text = Vec::with_capacity(PORTION * 20);
     let mut left = count;
@@ -182,7 +193,6 @@ fn print_all(
         left -= filled as u64;
         progress.inc(filled as u64);
     }
-    progress.finish_and_clear();
     Ok(())
 }
 
@@ -207,10 +217,12 @@ fn write(
     Ok(())
 }
 
-/// A bar for a long job, unless the ids go to the terminal, too.
-fn progress(count: u64, sink: &Sink) -> ProgressBar {
-    if count < LONG_JOB || sink.path().is_none() && io::stdout().is_terminal() {
+/// A bar for a long job, unless the ids go to the terminal, too. It takes `wait`, where that is known.
+fn progress(count: u64, wait: Option<Duration>, sink: &Sink) -> ProgressBar {
+    let is_short = count < LONG_JOB && wait.is_none();
+    if is_short || sink.path().is_none() && io::stdout().is_terminal() {
         return ProgressBar::hidden();
     }
-    progress::bar(Some(count), "{wide_bar} {short_pos} of {short_len} ids, {rate}, {eta} left")
+    let template = "{wide_bar} {short_pos} of {short_len} ids, {rate}, {left} left";
+    progress::bar_for(Some(count), template, wait.unwrap_or_default())
 }

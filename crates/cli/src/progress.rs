@@ -3,11 +3,12 @@
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, WeakProgressBar};
 
 use crate::report;
-use crate::text::short;
+use crate::text::{short, span};
 
 /// The bar on the terminal, if there is one.
 static SHOWN: Mutex<Option<WeakProgressBar>> = Mutex::new(None);
@@ -24,6 +25,11 @@ pub fn hidden_while<T>(write: impl FnOnce() -> T) -> T {
 /// A bar of so many steps, if that is known, where somebody looks at stderr. Besides indicatif's keys there are `short_pos`,
 /// `short_len` and `rate`, as in `12.5 M`, `200 M` and `45.1 M/s`.
 pub fn bar(steps: Option<u64>, template: &str) -> ProgressBar {
+    bar_for(steps, template, Duration::ZERO)
+}
+
+/// The same for a job that is known to take this long; `left` is what is left of it.
+pub fn bar_for(steps: Option<u64>, template: &str, time: Duration) -> ProgressBar {
     if !io::stderr().is_terminal() || report::is_quiet() || !report::is_text() {
         return ProgressBar::hidden();
     }
@@ -37,7 +43,12 @@ pub fn bar(steps: Option<u64>, template: &str) -> ProgressBar {
     };
     let style = key(style, "short_pos", |state| short(state.pos() as f64));
     let style = key(style, "short_len", |state| short(state.len().unwrap_or(0) as f64));
-    let bar = bar.with_style(key(style, "rate", |state| format!("{}/s", short(state.per_sec()))));
+    let style = key(style, "rate", |state| format!("{}/s", short(state.per_sec())));
+    let left = move |state: &ProgressState, line: &mut dyn Write| {
+        let known = time.saturating_sub(state.elapsed());
+        let _ = line.write_str(&span(if known.is_zero() { state.eta() } else { known }));
+    };
+    let bar = bar.with_style(style.with_key("left", left));
     *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.downgrade());
     bar
 }

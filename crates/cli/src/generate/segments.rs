@@ -10,6 +10,7 @@ use uidring::{Error, SegmentGenerator, Uid};
 use uidring_store::TableError;
 
 use super::args::GenerateArgs;
+use super::pace::Pace;
 use crate::args::check;
 use crate::args::worker::WorkerKind;
 use crate::failure::Failure;
@@ -87,6 +88,10 @@ impl Source for Ids {
 
     fn wait(&self) -> Result<Uid, Failure> {
         self.handle.next_id().map(printable).map_err(failure)
+    }
+
+    fn pace(&self) -> Option<Pace> {
+        None
     }
 
     fn close(&self) {

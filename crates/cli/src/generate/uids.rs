@@ -1,9 +1,12 @@
 //! Uids for `uidring generate`: the flags of a generator, and the generator as a source.
 
+use std::time::Duration;
+
 use uidring::generator::{CachedBuilder, ClockRules, ClockedBuilder, ClockedUidGenerator};
 use uidring::{CachedUidGenerator, Layout, Uid, UidGenerator, WorkerSource};
 
 use super::args::{GenerateArgs, Generator};
+use super::pace::Pace;
 use crate::args::layout::Preset;
 use crate::args::{check, set};
 use crate::failure::Failure;
@@ -44,7 +47,16 @@ pub fn cached(
     let builder = CachedUidGenerator::builder().layout(layout).worker_from(worker);
     let builder = set(builder, args.worker.start_after, CachedBuilder::start_after);
     let builder = set(builder, args.worker.max_start_wait, CachedBuilder::max_start_wait);
-    Ok(Box::new(Uids(args.ring.apply(builder).build()?)))
+    let generator = args.ring.apply(builder).build()?;
+    let stats = generator.stats();
+    let pace = generator.max_borrow().map(|limit| Pace {
+        layout,
+        worker_id: stats.worker_id,
+        is_leased: stats.lease.is_some(),
+        lead: stats.lead,
+        max_borrow: Some(limit),
+    });
+    Ok(Box::new(Uids { generator, pace }))
 }
 
 pub fn clocked<R: ClockRules>(
@@ -55,21 +67,32 @@ pub fn clocked<R: ClockRules>(
     let builder = ClockedUidGenerator::<R>::builder().layout(layout).worker_from(worker);
     let builder = set(builder, args.worker.start_after, ClockedBuilder::start_after);
     let builder = set(builder, args.worker.max_start_wait, ClockedBuilder::max_start_wait);
-    Ok(Box::new(Uids(builder.build()?)))
+    let generator = builder.build()?;
+    let stats = generator.stats();
+    let (worker_id, is_leased) = (stats.worker_id, stats.lease.is_some());
+    let pace = Pace { layout, worker_id, is_leased, lead: Duration::ZERO, max_borrow: None };
+    Ok(Box::new(Uids { generator, pace: Some(pace) }))
 }
 
-struct Uids<G>(G);
+struct Uids<G> {
+    generator: G,
+    pace: Option<Pace>,
+}
 
 impl<G: UidGenerator + Sync> Source for Uids<G> {
     fn take_ready(&self, out: &mut [Uid]) -> usize {
-        self.0.try_fill(out).unwrap_or(0)
+        self.generator.try_fill(out).unwrap_or(0)
     }
 
     fn wait(&self) -> Result<Uid, Failure> {
-        Ok(self.0.next_uid()?)
+        Ok(self.generator.next_uid()?)
+    }
+
+    fn pace(&self) -> Option<Pace> {
+        self.pace
     }
 
     fn close(&self) {
-        self.0.close();
+        self.generator.close();
     }
 }

@@ -1,11 +1,12 @@
 //! `uidring generate` and the clock: how far uids may be ahead of it, and behind.
 
 use std::io::{BufRead, BufReader};
+use std::process::Command;
 
 use uidring::clock::{Clock, SystemClock};
 use uidring::{Layout, Timestamp, Uid};
 
-use crate::support::Home;
+use crate::support::{Home, Run};
 
 /// The greatest lead of the uids that the program prints, against the time when they are read.
 fn greatest_lead(words: &str, count: usize) -> std::time::Duration {
@@ -33,6 +34,45 @@ fn who_may_borrow_nothing_waits_for_the_clock() {
     let bounded = greatest_lead(&format!("{words} --max-borrow 1.5"), 40_000);
     assert!(!bounded.is_zero() && bounded.as_millis() <= 1_500, "{bounded:?}");
     assert!(greatest_lead(words, 1_000_000).as_secs() > 3, "without a bound it borrows");
+}
+
+/// 8,192 uids a second: half a million take a minute, of which ten seconds may be borrowed.
+#[test]
+fn a_wait_that_is_foreseen_is_announced_with_what_helps_against_it() {
+    let home = Home::new();
+    let words = "generate -n 500000 --worker lease --sqlite leases.db?mode=rwc";
+    let mut waiting = home.command(&format!("{words} --max-borrow 10 --output waits"));
+    let mut child = waiting.spawn().expect("starts");
+    let mut said = BufReader::new(child.stderr.take().expect("piped")).lines();
+    let told = said.next().expect("a line").expect("text");
+    assert!(
+        told.starts_with("500,000 uids take about 51 s: layout 28/22/13 has 8,192 a"),
+        "{told}"
+    );
+    assert!(told.contains("none may be more than 10s ahead of the clock"), "{told}");
+    assert!(told.contains("`--max-borrow 3m` lets them all be borrowed"), "{told}");
+    let logged = said.next().expect("a line").expect("text");
+    let why = "padding waits: uids are as far ahead of the clock as max_borrow allows";
+    assert!(logged.contains(why) && !logged.contains("lease"), "{logged}");
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill").success());
+    child.wait().expect("ends");
+
+    let run = home.run(&format!("{words} --max-borrow 3m"));
+    assert!(run.status == Some(0) && !run.stderr.contains("take about"), "{}", run.stderr);
+    let layout =
+        home.run("generate -n 500000 --sqlite other.db?mode=rwc --max-borrow 0 --layout 31/10/22");
+    assert_eq!((layout.status, &*layout.stderr), (Some(0), ""));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_time_that_is_left_is_shown_on_a_terminal() {
+    let home = Home::new();
+    let generate = "timeout 3 '$1' generate -n 500000 --max-borrow 10 --output waits";
+    let run = Run::of(&mut home.under_sh(&format!("script -qefc \"{generate}\" /dev/null")));
+    let left = (40..=51).filter(|left| run.stdout.contains(&format!("/s, {left} s left")));
+    assert!(left.count() >= 2, "it goes down: {run:?}");
 }
 
 #[test]
