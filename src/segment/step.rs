@@ -52,13 +52,6 @@ impl Step {
         }
     }
 
-    /// Goes back to the table's step; returns whether that is less than it was.
-    pub(super) fn reset(&mut self) -> bool {
-        let before = self.present;
-        self.present = self.table;
-        self.present < before
-    }
-
     /// A segment has become the current one.
     pub(super) fn begun(&mut self, now: Timestamp) {
         self.since = Some(now);
@@ -114,13 +107,10 @@ mod tests {
         step.used_up(&StepRule::default(), Timestamp::from_millis(1));
         step.set_table(100);
         assert_eq!((step.present(), step.table()), (200, 100), "no news");
-        assert!(step.reset(), "less than it was");
-        assert_eq!((step.present(), step.reset()), (100, false));
         step.set_table(50);
         assert_eq!(step.present(), 50);
         step.set_table(5_000_000);
         assert_eq!(step.present(), 5_000_000);
-        assert!(!step.reset());
     }
 
     #[test]

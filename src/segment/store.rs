@@ -89,6 +89,8 @@ impl SegmentRequest {
     /// Returns the range that a load takes from a row with these columns. Its end is the row's new
     /// `max_id`. After an error the row stays as it is.
     ///
+    /// Where the column has no room for as many ids as are wanted, the table's step counts, or what is left.
+    ///
     /// # Errors
     ///
     /// [`LoadError::InvalidRow`] and [`LoadError::UsedUp`].
@@ -102,9 +104,13 @@ impl SegmentRequest {
         let table_step = table_step.ok_or_else(|| invalid("step", step))?;
         let start = u64::try_from(max_id).ok().filter(|&start| start > 0);
         let start = start.ok_or_else(|| invalid("max_id", max_id))?;
-        let length = table_step.max(self.step);
-        let end = start.checked_add(length).filter(|&end| i64::try_from(end).is_ok());
-        let end = end.ok_or_else(|| LoadError::UsedUp { tag: tag(), max_id, step: length })?;
+        let max = i64::MAX.unsigned_abs();
+        if start == max {
+            return Err(LoadError::UsedUp { tag: tag(), max_id });
+        }
+        let ends =
+            [table_step.max(self.step), table_step].map(|length| start.saturating_add(length));
+        let end = ends.into_iter().find(|end| *end <= max).unwrap_or(max);
         Ok(LoadedSegment { start, end, table_step })
     }
 }
@@ -138,15 +144,13 @@ pub enum LoadError {
         /// What is wrong with the row.
         problem: String,
     },
-    /// A range of this length would go beyond what the column can hold.
-    #[error("tag `{tag}` is used up: max_id {max_id} plus {step} is over 2^63 - 1")]
+    /// No id is left below the greatest number that the column holds.
+    #[error("tag `{tag}` is used up: its max_id is {max_id}, and the greatest id 2^63 - 2")]
     UsedUp {
         /// The tag.
         tag: String,
         /// The column, which was left as it is.
         max_id: i64,
-        /// The length that was asked for.
-        step: u64,
     },
     /// The store could not be asked. Another attempt may succeed.
     #[error(transparent)]
@@ -192,17 +196,21 @@ mod tests {
 
     #[test]
     fn the_last_id_is_one_below_the_greatest_of_the_column() {
-        let max = i64::MAX;
-        assert_eq!(range_of(0, (max - 10, 10)).expect("just fits").end, max.unsigned_abs());
-        for (wanted, row) in
-            [(0, (max - 9, 10)), (0, (max, 1)), (u64::MAX, (1, 1)), (11, (max - 10, 10))]
-        {
-            let error = range_of(wanted, row).expect_err("too long");
-            assert!(
-                matches!(error, LoadError::UsedUp { max_id, .. } if max_id == row.0),
-                "{error}"
-            );
+        let (max, end) = (i64::MAX, i64::MAX.unsigned_abs());
+        for (wanted, row, expected) in [
+            (0, (max - 10, 10), end),
+            (0, (max - 9, 10), end),
+            (20, (max - 1, 10), end),
+            (0, (1, max), end),
+            // What is wanted and not there leaves the rest to others.
+            (11, (max - 10, 3), end - 7),
+            (u64::MAX, (1, 5), 6),
+        ] {
+            let range = range_of(wanted, row).expect("some are left");
+            assert_eq!((range.start, range.end), (row.0.unsigned_abs(), expected));
         }
+        let error = range_of(0, (max, 1)).expect_err("none is left");
+        assert!(matches!(error, LoadError::UsedUp { max_id: i64::MAX, .. }), "{error}");
     }
 
     #[test]

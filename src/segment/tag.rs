@@ -273,10 +273,6 @@ impl Tag {
                 return self.rest_or_again();
             }
             LoadError::InvalidRow { .. } => Health::Invalid,
-            // The numbers that are left may be enough for the table's own step.
-            LoadError::UsedUp { .. } if self.row.lock().is_ok_and(|mut row| row.step.reset()) => {
-                return Next::Again;
-            }
             LoadError::UsedUp { .. } => Health::UsedUp,
             LoadError::Store(_) => Health::StoreDown,
             LoadError::Refused(_) => Health::Refused,

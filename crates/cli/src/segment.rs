@@ -263,7 +263,7 @@ fn state(tag: &SegmentTag) -> &'static str {
     match () {
         () if tag.step < 1 => "its step is not positive",
         () if tag.max_id < 1 => "its max_id is not positive",
-        () if left(tag) < tag.step => "used up",
+        () if left(tag) == 0 => "used up",
         () => "serves",
     }
 }

@@ -293,9 +293,9 @@ impl<S: Scale> Segments<S> {
         }
     }
 
-    /// A tag has two ranges in memory at most, and one load at a time (`src/segment/loader.rs`). A range that
-    /// would end above the column's greatest value is refused (`SegmentRequest::range` in
-    /// `src/segment/store.rs`).
+    /// A tag has two ranges in memory at most, and one load at a time (`src/segment/loader.rs`). No range
+    /// ends above the column's greatest value: a longer one is made shorter (`SegmentRequest::range` in
+    /// `src/segment/store.rs`), which here is a load with another step.
     fn load(&self, state: &mut State<S>, start: u8, step: S::Number) -> Option<()> {
         let (from, locked) = (state.max_id, state.locked);
         let generator = state.generator(start)?;

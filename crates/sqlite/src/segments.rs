@@ -212,7 +212,7 @@ mod tests {
             ("step = 0", (1, 0)),
             ("step = -1", (1, -1)),
             ("step = 5, max_id = -7", (-7, 5)),
-            ("max_id = 9223372036854775803", (i64::MAX - 4, 5)),
+            ("max_id = 9223372036854775807", (i64::MAX, 5)),
         ] {
             set(columns);
             let error = load(&mut store.clone(), "a", 0).expect_err("refused");

@@ -95,12 +95,13 @@ impl Table {
         let row = rows.get_mut(&request.tag)?;
         let (max_id, tag) = (row.max_id, request.tag.clone());
         let step = i64::try_from(request.step).expect("fits").max(row.step);
-        Some(match (max_id.checked_add(step), row.step) {
+        Some(match (max_id, row.step) {
             (_, ..=0) => {
                 Err(LoadError::InvalidRow { tag, problem: "its step is not positive".into() })
             }
-            (None, _) => Err(LoadError::UsedUp { tag, max_id, step: step.unsigned_abs() }),
-            (Some(end), table_step) => {
+            (i64::MAX, _) => Err(LoadError::UsedUp { tag, max_id }),
+            (_, table_step) => {
+                let end = max_id.saturating_add(step);
                 row.max_id = end;
                 Ok(LoadedSegment {
                     start: max_id.unsigned_abs(),

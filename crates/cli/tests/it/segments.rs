@@ -119,14 +119,14 @@ fn tags_on_a_server() {
     });
     assert!(!home.folder.path().join("uidring").exists(), "no file was made");
     database.execute("UPDATE leaf_alloc SET step = 0 WHERE biz_tag = 'orders'");
-    database.execute("UPDATE leaf_alloc SET max_id = 9223372036854775805 WHERE biz_tag = 'a b'");
+    database.execute("UPDATE leaf_alloc SET max_id = 9223372036854775807 WHERE biz_tag = 'a b'");
     database.execute("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('z', -3, 1)");
     let file = home.folder.path().join("url");
     fs::write(&file, database.url()).expect("writes");
     let stats = json(&home.run("segment stats --json --mysql-url-file url"));
     let states: Vec<_> = stats.as_array().expect("an array").iter().collect();
     for (row, state, left) in [
-        (states[0], "used up", 2),
+        (states[0], "used up", 0),
         (states[1], "its step is not positive", i64::MAX - 1),
         (states[2], "its max_id is not positive", i64::MAX - 1),
     ] {
@@ -238,7 +238,7 @@ fn each_failure_has_a_message_of_its_own() {
     let text = failure(&mut command(&home, generate, &database.url()));
     assert!(text.contains("no tag `t`") && text.contains("uidring segment create"), "{text}");
     for (columns, word) in
-        [("step = 0", "its step is 0"), ("step = 5, max_id = 9223372036854775806", "used up")]
+        [("step = 0", "its step is 0"), ("step = 5, max_id = 9223372036854775807", "used up")]
     {
         database.execute(&format!("UPDATE leaf_alloc SET {columns}"));
         let words = "generate --generator segment --tag u";

@@ -162,8 +162,11 @@ impl History {
         self.table.clone().load(std::slice::from_ref(request), &mut |_, done| answer = Some(done));
         match answer.expect("an answer") {
             Ok(range) => {
-                // What the model has, not what the range says: a load reserves what it was asked for.
-                let step = request.step.max(row.step as u64);
+                // What the model has, not what the range says: a load reserves what it was asked for, or else
+                // the table's step, or what is left.
+                let (step, left) = (row.step as u64, self.model.greatest - self.state.max_id);
+                let step = [request.step.max(step), step].into_iter().find(|step| *step <= left);
+                let step = step.unwrap_or(left);
                 self.act(Action::Load { generator, step });
                 let waiting = self.state.generators.iter().find(|other| other.start == generator);
                 let request = waiting.and_then(|other| other.call.as_ref()).expect("asked").request;
@@ -171,11 +174,11 @@ impl History {
                 assert_eq!((range.start, range.end), (request.from, request.to), "the range");
                 Some(range)
             }
-            Err(LoadError::UsedUp { step, .. }) => {
+            Err(LoadError::UsedUp { .. }) => {
                 self.used_up += 1;
                 let mut state = self.state.clone();
-                let possible = self.model.act(&mut state, Action::Load { generator, step });
-                assert!(possible.is_none(), "the model has {step} left: {:#?}", self.state);
+                let possible = self.model.act(&mut state, Action::Load { generator, step: 1 });
+                assert!(possible.is_none(), "the model has one left: {:#?}", self.state);
                 None
             }
             Err(error) => panic!("{error}"),
