@@ -1,7 +1,6 @@
 //! `uidring generate`.
 
 mod args;
-mod pace;
 mod segments;
 mod uids;
 
@@ -12,7 +11,6 @@ use uidring::generator::{BaiduRules, LeafRules, TwitterRules};
 
 pub use self::args::GenerateArgs;
 use self::args::Generator;
-pub use self::pace::Pace;
 use crate::args::layout::Preset;
 use crate::failure::Failure;
 use crate::lines::Format;

@@ -11,6 +11,7 @@ mod input;
 mod lines;
 mod man;
 mod output;
+mod pace;
 mod parse;
 mod plan;
 mod plausible;

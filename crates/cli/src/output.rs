@@ -11,8 +11,8 @@ use uidring::clock::{Clock, SystemClock};
 
 use crate::ending;
 use crate::failure::Failure;
-use crate::generate::Pace;
 use crate::lines::Lines;
+use crate::pace::Pace;
 use crate::sink::Sink;
 use crate::text::{span, thousands};
 use crate::{progress, report};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use uidring::Error;
 use uidring::adapter::{Chain, Deadline, log};
-use uidring_store::plain;
+use uidring_store::{plain, warn_once};
 use ureq::Agent;
 use ureq::tls::{RootCerts, TlsConfig};
 
@@ -128,7 +128,7 @@ impl Client {
     ) -> Result<Answer, Problem> {
         if let (None, Some(Login { user, password })) = (&self.token, &self.store.login) {
             if let Some(endpoint) = self.store.plain_endpoint() {
-                log!(warn, "etcd {}: {}", self.store, plain::readable(endpoint));
+                warn_once(format!("etcd {}: {}", self.store, plain::readable(endpoint)));
             }
             let login = json!({"name": user, "password": password});
             let body = self.post("auth/authenticate", &login)?;

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder};
-use uidring::adapter::log;
 use uidring::{Error, StoreErrorKind};
-use uidring_store::choose_cryptography;
 use uidring_store::server::{LeaseServer, SegmentServer, Server, ServerError, Settings, Table};
+use uidring_store::{choose_cryptography, warn_once};
 
 use crate::MySqlStore;
 use crate::error::advice::to_error;
@@ -76,7 +75,7 @@ impl Server for MySqlStore {
 
     async fn inspect(&self, raw: Conn, table: &Table) -> Result<Session, Problem> {
         if let Some(warning) = self.warning() {
-            log!(warn, "{self}: {warning}");
+            warn_once(format!("{self}: {warning}"));
         }
         Session::inspect(raw, self, table).await
     }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use tokio_postgres_rustls::MakeRustlsConnect;
-use uidring::adapter::log;
 use uidring::{Error, StoreErrorKind};
 use uidring_store::server::{LeaseServer, SegmentServer, Server, ServerError, Settings, Table};
+use uidring_store::warn_once;
 
 use crate::PostgresStore;
 use crate::driver::Raw;
@@ -51,7 +51,7 @@ impl Server for PostgresStore {
 
     async fn inspect(&self, raw: Raw, table: &Table) -> Result<Session, Problem> {
         if let Some(warning) = self.warning() {
-            log!(warn, "{self}: {warning}");
+            warn_once(format!("{self}: {warning}"));
         }
         Session::inspect(raw, self, table).await
     }

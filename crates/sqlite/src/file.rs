@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi};
-use uidring::adapter::log;
 use uidring::{Error, StoreErrorKind};
-use uidring_store::check_path;
+use uidring_store::{check_path, warn_once};
 
 use super::commits::{self, CommitCount};
 use super::create::{Found, NewFile, beside, look};
@@ -100,13 +99,12 @@ impl StoreFile {
         };
         let file = Self::new(kind, folder.join(name)).with_creation(true);
         if let Standing::Doubtful(sign) = standing(&file.path, file.keeps) {
-            log!(
-                warn,
+            warn_once(format!(
                 "{ids} come from the default file {}, and this process runs in a container ({sign}): \
                  other containers have files of their own, which hand out the same ids; name a file \
                  on a volume that all of them share, or use a server",
                 file.path.display()
-            );
+            ));
         }
         file
     }

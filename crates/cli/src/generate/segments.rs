@@ -10,12 +10,12 @@ use uidring::{Error, SegmentGenerator, Uid};
 use uidring_store::TableError;
 
 use super::args::GenerateArgs;
-use super::pace::Pace;
 use crate::args::check;
 use crate::args::worker::WorkerKind;
 use crate::failure::Failure;
 use crate::lines::{Lines, lines};
 use crate::output::{OpenSource, PORTION, Source};
+use crate::pace::Pace;
 use crate::stores;
 
 /// At most so many ids are reserved at once: what an interrupted run has reserved is lost.

@@ -6,12 +6,12 @@ use uidring::generator::{CachedBuilder, ClockRules, ClockedBuilder, ClockedUidGe
 use uidring::{CachedUidGenerator, Layout, Uid, UidGenerator, WorkerSource};
 
 use super::args::{GenerateArgs, Generator};
-use super::pace::Pace;
 use crate::args::layout::Preset;
 use crate::args::{check, set};
 use crate::failure::Failure;
 use crate::lines::{Lines, lines};
 use crate::output::{OpenSource, Source};
+use crate::pace::Pace;
 use crate::worker_source;
 
 /// Builds a generator with this layout and source of its worker id.

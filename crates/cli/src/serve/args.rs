@@ -17,14 +17,7 @@ use crate::args::worker::WorkerArgs;
 /// uidring/workers.db in your data directory, as `uidring generate`. The name `uid` stands for its uids,
 /// and each tag of `uidring segment` for its numbers: `redis-cli incr uid`, `redis-cli incr orders`.
 ///
-/// A file for --config has the flags as keys, and other names in tables:
-///
-///   http = "0.0.0.0:8080"
-///   expose = true
-///   [names.browser]
-///   preset = "javascript-safe"
-///   worker = "lease"
-///
+/// A file for --config has the flags as keys, and other names in tables, as at the end of this help.
 /// A flag counts more than its environment variable, and that more than the file. SIGTERM and Ctrl-C end
 /// the server: it answers what was asked, gives leases back, and ends within --drain. SIGHUP has it read
 /// the password, certificate and key again.
@@ -33,7 +26,15 @@ use crate::args::worker::WorkerArgs;
 Examples:
   uidring serve --check
   uidring serve --redis 6380 --http none --thrift none --batch none --check
-  uidring serve --worker lease --mysql-url-file /run/secrets/mysql-url --order per-thread --check")]
+  uidring serve --worker lease --mysql-url-file /run/secrets/mysql-url --order per-thread --check
+
+A file for --config:
+  http = \"0.0.0.0:8080\"
+  expose = true
+
+  [names.browser]
+  preset = \"javascript-safe\"
+  worker = \"lease\"")]
 pub struct ServeArgs {
     /// A file of settings in TOML
     #[arg(long, value_name = "FILE", env = "UIDRING_SERVE_CONFIG", hide_env_values = true)]

@@ -107,6 +107,18 @@ fn every_example_runs_as_pasted() {
 }
 
 #[test]
+fn the_settings_in_the_help_of_serve_can_be_pasted() {
+    let home = Home::new();
+    let help = home.stdout("serve --help");
+    let (_, settings) = help.split_once("A file for --config:\n").expect("an example");
+    assert!(settings.lines().count() >= 5, "{settings}");
+    fs::write(home.folder.path().join("settings.toml"), settings).expect("writes");
+    let run = home.run("serve --config settings.toml --batch none --check");
+    assert_eq!(run.status, Some(0), "{run:?}");
+    assert!(run.stderr.ends_with("the settings are right\n"), "{run:?}");
+}
+
+#[test]
 fn every_command_has_a_man_page() {
     let home = Home::new();
     assert_eq!(home.stdout("man pages/man1"), "");

@@ -36,6 +36,13 @@ fn the_default_file_in_a_container_is_warned_of_or_refused() {
             "that is no default"
         );
     }
+    fs::write(home.folder.path().join("names.toml"), "[names.a]\n[names.b]\n").expect("writes");
+    #[cfg(feature = "server")]
+    {
+        let serve = "serve --config names.toml --check --batch none";
+        let run = Run::of(home.command(serve).env("UIDRING_CONTAINER", "1"));
+        assert_eq!((run.status, run.stderr.matches(" WARN ").count()), (Some(0), 1), "{run:?}");
+    }
     let tag =
         Run::of(home.command("segment create a --step 5").env("UIDRING_CONTAINER", "1")).stderr;
     assert!(tag.contains("WARN") && tag.contains("segments.db"), "{tag}");

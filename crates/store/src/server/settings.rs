@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use uidring::Error;
-use uidring::adapter::log;
 
 use super::error::ServerError;
 use crate::read_secret;
+use crate::warn_once;
 
 /// How long things may take.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +64,7 @@ impl Settings {
             return Err(explain());
         }
         if self.reported[risk].set(()).is_ok() {
-            log!(warn, "{server}: {}", explain());
+            warn_once(format!("{server}: {}", explain()));
         }
         Ok(())
     }
