@@ -18,6 +18,7 @@ use super::format::{self, Commit, Problem};
 use super::names::Names;
 use super::opener::Opener;
 use super::patience::{Patience, Wait};
+use super::read_only;
 use super::volume::{Keeps, Standing, standing};
 
 /// A SQLite file, and what errors say of it.
@@ -206,6 +207,25 @@ impl StoreFile {
         self.check_names(&path)?;
         let connection = self.checked(&path, "read", None)?;
         self.patiently(|| Ok(work(&connection)?)).map_err(|problem| self.error("read", problem))
+    }
+
+    /// The same for work that only reads, which needs no right to write.
+    pub fn read<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
+        let done = self.with_existing(&work);
+        let is_denied = |error: &Error| matches!(error, Error::Store(error) if error.kind() == StoreErrorKind::Denied);
+        if self.opener.is_some() || !done.as_ref().is_err_and(is_denied) {
+            return done;
+        }
+        let path = self.existing_path()?;
+        self.check_names(&path)?;
+        let read = |connection: &Connection| {
+            format::recognise(connection, self.foreign)?;
+            format::check_version(connection)?;
+            format::check_integrity(connection, None)?;
+            Ok(work(connection)?)
+        };
+        // What the other way was refused for says more.
+        self.patiently(|| read_only::read(&path, read)).or(done)
     }
 
     fn checked(

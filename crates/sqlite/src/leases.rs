@@ -65,7 +65,7 @@ impl SqliteLeases {
 
     fn rows(&self, worker_id: Option<u64>) -> Result<Vec<LeaseRow>, Error> {
         let id = worker_id.map(u64::cast_signed);
-        let rows = self.file.with_existing(|connection| {
+        let rows = self.file.read(|connection| {
             connection
                 .prepare(&DIALECT.list_leases())?
                 .query_map((id, id), read)?

@@ -24,6 +24,7 @@ mod opener;
 mod ordinal;
 mod patience;
 mod problem;
+mod read_only;
 mod segments;
 mod store;
 mod volume;

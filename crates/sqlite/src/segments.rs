@@ -89,7 +89,7 @@ impl SegmentTable for SqliteSegments {
     }
 
     fn list_tags(&self) -> Result<Vec<SegmentTag>, Error> {
-        self.file.with_existing(|connection| {
+        self.file.read(|connection| {
             connection.prepare(&DIALECT.list_tags())?.query_map([], tag)?.collect()
         })
     }

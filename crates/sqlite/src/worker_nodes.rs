@@ -69,7 +69,7 @@ impl WorkerTable for SqliteWorkerNodes {
     }
 
     fn list(&self) -> Result<Vec<WorkerNode>, Error> {
-        self.file.with_existing(|connection| {
+        self.file.read(|connection| {
             connection
                 .prepare(&DIALECT.list_nodes())?
                 .query_map([], |row| {
@@ -92,7 +92,7 @@ impl WorkerTable for SqliteWorkerNodes {
         let time = |row: &Row<'_>, index| {
             row.get::<_, i64>(index).map(|s| Timestamp::from_millis(s.saturating_mul(1_000)))
         };
-        self.file.with_existing(|connection| {
+        self.file.read(|connection| {
             let first = connection
                 .query_row(&DIALECT.first_node(), window, |row| {
                     Ok((unsigned(row, 0)?, time(row, 1)?))

@@ -7,7 +7,9 @@ use uidring_store::files::data_folder;
 use super::args::{NameArgs, ServeArgs};
 use super::config;
 use super::place::BatchPlace;
+use crate::args::database::DatabaseArgs;
 use crate::failure::Failure;
+use crate::stores;
 
 /// Looks whether the files can be made that there are not yet. Nothing is left there.
 pub fn files(args: &ServeArgs, others: &config::Names) -> Result<(), Failure> {
@@ -15,8 +17,13 @@ pub fn files(args: &ServeArgs, others: &config::Names) -> Result<(), Failure> {
         can_be_made("the socket of --batch", path)?;
     }
     for name in [&args.name].into_iter().chain(others.values()) {
+        let table = &name.worker.table;
         if let Some((what, path)) = worker_file(name)? {
             can_be_made(what, &path)?;
+            // One that is not to be made says so when it is read.
+            if !path.exists() && !is_made(&table.database) {
+                stores::worker_table(table)?.usage()?;
+            }
         }
     }
     Ok(())
@@ -39,6 +46,14 @@ fn worker_file(name: &NameArgs) -> Result<Option<(&'static str, PathBuf)>, Failu
         None if is_elsewhere => None,
         None => Some(("the worker file of the data directory", data_folder()?.join("workers.db"))),
     })
+}
+
+/// Whether a file that is missing is made.
+fn is_made(database: &DatabaseArgs) -> bool {
+    let Some(path) = &database.sqlite else { return true };
+    let path = path.to_string_lossy();
+    let parameters = path.rsplit_once('?').map_or("", |(_, parameters)| parameters);
+    parameters.split('&').any(|parameter| parameter == "mode=rwc")
 }
 
 fn can_be_made(what: &str, path: &Path) -> Result<(), Failure> {

@@ -47,6 +47,8 @@ mod ordinals;
 mod parse;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(all(feature = "mysql", feature = "postgres"))]
+mod read_rights;
 #[cfg(all(
     feature = "bench",
     feature = "etcd",
@@ -94,6 +96,8 @@ left_out! {
     mysql_faults: feature = "mysql", "needs MariaDB: run scripts/test";
     ordinals: feature = "server", "needs the feature `server`: run scripts/test";
     postgres: feature = "postgres", "needs PostgreSQL: run scripts/test";
+    read_rights: all(feature = "mysql", feature = "postgres"),
+        "needs MariaDB and PostgreSQL: run scripts/test";
     readme: all(feature = "bench", feature = "etcd", feature = "mysql", feature = "postgres", feature = "zookeeper"),
         "needs a server of each store: run scripts/test";
     segments: feature = "mysql", "needs MariaDB: run scripts/test";

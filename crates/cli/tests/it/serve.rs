@@ -190,7 +190,11 @@ fn settings_are_checked_without_a_worker_id() {
         assert_eq!(run.status, Some(2), "{words}: {run:?}");
         assert!(run.stderr.contains(message), "{words}: {}", run.stderr);
     }
+    let made = check("--sqlite new.db?mode=rwc");
+    assert_eq!((made.status, home.folder.path().join("new.db").exists()), (Some(0), false));
     for (words, message) in [
+        ("--sqlite new.db", "new.db could not be opened: there is no such file"),
+        ("--worker lease --sqlite new.db", "new.db could not be opened: there is no such file"),
         ("--config nothing.toml", "reading nothing.toml: No such file"),
         ("--password-file nothing", "reading nothing: No such file"),
         ("--tls-cert a.pem --tls-key b.pem", "reading a.pem: No such file"),

@@ -1,0 +1,63 @@
+//! Reading the file with an account that may only read it.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::time::SystemTime;
+
+use rusqlite::{Connection, OpenFlags, ffi};
+
+use super::create::beside;
+use super::format::Problem;
+
+/// Calls what reads the file, as it stands on the disk if no process has a log beside it: without one, SQLite
+/// opens a file with write-ahead logging only where it could make the log, or if nobody writes. It takes no locks
+/// then, so that none of this process's can be dropped with it: a process that comes here cannot write.
+///
+/// # Errors
+///
+/// That the file is busy, if somebody wrote meanwhile.
+pub fn read<T>(
+    path: &Path,
+    work: impl FnOnce(&Connection) -> Result<T, Problem>,
+) -> Result<T, Problem> {
+    let before = unlogged(path);
+    let mut name = uri(path);
+    if before.is_some() {
+        name.push_str("?immutable=1");
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI;
+    let done = work(&Connection::open_with_flags(name, flags)?)?;
+    match before.is_none() || unlogged(path) == before {
+        true => Ok(done),
+        false => {
+            Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_BUSY), None).into())
+        }
+    }
+}
+
+/// What changes when somebody writes to a file without a log beside it.
+fn unlogged(path: &Path) -> Option<(SystemTime, u64)> {
+    if beside(path, "-wal").exists() {
+        return None;
+    }
+    let found = fs::metadata(path).ok()?;
+    Some((found.modified().ok()?, found.len()))
+}
+
+/// The path as SQLite reads it in a URI.
+fn uri(path: &Path) -> String {
+    let mut uri = "file:".to_owned();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'-' | b'_' | b'.' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
+                uri.push(char::from(*byte));
+            }
+            // Writing into a string cannot fail.
+            byte => drop(write!(uri, "%{byte:02X}")),
+        }
+    }
+    uri
+}
