@@ -299,6 +299,11 @@ impl SegmentChain {
         self.supply().is_ok_and(|supply| supply.is_short_of(2))
     }
 
+    /// Returns the end of the last range, used or not; 0 before the first.
+    pub(super) fn end(&self) -> Result<u64, Forked> {
+        Ok(self.queue.lock()?.end)
+    }
+
     pub(super) fn supply(&self) -> Result<Supply, Forked> {
         Ok(self.queue.lock()?.supply())
     }

@@ -123,7 +123,11 @@ impl Shared {
         }
         for row in rows {
             match self.names.find(&row.tag) {
-                Some(tag) => tag.found(row),
+                Some(tag) => {
+                    if tag.found(row) {
+                        self.ask(tag);
+                    }
+                }
                 None => self.add(row),
             }
         }

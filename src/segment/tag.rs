@@ -38,6 +38,11 @@ struct TagRow {
     cause: Option<Arc<LoadError>>,
     /// How many loads in a row have failed.
     failed: u32,
+    /// The row was read with a `max_id` below what was reserved here. Only a load, which locks the row, is sure
+    /// of that: the reading may be a replica's.
+    is_doubtful: bool,
+    /// The row went back. It is served again once its `max_id` is above this.
+    went_back: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -101,6 +106,8 @@ impl Tag {
                     step: Step::new(u64::try_from(row.step).unwrap_or(0)),
                     cause: None,
                     failed: 0,
+                    is_doubtful: false,
+                    went_back: None,
                 },
             ),
             counters: TagCounters::default(),
@@ -222,11 +229,16 @@ impl Tag {
     /// Returns what to ask the store for. `None` where it cannot load, or where no segment is needed any
     /// more, because a taker was slow to ask.
     pub(super) fn request(&self) -> Option<SegmentRequest> {
-        let is_needed = self.health() < Health::Invalid && self.is_short(self.chain.supply().ok()?);
+        let (step, is_doubtful) = {
+            let row = self.row.lock().ok()?;
+            (row.step.present(), row.is_doubtful)
+        };
+        let is_needed = self.health() < Health::Invalid
+            && (is_doubtful || self.is_short(self.chain.supply().ok()?));
         if !is_needed && self.rest_or_again() == Next::Rest {
             return None;
         }
-        Some(SegmentRequest { tag: self.name.clone(), step: self.row.lock().ok()?.step.present() })
+        Some(SegmentRequest { tag: self.name.clone(), step })
     }
 
     /// Handles the result of a load. Does nothing in a forked child.
@@ -238,6 +250,9 @@ impl Tag {
         match result.and_then(|segment| self.append(settings, segment)) {
             Ok(()) => {
                 self.counters.loads.fetch_add(1, Ordering::Relaxed);
+                if let Ok(mut row) = self.row.lock() {
+                    row.is_doubtful = false;
+                }
                 self.set_health(Health::Well, None);
                 self.rest_or_again()
             }
@@ -259,10 +274,23 @@ impl Tag {
         appended.map_err(|error| match error {
             PushError::Forked => LoadError::Store(Error::Forked { what: "generator" }),
             PushError::NoRange { .. } => invalid(error.to_string()),
-            PushError::Backwards { start, end } => invalid(format!(
-                "its max_id went back to {start}, and this process has reserved ids up to {end}"
-            )),
+            PushError::Backwards { start, end: reserved } => {
+                self.went_back(reserved.max(end));
+                invalid(format!(
+                    "its max_id went back to {start}, and this process has reserved ids up to {reserved}: other \
+                     processes may have ids above that; raise max_id above every id in use"
+                ))
+            }
         })
+    }
+
+    /// Gives out nothing more until somebody has raised the row. Others may reserve again what is in memory, and
+    /// later loads here could reach what others have.
+    fn went_back(&self, end: u64) {
+        self.chain.discard();
+        if let Ok(mut row) = self.row.lock() {
+            row.went_back = Some(end);
+        }
     }
 
     fn failed(&self, settings: &Settings, error: LoadError) -> Next {
@@ -303,21 +331,32 @@ impl Tag {
         if short && self.set_asked() { Next::Again } else { Next::Rest }
     }
 
-    /// Updates the tag from its row in the table.
-    pub(super) fn found(&self, row: &SegmentTag) {
+    /// Updates the tag from its row in the table. Returns whether a load has to look at the row.
+    pub(super) fn found(&self, row: &SegmentTag) -> bool {
         let columns = [("step", row.step), ("max_id", row.max_id)];
         if let Some((column, value)) = columns.into_iter().find(|(_, value)| *value < 1) {
             // A store reads NULL as 0.
             let null = if value == 0 { " or NULL" } else { "" };
             let problem = format!("its {column} is {value}{null}, and has to be 1 or more");
             let error = LoadError::InvalidRow { tag: self.name.clone(), problem };
-            return self.set_health(Health::Invalid, Some(error));
+            self.set_health(Health::Invalid, Some(error));
+            return false;
         }
         self.set_table_step(row.step.cast_unsigned());
+        let max_id = row.max_id.cast_unsigned();
+        let is_doubtful = self.chain.end().is_ok_and(|end| max_id < end);
+        {
+            let Ok(mut row) = self.row.lock() else { return false };
+            if row.went_back.is_some_and(|end| max_id <= end) {
+                return false;
+            }
+            (row.went_back, row.is_doubtful) = (None, is_doubtful);
+        }
         // The next load shows whether it can be loaded.
         if self.health() >= Health::Invalid {
             self.set_health(Health::Well, None);
         }
+        is_doubtful
     }
 
     /// Discards the segments of a tag that is not in the table any more.
@@ -325,6 +364,9 @@ impl Tag {
         let error = LoadError::NoSuchTag { tag: self.name.clone() };
         // Discarded first: a taker that sees it removed gets no more ids of it.
         self.chain.discard();
+        if let Ok(mut row) = self.row.lock() {
+            row.went_back = None;
+        }
         self.set_health(Health::Removed, Some(error));
     }
 

@@ -87,9 +87,44 @@ fn a_row_that_went_back_is_refused() {
     assert!(matches!(error, SegmentError::InvalidRow(_)), "{error}");
     let text = error.to_string();
     assert!(text.contains("went back to 11") && text.contains("up to 21"), "{text}");
-    // That range is lost, but the next one is above all.
+    // That load has moved the row, and nobody has said that what comes next is free.
+    for _ in 0..2 {
+        generator.refresh().expect("up");
+        let error = generator.next_id("orders").expect_err("others may have 21");
+        assert!(matches!(error, SegmentError::InvalidRow(_)), "{error}");
+    }
+    table.put_by_hand("orders", 500, 10);
     generator.refresh().expect("up");
-    assert_eq!(generator.next_id("orders").expect("above"), 21);
+    assert_eq!(generator.next_id("orders").expect("raised"), 500);
+}
+
+/// A table that was restored: others may reserve again what is still in memory here.
+#[test]
+fn a_reading_that_finds_a_row_gone_back_ends_what_is_in_memory() {
+    let table = Table::new(&[]);
+    table.put_by_hand("orders", 1, 1_000);
+    let generator = table.generator();
+    assert_eq!(generator.next_id("orders").expect("loaded"), 1);
+    table.put_by_hand("orders", 1, 1_000);
+    generator.refresh().expect("up");
+    wait_until("it is refused", || generator.try_next_id("orders").is_err());
+    let error = generator.next_id("orders").expect_err("refused").to_string();
+    assert!(error.contains("went back to 1,") && error.contains("up to 1001"), "{error}");
+    let stats = generator.stats("orders").expect("known");
+    assert_eq!((stats.left, stats.loads, stats.load_failures), (0, 1, 1), "{stats:?}");
+}
+
+/// The reading may be a replica's, and a load, which locks the row, finds it as it should be.
+#[test]
+fn a_reading_that_is_old_costs_a_load_and_nothing_else() {
+    let table = Table::new(&[("orders", 1_000)]);
+    let generator = table.generator();
+    assert_eq!(generator.next_id("orders").expect("loaded"), 1);
+    *table.shown.lock().expect("whole") = Some(SegmentTag::new("orders"));
+    generator.refresh().expect("up");
+    wait_until("it is loaded", || generator.stats("orders").expect("known").loads == 2);
+    let taken: Vec<_> = (0..1_500).map(|_| generator.next_id("orders").expect("taken")).collect();
+    assert!(taken.into_iter().eq(2..1_502));
 }
 
 #[test]

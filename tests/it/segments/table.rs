@@ -23,6 +23,8 @@ pub(super) struct Table {
     pub(super) rows: MemorySegments,
     /// Rows as an operator might have put them into a table by hand, in place of those above.
     pub(super) by_hand: Arc<Mutex<BTreeMap<String, SegmentTag>>>,
+    /// What readings see in place of a row, as they do at a replica.
+    pub(super) shown: Arc<Mutex<Option<SegmentTag>>>,
     down: Arc<AtomicBool>,
     pub(super) fatal: Arc<AtomicBool>,
     pub(super) slow_millis: Arc<AtomicU64>,
@@ -132,6 +134,10 @@ impl SegmentStore for Table {
         self.work()?;
         let mut rows = self.rows.tags()?;
         rows.extend(self.by_hand.lock().expect("whole").values().cloned());
+        if let Some(shown) = &*self.shown.lock().expect("whole") {
+            rows.retain(|row| row.tag != shown.tag);
+            rows.push(shown.clone());
+        }
         Ok(rows)
     }
 
