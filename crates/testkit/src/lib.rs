@@ -32,6 +32,8 @@ pub mod postgres;
 mod process;
 pub mod proxy;
 mod request;
+#[cfg(feature = "tables")]
+pub mod restores;
 #[cfg(all(
     unix,
     any(feature = "etcd", feature = "mariadb", feature = "postgres", feature = "zookeeper")

@@ -4,6 +4,7 @@
 mod certificates;
 mod leases;
 mod limits;
+mod restores;
 mod segment_faults;
 mod segment_groups;
 mod segment_refusals;

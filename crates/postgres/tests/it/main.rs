@@ -3,6 +3,7 @@
 
 mod leases;
 mod refusals;
+mod restores;
 mod segment_groups;
 mod segments;
 mod support;

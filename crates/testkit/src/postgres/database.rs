@@ -74,6 +74,25 @@ impl Database {
         self.url_of(&user, &format!("127.0.0.1:{}", self.server.port()))
     }
 
+    /// Writes a backup with `pg_dump`.
+    pub fn back_up(&self) {
+        self.run("pg_dump", &["--format=custom", "--file=backup"]);
+    }
+
+    /// Puts the backup back, over the tables as they are.
+    pub fn restore(&self) {
+        self.run("pg_restore", &["--clean", "--if-exists", "backup"]);
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) {
+        let (port, name) = (self.server.port().to_string(), self.name());
+        super::run(&self.server.folder, program, |command| {
+            command.arg("--host").arg(self.server.socket());
+            command.args(["--username=postgres", "--port", &port, "--dbname", &name]);
+            command.args(arguments)
+        });
+    }
+
     /// Executes statements in this database as the administrator.
     pub fn administer(&self, sql: &str) -> Rows {
         let administrator = self.server.administrator(&self.name());
