@@ -14,6 +14,7 @@ mod outside;
 mod pages;
 #[cfg(not(uidring_loom))]
 mod push_list;
+mod recent;
 mod serving;
 mod shards;
 pub(crate) mod threads;

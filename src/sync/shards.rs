@@ -2,13 +2,12 @@
 // A thread finds it by a pointer that it has noted.
 #![allow(unsafe_code)]
 
-use std::cell::Cell;
 use std::fmt;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::threads;
+use super::{recent, threads};
 
 /// A `T` for each [number](threads) of a thread: one thread's at a time, and with the number handed on to
 /// the next one.
@@ -31,26 +30,17 @@ impl<T: Default> Shards<T> {
     /// The current thread's own, if it was the last that this thread has found in any.
     #[inline]
     pub(crate) fn recent(&self) -> Option<&T> {
-        RECENT.with(|recent| {
-            // Twice, for a handler of a signal that comes between: it may note another one.
-            let is_ours = recent.of.get() == self.id;
-            compiler_fence(Ordering::SeqCst);
-            let shard = recent.shard.get();
-            compiler_fence(Ordering::SeqCst);
-            if !is_ours || recent.of.get() != self.id {
-                return None;
-            }
-            // SAFETY: this thread noted it together with this id, from a reference into these buckets.
-            // What is in them neither moves nor goes before `self` does, wherever that was moved.
-            Some(unsafe { &*shard.cast::<T>() })
-        })
+        let shard = recent::shard_of(self.id)?;
+        // SAFETY: this thread noted it together with this id, from a reference into these buckets.
+        // What is in them neither moves nor goes before `self` does, wherever that was moved.
+        Some(unsafe { &*shard.cast::<T>() })
     }
 
     /// The current thread's own, if it was made.
     pub(crate) fn find(&self) -> Option<&T> {
         let (bucket, index) = find(threads::number_or_acquire()?);
         let own = self.buckets[bucket].get()?.get(index)?;
-        RECENT.with(|recent| recent.note(self.id, ptr::from_ref(own).cast()));
+        recent::note(self.id, ptr::from_ref(own).cast());
         Some(own)
     }
 
@@ -77,47 +67,9 @@ fn find(number: usize) -> (usize, usize) {
     (bucket as usize, number ^ (1 << bucket >> 1))
 }
 
-/// What a thread has found last.
-struct Recent {
-    shard: Cell<*const ()>,
-    /// The id of the shards that it is in; 0 is no one's.
-    of: Cell<u64>,
-    /// Whether it is just being changed.
-    is_changing: Cell<bool>,
-}
-
-thread_local! {
-    // Without a destructor, so that a look at it is two loads.
-    static RECENT: Recent = const {
-        Recent { shard: Cell::new(ptr::null()), of: Cell::new(0), is_changing: Cell::new(false) }
-    };
-}
-
-impl Recent {
-    /// A handler of a signal that comes between notes nothing.
-    fn note(&self, of: u64, shard: *const ()) {
-        if self.is_changing.replace(true) {
-            return;
-        }
-        compiler_fence(Ordering::SeqCst);
-        self.of.set(0);
-        compiler_fence(Ordering::SeqCst);
-        self.shard.set(shard);
-        compiler_fence(Ordering::SeqCst);
-        self.of.set(of);
-        compiler_fence(Ordering::SeqCst);
-        self.is_changing.set(false);
-    }
-}
-
-/// To be called when the current thread gives its number back.
-#[cfg(not(uidring_loom))]
-pub(super) fn forget() {
-    RECENT.with(|recent| recent.of.set(0));
-}
-
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::thread;
 
     use super::*;

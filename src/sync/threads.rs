@@ -45,7 +45,7 @@ mod current {
     use std::cell::Cell;
 
     use super::{AtomicU64, NumberSet};
-    use crate::sync::shards;
+    use crate::sync::recent;
 
     /// So many threads can have a number at once: 4 KiB.
     const WORDS: usize = 512;
@@ -72,7 +72,7 @@ mod current {
         fn drop(&mut self) {
             // First, so that destructors that run later do not use what is another thread's.
             NUMBER.set(NEVER);
-            shards::forget();
+            recent::forget();
             let number = self.0.get();
             if number != NONE {
                 NUMBERS.release(number);

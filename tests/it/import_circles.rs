@@ -1,5 +1,6 @@
 //! No import circles between files: a file must not use an item of another one that, directly or through
-//! others, uses an item of the first. A `mod` declaration and a re-export are no use; tests are left out.
+//! others, uses an item of the first, also by a re-export: then it uses the file that re-exports it, too. A `mod`
+//! declaration and a re-export are no use themselves; tests are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -62,7 +63,9 @@ impl Source {
     /// Reads a file, whose submodules are in `folder`, and the files of those.
     fn read(&mut self, file: &Path, folder: &Path, name: Names) {
         let text = fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-        let mut lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        // An empty line has no indentation that would say where it is.
+        let is_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
+        let mut lines = text.lines().filter(is_code);
         let mut inside = vec![name];
         while let Some(line) = lines.next() {
             let (code, indent) = (line.trim_start(), line.len() - line.trim_start().len());
@@ -116,9 +119,13 @@ impl Source {
         }
     }
 
-    /// The item that a path in a module means, and the file that defines it; none for a module, and for
-    /// what is of another crate.
-    fn item_of<'a>(&'a self, module: &[String], path: &[String]) -> Option<(&'a str, &'a Path)> {
+    /// The item that a path in a module means, with the file that defines it, and those that re-export it; none
+    /// for a module, and for what is of another crate.
+    fn item_of<'a>(
+        &'a self,
+        module: &[String],
+        path: &[String],
+    ) -> Option<(&'a str, BTreeSet<&'a Path>)> {
         let (first, rest) = path.split_first()?;
         let here = self.modules.get(module)?;
         match (first.as_str(), module.split_last()) {
@@ -128,7 +135,7 @@ impl Source {
             _ => {}
         }
         if let Some(item) = here.items.get(first) {
-            return Some((item, &here.file));
+            return Some((item, BTreeSet::from([&*here.file])));
         }
         // A name alone is no module, which may be called as what it defines.
         let child = [module, std::slice::from_ref(first)].concat();
@@ -136,7 +143,9 @@ impl Source {
             return self.item_of(&child, rest);
         }
         let import = here.imports.get(first).filter(|import| import[0] != *first)?;
-        self.item_of(module, &[import, rest].concat())
+        let (item, mut files) = self.item_of(module, &[import, rest].concat())?;
+        files.insert(&here.file);
+        Some((item, files))
     }
 
     /// Each circle's files, with the items that they use of each other.
@@ -144,6 +153,8 @@ impl Source {
         let mut uses: BTreeMap<&Path, BTreeMap<&Path, BTreeSet<&str>>> = BTreeMap::new();
         for (name, module) in &self.modules {
             let items = module.used.iter().filter_map(|path| self.item_of(name, path));
+            let items =
+                items.flat_map(|(item, files)| files.into_iter().map(move |file| (item, file)));
             for (item, file) in items.filter(|(_, file)| *file != module.file) {
                 uses.entry(&module.file).or_default().entry(file).or_default().insert(item);
             }

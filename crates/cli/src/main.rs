@@ -20,6 +20,7 @@ mod report;
 mod segment;
 #[cfg(feature = "server")]
 mod serve;
+mod shown_bar;
 mod sink;
 mod sort;
 mod stdio;

@@ -2,25 +2,12 @@
 
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, WeakProgressBar};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use crate::report;
 use crate::text::{short, span};
-
-/// The bar on the terminal, if there is one.
-static SHOWN: Mutex<Option<WeakProgressBar>> = Mutex::new(None);
-
-/// Calls what writes to stderr while no bar stands there.
-pub fn hidden_while<T>(write: impl FnOnce() -> T) -> T {
-    let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    match shown.and_then(|shown| shown.upgrade()) {
-        Some(bar) => bar.suspend(write),
-        None => write(),
-    }
-}
+use crate::{report, shown_bar};
 
 /// A bar of so many steps, if that is known, where somebody looks at stderr. Besides indicatif's keys there are `short_pos`,
 /// `short_len` and `rate`, as in `12.5 M`, `200 M` and `45.1 M/s`.
@@ -49,6 +36,6 @@ pub fn bar_for(steps: Option<u64>, template: &str, time: Duration) -> ProgressBa
         let _ = line.write_str(&span(if known.is_zero() { state.eta() } else { known }));
     };
     let bar = bar.with_style(style.with_key("left", left));
-    *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.downgrade());
+    shown_bar::set(&bar);
     bar
 }

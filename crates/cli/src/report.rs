@@ -14,7 +14,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use uidring::clock::{Clock, SystemClock};
 
-use crate::progress;
+use crate::shown_bar;
 use crate::text::visible;
 
 /// How much is said on stderr, and in which form.
@@ -126,7 +126,7 @@ fn say(level: Level, prefix: &str, text: &str, more: &str) {
         format!("{record}\n")
     };
     // By one write: threads report at the same time, and the process may end meanwhile.
-    let _ = progress::hidden_while(|| io::stderr().write_all(line.as_bytes()));
+    let _ = shown_bar::hidden_while(|| io::stderr().write_all(line.as_bytes()));
 }
 
 /// Prints records of the log: a line each, with the time.

@@ -16,7 +16,6 @@ mod parse;
 mod request;
 mod site;
 mod snapshot;
-mod state;
 mod watch;
 
 use std::convert::Infallible;
@@ -37,7 +36,6 @@ use self::answer::Answer;
 use self::begun::Begun;
 use self::body::Body;
 use self::request::Asked;
-pub use self::state::State;
 use crate::listener::Protocol;
 use crate::seat::{Farewell, Place};
 use crate::shared::Shared;

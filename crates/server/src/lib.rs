@@ -10,6 +10,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;
+mod http_state;
 mod issuer;
 mod lead;
 mod limits;

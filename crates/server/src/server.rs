@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use crate::error::ServeError;
+use crate::http_state::HttpState;
 use crate::limits::{Budget, Limits};
 use crate::listener::{Listener, Protocol, Socket};
 use crate::names::Names;
@@ -101,7 +102,7 @@ impl Server {
             budget: Budget::new(self.limits.batch),
             is_local: self.listeners.iter().all(Listener::is_local),
             names,
-            http: http::State::new(&self.limits),
+            http: HttpState::new(&self.limits),
             limits: self.limits,
             password: self.password.map(Secret::new),
             tls: RwLock::new(self.tls),

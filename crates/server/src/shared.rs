@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tokio_rustls::TlsAcceptor;
 
-use crate::http::State;
+use crate::http_state::HttpState;
 use crate::limits::{Budget, Limits};
 use crate::listener::Protocol;
 use crate::names::Names;
@@ -25,7 +25,7 @@ pub struct Shared {
     pub start: Instant,
     /// For connections to come.
     pub tls: RwLock<Option<TlsAcceptor>>,
-    pub http: State,
+    pub http: HttpState,
     pub counters: [ProtocolCounters; Protocol::COUNT],
 }
 

@@ -13,7 +13,7 @@ const PAGES: usize = 16;
 
 /// Who may watch, who may read tables, and what watchers saw last.
 #[derive(Debug)]
-pub struct State {
+pub struct HttpState {
     pub watchers: Arc<Semaphore>,
     /// Room for pages about all names that are on their way: with many names they are long.
     pub pages: Arc<Semaphore>,
@@ -32,7 +32,7 @@ pub struct LastLook {
     pub stats: Vec<ProtocolStats>,
 }
 
-impl State {
+impl HttpState {
     pub fn new(limits: &Limits) -> Self {
         Self {
             watchers: Arc::new(Semaphore::new(limits.watchers.min(Semaphore::MAX_PERMITS))),
