@@ -5,9 +5,8 @@ pub mod parse;
 
 use std::io;
 use std::pin::pin;
-use std::str;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
@@ -73,6 +72,8 @@ struct Session {
     is_over: bool,
     /// The name that was asked for last, which is the next one's as a rule.
     recent: Option<Arc<Name>>,
+    /// When the requests that are being answered had arrived, if one asked for an unknown name.
+    arrived: Option<Instant>,
     /// Since they were last counted.
     requests: u64,
     errors: u64,
@@ -85,6 +86,7 @@ impl Session {
             shared: Arc::clone(shared),
             is_over: false,
             recent: None,
+            arrived: None,
             requests: 0,
             errors: 0,
         }
@@ -116,22 +118,22 @@ impl Session {
         }
     }
 
-    fn is_name(&self, text: &str) -> bool {
-        self.recent.as_ref().is_some_and(|recent| recent.text() == text)
-            || self.shared.names.get(text).is_some()
-    }
-
     /// Finds a name, the default for an empty one, or says that there is none.
-    fn find(&mut self, text: &[u8], out: &mut Vec<u8>) -> Option<Arc<Name>> {
+    async fn find<S: AsyncWrite + Unpin>(
+        &mut self,
+        text: &[u8],
+        out: &mut Vec<u8>,
+        stream: &mut S,
+    ) -> io::Result<Option<Arc<Name>>> {
         if let Some(recent) = &self.recent
             && recent.text().as_bytes() == text
         {
-            return Some(Arc::clone(recent));
+            return Ok(Some(Arc::clone(recent)));
         }
         let names = &self.shared.names;
         let found = match text {
             [] => names.default_name().map(Arc::clone),
-            text => str::from_utf8(text).ok().and_then(|text| names.get(text)),
+            text => wire::find_name(names, text, &mut self.arrived, out, stream).await?,
         };
         match &found {
             Some(_) => self.recent.clone_from(&found),
@@ -145,7 +147,7 @@ impl Session {
                 self.error(out, Status::UnknownName, &text);
             }
         }
-        found
+        Ok(found)
     }
 
     async fn issue<S: AsyncWrite + Unpin>(
@@ -166,11 +168,7 @@ impl Session {
             self.error(out, Status::BadRequest, &text);
             return Ok(());
         }
-        let is_known = text.is_empty() || str::from_utf8(text).is_ok_and(|text| self.is_name(text));
-        if !is_known && self.shared.names.may_be_new() {
-            Box::pin(self.shared.names.look_again()).await;
-        }
-        let Some(name) = self.find(text, out) else { return Ok(()) };
+        let Some(name) = self.find(text, out, stream).await? else { return Ok(()) };
         let done = match self.shared.budget.take(count.into()) {
             Ok(room) => {
                 let done = put_ids(name.issuer(), count as usize, out, stream).await?;
@@ -227,7 +225,7 @@ impl wire::Session for Session {
 
     fn count(&mut self, time: Duration) {
         self.shared.counters(PROTOCOL).answered(self.requests, self.errors, time);
-        (self.requests, self.errors) = (0, 0);
+        (self.requests, self.errors, self.arrived) = (0, 0, None);
     }
 }
 

@@ -205,7 +205,7 @@ fn route(shared: &Arc<Shared>, place: &Arc<Place>, asked: Asked) -> Answer {
         "/metrics" => Answer::long(shared, asked, metrics::answer),
         "/v1/ids" => ids::answer(shared, asked),
         "/v1/events" => watch::answer(shared, place, asked).into(),
-        _ => parse::answer(shared, asked).into(),
+        _ => parse::answer(shared, asked),
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Mutex;
+use tokio::time::{sleep_until, timeout_at};
 use uidring::segment::SegmentTag;
 use uidring::{Error, SegmentGenerator};
 
@@ -71,11 +73,20 @@ pub struct Names {
     rows: Option<Arc<ReadRows>>,
     /// Tags that were asked for.
     tags: Arc<RwLock<HashMap<String, Arc<Name>>>>,
-    /// When the table was last read for a name that was not known.
-    looked: Arc<Mutex<Option<Instant>>>,
+    /// Held while the table is read for a name that is unknown.
+    readings: Arc<Mutex<Readings>>,
 }
 
-/// Whoever asks for names that there are not has the table read no more often than this, and for no longer than that.
+/// When the table was read for names that were unknown.
+#[derive(Default)]
+struct Readings {
+    /// When the last one began.
+    begun: Option<Instant>,
+    /// When the last one began that has ended: it shows all tags that were created before.
+    ended: Option<Instant>,
+}
+
+/// Unknown names trigger a reading at most this often; a request waits at most this long for it.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const LOOK_FOR: Duration = Duration::from_secs(1);
 
@@ -161,18 +172,39 @@ impl Names {
         Some(Arc::clone(name.or_insert_with(|| Name::new(text, Issuer::Segment(handle)))))
     }
 
-    /// Whether a name that is not known could be a tag that was created since the table was read.
-    pub(crate) fn may_be_new(&self) -> bool {
-        let looked = *self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        self.segments.is_some() && looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY)
+    /// Looks a name up. An unknown one may be a tag that was created since the table was read, which is read again then:
+    /// a tag that was there when the request arrived is found, unless that takes too long. `arrived` is set at the first
+    /// unknown name: give all requests that had arrived by then the same one, so that they wait for one reading together.
+    pub(crate) async fn find_or_look(
+        &self,
+        text: &str,
+        arrived: &mut Option<Instant>,
+    ) -> Option<Arc<Name>> {
+        if let Some(name) = self.get(text) {
+            return Some(name);
+        }
+        let segments = self.segments.as_ref()?;
+        let arrived = *arrived.get_or_insert_with(Instant::now);
+        let look = timeout_at((arrived + LOOK_FOR).into(), self.look(segments, arrived));
+        // In memory of its own, which requests for known names do without.
+        let _ = Box::pin(look).await;
+        self.get(text)
     }
 
-    /// Reads the tags again, if that can be done soon.
-    pub(crate) async fn look_again(&self) {
-        let Some(segments) = &self.segments else { return };
-        *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    /// Waits for a reading of the tags that began no earlier than `since`. Those who wait for one share it.
+    async fn look(&self, segments: &SegmentGenerator, since: Instant) {
+        let mut readings = self.readings.lock().await;
+        if readings.ended.is_some_and(|begun| begun >= since) {
+            return;
+        }
+        if let Some(begun) = readings.begun {
+            sleep_until((begun + LOOK_EVERY).into()).await;
+        }
+        let now = Instant::now();
+        readings.begun = Some(now);
         // What fails is logged, and the tags stay as they were.
-        let _ = tokio::time::timeout(LOOK_FOR, segments.refresh_async()).await;
+        let _ = segments.refresh_async().await;
+        readings.ended = Some(now);
     }
 
     /// Looks how far the uids of each name are ahead of the clock.

@@ -3,12 +3,14 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
+use std::str;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-use crate::error::IssueError;
+use crate::names::{Name, Names};
 use crate::scratch::{self, CHUNK, Scratch};
 use crate::seat::Place;
 
@@ -147,19 +149,31 @@ pub async fn at_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     .await
 }
 
-/// Has ids issued. If that is not done at once, writes what was answered before, and waits.
+/// If a future has to be waited for, writes what was answered before, and waits.
 pub async fn patiently<T, S: AsyncWrite + Unpin>(
-    issue: impl Future<Output = Result<T, IssueError>>,
+    future: impl Future<Output = T>,
     out: &mut Vec<u8>,
     stream: &mut S,
-) -> io::Result<Result<T, IssueError>> {
-    let mut issue = pin!(issue);
-    if let Some(done) = at_once(issue.as_mut()).await {
+) -> io::Result<T> {
+    let mut future = pin!(future);
+    if let Some(done) = at_once(future.as_mut()).await {
         return Ok(done);
     }
     stream.write_all(out).await?;
     out.clear();
-    Ok(issue.await)
+    Ok(future.await)
+}
+
+/// Finds a name that a request asks for, patiently. `arrived` is common to all requests of one read.
+pub async fn find_name<S: AsyncWrite + Unpin>(
+    names: &Names,
+    text: &[u8],
+    arrived: &mut Option<Instant>,
+    out: &mut Vec<u8>,
+    stream: &mut S,
+) -> io::Result<Option<Arc<Name>>> {
+    let Ok(text) = str::from_utf8(text) else { return Ok(None) };
+    patiently(names.find_or_look(text, arrived), out, stream).await
 }
 
 /// Writes what fits at once: a client that does not read is not waited for.

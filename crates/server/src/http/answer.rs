@@ -13,6 +13,7 @@ use serde_json::json;
 use super::body::{Body, Room};
 use super::kind;
 use super::request::Asked;
+use crate::names::Name;
 use crate::shared::Shared;
 
 /// An answer, or the future of one.
@@ -56,16 +57,25 @@ impl Answer {
         })
     }
 
-    /// The same answer once the tags have been read again: one that is not known may have been created since.
-    pub fn afresh(
+    /// What is answered with a name, which is a tag perhaps that was created just now: `name` is the name, or the text of
+    /// one that is unknown.
+    pub fn of_name<F>(
         shared: &Arc<Shared>,
         asked: Asked,
-        answer: fn(&Arc<Shared>, Asked) -> Self,
-    ) -> Self {
+        name: Result<Arc<Name>, String>,
+        answer: F,
+    ) -> Self
+    where
+        F: FnOnce(&Shared, Asked, Result<Arc<Name>, String>) -> Self + Send + 'static,
+    {
+        let text = match name {
+            Err(text) if shared.names.segments().is_some() => text,
+            name => return answer(shared, asked, name),
+        };
         let shared = Arc::clone(shared);
         Self::later(async move {
-            shared.names.look_again().await;
-            match answer(&shared, asked) {
+            let name = shared.names.find_or_look(&text, &mut None).await.ok_or(text);
+            match answer(&shared, asked, name) {
                 Self::Now(response) => response,
                 Self::Later(later) => later.await,
             }

@@ -12,29 +12,54 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::answer::{self, Answer};
 use super::body::{Body, Digits};
 use super::ids_text::{Format, IdsText};
+use super::kind;
 use super::request::Asked;
-use super::{kind, request};
 use crate::error::IssueError;
 use crate::issuer::Issuer;
 use crate::listener::Protocol;
 use crate::names::Name;
 use crate::shared::Shared;
 
-/// What is asked for, once it is known to be possible.
-struct Wanted {
-    name: Arc<Name>,
-    count: usize,
-    format: Format,
+pub fn answer(shared: &Arc<Shared>, asked: Asked) -> Answer {
+    match wanted(shared, &asked) {
+        Ok((count, format)) => with_name(shared, asked, move |shared, asked, name| {
+            issue(shared, asked, name, count, format)
+        }),
+        Err(text) => answer::bad_request(asked, text).into(),
+    }
 }
 
-pub fn answer(shared: &Arc<Shared>, asked: Asked) -> Answer {
-    let Wanted { name, count, format } = match wanted(shared, &asked) {
-        Ok(wanted) => wanted,
-        Err((StatusCode::NOT_FOUND, _)) if shared.names.may_be_new() => {
-            return Answer::afresh(shared, asked, answer);
+/// What is answered with the name that is asked for, or the default one.
+pub fn with_name<F>(shared: &Arc<Shared>, asked: Asked, answer: F) -> Answer
+where
+    F: FnOnce(&Shared, Asked, Arc<Name>) -> Answer + Send + 'static,
+{
+    let name = match asked.parameter("name") {
+        Ok(Some(text)) => shared.names.get(&text).ok_or_else(|| text.into_owned()),
+        Ok(None) => match shared.names.default_name() {
+            Some(name) => Ok(Arc::clone(name)),
+            None => {
+                let text = "there is no default name; add `name=`";
+                return answer::error(asked, StatusCode::NOT_FOUND, text).into();
+            }
+        },
+        Err(error) => {
+            let text = error.to_string();
+            return answer::bad_request(asked, text).into();
         }
-        Err((status, text)) => return answer::error(asked, status, text).into(),
     };
+    Answer::of_name(shared, asked, name, |shared, asked, name| match name {
+        Ok(name) => answer(shared, asked, name),
+        Err(text) => {
+            let text: String = text.chars().take(128).collect();
+            let text =
+                format!("there is no name `{text}`; the page at `/` shows those that there are");
+            answer::error(asked, StatusCode::NOT_FOUND, text).into()
+        }
+    })
+}
+
+fn issue(shared: &Shared, asked: Asked, name: Arc<Name>, count: usize, format: Format) -> Answer {
     if asked.is_head() {
         return answer::with(asked, StatusCode::OK, format.kind(), Body::Empty).into();
     }
@@ -60,20 +85,20 @@ pub fn answer(shared: &Arc<Shared>, asked: Asked) -> Answer {
     })
 }
 
-fn wanted(shared: &Shared, asked: &Asked) -> Result<Wanted, (StatusCode, String)> {
-    let bad = |text: String| (StatusCode::BAD_REQUEST, text);
-    let malformed = |error: request::Malformed<'_>| bad(error.to_string());
+/// How many ids, and in which form.
+fn wanted(shared: &Shared, asked: &Asked) -> Result<(usize, Format), String> {
     if let Some(text) = asked.problem_of_query(&["name", "count", "format"]) {
-        return Err(bad(text));
+        return Err(text);
     }
-    let count = asked.parameter("count").map_err(malformed)?;
+    let count = asked.parameter("count").map_err(|error| error.to_string())?;
     let max = shared.limits.batch;
     let count = match count.as_deref().map(str::parse) {
         None => 1,
         Some(Ok(count)) if (1..=max).contains(&count) => count,
-        Some(_) => return Err(bad(format!("count is not an integer from 1 to {max}"))),
+        Some(_) => return Err(format!("count is not an integer from 1 to {max}")),
     };
-    let format = match asked.parameter("format").map_err(malformed)?.as_deref() {
+    let format = asked.parameter("format").map_err(|error| error.to_string())?;
+    let format = match format.as_deref() {
         None | Some("json") => Format::Json,
         Some("text" | "dec") => Format::Text,
         Some("hex") => Format::Hex,
@@ -83,30 +108,11 @@ fn wanted(shared: &Shared, asked: &Asked) -> Result<Wanted, (StatusCode, String)
         Some("binary") => Format::Binary,
         Some(_) => {
             let text = "format is not json, ndjson, text (or dec), hex, base62, base32 or binary";
-            return Err(bad(text.into()));
+            return Err(text.into());
         }
     };
-    let name = find(shared, asked)?;
-    let count = usize::try_from(count).map_err(|_| bad("count is too great".into()))?;
-    Ok(Wanted { name, count, format })
-}
-
-/// The name that is asked for, or the default one.
-pub fn find(shared: &Shared, asked: &Asked) -> Result<Arc<Name>, (StatusCode, String)> {
-    let text = asked.parameter("name");
-    let text = text.map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
-    let Some(text) = text else {
-        let name = shared.names.default_name().map(Arc::clone);
-        let text = || "there is no default name; add `name=`".to_owned();
-        return name.ok_or_else(|| (StatusCode::NOT_FOUND, text()));
-    };
-    shared.names.get(&text).ok_or_else(|| {
-        let text: String = text.chars().take(128).collect();
-        (
-            StatusCode::NOT_FOUND,
-            format!("there is no name `{text}`; the page at `/` shows those that there are"),
-        )
-    })
+    let count = usize::try_from(count).map_err(|_| "count is too great")?;
+    Ok((count, format))
 }
 
 /// The next id, or why there is none, unless that has to be waited for.

@@ -39,25 +39,26 @@ pub fn snowflake(shared: &Shared, asked: Asked) -> Answer {
 
 /// `/api/segment/get/{key}`: an id of the tag that is the key.
 pub fn segment(shared: &Arc<Shared>, asked: Asked) -> Answer {
-    let key = match asked.last_segment("the key") {
-        Ok(key) => key,
+    let name = match asked.last_segment("the key") {
+        Ok(key) => shared.names.get(&key).ok_or_else(|| key.into_owned()),
         Err(error) => {
             let text = error.to_string();
             return answer::bad_request(asked, text).into();
         }
     };
-    match shared.names.get(&key) {
-        Some(name) if matches!(name.issuer(), Issuer::Segment(_)) => one(&name, asked),
-        None if shared.names.may_be_new() => {
-            drop(key);
-            Answer::afresh(shared, asked, segment)
+    Answer::of_name(shared, asked, name, |shared, asked, name| {
+        let key = match name {
+            Ok(name) if matches!(name.issuer(), Issuer::Segment(_)) => return one(&name, asked),
+            Ok(name) => name.text().to_owned(),
+            Err(key) => key,
+        };
+        if !shared.names.have_segments() {
+            let text = "the segment mode is off: there are no tags";
+            return failed(asked, NOT_INITIALISED, text).into();
         }
-        _ if shared.names.have_segments() => {
-            let text = format!("there is no tag `{}`", key.chars().take(128).collect::<String>());
-            failed(asked, NO_SUCH_KEY, &text).into()
-        }
-        _ => failed(asked, NOT_INITIALISED, "the segment mode is off: there are no tags").into(),
-    }
+        let text = format!("there is no tag `{}`", key.chars().take(128).collect::<String>());
+        failed(asked, NO_SUCH_KEY, &text).into()
+    })
 }
 
 fn one(name: &Arc<Name>, asked: Asked) -> Answer {

@@ -5,29 +5,33 @@ use std::sync::Arc;
 use hyper::{Response, StatusCode};
 use uidring::Uid;
 
-use super::answer;
+use super::answer::{self, Answer};
 use super::body::Body;
 use super::ids;
 use super::kind;
 use super::request::Asked;
+use crate::names::Name;
 use crate::shared::Shared;
 
-pub fn answer(shared: &Arc<Shared>, asked: Asked) -> Response<Body> {
+pub fn answer(shared: &Arc<Shared>, asked: Asked) -> Answer {
     if let Some(text) = asked.problem_of_query(&["name", "format"]) {
-        return answer::bad_request(asked, text);
+        return answer::bad_request(asked, text).into();
     }
-    let read: fn(&str) -> Option<Uid> =
-        match asked.parameter("format").as_ref().map(Option::as_deref) {
-            Ok(None | Some("dec")) => |text| text.parse().ok(),
-            Ok(Some("hex")) => |text| Uid::from_hex(text).ok(),
-            Ok(Some("base62")) => |text| Uid::from_base62(text).ok(),
-            Ok(Some("base32")) => |text| Uid::from_base32(text).ok(),
-            _ => return answer::bad_request(asked, "format is not dec, hex, base62 or base32"),
-        };
-    let name = match ids::find(shared, &asked) {
-        Ok(name) => name,
-        Err((status, text)) => return answer::error(asked, status, text),
+    let read: fn(&str) -> Option<Uid> = match asked
+        .parameter("format")
+        .as_ref()
+        .map(Option::as_deref)
+    {
+        Ok(None | Some("dec")) => |text| text.parse().ok(),
+        Ok(Some("hex")) => |text| Uid::from_hex(text).ok(),
+        Ok(Some("base62")) => |text| Uid::from_base62(text).ok(),
+        Ok(Some("base32")) => |text| Uid::from_base32(text).ok(),
+        _ => return answer::bad_request(asked, "format is not dec, hex, base62 or base32").into(),
     };
+    ids::with_name(shared, asked, move |_, asked, name| parse(asked, &name, read).into())
+}
+
+fn parse(asked: Asked, name: &Name, read: fn(&str) -> Option<Uid>) -> Response<Body> {
     let Some(layout) = name.issuer().layout() else {
         let text =
             format!("`{}` has a segment's ids, which are numbers without parts", name.text());

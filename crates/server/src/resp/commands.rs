@@ -57,7 +57,7 @@ impl wire::Session for Session {
     fn count(&mut self, time: Duration) {
         self.count_issued();
         self.shared.counters(Protocol::Redis).answered(self.requests, self.errors, time);
-        (self.requests, self.errors) = (0, 0);
+        (self.requests, self.errors, self.arrived) = (0, 0, None);
     }
 }
 
@@ -119,14 +119,14 @@ impl Session {
         }
         match (name, words.len()) {
             (b"INCR", 1) => {
-                if self.find(words.get(0), out).await
+                if self.find(words.get(0), out, stream).await?
                     && let Some(id) = self.take(out, stream).await?
                 {
                     Reply::new(out, self.is_3).integer(id);
                 }
             }
             (b"GET", 1) => {
-                if self.find(words.get(0), out).await
+                if self.find(words.get(0), out, stream).await?
                     && let Some(id) = self.take(out, stream).await?
                 {
                     Reply::new(out, self.is_3).id(id);
@@ -135,7 +135,7 @@ impl Session {
             (b"MGET", 1..) => self.get_many(&words, out, stream).await?,
             (b"INCRBY", 2) => self.reserve(&words, out, stream).await?,
             (b"UID.NEXT", 0..=3) => self.next(&words, out, stream).await?,
-            (b"UID.PARSE", 1 | 2) => self.parse(&words, out).await,
+            (b"UID.PARSE", 1 | 2) => self.parse(&words, out, stream).await?,
             (b"PING", 0) => Reply::new(out, self.is_3).simple("PONG"),
             (b"PING" | b"ECHO", 1) => {
                 Reply::new(out, self.is_3).bulk(words.get(0).unwrap_or_default())

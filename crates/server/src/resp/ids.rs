@@ -46,7 +46,7 @@ impl Session {
         }
         let mut ids = Vec::with_capacity(words.len());
         for index in 0..words.len() {
-            ids.push(match self.look_up(words.get(index)) {
+            ids.push(match self.look_up(words.get(index), out, stream).await? {
                 false => None,
                 true => match self.take(out, stream).await? {
                     None => return Ok(()),
@@ -72,7 +72,7 @@ impl Session {
         out: &mut Vec<u8>,
         stream: &mut S,
     ) -> io::Result<()> {
-        if !self.find(words.get(0), out).await {
+        if !self.find(words.get(0), out, stream).await? {
             return Ok(());
         }
         let Some(name) = self.recent.clone() else { return Ok(()) };
@@ -107,7 +107,7 @@ impl Session {
             }
         };
         let Some(count) = count else {
-            if self.find(text, out).await
+            if self.find(text, out, stream).await?
                 && let Some(id) = self.take(out, stream).await?
             {
                 Reply::new(out, self.is_3).integer(id);
@@ -115,7 +115,7 @@ impl Session {
             return Ok(());
         };
         let Some(count) = self.batch(count, out) else { return Ok(()) };
-        if !self.find(text, out).await {
+        if !self.find(text, out, stream).await? {
             return Ok(());
         }
         let Some(name) = self.recent.clone() else { return Ok(()) };
@@ -164,13 +164,19 @@ impl Session {
     }
 
     /// `UID.PARSE id [name]`
-    pub(super) async fn parse(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
-        if !self.find(words.get(1), out).await {
-            return;
+    pub(super) async fn parse<S: AsyncWrite + Unpin>(
+        &mut self,
+        words: &Words<'_>,
+        out: &mut Vec<u8>,
+        stream: &mut S,
+    ) -> io::Result<()> {
+        if !self.find(words.get(1), out, stream).await? {
+            return Ok(());
         }
         let layout = self.recent.as_ref().and_then(|name| name.issuer().layout());
         let Some(layout) = layout else {
-            return self.error(out, "ERR", "a segment's ids are numbers without parts");
+            self.error(out, "ERR", "a segment's ids are numbers without parts");
+            return Ok(());
         };
         let uid = words.number(0).and_then(Uid::new);
         let decoded =
@@ -193,5 +199,6 @@ impl Session {
             }
             Err(text) => self.error(out, "ERR", &text),
         }
+        Ok(())
     }
 }

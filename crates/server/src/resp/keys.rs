@@ -13,19 +13,19 @@ const SCANNED: u64 = 10;
 impl Session {
     /// `EXISTS name …`: how many of them are names.
     pub(super) fn exists(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
-        let count = (0..words.len()).filter(|index| self.look_up(words.get(*index))).count();
+        let count = (0..words.len()).filter(|index| self.is_name(words.get(*index))).count();
         Reply::new(out, self.is_3).integer(count as u64);
     }
 
     /// `TYPE name`
     pub(super) fn kind(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
-        let kind = if self.look_up(words.get(0)) { "string" } else { "none" };
+        let kind = if self.is_name(words.get(0)) { "string" } else { "none" };
         Reply::new(out, self.is_3).simple(kind);
     }
 
     /// `TTL name`: -1, since names do not expire; -2 if there is no such name.
     pub(super) fn time_to_live(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
-        let time = if self.look_up(words.get(0)) { -1 } else { -2 };
+        let time = if self.is_name(words.get(0)) { -1 } else { -2 };
         Reply::new(out, self.is_3).signed(time);
     }
 

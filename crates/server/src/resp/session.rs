@@ -1,10 +1,12 @@
 //! What the server knows of a client of Redis, and the words of a request.
 
+use std::io;
 use std::str;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use tokio::io::AsyncWrite;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::parse::Args;
@@ -13,6 +15,7 @@ use crate::error::IssueError;
 use crate::listener::Protocol;
 use crate::names::Name;
 use crate::shared::Shared;
+use crate::wire;
 
 /// What the server knows of a client.
 pub struct Session {
@@ -28,6 +31,8 @@ pub struct Session {
     pub(super) replies: Replies,
     /// The name that was asked for last, which is the next one's as a rule.
     pub(super) recent: Option<Arc<Name>>,
+    /// When the requests that are being answered had arrived, if one asked for an unknown name.
+    pub(super) arrived: Option<Instant>,
     /// Where the words of a request lie; and ids for answers of many.
     pub(super) args: Args,
     pub(super) ids: Vec<u64>,
@@ -100,6 +105,7 @@ impl Session {
             transaction: None,
             replies: Replies::On,
             recent: None,
+            arrived: None,
             args: Args::default(),
             ids: Vec::new(),
             requests: 0,
@@ -137,15 +143,13 @@ impl Session {
     }
 
     /// Makes a name the recent one, or says that there is none.
-    pub(super) async fn find(&mut self, text: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
-        if self.look_up(text) {
-            return true;
-        }
-        if text.is_some() && self.shared.names.may_be_new() {
-            let shared = Arc::clone(&self.shared);
-            Box::pin(shared.names.look_again()).await;
-        }
-        let is_found = self.look_up(text);
+    pub(super) async fn find<S: AsyncWrite + Unpin>(
+        &mut self,
+        text: Option<&[u8]>,
+        out: &mut Vec<u8>,
+        stream: &mut S,
+    ) -> io::Result<bool> {
+        let is_found = self.look_up(text, out, stream).await?;
         if !is_found {
             let text = String::from_utf8_lossy(text.unwrap_or_default());
             let text: String = text.chars().take(128).collect();
@@ -155,25 +159,37 @@ impl Session {
                 &format!("there is no name '{text}'; INFO lists those that there are"),
             );
         }
-        is_found
+        Ok(is_found)
     }
 
     /// Makes a name the recent one, if there is one.
-    pub(super) fn look_up(&mut self, text: Option<&[u8]>) -> bool {
+    pub(super) async fn look_up<S: AsyncWrite + Unpin>(
+        &mut self,
+        text: Option<&[u8]>,
+        out: &mut Vec<u8>,
+        stream: &mut S,
+    ) -> io::Result<bool> {
         match (&self.recent, text) {
-            (Some(recent), Some(text)) if recent.text().as_bytes() == text => return true,
+            (Some(recent), Some(text)) if recent.text().as_bytes() == text => return Ok(true),
             _ => {}
         }
+        let names = &self.shared.names;
         let found = match text {
-            Some(text) => str::from_utf8(text).ok().and_then(|text| self.shared.names.get(text)),
-            None => self.shared.names.default_name().map(Arc::clone),
+            Some(text) => wire::find_name(names, text, &mut self.arrived, out, stream).await?,
+            None => names.default_name().map(Arc::clone),
         };
         let is_found = found.is_some();
         if is_found {
             self.count_issued();
             self.recent = found;
         }
-        is_found
+        Ok(is_found)
+    }
+
+    /// Whether this is the name of something, as far as the server knows.
+    pub(super) fn is_name(&self, text: Option<&[u8]>) -> bool {
+        let text = text.and_then(|text| str::from_utf8(text).ok());
+        text.is_some_and(|text| self.shared.names.get(text).is_some())
     }
 
     /// As just connected.

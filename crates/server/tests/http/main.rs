@@ -4,6 +4,7 @@ mod docs;
 mod drain;
 mod limits;
 mod many_names;
+mod new_tags;
 mod password;
 mod paths;
 mod ready;

@@ -196,21 +196,6 @@ fn ids_come_in_four_forms() {
 }
 
 /// A tag is a name as soon as it is in the table, on each path.
-#[test]
-fn a_tag_is_served_at_its_first_request() {
-    let table = MemorySegments::new();
-    let segments = SegmentGenerator::builder(table.clone()).build().expect("a generator");
-    let served = Served::start(uids(12).with_segments(Arc::new(segments)));
-    assert_eq!(served.curl("/v1/ids?name=a").status, 404);
-    for (tag, path) in [("a", "/v1/ids?format=text&name=a"), ("b", "/api/segment/get/b")] {
-        // Who asks for what there is not has the table read now and then, and not each time.
-        std::thread::sleep(std::time::Duration::from_millis(150));
-        table.create(SegmentTag::new(tag).step(10)).expect("a tag");
-        let answer = served.curl(path);
-        assert_eq!((answer.status, answer.text().trim()), (200, "1"), "{path}");
-    }
-}
-
 /// Marks of direction would show a tag as another one.
 #[test]
 fn marks_of_direction_are_to_be_seen() {

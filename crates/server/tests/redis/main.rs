@@ -4,11 +4,11 @@
 mod clients;
 mod limits;
 mod support;
+mod tags;
 mod transactions;
 
 use uidring::generator::CachedBuilder;
-use uidring::segment::{MemorySegments, SegmentTag};
-use uidring::{Layout, PerThreadGenerator, SegmentGenerator, Uid, UidGenerator};
+use uidring::{Layout, PerThreadGenerator, Uid, UidGenerator};
 use uidring_server::{Issuer, Names, Protocol, Server};
 
 use self::support::{generator, names, run, start};
@@ -223,27 +223,4 @@ fn a_name_that_has_nothing() {
     let stats = server.running().stats(Protocol::Redis);
     assert!(stats.requests >= 81 && stats.errors > 1, "{stats:?}");
     assert!(stats.time_of(0.5).expect("requests") > std::time::Duration::ZERO);
-}
-
-/// A tag that is created later is a name then; one that is removed fails, and others go on.
-#[test]
-fn tags_that_come_and_go() {
-    let table = MemorySegments::new();
-    table.create(SegmentTag::new("a").step(10)).expect("created");
-    let segments = SegmentGenerator::builder(table.clone()).build().expect("built");
-    let segments = std::sync::Arc::new(segments);
-    let server = start(Names::new().with_segments(segments.clone()));
-    let mut client = server.client();
-    assert_eq!(client.integer(&["INCR", "a"]), 1);
-    assert!(client.say(&["INCR", "b"]).starts_with("-ERR there is no name 'b'"));
-    assert!(client.say(&["UID.NEXT"]).starts_with("-ERR there is no name ''"));
-    // At the first request, unless another name was just looked for.
-    std::thread::sleep(std::time::Duration::from_millis(150));
-    table.create(SegmentTag::new("b").step(10)).expect("created");
-    assert_eq!(client.integer(&["INCR", "b"]), 1);
-    assert!(table.remove("a"), "it was there");
-    segments.refresh().expect("read");
-    let gone = client.say(&["INCR", "a"]);
-    assert!(gone.starts_with("-ERR ") && gone.contains("create it again"), "{gone}");
-    assert_eq!(client.integer(&["INCR", "b"]), 2);
 }

@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Instant;
 
 use uidring::SegmentGenerator;
 use uidring::policy::TakePolicy;
@@ -142,11 +143,12 @@ fn a_password_comes_first() {
     assert_eq!(error(&mut stream).0, 5);
 }
 
-/// A table whose loads wait for a gate.
+/// A table whose readings and loads wait for a gate.
 struct Gated(MemorySegments, Arc<Mutex<()>>);
 
 impl SegmentStore for Gated {
     fn tags(&mut self) -> Result<Vec<SegmentTag>, uidring::Error> {
+        let _gate = self.1.lock().expect("a gate");
         self.0.tags()
     }
 
@@ -189,5 +191,34 @@ fn answers_do_not_wait_for_later_ones_and_one_that_breaks_off_leaves_no_trace() 
         }
         send(&mut stream, &request(1, "none", 1));
         assert_eq!(error(&mut stream).0, 2);
+    }
+}
+
+#[test]
+fn answers_do_not_wait_for_a_name_behind_them() {
+    let table = MemorySegments::new();
+    table.create(SegmentTag::new("orders").step(1000)).expect("a tag");
+    let gate = Arc::new(Mutex::new(()));
+    let builder = SegmentGenerator::builder(Gated(table.clone(), Arc::clone(&gate)));
+    let generator = Arc::new(builder.build().expect("a generator"));
+    let served = Served::new(Names::new().with_segments(generator));
+    let mut stream = connect(served.batch);
+    send(&mut stream, &request(1, "orders", 1));
+    assert_eq!(answer(&mut stream).0, 0);
+    let begin = Instant::now();
+    for number in 0.. {
+        send(&mut stream, &request(1, "nobody", 1));
+        assert_eq!(error(&mut stream).0, 2);
+        let closed = gate.lock().expect("a gate");
+        let tag = format!("new {number}");
+        table.create(SegmentTag::new(&tag)).expect("a tag");
+        send(&mut stream, &[request(1, "orders", 1), request(1, &tag, 1)].concat());
+        assert_eq!(answer(&mut stream).0, 0);
+        drop(closed);
+        // Found only if the answer before it came while the table was being read, for which a request waits a second.
+        if answer(&mut stream).0 == 0 {
+            break;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{tag} is not found");
     }
 }

@@ -1,0 +1,102 @@
+//! Tags that come and go while a server runs.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use uidring::segment::{
+    LoadError, LoadedSegment, MemorySegments, SegmentRequest, SegmentStore, SegmentTag,
+};
+use uidring::{Error, SegmentGenerator};
+use uidring_server::Names;
+
+use crate::support::{PATIENCE, start};
+
+/// A table whose reader waits for a gate.
+struct Gated(MemorySegments, Arc<Mutex<()>>);
+
+impl SegmentStore for Gated {
+    fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
+        let _gate = self.1.lock().expect("a gate");
+        self.0.tags()
+    }
+
+    fn load(
+        &mut self,
+        wanted: &[SegmentRequest],
+        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
+    ) {
+        self.0.load(wanted, loaded);
+    }
+}
+
+/// A request waits at most this long for the table.
+const LOOK_FOR: Duration = Duration::from_secs(1);
+
+/// Creates tags and asks for each, until one is found at its first request. On a busy machine, reading the table may take
+/// longer than a request waits.
+fn found_at_once(table: &MemorySegments, mut ask: impl FnMut(&str) -> bool) -> String {
+    let begin = Instant::now();
+    for number in 0.. {
+        let tag = format!("new-{number}");
+        let asked = Instant::now();
+        if !table.create(SegmentTag::new(&tag).step(10)).expect("created") {
+            continue;
+        }
+        if ask(&tag) {
+            return tag;
+        }
+        assert!(asked.elapsed() >= LOOK_FOR, "{tag} was not waited for");
+        assert!(begin.elapsed() < PATIENCE, "{tag} is not found");
+    }
+    unreachable!("numbers do not end")
+}
+
+#[test]
+fn tags_that_come_and_go() {
+    let table = MemorySegments::new();
+    table.create(SegmentTag::new("a").step(10)).expect("created");
+    let segments = Arc::new(SegmentGenerator::builder(table.clone()).build().expect("built"));
+    let server = start(Names::new().with_segments(segments.clone()));
+    let mut client = server.client();
+    assert_eq!(client.integer(&["INCR", "a"]), 1);
+    assert!(client.say(&["UID.NEXT"]).starts_with("-ERR there is no name ''"));
+    let answer = client.say(&["INCR", "nobody"]);
+    assert!(answer.starts_with("-ERR there is no name 'nobody'"), "{answer}");
+    let found = found_at_once(&table, |tag| client.say(&["INCR", tag]) == ":1\r\n");
+    found_at_once(&table, |tag| client.say(&["MGET", "nobody", tag]) == "*2\r\n$-1\r\n$1\r\n1\r\n");
+    assert!(table.remove("a"), "it was there");
+    segments.refresh().expect("read");
+    let gone = client.say(&["INCR", "a"]);
+    assert!(gone.starts_with("-ERR ") && gone.contains("create it again"), "{gone}");
+    assert_eq!(client.integer(&["INCR", &found]), 2);
+}
+
+#[test]
+fn answers_do_not_wait_for_a_name_behind_them() {
+    let (table, gate) = (MemorySegments::new(), Arc::new(Mutex::new(())));
+    let gated = Gated(table.clone(), Arc::clone(&gate));
+    let segments = SegmentGenerator::builder(gated).build().expect("built");
+    let server = start(Names::new().with_segments(Arc::new(segments)));
+    let mut client = server.client();
+    found_at_once(&table, |tag| {
+        let closed = gate.lock().expect("a gate");
+        client.send(format!("PING\r\nINCR {tag}\r\n").as_bytes());
+        assert_eq!(client.reply(), "+PONG\r\n");
+        drop(closed);
+        // Found only if the answer before it came while the table was being read.
+        client.reply() == ":1\r\n"
+    });
+}
+
+/// Requests that came together wait for one reading, however many names of theirs are unknown.
+#[test]
+fn many_unknown_names_wait_once() {
+    let segments = SegmentGenerator::builder(MemorySegments::new()).build().expect("built");
+    let server = start(Names::new().with_segments(Arc::new(segments)));
+    let mut client = server.client();
+    client.send(&b"INCR nobody\r\n".repeat(4_000));
+    for _ in 0..4_000 {
+        let answer = client.reply();
+        assert!(answer.starts_with("-ERR there is no name 'nobody'"), "{answer}");
+    }
+}
