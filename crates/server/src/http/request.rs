@@ -52,6 +52,11 @@ impl Asked {
         self.version
     }
 
+    /// The scheme of a target that names one.
+    pub fn scheme(&self) -> Option<&str> {
+        self.uri.scheme_str()
+    }
+
     /// The host of a target that names one.
     pub fn authority(&self) -> Option<&str> {
         self.uri.authority().map(|authority| authority.as_str())

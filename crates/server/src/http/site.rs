@@ -9,23 +9,27 @@ use hyper::http::uri::Authority;
 use super::request::Asked;
 use crate::shared::Shared;
 
-/// What is wrong with the host that a request names, as RFC 9112 has it: whoever stands in between could understand
-/// another one.
+/// What is wrong with the host that a request names. This is stricter than RFC 9112, by which a target's host counts and
+/// `Host` is ignored: a proxy might pick a different host.
 pub fn problem(asked: &Asked) -> Option<&'static str> {
     let mut hosts = asked.headers(header::HOST);
     let host = match (hosts.next(), hosts.next()) {
-        (Some(_), Some(_)) => return Some("there are two Host headers; send one"),
-        (None, _) if asked.version() >= Version::HTTP_11 => {
+        (_, Some(_)) => return Some("there are two Host headers; send one"),
+        (None, None) if asked.version() >= Version::HTTP_11 => {
             return Some("there is no Host header; send one");
         }
-        (host, None) | (host, _) => host.unwrap_or_default(),
+        (host, None) => host.unwrap_or_default(),
     };
-    let is_host = |host: &str| host.is_empty() || host.parse::<Authority>().is_ok();
+    // An authority may have a user's name in front, a host has none.
+    let is_host =
+        |host: &str| host.is_empty() || !host.contains('@') && host.parse::<Authority>().is_ok();
     let Some(host) = str::from_utf8(host).ok().filter(|host| is_host(host)) else {
         return Some("the Host header names no host");
     };
     let target = asked.authority()?;
-    (!target.eq_ignore_ascii_case(host))
+    let port = if asked.scheme() == Some("https") { ":443" } else { ":80" };
+    let without_port = |host| str::strip_suffix(host, port).unwrap_or(host);
+    (!without_port(target).eq_ignore_ascii_case(without_port(host)))
         .then_some("the request names another host than its Host header")
 }
 

@@ -71,7 +71,12 @@ fn a_request_names_one_host() {
         "GET /v1/ids HTTP/1.1\r\nHost: \u{e4}",
         "GET /v1/ids HTTP/1.1\r\nHost: a b",
         "GET http://evil.example/v1/ids HTTP/1.1\r\nHost: localhost",
-        "GET http://localhost:80/v1/ids HTTP/1.1\r\nHost: localhost",
+        "GET http://localhost:81/v1/ids HTTP/1.1\r\nHost: localhost",
+        "GET https://localhost:80/v1/ids HTTP/1.1\r\nHost: localhost",
+        "GET http://localhost/v1/ids HTTP/1.1\r\nHost: localhost:443",
+        "GET http://me@localhost/v1/ids HTTP/1.1\r\nHost: localhost",
+        "GET http://me@localhost/v1/ids HTTP/1.1\r\nHost: me@localhost",
+        "GET /v1/ids HTTP/1.1\r\nHost: me@localhost",
         "GET /healthz HTTP/1.1",
     ] {
         assert_eq!(status(wrong), 400, "{wrong}");
@@ -79,6 +84,9 @@ fn a_request_names_one_host() {
     for right in [
         "GET /v1/ids HTTP/1.1\r\nHost: localhost",
         "GET http://LOCALHOST/v1/ids HTTP/1.1\r\nHost: localhost",
+        "GET http://localhost:80/v1/ids HTTP/1.1\r\nHost: localhost",
+        "GET http://localhost/v1/ids HTTP/1.1\r\nHost: localhost:80",
+        "GET https://localhost:443/v1/ids HTTP/1.1\r\nHost: localhost",
         "GET /v1/ids HTTP/1.1\r\nHost:",
         "GET /v1/ids HTTP/1.0",
     ] {
