@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
 use tokio::sync::OwnedSemaphorePermit;
+use uidring::Uid;
 
 use super::answer::{self, Answer};
 use super::body::{Body, Digits};
@@ -147,6 +148,8 @@ fn good(
     room: Option<OwnedSemaphorePermit>,
 ) -> Response<Body> {
     name.counters.issued(Protocol::Http, ids.len() as u64);
+    // So have those of segments: a table's `max_id`, which is above them, is an `i64`.
+    let ids = ids.into_iter().map(|id| Uid::new(id).expect("an id has 63 bits")).collect();
     let body = Body::Ids(IdsText::new(name.text(), format, ids, room));
     answer::with(asked, StatusCode::OK, format.kind(), body)
 }

@@ -9,6 +9,9 @@ use super::kind;
 /// Bytes that are written at once.
 pub const PIECE: usize = 32 * 1024;
 
+/// Ids in a piece. The longest has 19 digits, two quotes and a comma.
+const IDS: usize = PIECE / 22;
+
 /// How ids are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -34,7 +37,7 @@ impl Format {
 
 /// Ids, which become text piece by piece as the client reads.
 pub struct IdsText {
-    ids: Vec<u64>,
+    ids: Vec<Uid>,
     done: usize,
     format: Format,
     /// What is before the ids; nothing, once it is written.
@@ -49,18 +52,19 @@ impl IdsText {
     pub fn new(
         name: &str,
         format: Format,
-        ids: Vec<u64>,
+        ids: Vec<Uid>,
         room: Option<OwnedSemaphorePermit>,
     ) -> Self {
-        let digits = || ids.iter().map(|id| u64::from(id.checked_ilog10().unwrap_or(0)) + 1);
+        let digits = || ids.iter().map(|id| u64::from(id.get().checked_ilog10().unwrap_or(0)) + 1);
+        let lines_of = |text: &str| (text.len() as u64 + 1) * ids.len() as u64;
         let (count, mut head) = (ids.len() as u64, Vec::new());
         let left = match format {
             Format::Text => digits().sum::<u64>() + count,
             Format::Ndjson => digits().sum::<u64>() + 3 * count,
             Format::Binary => 8 * count,
-            Format::Hex => 19 * count,
-            Format::Base62 => 12 * count,
-            Format::Base32 => 14 * count,
+            Format::Hex => lines_of(&Uid::MAX.hex()),
+            Format::Base62 => lines_of(&Uid::MAX.base62()),
+            Format::Base32 => lines_of(&Uid::MAX.base32()),
             Format::Json => {
                 let name = serde_json::Value::from(name);
                 head = format!("{{\"name\":{name},\"ids\":[").into_bytes();
@@ -82,40 +86,28 @@ impl IdsText {
             return None;
         }
         let mut piece = std::mem::take(&mut self.head);
-        // The longest id has 20 digits, and three more bytes around it.
-        let end = self.ids.len().min(self.done + PIECE / 23);
+        let end = self.ids.len().min(self.done + IDS);
         piece.reserve(PIECE.min(usize::try_from(self.left).unwrap_or(PIECE)));
         let mut digits = itoa::Buffer::new();
         for (index, id) in self.ids.iter().enumerate().take(end).skip(self.done) {
-            let quote: &[u8] = match self.format {
-                Format::Binary => {
-                    piece.extend_from_slice(&id.to_le_bytes());
-                    continue;
-                }
-                Format::Hex => {
-                    line(&mut piece, &uid(*id).hex());
-                    continue;
-                }
-                Format::Base62 => {
-                    line(&mut piece, &uid(*id).base62());
-                    continue;
-                }
-                Format::Base32 => {
-                    line(&mut piece, &uid(*id).base32());
-                    continue;
-                }
-                Format::Text => b"",
-                Format::Json | Format::Ndjson => b"\"",
+            let (before, after): (&[u8], &[u8]) = match self.format {
+                Format::Json if index == 0 => (b"\"", b"\""),
+                Format::Json => (b",\"", b"\""),
+                Format::Ndjson => (b"\"", b"\"\n"),
+                Format::Binary => (b"", b""),
+                Format::Text | Format::Hex | Format::Base62 | Format::Base32 => (b"", b"\n"),
             };
-            if self.format == Format::Json && index > 0 {
-                piece.push(b',');
+            piece.extend_from_slice(before);
+            match self.format {
+                Format::Binary => piece.extend_from_slice(&id.get().to_le_bytes()),
+                Format::Hex => piece.extend_from_slice(id.hex().as_bytes()),
+                Format::Base62 => piece.extend_from_slice(id.base62().as_bytes()),
+                Format::Base32 => piece.extend_from_slice(id.base32().as_bytes()),
+                Format::Text | Format::Json | Format::Ndjson => {
+                    piece.extend_from_slice(digits.format(id.get()).as_bytes());
+                }
             }
-            piece.extend_from_slice(quote);
-            piece.extend_from_slice(digits.format(*id).as_bytes());
-            piece.extend_from_slice(quote);
-            if self.format != Format::Json {
-                piece.push(b'\n');
-            }
+            piece.extend_from_slice(after);
         }
         self.done = end;
         if self.format == Format::Json && end == self.ids.len() {
@@ -126,16 +118,6 @@ impl IdsText {
     }
 }
 
-/// All ids have 63 bits.
-fn uid(id: u64) -> Uid {
-    Uid::new(id).unwrap_or(Uid::MAX)
-}
-
-fn line(piece: &mut Vec<u8>, text: &str) {
-    piece.extend_from_slice(text.as_bytes());
-    piece.push(b'\n');
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,6 +125,7 @@ mod tests {
     #[test]
     fn the_length_is_known_before_the_text() {
         let ids = [0, 1, 9, 10, 99, 100, 12_345_678_901, u64::MAX >> 1];
+        let ids = ids.map(|id| Uid::new(id).expect("63 bits"));
         for format in [
             Format::Text,
             Format::Hex,
@@ -152,8 +135,8 @@ mod tests {
             Format::Ndjson,
             Format::Binary,
         ] {
-            for count in [1, 2, 8, PIECE / 23, PIECE / 23 + 1, 10_000] {
-                let ids: Vec<u64> = ids.iter().cycle().copied().take(count).collect();
+            for count in [1, 2, 8, IDS, IDS + 1, 10_000] {
+                let ids: Vec<Uid> = ids.iter().cycle().copied().take(count).collect();
                 let mut text = IdsText::new("a \"name\"\n", format, ids.clone(), None);
                 let (length, mut all) = (text.left(), Vec::new());
                 while let Some(piece) = text.next() {
@@ -161,10 +144,11 @@ mod tests {
                     all.extend_from_slice(&piece);
                 }
                 assert_eq!((all.len() as u64, text.left()), (length, 0), "{format:?} {count}");
-                let read: Vec<u64> = match format {
+                let read: Vec<Uid> = match format {
                     Format::Binary => {
                         let id = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes);
-                        all.chunks(8).map(|bytes| id(bytes).expect("eight")).collect()
+                        let id = |bytes| Uid::new(id(bytes).expect("eight")).expect("63 bits");
+                        all.chunks(8).map(id).collect()
                     }
                     Format::Json => {
                         let value: serde_json::Value = serde_json::from_slice(&all).expect("JSON");
@@ -179,7 +163,7 @@ mod tests {
                             _ => Uid::from_base32,
                         };
                         let text = String::from_utf8(all).expect("text");
-                        text.lines().map(|line| read(line).expect("an id").get()).collect()
+                        text.lines().map(|line| read(line).expect("an id")).collect()
                     }
                     Format::Text | Format::Ndjson => {
                         let text = String::from_utf8(all).expect("text");
