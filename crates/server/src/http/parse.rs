@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hyper::{Response, StatusCode};
-use uidring::Uid;
+use uidring::{ParseUidError, Uid};
 
 use super::answer::{self, Answer};
 use super::body::Body;
@@ -13,42 +13,48 @@ use super::request::Asked;
 use crate::names::Name;
 use crate::shared::Shared;
 
+/// Reads an id in a form of texts.
+type Read = fn(&str) -> Result<Uid, ParseUidError>;
+
 pub fn answer(shared: &Arc<Shared>, asked: Asked) -> Answer {
-    if let Some(text) = asked.problem_of_query(&["name", "format"]) {
-        return answer::bad_request(asked, text).into();
+    match form(&asked) {
+        Ok((form, read)) => ids::with_name(shared, asked, move |_, asked, name| {
+            parse(asked, &name, form, read).into()
+        }),
+        Err(text) => answer::bad_request(asked, text).into(),
     }
-    let read: fn(&str) -> Option<Uid> = match asked
-        .parameter("format")
-        .as_ref()
-        .map(Option::as_deref)
-    {
-        Ok(None | Some("dec")) => |text| text.parse().ok(),
-        Ok(Some("hex")) => |text| Uid::from_hex(text).ok(),
-        Ok(Some("base62")) => |text| Uid::from_base62(text).ok(),
-        Ok(Some("base32")) => |text| Uid::from_base32(text).ok(),
-        _ => return answer::bad_request(asked, "format is not dec, hex, base62 or base32").into(),
-    };
-    ids::with_name(shared, asked, move |_, asked, name| parse(asked, &name, read).into())
 }
 
-fn parse(asked: Asked, name: &Name, read: fn(&str) -> Option<Uid>) -> Response<Body> {
+/// The form that the id is said to have.
+fn form(asked: &Asked) -> Result<(&'static str, Read), String> {
+    if let Some(text) = asked.problem_of_query(&["name", "format"]) {
+        return Err(text);
+    }
+    let form = asked.parameter("format").map_err(|error| error.to_string())?;
+    Ok(match form.as_deref() {
+        None | Some("dec") => ("dec", |text| text.parse()),
+        Some("hex") => ("hex", Uid::from_hex),
+        Some("base62") => ("base62", Uid::from_base62),
+        Some("base32") => ("base32", Uid::from_base32),
+        Some(_) => return Err("format is not dec, hex, base62 or base32".into()),
+    })
+}
+
+fn parse(asked: Asked, name: &Name, form: &str, read: Read) -> Response<Body> {
     let Some(layout) = name.issuer().layout() else {
         let text =
             format!("`{}` has a segment's ids, which are numbers without parts", name.text());
         return answer::bad_request(asked, text);
     };
-    let uid = match asked.last_segment("the id") {
-        Ok(text) => read(&text),
-        Err(error) => {
-            let text = error.to_string();
-            return answer::bad_request(asked, text);
-        }
+    let read = match asked.last_segment("the id") {
+        Ok(text) => read(&text).map_err(|error| {
+            format!("the id cannot be read as `{form}`: {error}; `format` says how it is written")
+        }),
+        Err(error) => Err(error.to_string()),
     };
-    let Some(uid) = uid else {
-        return answer::bad_request(
-            asked,
-            "the id is not an integer from 0 to 9223372036854775807; `format` says how else it is written",
-        );
+    let uid = match read {
+        Ok(uid) => uid,
+        Err(text) => return answer::bad_request(asked, text),
     };
     match layout.decode(uid) {
         Ok(fields) => {
