@@ -11,7 +11,7 @@ use crate::args::database::DatabaseArgs;
 use crate::failure::Failure;
 use crate::stores;
 
-/// Looks whether the files can be made that there are not yet. Nothing is left there.
+/// Checks that missing files can be created. Nothing is left there.
 pub fn files(args: &ServeArgs, others: &config::Names) -> Result<(), Failure> {
     if let Some(BatchPlace::At(path)) = &args.batch {
         can_be_made("the socket of --batch", path)?;

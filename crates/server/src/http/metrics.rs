@@ -30,7 +30,8 @@ pub fn answer(shared: &Shared, asked: Asked, room: Room) -> Response<Body> {
     )
 }
 
-/// More names than this, in alphabetical order, have their series together: a scrape has to end.
+/// Names above this many, in the order of [`Names::list`](crate::Names::list), share one series: a scrape has to end. Of
+/// the core's metrics, those of segments are shared alone: generators of uids are few.
 const OWN_SERIES: usize = 1_000;
 
 /// What these are called.

@@ -90,7 +90,7 @@ impl Asked {
             let Some(name) = known.iter().find(|name| **name == key) else {
                 let key: String = key.chars().take(64).collect();
                 return Some(match known {
-                    [] => format!("there is no parameter `{key}`, as there are none here"),
+                    [] => format!("there is no parameter `{key}`; this path has none"),
                     known => {
                         format!("there is no parameter `{key}`; there are {}", known.join(", "))
                     }

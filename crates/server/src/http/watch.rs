@@ -13,6 +13,9 @@ use crate::seat::Place;
 use crate::shared::Shared;
 
 pub fn answer(shared: &Arc<Shared>, place: &Arc<Place>, asked: Asked) -> Response<Body> {
+    if let Some(text) = asked.problem_of_query(&[]) {
+        return answer::bad_request(asked, text);
+    }
     if asked.is_head() {
         return answer::with(asked, StatusCode::OK, kind::EVENTS, Body::Empty);
     }

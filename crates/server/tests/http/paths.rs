@@ -240,6 +240,7 @@ fn what_cannot_be_answered_is_named() {
         ("/v1/parse/1?name=orders", 400, "without parts"),
         ("/v1/parse", 400, "the id cannot be read"),
         ("/v1/parse/", 404, "no such path"),
+        ("/v1/events?name=uid", 400, "there is no parameter `name`; this path has none"),
         ("/v1", 404, "no such path"),
         ("/favicon.ico", 404, "there are /v1/ids, /v1/parse/{id}, "),
     ] {
