@@ -357,7 +357,7 @@ pub struct CachedStats {
     /// ahead of it by about as much until it has caught up.
     #[cfg_attr(
         feature = "serde",
-        serde(rename = "clock_behind_millis", with = "crate::serde::millis")
+        serde(rename = "clock_behind_millis", with = "crate::serde_forms::millis")
     )]
     pub clock_behind: Duration,
     /// See [`CachedUidGenerator::remaining_life`].
