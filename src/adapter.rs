@@ -7,6 +7,7 @@ pub use crate::clock::monotonic::{
 pub use crate::clock::read;
 pub use crate::error::{Chain, check_millis, check_option, error_traits};
 pub use crate::sync::record;
+pub use crate::text::{on_one_line, visible};
 pub use tracing;
 
 /// Writes to the log: `log!(warn, ...)` is `tracing::warn!(...)` with no lock of the core held, and not

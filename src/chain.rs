@@ -1,10 +1,12 @@
 //! An error with its causes, on one line.
 
 use std::error::Error as StdError;
-use std::fmt::{self, Write};
+use std::fmt;
 
-/// Displays an error and its causes as `message: cause: cause`. Debug prints the same, with control characters
-/// escaped.
+use crate::text::on_one_line;
+
+/// Displays an error and its causes as `message: cause: cause`. Debug prints the same, with characters
+/// that cannot be seen escaped.
 ///
 /// It leaves out a cause whose text is on the line already: some drivers repeat their own sources.
 pub struct Chain<'a>(pub &'a (dyn StdError + 'static));
@@ -27,13 +29,7 @@ impl fmt::Display for Chain<'_> {
 
 impl fmt::Debug for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for letter in self.to_string().chars() {
-            match letter.is_control() {
-                true => write!(f, "{}", letter.escape_default())?,
-                false => f.write_char(letter)?,
-            }
-        }
-        Ok(())
+        f.write_str(&on_one_line(&self.to_string()))
     }
 }
 

@@ -107,6 +107,7 @@ mod error;
 mod future;
 mod layout;
 mod sync;
+mod text;
 mod timestamp;
 mod uid;
 mod unwind_safe;

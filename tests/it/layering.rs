@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// A room (a file or folder right below `src`) and the rooms that it may import.
 const ROOMS: &[(&str, &[&str])] = &[
-    ("chain", &[]),
+    ("text", &[]),
+    ("chain", &["text"]),
     ("uid", &["chain"]),
     ("sync", &[]),
     ("serde_forms", &["uid"]),
@@ -54,7 +55,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "worker",
         ],
     ),
-    ("adapter", &["clock", "error", "sync"]),
+    ("adapter", &["clock", "error", "sync", "text"]),
     ("worker", &["clock", "error", "future", "layout", "serde_forms", "sync", "timestamp", "uid"]),
 ];
 

@@ -12,10 +12,10 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
+use uidring::adapter::on_one_line;
 use uidring::clock::{Clock, SystemClock};
 
 use crate::shown_bar;
-use crate::text::visible;
 
 /// How much is said on stderr, and in which form.
 #[derive(Args, Clone, Copy, Default)]
@@ -118,7 +118,7 @@ fn args() -> ReportArgs {
 /// Where stderr cannot be written, nobody can be told.
 fn say(level: Level, prefix: &str, text: &str, more: &str) {
     let line = if is_text() {
-        format!("{prefix}{}{more}\n", visible(text))
+        format!("{prefix}{}{more}\n", on_one_line(text))
     } else {
         let now = SystemClock.now().to_string();
         let message = format!("{text}{more}");

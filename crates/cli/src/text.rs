@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use indicatif::HumanCount;
 use uidring::Timestamp;
+pub use uidring::adapter::visible;
 
 /// Returns a number with a comma before each three digits.
 pub fn thousands(number: u64) -> String {
@@ -38,16 +39,4 @@ pub fn rfc3339(time: &str) -> String {
     let seconds = time.split('.').next().unwrap_or_default();
     let parsed = format!("{}Z", seconds.replace(' ', "T")).parse::<Timestamp>();
     parsed.map_or_else(|_| visible(time), |time| time.to_string())
-}
-
-/// Returns a text of any origin with the characters escaped that would steer the terminal or end the line.
-pub fn visible(name: &str) -> String {
-    let mut text = String::with_capacity(name.len());
-    for letter in name.chars() {
-        match letter {
-            '\'' | '"' | '\\' => text.push(letter),
-            _ => text.extend(letter.escape_debug()),
-        }
-    }
-    text
 }

@@ -6,6 +6,7 @@ use std::thread;
 
 use hyper::{Response, StatusCode};
 use tokio::sync::oneshot;
+use uidring::adapter::visible;
 use uidring::segment::SegmentTag;
 
 use super::answer::{self, Answer};
@@ -136,16 +137,14 @@ impl Table {
 
 /// Appends a text that may be anything to a page.
 fn escape(text: &str, page: &mut String) {
-    for char in text.chars() {
+    for char in visible(text).chars() {
         match char {
             '&' => page.push_str("&amp;"),
             '<' => page.push_str("&lt;"),
             '>' => page.push_str("&gt;"),
             '"' => page.push_str("&quot;"),
             '\'' => page.push_str("&#39;"),
-            '\\' => page.push(char),
-            // Marks of direction and control characters are to be seen.
-            char => page.extend(char.escape_debug()),
+            char => page.push(char),
         }
     }
 }

@@ -198,15 +198,25 @@ fn ids_come_in_four_forms() {
 /// A tag is a name as soon as it is in the table, on each path.
 /// Marks of direction would show a tag as another one.
 #[test]
-fn marks_of_direction_are_to_be_seen() {
+fn nothing_in_a_tag_is_invisible() {
     let table = MemorySegments::new();
-    table.create(SegmentTag::new("a\u{202e}b").step(10)).expect("a tag");
+    let tags = [
+        ("a\u{202e}b", r"a\u{202e}b"),
+        (r"a\u{202e}b", r"a\\u{202e}b"),
+        ("cafe\u{301}", "cafe\u{301}"),
+        ("ไทย & กำ", "ไทย &amp; กำ"),
+    ];
+    for (tag, _) in tags {
+        table.create(SegmentTag::new(tag).step(10)).expect("a tag");
+    }
     let segments = SegmentGenerator::builder(table.clone()).build().expect("a generator");
     let names = uids(13).with_segments(Arc::new(segments));
     let served = Served::start(names.with_rows(move || table.clone().tags()));
     for path in ["/cache", "/db"] {
         let page = served.curl(path);
-        assert!(page.text().contains("<td>a\\u{202e}b</td>"), "{}", page.text());
+        for (_, seen) in tags {
+            assert!(page.text().contains(&format!("<td>{seen}</td>")), "{seen} {}", page.text());
+        }
     }
     assert!(served.curl("/").text().contains("visible(first.name)"));
 }

@@ -1,0 +1,47 @@
+//! Text of any origin, for people to read.
+
+/// Returns a text in which nothing is invisible: no two texts look alike because of marks of direction, control
+/// characters, or spaces other than the usual one, nor because one spells out what is escaped in the other.
+pub fn visible(text: &str) -> String {
+    on_one_line(&text.replace('\\', r"\\"))
+}
+
+/// Returns a text with the characters escaped that cannot be seen, so that it neither ends its line nor steers a
+/// terminal. Parts of it that are [`visible`] stay as they are.
+pub fn on_one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            ' '..='~' => line.push(letter),
+            // Behind another letter: alone, what combines with the letter before it would be escaped, too.
+            _ => line.extend(String::from_iter(['_', letter]).escape_debug().skip(1)),
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_seen_stays_and_what_cannot_is_escaped() {
+        for seen in ["", "it's \"a\"", "cafe\u{301}", "ä", "ภาษาไทย กำ", "हिन्दी", "日本語", "🦀"]
+        {
+            assert_eq!(visible(seen), seen);
+            assert_eq!(on_one_line(seen), seen);
+        }
+        for (unseen, escaped) in [
+            ("a\nb\t\r\0", r"a\nb\t\r\0"),
+            ("\u{1b}[31m", r"\u{1b}[31m"),
+            ("a\u{202e}b", r"a\u{202e}b"),
+            ("a\u{200b}\u{2028}\u{a0}\u{ad}b", r"a\u{200b}\u{2028}\u{a0}\u{ad}b"),
+        ] {
+            assert_eq!(visible(unseen), escaped);
+            assert_eq!(on_one_line(unseen), escaped);
+            assert_eq!(on_one_line(escaped), escaped, "once is enough");
+            assert_ne!(visible(escaped), escaped, "it would look like the other one");
+        }
+        assert_eq!(visible(r"a\u{202e}b\"), r"a\\u{202e}b\\");
+    }
+}
