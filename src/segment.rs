@@ -97,4 +97,6 @@ pub use self::error::SegmentError;
 pub use self::generator::SegmentHandle;
 pub use self::memory::MemorySegments;
 pub use self::stats::SegmentStats;
-pub use self::store::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
+pub use self::store::{
+    LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag, TagNumber,
+};

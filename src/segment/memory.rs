@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::store::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
+use super::store::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag, TagNumber};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, check_option};
 use crate::sync::{ForkGuarded, Forked, Life};
@@ -71,10 +71,10 @@ impl MemorySegments {
     ///
     /// [`Error::OptionOutOfRange`] for a step that is not above 0; [`Error::Forked`].
     pub fn set_step(&self, tag: &str, step: i64) -> Result<bool, Error> {
-        positive("step", step)?;
+        positive("step", Ok(step))?;
         let mut rows = self.0.lock().map_err(forked)?;
         let Some(row) = rows.get_mut(tag) else { return Ok(false) };
-        (row.step, row.update_time) = (step, now());
+        (row.step, row.update_time) = (Ok(step), now());
         Ok(true)
     }
 
@@ -84,8 +84,8 @@ impl MemorySegments {
     }
 }
 
-fn positive(option: &'static str, value: i64) -> Result<(), Error> {
-    check_option(option, value.max(0).unsigned_abs(), 1..=i64::MAX.unsigned_abs())
+fn positive(option: &'static str, value: TagNumber) -> Result<(), Error> {
+    check_option(option, value.unwrap_or(0).max(0).unsigned_abs(), 1..=i64::MAX.unsigned_abs())
 }
 
 fn now() -> String {
@@ -121,6 +121,6 @@ fn reserve(
         .get_mut(&request.tag)
         .ok_or_else(|| LoadError::NoSuchTag { tag: request.tag.clone() })?;
     let range = request.range(row.max_id, row.step)?;
-    (row.max_id, row.update_time) = (range.end.cast_signed(), now());
+    (row.max_id, row.update_time) = (Ok(range.end.cast_signed()), now());
     Ok(range)
 }

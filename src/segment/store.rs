@@ -40,15 +40,18 @@ impl<S: SegmentStore + ?Sized> SegmentStore for Box<S> {
     }
 }
 
+/// A column `max_id` or `step`. An error says why it cannot be read: `is NULL`, `is of type Text`.
+pub type TagNumber = Result<i64, &'static str>;
+
 /// A row of `leaf_alloc`, whose columns are those of the original.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentTag {
     /// Column `biz_tag`.
     pub tag: String,
-    /// The first id that is not reserved yet; 0 where the column is NULL.
-    pub max_id: i64,
-    /// How many ids a load reserves at least; 0 where the column is NULL.
-    pub step: i64,
+    /// The first id that is not reserved yet.
+    pub max_id: TagNumber,
+    /// How many ids a load reserves at least.
+    pub step: TagNumber,
     /// What the tag is for.
     pub description: Option<String>,
     /// The last change of the row, in UTC.
@@ -60,20 +63,36 @@ impl SegmentTag {
     /// its last change.
     pub fn new(tag: impl Into<String>) -> Self {
         let (description, update_time) = (None, String::new());
-        Self { tag: tag.into(), max_id: 1, step: 1_000, description, update_time }
+        Self { tag: tag.into(), max_id: Ok(1), step: Ok(1_000), description, update_time }
     }
 
     /// Sets the first id that is not reserved yet.
     #[must_use]
     pub fn max_id(self, max_id: i64) -> Self {
-        Self { max_id, ..self }
+        Self { max_id: Ok(max_id), ..self }
     }
 
     /// Sets how many ids a load reserves at least.
     #[must_use]
     pub fn step(self, step: i64) -> Self {
-        Self { step, ..self }
+        Self { step: Ok(step), ..self }
     }
+
+    /// Returns `max_id` and `step` of a row that can be served.
+    pub(super) fn usable(&self) -> Result<(u64, u64), LoadError> {
+        let step = positive(&self.tag, "step", self.step)?;
+        Ok((positive(&self.tag, "max_id", self.max_id)?, step))
+    }
+}
+
+fn positive(tag: &str, column: &str, value: TagNumber) -> Result<u64, LoadError> {
+    let is = match value {
+        Ok(value) if value > 0 => return Ok(value.unsigned_abs()),
+        Ok(value) => format!("is {value}"),
+        Err(why) => why.into(),
+    };
+    let problem = format!("its {column} {is}, and has to be an integer from 1");
+    Err(LoadError::InvalidRow { tag: tag.into(), problem })
 }
 
 /// A request for a range of ids.
@@ -94,19 +113,12 @@ impl SegmentRequest {
     /// # Errors
     ///
     /// [`LoadError::InvalidRow`] and [`LoadError::UsedUp`].
-    pub fn range(&self, max_id: i64, step: i64) -> Result<LoadedSegment, LoadError> {
-        let tag = || self.tag.clone();
-        let invalid = |column: &str, value: i64| LoadError::InvalidRow {
-            tag: tag(),
-            problem: format!("its {column} is {value}, and has to be 1 or more"),
-        };
-        let table_step = u64::try_from(step).ok().filter(|&step| step > 0);
-        let table_step = table_step.ok_or_else(|| invalid("step", step))?;
-        let start = u64::try_from(max_id).ok().filter(|&start| start > 0);
-        let start = start.ok_or_else(|| invalid("max_id", max_id))?;
+    pub fn range(&self, max_id: TagNumber, step: TagNumber) -> Result<LoadedSegment, LoadError> {
+        let table_step = positive(&self.tag, "step", step)?;
+        let start = positive(&self.tag, "max_id", max_id)?;
         let max = i64::MAX.unsigned_abs();
         if start == max {
-            return Err(LoadError::UsedUp { tag: tag(), max_id });
+            return Err(LoadError::UsedUp { tag: self.tag.clone(), max_id: start.cast_signed() });
         }
         let ends =
             [table_step.max(self.step), table_step].map(|length| start.saturating_add(length));
@@ -136,7 +148,7 @@ pub enum LoadError {
         /// The tag.
         tag: String,
     },
-    /// The step or the start in the row is not positive.
+    /// The step or the start in the row is no integer, or not positive.
     #[error("tag `{tag}` cannot be served: {problem}; set its row of leaf_alloc right")]
     InvalidRow {
         /// The tag.
@@ -181,7 +193,7 @@ mod tests {
     use super::*;
 
     fn range_of(step: u64, row: (i64, i64)) -> Result<LoadedSegment, LoadError> {
-        SegmentRequest { tag: "t".into(), step }.range(row.0, row.1)
+        SegmentRequest { tag: "t".into(), step }.range(Ok(row.0), Ok(row.1))
     }
 
     #[test]

@@ -103,7 +103,7 @@ impl Tag {
             row: ForkGuarded::new(
                 row_life,
                 TagRow {
-                    step: Step::new(u64::try_from(row.step).unwrap_or(0)),
+                    step: Step::new(row.usable().map_or(0, |(_, step)| step)),
                     cause: None,
                     failed: 0,
                     is_doubtful: false,
@@ -333,17 +333,14 @@ impl Tag {
 
     /// Updates the tag from its row in the table. Returns whether a load has to look at the row.
     pub(super) fn found(&self, row: &SegmentTag) -> bool {
-        let columns = [("step", row.step), ("max_id", row.max_id)];
-        if let Some((column, value)) = columns.into_iter().find(|(_, value)| *value < 1) {
-            // A store reads NULL as 0.
-            let null = if value == 0 { " or NULL" } else { "" };
-            let problem = format!("its {column} is {value}{null}, and has to be 1 or more");
-            let error = LoadError::InvalidRow { tag: self.name.clone(), problem };
-            self.set_health(Health::Invalid, Some(error));
-            return false;
-        }
-        self.set_table_step(row.step.cast_unsigned());
-        let max_id = row.max_id.cast_unsigned();
+        let (max_id, step) = match row.usable() {
+            Ok(columns) => columns,
+            Err(error) => {
+                self.set_health(Health::Invalid, Some(error));
+                return false;
+            }
+        };
+        self.set_table_step(step);
         let is_doubtful = self.chain.end().is_ok_and(|end| max_id < end);
         {
             let Ok(mut row) = self.row.lock() else { return false };

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use serde_json::{Value, json};
 use uidring::Error;
-use uidring::segment::SegmentTag;
+use uidring::segment::{SegmentTag, TagNumber};
 use uidring_store::{NewSegmentTag, TableError};
 
 use crate::args::check;
@@ -124,7 +124,7 @@ pub fn run(command: &SegmentCommand) -> Result<(), Failure> {
         }
         SegmentCommand::SetStep { tag, step, database } => {
             let before = stores::open_segments(database)?.segment_table().set_step(tag, *step);
-            let before = before.map_err(unknown_tag)?.step;
+            let before = number_of(before.map_err(unknown_tag)?.step);
             let tag = visible(tag);
             report::note(format_args!("the step of tag `{tag}` is now {step}; it was {before}"));
             Ok(())
@@ -139,12 +139,13 @@ pub fn run(command: &SegmentCommand) -> Result<(), Failure> {
             // Nobody else knows where a deleted tag ended.
             drop(stdio::stdout()?);
             let deleted = stores::open_segments(database)?.segment_table().delete_tag(tag);
-            let SegmentTag { max_id, step, .. } = deleted.map_err(unknown_tag)?;
+            let deleted = deleted.map_err(unknown_tag)?;
+            let (max_id, step) = (number_of(deleted.max_id), number_of(deleted.step));
             let text = format!(
                 "deleted tag `{tag}`, whose next id was {max_id}: to create it again, use `--start {max_id} \
                  --step {step}`, or its ids come twice"
             );
-            if stdio::print(&max_id.to_string()).is_err() {
+            if stdio::print(&max_id).is_err() {
                 return Err(Failure::Failed(format!("stdout cannot be written; {text}")));
             }
             report::note(text);
@@ -153,8 +154,8 @@ pub fn run(command: &SegmentCommand) -> Result<(), Failure> {
         SegmentCommand::List { database, json } => {
             let columns = [
                 Column::text("TAG", name),
-                Column::number("MAX_ID", |tag| tag.max_id.to_string()),
-                Column::number("STEP", |tag| tag.step.to_string()),
+                Column::number("MAX_ID", |tag| number_of(tag.max_id)),
+                Column::number("STEP", |tag| number_of(tag.step)),
                 Column::text("UPDATED", updated),
                 Column::text("DESCRIPTION", |tag| {
                     visible(tag.description.as_deref().unwrap_or(""))
@@ -165,11 +166,11 @@ pub fn run(command: &SegmentCommand) -> Result<(), Failure> {
         SegmentCommand::Stats { database, json } => {
             let columns = [
                 Column::text("TAG", name),
-                Column::number("NEXT ID", |tag| tag.max_id.to_string()),
-                Column::number("IDS LEFT", |tag| left(tag).to_string()),
-                Column::number("STEP", |tag| tag.step.to_string()),
+                Column::number("NEXT ID", |tag| number_of(tag.max_id)),
+                Column::number("IDS LEFT", |tag| number_of(left(tag))),
+                Column::number("STEP", |tag| number_of(tag.step)),
                 Column::text("UPDATED", updated),
-                Column::text("STATE", |tag| state(tag).into()),
+                Column::text("STATE", state),
             ];
             table::print(&tags(database)?, *json, stats_as_json, &columns)
         }
@@ -235,8 +236,8 @@ fn name(tag: &SegmentTag) -> String {
 fn list_as_json(tag: &SegmentTag) -> Value {
     json!({
         "tag": tag.tag,
-        "max_id": tag.max_id,
-        "step": tag.step,
+        "max_id": tag.max_id.ok(),
+        "step": tag.step.ok(),
         "description": tag.description,
         "update_time": updated(tag),
     })
@@ -245,27 +246,35 @@ fn list_as_json(tag: &SegmentTag) -> Value {
 fn stats_as_json(tag: &SegmentTag) -> Value {
     json!({
         "tag": tag.tag,
-        "max_id": tag.max_id,
-        "ids_left": left(tag),
-        "step": tag.step,
+        "max_id": tag.max_id.ok(),
+        "ids_left": left(tag).ok(),
+        "step": tag.step.ok(),
         "update_time": updated(tag),
         "state": state(tag),
     })
 }
 
 /// How many ids are not reserved yet; the greatest that the column has room for is 2^63 - 2.
-fn left(tag: &SegmentTag) -> i64 {
-    i64::MAX - tag.max_id.max(1)
+fn left(tag: &SegmentTag) -> TagNumber {
+    tag.max_id.map(|max_id| i64::MAX - max_id.max(1))
 }
 
 /// Whether a load would reserve a range.
-fn state(tag: &SegmentTag) -> &'static str {
-    match () {
-        () if tag.step < 1 => "its step is not positive",
-        () if tag.max_id < 1 => "its max_id is not positive",
-        () if left(tag) == 0 => "used up",
-        () => "serves",
-    }
+fn state(tag: &SegmentTag) -> String {
+    let state = match (tag.step, tag.max_id) {
+        (Err(why), _) => return format!("its step {why}"),
+        (_, Err(why)) => return format!("its max_id {why}"),
+        (Ok(..1), _) => "its step is not positive",
+        (_, Ok(..1)) => "its max_id is not positive",
+        _ if left(tag) == Ok(0) => "used up",
+        _ => "serves",
+    };
+    state.into()
+}
+
+/// A column as it is shown: `-` where it cannot be read.
+fn number_of(column: TagNumber) -> String {
+    column.map_or_else(|_| "-".into(), |number| number.to_string())
 }
 
 fn updated(tag: &SegmentTag) -> String {

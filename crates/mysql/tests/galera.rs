@@ -298,7 +298,7 @@ fn nothing_comes_twice_while_nodes_come_and_go() {
         for (id, handed) in &*workers {
             assert!(rows.contains(id), "{store} has lost worker id {id}: {handed}");
         }
-        let max_id = store.segments().list_tags().expect("listed")[0].max_id;
+        let max_id = store.segments().list_tags().expect("listed")[0].max_id.expect("a number");
         let ranges = storm.ranges.0.lock().expect("no panic");
         let last = ranges.iter().map(|(id, _)| *id).max().unwrap_or_default();
         assert!(u64::try_from(max_id).is_ok_and(|max_id| last < max_id), "{last} {max_id}");

@@ -4,11 +4,12 @@ mod load;
 
 use std::path::Path;
 
+use rusqlite::types::ValueRef;
 use rusqlite::{OptionalExtension, Row, Transaction};
 use uidring::Error;
-use uidring::segment::SegmentTag;
+use uidring::segment::{SegmentTag, TagNumber};
 use uidring_store::sql::{DELETE_TAG, INSERT_TAG, SET_STEP};
-use uidring_store::{NewSegmentTag, SegmentTable, check_step, no_such_tag};
+use uidring_store::{NewSegmentTag, SegmentTable, check_step, end_of, no_such_tag};
 
 use crate::dialect::DIALECT;
 use crate::file::StoreFile;
@@ -62,6 +63,9 @@ impl SqliteSegments {
             let Some(found) = transaction.query_row(&find, [tag], self::tag).optional()? else {
                 return Ok(Err(no_such_tag(tag)));
             };
+            if let Err(unreadable) = end_of(&found) {
+                return Ok(Err(unreadable));
+            }
             match change(transaction)? {
                 1 => Ok(Ok(found)),
                 rows => format::unusable(format!(
@@ -104,18 +108,28 @@ impl SegmentTable for SqliteSegments {
     }
 }
 
-/// Reads a row for lists, where one that is damaged must not hide the others: a column that cannot be read is 0
-/// or empty. Left out, the tag would look as if it could be created again.
+/// Reads a row. One that is damaged must not hide the others of a list: left out, the tag would look as if it could
+/// be created again.
 fn tag(row: &Row<'_>) -> rusqlite::Result<SegmentTag> {
-    let number = |index| row.get_ref(index).map(|value| value.as_i64().unwrap_or(0));
     let text = |index| row.get_ref(index).map(|value| value.as_str().ok().map(str::to_owned));
     Ok(SegmentTag {
         tag: text(0)?.unwrap_or_default(),
-        max_id: number(1)?,
-        step: number(2)?,
+        max_id: number(row.get_ref(1)?),
+        step: number(row.get_ref(2)?),
         description: text(3)?,
         update_time: text(4)?.unwrap_or_default(),
     })
+}
+
+/// SQLite keeps a value of any type in a column.
+fn number(value: ValueRef<'_>) -> TagNumber {
+    match value {
+        ValueRef::Integer(number) => Ok(number),
+        ValueRef::Null => Err("is NULL"),
+        ValueRef::Real(_) => Err("is of type Real"),
+        ValueRef::Text(_) => Err("is of type Text"),
+        ValueRef::Blob(_) => Err("is of type Blob"),
+    }
 }
 
 #[cfg(test)]
@@ -159,7 +173,7 @@ mod tests {
         assert_eq!(load(&mut store, "b", 1).expect("loaded"), (1, 2));
         let tags = store.tags().expect("listed");
         let rows: Vec<_> = tags.iter().map(|t| (&*t.tag, t.max_id, t.step)).collect();
-        assert_eq!(rows, [("a", 135, 10), ("b", 2, 1)]);
+        assert_eq!(rows, [("a", Ok(135), Ok(10)), ("b", Ok(2), Ok(1))]);
         assert_eq!(tags[1].description.as_deref(), Some("b's"));
         assert_eq!(tags[0].update_time.len(), "2026-01-01 00:00:00".len());
     }
@@ -218,7 +232,7 @@ mod tests {
             let error = load(&mut store.clone(), "a", 0).expect_err("refused");
             assert!(!matches!(error, LoadError::Store(_)), "{error}");
             let tags = store.list_tags().expect("listed");
-            assert_eq!((tags[0].max_id, tags[0].step), row, "{columns}");
+            assert_eq!((tags[0].max_id, tags[0].step), (Ok(row.0), Ok(row.1)), "{columns}");
         }
         assert!(matches!(load(&mut store, "A", 0), Err(LoadError::NoSuchTag { .. })));
     }

@@ -162,6 +162,20 @@ pub enum TableError {
         step: i64,
     },
 
+    /// The row of a tag holds no integer where it should, so that nobody knows which of its ids are in use.
+    #[error(
+        "the {column} of tag `{tag}` {problem}: its row of leaf_alloc was left as it is; set it right, with a max_id above \
+         all ids of the tag that are in use"
+    )]
+    UnreadableTag {
+        /// The tag.
+        tag: String,
+        /// The column, `max_id` or `step`.
+        column: &'static str,
+        /// What the column is, such as `is NULL`.
+        problem: &'static str,
+    },
+
     /// There is no such tag.
     #[error("there is no tag `{tag}`")]
     NoSuchTag {
@@ -200,7 +214,7 @@ impl TableError {
                 StoreErrorKind::Exhausted
             }
             Self::NoFreeWorkerId { .. } | Self::LeaseHeld { .. } => StoreErrorKind::Held,
-            Self::LeaseTableLayout { .. } => StoreErrorKind::Corrupt,
+            Self::LeaseTableLayout { .. } | Self::UnreadableTag { .. } => StoreErrorKind::Corrupt,
             Self::NoSuchLease { .. } | Self::NoSuchTag { .. } => StoreErrorKind::NotFound,
             Self::NotReusable { .. } | Self::TagExists { .. } => StoreErrorKind::Conflict,
             Self::NodeIdentity { .. }

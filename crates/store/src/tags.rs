@@ -2,7 +2,7 @@
 
 use uidring::Error;
 use uidring::adapter::check_option;
-use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
+use uidring::segment::{SegmentTag, TagNumber};
 
 use crate::TableError;
 
@@ -12,7 +12,8 @@ pub trait SegmentTable {
     ///
     /// # Errors
     ///
-    /// [`TableError::TagExists`](crate::TableError::TagExists); what the store says:
+    /// [`TableError::TagExists`](crate::TableError::TagExists),
+    /// [`TableError::UnreadableTag`](crate::TableError::UnreadableTag); what the store says:
     /// `SqliteError::File`, `MySqlError::Database`.
     fn create_tag(&self, tag: &NewSegmentTag) -> Result<(), Error>;
 
@@ -28,8 +29,8 @@ pub trait SegmentTable {
     ///
     /// # Errors
     ///
-    /// [`Error::OptionOutOfRange`], [`TableError::NoSuchTag`](crate::TableError::NoSuchTag); what the
-    /// store says.
+    /// [`Error::OptionOutOfRange`], [`TableError::NoSuchTag`](crate::TableError::NoSuchTag),
+    /// [`TableError::UnreadableTag`](crate::TableError::UnreadableTag); what the store says.
     fn set_step(&self, tag: &str, step: u64) -> Result<SegmentTag, Error>;
 
     /// Deletes a tag, and returns it as it last was. Generators then refuse its ids as soon as they
@@ -42,7 +43,8 @@ pub trait SegmentTable {
     ///
     /// # Errors
     ///
-    /// [`TableError::NoSuchTag`](crate::TableError::NoSuchTag); what the store says.
+    /// [`TableError::NoSuchTag`](crate::TableError::NoSuchTag),
+    /// [`TableError::UnreadableTag`](crate::TableError::UnreadableTag); what the store says.
     fn delete_tag(&self, tag: &str) -> Result<SegmentTag, Error>;
 }
 
@@ -124,11 +126,12 @@ impl NewSegmentTag {
 
     /// Returns the error for a tag that exists already.
     pub fn exists(found: SegmentTag) -> Error {
-        Error::from(TableError::TagExists {
-            tag: found.tag,
-            max_id: found.max_id,
-            step: found.step,
-        })
+        let columns =
+            end_of(&found).and_then(|max_id| Ok((max_id, readable(&found, "step", found.step)?)));
+        match columns {
+            Ok((max_id, step)) => TableError::TagExists { tag: found.tag, max_id, step }.into(),
+            Err(unreadable) => unreadable,
+        }
     }
 }
 
@@ -141,22 +144,24 @@ pub fn check_step(step: u64) -> Result<i64, Error> {
     in_range("step", step, MAX_STEP)
 }
 
-/// Returns the range that a load takes from a row with these columns.
+/// Returns a column `max_id` or `step` of a row.
+pub fn tag_number(column: Option<i64>) -> TagNumber {
+    column.ok_or("is NULL")
+}
+
+/// Returns where the ids of a tag end that is to be changed or deleted.
 ///
 /// # Errors
 ///
-/// Those of [`SegmentRequest::range`]; [`LoadError::InvalidRow`] for NULL.
-pub fn range(
-    request: &SegmentRequest,
-    max_id: Option<i64>,
-    step: Option<i64>,
-) -> Result<LoadedSegment, LoadError> {
-    let null = |column: &str| LoadError::InvalidRow {
-        tag: request.tag.clone(),
-        problem: format!("its {column} is NULL, and has to be 1 or more"),
-    };
-    let (step, max_id) = (step.ok_or_else(|| null("step"))?, max_id.ok_or_else(|| null("max_id"))?);
-    request.range(max_id, step)
+/// [`TableError::UnreadableTag`]: once deleted, nobody would know it.
+pub fn end_of(found: &SegmentTag) -> Result<i64, Error> {
+    readable(found, "max_id", found.max_id)
+}
+
+fn readable(found: &SegmentTag, column: &'static str, number: TagNumber) -> Result<i64, Error> {
+    number.map_err(|problem| {
+        Error::from(TableError::UnreadableTag { tag: found.tag.clone(), column, problem })
+    })
 }
 
 /// Returns the error for a tag that does not exist.

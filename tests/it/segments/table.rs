@@ -95,16 +95,17 @@ impl Table {
     fn load_by_hand(&self, request: &SegmentRequest) -> Option<Result<LoadedSegment, LoadError>> {
         let mut rows = self.by_hand.lock().expect("whole");
         let row = rows.get_mut(&request.tag)?;
-        let (max_id, tag) = (row.max_id, request.tag.clone());
-        let step = i64::try_from(request.step).expect("fits").max(row.step);
-        Some(match (max_id, row.step) {
+        let tag = request.tag.clone();
+        let (max_id, table_step) = (row.max_id.expect("a number"), row.step.expect("a number"));
+        let step = i64::try_from(request.step).expect("fits").max(table_step);
+        Some(match (max_id, table_step) {
             (_, ..=0) => {
                 Err(LoadError::InvalidRow { tag, problem: "its step is not positive".into() })
             }
             (i64::MAX, _) => Err(LoadError::UsedUp { tag, max_id }),
-            (_, table_step) => {
+            _ => {
                 let end = max_id.saturating_add(step);
-                row.max_id = end;
+                row.max_id = Ok(end);
                 Ok(LoadedSegment {
                     start: max_id.unsigned_abs(),
                     end: end.unsigned_abs(),

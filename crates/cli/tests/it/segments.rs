@@ -137,6 +137,29 @@ fn tags_on_a_server() {
     assert!(!text.contains(".000"), "{text}");
 }
 
+#[test]
+fn a_tag_whose_end_cannot_be_read_is_listed_so_and_not_deleted() {
+    let home = Home::new();
+    assert_eq!(home.run("segment create a --step 5 --sqlite a.db").status, Some(0));
+    let path = home.folder.path().join("a.db");
+    rusqlite::Connection::open(path)
+        .and_then(|c| c.execute_batch("UPDATE leaf_alloc SET max_id = 930000.5"))
+        .expect("changed");
+    let deleted = home.run("segment delete a --forget-ids --sqlite a.db");
+    assert_eq!((deleted.status, &*deleted.stdout), (Some(1), ""), "{deleted:?}");
+    assert!(deleted.stderr.contains("the max_id of tag `a` is of type Real"), "{deleted:?}");
+    let list = json(&home.run("segment list --json --sqlite a.db"));
+    assert_eq!((&list[0]["max_id"], &list[0]["step"]), (&Value::Null, &5.into()), "{list}");
+    let stats = json(&home.run("segment stats --json --sqlite a.db"));
+    assert_eq!(stats[0]["state"], "its max_id is of type Real", "{stats}");
+    assert_eq!(stats[0]["ids_left"], Value::Null, "{stats}");
+    let text = home.run("segment list --sqlite a.db").stdout;
+    assert!(
+        text.lines().nth(1).is_some_and(|line| line.starts_with("a         -     5")),
+        "{text}"
+    );
+}
+
 /// The ids that a run printed.
 fn ids(run: &Run) -> Vec<u64> {
     assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{run:?}");

@@ -164,7 +164,8 @@ impl History {
             Ok(range) => {
                 // What the model has, not what the range says: a load reserves what it was asked for, or else
                 // the table's step, or what is left.
-                let (step, left) = (row.step as u64, self.model.greatest - self.state.max_id);
+                let step = row.step.expect("a number") as u64;
+                let left = self.model.greatest - self.state.max_id;
                 let step = [request.step.max(step), step].into_iter().find(|step| *step <= left);
                 let step = step.unwrap_or(left);
                 self.act(Action::Load { generator, step });
@@ -235,7 +236,7 @@ impl History {
     }
 
     fn change(&mut self) {
-        let SegmentTag { max_id, .. } = self.row();
+        let max_id = self.row().max_id.expect("a number");
         let (max_id, step) = (max_id as u64, self.rng.u64(1..8));
         let lowest = if self.model.may_lower { 1 } else { max_id };
         let to = self
@@ -285,7 +286,11 @@ impl History {
 
     /// What the code shows is what the model has.
     fn compare(&self) {
-        assert_eq!(self.row().max_id as u64, self.state.max_id, "max_id, and the model's");
+        assert_eq!(
+            self.row().max_id.expect("a number") as u64,
+            self.state.max_id,
+            "max_id, and the model's"
+        );
         for Process { start, chain, .. } in &self.processes {
             let ranges = &self.generator(*start).ranges;
             let left: u64 = ranges.iter().map(|(from, to)| to - from).sum();

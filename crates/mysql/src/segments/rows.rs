@@ -9,7 +9,7 @@ use uidring_store::server::{
     Tags, Waits,
 };
 use uidring_store::sql::{DELETE_TAG, INSERT_TAG, SET_STEP};
-use uidring_store::{NewSegmentTag, range};
+use uidring_store::{NewSegmentTag, tag_number};
 
 use crate::MySqlStore;
 use crate::columns::{column, optional_text, text};
@@ -87,7 +87,7 @@ async fn reserve(
         return Err(Problem::Refused(Load::OTHER_SERVER.into()));
     }
     let (max_id, step): (Option<i64>, Option<i64>) = (column(&mut row, 1)?, column(&mut row, 2)?);
-    let range = match range(load.request, max_id, step) {
+    let range = match load.request.range(tag_number(max_id), tag_number(step)) {
         Ok(range) => range,
         Err(refusal) => return Ok(Err(NotLoaded::Row(refusal))),
     };
@@ -145,8 +145,8 @@ async fn list(conn: &mut Session) -> Result<Vec<SegmentTag>, Problem> {
 fn tag_of(mut row: Row) -> Result<SegmentTag, Problem> {
     Ok(SegmentTag {
         tag: text(&mut row, 0)?,
-        max_id: column::<Option<i64>>(&mut row, 1)?.unwrap_or(0),
-        step: column::<Option<i64>>(&mut row, 2)?.unwrap_or(0),
+        max_id: tag_number(column(&mut row, 1)?),
+        step: tag_number(column(&mut row, 2)?),
         description: optional_text(&mut row, 3)?,
         update_time: optional_text(&mut row, 4)?.unwrap_or_default(),
     })
@@ -182,7 +182,7 @@ async fn insert(work: &CreateTag<'_>, conn: &mut Session) -> Result<Result<(), E
     let row: Option<Row> = conn.exec_first(DIALECT.find_tag(), (tag,)).await?;
     match row.map(tag_of).transpose()? {
         Some(found) if is_there => Ok(Err(NewSegmentTag::exists(found))),
-        Some(ours) if (&*ours.tag, ours.max_id, ours.step) == (tag, start, step) => {
+        Some(ours) if (&*ours.tag, ours.max_id, ours.step) == (tag, Ok(start), Ok(step)) => {
             conn.commit(before).await?;
             Ok(Ok(()))
         }
@@ -207,7 +207,7 @@ impl Operation<MySqlStore> for TagChange<'_> {
         // By the column's collation another tag may be equal to it.
         let found = row.map(tag_of).transpose()?.filter(|found| found.tag == self.tag);
         let (before, earlier) = match self.on_row(found.as_ref()) {
-            TagStep::Gone(done) => {
+            TagStep::Done(done) => {
                 conn.query_drop("ROLLBACK").await?;
                 return Ok(done);
             }
@@ -243,17 +243,18 @@ async fn change(
     conn: &mut Session,
     found: &SegmentTag,
 ) -> Result<bool, Problem> {
-    let SegmentTag { max_id, step, .. } = *found;
-    let as_found = "AND COALESCE(max_id, 0) = ? AND COALESCE(step, 0) = ?";
+    // `on_row` refuses a max_id of NULL.
+    let max_id = found.max_id.unwrap_or_default();
+    let as_found = "AND max_id = ? AND step <=> ?";
     match work.change {
         // The server does not count a row that stays as it is.
-        Change::Step(new) if new == step => return Ok(false),
+        Change::Step(new) if found.step == Ok(new) => return Ok(false),
         Change::Step(new) => {
-            let values = (new, work.tag, max_id, step);
+            let values = (new, work.tag, max_id, found.step.ok());
             conn.exec_drop(format!("{SET_STEP} {as_found}"), values).await?;
         }
         Change::Delete => {
-            let values = (work.tag, max_id, step);
+            let values = (work.tag, max_id, found.step.ok());
             conn.exec_drop(format!("{DELETE_TAG} {as_found}"), values).await?;
         }
     }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Row, Value};
-use uidring_store::range;
 use uidring_store::server::{LEAF_ALLOC, Load, LoadTogether, Loaded, Operation, Table, Together};
+use uidring_store::tag_number;
 
 use crate::MySqlStore;
 use crate::columns::column;
@@ -80,7 +80,7 @@ async fn find<'a>(
         if load.only_server.is_some_and(|only| only != server) {
             return Err(Problem::Refused(Load::OTHER_SERVER.into()));
         }
-        let range = range(request, max_id, step).ok();
+        let range = request.range(tag_number(max_id), tag_number(step)).ok();
         let loaded = range.map(|range| Loaded { range, server });
         Ok(loaded.map(|loaded| Found { tag: &request.tag, max_id, step, loaded }))
     });

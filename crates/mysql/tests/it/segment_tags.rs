@@ -35,7 +35,7 @@ fn a_change_whose_answer_was_lost_is_done() {
         let table = table_at(&database.url_at(&format!("127.0.0.1:{}", proxy.port())));
         let before = if is_deleted { table.delete_tag("t") } else { table.set_step("t", 20) };
         let before = before.expect("changed");
-        assert_eq!((before.max_id, before.step), (70, 10), "as the first attempt found it");
+        assert_eq!((before.max_id, before.step), (Ok(70), Ok(10)), "as the first attempt found it");
         assert_eq!(row(&database), if is_deleted { vec![] } else { vec![(70, 20)] });
     }
 }
@@ -125,7 +125,7 @@ fn a_tag_of_another_case_is_another_tag() {
     assert_eq!(row(&database), [(70, 10)]);
     assert!(table.set_step("t", 0).is_err() && table.set_step("t", 1 << 31).is_err());
     assert_eq!(row(&database), [(70, 10)], "steps out of range change nothing");
-    assert_eq!(table.set_step("t", (1 << 31) - 1).expect("set").step, 10);
+    assert_eq!(table.set_step("t", (1 << 31) - 1).expect("set").step, Ok(10));
     assert_eq!(row(&database), [(70, (1 << 31) - 1)]);
 }
 
@@ -151,7 +151,14 @@ fn a_row_with_null_stops_its_own_tag_alone() {
         assert_eq!(table.list_tags().expect("listed").len(), 2);
         if name == "step" {
             table.set_step("t", 10).expect("set right");
+            continue;
         }
+        // Nobody would know where its ids ended.
+        for refused in [table.delete_tag("t"), table.set_step("t", 20)] {
+            let text = chain(&refused.expect_err("refused"));
+            assert!(text.contains("the max_id of tag `t` is NULL"), "{text}");
+        }
+        assert_eq!(database.query::<i64>("SELECT step FROM leaf_alloc WHERE biz_tag = 't'"), [10]);
     }
 }
 

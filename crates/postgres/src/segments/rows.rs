@@ -8,7 +8,7 @@ use uidring_store::server::{
     Tags, Waits,
 };
 use uidring_store::sql::{DELETE_TAG, INSERT_TAG, SET_STEP};
-use uidring_store::{NewSegmentTag, range};
+use uidring_store::{NewSegmentTag, tag_number};
 
 use crate::PostgresStore;
 use crate::columns::{column, int, optional_int};
@@ -62,7 +62,7 @@ async fn reserve(
         return Err(Problem::Refused(Load::OTHER_SERVER.into()));
     }
     let (max_id, step) = (optional_int(row, 0)?, optional_int(row, 1)?);
-    let range = match range(load.request, max_id, step) {
+    let range = match load.request.range(tag_number(max_id), tag_number(step)) {
         Ok(range) => range,
         Err(refusal) => return Ok(Err(NotLoaded::Row(refusal))),
     };
@@ -146,8 +146,8 @@ async fn create(session: &mut Session) -> Result<(), Problem> {
 fn tag_of(row: &Row) -> Result<SegmentTag, Problem> {
     Ok(SegmentTag {
         tag: column(row, 0)?,
-        max_id: optional_int(row, 1)?.unwrap_or(0),
-        step: optional_int(row, 2)?.unwrap_or(0),
+        max_id: tag_number(optional_int(row, 1)?),
+        step: tag_number(optional_int(row, 2)?),
         description: column(row, 3)?,
         update_time: column::<Option<String>>(row, 4)?.unwrap_or_default(),
     })
@@ -202,7 +202,7 @@ impl Operation<PostgresStore> for TagChange<'_> {
             check_absent(self.tag, session).await?;
         }
         let (before, earlier) = match self.on_row(found.as_ref()) {
-            TagStep::Gone(done) => {
+            TagStep::Done(done) => {
                 session.rollback().await?;
                 return Ok(done);
             }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use uidring_store::range;
 use uidring_store::server::{LEAF_ALLOC, Load, LoadTogether, Loaded, Operation, Table, Together};
 
 use crate::PostgresStore;
@@ -75,8 +74,8 @@ async fn find<'a>(
             return Err(Problem::Refused(Load::OTHER_SERVER.into()));
         }
         let columns = (optional_int(row, 1)?, optional_int(row, 2)?);
-        let range = range(request, columns.0, columns.1).ok();
-        let (Some(range), (Some(max_id), Some(step))) = (range, columns) else { return Ok(None) };
+        let (Some(max_id), Some(step)) = columns else { return Ok(None) };
+        let Ok(range) = request.range(Ok(max_id), Ok(step)) else { return Ok(None) };
         let loaded = Loaded { range, server };
         Ok(Some(Found { tag: &request.tag, max_id, step, loaded }))
     });

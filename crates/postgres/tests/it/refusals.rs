@@ -52,6 +52,17 @@ fn a_row_with_null_stops_its_own_tag_alone() {
         assert!(is_row && text.contains(&format!("{column} is NULL")), "{text}");
         assert!(text.contains("tag `t`") && text.contains("leaf_alloc"), "{text}");
         assert_eq!(load(&database, "u").expect("loaded"), 1);
+        let segments = store(&database).segments();
+        if column == "step" {
+            segments.set_step("t", 5).expect("set right");
+            continue;
+        }
+        // Nobody would know where its ids ended.
+        for refused in [segments.delete_tag("t"), segments.set_step("t", 20)] {
+            let text = chain(&refused.expect_err("refused"));
+            assert!(text.contains("the max_id of tag `t` is NULL"), "{text}");
+        }
+        assert_eq!(segments.list_tags().expect("listed")[0].step, Ok(10));
     }
 }
 

@@ -7,7 +7,7 @@ use std::thread;
 use hyper::{Response, StatusCode};
 use tokio::sync::oneshot;
 use uidring::adapter::visible;
-use uidring::segment::SegmentTag;
+use uidring::segment::{SegmentTag, TagNumber};
 
 use super::answer::{self, Answer};
 use super::body::{Body, Room};
@@ -90,13 +90,17 @@ fn of_rows(rows: &[SegmentTag], asked: Asked, room: Room) -> Response<Body> {
     for row in rows {
         table.row(&[
             &row.tag,
-            &row.max_id.to_string(),
-            &row.step.to_string(),
+            &number(row.max_id),
+            &number(row.step),
             row.description.as_deref().unwrap_or_default(),
             &row.update_time,
         ]);
     }
     table.answer(asked, room)
+}
+
+fn number(column: TagNumber) -> String {
+    column.map_or_else(|why| format!("({why})"), |number| number.to_string())
 }
 
 /// A page with one table.

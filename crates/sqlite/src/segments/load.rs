@@ -3,9 +3,9 @@
 use rusqlite::{OptionalExtension, Transaction, params};
 use uidring::Error;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
-use uidring_store::{SegmentTable, range};
+use uidring_store::SegmentTable;
 
-use super::SqliteSegments;
+use super::{SqliteSegments, number};
 use crate::file::Opened;
 use crate::format::{self, Problem};
 
@@ -102,22 +102,14 @@ fn reserve(
     request: &SegmentRequest,
 ) -> Result<Result<LoadedSegment, LoadError>, Problem> {
     let tag = &request.tag;
-    let row: rusqlite::Result<Option<(Option<i64>, Option<i64>)>> = transaction
+    let row = transaction
         .prepare_cached("SELECT max_id, step FROM leaf_alloc WHERE biz_tag = ?1")?
-        .query_row([tag], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional();
-    let (max_id, step) = match row {
-        Ok(Some(columns)) => columns,
-        Ok(None) => return Ok(Err(LoadError::NoSuchTag { tag: tag.clone() })),
-        // SQLite keeps a value of any type in a column.
-        Err(rusqlite::Error::InvalidColumnType(_, column, found)) => {
-            let problem =
-                format!("its {column} in leaf_alloc is of type {found}, and has to be an integer");
-            return Ok(Err(LoadError::InvalidRow { tag: tag.clone(), problem }));
-        }
-        Err(error) => return Err(error.into()),
+        .query_row([tag], |row| Ok((number(row.get_ref(0)?), number(row.get_ref(1)?))))
+        .optional()?;
+    let Some((max_id, step)) = row else {
+        return Ok(Err(LoadError::NoSuchTag { tag: tag.clone() }));
     };
-    let range = match range(request, max_id, step) {
+    let range = match request.range(max_id, step) {
         Ok(range) => range,
         Err(refusal) => return Ok(Err(refusal)),
     };
@@ -125,7 +117,7 @@ fn reserve(
         "UPDATE leaf_alloc SET max_id = ?1, update_time = CURRENT_TIMESTAMP
          WHERE biz_tag = ?2 AND max_id = ?3",
     )?;
-    let rows = update.execute(params![range.end.cast_signed(), tag, max_id])?;
+    let rows = update.execute(params![range.end.cast_signed(), tag, range.start.cast_signed()])?;
     if rows != 1 {
         return format::unusable(format!(
             "a load of tag `{tag}` changed {rows} rows and not 1: biz_tag has to be the primary key"

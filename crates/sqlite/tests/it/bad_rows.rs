@@ -37,9 +37,12 @@ fn a_lease_with_a_value_of_another_type_is_named_and_the_others_are_there() {
 
 #[test]
 fn a_tag_with_a_value_of_another_type_is_named_and_the_others_are_served() {
-    for (column, value, found) in
-        [("max_id", "'x'", "Text"), ("step", "1.5", "Real"), ("description", "x'00'", "")]
-    {
+    for (column, value, found) in [
+        ("max_id", "'x'", "is of type Text"),
+        ("max_id", "930000.5", "is of type Real"),
+        ("step", "1.5", "is of type Real"),
+        ("description", "x'00'", ""),
+    ] {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.db");
         let mut segments = SqliteStore::new(&path).segments();
@@ -49,17 +52,38 @@ fn a_tag_with_a_value_of_another_type_is_named_and_the_others_are_served() {
         let update = format!("UPDATE leaf_alloc SET {column} = {value} WHERE biz_tag = 'a'");
         Connection::open(&path).and_then(|c| c.execute_batch(&update)).expect("changed");
         let wanted = [SegmentRequest { tag: "a".into(), step: 0 }];
-        segments.load(&wanted, &mut |_, done| match done {
-            Ok(_) => assert_eq!(column, "description"),
-            Err(error) => {
-                let error = chain(&error);
-                for part in ["tag `a`", "leaf_alloc", column, found] {
-                    assert!(error.contains(part), "{part}: {error}");
-                }
+        let is_named = |error: String| {
+            for part in ["tag `a`", "leaf_alloc", column, found] {
+                assert!(error.contains(part), "{part}: {error}");
             }
-        });
-        assert_eq!(segments.list_tags().expect("lists").len(), 2, "{column}");
-        let generator = SegmentGenerator::builder(segments).build().expect("built");
+        };
+        let mut answers = Vec::new();
+        segments.load(&wanted, &mut |_, done| answers.push(done));
+        let [answer] = answers.try_into().expect("one answer");
+        let generator = SegmentGenerator::builder(segments.clone()).build().expect("built");
         assert_eq!(generator.next_id("b").expect("served"), 1, "{column}");
+        let rows = segments.list_tags().expect("lists");
+        assert_eq!(rows.len(), 2, "{column}");
+        let taken = generator.next_id("a").map_err(|error| chain(&error));
+        if column == "description" {
+            assert_eq!((answer.expect("loaded").start, taken), (1, Ok(6)));
+            continue;
+        }
+        is_named(chain(&answer.expect_err("refused")));
+        is_named(taken.expect_err("refused"));
+        let number = if column == "step" { rows[0].step } else { rows[0].max_id };
+        assert_eq!(number, Err(found));
+        let error = segments.create_tag(&NewSegmentTag::new("a", 5).expect("allowed"));
+        is_named(chain(&error.expect_err("it is there")));
+        if column == "step" {
+            segments.set_step("a", 5).expect("set right");
+            continue;
+        }
+        // Nobody would know where its ids ended.
+        let rows = segments.list_tags().expect("lists");
+        for refused in [segments.delete_tag("a"), segments.set_step("a", 7)] {
+            is_named(chain(&refused.expect_err("refused")));
+        }
+        assert_eq!(segments.list_tags().expect("lists"), rows, "nothing was changed");
     }
 }

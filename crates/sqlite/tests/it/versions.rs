@@ -77,7 +77,7 @@ fn a_file_of_the_previous_program_goes_on_as_it_stands_and_is_marked() {
     );
     assert_eq!(
         SqliteStore::new(&path).create(true).segments().list_tags().expect("listed")[0].max_id,
-        11
+        Ok(11)
     );
     assert_eq!(previous::assign(&path), Ok(5));
 

@@ -7,7 +7,7 @@ use uidring::adapter::log;
 use uidring::segment::SegmentTag;
 
 use super::error::with_note;
-use crate::{NewSegmentTag, no_such_tag};
+use crate::{NewSegmentTag, end_of, no_such_tag};
 
 /// Returns all rows.
 pub struct Tags {
@@ -44,8 +44,8 @@ pub enum Change {
 
 /// What an attempt has to do.
 pub enum TagStep {
-    /// There is no row: this is the result.
-    Gone(Result<SegmentTag, Error>),
+    /// Nothing is to be changed: this is the result.
+    Done(Result<SegmentTag, Error>),
     /// It may be another tag of the same name; why.
     Conflict(String),
     /// The row is there, and is to be changed.
@@ -67,16 +67,21 @@ impl<'a> TagChange<'a> {
     pub fn on_row(&self, found: Option<&SegmentTag>) -> TagStep {
         let earlier = self.before().clone();
         let Some(found) = found else {
-            return TagStep::Gone(self.is_gone(earlier));
+            return TagStep::Done(self.is_gone(earlier));
+        };
+        let now = match end_of(found) {
+            Ok(max_id) => max_id,
+            Err(unreadable) => return TagStep::Done(Err(unreadable)),
         };
         // It may be another one of the same name, which somebody created meanwhile.
-        if let (Change::Delete, Some(SegmentTag { max_id, .. })) = (self.change, &earlier)
-            && *max_id != found.max_id
+        if let (Change::Delete, Some(SegmentTag { max_id: Ok(max_id), .. })) =
+            (self.change, &earlier)
+            && *max_id != now
         {
             return TagStep::Conflict(format!(
-                "tag `{}` was at max_id {max_id} when it was first to be deleted, and is at {} now: \
+                "tag `{}` was at max_id {max_id} when it was first to be deleted, and is at {now} now: \
                  see whether it is still the same, and try again",
-                self.tag, found.max_id
+                self.tag
             ));
         }
         let before = earlier.clone().unwrap_or_else(|| found.clone());
@@ -92,7 +97,7 @@ impl<'a> TagChange<'a> {
     /// Adds to an error where a tag ended that may be deleted all the same.
     pub fn explain(&self, error: Error) -> Error {
         match (self.change, &*self.before()) {
-            (Change::Delete, Some(SegmentTag { max_id, .. })) => with_note(
+            (Change::Delete, Some(SegmentTag { max_id: Ok(max_id), .. })) => with_note(
                 error,
                 &format!(" (the tag may be deleted; if so, its ids ended at max_id {max_id})"),
             ),
@@ -108,12 +113,12 @@ impl<'a> TagChange<'a> {
     fn is_gone(&self, earlier: Option<SegmentTag>) -> Result<SegmentTag, Error> {
         let deleted = earlier.filter(|_| matches!(self.change, Change::Delete));
         let deleted = deleted.ok_or_else(|| no_such_tag(self.tag))?;
+        let max_id = end_of(&deleted)?;
         log!(
             warn,
             "tag `{}` is deleted, by an attempt whose reply was lost or by somebody else: its ids ended at \
-             max_id {}, or later",
-            self.tag,
-            deleted.max_id
+             max_id {max_id}, or later",
+            self.tag
         );
         Ok(deleted)
     }

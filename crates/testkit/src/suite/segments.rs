@@ -141,7 +141,8 @@ pub fn a_tag_that_cannot_be_loaded_stops_no_other(store: &'static dyn Store) {
             continue;
         };
         let row = row(number);
-        let end = if [3, 5].contains(&number) { row.max_id } else { row.max_id + 14 };
+        let moved = if [3, 5].contains(&number) { 0 } else { 14 };
+        let end = row.max_id.map(|max_id| max_id + moved);
         assert_eq!((found.max_id, found.step), (end, row.step), "{}", found.tag);
     }
 }
@@ -217,7 +218,7 @@ pub fn what_cannot_be_served_leaves_the_row_as_it_is(store: &'static dyn Store) 
         assert!(is_typed, "max_id {max_id}, step {step}: {}", chain(&error));
         let rows = table.tags().expect("listed");
         let row = rows.iter().find(|row| row.tag == TAG).expect("still there");
-        assert_eq!((row.max_id, row.step), (max_id, step), "it was changed");
+        assert_eq!((row.max_id, row.step), (Ok(max_id), Ok(step)), "it was changed");
     }
 }
 
@@ -314,5 +315,5 @@ pub(super) fn max_id_of_tag(setting: &Setting) -> u64 {
 fn max_id(table: &mut Box<dyn SegmentStore>, tag: &str) -> u64 {
     let rows = table.tags().expect("listed");
     let row = rows.iter().find(|row| row.tag == tag).expect("the tag");
-    row.max_id.unsigned_abs()
+    row.max_id.expect("a number").unsigned_abs()
 }

@@ -48,8 +48,8 @@ pub fn change(worker_id: u64, change: Change, now: &str) -> String {
 
 /// Returns the statements that add a tag, or replace it.
 pub fn put(tag: &SegmentTag) -> [String; 2] {
-    let SegmentTag { tag, max_id, step, .. } = tag;
-    let tag = tag.replace('\'', "''");
+    let (max_id, step) = (tag.max_id.expect("a number"), tag.step.expect("a number"));
+    let tag = tag.tag.replace('\'', "''");
     let columns = "biz_tag, max_id, step";
     [
         format!("DELETE FROM leaf_alloc WHERE biz_tag = '{tag}'"),

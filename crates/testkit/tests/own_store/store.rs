@@ -109,7 +109,12 @@ impl Rows for Folder {
 
 impl Tags for Folder {
     fn put(&self, tag: &SegmentTag) {
-        self.with(|state| state.tags.insert(tag.tag.clone(), (tag.max_id, tag.step)));
+        self.with(|state| {
+            state.tags.insert(
+                tag.tag.clone(),
+                (tag.max_id.expect("a number"), tag.step.expect("a number")),
+            )
+        });
     }
 
     fn set_step(&self, tag: &str, step: i64) {

@@ -348,7 +348,7 @@ impl Table {
             if !self.keeps(Rule::SparesInvalidRows) {
                 row.1 = row.1.max(1);
             }
-            let range = request.range(row.0, row.1)?;
+            let range = request.range(Ok(row.0), Ok(row.1))?;
             row.0 = range.end.cast_signed();
             Ok(range)
         };
