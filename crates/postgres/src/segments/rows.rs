@@ -198,11 +198,12 @@ impl Operation<PostgresStore> for TagChange<'_> {
     async fn run(&self, session: &mut Session) -> Result<Self::Done, Problem> {
         session.begin().await?;
         let found = find(self.tag, " FOR UPDATE", session).await?;
-        if found.is_none() {
-            check_absent(self.tag, session).await?;
-        }
         let (before, earlier) = match self.on_row(found.as_ref()) {
             TagStep::Done(done) => {
+                // Not where an earlier attempt, whose reply was lost, has deleted it.
+                if found.is_none() && done.is_err() {
+                    check_absent(self.tag, session).await?;
+                }
                 session.rollback().await?;
                 return Ok(done);
             }

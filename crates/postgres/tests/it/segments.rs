@@ -130,6 +130,15 @@ fn tags_are_added_changed_and_deleted() {
     let proxy = lost_answer(&database, "COMMIT\0");
     let gone = through(&database, &proxy).segments().delete_tag("orders").expect("deleted");
     assert_eq!(gone.max_id, Ok(70));
+    // Even where a policy might have hidden it.
+    database.execute(
+        "ALTER TABLE leaf_alloc ENABLE ROW LEVEL SECURITY;
+         ALTER TABLE leaf_alloc FORCE ROW LEVEL SECURITY;
+         CREATE POLICY everything ON leaf_alloc USING (TRUE)",
+    );
+    let proxy = lost_answer(&database, "COMMIT\0");
+    let gone = through(&database, &proxy).segments().delete_tag("Orders").expect("deleted");
+    assert_eq!(gone.max_id, Ok(70));
 }
 
 #[test]
