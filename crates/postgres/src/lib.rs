@@ -7,6 +7,7 @@ mod driver;
 mod error;
 mod hosts;
 mod leases;
+mod prevented;
 mod problem;
 mod segments;
 mod session;

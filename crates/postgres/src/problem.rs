@@ -31,6 +31,8 @@ pub enum Problem {
     },
     /// What the server did is not to be used.
     Refused(String),
+    /// A policy, trigger or rule of the table prevents it.
+    Denied(String),
     /// Somebody else did something at the same time.
     Conflict(String),
     /// The worker id is over the layout's maximum.
@@ -67,7 +69,10 @@ impl Problem {
     /// Whether the connection is good, and what was done in it is what failed.
     pub fn is_answered(&self) -> bool {
         self.code().is_some()
-            || matches!(self, Self::Refused(_) | Self::Conflict(_) | Self::Unconfirmed(_))
+            || matches!(
+                self,
+                Self::Refused(_) | Self::Denied(_) | Self::Conflict(_) | Self::Unconfirmed(_)
+            )
     }
 
     /// Whether somebody else has a row locked.
@@ -97,7 +102,7 @@ impl Problem {
             Self::ClockDiffers(_) => StoreErrorKind::Clock,
             Self::Refused(_) => StoreErrorKind::Corrupt,
             Self::ReadOnly { has_others: true, .. } => StoreErrorKind::Unreachable,
-            Self::ReadOnly { .. } => StoreErrorKind::Denied,
+            Self::ReadOnly { .. } | Self::Denied(_) => StoreErrorKind::Denied,
             // The caller tries these again.
             Self::Conflict(_) | Self::NoEnd(_) | Self::Unconfirmed(_) => StoreErrorKind::TimedOut,
             _ if self.is_locked() => StoreErrorKind::TimedOut,

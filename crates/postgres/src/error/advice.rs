@@ -26,6 +26,7 @@ pub fn to_error(server: &PostgresStore, table: &Table, problem: Problem) -> Erro
             return Error::from(PostgresError::ClockDiffers { server, ours, theirs, limit });
         }
         Problem::Refused(why)
+        | Problem::Denied(why)
         | Problem::Conflict(why)
         | Problem::Busy(why)
         | Problem::ReadOnly { why, .. } => (why, None),

@@ -15,6 +15,7 @@ use super::admin::flaw;
 use crate::PostgresStore;
 use crate::columns::{column, int, optional_int, unsigned};
 use crate::dialect::DIALECT;
+use crate::prevented::{by_policy, by_trigger, look_for};
 use crate::problem::Problem;
 use crate::session::{Session, only};
 use crate::tables::CREATE_UIDRING_LEASE;
@@ -186,32 +187,22 @@ async fn check_changeable(session: &mut Session, worker_id: u64) -> Result<(), P
     let lock = "SELECT WORKER_ID FROM UIDRING_LEASE WHERE WORKER_ID = ? FOR UPDATE NOWAIT";
     let update =
         "UPDATE UIDRING_LEASE SET TOKEN = TOKEN + 1 WHERE WORKER_ID = ? RETURNING WORKER_ID";
-    let found = session.begin_with(lock, &[worker_id.into()]).await;
-    let why = match found {
+    let free = format!("worker id {worker_id} is free in UIDRING_LEASE");
+    let prevented = match session.begin_with(lock, &[worker_id.into()]).await {
         Ok(rows) if rows.is_empty() => {
-            let row = session.one("SELECT ROW_SECURITY_ACTIVE('uidring_lease')", &[]).await?;
-            column::<bool>(&row, 0)?.then_some(
-                "no policy of its row-level security lets this account \
-                change it: add one FOR UPDATE, or FOR ALL",
-            )
+            let sight = look_for(session, "UIDRING_LEASE", "WORKER_ID", worker_id.into()).await?;
+            (sight.is_there && sight.is_secured).then(|| by_policy(&free))
         }
         Ok(_) => {
             let changed = session.query(update, &[worker_id.into()]).await?;
-            changed.is_empty().then_some(
-                "a change of it changes nothing: a trigger, rule or policy of the table prevents it; \
-                 remove it",
-            )
+            let nothing = || by_trigger(&format!("{free}, and a change of it changes nothing"));
+            changed.is_empty().then(nothing)
         }
         Err(problem) if problem.is_locked() => None,
         Err(problem) => return Err(problem),
     };
     session.rollback().await?;
-    match why {
-        Some(why) => Err(Problem::Refused(format!(
-            "worker id {worker_id} is free in UIDRING_LEASE, and {why}"
-        ))),
-        None => Ok(()),
-    }
+    prevented.map_or(Ok(()), Err)
 }
 
 /// Sets the layout of the table unless it has one, in a transaction. Returns whether it had none.

@@ -13,6 +13,7 @@ use uidring_store::{NewSegmentTag, tag_number};
 use crate::PostgresStore;
 use crate::columns::{column, int, optional_int};
 use crate::dialect::DIALECT;
+use crate::prevented::{by_policy, by_trigger, look_for};
 use crate::problem::Problem;
 use crate::session::Session;
 use crate::tables::CREATE_LEAF_ALLOC;
@@ -89,19 +90,14 @@ async fn reserve(
 
 /// A row that could not be locked may be there all the same, where row-level security is active.
 async fn check_absent(tag: &str, session: &mut Session) -> Result<(), Problem> {
-    let look = "SELECT EXISTS (SELECT 1 FROM leaf_alloc WHERE biz_tag = ?),
-        ROW_SECURITY_ACTIVE('leaf_alloc')";
-    let row = session.one(look, &[tag.into()]).await?;
-    match (column(&row, 0)?, column(&row, 1)?) {
+    let sight = look_for(session, "leaf_alloc", "biz_tag", tag.into()).await?;
+    match (sight.is_there, sight.is_secured) {
         (false, false) => Ok(()),
         (true, false) => Err(Problem::Conflict(format!(
             "tag `{tag}` was not there, and was added meanwhile; try again"
         ))),
-        (true, true) => Err(Problem::Refused(format!(
-            "tag `{tag}` is in leaf_alloc, and no policy of its row-level security lets this account change \
-             it: add one FOR UPDATE, or FOR ALL"
-        ))),
-        (false, true) => Err(Problem::Refused(format!(
+        (true, true) => Err(by_policy(&format!("tag `{tag}` is in leaf_alloc"))),
+        (false, true) => Err(Problem::Denied(format!(
             "this account sees no tag `{tag}` in leaf_alloc, whose row-level security may hide it: let a \
              policy show it, or look as the table's owner whether it is there before you create it"
         ))),
@@ -111,9 +107,8 @@ async fn check_absent(tag: &str, session: &mut Session) -> Result<(), Problem> {
 /// The row of the tag is locked, and a statement has changed so many rows.
 fn miscounted(tag: &str, rows: u64) -> Problem {
     match rows {
-        0 => Problem::Refused(format!(
-            "a change of tag `{tag}`, whose row is locked for it, changes nothing: a trigger, rule or \
-             policy of leaf_alloc prevents it; remove it"
+        0 => by_trigger(&format!(
+            "a change of tag `{tag}` in leaf_alloc, whose row is locked for it, changes nothing"
         )),
         _ => Problem::Conflict(format!(
             "a change of tag `{tag}` changed {rows} rows and not 1: leaf_alloc needs biz_tag for its \
@@ -221,7 +216,10 @@ impl Operation<PostgresStore> for TagChange<'_> {
         if let Err(problem) = changed {
             // The server has answered, so that no later attempt needs to know.
             if problem.code().is_some()
-                || matches!(problem, Problem::Conflict(_) | Problem::Refused(_))
+                || matches!(
+                    problem,
+                    Problem::Conflict(_) | Problem::Refused(_) | Problem::Denied(_)
+                )
             {
                 self.on_refusal(earlier);
             }

@@ -11,6 +11,7 @@ use uidring_store::{Counts, NodeIdentity, WorkerNode, WorkerUsage};
 use crate::PostgresStore;
 use crate::columns::{column, int, millis, optional_unsigned, seconds, unsigned};
 use crate::dialect::DIALECT;
+use crate::prevented::by_trigger;
 use crate::problem::Problem;
 use crate::session::Session;
 use crate::tables::CREATE_WORKER_NODE;
@@ -75,10 +76,7 @@ pub async fn insert_node(
     let insert = format!("{} RETURNING ID", DIALECT.insert_node());
     let rows = session.query(&insert, &[(&host).into(), (&port).into(), kind.into()]).await?;
     let Some(row) = rows.first() else {
-        return Err(Problem::Refused(
-            "an INSERT into WORKER_NODE adds nothing: a trigger or rule of the table prevents it; remove it"
-                .into(),
-        ));
+        return Err(by_trigger("an INSERT into WORKER_NODE adds nothing"));
     };
     let id = unsigned(row, 0)?;
     if id == 0 || newest.is_some_and(|newest| id <= newest) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use uidring::segment::{LoadError, SegmentRequest, SegmentStore};
-use uidring::{CachedUidGenerator, Layout};
+use uidring::{CachedUidGenerator, Layout, StoreErrorKind};
 use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
 use uidring_testkit::namespace::fresh;
 use uidring_testkit::postgres::{Database, Postgres};
@@ -115,7 +115,11 @@ fn a_lease_that_cannot_be_changed_is_not_said_to_be_locked() {
         ),
     ] {
         database.execute(prevent);
-        let text = chain(&lease(&database).expect_err("not changed"));
+        let error = lease(&database).expect_err("not changed");
+        let is_denied =
+            matches!(&error, uidring::Error::Store(e) if e.kind() == StoreErrorKind::Denied);
+        assert!(is_denied, "{error:?}");
+        let text = chain(&error);
         assert!(text.contains("worker id 1 is free in UIDRING_LEASE"), "{text}");
         assert!(text.contains(words) && !text.contains("attempts"), "{text}");
         database.execute(back);
