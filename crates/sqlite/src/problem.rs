@@ -82,7 +82,7 @@ impl StoreFile {
             Some(ErrorCode::SystemIoFailure) => {
                 let left = disk::bytes_left(self.path());
                 let text = left.map(|left| {
-                    format!("its disk is full ({left} bytes are left); free some space")
+                    format!("its disk may be full ({left} bytes are left); free some space")
                 });
                 let text = text.unwrap_or_default();
                 return self.error_from(
