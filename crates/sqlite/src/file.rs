@@ -1,5 +1,6 @@
 //! The file of a SQLite store: made for its owner only, opened so that what is committed lasts.
 
+use std::fs;
 use std::ops::{Deref, DerefMut};
 use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
@@ -325,8 +326,12 @@ impl StoreFile {
             }
         };
         connection.busy_timeout(self.patience.standstill)?;
-        // Nothing is changed, and nothing created beside the file, before this.
+        // Nothing is changed before this. A log that a crash has left may be another program's, and closing the
+        // connection would move it into the file and delete it.
+        let has_log = fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.len() > 0);
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)?;
         format::recognise(&connection, self.foreign)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
         // The guards of the tables are triggers.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, true)?;
         // Finds more kinds of damage when a page is read.

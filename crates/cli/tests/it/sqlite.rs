@@ -278,6 +278,28 @@ fn the_database_of_another_program_is_used_only_where_it_is_meant() {
     }
 }
 
+/// Closing it would move the log into the file.
+#[test]
+fn the_log_that_a_crash_has_left_of_another_program_stays() {
+    let (home, elsewhere) = (Home::new(), Home::new());
+    let folder = elsewhere.folder.path();
+    let connection = rusqlite::Connection::open(folder.join("a.db")).expect("opens");
+    connection.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE orders (id)").expect("made");
+    for name in ["a.db", "a.db-wal"] {
+        fs::copy(folder.join(name), home.folder.path().join(name)).expect("copied");
+    }
+    drop(connection);
+    let read = || ["a.db", "a.db-wal"].map(|name| fs::read(home.folder.path().join(name)).ok());
+    let before = read();
+    assert!(before[1].as_ref().is_some_and(|log| !log.is_empty()));
+    for words in USES {
+        let run = home.run(&format!("{words} --sqlite a.db"));
+        assert!(run.stderr.contains("another program's database"), "{run:?}");
+        assert_eq!(read(), before, "{words}");
+    }
+    assert_eq!(home.stdout("worker assign --sqlite a.db?foreign=true"), "1\n");
+}
+
 /// An empty database, which has no tables yet, is not another's.
 #[test]
 fn a_database_without_tables_may_become_ours() {
