@@ -104,9 +104,9 @@ fn a_temporary_name_is_no_second_name() {
     assert!(path(".a.db.78-0123abcd.new").exists());
 }
 
-/// A script that may mount what ends with it.
+/// Runs a script that may mount what ends with it; `None` if this user may not.
 #[cfg(target_os = "linux")]
-fn with_own_mounts(home: &Home, script: &str) -> Command {
+fn with_own_mounts(home: &Home, script: &str) -> Option<Run> {
     let shell = home.under_sh(script);
     let mut command = Command::new("unshare");
     command.args(["--mount", "--"]).arg(shell.get_program()).args(shell.get_args());
@@ -118,7 +118,9 @@ fn with_own_mounts(home: &Home, script: &str) -> Command {
         };
     }
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    command
+    let run = Run::of(&mut command);
+    let is_allowed = ["unshare:", "mount:"].iter().all(|word| !run.stderr.starts_with(word));
+    is_allowed.then_some(run)
 }
 
 #[cfg(target_os = "linux")]
@@ -133,11 +135,7 @@ fn a_file_that_is_a_mount_point_is_refused() {
     let script = format!(
         r#"{mounts} && {{ "$1" worker assign --sqlite d/b.db; "$1" worker assign --sqlite d/c/a.db; }}"#
     );
-    let run = Run::of(&mut with_own_mounts(&home, &script));
-    if ["unshare:", "mount:"].iter().any(|word| run.stderr.starts_with(word)) {
-        // Not for this user.
-        return;
-    }
+    let Some(run) = with_own_mounts(&home, &script) else { return };
     assert!(run.stderr.contains("is a mount point itself"), "{run:?}");
     assert!(run.stderr.contains("mount the folder"), "{run:?}");
     // In a mounted folder the log is beside it.
@@ -315,17 +313,13 @@ fn a_database_without_tables_may_become_ours() {
 #[test]
 fn a_full_disk_is_named_and_keeps_nothing() {
     let home = Home::new();
-    let script = r#"mount -t tmpfs -o size=256k none . && cd "$PWD" || exit 99
+    let script = r#"mount -t tmpfs -o size=256k none . && cd "$PWD" || exit
         dd if=/dev/zero of=fill bs=1k count=999 2>/dev/null
         "$1" worker init --sqlite a.db; echo "status $?"; ls -A
         truncate -s 100k fill; "$1" worker init -q --sqlite a.db; echo "status $?"
         dd if=/dev/zero of=fill bs=1k count=999 2>/dev/null
         "$1" worker assign --sqlite a.db; echo "status $?""#;
-    let run = Run::of(&mut with_own_mounts(&home, script));
-    if run.status == Some(99) {
-        // Not for this user.
-        return;
-    }
+    let Some(run) = with_own_mounts(&home, script) else { return };
     let lines: Vec<_> = run.stdout.lines().collect();
     assert_eq!(lines, ["status 1", "fill", "status 0", "status 1"], "{run:?}");
     assert_eq!(run.stderr.matches("full").count(), 2, "{run:?}");

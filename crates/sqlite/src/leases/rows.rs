@@ -194,7 +194,7 @@ fn shortage(transaction: &Transaction<'_>, request: &AcquireRequest) -> rusqlite
 }
 
 /// Reads the columns of a lease; of one that is damaged, what is wrong with it. SQLite keeps a value of any type
-/// in a column: a token that grew too far is a floating point number.
+/// in a column, and stores an integer beyond 2^63 - 1 as a floating point number.
 pub fn read(row: &Row<'_>) -> rusqlite::Result<Result<LeaseRow, String>> {
     match columns(row) {
         Ok(columns) => Ok(columns.read()),
