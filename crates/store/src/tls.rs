@@ -36,8 +36,23 @@ pub fn tls_advice(error: &TlsError) -> Option<&'static str> {
             PeerIncompatible::ServerDoesNotSupportTls12Or13
             | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig,
         ) => "the server speaks neither TLS 1.2 nor 1.3: let it, or update it",
-        TlsError::AlertReceived(Alert::HandshakeFailure | Alert::InsufficientSecurity)
-        | TlsError::PeerIncompatible(_) => {
+        // Over TLS 1.2 also OpenSSL's answer to a client without a certificate.
+        TlsError::AlertReceived(Alert::HandshakeFailure) => {
+            "the server wants a client's certificate and got none, or has no safe cipher suite or kind of key in \
+             common with the client: show it a certificate; or update the server, or give it a key of a common \
+             kind (ECDSA P-256, or RSA with 2,048 bits or more)"
+        }
+        TlsError::PeerIncompatible(
+            PeerIncompatible::NoCertificateRequestSignatureSchemesInCommon,
+        ) => {
+            "the server takes no signature that the client's key can make: use a key of another kind"
+        }
+        TlsError::AlertReceived(Alert::InsufficientSecurity)
+        | TlsError::PeerIncompatible(
+            PeerIncompatible::NoCipherSuitesInCommon
+            | PeerIncompatible::NoKxGroupsInCommon
+            | PeerIncompatible::NoSignatureSchemesInCommon,
+        ) => {
             "server and client have no safe cipher suite or kind of key in common: update the server, or \
              give it a key of a common kind (ECDSA P-256, or RSA with 2,048 bits or more)"
         }
@@ -133,6 +148,18 @@ mod tests {
         }
         let version = TlsError::AlertReceived(Alert::ProtocolVersion);
         assert!(tls_failed(&version).contains("neither TLS 1.2 nor 1.3"));
+        for (error, words) in [
+            (TlsError::AlertReceived(Alert::HandshakeFailure), "wants a client's certificate"),
+            (PeerIncompatible::NoCipherSuitesInCommon.into(), "no safe cipher suite"),
+            (
+                PeerIncompatible::NoCertificateRequestSignatureSchemesInCommon.into(),
+                "the client's key",
+            ),
+        ] {
+            assert!(tls_failed(&error).contains(words), "{error}: {}", tls_failed(&error));
+        }
+        let other = TlsError::from(PeerIncompatible::ExtendedMasterSecretExtensionRequired);
+        assert_eq!(tls_failed(&other), "TLS failed");
         assert_eq!(tls_failed(&io::Error::other("else")), "TLS failed");
     }
 }
