@@ -21,6 +21,7 @@ mod table;
 mod tags;
 #[cfg(feature = "tls")]
 mod tls;
+pub mod url;
 mod usage;
 
 use std::collections::BTreeSet;

@@ -7,6 +7,7 @@ use uidring::WorkerSource;
 use uidring::segment::SegmentStore;
 use uidring::worker::Ordinal;
 use uidring_sqlite::SqliteStore;
+use uidring_store::url::check_once;
 use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable, check_path};
 
 use super::database::Database;
@@ -37,13 +38,9 @@ fn named(text: &Path) -> Result<SqliteStore, Failure> {
         return Ok(SqliteStore::new(text));
     };
     let mut store = SqliteStore::new(path);
-    let mut names = Vec::new();
+    check_once(parameters).map_err(|problem| Failure::Usage(format!("--sqlite: {problem}")))?;
     for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        if names.contains(&name) {
-            return Err(Failure::Usage(format!("--sqlite: {name} is given twice")));
-        }
-        names.push(name);
         store = match (name, value) {
             ("mode", "rw") => store.create(false),
             ("mode", "rwc") => store.create(true),

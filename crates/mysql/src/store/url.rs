@@ -1,8 +1,7 @@
 //! The URL of a server, read so that nothing of it is repeated when it is wrong.
 
-use std::collections::HashSet;
-
 use mysql_async::{Opts, OptsBuilder, UrlError};
+use uidring_store::url::{check_once, shown};
 
 /// The driver's options and whether the URL says anything of TLS, or what is wrong with it.
 pub fn read(url: &str) -> Result<(Opts, bool), String> {
@@ -27,20 +26,15 @@ pub fn read(url: &str) -> Result<(Opts, bool), String> {
 
 /// Returns what the driver says of a wrong URL, without the parts that may be secret.
 fn driver_problem(error: &UrlError) -> String {
-    let named = |param: &str| {
-        // Anything else may be the end of a password that should have been percent-encoded.
-        let is_word = param.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-        if is_word && !param.is_empty() { format!(" `{param}`") } else { String::new() }
-    };
     match error {
         UrlError::UnknownParameter { param } => {
-            format!("the driver knows no parameter{}", named(param))
+            format!("the driver knows no parameter{}", shown(param))
         }
         UrlError::InvalidParamValue { param, .. } => {
-            format!("the driver cannot read the value of the parameter{}", named(param))
+            format!("the driver cannot read the value of the parameter{}", shown(param))
         }
         UrlError::FeatureRequired { param, .. } => {
-            format!("this build of the driver lacks the parameter{}", named(param))
+            format!("this build of the driver lacks the parameter{}", shown(param))
         }
         _ => "it has a part that the driver cannot read, such as a port that is no number".into(),
     }
@@ -48,41 +42,39 @@ fn driver_problem(error: &UrlError) -> String {
 
 /// Finds the slips by which a part of the password would be taken for something else, and shown:
 /// a character of it that should have been percent-encoded ends the part before it.
-fn check(url: &str) -> Result<(), &'static str> {
+fn check(url: &str) -> Result<(), String> {
     if url.is_empty() {
-        return Err("it is empty");
+        return Err("it is empty".into());
     }
     let rest = url.strip_prefix("mysql://").ok_or("it does not begin with mysql://")?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, rest) = rest.split_at(end);
     if rest.contains('#') || rest.contains('@') || authority.matches('@').count() > 1 {
-        return Err("a `@`, `/`, `?` or `#` in user or password is not percent-encoded");
+        return Err("a `@`, `/`, `?` or `#` in user or password is not percent-encoded".into());
     }
     if authority.rsplit('@').next().is_none_or(|host| host.is_empty() || host.starts_with(':')) {
-        return Err("it names no host");
+        return Err("it names no host".into());
     }
     let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
     match path.strip_prefix('/') {
-        None | Some("") => return Err("it names no database"),
-        Some(path) if path.contains('/') => return Err("its database has a `/`"),
+        None | Some("") => return Err("it names no database".into()),
+        Some(path) if path.contains('/') => return Err("its database has a `/`".into()),
         Some(_) => {}
     }
-    let mut names = HashSet::new();
     for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
         let name = parameter.split('=').next().unwrap_or_default();
         // The driver would decode it.
         if name.contains(['%', '+']) {
-            return Err("the name of a parameter is percent-encoded");
-        }
-        // The driver takes the last.
-        if !names.insert(name) {
-            return Err("a parameter is given twice");
+            return Err("the name of a parameter is percent-encoded".into());
         }
     }
+    // The driver takes the last.
+    check_once(parameters)?;
     // The driver takes it, and heeds it not.
     if parameters.split('&').any(|parameter| parameter.starts_with("verify_identity")) {
         return Err("verify_identity has no effect, since the host's name in the certificate is \
-                    always checked: leave it out, and use the name in the certificate");
+                    always checked: leave it out, and use the name in the certificate"
+            .into());
     }
     Ok(())
 }
@@ -105,7 +97,7 @@ mod tests {
             ("mysql://u@h:s3cret/d", "a port that is no number"),
             ("mysql://u@h/d?require_ssl=true&verify_identity=false", "always checked"),
             ("mysql://u@h/d?verify_identity=true", "always checked"),
-            ("mysql://u@h/d?require_ssl=true&require_ssl=false", "given twice"),
+            ("mysql://u@h/d?require_ssl=true&require_ssl=false", "`require_ssl` is given twice"),
             ("mysql://u@h/d?require_ssl=true&require%5Fssl=false", "percent-encoded"),
         ] {
             let error = read(url).expect_err(url);

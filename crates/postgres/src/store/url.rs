@@ -1,10 +1,10 @@
 //! The URL of a server, read so that nothing of it is repeated when it is wrong.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 
 use tokio_postgres::Config;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
+use uidring_store::url::{check_once, shown};
 
 /// What a URL says.
 pub struct Parts {
@@ -40,12 +40,8 @@ pub fn read(url: &str) -> Result<Parts, String> {
     let (address, parameters) = url.split_once('?').unwrap_or((url, ""));
     let (mut rest, mut files) = (Vec::new(), [const { None }; 3]);
     let mut requires_tls = None;
-    let mut names = HashSet::new();
     for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        if !names.insert(name) {
-            return Err(format!("the parameter{} is given twice", shown(name)));
-        }
         let slots = ["sslrootcert", "sslcert", "sslkey"];
         if let Some(index) = slots.iter().position(|slot| *slot == name) {
             files[index] = Some(PathBuf::from(decoded(value)?));
@@ -67,6 +63,7 @@ pub fn read(url: &str) -> Result<Parts, String> {
             return Err(format!("there is no parameter{}", shown(name)));
         }
     }
+    check_once(parameters)?;
     let [authority, certificate, key] = files;
     let certificate = match (certificate, key) {
         (Some(certificate), Some(key)) => Some((certificate, key)),
@@ -87,12 +84,6 @@ pub fn read(url: &str) -> Result<Parts, String> {
         config.application_name("uidring");
     }
     Ok(Parts { config, requires_tls, authority, certificate })
-}
-
-/// Anything but a word may be the end of a password that should have been percent-encoded.
-fn shown(name: &str) -> String {
-    let is_word = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-    if is_word && !name.is_empty() { format!(" `{name}`") } else { String::new() }
 }
 
 /// Finds the slips by which a part of the password would be taken for something else, and shown:
