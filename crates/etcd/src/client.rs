@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use uidring::Error;
 use uidring::adapter::{Chain, Deadline, log};
-use uidring_store::{plain, warn_once};
+use uidring_store::warn_once;
 use ureq::Agent;
 use ureq::tls::{RootCerts, TlsConfig};
 
@@ -127,8 +127,8 @@ impl Client {
         failure: &[Value],
     ) -> Result<Answer, Problem> {
         if let (None, Some(Login { user, password })) = (&self.token, &self.store.login) {
-            if let Some(endpoint) = self.store.plain_endpoint() {
-                warn_once(format!("etcd {}: {}", self.store, plain::readable(endpoint)));
+            if let Some(warning) = self.store.password().warning() {
+                warn_once(format!("etcd {}: {warning}", self.store));
             }
             let login = json!({"name": user, "password": password});
             let body = self.post("auth/authenticate", &login)?;

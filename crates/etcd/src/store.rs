@@ -173,10 +173,10 @@ impl EtcdStore {
 
     /// Refuses to send a password to another machine in the clear, unless the endpoints say so.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        match self.plain_endpoint().filter(|_| !self.says_tls) {
-            Some(endpoint) => Err(EtcdError::Cluster {
+        match self.password().refusal("https:// before each endpoint", "http://") {
+            Some(problem) => Err(EtcdError::Cluster {
                 cluster: self.to_string(),
-                problem: plain::unsaid(endpoint, "https:// before each endpoint", "http://"),
+                problem,
                 kind: StoreErrorKind::Invalid,
                 source: None,
             }
@@ -185,14 +185,15 @@ impl EtcdStore {
         }
     }
 
-    /// The first other machine to which a password is sent without TLS.
-    pub(crate) fn plain_endpoint(&self) -> Option<&str> {
-        self.login.as_ref()?;
+    pub(crate) fn password(&self) -> plain::Login {
         let plain = self.endpoints.iter().filter_map(|endpoint| endpoint.strip_prefix("http://"));
-        let host = |endpoint: &str| {
-            endpoint.rsplit_once(':').is_some_and(|(host, _)| plain::is_local(host))
-        };
-        plain.into_iter().find(|endpoint| !host(endpoint))
+        let host = |endpoint: &str| endpoint.rsplit_once(':').unwrap_or((endpoint, "")).0.into();
+        plain::Login {
+            has_password: self.login.is_some(),
+            has_tls: false,
+            says_tls: self.says_tls,
+            hosts: plain.map(host).collect(),
+        }
     }
 
     /// The key of the counter of worker ids.
@@ -356,9 +357,9 @@ mod tests {
             ("localhost,127.0.0.1:1,[::1]:2", false, false),
         ] {
             let store = EtcdStore::new(endpoints).expect("endpoints");
-            assert!(store.check().is_ok() && store.plain_endpoint().is_none(), "no password");
+            assert!(store.check().is_ok() && store.password().warning().is_none(), "no password");
             let store = store.auth_file(&path).expect("user and password");
-            assert_eq!(store.plain_endpoint().is_some(), is_plain, "{endpoints}");
+            assert_eq!(store.password().warning().is_some(), is_plain, "{endpoints}");
             let refused = store.check().err().map(|error| error.to_string());
             assert_eq!(refused.is_some(), is_refused, "{endpoints}: {refused:?}");
             assert!(refused.is_none_or(|text| text.contains("write https://")), "{endpoints}");

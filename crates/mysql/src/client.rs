@@ -5,8 +5,8 @@ use std::time::Duration;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder};
 use uidring::{Error, StoreErrorKind};
+use uidring_store::choose_cryptography;
 use uidring_store::server::{LeaseServer, SegmentServer, Server, ServerError, Settings, Table};
-use uidring_store::{choose_cryptography, warn_once};
 
 use crate::MySqlStore;
 use crate::error::advice::to_error;
@@ -69,14 +69,15 @@ impl Server for MySqlStore {
         Ok(())
     }
 
+    fn warning(&self) -> Option<String> {
+        self.warning()
+    }
+
     async fn connect(options: &Opts) -> Result<Conn, Problem> {
         Ok(Conn::new(options.clone()).await?)
     }
 
     async fn inspect(&self, raw: Conn, table: &Table) -> Result<Session, Problem> {
-        if let Some(warning) = self.warning() {
-            warn_once(format!("{self}: {warning}"));
-        }
         Session::inspect(raw, self, table).await
     }
 

@@ -168,23 +168,17 @@ impl MySqlStore {
     pub(crate) fn refusal(&self) -> Option<String> {
         match (self.demands_tls(), self.is_socket()) {
             // The driver would go without TLS, and say nothing.
-            (true, true) => Some(
-                "TLS was asked for, and a Unix socket has none; leave out the one or the other"
-                    .into(),
-            ),
+            (true, true) => Some(plain::SOCKET_WITH_TLS.into()),
             (false, false) if self.opts.enable_cleartext_plugin() => Some(
                 "enable_cleartext_plugin=true sends the password in the clear: ask for TLS \
                  (require_ssl=true), or leave it out"
                     .into(),
             ),
-            _ => self
-                .plain_host()
-                .filter(|_| !self.says_tls)
-                .map(|host| plain::unsaid(host, "require_ssl=true", "require_ssl=false")),
+            _ => self.login().refusal("require_ssl=true", "require_ssl=false"),
         }
     }
 
-    /// What to know of each connection, if anybody else can get the password.
+    /// What to know before each connection, if anybody else can get the password.
     ///
     /// The driver encrypts it for `caching_sha2_password` by whatever key the other side sends, and cannot be told
     /// not to.
@@ -192,20 +186,24 @@ impl MySqlStore {
         let accepts_all = |ssl: &SslOpts| ssl.accept_invalid_certs();
         if self.opts.ssl_opts().is_some_and(accepts_all) {
             return Some(
-                "verify_ca=false accepts any certificate: whoever is in between can read and change all, and \
+                "verify_ca=false accepts any certificate: anyone on the path can read and change all, and \
                  get the password; name the authority that signed the server's"
                     .into(),
             );
         }
-        self.plain_host().map(plain::readable)
+        self.login().warning()
     }
 
-    /// The other machine to which a password is sent without TLS.
-    fn plain_host(&self) -> Option<&str> {
-        let host = self.opts.ip_or_hostname();
-        let has_password = self.opts.pass().is_some_and(|password| !password.is_empty());
-        let is_plain = has_password && !self.demands_tls() && !self.is_socket();
-        (is_plain && !plain::is_local(host)).then_some(host)
+    fn login(&self) -> plain::Login {
+        plain::Login {
+            has_password: self.opts.pass().is_some_and(|password| !password.is_empty()),
+            has_tls: self.demands_tls(),
+            says_tls: self.says_tls,
+            hosts: match self.is_socket() {
+                true => Vec::new(),
+                false => vec![self.opts.ip_or_hostname().to_owned()],
+            },
+        }
     }
 
     pub(crate) fn is_socket(&self) -> bool {
@@ -302,7 +300,7 @@ mod tests {
         fs::write(&path, signed.cert.pem()).expect("writes");
         for (url, refusal, warning) in [
             ("mysql://u:p@h/d", "nothing is said of TLS: write require_ssl=true", "has no TLS"),
-            ("mysql://u:p@h/d?require_ssl=false", "", "the connection to h has no TLS"),
+            ("mysql://u:p@h/d?require_ssl=false", "", "a connection to h has no TLS"),
             ("mysql://u:p@h/d?require_ssl=true", "", ""),
             ("mysql://u:p@h/d?require_ssl=true&verify_ca=false", "", "verify_ca=false accepts any"),
             ("mysql://u@h/d", "", ""),

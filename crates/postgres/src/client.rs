@@ -5,7 +5,6 @@ use std::sync::Arc;
 use tokio_postgres_rustls::MakeRustlsConnect;
 use uidring::{Error, StoreErrorKind};
 use uidring_store::server::{LeaseServer, SegmentServer, Server, ServerError, Settings, Table};
-use uidring_store::warn_once;
 
 use crate::PostgresStore;
 use crate::driver::Raw;
@@ -45,14 +44,15 @@ impl Server for PostgresStore {
         }
     }
 
+    fn warning(&self) -> Option<String> {
+        self.warning()
+    }
+
     async fn connect(hosts: &Arc<Hosts>) -> Result<Raw, Problem> {
         hosts.connect().await
     }
 
     async fn inspect(&self, raw: Raw, table: &Table) -> Result<Session, Problem> {
-        if let Some(warning) = self.warning() {
-            warn_once(format!("{self}: {warning}"));
-        }
         Session::inspect(raw, self, table).await
     }
 

@@ -179,24 +179,17 @@ impl PostgresStore {
     /// What is wrong with the options.
     pub(crate) fn refusal(&self) -> Option<String> {
         if self.demands_tls() && self.has_socket() {
-            let problem =
-                "TLS was asked for, and a Unix socket has none; leave out the one or the other";
-            return Some(problem.into());
+            return Some(plain::SOCKET_WITH_TLS.into());
         }
-        let host = self.plain_host().filter(|_| !self.says_tls)?;
-        Some(plain::unsaid(&host, "sslmode=require", "sslmode=disable"))
+        self.login().refusal("sslmode=require", "sslmode=disable")
     }
 
-    /// What to know of each connection, if anybody else can get the password.
+    /// What to know before each connection, if anybody else can get the password.
     pub(crate) fn warning(&self) -> Option<String> {
-        self.plain_host().map(|host| plain::readable(&host))
+        self.login().warning()
     }
 
-    /// The first other machine to which a password is sent without TLS.
-    fn plain_host(&self) -> Option<String> {
-        if self.demands_tls() || self.config.get_password().is_none_or(<[u8]>::is_empty) {
-            return None;
-        }
+    fn login(&self) -> plain::Login {
         let addresses: Vec<_> =
             self.config.get_hostaddrs().iter().map(ToString::to_string).collect();
         let names = self.config.get_hosts().iter().filter_map(|host| match host {
@@ -204,8 +197,12 @@ impl PostgresStore {
             #[cfg(unix)]
             Host::Unix(_) => None,
         });
-        let hosts = if addresses.is_empty() { names.collect() } else { addresses };
-        hosts.into_iter().find(|host| !plain::is_local(host))
+        plain::Login {
+            has_password: self.config.get_password().is_some_and(|password| !password.is_empty()),
+            has_tls: self.demands_tls(),
+            says_tls: self.says_tls,
+            hosts: if addresses.is_empty() { names.collect() } else { addresses },
+        }
     }
 
     pub(crate) fn has_socket(&self) -> bool {
@@ -313,7 +310,7 @@ mod tests {
             ("postgres://u:p@localhost,h/d", "sent to h", "has no TLS"),
             ("postgres://u:p@localhost/d?hostaddr=10.0.0.1", "sent to 10.0.0.1", "has no TLS"),
             ("postgres://u:p@h/d?hostaddr=127.0.0.1", "", ""),
-            ("postgres://u:p@h/d?sslmode=disable", "", "the connection to h has no TLS"),
+            ("postgres://u:p@h/d?sslmode=disable", "", "a connection to h has no TLS"),
             ("postgres://u:p@h/d?sslmode=require", "", ""),
             ("postgres://u@h/d", "", ""),
             ("postgres://u:p@127.0.0.1,[::1],localhost/d", "", ""),

@@ -2,28 +2,54 @@
 
 use std::net::IpAddr;
 
+/// What is refused of a server that is reached by a Unix socket.
+pub const SOCKET_WITH_TLS: &str =
+    "TLS was asked for, and a Unix socket has none; leave out the one or the other";
+
+/// How a client that logs in sends its password, if it has one.
+pub struct Login {
+    /// Whether there is a password.
+    pub has_password: bool,
+    /// Whether each connection has TLS, or none is made.
+    pub has_tls: bool,
+    /// Whether somebody has said that it shall, or that it need not.
+    pub says_tls: bool,
+    /// The servers, by name or address; none for those that are reached by a Unix socket.
+    pub hosts: Vec<String>,
+}
+
+impl Login {
+    /// Returns why no connection may be made, if nobody has said whether by TLS: how to say that it is to be used,
+    /// and that it is not.
+    pub fn refusal(&self, with: &str, without: &str) -> Option<String> {
+        let host = self.readable_at().filter(|_| !self.says_tls)?;
+        Some(format!(
+            "a password would be sent to {host}, another machine, and nothing is said of TLS: write {with} for \
+             TLS, or {without} to go without; then anyone on the path can read the password"
+        ))
+    }
+
+    /// Returns what to know before each connection, if anybody else can get the password.
+    pub fn warning(&self) -> Option<String> {
+        let host = self.readable_at()?;
+        Some(format!(
+            "a connection to {host} has no TLS: anyone on the path can read and change all of it, and get the \
+             password by asking for it"
+        ))
+    }
+
+    /// The first other machine to which a password is sent without TLS.
+    fn readable_at(&self) -> Option<&String> {
+        let is_plain = self.has_password && !self.has_tls;
+        self.hosts.iter().find(|host| is_plain && !is_local(host))
+    }
+}
+
 /// Returns whether what is sent to this host stays on this machine.
-pub fn is_local(host: &str) -> bool {
+fn is_local(host: &str) -> bool {
     let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     address.eq_ignore_ascii_case("localhost")
         || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
-/// Returns the refusal to send a password to another machine where nobody has said whether by TLS: how to say that
-/// it is to be used, and that it is not.
-pub fn unsaid(host: &str, with: &str, without: &str) -> String {
-    format!(
-        "a password would be sent to {host}, another machine, and nothing is said of TLS: write {with} for TLS; \
-         or {without} to go without, and whoever is in between can read the password and all else"
-    )
-}
-
-/// Returns the warning of a connection where somebody has said so.
-pub fn readable(host: &str) -> String {
-    format!(
-        "the connection to {host} has no TLS: whoever is in between can read and change all of it, and get the \
-         password by asking for it"
-    )
 }
 
 #[cfg(test)]
@@ -37,6 +63,22 @@ mod tests {
         }
         for host in ["", "db", "10.0.0.1", "localhost.example", "0.0.0.0", "[2001:db8::7]"] {
             assert!(!is_local(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_password_goes_to_another_machine_with_tls_or_where_somebody_says_so() {
+        for bits in 0..16 {
+            let [has_password, has_tls, says_tls, is_away] =
+                [1, 2, 4, 8].map(|bit| bits & bit != 0);
+            let hosts = ["localhost", if is_away { "db" } else { "::1" }].map(String::from).into();
+            let login = Login { has_password, has_tls, says_tls, hosts };
+            let is_plain = has_password && !has_tls && is_away;
+            assert_eq!(login.warning().is_some(), is_plain, "{bits}");
+            assert!(login.warning().is_none_or(|text| text.contains("a connection to db has")));
+            let refusal = login.refusal("WITH", "WITHOUT");
+            assert_eq!(refusal.is_some(), is_plain && !says_tls, "{bits}");
+            assert!(refusal.is_none_or(|text| text.contains("sent to db, another machine")));
         }
     }
 }

@@ -72,6 +72,11 @@ pub trait Server: Clone + Send + Sync + fmt::Display {
         Ok(())
     }
 
+    /// Returns what to know before a connection is made, such as that others can read its password.
+    fn warning(&self) -> Option<String> {
+        None
+    }
+
     /// Connects and logs in.
     fn connect(
         options: &Self::Options,

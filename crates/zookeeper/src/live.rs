@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use uidring::adapter::{Moment, Monotonic, SystemMonotonic};
 use uidring::{StoreErrorKind, Timestamp};
+use uidring_store::warn_once;
 use zookeeper_client::{Client, Error, MultiWriteError, MultiWriteResult};
 
 use super::error::{Right, ZooKeeperError};
@@ -55,6 +56,9 @@ impl Ensemble for Registry {
 
 async fn connect(registry: &Registry) -> Result<Client, ZooKeeperError> {
     let servers = &registry.servers;
+    if let Some(warning) = servers.warning() {
+        warn_once(format!("ZooKeeper {servers}: {warning}"));
+    }
     let connecting = servers.connector().connect(servers.hosts());
     match timeout(servers.connect_deadline, connecting).await {
         Ok(Err(error)) if error != Error::Timeout => Err(failed(registry, error)),

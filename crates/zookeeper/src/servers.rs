@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use uidring::Error;
+use uidring_store::plain::Login;
 use uidring_store::read_secret;
 use zookeeper_client::{Acl, Acls, AuthId, Client, Connector, Permission};
 
@@ -163,6 +164,19 @@ impl ZooKeeperServers {
         }
     }
 
+    /// What to know before each connection, if anybody else can get the password.
+    pub(super) fn warning(&self) -> Option<String> {
+        let hosts = parse(&self.hosts).unwrap_or_default();
+        let login = Login {
+            has_password: self.auth.is_some(),
+            has_tls: hosts.iter().any(|host| host.is_tls),
+            // There is no other way to say it.
+            says_tls: true,
+            hosts: hosts.iter().map(|host| host.name.to_owned()).collect(),
+        };
+        login.warning()
+    }
+
     /// The servers and the path, as the text has them.
     pub(super) fn hosts(&self) -> &str {
         &self.hosts
@@ -235,6 +249,23 @@ mod tests {
             );
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
         }
+    }
+
+    #[test]
+    fn a_password_that_others_can_read_is_warned_of() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("auth");
+        fs::write(&path, "ids:s3cret").expect("writes");
+        let warning = |hosts| {
+            let servers = ZooKeeperServers::new(hosts).expect(hosts);
+            assert_eq!(servers.warning(), None, "no password");
+            servers.auth_file(&path).expect("user and password").warning()
+        };
+        let text = warning("localhost,zk1:1,zk2/ids").expect("a warning");
+        assert!(text.contains("a connection to zk1 has no TLS") && !text.contains("s3cret"));
+        assert_eq!(warning("localhost,127.0.0.1:1,[::1]:2"), None);
+        #[cfg(feature = "tls")]
+        assert_eq!(warning("tls://zk1,tls://zk2"), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! How much the program says on stderr, and in which form.
 
+use std::fs;
 use std::time::SystemTime;
 
 use serde_json::Value;
@@ -129,5 +130,24 @@ fn colours_are_for_terminals() {
     for words in ["--help", "generate --help", "generate --nonsense", "generate -v", "plan"] {
         let run = home.run(words);
         assert!(!format!("{}{}", run.stdout, run.stderr).contains('\u{1b}'), "{words}: {run:?}");
+    }
+}
+
+/// Before it is sent, and once, however many attempts the connection takes.
+#[test]
+fn a_password_that_others_can_read_is_warned_of_before_it_is_sent() {
+    // Not an address of this machine, by its text; nobody listens there.
+    for (engine, url) in [
+        ("mysql", "mysql://u:s3cret@0.0.0.0:1/d?require_ssl=false"),
+        ("postgres", "postgres://u:s3cret@0.0.0.0:1/d?sslmode=disable"),
+    ] {
+        let home = Home::new();
+        fs::write(home.folder.path().join("url"), url).expect("writes");
+        let run = home.run(&format!("worker list --{engine}-url-file url --{engine}-deadline 1"));
+        assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
+        let warning = "a connection to 0.0.0.0 has no TLS: anyone on the path can read";
+        assert_eq!(run.stderr.matches(warning).count(), 1, "{run:?}");
+        assert!(run.stderr.find(warning) < run.stderr.find("trying again"), "{run:?}");
+        assert!(!run.stderr.contains("s3cret"), "{run:?}");
     }
 }

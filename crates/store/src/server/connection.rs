@@ -10,6 +10,7 @@ use uidring::adapter::{Chain, Deadline, Stopwatch, log};
 use super::error::with_note;
 use super::tables::Table;
 use super::{Limits, Problem, Server};
+use crate::warn_once;
 
 /// The first pause between two attempts; each further one is twice as long, up to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -171,6 +172,9 @@ impl<S: Server> Connection<S> {
         let mut session = match self.open.take() {
             Some((session, _)) => session,
             None => {
+                if let Some(warning) = server.warning() {
+                    warn_once(format!("{server}: {warning}"));
+                }
                 let raw = timeout(connect.min(left()), S::connect(&self.options))
                     .await
                     .map_err(|_| S::Problem::no_connection(connect.min(limit)))??;
