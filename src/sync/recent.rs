@@ -33,6 +33,7 @@ pub(super) fn shard_of(id: u64) -> Option<*const ()> {
 }
 
 /// Notes what the current thread has found. A handler of a signal that comes between notes nothing.
+#[inline]
 pub(super) fn note(of: u64, shard: *const ()) {
     RECENT.with(|recent| {
         if recent.is_changing.replace(true) {
