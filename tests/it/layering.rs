@@ -189,7 +189,10 @@ const LEFT_TO_THE_CORE: &[(&str, &[&str])] = &[
     ("std::sync::atomic", &["sqlite/src/forked.rs", "sqlite/src/names.rs"]),
     // A simulation in one thread, for tests alone; what the attempts of one operation know, which one
     // thread makes.
-    ("Mutex", &["zookeeper/src/model/sim.rs", "store/src/server/tags.rs"]),
+    (
+        "Mutex",
+        &["zookeeper/src/model/sim.rs", "store/src/server/tags.rs", "store/src/warn_once.rs"],
+    ),
     ("Condvar", &[]),
     ("RwLock", &[]),
     ("tracing::", &[]),

@@ -23,13 +23,11 @@ mod tags;
 mod tls;
 pub mod url;
 mod usage;
+mod warn_once;
 
-use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Mutex;
 
 use uidring::Error;
-use uidring::adapter::log;
 
 #[cfg(feature = "tls")]
 pub use self::cryptography::choose_cryptography;
@@ -42,15 +40,7 @@ pub use self::tags::{NewSegmentTag, SegmentTable, check_step, end_of, no_such_ta
 #[cfg(feature = "tls")]
 pub use self::tls::{tls_advice, tls_error, tls_failed};
 pub use self::usage::{Counts, WorkerUsage, announce_end};
-
-/// Logs what is wrong with the place of a store: once, however often the process opens it.
-pub fn warn_once(text: String) {
-    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    // No waiting: a forked child's copy may be locked for good.
-    if TOLD.try_lock().map_or(true, |mut told| told.insert(text.clone())) {
-        log!(warn, "{text}");
-    }
-}
+pub use self::warn_once::warn_once;
 
 /// Refuses a path that is a URL, whose password would be in every text about the file.
 pub fn check_path(what: &'static str, path: &Path) -> Result<(), Error> {

@@ -87,7 +87,7 @@ fn a_layout_at_its_end_is_red() {
     assert_eq!(failing(&served), Vec::<Value>::new());
     let answer = served.curl("/v1/ids?name=short&count=5000");
     assert_eq!(answer.status, 503);
-    assert!(answer.error().contains("used up"), "{}", answer.error());
+    assert!(answer.error().contains("time is over"), "{}", answer.error());
     let failing = failing(&served);
     assert_eq!((failing.len(), &failing[0]["name"]), (1, &"short".into()));
     served.curl("/api/snowflake/get/x").id();

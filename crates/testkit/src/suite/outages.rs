@@ -1,6 +1,6 @@
 //! A server that is killed, restarted and frozen.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -88,13 +88,14 @@ pub fn a_server_that_is_killed_repeats_no_range(store: &'static dyn Store) {
     let setting = with_tag(Setting::alone(store), 20);
     let builder = SegmentGenerator::builder(open(&setting)).step_factor(1);
     let generator = builder.take_policy(TakePolicy::WaitFor(LIMIT)).build().expect("built");
-    let over = AtomicBool::new(false);
+    let (over, taken) = (AtomicBool::new(false), AtomicUsize::new(0));
     let mut ids = thread::scope(|scope| {
         let end = Over(&over);
         let take = || {
             let mut ids = Vec::new();
             while !over.load(Ordering::SeqCst) {
                 ids.push(generator.next_id("orders").expect("after the outage"));
+                taken.fetch_add(1, Ordering::SeqCst);
                 thread::sleep(Duration::from_micros(500));
             }
             ids
@@ -105,13 +106,13 @@ pub fn a_server_that_is_killed_repeats_no_range(store: &'static dyn Store) {
             setting.server().kill();
             setting.server().start_again();
         }
-        thread::sleep(Duration::from_millis(300));
+        let before = taken.load(Ordering::SeqCst);
+        until("a hundred ids more", || taken.load(Ordering::SeqCst) > before + 100);
         drop(end);
         takers.into_iter().flat_map(|taker| taker.join().expect("no panic")).collect::<Vec<_>>()
     });
     drop(generator);
     ids.sort_unstable();
-    assert!(ids.len() > 100, "{}", ids.len());
     assert!(ids.is_sorted_by(|a, b| a < b), "an id comes twice");
     assert!(*ids.last().expect("some") < max_id_of_tag(&setting));
 }
