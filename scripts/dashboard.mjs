@@ -117,7 +117,7 @@ assert.deepEqual(problems, []);
 const page = browser.pages().find((page) => page.url() === url);
 await page.getByLabel("Id", { exact: true }).fill("12 <b>x</b>");
 await page.keyboard.press("Enter");
-await page.getByText("the id is not an integer from 0 to").waitFor();
+await page.getByText("the id cannot be read as").waitFor();
 assert.ok(problems.every((problem) => problem.includes("400 (Bad Request)")), problems.join("\n"));
 
 const closed = await open(guarded, {});
