@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::forecast::SHORT_LIFE;
 use super::position::Position;
 use super::register::{self, Registration};
-use crate::clock::{Clock, Deadline, read};
+use crate::clock::{Clock, Deadline, Stopwatch, read};
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::sync::{Life, log};
@@ -27,8 +27,6 @@ pub(super) struct Start {
     pub(super) registration: Registration,
     // Dropped after the registration, so that the lease's next holder can register the worker id.
     lease: Option<Lease>,
-    /// The lease once it is renewed.
-    pub(super) active: Option<ActiveLease>,
     max_ahead: Duration,
     /// How long to wait for the clock, and to try the first renewal of the lease.
     patience: Duration,
@@ -110,7 +108,6 @@ pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start,
         position,
         registration,
         lease,
-        active: None,
         max_ahead,
         patience,
         why: "",
@@ -157,7 +154,7 @@ pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start,
             (start.position, start.why) = (next, by);
         }
     }
-    start.wait_for_clock(layout, Some(start.patience))?;
+    start.time_until_start(layout, Some(start.patience))?;
     Ok(start)
 }
 
@@ -176,43 +173,44 @@ impl Start {
         self.lease.is_some()
     }
 
-    /// Renews the lease from now on, if there is one. Then waits until the clock is so near the position that the
-    /// generator may start, and moves the position to the present tick if that is later.
+    /// Waits until the clock is so near the position that the generator may start, and moves the position to the present
+    /// tick if that is later. Then starts the lease, if there is one.
     pub(super) fn begin(
         &mut self,
         layout: &Layout,
         clock: &dyn Clock,
-    ) -> Result<IssueHorizon, Error> {
-        // Before the wait, which may be longer than the lease lasts.
-        let issue_horizon = self.start_lease(layout)?;
-        let deadline = Deadline::after(Some(self.patience));
-        while let Some(nap) = self.wait_for_clock(layout, deadline.remaining())? {
+    ) -> Result<(Option<ActiveLease>, IssueHorizon), Error> {
+        let (deadline, mut renewed) = (Deadline::after(Some(self.patience)), Stopwatch::start());
+        while let Some(nap) = self.time_until_start(layout, deadline.remaining())? {
+            // The wait may be longer than the lease lasts.
+            if let Some(lease) =
+                self.lease.take_if(|lease| renewed.elapsed() >= lease.terms.renew_every)
+            {
+                let after = lease.after.map(|uid| layout.decode(uid)).transpose()?;
+                let horizon = after.map_or(0, |uid| uid.tick).max(layout.tick_at(self.now)?);
+                self.lease = Some(lease.kept(horizon)?);
+                renewed = Stopwatch::start();
+            }
             thread::sleep(nap);
             self.now = read(clock);
         }
         let present = layout.tick_at(self.now)?;
         self.position = self.position.max(Position { tick: present, sequence: 0 });
-        Ok(issue_horizon)
-    }
-
-    fn start_lease(&mut self, layout: &Layout) -> Result<IssueHorizon, Error> {
-        let Some(lease) = self.lease.take() else { return Ok(IssueHorizon::default()) };
+        let Some(lease) = self.lease.take() else { return Ok((None, IssueHorizon::default())) };
         let tick = u128::from(layout.tick().millis().unsigned_abs());
-        let present = layout.tick_at(self.now)?;
         let lease_start = LeaseStart {
             present,
-            first: self.position.tick.max(present),
+            first: self.position.tick,
             max_ahead: u64::try_from(self.max_ahead.as_millis() / tick).unwrap_or(u64::MAX),
         };
         let (active, issue_horizon) = ActiveLease::start(lease, lease_start, self.patience)?;
-        self.active = Some(active);
         self.registration.leased(&issue_horizon);
-        Ok(issue_horizon)
+        Ok((Some(active), issue_horizon))
     }
 
     /// Returns for how long to sleep before the next look at the clock; `None` once it is so near that the generator
     /// may start. Says once if that is far. The error if it would take longer than what is `left`.
-    fn wait_for_clock(
+    fn time_until_start(
         &mut self,
         layout: &Layout,
         left: Option<Duration>,
@@ -243,8 +241,7 @@ impl Start {
                 log!(
                     warn,
                     "worker id {worker_id} may have been used up to {until} by {why}: the generator starts \
-                     {lead:?} ahead of the clock, \
-                     which says {now}"
+                     {lead:?} ahead of the clock, which says {now}"
                 );
             }
             return Ok(None);

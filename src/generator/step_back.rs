@@ -38,7 +38,7 @@ impl StepBack {
                 Some(limit) if limit < lead => {
                     "after those that are ready, takes wait or fail until it has caught up"
                 }
-                _ => "they stay ahead until it has caught up",
+                _ => "uids stay ahead until the clock has caught up",
             };
             log!(
                 warn,

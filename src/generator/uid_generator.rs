@@ -14,7 +14,7 @@ use crate::uid::Uid;
 /// once. If one take returns before another begins, its uid is smaller; with a
 /// [`PerThreadGenerator`](crate::PerThreadGenerator), only where both are the same thread's.
 ///
-/// Generators have these methods of their own, too: the trait is for code that takes any of them. A task takes by
+/// Cached and clock-driven generators have these methods of their own, too: the trait is for code that takes any. A task takes by
 /// [`AsyncUidGenerator`]. A [`LocalGenerator`](crate::LocalGenerator) is no `UidGenerator`: it belongs to one
 /// thread, and its takes need `&mut self`.
 pub trait UidGenerator {

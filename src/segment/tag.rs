@@ -275,21 +275,22 @@ impl Tag {
             PushError::Forked => LoadError::Store(Error::Forked { what: "generator" }),
             PushError::NoRange { .. } => invalid(error.to_string()),
             PushError::Backwards { start, end: reserved } => {
-                self.went_back(reserved.max(end));
+                self.went_back(reserved.max(end + 1));
                 invalid(format!(
-                    "its max_id went back to {start}, and this process has reserved ids up to {reserved}: other \
-                     processes may have ids above that; raise max_id above every id in use"
+                    "its max_id went back to {start}, and this process has reserved ids up to {}: other processes may \
+                     have ids above that; raise max_id above every id in use",
+                    reserved - 1
                 ))
             }
         })
     }
 
-    /// Gives out nothing more until somebody has raised the row. Others may reserve again what is in memory, and
-    /// later loads here could reach what others have.
-    fn went_back(&self, end: u64) {
+    /// Gives out nothing more until the row has at least this `max_id`, which no load here leads to. Others may reserve
+    /// again what is in memory, and later loads here could reach what others have.
+    fn went_back(&self, from: u64) {
         self.chain.discard();
         if let Ok(mut row) = self.row.lock() {
-            row.went_back = Some(end);
+            row.went_back = Some(from);
         }
     }
 
@@ -344,7 +345,7 @@ impl Tag {
         let is_doubtful = self.chain.end().is_ok_and(|end| max_id < end);
         {
             let Ok(mut row) = self.row.lock() else { return false };
-            if row.went_back.is_some_and(|end| max_id <= end) {
+            if row.went_back.is_some_and(|from| max_id < from) {
                 return false;
             }
             (row.went_back, row.is_doubtful) = (None, is_doubtful);

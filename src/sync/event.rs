@@ -30,8 +30,8 @@ use super::outside::{Held, assert_no_lock_held, contained};
 /// be called for what a waiter that was called takes. Whoever is called and leaves something has to call the
 /// next one ([`Event::notify_one`] again). So for as long as there is something and somebody waits for it,
 /// there is one of three: a notifier that has not come to its call, somebody who was called and has not come
-/// to looking, or somebody who has looked and has not come to calling the next one. Who gets up because time
-/// is over looks as well, and so does as much for the others as who was called. A task that is dropped after
+/// to looking, or somebody who has looked and has not come to calling the next one. A waiter
+/// that times out also looks, so it counts as called. A task that is dropped after
 /// its call looks at nothing: its listener passes the call on.
 ///
 /// A task waits by a [`Listener`]. It puts its waker down under the lock, raises `waiting`, passes the
@@ -76,8 +76,8 @@ struct Tasks {
     next: u64,
 }
 
-/// A task's place among those that wait on an event. It is empty until the task registers, and again after
-/// a notification. Dropping it leaves the event without the task.
+/// A task's place among those that wait on an event. It has a number once the task has registered, and no waker after
+/// a notification: dropping it then passes the call on.
 #[derive(Debug)]
 pub(crate) struct Listener<'a> {
     event: &'a Event,

@@ -4,16 +4,16 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::backend::RenewError;
+use super::backend::{LeaseBackend, RenewError};
 use super::issue_horizon::{IssueHorizon, IssueState};
 use super::lease::Lease;
 use super::renewals::{LeaseStart, RenewalState};
 use super::stats::LeaseStats;
 use crate::clock::Deadline;
-use crate::error::Error;
+use crate::error::{Chain, Error};
 use crate::future;
 use crate::layout::Layout;
-use crate::sync::{Life, Ordering, Serving, contained};
+use crate::sync::{Life, Ordering, Serving, contained, log};
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
 
@@ -26,6 +26,45 @@ pub(crate) struct ActiveLease {
     state: Arc<IssueState>,
     /// Wiped in a forked child, which has no thread.
     life: Life,
+}
+
+impl Lease {
+    /// Renews it once, for a start that waits for the clock. The horizon is what may have been issued by now, so that a
+    /// start that is killed while it waits leaves no later one.
+    pub(crate) fn kept(mut self, horizon: u64) -> Result<Self, Error> {
+        let (backend, failure) = renew(self.backend, self.worker_id, &self.life, horizon)?;
+        self.backend = backend;
+        if let Some(error) = failure {
+            log!(warn, "the lease of the worker id was not renewed: {}", Chain(&error));
+        }
+        Ok(self)
+    }
+}
+
+/// Asks the backend for a renewal. Returns it with its error, if that may pass.
+fn renew(
+    mut backend: Box<dyn LeaseBackend>,
+    worker_id: u64,
+    life: &Life,
+    horizon: u64,
+) -> Result<(Box<dyn LeaseBackend>, Option<Error>), Error> {
+    let answer = contained(|| backend.renew(horizon));
+    if life.is_forked() {
+        // The lease is the parent's, and must not be released here.
+        mem::forget(backend);
+        return Err(Error::Forked { what: "lease" });
+    }
+    match answer {
+        Some(Ok(())) => Ok((backend, None)),
+        Some(Err(RenewError::Failed(error))) if error.may_pass() => Ok((backend, Some(error))),
+        Some(Err(RenewError::Lost(error) | RenewError::Failed(error))) => Err(error),
+        None => {
+            // Dropping it may panic as well.
+            contained(|| drop(backend));
+            let (place, why) = ("the store".into(), "its backend panicked".into());
+            Err(Error::LeaseLost { worker_id, place, why })
+        }
+    }
 }
 
 impl ActiveLease {
@@ -43,39 +82,24 @@ impl ActiveLease {
         patience: Duration,
     ) -> Result<(Self, IssueHorizon), Error> {
         let Lease { worker_id, layout, terms, mut backend, renewer, life, .. } = lease;
-        let forked = || Error::Forked { what: "lease" };
         if life.is_forked() {
             // The lease is the parent's, and must not be released here.
             mem::forget(backend);
-            return Err(forked());
+            return Err(Error::Forked { what: "lease" });
         }
         let (time, seed) = (renewer.time(), renewer.seed());
         let mut renewals = RenewalState::new(&layout, terms, start, time, seed, life.clone());
         let deadline = Deadline::after(Some(patience));
         loop {
             let request = renewals.request();
-            let answer = contained(|| backend.renew(request.horizon()));
-            if life.is_forked() {
-                mem::forget(backend);
-                return Err(forked());
-            }
-            match answer {
-                Some(Ok(())) => {
-                    renewals.granted(request);
-                    break;
-                }
-                Some(Err(RenewError::Failed(error))) if error.may_pass() && !deadline.is_over() => {
+            let (again, failure) = renew(backend, worker_id, &life, request.horizon())?;
+            backend = again;
+            match failure {
+                None => break renewals.granted(request),
+                Some(error) if deadline.is_over() => return Err(error),
+                Some(error) => {
                     renewals.answered(request, Err(RenewError::Failed(error)));
                     renewals.wait_until_due(deadline.remaining());
-                }
-                Some(Err(RenewError::Lost(error) | RenewError::Failed(error))) => {
-                    return Err(error);
-                }
-                None => {
-                    // Dropping it may panic as well.
-                    contained(|| drop(backend));
-                    let (place, why) = ("the store".into(), "its backend panicked".into());
-                    return Err(Error::LeaseLost { worker_id, place, why });
                 }
             }
         }

@@ -3,7 +3,7 @@
 
 use std::sync::Barrier;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use uidring::clock::ManualClock;
 use uidring::generator::SequenceStart;
@@ -222,7 +222,9 @@ fn a_clock_that_jumps_past_the_end_ends_the_generator() {
     let builder = builder.clock(clock.clone()).refresh(Duration::from_millis(1));
     let generator = builder.take_policy(TakePolicy::Reject).build().expect("builds");
     clock.set(layout.last_instant().saturating_add(Duration::from_secs(1)));
+    let begin = Instant::now();
     let end = loop {
+        assert!(begin.elapsed() < Duration::from_secs(60), "it does not end");
         match generator.next_uid() {
             Ok(_) | Err(TakeError::Empty) => thread::sleep(Duration::from_millis(1)),
             Err(error) => break error,

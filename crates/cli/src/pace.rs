@@ -55,7 +55,9 @@ impl Pace {
         if rate < FAST_RATE / 2 && self.worker_id < FAST_WORKERS {
             let place = if self.is_leased { ", with leases in another database," } else { "" };
             let rate = thousands(FAST_RATE);
-            help.push(format!("`--layout {FAST}`{place} has {rate} a second"));
+            help.push(format!(
+                "`--layout {FAST}`{place} has {rate} a second, for ids kept apart from those of this layout"
+            ));
         }
         let help = if help.is_empty() { "".into() } else { format!("; {}", help.join("; ")) };
         Some((
@@ -100,7 +102,7 @@ mod tests {
             text(pace(Some(LIMIT))),
             "10,000,000 uids take about 10 min: layout 28/22/13 has 8,192 a second, and none may be more than \
              10m ahead of the clock; `--max-borrow 22m` lets them all be borrowed; `--layout 31/10/22`, with \
-             leases in another database, has 4,194,304 a second"
+             leases in another database, has 4,194,304 a second, for ids kept apart from those of this layout"
         );
         let by_clock = text(Pace { worker_id: 1_024, is_leased: false, ..pace(None) });
         assert!(

@@ -79,7 +79,9 @@ impl Cause {
     /// What was long stays so until it is half of that, so that it does not turn to and fro.
     fn of(stats: &CachedStats, limit: Option<Duration>, was_long: bool) -> Self {
         let limit = limit.filter(|limit| *limit >= SHORTEST_LIMIT);
-        let is_near = |limit| stats.lead >= if was_long { limit / 2 } else { limit / 10 * 9 };
+        // What a clock that went back adds is nobody's demand.
+        let lead = stats.lead.saturating_sub(stats.clock_behind);
+        let is_near = |limit| lead >= if was_long { limit / 2 } else { limit / 10 * 9 };
         if stats.clock_behind >= if was_long { STEP_BACK / 2 } else { STEP_BACK } {
             Self::Clock
         } else if limit.is_some_and(is_near) {

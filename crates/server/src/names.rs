@@ -174,7 +174,7 @@ impl Names {
 
     /// Looks a name up. An unknown one may be a tag that was created since the table was read, which is read again then:
     /// a tag that was there when the request arrived is found, unless that takes too long. `arrived` is set at the first
-    /// unknown name: give all requests that had arrived by then the same one, so that they wait for one reading together.
+    /// unknown name: requests that arrived together share it, so that they wait for one reading.
     pub(crate) async fn find_or_look(
         &self,
         text: &str,

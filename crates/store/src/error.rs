@@ -257,6 +257,9 @@ fn who_has_them(max: u64, leased: u64, held: u64, ends_in: Option<Duration>) -> 
         });
     }
     help.push("use another database for a layout with more worker bits".into());
+    if who.is_empty() {
+        who.push("none can be leased".into());
+    }
     format!("{}; {}", who.join(", and "), help.join("; or "))
 }
 

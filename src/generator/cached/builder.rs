@@ -295,10 +295,10 @@ impl CachedBuilder {
         if start.is_leased() {
             bounds.max_borrow.get_or_insert(LEASED_BORROW);
         }
-        let issue_horizon = start.begin(&layout, &*clock)?;
+        let (lease, issue_horizon) = start.begin(&layout, &*clock)?;
         // Dropped before the lease if the rest fails: once the lease is given back, somebody else may
         // have it.
-        let Start { active: lease, worker_id, mut position, registration, .. } = start;
+        let Start { worker_id, mut position, registration, .. } = start;
         if position.sequence == 0 {
             position.sequence = sequence_start.first();
         }

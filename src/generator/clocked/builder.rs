@@ -171,10 +171,10 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
         let (clock, layout) = (self.clock, self.start.layout);
         let limit = self.sequence_start.check(&layout)?;
         let mut start = prepare(self.start, &clock)?;
-        let issue_horizon = start.begin(&layout, &clock)?;
+        let (lease, issue_horizon) = start.begin(&layout, &clock)?;
         // Dropped before the lease if the rest fails: once the lease is given back, somebody else may
         // have it.
-        let Start { active: lease, worker_id, position, registration, .. } = start;
+        let Start { worker_id, position, registration, .. } = start;
         let next = layout.pack(position.tick, worker_id, position.sequence).get();
         let numbers = Numbers::new(next, 0).ok_or(Error::OutOfMemory { bytes: 64 })?;
         // After the numbers: what a later fork is of, their memory tells.

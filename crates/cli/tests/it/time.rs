@@ -69,9 +69,9 @@ fn a_wait_that_is_foreseen_is_announced_with_what_helps_against_it() {
 #[test]
 fn the_time_that_is_left_is_shown_on_a_terminal() {
     let home = Home::new();
-    let generate = "timeout 3 '$1' generate -n 500000 --max-borrow 10 --output waits";
+    let generate = "'$1' generate -n 135000 --max-borrow 10 --output waits";
     let run = Run::of(&mut home.under_sh(&format!("script -qefc \"{generate}\" /dev/null")));
-    let left = (40..=51).filter(|left| run.stdout.contains(&format!("/s, {left} s left")));
+    let left = (0..=7).filter(|left| run.stdout.contains(&format!("/s, {left} s left")));
     assert!(left.count() >= 2, "it goes down: {run:?}");
 }
 

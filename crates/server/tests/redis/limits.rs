@@ -156,7 +156,7 @@ fn a_greeting_that_stops_half_way_has_to_go() {
     let [shown, key] =
         [&certificate.certificate, &certificate.key].map(|path| fs::read(path).expect("there"));
     // Long enough for the server's half of the greeting, and shorter than the test waits for the end.
-    let server = limits(|limits| limits.slow = 5 * SECOND).tls(&shown, &key).expect("they fit");
+    let server = limits(|limits| limits.slow = 10 * SECOND).tls(&shown, &key).expect("they fit");
     let server = run(server, names());
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
