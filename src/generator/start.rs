@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::forecast::SHORT_LIFE;
 use super::position::Position;
 use super::register::{self, Registration};
-use crate::clock::{Clock, Deadline, Stopwatch, read};
+use crate::clock::{Clock, Deadline, read};
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::sync::{Life, log};
@@ -180,16 +180,18 @@ impl Start {
         layout: &Layout,
         clock: &dyn Clock,
     ) -> Result<(Option<ActiveLease>, IssueHorizon), Error> {
-        let (deadline, mut renewed) = (Deadline::after(Some(self.patience)), Stopwatch::start());
+        let deadline = Deadline::after(Some(self.patience));
+        let renewal = |lease: &Option<Lease>| {
+            Deadline::after(lease.as_ref().map(|lease| lease.terms.renew_every))
+        };
+        let mut due = renewal(&self.lease);
         while let Some(nap) = self.time_until_start(layout, deadline.remaining())? {
             // The wait may be longer than the lease lasts.
-            if let Some(lease) =
-                self.lease.take_if(|lease| renewed.elapsed() >= lease.terms.renew_every)
-            {
+            if let Some(lease) = self.lease.take_if(|_| due.is_over()) {
                 let after = lease.after.map(|uid| layout.decode(uid)).transpose()?;
                 let horizon = after.map_or(0, |uid| uid.tick).max(layout.tick_at(self.now)?);
                 self.lease = Some(lease.kept(horizon)?);
-                renewed = Stopwatch::start();
+                due = renewal(&self.lease);
             }
             thread::sleep(nap);
             self.now = read(clock);
