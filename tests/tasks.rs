@@ -413,7 +413,7 @@ fn dropped_futures_lose_no_uid_and_leave_no_waker() {
     }
 }
 
-/// Of ten tasks that wait for ticks of two uids, no more are woken than get one.
+/// Ten tasks wait while each tick has two uids: only those that get one are woken.
 #[test]
 fn as_many_tasks_are_woken_as_there_are_uids_for() {
     let bits = Bits { time: 40, worker: 22, sequence: 1 };

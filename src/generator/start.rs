@@ -70,8 +70,7 @@ impl StartRequest {
 pub(super) const LEASED_BORROW: Duration = Duration::from_secs(600);
 
 /// Checks a worker's generator that is about to start, registers its worker id in this process, and finds
-/// the position above what was issued before. Refuses a position for which the clock would have to be waited for too
-/// long.
+/// the position above what was issued before. Refuses a position that the clock would take too long to reach.
 pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start, Error> {
     let StartRequest { layout, worker, max_ahead, max_start_wait, namespace, after } = request;
     let layout = &layout;
@@ -173,8 +172,8 @@ impl Start {
         self.lease.is_some()
     }
 
-    /// Waits until the clock is so near the position that the generator may start, and moves the position to the present
-    /// tick if that is later. Then starts the lease, if there is one.
+    /// Waits until the clock is near enough to the position for the generator to start, and moves the position to the
+    /// present tick if that is later. Then starts the lease, if there is one.
     pub(super) fn begin(
         &mut self,
         layout: &Layout,
@@ -210,8 +209,8 @@ impl Start {
         Ok((Some(active), issue_horizon))
     }
 
-    /// Returns for how long to sleep before the next look at the clock; `None` once it is so near that the generator
-    /// may start. Says once if that is far. The error if it would take longer than what is `left`.
+    /// Returns how long to sleep before the clock is read again; `None` once it is near enough for the generator to
+    /// start. Logs once how far ahead the start is, if that is far. Fails if the wait would be longer than `left`.
     fn time_until_start(
         &mut self,
         layout: &Layout,
@@ -248,7 +247,7 @@ impl Start {
             }
             return Ok(None);
         }
-        // Without a deadline it waits for ever.
+        // Without a deadline it waits forever.
         if left.is_some_and(|left| early > left) {
             let limit = max_lead.saturating_add(self.patience);
             return Err(Error::UsedAhead { worker_id, until, why, now, limit });

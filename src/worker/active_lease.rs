@@ -7,13 +7,13 @@ use std::time::Duration;
 use super::backend::{LeaseBackend, RenewError};
 use super::issue_horizon::{IssueHorizon, IssueState};
 use super::lease::Lease;
-use super::renewals::{LeaseStart, RenewalState};
+use super::renewals::{LeaseStart, RenewalState, log_failure};
 use super::stats::LeaseStats;
 use crate::clock::Deadline;
-use crate::error::{Chain, Error};
+use crate::error::Error;
 use crate::future;
 use crate::layout::Layout;
-use crate::sync::{Life, Ordering, Serving, contained, log};
+use crate::sync::{Life, Ordering, Serving, contained};
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
 
@@ -29,13 +29,13 @@ pub(crate) struct ActiveLease {
 }
 
 impl Lease {
-    /// Renews it once, for a start that waits for the clock. The horizon is what may have been issued by now, so that a
-    /// start that is killed while it waits leaves no later one.
+    /// Renews the lease once, for a start that waits for the clock. The horizon must not be above what may have been
+    /// issued by now: a start that is killed while it waits then leaves no later one.
     pub(crate) fn kept(mut self, horizon: u64) -> Result<Self, Error> {
         let (backend, failure) = renew(self.backend, self.worker_id, &self.life, horizon)?;
         self.backend = backend;
         if let Some(error) = failure {
-            log!(warn, "the lease of the worker id was not renewed: {}", Chain(&error));
+            log_failure(&error);
         }
         Ok(self)
     }

@@ -171,7 +171,7 @@ impl RenewalState {
                 let part = 0.5 + self.rng.f64() / 2.0;
                 self.plan(pause.mul_f64(part));
                 if self.failed.is_due() {
-                    log!(warn, "the lease of the worker id was not renewed: {}", Chain(&error));
+                    log_failure(&error);
                 }
             }
             Err(RenewError::Lost(error)) => {
@@ -244,6 +244,11 @@ impl RenewalState {
             log!(warn, "the worker id could not be given back: {}", Chain(&error));
         }
     }
+}
+
+/// Logs a renewal that failed in a way that may pass.
+pub(super) fn log_failure(error: &Error) {
+    log!(warn, "the lease of the worker id was not renewed: {}", Chain(error));
 }
 
 /// Returns the pause after `failures` in a row, before a random part is taken off: twice as long each time,

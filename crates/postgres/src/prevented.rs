@@ -36,7 +36,7 @@ pub fn by_policy(row: &str) -> Problem {
     ))
 }
 
-/// A statement that has changed nothing, though nobody else could be in its way.
+/// The error of a statement that changed no row, although nobody else holds a lock on it.
 pub fn by_trigger(done: &str) -> Problem {
     Problem::Denied(format!(
         "{done}: a trigger, rule or policy of the table prevents it; remove it"

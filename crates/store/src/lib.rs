@@ -36,7 +36,9 @@ pub use self::identity::{NodeIdentity, NodeKind};
 pub use self::leases::{LeaseOptions, LeaseRow, LeaseState, LeaseTable};
 pub use self::small_file::{read_private_file, read_small_file};
 pub use self::table::{Pruned, WorkerNode, WorkerTable, age_in_seconds};
-pub use self::tags::{NewSegmentTag, SegmentTable, check_step, end_of, no_such_tag, tag_number};
+pub use self::tags::{
+    MOST_TOGETHER, NewSegmentTag, SegmentTable, check_step, end_of, no_such_tag, tag_number,
+};
 #[cfg(feature = "tls")]
 pub use self::tls::{tls_advice, tls_error, tls_failed};
 pub use self::usage::{Counts, WorkerUsage, announce_end};

@@ -68,6 +68,9 @@ pub struct NewSegmentTag {
     description: Option<String>,
 }
 
+/// How many ranges a transaction reserves at most: others wait for its rows, or for the file, until its end.
+pub const MOST_TOGETHER: usize = 128;
+
 /// Characters that columns `biz_tag` and `description` hold.
 const TAG_CHARS: usize = 128;
 const DESCRIPTION_CHARS: usize = 256;

@@ -3,7 +3,7 @@
 use mysql_async::{Opts, OptsBuilder, UrlError};
 use uidring_store::url::{check_once, shown};
 
-/// The driver's options and whether the URL says anything of TLS, or what is wrong with it.
+/// Returns the driver's options and whether the URL mentions TLS, or what is wrong with the URL.
 pub fn read(url: &str) -> Result<(Opts, bool), String> {
     check(url)?;
     let opts = Opts::from_url(url).map_err(|error| driver_problem(&error))?;

@@ -30,8 +30,8 @@ pub fn answer(shared: &Shared, asked: Asked, room: Room) -> Response<Body> {
     )
 }
 
-/// Names above this many, in the order of [`Names::list`](crate::Names::list), share one series: a scrape has to end. Of
-/// the core's metrics, those of segments are shared alone: generators of uids are few.
+/// How many names have series of their own, in the order of [`Names::list`](crate::Names::list). The others share one, so
+/// that a scrape ends. Generators of uids are few, and always keep their series of the core's metrics.
 const OWN_SERIES: usize = 1_000;
 
 /// What these are called.

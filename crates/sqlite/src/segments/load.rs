@@ -3,14 +3,11 @@
 use rusqlite::{OptionalExtension, Transaction, params};
 use uidring::Error;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
-use uidring_store::SegmentTable;
+use uidring_store::{MOST_TOGETHER, SegmentTable};
 
 use super::{SqliteSegments, number};
 use crate::file::Opened;
 use crate::format::{self, Problem};
-
-/// How many ranges a transaction reserves at most: others wait for the file until its end.
-const GROUP: usize = 128;
 
 impl SegmentStore for SqliteSegments {
     fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
@@ -23,8 +20,8 @@ impl SegmentStore for SqliteSegments {
         loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
     ) {
         let (mut connection, mut busy) = (None, None::<Error>);
-        let starts = (0..).step_by(GROUP);
-        for (start, requests) in starts.zip(wanted.chunks(GROUP)) {
+        let starts = (0..).step_by(MOST_TOGETHER);
+        for (start, requests) in starts.zip(wanted.chunks(MOST_TOGETHER)) {
             if busy.is_none() && requests.len() > 1 {
                 match self.load_together(&mut connection, requests) {
                     Ok(done) => {

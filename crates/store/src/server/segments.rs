@@ -14,10 +14,7 @@ use super::error::{ServerError, described};
 use super::settings::Settings;
 use super::tables::LEAF_ALLOC;
 use super::tags::{Change, CreateTag, TagChange, Tags};
-use crate::{NewSegmentTag, SegmentTable, check_step};
-
-/// How many ranges a transaction reserves at most: its rows are locked until its end.
-const GROUP: usize = 128;
+use crate::{MOST_TOGETHER, NewSegmentTag, SegmentTable, check_step};
 
 /// Reserves a range.
 ///
@@ -247,7 +244,7 @@ impl<S: SegmentServer> ServerSegments<S> {
             }
             is_fit
         });
-        let groups = order.chunks(GROUP).map(<[usize]>::to_vec).collect();
+        let groups = order.chunks(MOST_TOGETHER).map(<[usize]>::to_vec).collect();
         (groups, apart)
     }
 
