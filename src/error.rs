@@ -205,6 +205,16 @@ pub enum Error {
     #[error("no worker id was given: pass one, or a source that hands one out")]
     NoWorkerId,
 
+    /// A generator that is to take a new worker id when the clock goes back has no source of disposable ones.
+    #[error(
+        "on_clock_back(NewWorkerId) needs a source of disposable worker ids: {found}; set worker_from to such a \
+         source, or leave on_clock_back at StayAhead"
+    )]
+    NoNewWorkerId {
+        /// What was found instead.
+        found: &'static str,
+    },
+
     /// The uid to start after belongs to another worker.
     #[error(
         "cannot start after uid {uid}: it is of worker {found}, this generator is worker {worker_id}"

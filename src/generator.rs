@@ -23,7 +23,7 @@ mod ticks;
 pub(crate) mod uid_generator;
 
 pub(crate) use self::cached::CachedUidGenerator;
-pub use self::cached::{CachedBuilder, CachedStats};
+pub use self::cached::{CachedBuilder, CachedStats, OnClockBack};
 pub use self::clocked::{
     BaiduRules, ClockPolicy, ClockRules, ClockedBuilder, ClockedStats, ClockedUidGenerator,
     LeafRules, SequenceStart, SnowflakeNode, SnowflakeParts, TwitterRules,

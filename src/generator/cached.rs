@@ -1,25 +1,27 @@
 //! The generator on the ring: a take is one atomic addition.
 
 mod builder;
+mod new_worker;
+mod worker_ring;
 
 pub use self::builder::CachedBuilder;
+pub use self::new_worker::OnClockBack;
 
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
+use self::new_worker::NewWorker;
+use self::worker_ring::WorkerRing;
 use super::UidGenerator;
 use super::counters::Counters;
-use super::position::Position;
-use super::register::Registration;
-use super::ticks::PaddingProgress;
 use crate::clock::{Clock, read};
 use crate::error::{TakeError, rarely};
 use crate::future;
 use crate::layout::Layout;
-use crate::padding::RingHandle;
 use crate::policy::TakePolicy;
 use crate::ring::{Age, RingBuffer, RingState, RingStats};
 use crate::sync::{Drawn, Serving};
@@ -51,94 +53,97 @@ use crate::worker::{ActiveLease, LeaseStats};
 /// [`start_after`](CachedBuilder::start_after).
 #[derive(Debug)]
 pub struct CachedUidGenerator {
-    /// The ring's, without the indirection: all that a take needs.
+    /// The first ring's, without the indirection: all that a take needs. Once that ring has ended because there is
+    /// another worker id, each take finds it shut, and goes on slowly.
     state: RingState,
-    ring: Arc<RingBuffer>,
+    first: Arc<WorkerRing>,
     take_policy: TakePolicy,
     layout: Layout,
-    worker_id: u64,
-    padding: RingHandle,
-    registration: Registration,
     lease: Option<ActiveLease>,
-    max_borrow: Option<Duration>,
     clock: Arc<dyn Clock>,
-    progress: Arc<PaddingProgress>,
+    new_worker: Option<Arc<NewWorker>>,
     counters: CachePadded<Counters>,
 }
 
 impl CachedUidGenerator {
-    /// Helps the padder if the ring was dry, and tries once more.
-    #[cold]
-    fn help_and_try<T>(
+    /// Returns the ring that uids come from now.
+    #[inline]
+    fn current(&self) -> &WorkerRing {
+        let first = &*self.first;
+        if first.next().is_none() { first } else { self.rings().last().unwrap_or(first) }
+    }
+
+    /// Returns the rings of all worker ids that it has had. All but the last one have ended, or are about to.
+    fn rings(&self) -> impl Iterator<Item = &WorkerRing> {
+        iter::successors(Some(&*self.first), |ring| ring.next())
+    }
+
+    /// Takes from the present ring; and if that has ended because there is another worker id, from the next one.
+    /// Returns the ring as well.
+    #[inline]
+    fn take<T>(
         &self,
-        error: TakeError,
-        again: impl FnOnce(&RingBuffer) -> Result<T, TakeError>,
-    ) -> Result<T, TakeError> {
-        let error = if error == TakeError::Empty && self.padding.help() {
-            match again(&self.ring) {
-                Err(error) => error,
-                done => return done,
+        mut take: impl FnMut(&RingBuffer) -> Result<T, TakeError>,
+    ) -> Result<(T, &WorkerRing), TakeError> {
+        let ring = self.current();
+        match take(&ring.ring) {
+            Ok(taken) => Ok((taken, ring)),
+            Err(error) => self.help_and_try(ring, error, take),
+        }
+    }
+
+    /// Goes on after an error: helps the padder, or takes from the ring after this one.
+    #[cold]
+    fn help_and_try<'a, T>(
+        &'a self,
+        mut ring: &'a WorkerRing,
+        mut error: TakeError,
+        mut take: impl FnMut(&RingBuffer) -> Result<T, TakeError>,
+    ) -> Result<(T, &'a WorkerRing), TakeError> {
+        loop {
+            match ring.help_and_try(error, &mut take) {
+                Ok(taken) => return Ok((taken, ring)),
+                Err(found) if found == TakeError::Forked => return Err(found),
+                Err(found) => ring = ring.next().ok_or(found)?,
             }
-        } else if self.ring.is_forked() {
-            // Padding reads the clock, which may have forked.
-            TakeError::Forked
-        } else {
-            error
-        };
-        match self.max_borrow {
-            Some(limit)
-                if error == TakeError::Empty
-                    && self.ring.is_held()
-                    && self.progress.is_too_far_ahead() =>
-            {
-                Err(TakeError::BorrowLimit {
-                    lead: self.progress.lead().into(),
-                    limit: limit.into(),
-                })
+            match take(&ring.ring) {
+                Ok(taken) => return Ok((taken, ring)),
+                Err(found) => error = found,
             }
-            _ => Err(error),
         }
     }
 
     /// Takes up to 255 consecutive uids of one tick.
     pub(super) fn try_take_block(&self) -> Result<Range<u64>, TakeError> {
-        let block = match self.ring.take_block_quietly() {
-            Err(error) => self.help_and_try(error, RingBuffer::take_block_quietly),
-            done => done,
-        }?;
-        self.keep_up()?;
+        let (block, ring) = self.take(RingBuffer::take_block_quietly)?;
+        ring.keep_up()?;
         Ok(block)
     }
 
-    /// Returns whether a uid of a block of this age may still be handed out.
+    /// Returns whether a uid of a block of this age may still be handed out. Once there is another worker id, it
+    /// is always false, and [`is_fresh_now`](Self::is_fresh_now) tells.
     #[inline]
     pub(super) fn is_fresh(&self, age: Age) -> bool {
         self.state.is_fresh(age)
     }
 
-    /// Pads a little after many uids were taken at once: waking the padder costs a system call, which takes
-    /// longer than the padding.
-    ///
-    /// Padding reads the clock, which may fork: what was taken before is not the child's.
-    fn keep_up(&self) -> Result<(), TakeError> {
-        if self.ring.is_low() {
-            self.padding.help();
-            if self.ring.is_forked() {
-                return Err(TakeError::Forked);
-            }
-            // It may not have been enough, or another thread was padding.
-            self.ring.announce();
-        }
-        Ok(())
+    /// [`is_fresh`](Self::is_fresh) by the present ring. A block of an earlier worker id is of a later time than
+    /// what that ring has, so it counts as fresh until the generator is closed: it was issued to whoever has it.
+    pub(super) fn is_fresh_now(&self, age: Age) -> bool {
+        self.current().ring.state().is_fresh(age)
     }
 
-    /// Goes on after the fast path, with the number that it drew, if any.
+    /// Goes on after the fast path, with the number that it drew, if any. That was the first ring's.
     fn take_slowly(&self, drawn: Option<Drawn>) -> Result<Uid, TakeError> {
-        let number = match self.ring.take_slowly(drawn) {
-            Err(error) => self.help_and_try(error, RingBuffer::try_take),
-            done => done,
+        let first = &*self.first;
+        let taken = match drawn {
+            None if first.next().is_some() => self.take(RingBuffer::try_take),
+            _ => match first.ring.take_slowly(drawn) {
+                Ok(number) => return Ok(Uid::from_layout(number)),
+                Err(error) => self.help_and_try(first, error, RingBuffer::try_take),
+            },
         };
-        number.map(Uid::from_layout)
+        taken.map(|(number, _)| Uid::from_layout(number))
     }
 
     /// [`follow_policy`](UidGenerator::follow_policy) for a task.
@@ -146,23 +151,37 @@ impl CachedUidGenerator {
     pub(super) async fn follow_policy_async<T>(
         &self,
         error: TakeError,
-        again: impl FnMut() -> Result<T, TakeError>,
+        mut again: impl FnMut() -> Result<T, TakeError>,
     ) -> Result<T, TakeError> {
         if Serving::is_here() {
             return Err(error);
         }
         let mut rejections = self.take_policy.rejections();
         let mut waited = false;
-        let next = |error| rejections.next(error);
-        // The padder publishes when the time has come.
-        let sleep = |left| {
-            waited = true;
-            left
+        let mut error = error;
+        let done = loop {
+            let ring = self.current();
+            let published = ring.ring.published();
+            let next = |error| rejections.next(error);
+            // An error inside is one to wait for at the next ring.
+            let try_here = || match again() {
+                Err(found) if found != TakeError::Forked && ring.next().is_some() => Ok(Err(found)),
+                done => done.map(Ok),
+            };
+            // The padder publishes when the time has come.
+            let sleep = |left| {
+                waited = true;
+                left
+            };
+            match future::retry(published, error, next, try_here, sleep).await {
+                Ok(Ok(taken)) => break Ok(taken),
+                Ok(Err(found)) => error = found,
+                Err(error) => break Err(error),
+            }
         };
-        let done = future::retry(self.ring.published(), error, next, again, sleep).await;
         // It may have been called while it was not asleep, too.
         if done.is_ok() {
-            self.ring.call_next_taker();
+            self.current().ring.call_next_taker();
         }
         self.count(waited, done)
     }
@@ -170,7 +189,7 @@ impl CachedUidGenerator {
     /// Counts a take that found nothing at first.
     fn count<T>(&self, waited: bool, done: Result<T, TakeError>) -> Result<T, TakeError> {
         // A handler may have forked.
-        if self.ring.is_forked() {
+        if self.first.ring.is_forked() {
             return Err(TakeError::Forked);
         }
         self.counters.count(waited, done.as_ref().err());
@@ -179,74 +198,65 @@ impl CachedUidGenerator {
 
     /// Ends the generator, and returns the lease that is to be given back.
     pub(super) fn end(&self) -> Option<(&ActiveLease, Option<Uid>)> {
-        let last = self.padding.end().and_then(|issued| self.last_below(issued));
-        // Before the lease is released, with which another generator may start.
-        self.registration.release(last);
+        if let Some(new_worker) = &self.new_worker {
+            new_worker.stop();
+        }
+        // Before the lease is released, with which another generator may start. A generator with a lease has one
+        // ring.
+        let last = self.rings().fold(None, |_, ring| ring.end());
         self.lease.as_ref().map(|lease| (lease, last))
     }
 
     /// Does what the padder does at a refresh, in this thread.
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn service(&self) {
-        self.padding.service();
+        self.current().padding.service();
     }
 
     /// Looks at the ring: its next number, the end of its last run, and, once it has ended, the last uid that
     /// counts as issued.
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn look(&self) -> (RingStats, Option<u64>, u64, Option<Option<Uid>>) {
-        let is_ended = self.state.oldest() == u64::MAX;
-        let last = is_ended.then(|| self.ring.end().and_then(|issued| self.last_below(issued)));
-        (self.ring.stats(), self.ring.peek(), self.ring.last_end(), last)
+        let ring = self.current();
+        let is_ended = ring.ring.state().oldest() == u64::MAX;
+        let last = is_ended.then(|| ring.ring.end().and_then(|issued| ring.last_below(issued)));
+        (ring.ring.stats(), ring.ring.peek(), ring.ring.last_end(), last)
     }
 
     /// Returns how far ahead of the clock uids may be, if there is a limit.
     pub fn max_borrow(&self) -> Option<Duration> {
-        self.max_borrow
+        self.first.max_borrow
     }
 
     /// Returns statistics. This reads the clock.
     pub fn stats(&self) -> CachedStats {
-        let ring = self.ring.stats();
+        let WorkerRing { worker_id, ring, progress, .. } = self.current();
         let now = read(&*self.clock);
-        let next = match self.ring.peek() {
+        let next = match ring.peek() {
             Some(number) => self.layout.tick_of(number),
-            None => self.progress.tick(),
+            None => progress.tick(),
         };
+        let ring = self.current().stats_since(&self.first);
         let next = self.layout.time_of(next);
         CachedStats {
-            worker_id: self.worker_id,
+            worker_id: *worker_id,
             taken: ring.taken,
             waits: self.counters.waits(),
             rejects: self.counters.rejects(),
-            paddings: self.padding.paddings(),
+            paddings: self.rings().map(|ring| ring.padding.paddings()).sum(),
             lead: next.saturating_since(now),
             lag: now.saturating_since(next),
-            clock_behind: self.progress.clock_behind(),
-            remaining_life: self.progress.life(),
+            clock_behind: progress.clock_behind(),
+            remaining_life: progress.life(),
             lease: self.lease.as_ref().and_then(|lease| lease.stats(&self.layout, now)),
             ring,
-        }
-    }
-
-    /// Returns the last uid below this number.
-    fn last_below(&self, number: u64) -> Option<Uid> {
-        let last = Uid::from_layout(number.checked_sub(1)?);
-        match self.layout.decode(last) {
-            Ok(fields) if fields.worker_id == self.worker_id => Some(last),
-            // The number is a tick's first one.
-            _ => {
-                let next = self.layout.decode(Uid::from_layout(number)).ok()?;
-                let next = Position { tick: next.tick, sequence: next.sequence };
-                next.before(&self.layout, self.worker_id)
-            }
         }
     }
 
     /// Returns how long the layout's time field will last: to its last instant, or less where takers
     /// borrow, at the rate of about the last ten seconds. As of the padder's last reading of the clock.
     pub fn remaining_life(&self) -> Duration {
-        self.progress.life()
+        self.current().progress.life()
     }
 }
 
@@ -260,12 +270,9 @@ impl UidGenerator for CachedUidGenerator {
     }
 
     fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError> {
-        let given = match self.ring.fill_quietly(out, Uid::from_layout) {
-            Err(error) => self.help_and_try(error, |ring| ring.fill_quietly(out, Uid::from_layout)),
-            done => done,
-        }?;
+        let (given, ring) = self.take(|ring| ring.fill_quietly(out, Uid::from_layout))?;
         if given > 0 {
-            self.keep_up()?;
+            ring.keep_up()?;
         }
         Ok(given)
     }
@@ -273,7 +280,7 @@ impl UidGenerator for CachedUidGenerator {
     fn wait(&self, timeout: Option<Duration>) {
         // A thread that takers wait for would wait for itself.
         if !Serving::is_here() {
-            self.ring.wait(timeout);
+            self.current().ring.wait(timeout);
         }
     }
 
@@ -296,10 +303,10 @@ impl UidGenerator for CachedUidGenerator {
         let mut waited = false;
         let done = self.take_policy.after_empty(error, again, |timeout| {
             waited = true;
-            self.ring.park(timeout);
+            self.current().ring.park(timeout);
         });
         if waited && done.is_ok() {
-            self.ring.call_next_taker();
+            self.current().ring.call_next_taker();
         }
         self.count(waited, done)
     }
@@ -313,7 +320,7 @@ impl UidGenerator for CachedUidGenerator {
     }
 
     fn worker_id(&self) -> u64 {
-        self.worker_id
+        self.current().worker_id
     }
 }
 

@@ -123,7 +123,7 @@ impl<G: GeneratorRef> LocalGenerator<G> {
     ///
     /// As [`UidGenerator::next_uid`].
     pub async fn next_uid_async(&mut self) -> Result<Uid, TakeError> {
-        if !self.generator.is_fresh(self.age) || self.run.is_empty() {
+        if self.run.is_empty() || !self.generator.is_fresh_now(self.age) {
             let generator = &*self.generator;
             let block = match generator.try_take_block() {
                 Err(error) => {
@@ -152,7 +152,7 @@ impl<G: GeneratorRef> LocalGenerator<G> {
     }
 }
 
-/// A new block, of one number at least, after one of which this is left.
+/// What is left of a block, if it is fresh by the present ring; or else a new block, of one number at least.
 ///
 /// It is handed over by value, and the taker stays out of it: so the compiler may keep the taker's
 /// numbers in registers, and does, where a caller counts in a loop.
@@ -162,6 +162,10 @@ pub(super) fn next_block(
     generator: &CachedUidGenerator,
     left: Range<u64>,
 ) -> Result<Range<u64>, TakeError> {
+    // All of a block is of one tick.
+    if !left.is_empty() && generator.is_fresh_now(Age::of(left.start)) {
+        return Ok(left);
+    }
     let block = generator.try_take_block().or_else(|error| -> Result<_, TakeError> {
         let mut block = 0..0;
         generator.follow_policy(error, &mut || {

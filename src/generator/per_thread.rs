@@ -101,7 +101,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
     ///
     /// As [`CachedUidGenerator::fill_async`].
     pub async fn fill_async(&self, out: &mut Vec<Uid>, count: usize) -> Result<(), TakeError> {
-        let own = std::iter::from_fn(|| self.count_up(self.shards.find()?));
+        let own = std::iter::from_fn(|| self.count_up_slowly(self.shards.find()?));
         let start = out.len();
         out.extend(own.take(count));
         let left = count - (out.len() - start);
@@ -134,7 +134,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         let own = self.shards.find();
         let mut filled = 0;
         while let Some(target) = out.get_mut(filled)
-            && let Some(uid) = own.and_then(|shard| self.count_up(shard))
+            && let Some(uid) = own.and_then(|shard| self.count_up_slowly(shard))
         {
             *target = uid;
             filled += 1;
@@ -171,6 +171,16 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         }
     }
 
+    /// [`count_up`](Self::count_up) when the first look found nothing fresh, or where it need not be fast.
+    fn count_up_slowly(&self, shard: &Shard) -> Option<Uid> {
+        let Range { start: next, end } = shard.left();
+        if next < end && self.generator.is_fresh_now(Age::of(next)) {
+            shard.next.store(next + 1, Ordering::Relaxed);
+            return Some(Uid::from_layout(next));
+        }
+        None
+    }
+
     fn next_slowly(&self) -> Result<Uid, TakeError> {
         self.try_slowly().or_else(|error| {
             let mut uid = Uid::default();
@@ -188,19 +198,21 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
             return self.generator.try_next_uid();
         }
         let own = self.shards.find();
-        if let Some(uid) = own.and_then(|shard| self.count_up(shard)) {
+        if let Some(uid) = own.and_then(|shard| self.count_up_slowly(shard)) {
             return Ok(uid);
         }
+        let seen = own.map_or(0..0, Shard::left);
         // Before a shard is made: in a forked child another thread may have been about to make some,
         // and this says `Forked`.
         let block = self.generator.try_take_block()?;
-        let block = continued(block, &own.map_or(0..0, Shard::left));
+        let block = continued(block, &seen);
         let Some(shard) = self.shards.find_or_make() else {
             return Ok(Uid::from_layout(block.start));
         };
         // A clock, source or handler that took from this handle within that call may have got a
-        // later block: then this thread goes on with it, or its uids would not increase.
-        if block.start >= shard.end.load(Ordering::Relaxed) {
+        // later block: then this thread goes on with it, or its uids would not increase. A block of a new
+        // worker id may be below the last one.
+        if block.start >= shard.end.load(Ordering::Relaxed) || shard.left() == seen {
             shard.next.store(block.start + 1, Ordering::Relaxed);
             shard.end.store(block.end, Ordering::Relaxed);
         }

@@ -1,5 +1,6 @@
 //! Clocks that go back far, as at the end of a glitch, which uids stay ahead of.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::sync::log;
@@ -9,15 +10,20 @@ use crate::timestamp::Timestamp;
 const BOUND: Duration = Duration::from_secs(60);
 
 /// How far a clock is behind the latest time that it has said. Logs once that this is far.
-#[derive(Debug)]
 pub(super) struct StepBack {
     latest: Timestamp,
     is_told: bool,
+    /// Called again and again while the clock is far behind.
+    hook: Option<Box<dyn Fn() + Send>>,
 }
 
 impl StepBack {
     pub(super) fn new(now: Timestamp) -> Self {
-        Self { latest: now, is_told: false }
+        Self { latest: now, is_told: false, hook: None }
+    }
+
+    pub(super) fn on_clock_back(&mut self, hook: Box<dyn Fn() + Send>) {
+        self.hook = Some(hook);
     }
 
     /// Returns how far the clock, which says `now`, is behind. The worker's next uid is of the time `next`, and
@@ -40,13 +46,32 @@ impl StepBack {
                 }
                 _ => "uids stay ahead until the clock has caught up",
             };
+            let advice = match self.hook {
+                Some(_) => "The source is asked for another worker id, to go on at the clock's time".into(),
+                None => format!(
+                    "If the clock is right now, a new generator with another worker id starts at its time; \
+                     with this one, wait until {next}"
+                ),
+            };
             log!(
                 warn,
                 "the clock went back by {behind:?}, to {now}: uids of worker id {worker_id} are \
-                 {lead:?} ahead of it, and {meanwhile}. If the clock is right now, a new generator \
-                 with another worker id starts at its time; with this one, wait until {next}"
+                 {lead:?} ahead of it, and {meanwhile}. {advice}"
             );
         }
         behind
+    }
+
+    /// Calls the hook if the clock is far behind.
+    pub(super) fn call_hook(&self) {
+        if let (true, Some(hook)) = (self.is_told, &self.hook) {
+            hook();
+        }
+    }
+}
+
+impl fmt::Debug for StepBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StepBack").field("latest", &self.latest).finish_non_exhaustive()
     }
 }

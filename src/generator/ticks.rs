@@ -127,6 +127,11 @@ impl<C: Clock> TickRuns<C> {
         &self.progress
     }
 
+    /// Sets what is called while the clock is far behind what it said before. It may run in any thread that pads.
+    pub(super) fn on_clock_back(&mut self, hook: Box<dyn Fn() + Send>) {
+        self.step_back.on_clock_back(hook);
+    }
+
     /// Goes on with a later tick.
     fn go_to(&mut self, tick: u64) {
         self.next = Position { tick, sequence: 0 };
@@ -230,6 +235,7 @@ impl<C: Clock + 'static> RunSource for TickRuns<C> {
         if now != self.now {
             self.update(now);
         }
+        self.step_back.call_hook();
         Some(self.oldest)
     }
 

@@ -30,6 +30,18 @@ pub struct RingStats {
     pub discarded: u64,
 }
 
+impl RingStats {
+    /// Adds what an earlier ring of the same generator counted.
+    pub(crate) fn add_earlier(&mut self, earlier: &Self) {
+        self.published += earlier.published;
+        self.runs += earlier.runs;
+        self.taken += earlier.taken;
+        self.dropped += earlier.dropped;
+        self.dried += earlier.dried;
+        self.discarded += earlier.discarded;
+    }
+}
+
 impl RingBuffer {
     /// A look at the ring.
     pub fn stats(&self) -> RingStats {

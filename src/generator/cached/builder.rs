@@ -6,17 +6,19 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 
 use super::CachedUidGenerator;
+use super::new_worker::{KeptSource, NewWorker, OnClockBack};
+use super::worker_ring::Plan;
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, check_millis, check_option};
 use crate::future;
 use crate::generator::SequenceStart;
-use crate::generator::start::{LEASED_BORROW, Start, StartRequest, has_room_for_draws, prepare};
-use crate::generator::ticks::{Bounds, TickRuns};
+use crate::generator::start::{StartRequest, has_room_for_draws, prepare};
+use crate::generator::ticks::Bounds;
 use crate::layout::Layout;
 use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
 use crate::policy::{PutPolicy, TakePolicy};
 use crate::ring::{AfterGap, MAX_CAPACITY_BITS, RingOptions};
-use crate::sync::log;
+use crate::sync::Life;
 use crate::uid::Uid;
 use crate::worker::{Worker, WorkerChoice, WorkerSource};
 
@@ -31,6 +33,7 @@ pub struct CachedBuilder {
     padder_options: PadderOptions,
     schedule: Option<Duration>,
     bounds: Bounds,
+    on_clock_back: OnClockBack,
     take_policy: TakePolicy,
     put_policy: PutPolicy,
     clock: Arc<dyn Clock>,
@@ -51,6 +54,7 @@ impl Default for CachedBuilder {
                 max_lag: Some(Duration::from_secs(1)),
                 refresh: Duration::from_millis(100),
             },
+            on_clock_back: OnClockBack::default(),
             take_policy: TakePolicy::default(),
             put_policy: PutPolicy::default(),
             clock: Arc::new(SystemClock),
@@ -204,6 +208,21 @@ impl CachedBuilder {
         self
     }
 
+    /// Sets what the generator does when the clock has gone back by 60 s or more;
+    /// [`StayAhead`](OnClockBack::StayAhead) if not set.
+    ///
+    /// [`NewWorkerId`](OnClockBack::NewWorkerId) needs a [source](Self::worker_from) of disposable worker ids,
+    /// such as a `WORKER_NODE` table. A thread asks it for another one, while takes go on with the old one; at most
+    /// once in 10 s. Then uids are at the clock's time again, below those that were
+    /// ahead of it: unique, and not in order. From then on a take looks at both rings, which costs it a few
+    /// nanoseconds, until the generator is built anew. The log says what happens, and
+    /// [`worker_id`](CachedUidGenerator::worker_id) has the new id.
+    #[must_use]
+    pub fn on_clock_back(mut self, what: OnClockBack) -> Self {
+        self.on_clock_back = what;
+        self
+    }
+
     /// The core that the padder is pinned to; one by the worker id if not set. docs/benchmarks.md says
     /// when pinning helps and when it harms.
     #[must_use]
@@ -267,7 +286,8 @@ impl CachedBuilder {
     /// process, or of its parent, may issue the same uids; [`Error::NamespaceLayout`];
     /// [`Error::PadderThread`]; [`Error::Forked`] with a padder of the process that this one was forked from, and in a child that the clock or a lease's
     /// store forked; [`Error::UsedAhead`]. With a lease also [`Error::LeaseLayout`],
-    /// [`Error::LeaseThread`], and what its store says; with a source what that says.
+    /// [`Error::LeaseThread`], and what its store says; with a source what that says. [`Error::NoNewWorkerId`]
+    /// where [`on_clock_back`](Self::on_clock_back) needs another source.
     pub fn build(self) -> Result<CachedUidGenerator, Error> {
         let (clock, mut request) = (self.clock, self.start);
         let layout = request.layout;
@@ -281,54 +301,49 @@ impl CachedBuilder {
         }
         let sequence_start = SequenceGap::new(&layout, self.sequence_start)?;
         let options = options.after_gap(sequence_start.after_gap());
-        let mut bounds = self.bounds;
         match &self.padder {
             Some(padder) => padder.check()?,
             None => self.padder_options.check()?,
         }
-        request.max_ahead = bounds.max_borrow;
-        let mut start = prepare(request, &*clock)?;
+        request.max_ahead = self.bounds.max_borrow;
+        let kept = match self.on_clock_back {
+            OnClockBack::StayAhead => None,
+            OnClockBack::NewWorkerId => Some(keep_source(&mut request.worker)?),
+        };
+        let namespace = request.namespace.clone();
+        let start = prepare(request, &*clock)?;
+        if kept.is_some() && start.is_leased() {
+            return Err(Error::NoNewWorkerId { found: "the source gave a lease" });
+        }
         let padder = match self.padder {
             Some(padder) => padder,
             None => Padder::start_for(self.padder_options, Some(start.worker_id))?,
         };
-        if start.is_leased() {
-            bounds.max_borrow.get_or_insert(LEASED_BORROW);
-        }
-        let (lease, issue_horizon) = start.begin(&layout, &*clock)?;
-        // Dropped before the lease if the rest fails: once the lease is given back, somebody else may
-        // have it.
-        let Start { worker_id, mut position, registration, .. } = start;
-        if position.sequence == 0 {
-            position.sequence = sequence_start.first();
-        }
+        let (schedule, bounds) = (self.schedule, self.bounds);
         let theirs = Arc::clone(&clock);
-        let source = TickRuns::new(layout, worker_id, theirs, position, bounds, issue_horizon);
-        let progress = Arc::clone(source.progress());
-        let padding = padder.serve(options, source, self.schedule)?;
-        let ring = Arc::clone(padding.ring());
-        log!(
-            info,
-            worker_id,
-            layout = %layout.bits(),
-            capacity = ring.capacity(),
-            last_instant = %layout.last_instant(),
-            "generator started"
-        );
-        // After all that runs a caller's code, the log included.
-        registration.confirm()?;
+        let plan =
+            Plan { layout, options, schedule, bounds, sequence_start, padder, clock: theirs };
+        let (first, lease, new_worker) = match kept {
+            None => {
+                let (first, lease) = plan.start(start, None)?;
+                (Arc::new(first), lease, None)
+            }
+            Some((source, life)) => {
+                let new_worker = Arc::new(NewWorker::new(plan, namespace, source, life));
+                let (first, lease) = new_worker.plan().start(start, Some(new_worker.hook()))?;
+                let first = Arc::new(first);
+                new_worker.begin_with(&first).map_err(|_| Error::Forked { what: "generator" })?;
+                (first, lease, Some(new_worker))
+            }
+        };
         Ok(CachedUidGenerator {
-            state: ring.state().clone(),
-            ring,
+            state: first.ring.state().clone(),
+            first,
             take_policy: self.take_policy,
             layout,
-            worker_id,
-            padding,
-            registration,
             lease,
-            max_borrow: bounds.max_borrow,
             clock,
-            progress,
+            new_worker,
             counters: CachePadded::default(),
         })
     }
@@ -347,9 +362,25 @@ impl CachedBuilder {
     }
 }
 
+/// Keeps a source that may be asked again.
+fn keep_source(worker: &mut Option<WorkerChoice>) -> Result<(Arc<KeptSource>, Life), Error> {
+    match worker.take() {
+        Some(WorkerChoice::From(source)) => {
+            let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;
+            let kept = Arc::new(KeptSource::new(source, life.clone()));
+            *worker = Some(WorkerChoice::From(Box::new(Arc::clone(&kept))));
+            Ok((kept, life))
+        }
+        Some(WorkerChoice::Given(_)) => {
+            Err(Error::NoNewWorkerId { found: "one worker was given" })
+        }
+        None => Err(Error::NoWorkerId),
+    }
+}
+
 /// Where sequences start that do not follow the tick before.
 #[derive(Clone, Copy, Debug)]
-struct SequenceGap {
+pub(super) struct SequenceGap {
     start: SequenceStart,
     limit: u64,
     max_sequence: u64,
@@ -361,7 +392,7 @@ impl SequenceGap {
         Ok(Self { start, limit, max_sequence: layout.max_sequence() })
     }
 
-    fn first(self) -> u64 {
+    pub(super) fn first(self) -> u64 {
         fastrand::u64(..self.limit)
     }
 

@@ -1,0 +1,196 @@
+//! Another worker id for a generator whose clock went back.
+
+use std::fmt;
+use std::mem;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use super::worker_ring::{Plan, WorkerRing};
+use crate::clock::Deadline;
+use crate::error::{Chain, Error};
+use crate::generator::start::{StartRequest, prepare};
+use crate::sync::{ForkGuarded, Forked, Life, contained, log};
+use crate::worker::{Worker, WorkerChoice, WorkerRequest, WorkerSource};
+
+/// What a generator does when its clock has gone back by 60 s or more, as at the end of a glitch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnClockBack {
+    /// Keeps the worker id. Uids keep their order, and stay ahead of the clock until it has caught up.
+    #[default]
+    StayAhead,
+    /// Asks the source for another worker id, and goes on at the clock's time with that. Uids are unique as
+    /// before, but those of the new worker id may be below earlier ones.
+    NewWorkerId,
+}
+
+/// Takes a new worker id when the clock has gone back, in a thread of its own, because the source may block.
+pub(super) struct NewWorker {
+    plan: Plan,
+    namespace: String,
+    source: Arc<KeptSource>,
+    state: ForkGuarded<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The ring that the generator takes from. `None` before the generator is built and after it is closed.
+    current: Option<Arc<WorkerRing>>,
+    is_asking: bool,
+    /// Before this, the source is not asked again.
+    pause: Option<Deadline>,
+}
+
+/// The least time between two times that the source is asked: a clock that goes back and forth, or a source that
+/// fails, must not use up the worker ids.
+const PAUSE: Duration =
+    if cfg!(test) { Duration::from_millis(10) } else { Duration::from_secs(10) };
+
+impl NewWorker {
+    pub(super) fn new(plan: Plan, namespace: String, source: Arc<KeptSource>, life: Life) -> Self {
+        Self { plan, namespace, source, state: ForkGuarded::new(life, State::default()) }
+    }
+
+    pub(super) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// What the padder calls when the clock has gone back. It does nothing once the generator is gone.
+    pub(super) fn hook(self: &Arc<Self>) -> Box<dyn Fn() + Send> {
+        let this = Arc::downgrade(self);
+        Box::new(move || {
+            if let Some(this) = this.upgrade() {
+                this.ask();
+            }
+        })
+    }
+
+    /// The generator is built, and takes from this ring.
+    pub(super) fn begin_with(&self, ring: &Arc<WorkerRing>) -> Result<(), Forked> {
+        self.state.lock()?.current = Some(Arc::clone(ring));
+        Ok(())
+    }
+
+    /// The generator is closed. When this returns, no ring is added any more.
+    pub(super) fn stop(&self) {
+        let current = self.state.lock().map(|mut state| state.current.take());
+        drop(current);
+    }
+
+    /// Asks for a worker id, unless that is done already or was tried a few seconds ago.
+    fn ask(self: &Arc<Self>) {
+        {
+            let Ok(mut state) = self.state.lock() else { return };
+            let is_early = state.pause.is_some_and(|pause| !pause.is_over());
+            if state.is_asking || state.current.is_none() || is_early {
+                return;
+            }
+            state.is_asking = true;
+            state.pause = Some(Deadline::after(Some(PAUSE)));
+        }
+        let this = Arc::clone(self);
+        let thread = thread::Builder::new().name("uidring-worker".into());
+        if let Err(error) = thread.spawn(move || this.go_on_with_next()) {
+            self.finish(Err(Error::CallThread(Arc::new(error))));
+        }
+    }
+
+    fn go_on_with_next(self: Arc<Self>) {
+        let next = contained(|| self.start_next()).unwrap_or(Err(Error::CallPanicked));
+        if self.state.is_forked() {
+            // What the source's child has got is the parent's.
+            return mem::forget((next, self));
+        }
+        self.finish(next);
+        contained(|| drop(self));
+    }
+
+    fn start_next(self: &Arc<Self>) -> Result<Arc<WorkerRing>, Error> {
+        let mut request = StartRequest::new(self.plan.layout);
+        request.worker = Some(WorkerChoice::From(Box::new(Arc::clone(&self.source))));
+        request.namespace.clone_from(&self.namespace);
+        // One that was used ahead of the clock is of no use.
+        request.max_start_wait = Some(Duration::ZERO);
+        let start = prepare(request, &*self.plan.clock)?;
+        if start.is_leased() {
+            return Err(Error::NoNewWorkerId { found: "the source gave a lease" });
+        }
+        let (ring, _) = self.plan.start(start, Some(self.hook()))?;
+        Ok(Arc::new(ring))
+    }
+
+    fn finish(&self, next: Result<Arc<WorkerRing>, Error>) {
+        let next = match next {
+            Ok(next) => next,
+            Err(error) => {
+                if let Ok(mut state) = self.state.lock() {
+                    state.is_asking = false;
+                }
+                return log!(
+                    warn,
+                    "no new worker id after the clock went back: {}; uids stay ahead of the clock, and it is tried \
+                     again",
+                    Chain(&error)
+                );
+            }
+        };
+        let worker_id = next.worker_id;
+        let Ok(mut state) = self.state.lock() else { return mem::forget(next) };
+        state.is_asking = false;
+        // If the generator was closed meanwhile, nobody takes from the new ring.
+        let Some(current) = &mut state.current else {
+            drop(state);
+            return drop(next);
+        };
+        let left = mem::replace(current, Arc::clone(&next));
+        // In this order, and under the lock, which a close takes: takers that find the ring ended find the next
+        // one, and so does a close.
+        left.go_on_with(next);
+        drop(state);
+        left.end();
+        log!(
+            warn,
+            "after the clock went back, uids go on at its time with worker id {worker_id}; worker id {} is not used \
+             any more",
+            left.worker_id
+        );
+    }
+}
+
+impl fmt::Debug for NewWorker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewWorker").field("plan", &self.plan).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(uidring_loom)))]
+#[path = "new_worker_tests.rs"]
+mod tests;
+
+/// A source that is asked more than once, by one thread at a time.
+pub(super) struct KeptSource(ForkGuarded<Option<Box<dyn WorkerSource + Send>>>);
+
+impl KeptSource {
+    pub(super) fn new(source: Box<dyn WorkerSource + Send>, life: Life) -> Self {
+        Self(ForkGuarded::new(life, Some(source)))
+    }
+}
+
+/// The source is taken out meanwhile: it is a caller's code, during which no lock is held.
+impl WorkerSource for KeptSource {
+    fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
+        let forked = |Forked| Error::Forked { what: "worker id" };
+        let source = self.0.lock().map_err(forked)?.take().ok_or(Error::NoWorkerId)?;
+        let worker = contained(|| source.acquire(request)).unwrap_or(Err(Error::CallPanicked));
+        match self.0.lock() {
+            Ok(mut kept) => *kept = Some(source),
+            Err(error) => {
+                // Both are the parent's.
+                mem::forget((source, worker));
+                return Err(forked(error));
+            }
+        }
+        worker
+    }
+}

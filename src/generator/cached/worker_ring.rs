@@ -1,0 +1,179 @@
+//! The ring of one worker id. A generator has one; after its clock went back, it may have one more.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use super::builder::SequenceGap;
+use crate::clock::Clock;
+use crate::error::{Error, TakeError};
+use crate::generator::position::Position;
+use crate::generator::register::Registration;
+use crate::generator::start::{LEASED_BORROW, Start};
+use crate::generator::ticks::{Bounds, PaddingProgress, TickRuns};
+use crate::layout::Layout;
+use crate::padding::{Padder, RingHandle};
+use crate::ring::{RingBuffer, RingOptions, RingStats};
+use crate::sync::log;
+use crate::uid::Uid;
+use crate::worker::ActiveLease;
+
+/// What the rings of a generator have in common.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) layout: Layout,
+    pub(super) options: RingOptions,
+    pub(super) schedule: Option<Duration>,
+    pub(super) bounds: Bounds,
+    pub(super) sequence_start: SequenceGap,
+    pub(super) padder: Padder,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+impl Plan {
+    /// Starts the ring of a worker id, which is filled and padded from then on.
+    pub(super) fn start(
+        &self,
+        mut start: Start,
+        on_clock_back: Option<Box<dyn Fn() + Send>>,
+    ) -> Result<(WorkerRing, Option<ActiveLease>), Error> {
+        let Self { layout, options, schedule, sequence_start, padder, clock, .. } = self;
+        let mut bounds = self.bounds;
+        if start.is_leased() {
+            bounds.max_borrow.get_or_insert(LEASED_BORROW);
+        }
+        let (lease, issue_horizon) = start.begin(layout, &**clock)?;
+        // Dropped before the lease if the rest fails: once the lease is given back, somebody else may
+        // have it.
+        let Start { worker_id, mut position, registration, .. } = start;
+        if position.sequence == 0 {
+            position.sequence = sequence_start.first();
+        }
+        let theirs = Arc::clone(clock);
+        let mut source = TickRuns::new(*layout, worker_id, theirs, position, bounds, issue_horizon);
+        if let Some(hook) = on_clock_back {
+            source.on_clock_back(hook);
+        }
+        let progress = Arc::clone(source.progress());
+        let padding = padder.serve(options.clone(), source, *schedule)?;
+        let ring = Arc::clone(padding.ring());
+        log!(
+            info,
+            worker_id,
+            layout = %layout.bits(),
+            capacity = ring.capacity(),
+            last_instant = %layout.last_instant(),
+            "generator started"
+        );
+        // After all that runs a caller's code, the log included.
+        registration.confirm()?;
+        let (layout, max_borrow) = (*layout, bounds.max_borrow);
+        let next = OnceLock::new();
+        let ring =
+            WorkerRing { worker_id, layout, ring, padding, registration, max_borrow, progress, next };
+        Ok((ring, lease))
+    }
+}
+
+/// A ring, and all that goes with the worker id in its uids.
+#[derive(Debug)]
+pub(super) struct WorkerRing {
+    pub(super) worker_id: u64,
+    layout: Layout,
+    pub(super) ring: Arc<RingBuffer>,
+    pub(super) padding: RingHandle,
+    registration: Registration,
+    pub(super) max_borrow: Option<Duration>,
+    pub(super) progress: Arc<PaddingProgress>,
+    /// The ring of the worker id with which the generator goes on. It is set before this ring ends.
+    next: OnceLock<Arc<WorkerRing>>,
+}
+
+impl WorkerRing {
+    pub(super) fn next(&self) -> Option<&WorkerRing> {
+        self.next.get().map(|next| &**next)
+    }
+
+    /// The generator goes on with this ring. There is one that says so, once.
+    pub(super) fn go_on_with(&self, next: Arc<WorkerRing>) {
+        let _ = self.next.set(next);
+    }
+
+    /// Helps the padder if the ring was dry, and tries once more.
+    #[cold]
+    pub(super) fn help_and_try<T>(
+        &self,
+        error: TakeError,
+        again: impl FnOnce(&RingBuffer) -> Result<T, TakeError>,
+    ) -> Result<T, TakeError> {
+        let error = if error == TakeError::Empty && self.padding.help() {
+            match again(&self.ring) {
+                Err(error) => error,
+                done => return done,
+            }
+        } else if self.ring.is_forked() {
+            // Padding reads the clock, which may have forked.
+            TakeError::Forked
+        } else {
+            error
+        };
+        match self.max_borrow {
+            Some(limit)
+                if error == TakeError::Empty
+                    && self.ring.is_held()
+                    && self.progress.is_too_far_ahead() =>
+            {
+                let lead = self.progress.lead().into();
+                Err(TakeError::BorrowLimit { lead, limit: limit.into() })
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Pads a little after many uids were taken at once: waking the padder costs a system call, which takes
+    /// longer than the padding.
+    ///
+    /// Padding reads the clock, which may fork: what was taken before is not the child's.
+    pub(super) fn keep_up(&self) -> Result<(), TakeError> {
+        if self.ring.is_low() {
+            self.padding.help();
+            if self.ring.is_forked() {
+                return Err(TakeError::Forked);
+            }
+            // It may not have been enough, or another thread was padding.
+            self.ring.announce();
+        }
+        Ok(())
+    }
+
+    /// Ends the ring and gives the worker id free in this process. Returns the last uid that counts as issued.
+    pub(super) fn end(&self) -> Option<Uid> {
+        let last = self.padding.end().and_then(|issued| self.last_below(issued));
+        self.registration.release(last);
+        last
+    }
+
+    /// Returns the last uid below this number.
+    pub(super) fn last_below(&self, number: u64) -> Option<Uid> {
+        let last = Uid::from_layout(number.checked_sub(1)?);
+        match self.layout.decode(last) {
+            Ok(fields) if fields.worker_id == self.worker_id => Some(last),
+            // The number is a tick's first one.
+            _ => {
+                let next = self.layout.decode(Uid::from_layout(number)).ok()?;
+                let next = Position { tick: next.tick, sequence: next.sequence };
+                next.before(&self.layout, self.worker_id)
+            }
+        }
+    }
+
+    /// Returns the ring's statistics, and those of the rings before it, from `first` on.
+    pub(super) fn stats_since(&self, first: &Self) -> RingStats {
+        let mut stats = self.ring.stats();
+        let mut earlier = first;
+        while let (false, Some(next)) = (std::ptr::eq(earlier, self), earlier.next()) {
+            stats.add_earlier(&earlier.ring.stats());
+            earlier = next;
+        }
+        stats
+    }
+}
