@@ -10,15 +10,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::clock::{Clock, ManualClock, TickerClock};
-use uidring::generator::CachedBuilder;
+use uidring::generator::{CachedBuilder, OnClockBack};
 use uidring::padding::{Padder, PadderOptions};
 use uidring::policy::{TakeDecision, TakePolicy};
 use uidring::ring::{Producer, RingBuffer, RingOptions};
 use uidring::segment::SegmentChain;
 use uidring::segment::{MemorySegments, SegmentError, SegmentHandle, SegmentTag};
 use uidring::{
-    Bits, CachedUidGenerator, DefaultUidGenerator, Layout, LocalGenerator, PerThreadGenerator,
-    SegmentGenerator, TakeError, Tick, Timestamp, Uid, UidGenerator,
+    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout, LocalGenerator,
+    PerThreadGenerator, SegmentGenerator, TakeError, Tick, Timestamp, Uid, UidGenerator, Worker,
+    WorkerRequest, WorkerSource,
 };
 use uidring_testkit::fork::{FAILED, FORKED, LIMIT, OTHER_ERROR, Report, alone, in_child};
 use uidring_testkit::namespace::fresh;
@@ -146,6 +147,52 @@ fn a_child_gets_an_error_at_the_horizon_and_after_close() {
         generator.get().close();
         check_child(&mut owner);
     }
+}
+
+/// The clock went back, and the generator may go on with another worker id: the child gets neither's uids.
+#[test]
+fn a_child_gets_an_error_before_amid_and_after_a_new_worker_id() {
+    /// Waits, for the second worker id, until it may go on.
+    struct Source(AtomicU64, Arc<AtomicBool>);
+
+    impl WorkerSource for Source {
+        fn acquire(&self, _: &WorkerRequest) -> Result<Worker, Error> {
+            let worker_id = self.0.fetch_add(1, Ordering::Relaxed);
+            while worker_id > 1 && !self.1.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            Ok(worker_id.into())
+        }
+    }
+
+    let _alone = alone();
+    let clock = ManualClock::new("2026-06-01".parse().expect("a time"));
+    let may_go_on = Arc::new(AtomicBool::new(false));
+    let new = || {
+        let source = Source(AtomicU64::new(1), Arc::clone(&may_go_on));
+        let builder = CachedUidGenerator::builder().worker_from(source).clock(clock.clone());
+        Owner::new(builder.on_clock_back(OnClockBack::NewWorkerId).namespace(fresh()))
+    };
+    let mut owner = Some(new());
+    let generator = Shared((&raw const *owner.as_ref().expect("built").generator).cast_mut());
+    let wait_until = |is_so: &dyn Fn() -> bool| {
+        let end = Instant::now() + LIMIT;
+        while !is_so() {
+            assert!(Instant::now() < end, "it never is");
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
+    clock.advance(Duration::from_secs(86_400));
+    wait_until(&|| generator.get().stats().lag.is_zero());
+    clock.set("2026-06-01".parse().expect("a time"));
+    wait_until(&|| generator.get().stats().clock_behind > Duration::ZERO);
+    check_child(&mut owner);
+    may_go_on.store(true, Ordering::Relaxed);
+    wait_until(&|| generator.get().worker_id() == 2);
+    let first = generator.get().next_uid().expect("the parent goes on");
+    check_child(&mut owner);
+    let next = generator.get().next_uid().expect("the parent goes on");
+    assert!(first < next && generator.get().decode(next).expect("its own").worker_id == 2);
 }
 
 #[test]

@@ -43,8 +43,14 @@ impl Forecast {
         Self { layout, since: (now, next), speed: 1.0, warned }
     }
 
-    /// Returns what is left when the clock says `now` and the next tick is at `next`.
-    pub(super) fn remaining(&mut self, now: Timestamp, next: Timestamp) -> Duration {
+    /// Returns what is left when the clock says `now` and the next tick is at `next`, which cannot be further ahead
+    /// than `max_borrow`.
+    pub(super) fn remaining(
+        &mut self,
+        now: Timestamp,
+        next: Timestamp,
+        max_borrow: Option<Duration>,
+    ) -> Duration {
         let passed = now.saturating_since(self.since.0);
         if passed >= WINDOW {
             let used = next.saturating_since(self.since.1);
@@ -55,7 +61,9 @@ impl Forecast {
             self.since = (now, next);
         }
         let left = self.layout.remaining_life(next.max(now));
-        let left = left.div_f64(self.speed);
+        let by_clock = self.layout.remaining_life(now);
+        let at_least = max_borrow.map_or(Duration::ZERO, |limit| by_clock.saturating_sub(limit));
+        let left = left.div_f64(self.speed).max(at_least);
         self.warn(left);
         left
     }
@@ -90,16 +98,20 @@ mod tests {
         let mut forecast = Forecast::new(layout, now, now);
         assert_eq!(forecast.warned, 1, "the year was spoken of");
         let by_clock = layout.remaining_life(now);
-        assert_eq!(forecast.remaining(now, now), by_clock);
+        assert_eq!(forecast.remaining(now, now, None), by_clock);
         // 20 s pass, and 2,000 s of the field are used up.
         let later = now.saturating_add(Duration::from_secs(20));
         let next = now.saturating_add(Duration::from_secs(2_000));
-        let left = forecast.remaining(later, next);
+        let an_hour = Duration::from_secs(3_600);
+        let limited = forecast.remaining(later, next, Some(an_hour));
+        assert_eq!(limited, layout.remaining_life(later) - an_hour, "the limit ends it");
+        assert_eq!(forecast.warned, 1);
+        let left = forecast.remaining(later, next, None);
         let expected = (by_clock.as_secs_f64() - 2_000.0) / 100.0;
         assert!((left.as_secs_f64() - expected).abs() < 1.0, "{left:?} for {expected}");
         assert_eq!(forecast.warned, 3, "a month and a week, not yet a day");
         let end = layout.last_instant();
-        assert_eq!(forecast.remaining(end.saturating_add(DAY), end), Duration::ZERO);
+        assert_eq!(forecast.remaining(end.saturating_add(DAY), end, None), Duration::ZERO);
         assert_eq!(forecast.warned, 4);
     }
 }

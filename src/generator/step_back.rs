@@ -47,7 +47,9 @@ impl StepBack {
                 _ => "uids stay ahead until the clock has caught up",
             };
             let advice = match self.hook {
-                Some(_) => "The source is asked for another worker id, to go on at the clock's time".into(),
+                Some(_) => {
+                    "The source is asked for another worker id, to go on at the clock's time".into()
+                }
                 None => format!(
                     "If the clock is right now, a new generator with another worker id starts at its time; \
                      with this one, wait until {next}"

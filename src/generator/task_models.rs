@@ -2,6 +2,7 @@
 //! `scripts/loom`.
 
 use std::pin::pin;
+use std::ptr;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -12,7 +13,7 @@ use crate::future;
 use crate::future::models::{block_on, poll};
 use crate::policy::TakePolicy;
 use crate::ring::{Producer, RingBuffer, RingOptions};
-use crate::sync::become_forked_child;
+use crate::sync::{AtomicBool, Ordering, become_forked_child};
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -129,6 +130,95 @@ fn models_a_close_releases_a_task() {
         ring.close();
         assert_eq!(task.join().expect("no panic"), Err(TakeError::Closed));
     });
+}
+
+/// A ring, and the one that follows it once it has ended, as in a generator that takes a new worker id.
+struct Rings {
+    first: Arc<RingBuffer>,
+    next: Arc<RingBuffer>,
+    /// In a generator the ring's own `OnceLock`, which its `set` and `get` order in the same way.
+    has_next: AtomicBool,
+}
+
+impl Rings {
+    fn next_of(&self, ring: &RingBuffer) -> Option<&RingBuffer> {
+        let is_first = ptr::eq(ring, &*self.first);
+        (is_first && self.has_next.load(Ordering::Acquire)).then_some(&*self.next)
+    }
+
+    fn current(&self) -> &RingBuffer {
+        self.next_of(&self.first).unwrap_or(&self.first)
+    }
+
+    fn try_take(&self) -> Result<u64, TakeError> {
+        let ring = self.current();
+        match ring.try_take() {
+            Err(error) => self.next_of(ring).map_or(Err(error), RingBuffer::try_take),
+            taken => taken,
+        }
+    }
+
+    /// As a generator's `follow_policy`.
+    fn take(&self) -> Result<u64, TakeError> {
+        let park = |timeout| self.current().park(timeout);
+        let first = match self.try_take() {
+            Err(error) => error,
+            taken => return taken,
+        };
+        let taken = TakePolicy::Wait.after_empty(first, || self.try_take(), park);
+        self.current().call_next_taker();
+        taken
+    }
+
+    /// As a generator's `follow_policy_async`.
+    async fn take_async(&self) -> Result<u64, TakeError> {
+        let mut error = match self.try_take() {
+            Err(error) => error,
+            taken => return taken,
+        };
+        let mut rejections = TakePolicy::Wait.rejections();
+        loop {
+            let ring = self.current();
+            let next = |error| rejections.next(error);
+            let try_here = || match self.try_take() {
+                Err(found) if self.next_of(ring).is_some() => Ok(Err(found)),
+                done => done.map(Ok),
+            };
+            match future::retry(ring.published(), error, next, try_here, |left| left).await? {
+                Ok(taken) => {
+                    self.current().call_next_taker();
+                    return Ok(taken);
+                }
+                Err(found) => error = found,
+            }
+        }
+    }
+}
+
+/// A thread and a task wait at a ring, of which one number may still be taken, when the generator goes on with the
+/// next ring. Both go on there, and nothing is lost or comes twice.
+#[test]
+fn models_takers_follow_to_the_next_ring() {
+    for is_task in [false, true] {
+        check(move || {
+            let ((mut producer, first), (mut next_producer, next)) = (ring(), ring());
+            let rings = Arc::new(Rings { first, next, has_next: AtomicBool::new(false) });
+            let taker = {
+                let rings = Arc::clone(&rings);
+                thread::spawn(move || match is_task {
+                    true => block_on(rings.take_async()),
+                    false => rings.take(),
+                })
+            };
+            producer.put_range(10..11).expect("room");
+            next_producer.put(4).expect("room");
+            rings.has_next.store(true, Ordering::Release);
+            rings.first.close();
+            rings.first.end();
+            let taken = taker.join().expect("no panic");
+            assert!(matches!(taken, Ok(10 | 4)), "{taken:?}");
+        });
+    }
 }
 
 /// A task that finds itself in a child, between two polls, takes nothing, and touches no lock of its parent.

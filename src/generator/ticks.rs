@@ -187,7 +187,7 @@ impl<C: Clock> TickRuns<C> {
         let behind = self.step_back.look(now, next, self.worker_id, self.bounds.max_borrow);
         let behind = u64::try_from(behind.as_millis()).unwrap_or(u64::MAX);
         self.progress.clock_behind.store(behind, Ordering::Relaxed);
-        let life = self.forecast.remaining(now, next);
+        let life = self.forecast.remaining(now, next, self.bounds.max_borrow);
         let life = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
         self.progress.life.store(life, Ordering::Relaxed);
         self.oldest = self.layout.first_number(self.oldest_tick());

@@ -310,7 +310,8 @@ impl HorizonPlanner {
         let present =
             self.present.saturating_add(walked).max(reached.saturating_sub(self.max_ahead));
         let (before, since) = self.before;
-        let elapsed = now.since(since).as_nanos().max(1);
+        // A ring that is filled at once is no pace: one that lasts is told by the next demands.
+        let elapsed = now.since(since).as_nanos().max(self.renew_every).max(1);
         let walked = u128::from(reached.saturating_sub(before));
         let by_rate = (walked * 2).saturating_mul(self.renew_every) / elapsed;
         let by_rate = u64::try_from(by_rate).unwrap_or(u64::MAX);
@@ -466,6 +467,28 @@ mod tests {
         assert_eq!(after(10, 1_100), (1_300, 1_251), "at ten times that");
         assert_eq!(after(5, 1_500), (1_626, 1_594), "the lead, and what passes until the next one");
         assert_eq!(after(10, 3_000), (3_011, 3_007), "the clock was set");
+    }
+
+    #[test]
+    fn a_ring_that_is_filled_at_once_is_no_pace_and_one_that_lasts_is_followed() {
+        let terms = LeaseTerms { renew_every: Duration::from_millis(600), ..LeaseTerms::default() };
+        let time = ManualMonotonic::new();
+        let start = LeaseStart { present: 1_000, first: 1_000, max_ahead: 600 };
+        let mut planner = HorizonPlanner::new(&Layout::UID_GENERATOR, terms, start, time.moment());
+        let mut after = |millis: u64, reached| {
+            time.advance(millis * 1_000_000);
+            planner.horizon(reached, time.moment()).last
+        };
+        assert_eq!(after(0, 1_000), 1_003);
+        assert_eq!(after(1, 1_008), 1_024, "eight ticks stand ready");
+        assert_eq!(after(10_000, 1_018), 1_021, "by the clock");
+        // A thousand ticks a second are 600 in a renewal, and twice that is beyond the lead.
+        let mut reached = 1_018;
+        let asked = (0..20).take_while(|_| {
+            reached += 4 + reached - 1_018;
+            after(reached - 1_018, reached) < 1_011 + 600
+        });
+        assert!(asked.count() < 8);
     }
 
     /// The schedule follows from the seed alone, so that a history can be run again.

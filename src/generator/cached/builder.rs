@@ -371,9 +371,7 @@ fn keep_source(worker: &mut Option<WorkerChoice>) -> Result<(Arc<KeptSource>, Li
             *worker = Some(WorkerChoice::From(Box::new(Arc::clone(&kept))));
             Ok((kept, life))
         }
-        Some(WorkerChoice::Given(_)) => {
-            Err(Error::NoNewWorkerId { found: "one worker was given" })
-        }
+        Some(WorkerChoice::Given(_)) => Err(Error::NoNewWorkerId { found: "one worker was given" }),
         None => Err(Error::NoWorkerId),
     }
 }

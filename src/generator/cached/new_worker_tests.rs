@@ -206,10 +206,8 @@ fn nothing_comes_twice_however_often_the_clock_goes_back() {
         uids.collect::<Vec<_>>()
     });
     let count = all.len();
-    let workers: HashSet<_> = all
-        .iter()
-        .map(|uid| generator.decode(*uid).expect("its own").worker_id)
-        .collect();
+    let workers: HashSet<_> =
+        all.iter().map(|uid| generator.decode(*uid).expect("its own").worker_id).collect();
     assert_eq!(all.into_iter().collect::<HashSet<_>>().len(), count, "came twice");
     assert!(workers.len() > 10, "{workers:?}");
     assert_eq!(source.0.load(Ordering::Relaxed), 19);
@@ -275,8 +273,7 @@ fn a_close_does_not_wait_for_the_source() {
         let (asked, when_asked) = mpsc::channel();
         let (answer, go_on) = mpsc::channel();
         let source = Slow { source: Counting::default(), asked, go_on: Mutex::new(go_on) };
-        let generator =
-            builder(&clock, namespace).worker_from(source).build().expect("possible");
+        let generator = builder(&clock, namespace).worker_from(source).build().expect("possible");
         glitch(&clock, &generator);
         when_asked.recv_timeout(Duration::from_secs(60)).expect("asked");
         generator.next_uid().expect("takes go on meanwhile");

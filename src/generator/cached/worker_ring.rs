@@ -68,8 +68,16 @@ impl Plan {
         registration.confirm()?;
         let (layout, max_borrow) = (*layout, bounds.max_borrow);
         let next = OnceLock::new();
-        let ring =
-            WorkerRing { worker_id, layout, ring, padding, registration, max_borrow, progress, next };
+        let ring = WorkerRing {
+            worker_id,
+            layout,
+            ring,
+            padding,
+            registration,
+            max_borrow,
+            progress,
+            next,
+        };
         Ok((ring, lease))
     }
 }
