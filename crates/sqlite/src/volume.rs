@@ -60,8 +60,25 @@ pub fn standing(file: &Path, keeps: Keeps) -> Standing {
     judge(mounts().as_deref(), &folder, container::sign().as_deref(), keeps)
 }
 
-/// Says whether something is mounted at this file, rather than at a folder that it is in.
+/// Says whether something is mounted at this file, rather than at a folder that it is in. The list of mounts is for
+/// kernels before Linux 5.8: a process may not see it, as in a root of its own without `/proc`.
 pub fn is_mount_point(file: &Path) -> bool {
+    is_mount_root(file) || is_listed(file)
+}
+
+#[cfg(target_os = "linux")]
+fn is_mount_root(file: &Path) -> bool {
+    use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+    let found = statx(CWD, file, AtFlags::empty(), StatxFlags::empty());
+    found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_mount_root(_: &Path) -> bool {
+    false
+}
+
+fn is_listed(file: &Path) -> bool {
     let Ok(file) = fs::canonicalize(file) else { return false };
     mounts().is_some_and(|mounts| is_mounted(&mounts, &file))
 }
