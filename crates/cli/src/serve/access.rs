@@ -1,6 +1,7 @@
 //! Who may ask: a password, a certificate and its key, which are read at the start and on SIGHUP.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use uidring::Timestamp;
@@ -48,12 +49,14 @@ impl Access {
 
     /// Reads the files again. What is wrong with them is reported, and changes nothing.
     pub fn reload(&mut self, args: &ServeArgs, running: &Running) {
-        self.reload_password(args, running).unwrap_or_else(|failure| keep("password", failure));
+        self.reload_password(args, running)
+            .unwrap_or_else(|failure| keep("the password stays as it was", failure));
         self.reload_tls(args, running)
-            .unwrap_or_else(|failure| keep("certificate and key", failure));
+            .unwrap_or_else(|failure| keep("certificate and key stay as they were", failure));
     }
 
     fn reload_password(&mut self, args: &ServeArgs, running: &Running) -> Result<(), Failure> {
+        check_regular(&args.password_file)?;
         let Some(read) = password(args)? else { return Ok(()) };
         if self.password.as_ref() == Some(&read) {
             report::note("SIGHUP: the password is as it was");
@@ -68,6 +71,8 @@ impl Access {
     }
 
     fn reload_tls(&mut self, args: &ServeArgs, running: &Running) -> Result<(), Failure> {
+        check_regular(&args.tls_cert)?;
+        check_regular(&args.tls_key)?;
         let Some(read) = tls(args)? else { return Ok(()) };
         if self.tls.as_ref() == Some(&read) {
             report::note("SIGHUP: certificate and key are as they were");
@@ -84,7 +89,20 @@ impl Access {
 }
 
 fn keep(what: &str, failure: Failure) {
-    report::warning(format_args!("SIGHUP: {}; the {what} stay as they were", failure.text()));
+    report::warning(format_args!("SIGHUP: {}; {what}", failure.text()));
+}
+
+/// Refuses what could be read at the start, but now may wait for a writer, such as a pipe, and no signal would end
+/// the server.
+fn check_regular(path: &Option<PathBuf>) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() => Err(Failure::Failed(format!(
+            "reading {}: it is no regular file, and cannot be read again",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn password(args: &ServeArgs) -> Result<Option<String>, Failure> {
@@ -113,7 +131,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 fn unfit(args: &ServeArgs, error: &TlsError) -> Failure {
-    let path = |path: &Option<std::path::PathBuf>| {
+    let path = |path: &Option<PathBuf>| {
         path.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
     };
     let (certificate, key) = (path(&args.tls_cert), path(&args.tls_key));

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 use uidring_testkit::certificates::{Authority, Certificate};
 
@@ -83,9 +84,9 @@ fn a_hangup_has_them_read_again() {
     write(&home, "cert.pem", "no PEM", 0o644);
     write(&home, "password", "\n", 0o600);
     server.signal(1);
-    let said = server.wait_for("the certificate and key stay as they were\n");
+    let said = server.wait_for("certificate and key stay as they were\n");
     assert!(
-        said.contains("warning: SIGHUP: the first line of password is empty; the password stay"),
+        said.contains("warning: SIGHUP: the first line of password is empty; the password stays"),
         "{said}"
     );
     assert!(said.contains("there is no certificate"), "{said}");
@@ -96,9 +97,27 @@ fn a_hangup_has_them_read_again() {
     write(&home, "key.pem", fs::read(two.server().key).expect("there"), 0o600);
     write(&home, "password", "third\n", 0o644);
     server.signal(1);
-    let said = server.wait_for("the certificate and key stay as they were\n");
+    let said = server.wait_for("certificate and key stay as they were\n");
     assert!(said.contains("others may read or change it (mode 644)"), "{said}");
     assert_eq!(status(&server, &two, "second"), Some(200));
+    server.signal(15);
+    assert_eq!(server.end().0, Some(0));
+}
+
+/// A pipe is read at the start. Nobody writes to it then: a hangup does not wait for that, and SIGTERM ends the server.
+#[test]
+fn a_hangup_waits_for_no_pipe() {
+    let home = Home::new();
+    let pipe = home.folder.path().join("password");
+    let status = Command::new("mkfifo").args(["-m", "600"]).arg(&pipe).status();
+    assert!(status.expect("mkfifo runs").success());
+    let writer = thread::spawn(move || fs::write(pipe, "first\n"));
+    let words = "serve --redis none --http 0 --thrift none --batch none --password-file password";
+    let mut server = Server::start(&mut home.command(words));
+    writer.join().expect("no panic").expect("read");
+    server.signal(1);
+    let said = server.wait_for("the password stays as it was\n");
+    assert!(said.contains("reading password: it is no regular file"), "{said}");
     server.signal(15);
     assert_eq!(server.end().0, Some(0));
 }
