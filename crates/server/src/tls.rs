@@ -64,10 +64,29 @@ fn chain(certificates: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> 
     Ok(certificates)
 }
 
+fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let has = |words: &[u8]| pem.windows(words.len()).any(|part| part == words);
+    if has(b"BEGIN ENCRYPTED PRIVATE KEY") || has(b"Proc-Type: 4,ENCRYPTED") {
+        return Err(TlsError::Key(
+            "it is encrypted: give one without a password, as `openssl pkey -in OLD -out NEW` writes it"
+                .to_owned(),
+        ));
+    }
+    let key = PrivateKeyDer::from_pem_slice(pem).map_err(|error| TlsError::Key(kind(error)))?;
+    match ring::sign::any_supported_type(&key) {
+        Ok(_) => Ok(key),
+        Err(_) => Err(TlsError::Key(
+            "it is of a kind or length that is not accepted: use ECDSA P-256 or P-384, Ed25519, or RSA with \
+             2,048 bits or more"
+                .to_owned(),
+        )),
+    }
+}
+
 /// Reads a certificate, those that sign it, and its key.
 pub fn acceptor(certificates: &[u8], key: &[u8]) -> Result<TlsAcceptor, TlsError> {
     let certificates = chain(certificates)?;
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| TlsError::Key(kind(error)))?;
+    let key = private_key(key)?;
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()

@@ -144,6 +144,28 @@ fn others_may_not_read_secrets() {
 }
 
 #[test]
+fn a_key_of_no_use_is_explained() {
+    let home = Home::new();
+    install(&home, &authority(&home, "one").server());
+    write(&home, "password", "first\n", 0o600);
+    for (words, text) in [
+        ("pkey -in key.pem -aes256 -passout pass:s3cret", "it is encrypted"),
+        ("ec -in key.pem -aes256 -passout pass:s3cret", "it is encrypted"),
+        ("genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:1024", "RSA with 2,048 bits or more"),
+    ] {
+        let mut command = Command::new("openssl");
+        command.args(words.split(' ')).current_dir(home.folder.path());
+        let output = command.output().expect("openssl runs");
+        assert!(output.status.success(), "{words}: {output:?}");
+        write(&home, "other.pem", &output.stdout, 0o600);
+        let run = home.run("serve --check --tls-cert cert.pem --tls-key other.pem");
+        assert_eq!(run.status, Some(1), "{words}: {run:?}");
+        assert!(run.stderr.contains("other.pem: reading the private key: "), "{}", run.stderr);
+        assert!(run.stderr.contains(text) && !run.stderr.contains("s3cret"), "{}", run.stderr);
+    }
+}
+
+#[test]
 fn a_certificate_that_ends_is_announced() {
     let home = Home::new();
     let one = authority(&home, "one");
