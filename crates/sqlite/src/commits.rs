@@ -36,6 +36,7 @@ use uidring_store::files::open_or_create;
 
 use super::create::{beside, identity};
 use super::format::{self, Commit, Problem};
+use super::names::second_name;
 use super::patience::Wait;
 
 /// How the name of the file ends.
@@ -69,13 +70,17 @@ impl CommitCount {
         }
     }
 
-    /// Refuses a database with this last commit if the file knows a later one, or another.
-    pub fn check(&mut self, last: Commit) -> Result<(), Problem> {
+    /// Refuses a database with this last commit if the file knows a later one, or another. Also if it knows less and
+    /// the database has a second name, whose commits are counted elsewhere.
+    pub fn check(&mut self, last: Commit, database: &Path) -> Result<(), Problem> {
         let counted = self.get()?;
         if last == counted {
             return Ok(());
         }
         if last.count > counted.count {
+            if let Some(found) = second_name(database) {
+                return Err(Problem::Denied(found));
+            }
             // That commit is not counted now: it is synced with the next one, at the latest. But if there
             // is no space for the count, that is known before a number is used.
             return Ok(self.set(counted)?);

@@ -188,7 +188,7 @@ impl StoreFile {
             dedicated::refuse(&transaction, "segments")?;
         }
         let last = format::last_commit(&transaction)?;
-        count.check(last)?;
+        count.check(last, &path)?;
         let done = work(&transaction)?;
         if done.is_ok() {
             let commit = last.next();

@@ -22,7 +22,8 @@ use super::volume;
 #[derive(Debug, Default)]
 pub struct Names {
     /// Set when it was opened by its only name. A process that finds a name that was added later is refused,
-    /// so this one may go on.
+    /// so this one may go on. Two that each opened it by its only name, because it was moved in between and then
+    /// linked to its old name, are told by their [counts](super::commits) of commits.
     was_alone: AtomicBool,
     warned: AtomicBool,
 }
@@ -49,7 +50,7 @@ impl Names {
 }
 
 /// Says which other name a file has, and what to do.
-fn second_name(path: &Path) -> Option<String> {
+pub fn second_name(path: &Path) -> Option<String> {
     if volume::is_mount_point(path) {
         return Some(
             "the file is a mount point itself, so that its log is not beside it under its other name, and \

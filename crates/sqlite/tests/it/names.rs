@@ -30,3 +30,22 @@ fn who_has_the_file_in_use_goes_on_and_a_start_is_refused() {
         assert!(error.contains("2 names (hard links)"), "{error}");
     }
 }
+
+/// Each had opened the file by its only name. What the one commits by the new name is missing beside the old one.
+#[test]
+fn a_file_that_was_moved_and_linked_back_is_used_by_one_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [old, new] = ["old.db", "new.db"].map(|name| folder.path().join(name));
+    let layout = Layout::UID_GENERATOR;
+    let by_old = SqliteStore::new(&old).create(true).worker_nodes();
+    assert_eq!(by_old.assign(&layout).expect("assigned"), 1);
+    fs::rename(&old, &new).expect("moved");
+    let by_new = SqliteStore::new(&new).worker_nodes();
+    assert_eq!(by_new.assign(&layout).expect("its only name"), 2);
+    fs::hard_link(&new, &old).expect("linked");
+    let error = chain(&by_old.assign(&layout).expect_err("refused"));
+    assert!(error.contains("2 names (hard links)"), "{error}");
+    assert_eq!(by_new.assign(&layout).expect("it goes on"), 3);
+    fs::remove_file(&old).expect("removed");
+    assert_eq!(by_new.assign(&layout).expect("alone again"), 4);
+}
