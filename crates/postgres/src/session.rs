@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use futures_util::future::{join, join4, join5};
+use futures_util::future::{join, join3, join4, join5};
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use uidring_store::server::{Table, check_version};
@@ -33,6 +33,9 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED;
      SET CONSTRAINTS ALL IMMEDIATE;
      SET LOCAL lock_timeout = '1s';
      SET LOCAL client_min_messages = error";
+
+/// Executes triggers that another trigger has deferred all the same.
+const SETTLE: &str = "SET CONSTRAINTS ALL IMMEDIATE";
 
 /// What transactions end with. A warning of the COMMIT means that it cannot be relied on: it is how the server
 /// says that whoever waited for a standby was cancelled, and that only the server itself has committed.
@@ -205,10 +208,14 @@ impl Session {
         let client = &self.raw.client;
         let [(first, one), (second, two)] =
             [statement, query].map(|(sql, values)| (numbered(sql), params(values)));
-        let done = join(client.query_typed(&first, &one), client.query_typed(&second, &two));
+        let done = join3(
+            client.query_typed(&first, &one),
+            client.batch_execute(SETTLE),
+            client.query_typed(&second, &two),
+        );
         match done.await {
-            (Ok(one), Ok(two)) => Ok((one, two)),
-            (Err(error), _) | (_, Err(error)) => Err(self.failed(error)),
+            (Ok(one), Ok(()), Ok(two)) => Ok((one, two)),
+            (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => Err(self.failed(error)),
         }
     }
 

@@ -267,11 +267,16 @@ async fn change(
         )));
     }
     if let Change::Step(new) = work.change {
-        let select = "SELECT step FROM leaf_alloc WHERE biz_tag = ?";
+        let select = "SELECT step, max_id FROM leaf_alloc WHERE biz_tag = ?";
         let row: Option<Row> = conn.exec_first(select, (work.tag,)).await?;
-        let now: Option<i64> = row.map(|mut row| column(&mut row, 0)).transpose()?;
-        if now != Some(new) {
-            let now = now.map_or_else(|| "nothing".into(), |now| now.to_string());
+        let now: Option<(i64, i64)> = row
+            .map(|mut row| Ok::<_, Problem>((column(&mut row, 0)?, column(&mut row, 1)?)))
+            .transpose()?;
+        if now != Some((new, max_id)) {
+            let now = now.map_or_else(
+                || "nothing".into(),
+                |(step, max_id)| format!("{step}, with max_id {max_id}"),
+            );
             return Err(conn.not_read_back(format!(
                 "the step of tag `{}` was set to {new} and reads {now}: the column has to be an INT, \
                  without triggers",

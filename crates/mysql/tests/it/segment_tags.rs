@@ -108,6 +108,12 @@ fn a_step_that_does_not_stay_is_refused() {
     let error = chain(&table_at(&database.url()).set_step("t", 5_000).expect_err("refused"));
     assert!(error.contains("was set to 5000 and reads 127"), "{error}");
     assert_eq!(row(&database), [(70, 10)], "rolled back");
+    database.execute(
+        "CREATE OR REPLACE TRIGGER cut BEFORE UPDATE ON leaf_alloc FOR EACH ROW SET NEW.max_id = 1",
+    );
+    let error = chain(&table_at(&database.url()).set_step("t", 5_000).expect_err("refused"));
+    assert!(error.contains("reads 5000, with max_id 1"), "{error}");
+    assert_eq!(row(&database), [(70, 10)], "rolled back");
 }
 
 /// By the collation of a table that Leaf's script made, `T` is `t`.

@@ -169,10 +169,15 @@ async fn insert(work: &CreateTag<'_>, session: &mut Session) -> Result<Result<()
     let (tag, start, step, description) = work.tag.columns();
     let insert = format!("{INSERT_TAG} ON CONFLICT (biz_tag) DO NOTHING RETURNING biz_tag");
     let values = [tag.into(), start.into(), step.into(), description.into()];
-    if session.change(&insert, &values).await?.len() == 1 {
-        return Ok(Ok(()));
-    }
+    let is_added = session.change(&insert, &values).await?.len() == 1;
     match find(tag, "", session).await? {
+        // Others may have loaded from it by now.
+        Some(found) if is_added && found.max_id.is_ok_and(|max_id| max_id >= start) => Ok(Ok(())),
+        Some(found) if is_added => Err(Problem::Refused(format!(
+            "tag `{tag}` was added with max_id {start}, and is found with {}: leaf_alloc has to be without \
+             triggers. Delete the tag before ids of it are used",
+            found.max_id.map_or_else(|_| "none".into(), |max_id| max_id.to_string())
+        ))),
         Some(found) => Ok(Err(NewSegmentTag::exists(found))),
         None => Err(Problem::Conflict(format!(
             "tag `{tag}` was there, and was deleted while it was to be added; try again"
@@ -205,8 +210,9 @@ impl Operation<PostgresStore> for TagChange<'_> {
             TagStep::Conflict(why) => return Err(Problem::Conflict(why)),
             TagStep::Found { before, earlier } => (before, earlier),
         };
+        let found = found.as_ref();
         let changed = match self.change {
-            Change::Step(step) => session.execute(SET_STEP, &[step.into(), self.tag.into()]).await,
+            Change::Step(step) => set_step(self.tag, found, step, session).await,
             Change::Delete => session.execute(DELETE_TAG, &[self.tag.into()]).await,
         };
         let changed = changed.and_then(|rows| match rows {
@@ -228,4 +234,32 @@ impl Operation<PostgresStore> for TagChange<'_> {
         session.commit().await?;
         Ok(Ok(before))
     }
+}
+
+/// Returns how many rows were changed, and refuses one that then is not as it was found, with this step.
+async fn set_step(
+    tag: &str,
+    found: Option<&SegmentTag>,
+    step: i64,
+    session: &mut Session,
+) -> Result<u64, Problem> {
+    let update = format!("{SET_STEP} RETURNING biz_tag");
+    let look = "SELECT max_id, step FROM leaf_alloc WHERE biz_tag = ?";
+    let values = [step.into(), tag.into()];
+    let (changed, now) = session.query_twice((&update, &values), (look, &[tag.into()])).await?;
+    let Some(row) = now.first().filter(|_| changed.len() == 1) else {
+        return Ok(changed.len() as u64);
+    };
+    let now = (tag_number(optional_int(row, 0)?), tag_number(optional_int(row, 1)?));
+    let wanted = (found.map(|found| found.max_id), Ok(step));
+    if (Some(now.0), now.1) == wanted {
+        return Ok(1);
+    }
+    let text = |number: Result<i64, _>| number.map_or_else(|_| "none".into(), |n| n.to_string());
+    Err(Problem::Refused(format!(
+        "the step of tag `{tag}` was set to {step}, and its row reads step {} and max_id {}: leaf_alloc has to be \
+         without triggers that change it",
+        text(now.1),
+        text(now.0)
+    )))
 }

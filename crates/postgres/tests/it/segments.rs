@@ -99,6 +99,39 @@ fn a_column_or_a_trigger_that_makes_something_else_of_it_is_refused() {
         assert!(text.contains("reads 5") && text.contains("triggers"), "{text}");
         assert_eq!(max_id(&database), 2_147_483_000, "rolled back");
     }
+    // One trigger may have the other wait again.
+    database.execute(
+        "CREATE FUNCTION later() RETURNS TRIGGER LANGUAGE plpgsql AS
+         'BEGIN SET CONSTRAINTS ALL DEFERRED; RETURN NEW; END';
+         CREATE TRIGGER later BEFORE UPDATE ON leaf_alloc FOR EACH ROW EXECUTE FUNCTION later()",
+    );
+    let text = refusal(&mut segments, "t");
+    assert!(text.contains("reads 5") && text.contains("triggers"), "{text}");
+    assert_eq!(max_id(&database), 2_147_483_000, "rolled back");
+}
+
+#[test]
+fn a_tag_that_does_not_stay_as_it_is_set_is_refused() {
+    let database = table(&Postgres::shared(), 10);
+    let segments = store(&database).segments();
+    database.execute("UPDATE leaf_alloc SET max_id = 71");
+    for (change, text) in [
+        ("NEW.step := LEAST(NEW.step, 127)", "reads step 127 and max_id 71"),
+        ("NEW.max_id := 1", "reads step 5000 and max_id 1"),
+    ] {
+        database.execute(&format!(
+            "CREATE OR REPLACE FUNCTION meddle() RETURNS TRIGGER LANGUAGE plpgsql AS
+             'BEGIN {change}; RETURN NEW; END';
+             CREATE OR REPLACE TRIGGER meddle BEFORE INSERT OR UPDATE ON leaf_alloc
+             FOR EACH ROW EXECUTE FUNCTION meddle()"
+        ));
+        let error = chain(&segments.set_step("t", 5_000).expect_err("refused"));
+        assert!(error.contains("was set to 5000") && error.contains(text), "{error}");
+        assert_eq!(max_id(&database), 71, "rolled back");
+    }
+    let late = new_tag("late", 10).start(1_000).expect("allowed");
+    let error = chain(&segments.create_tag(&late).expect_err("refused"));
+    assert!(error.contains("with max_id 1000, and is found with 1:"), "{error}");
 }
 
 #[test]
