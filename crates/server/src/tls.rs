@@ -11,6 +11,7 @@ use tokio_rustls::rustls::{self, ServerConfig};
 use uidring::adapter::{Chain, error_traits};
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
+use x509_cert::time::Validity;
 
 /// Why a certificate and its key are of no use.
 #[derive(thiserror::Error)]
@@ -38,13 +39,27 @@ error_traits!(TlsError);
 ///
 /// [`TlsError`] if they are no certificates.
 pub fn certificate_ends(certificates: &[u8]) -> Result<SystemTime, TlsError> {
-    let mut ends = Vec::new();
-    for der in chain(certificates)? {
-        let certificate = Certificate::from_der(&der)
-            .map_err(|error| TlsError::Certificates(error.to_string()))?;
-        ends.push(certificate.tbs_certificate.validity.not_after.to_system_time());
-    }
-    ends.into_iter().min().ok_or(TlsError::NoCertificate)
+    let ends = validities(certificates)?.into_iter().map(|validity| validity.not_after);
+    ends.map(|time| time.to_system_time()).min().ok_or(TlsError::NoCertificate)
+}
+
+/// Returns when the last of these certificates in PEM begins to be valid.
+///
+/// # Errors
+///
+/// [`TlsError`] if they are no certificates.
+pub fn certificate_begins(certificates: &[u8]) -> Result<SystemTime, TlsError> {
+    let begins = validities(certificates)?.into_iter().map(|validity| validity.not_before);
+    begins.map(|time| time.to_system_time()).max().ok_or(TlsError::NoCertificate)
+}
+
+fn validities(certificates: &[u8]) -> Result<Vec<Validity>, TlsError> {
+    let certificates = chain(certificates)?.into_iter().map(|der| {
+        let certificate = Certificate::from_der(&der);
+        let certificate = certificate.map_err(|error| TlsError::Certificates(error.to_string()))?;
+        Ok(certificate.tbs_certificate.validity)
+    });
+    certificates.collect()
 }
 
 /// Of what is secret, no error shows anything.
@@ -90,6 +105,16 @@ pub fn acceptor(certificates: &[u8], key: &[u8]) -> Result<TlsAcceptor, TlsError
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
-        .with_single_cert(certificates, key)?;
+        .with_single_cert(certificates, key)
+        .map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => TlsError::Key(
+                "it is that of another certificate: give the two files that belong together"
+                    .to_owned(),
+            ),
+            rustls::Error::InvalidCertificate(error) => {
+                TlsError::Certificates(format!("the first one is broken: {error}"))
+            }
+            error => error.into(),
+        })?;
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

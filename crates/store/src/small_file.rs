@@ -43,8 +43,14 @@ pub(crate) fn read(file: File) -> io::Result<Vec<u8>> {
 /// Its owner alone may read it; root's also a group.
 #[cfg(unix)]
 pub(crate) fn check_is_private(file: &File) -> io::Result<()> {
-    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
     let metadata = file.metadata()?;
+    if metadata.is_dir() || metadata.file_type().is_char_device() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is a folder or a device: name a file",
+        ));
+    }
     let (mode, most) = (metadata.mode() & 0o777, if metadata.uid() == 0 { 0o640 } else { 0o600 });
     if mode & !most & 0o077 == 0 {
         return Ok(());

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use uidring::Timestamp;
-use uidring_server::{Running, Server, TlsError, certificate_ends};
+use uidring_server::{Running, Server, TlsError, certificate_begins, certificate_ends};
 use uidring_store::{read_private_file, read_small_file};
 
 use super::args::ServeArgs;
@@ -38,7 +38,7 @@ impl Access {
         }
         if let Some(Tls { certificates, key }) = &access.tls {
             server = server.tls(certificates, key).map_err(|error| unfit(args, &error))?;
-            warn_of_the_end(args, certificates)?;
+            warn_of_validity(args, certificates)?;
         }
         Ok((access, server))
     }
@@ -82,7 +82,7 @@ impl Access {
                 .map_err(|error| unfit(args, &error))?;
             report::note("SIGHUP: certificate and key are replaced, for connections from now on");
         }
-        warn_of_the_end(args, &read.certificates)?;
+        warn_of_validity(args, &read.certificates)?;
         self.tls = Some(read);
         Ok(())
     }
@@ -139,11 +139,21 @@ fn unfit(args: &ServeArgs, error: &TlsError) -> Failure {
 }
 
 /// Warns of a certificate that clients refuse, or will within days.
-fn warn_of_the_end(args: &ServeArgs, certificates: &[u8]) -> Result<(), Failure> {
+fn warn_of_validity(args: &ServeArgs, certificates: &[u8]) -> Result<(), Failure> {
     let end = certificate_ends(certificates).map_err(|error| unfit(args, &error))?;
+    let begin = certificate_begins(certificates).map_err(|error| unfit(args, &error))?;
     let path = args.tls_cert.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-    let since_1970 = end.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let day = Timestamp::from_millis(since_1970.as_millis().try_into().unwrap_or(i64::MAX));
+    let instant = |time: SystemTime| {
+        let since_1970 = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_millis(since_1970.as_millis().try_into().unwrap_or(i64::MAX))
+    };
+    if begin > SystemTime::now() {
+        report::warning(format_args!(
+            "--tls-cert {path} is valid from {} on, and until then clients refuse it; is this host's clock right?",
+            instant(begin)
+        ));
+    }
+    let day = instant(end);
     match end.duration_since(SystemTime::now()) {
         Err(_) => report::warning(format_args!(
             "--tls-cert {path} has expired on {day}, and clients refuse it: renew it, and send SIGHUP"

@@ -148,7 +148,12 @@ fn a_key_of_no_use_is_explained() {
     let home = Home::new();
     install(&home, &authority(&home, "one").server());
     write(&home, "password", "first\n", 0o600);
+    for path in [".", "/dev/null"] {
+        let run = home.run(&format!("serve --check --tls-cert cert.pem --tls-key {path}"));
+        assert!(run.stderr.contains("it is a folder or a device: name a file"), "{}", run.stderr);
+    }
     for (words, text) in [
+        ("genpkey -algorithm ED25519", "it is that of another certificate"),
         ("pkey -in key.pem -aes256 -passout pass:s3cret", "it is encrypted"),
         ("ec -in key.pem -aes256 -passout pass:s3cret", "it is encrypted"),
         ("genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:1024", "RSA with 2,048 bits or more"),
@@ -166,7 +171,7 @@ fn a_key_of_no_use_is_explained() {
 }
 
 #[test]
-fn a_certificate_that_ends_is_announced() {
+fn a_certificate_that_clients_refuse_is_announced() {
     let home = Home::new();
     let one = authority(&home, "one");
     write(&home, "password", "first\n", 0o600);
@@ -179,6 +184,10 @@ fn a_certificate_that_ends_is_announced() {
     install(&home, &one.ending());
     let run = home.run(&format!("serve --check {FLAGS}"));
     assert!(run.stderr.contains("--tls-cert cert.pem expires on 20"), "{}", run.stderr);
+    install(&home, &one.early());
+    let run = home.run(&format!("serve --check {FLAGS}"));
+    let text = "warning: --tls-cert cert.pem is valid from 2200-01-01T00:00:00Z on, and until then";
+    assert!(run.stderr.contains(text), "{}", run.stderr);
     install(&home, &one.server());
     let run = home.run(&format!("serve --check {FLAGS}"));
     assert_eq!((run.status, &*run.stderr), (Some(0), "the settings are right\n"));

@@ -141,8 +141,7 @@ fn a_file_that_is_a_mount_point_is_refused() {
     // In a mounted folder the log is beside it.
     assert_eq!((run.status, &*run.stdout), (Some(0), "2\n"), "{run:?}");
     // As in a root of its own, where nothing lists mounts.
-    let script =
-        r#"mount --bind a.db d/b.db && mount -t tmpfs none /proc && "$1" worker assign --sqlite d/b.db"#;
+    let script = r#"mount --bind a.db d/b.db && mount -t tmpfs none /proc && "$1" worker assign --sqlite d/b.db"#;
     let Some(run) = with_own_mounts(&home, script) else { return };
     assert!(run.stderr.contains("is a mount point itself"), "{run:?}");
 }
