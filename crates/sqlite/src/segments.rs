@@ -13,7 +13,7 @@ use uidring_store::{NewSegmentTag, SegmentTable, check_step, end_of, no_such_tag
 
 use crate::dialect::DIALECT;
 use crate::file::StoreFile;
-use crate::format;
+use crate::format::{self, Problem};
 
 /// A table `leaf_alloc` in a SQLite file, from which segments are loaded.
 ///
@@ -51,10 +51,11 @@ impl SqliteSegments {
         self.file.path()
     }
 
-    /// Changes the row of a tag, and returns the tag as it was before.
+    /// Changes the row of a tag, which then has this step, or is gone, and returns the tag as it was before.
     fn change(
         &self,
         tag: &str,
+        step: Option<i64>,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<usize>,
     ) -> Result<SegmentTag, Error> {
         let mut connection = self.file.open("leaf_alloc")?;
@@ -67,7 +68,10 @@ impl SqliteSegments {
                 return Ok(Err(unreadable));
             }
             match change(transaction)? {
-                1 => Ok(Ok(found)),
+                1 => {
+                    check_kept(transaction, tag, step.map(|step| (found.max_id, step)))?;
+                    Ok(Ok(found))
+                }
                 rows => format::unusable(format!(
                     "a change of tag `{tag}` changed {rows} rows and not 1: biz_tag has to be the \
                      primary key"
@@ -88,6 +92,7 @@ impl SegmentTable for SqliteSegments {
                 return Ok(Err(NewSegmentTag::exists(found)));
             }
             transaction.execute(INSERT_TAG, (tag, start, step, description))?;
+            check_kept(transaction, tag, Some((Ok(start), step)))?;
             Ok(Ok(()))
         })?
     }
@@ -100,11 +105,41 @@ impl SegmentTable for SqliteSegments {
 
     fn set_step(&self, tag: &str, step: u64) -> Result<SegmentTag, Error> {
         let step = check_step(step)?;
-        self.change(tag, |transaction| transaction.execute(SET_STEP, (step, tag)))
+        self.change(tag, Some(step), |transaction| transaction.execute(SET_STEP, (step, tag)))
     }
 
     fn delete_tag(&self, tag: &str) -> Result<SegmentTag, Error> {
-        self.change(tag, |transaction| transaction.execute(DELETE_TAG, [tag]))
+        self.change(tag, None, |transaction| transaction.execute(DELETE_TAG, [tag]))
+    }
+}
+
+/// Refuses a row of which a trigger has made something else than this max_id and step.
+fn check_kept(
+    transaction: &Transaction<'_>,
+    tag: &str,
+    wanted: Option<(TagNumber, i64)>,
+) -> Result<(), Problem> {
+    let Some((max_id, step)) = wanted else { return Ok(()) };
+    let now = transaction.query_row(&DIALECT.find_tag(), [tag], self::tag).optional()?;
+    let [now_max_id, now_step] =
+        [now.as_ref().map(|now| now.max_id), now.as_ref().map(|now| now.step)];
+    if (now_max_id, now_step) == (Some(max_id), Some(Ok(step))) {
+        return Ok(());
+    }
+    format::unusable(format!(
+        "tag `{tag}` was to have max_id {} and step {step}, and reads {} and {}: leaf_alloc has to be without triggers \
+         that change it",
+        shown(Some(max_id)),
+        shown(now_max_id),
+        shown(now_step)
+    ))
+}
+
+fn shown(number: Option<TagNumber>) -> String {
+    match number {
+        Some(Ok(number)) => number.to_string(),
+        Some(Err(flaw)) => flaw.to_owned(),
+        None => "nothing".to_owned(),
     }
 }
 

@@ -251,28 +251,30 @@ impl Drop for Rows {
 }
 
 impl Rows {
-    /// Executes a statement on the row while this process holds it.
+    /// Executes a statement on the row while this process holds it. It has to leave this horizon in it, or a later one.
     fn change(
         &mut self,
         row: &LeasedRow,
+        horizon: StoredHorizon,
         statement: &str,
         values: impl Params,
     ) -> Result<Result<(), Loss>, Error> {
         let is_open = self.opened_until.remaining() != Some(Duration::ZERO);
         if let Some(mut connection) = self.opened.take().filter(|_| is_open) {
-            let done = self.change_in(&mut connection, row, statement, values);
+            let done = self.change_in(&mut connection, row, horizon, statement, values);
             // Closing writes the log back into the file. Nobody has to wait for that.
             let close = move || drop(connection);
             let _ = thread::Builder::new().name("uidring-sqlite".into()).spawn(close);
             return done;
         }
-        self.change_in(&mut *self.file.open("UIDRING_LEASE")?, row, statement, values)
+        self.change_in(&mut *self.file.open("UIDRING_LEASE")?, row, horizon, statement, values)
     }
 
     fn change_in(
         &self,
         connection: &mut Connection,
         held: &LeasedRow,
+        horizon: StoredHorizon,
         statement: &str,
         values: impl Params,
     ) -> Result<Result<(), Loss>, Error> {
@@ -295,10 +297,33 @@ impl Rows {
                 other => return Ok(Err(Loss::of(other.map(|(present, _)| present)))),
             }
             transaction.execute(statement, values)?;
+            let select = "SELECT HORIZON_TICK, HORIZON_SEQUENCE FROM UIDRING_LEASE WHERE WORKER_ID = ?1";
+            let stored: Option<StoredHorizon> = transaction
+                .query_row(select, [held.worker_id.cast_signed()], |row| {
+                    Ok((row.get(0)?, row.get(1)?))
+                })
+                .optional()?;
+            if stored.is_none_or(|stored| stored < horizon) {
+                let shown = |(tick, sequence): StoredHorizon| {
+                    let [tick, sequence] = [tick, sequence]
+                        .map(|number| number.map_or_else(|| "NULL".into(), |n| n.to_string()));
+                    format!("tick {tick} and sequence number {sequence}")
+                };
+                return format::unusable(format!(
+                    "the horizon of worker id {} was to be {}, and reads {}: UIDRING_LEASE has to be without \
+                     triggers that change its rows",
+                    held.worker_id,
+                    shown(horizon),
+                    stored.map_or_else(|| "nothing".into(), shown)
+                ));
+            }
             Ok(Ok(()))
         })
     }
 }
+
+/// A tick and a sequence number, in columns that may be NULL.
+type StoredHorizon = (Option<i64>, Option<i64>);
 
 impl RowStore for Rows {
     fn renew(&mut self, row: &LeasedRow, horizon: Horizon) -> Result<Result<(), Loss>, Error> {
@@ -311,7 +336,7 @@ impl RowStore for Rows {
              HORIZON_SEQUENCE = IIF(HORIZON_TICK > ?2, HORIZON_SEQUENCE, ?3) WHERE WORKER_ID = ?4"
         );
         let seconds = self.seconds.clone();
-        self.change(row, &renew, (seconds, tick, sequence, id))
+        self.change(row, (Some(tick), Some(sequence)), &renew, (seconds, tick, sequence, id))
     }
 
     fn release(
@@ -328,6 +353,6 @@ impl RowStore for Rows {
         );
         // Also where the file is an older one, without its count: what was issued last belongs there.
         let held = LeasedRow { confirmed: None, ..row.clone() };
-        self.change(&held, &free, (tick, sequence, row.worker_id.cast_signed()))
+        self.change(&held, (tick, sequence), &free, (tick, sequence, row.worker_id.cast_signed()))
     }
 }

@@ -5,7 +5,7 @@ use uidring::Error;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
 use uidring_store::{MOST_TOGETHER, SegmentTable};
 
-use super::{SqliteSegments, number};
+use super::{SqliteSegments, number, shown};
 use crate::file::Opened;
 use crate::format::{self, Problem};
 
@@ -118,6 +118,18 @@ fn reserve(
     if rows != 1 {
         return format::unusable(format!(
             "a load of tag `{tag}` changed {rows} rows and not 1: biz_tag has to be the primary key"
+        ));
+    }
+    let look = "SELECT max_id FROM leaf_alloc WHERE biz_tag = ?1";
+    let now = transaction
+        .prepare_cached(look)?
+        .query_row([tag], |row| Ok(number(row.get_ref(0)?)))
+        .optional()?;
+    if now != Some(Ok(range.end.cast_signed())) {
+        return format::unusable(format!(
+            "max_id of tag `{tag}` was set to {} and reads {}: leaf_alloc has to be without triggers that change it",
+            range.end,
+            shown(now)
         ));
     }
     Ok(Ok(range))

@@ -11,5 +11,6 @@ mod errors;
 mod lease_histories;
 mod names;
 mod own_connection;
+mod triggers;
 mod versions;
 mod virtual_time;
