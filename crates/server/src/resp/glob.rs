@@ -1,70 +1,93 @@
 //! Patterns of names, as of `KEYS`.
 
-/// Whether a pattern of `*`, `?`, `[a-z]`, `[^a]` and `\` matches all of a text, in a time that grows with the
-/// product of their lengths at most.
-pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut at, mut here) = (0, 0);
-    // Where the last star ends, and the first byte that it does not stand for.
-    let mut star = None;
-    while here < text.len() {
-        if pattern.get(at) == Some(&b'*') {
-            at += 1;
-            star = Some((at, here));
-            continue;
+/// A pattern of `*`, `?`, `[a-z]`, `[^a]` and `\`, read once: however long it is, a text costs no more than its own length
+/// squared.
+pub struct Pattern(Vec<Part>);
+
+/// What stands for bytes of a text.
+enum Part {
+    /// Any number of bytes.
+    Star,
+    /// Any byte.
+    Any,
+    One(u8),
+    Class(Box<[bool; 256]>),
+}
+
+impl Pattern {
+    pub fn new(pattern: &[u8]) -> Self {
+        let (mut rest, mut parts) = (pattern, Vec::new());
+        while let [first, tail @ ..] = rest {
+            let (part, length) = match (first, tail) {
+                (b'*', _) => (Part::Star, 1),
+                (b'?', _) => (Part::Any, 1),
+                (b'\\', [escaped, ..]) => (Part::One(*escaped), 2),
+                (b'[', set) => {
+                    let (class, length) = class(set);
+                    (Part::Class(class), length + 1)
+                }
+                (plain, _) => (Part::One(*plain), 1),
+            };
+            parts.push(part);
+            rest = &rest[length..];
         }
-        match (one(&pattern[at..], text[here]), star) {
-            (Some(length), _) => (at, here) = (at + length, here + 1),
-            (None, Some((after, first))) => {
-                star = Some((after, first + 1));
-                (at, here) = (after, first + 1);
+        Self(parts)
+    }
+
+    /// Whether it stands for all of a text.
+    pub fn matches(&self, text: &[u8]) -> bool {
+        let parts = &self.0;
+        let (mut at, mut here) = (0, 0);
+        // Where the last star ends, and the first byte that it does not stand for.
+        let mut star = None;
+        while here < text.len() {
+            let byte = text[here];
+            let is_one = match parts.get(at) {
+                Some(Part::Star) => {
+                    at += 1;
+                    star = Some((at, here));
+                    continue;
+                }
+                Some(Part::Any) => true,
+                Some(Part::One(one)) => *one == byte,
+                Some(Part::Class(class)) => class[usize::from(byte)],
+                None => false,
+            };
+            match star {
+                _ if is_one => (at, here) = (at + 1, here + 1),
+                Some((after, first)) => {
+                    star = Some((after, first + 1));
+                    (at, here) = (after, first + 1);
+                }
+                None => return false,
             }
-            (None, None) => return false,
         }
-    }
-    pattern[at..].iter().all(|byte| *byte == b'*')
-}
-
-/// How much of the pattern stands for this byte, if it does.
-fn one(pattern: &[u8], byte: u8) -> Option<usize> {
-    match pattern {
-        [] => None,
-        [b'?', ..] => Some(1),
-        [b'\\', escaped, ..] => (*escaped == byte).then_some(2),
-        [b'[', set @ ..] => class(set, byte).map(|length| length + 1),
-        [plain, ..] => (*plain == byte).then_some(1),
+        parts[at..].iter().all(|part| matches!(part, Part::Star))
     }
 }
 
-/// The same of what comes after a bracket. A set that does not end goes to the pattern's end.
-fn class(set: &[u8], byte: u8) -> Option<usize> {
+/// The bytes of a set, and its length after the bracket. One that does not end goes to the pattern's end.
+fn class(set: &[u8]) -> (Box<[bool; 256]>, usize) {
     let is_negated = set.first() == Some(&b'^');
-    let (mut at, mut is_in) = (usize::from(is_negated), false);
+    let (mut at, mut class) = (usize::from(is_negated), Box::new([is_negated; 256]));
     while let Some(first) = set.get(at) {
-        match (first, &set[at + 1..]) {
-            (b']', _) => {
-                at += 1;
-                break;
-            }
-            (b'\\', [escaped, ..]) => {
-                is_in |= *escaped == byte;
-                at += 2;
-            }
-            (start, [b'-', end, ..]) => {
-                is_in |= (*start.min(end)..=*start.max(end)).contains(&byte);
-                at += 3;
-            }
-            (single, _) => {
-                is_in |= *single == byte;
-                at += 1;
-            }
-        }
+        let (from, to, length) = match (first, &set[at + 1..]) {
+            (b']', _) => return (class, at + 1),
+            (b'\\', [escaped, ..]) => (*escaped, *escaped, 2),
+            (start, [b'-', end, ..]) => (*start.min(end), *start.max(end), 3),
+            (single, _) => (*single, *single, 1),
+        };
+        class[usize::from(from)..=usize::from(to)].fill(!is_negated);
+        at += length;
     }
-    (is_in != is_negated).then_some(at)
+    (class, at)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use std::time::{Duration, Instant};
+
+    use super::Pattern;
 
     /// As Redis answers them.
     #[test]
@@ -90,7 +113,20 @@ mod tests {
             ("\\*", "a", false),
             ("a\\", "a\\", true),
         ] {
-            assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), is, "{pattern} {text}");
+            let matches = Pattern::new(pattern.as_bytes()).matches(text.as_bytes());
+            assert_eq!(matches, is, "{pattern} {text}");
         }
+    }
+
+    /// Of as many bytes as a request may have, for as many names as a server may have.
+    #[test]
+    fn long_patterns_are_read_once() {
+        let begin = Instant::now();
+        let texts = vec!["a".repeat(128); 10_000];
+        for pattern in [format!("*[{}]", "b".repeat(65_000)), "*[b]".repeat(16_000)] {
+            let pattern = Pattern::new(pattern.as_bytes());
+            assert!(!texts.iter().any(|text| pattern.matches(text.as_bytes())));
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
     }
 }

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::glob;
+use super::glob::Pattern;
 use super::reply::Reply;
 use super::session::{Session, Words};
 
@@ -31,9 +31,9 @@ impl Session {
 
     /// `KEYS pattern`
     pub(super) fn keys(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
-        let pattern = words.get(0).unwrap_or_default();
+        let pattern = Pattern::new(words.get(0).unwrap_or_default());
         let mut names = self.shared.names.texts();
-        names.retain(|name| glob::matches(pattern, name.as_bytes()));
+        names.retain(|name| pattern.matches(name.as_bytes()));
         names.sort();
         let mut reply = Reply::new(out, self.is_3);
         reply.array(names.len());
@@ -67,7 +67,8 @@ impl Session {
             last.map_or(names.len(), |(last, _)| names.partition_point(|(hash, _)| hash <= last));
         let next = names.get(end).map_or(0, |(hash, _)| *hash);
         names.truncate(end);
-        names.retain(|(_, name)| is_string && glob::matches(pattern, name.as_bytes()));
+        let pattern = Pattern::new(pattern);
+        names.retain(|(_, name)| is_string && pattern.matches(name.as_bytes()));
         let mut reply = Reply::new(out, self.is_3);
         reply.array(2);
         reply.id(next);

@@ -100,3 +100,25 @@ fn many_unknown_names_wait_once() {
         assert!(answer.starts_with("-ERR there is no name 'nobody'"), "{answer}");
     }
 }
+
+#[test]
+fn questions_about_very_many_names_take_turns() {
+    let table = MemorySegments::new();
+    for tag in 0..4_000 {
+        table.create(SegmentTag::new(format!("tag-{tag:05}")).step(10)).expect("created");
+    }
+    let segments = SegmentGenerator::builder(table).build().expect("built");
+    let server = start(Names::new().with_segments(Arc::new(segments)));
+    let mut client = server.client();
+    for request in ["SCAN 0 TYPE none\r\n", "DBSIZE\r\n", "KEYS none\r\n", "INFO\r\n"] {
+        // As many as are read at once: without turns, each client waits for minutes.
+        let mut asker = server.client();
+        asker.send(request.repeat(3_000).as_bytes());
+        client.integer(&["INCR", "tag-00007"]);
+    }
+    // In a transaction as well.
+    let mut asker = server.client();
+    asker.send(format!("MULTI\r\n{}EXEC\r\n", "DBSIZE\r\n".repeat(20_000)).as_bytes());
+    (0..20_001).for_each(|_| drop(asker.reply()));
+    client.integer(&["INCR", "tag-00007"]);
+}
