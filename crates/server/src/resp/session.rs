@@ -195,6 +195,7 @@ impl Session {
     /// As just connected.
     pub(super) fn reset(&mut self) {
         self.transaction = None;
+        self.replies = Replies::On;
         self.client_name.clear();
         self.is_3 = false;
         self.is_trusted = self.shared.password.is_none();

@@ -167,4 +167,6 @@ fn a_connection_begins_anew() {
     assert_eq!(client.say(&["AUTH", "open sesame"]), "+OK\r\n");
     assert_eq!(client.say(&["EXEC"]), "-ERR EXEC without MULTI\r\n");
     assert_eq!(client.say(&["CLIENT", "GETNAME"]), "$-1\r\n");
+    client.send(b"CLIENT REPLY OFF\r\nPING\r\n");
+    assert_eq!(client.say(&["RESET"]), "+RESET\r\n");
 }
