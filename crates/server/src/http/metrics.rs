@@ -19,7 +19,11 @@ use crate::shared::Shared;
 use crate::stats::ProtocolStats;
 
 pub fn answer(shared: &Shared, asked: Asked, room: Room) -> Response<Body> {
-    let names = shared.names.list();
+    let mut names = shared.names.list();
+    if names.len() > OWN_SERIES {
+        // A tag may be called so: it is one of them.
+        names.sort_by_key(|name| name.text() == OTHERS);
+    }
     let mut text = of_generators(&names);
     of_server(shared, &names, &mut Metrics(&mut text));
     answer::with(
@@ -47,7 +51,7 @@ fn of_generators(names: &[Arc<Name>]) -> String {
             match name.issuer() {
                 Issuer::Segment(handle) => match (handle.stats(), &mut others) {
                     (Ok(stats), _) if index < OWN_SERIES => {
-                        publish_segment("segments", handle.name(), &stats);
+                        publish_segment("segments", &escaped(handle.name()), &stats);
                     }
                     (Ok(stats), Some(others)) => add(others, &stats),
                     (Ok(stats), None) => others = Some(stats),
@@ -55,7 +59,7 @@ fn of_generators(names: &[Arc<Name>]) -> String {
                 },
                 issuer => {
                     if let Some(generator) = issuer.generator() {
-                        publish(name.text(), &generator.stats());
+                        publish(&escaped(name.text()), &generator.stats());
                     }
                 }
             }
@@ -65,6 +69,12 @@ fn of_generators(names: &[Arc<Name>]) -> String {
         }
     });
     recorder.handle().render()
+}
+
+/// A label's value for the exporter, which takes a backslash before a quote or another one for an escape that is there
+/// already: without these, two names would be one.
+fn escaped(name: &str) -> String {
+    name.replace('\\', r"\\")
 }
 
 fn add(sum: &mut SegmentStats, stats: &SegmentStats) {

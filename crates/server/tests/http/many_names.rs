@@ -80,3 +80,31 @@ fn those_who_do_not_read_long_pages_keep_no_more_than_some() {
         assert!(begin.elapsed() < PATIENCE, "there is room again");
     }
 }
+
+/// Names that an exporter may take for one another, or for the sum of others.
+#[test]
+fn no_series_comes_twice() {
+    let table = MemorySegments::new();
+    let plain = (0..1_100).map(|tag| format!("tag-{tag:05}"));
+    let odd =
+        ["(others)", r"a\b", r"a\\b", r#"a"b"#, r#"a\"b"#, r"a\", r"a\\", r"a\n"].map(String::from);
+    for tag in plain.chain(odd) {
+        table.create(SegmentTag::new(tag).step(1_000)).expect("a tag");
+    }
+    let segments = SegmentGenerator::builder(table).build().expect("a generator");
+    let served = Served::start(uids(92).with_segments(segments.into()));
+    let metrics = served.curl("/metrics");
+    let mut seen = HashSet::new();
+    for line in metrics.text().lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+        let (series, _) = line.rsplit_once(' ').expect("a value");
+        assert!(seen.insert(series), "{series} comes twice");
+    }
+    for tag in [r"a\\b", r"a\\\\b", r#"a\"b"#, r#"a\\\"b"#, r"a\\", r"a\\\\", r"a\\n"] {
+        for series in [
+            format!("uidring_segment_taken_total{{generator=\"segments\",tag=\"{tag}\"}}"),
+            format!("uidring_server_ready{{name=\"{tag}\"}}"),
+        ] {
+            assert!(seen.contains(&*series), "{series} is missing");
+        }
+    }
+}
