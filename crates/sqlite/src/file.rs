@@ -367,7 +367,10 @@ fn prepare_new(connection: &mut Connection) -> Result<(), Problem> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     format::prepare(&transaction)?;
     format::finish(&transaction, Commit::default().next())?;
-    Ok(transaction.commit()?)
+    transaction.commit()?;
+    // Closing moves the log into the file as well, and says nothing where the disk is full: the file would get its
+    // name without what is left in the log, which keeps the temporary one and is removed.
+    Ok(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
 }
 
 /// Files that are created here are never empty.

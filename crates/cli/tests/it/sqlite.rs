@@ -329,3 +329,25 @@ fn a_full_disk_is_named_and_keeps_nothing() {
     assert_eq!(run.stderr.matches("full").count(), 2, "{run:?}");
     assert_eq!(run.stderr.matches("free some space").count(), 2, "{run:?}");
 }
+
+/// At each point of its creation.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_disk_that_becomes_full_has_a_whole_file_or_none() {
+    let home = Home::new();
+    let script = r#"mkdir disk; for size in $(seq 64 4 112); do
+        mount -t tmpfs -o size=${size}k none disk || exit
+        "$1" worker init -q --sqlite disk/a.db; echo $? $(ls -A disk)
+        umount disk; done"#;
+    let Some(run) = with_own_mounts(&home, script) else { return };
+    let lines: Vec<_> = run.stdout.lines().collect();
+    assert_eq!(lines.len(), 13, "{run:?}");
+    for line in lines {
+        assert!(matches!(line, "1" | "0 a.db a.db-commits"), "{line}: {run:?}");
+    }
+    assert_eq!(
+        run.stderr.lines().count(),
+        run.stderr.matches("free some space").count(),
+        "{run:?}"
+    );
+}
