@@ -77,7 +77,7 @@ pub mod init {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, OnceLock};
 
-    use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
+    use signal_hook::consts::SIGXFSZ;
     use signal_hook::flag::{register, register_conditional_shutdown};
     use signal_hook::low_level::emulate_default_handler;
 
@@ -91,7 +91,7 @@ pub mod init {
         let _ = register(SIGXFSZ, Arc::default());
         if process::id() == ID {
             let ends = ENDS.get_or_init(|| Arc::new(AtomicBool::new(true)));
-            for signal in super::not_ignored([SIGINT, SIGQUIT, SIGTERM]) {
+            for signal in super::not_ignored(super::SIGNALS) {
                 let _ = register_conditional_shutdown(signal, 128 + signal, Arc::clone(ends));
             }
         }

@@ -314,7 +314,7 @@ fn the_first_process_of_a_container_ends_at_a_signal_while_it_waits() {
     let database = format!("--postgres postgres://u:p@{silent}/d --postgres-deadline 1h");
     for command in ["generate", "serve --redis 0 --http none --thrift none --batch none"] {
         for waits in [&format!("{lease} --lease-wait 1h"), "--sqlite locked.db", &database] {
-            for (name, number) in [("TERM", 15), ("INT", 2)] {
+            for (name, number) in [("TERM", 15), ("INT", 2), ("USR2", 12)] {
                 let program = home.command(&format!("{command} {waits}"));
                 let mut waits = as_first_process(&home, &program).spawn().expect("starts");
                 let pid = caught_by(&waits);
@@ -348,7 +348,7 @@ fn caught_by(child: &Child) -> String {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
         let caught = caught.map_or(0, |mask| u64::from_str_radix(mask.trim(), 16).expect("hex"));
-        if caught >> (15 - 1) & 1 == 1 && caught >> (2 - 1) & 1 == 1 {
+        if [15, 2, 12].into_iter().all(|signal| caught >> (signal - 1) & 1 == 1) {
             return pid;
         }
         assert!(begin.elapsed() < LIMIT, "it does not catch the signal: {status}");
