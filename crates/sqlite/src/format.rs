@@ -176,7 +176,7 @@ pub fn recognise(connection: &Connection, foreign: bool) -> Result<(), Problem> 
     let (count, names): (u64, Option<String>) = connection.query_row(
         "SELECT COUNT(*), GROUP_CONCAT(IIF(n < 4, name, NULL), ', ')
          FROM (SELECT name, ROW_NUMBER() OVER (ORDER BY rowid) AS n FROM sqlite_master
-               WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\')",
+               WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\')",
         [],
         |row| Ok((unsigned(row, 0)?, row.get(1)?)),
     )?;
