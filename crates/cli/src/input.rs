@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
 use clap::ValueEnum;
+use serde::Deserialize;
 use serde_json::Value;
 use uidring::Uid;
 use uidring::adapter::Chain;
@@ -138,17 +139,30 @@ fn read(format: Format, text: &str) -> Result<Uid, String> {
     uid.map_err(|error| Chain(&error).to_string())
 }
 
-/// Where an object holds the id: our field, and those of others, who write a number beside a string.
-const NAMES: [&str; 4] = ["uid", "uid_str", "id", "id_str"];
+/// An object: our field with the id, and those of others, who write a number beside a string. A field that comes twice is
+/// an error.
+#[derive(Deserialize)]
+struct Object {
+    uid: Option<Value>,
+    uid_str: Option<Value>,
+    id: Option<Value>,
+    id_str: Option<Value>,
+}
 
 /// Reads an object of `uidring parse` or `generate` or of others, a number, or a string of digits.
 fn read_json(text: &str) -> Result<Uid, String> {
-    let value: Value = serde_json::from_str(text).map_err(|_| "it is not JSON")?;
-    let Value::Object(fields) = &value else { return read_value(&value) };
+    let problem = |error: serde_json::Error| match error.is_data() {
+        true => "a field with the id comes twice".into(),
+        false => String::from("it is not JSON"),
+    };
+    if !text.trim_start().starts_with('{') {
+        return read_value(&serde_json::from_str(text).map_err(problem)?);
+    }
+    let Object { uid, uid_str, id, id_str } = serde_json::from_str(text).map_err(problem)?;
     let mut found = None;
-    for name in NAMES {
-        let Some(value) = fields.get(name).filter(|value| !value.is_null()) else { continue };
-        let uid = read_value(value).map_err(|why| format!("\"{name}\": {why}"))?;
+    for (name, value) in [("uid", uid), ("uid_str", uid_str), ("id", id), ("id_str", id_str)] {
+        let Some(value) = value else { continue };
+        let uid = read_value(&value).map_err(|why| format!("\"{name}\": {why}"))?;
         let (first, before) = *found.get_or_insert((name, uid));
         if before != uid {
             return Err(format!("\"{first}\" is {before}, but \"{name}\" is {uid}"));

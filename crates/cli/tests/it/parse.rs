@@ -117,6 +117,11 @@ fn json_is_recognised_in_every_form_of_lines() {
         let found = run.stdout.lines().filter(|line| line.contains("2026-01-01T00:00:00Z"));
         assert_eq!(found.count(), lines.len(), "{words}: {}", run.stdout);
     }
+    for twice in [r#"{"uid":5,"uid":6}"#, r#"{"id":"5","a":1,"\u0069d":"6"}"#] {
+        let run = Run::of(home.command("parse").arg(twice));
+        assert_eq!((run.status, &*run.stdout), (Some(1), ""));
+        assert!(run.stderr.contains("a field with the id comes twice"), "{}", run.stderr);
+    }
     let run = Run::of(home.command("parse").arg(r#"{"uid":5,"uid_str":"6"}"#));
     assert_eq!((run.status, &*run.stdout), (Some(1), ""));
     assert!(run.stderr.contains(r#""uid" is 5, but "uid_str" is 6"#), "{}", run.stderr);
