@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uidring::Layout;
+use uidring::{Layout, Tick};
 
 use crate::args::values::{CENTURY, shown};
 use crate::text::{span, thousands};
@@ -55,8 +55,10 @@ impl Pace {
         if rate < FAST_RATE / 2 && self.worker_id < FAST_WORKERS {
             let place = if self.is_leased { ", with leases in another database," } else { "" };
             let rate = thousands(FAST_RATE);
+            // In milliseconds, the time field would soon be used up.
+            let tick = if self.layout.tick() == Tick::Second { "" } else { " --tick s" };
             help.push(format!(
-                "`--layout {FAST}`{place} has {rate} a second, for ids kept apart from those of this layout"
+                "`--layout {FAST}{tick}`{place} has {rate} a second, for ids kept apart from those of this layout"
             ));
         }
         let help = if help.is_empty() { "".into() } else { format!("; {}", help.join("; ")) };
@@ -75,6 +77,8 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
+    use uidring::Bits;
+
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(600);
@@ -104,6 +108,11 @@ mod tests {
              10m ahead of the clock; `--max-borrow 22m` lets them all be borrowed; `--layout 31/10/22`, with \
              leases in another database, has 4,194,304 a second, for ids kept apart from those of this layout"
         );
+        let bits = Bits { time: 41, worker: 20, sequence: 2 };
+        let layout = Layout::new(bits, Tick::Millisecond, Layout::UID_GENERATOR.epoch());
+        let layout = layout.expect("possible");
+        let millis = text(Pace { layout, is_leased: false, ..pace(None) });
+        assert!(millis.contains("`--layout 31/10/22 --tick s` has"), "{millis}");
         let by_clock = text(Pace { worker_id: 1_024, is_leased: false, ..pace(None) });
         assert!(
             by_clock.ends_with("goes by the clock; `--generator cached` borrows the future"),
