@@ -110,6 +110,10 @@ pub fn foreign(
         .optional()
 }
 
+/// A floating point number may be within the limits of a column as well.
+const ARE_INTEGERS: &str =
+    "'real' NOT IN (TYPEOF(TOKEN), TYPEOF(HORIZON_TICK), TYPEOF(HORIZON_SEQUENCE))";
+
 /// Takes the lowest row that nobody holds, and that was not used too far ahead.
 fn take_row(
     transaction: &Transaction<'_>,
@@ -119,7 +123,7 @@ fn take_row(
     let update = format!(
         "UPDATE UIDRING_LEASE SET OWNER = ?, TOKEN = TOKEN + 1, LEASE_END = {now_plus}, RENEWED = {now}
          WHERE WORKER_ID = (SELECT MIN(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID >= 0
-         AND (HORIZON_TICK IS NULL OR HORIZON_TICK <= ?) AND {} AND {})
+         AND (HORIZON_TICK IS NULL OR HORIZON_TICK <= ?) AND {} AND {} AND {ARE_INTEGERS})
          RETURNING WORKER_ID, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE",
         DIALECT.is_free(),
         is_sound(&request.layout)

@@ -8,9 +8,14 @@ use uidring_testkit::{chain, request};
 
 #[test]
 fn a_lease_with_a_value_of_another_type_is_named_and_the_others_are_there() {
-    for (column, value, found) in
-        [("TOKEN", "9.3e18", "Real"), ("HORIZON_TICK", "'x'", "Text"), ("OWNER", "x'00'", "Blob")]
-    {
+    for (column, value, found) in [
+        ("TOKEN", "9.3e18", "Real"),
+        ("TOKEN", "1.5", "Real"),
+        ("HORIZON_TICK", "'x'", "Text"),
+        ("HORIZON_TICK", "5.5", "Real"),
+        ("HORIZON_SEQUENCE", "5.5", "Real"),
+        ("OWNER", "x'00'", "Blob"),
+    ] {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.db");
         let leases = SqliteStore::new(&path).create(true).leases();
