@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn long_patterns_are_read_once() {
         let begin = Instant::now();
-        let texts = vec!["a".repeat(128); 10_000];
+        let texts = vec!["a".repeat(128); 1_000];
         for pattern in [format!("*[{}]", "b".repeat(65_000)), "*[b]".repeat(16_000)] {
             let pattern = Pattern::new(pattern.as_bytes());
             assert!(!texts.iter().any(|text| pattern.matches(text.as_bytes())));

@@ -300,7 +300,14 @@ impl Rows {
                 }
                 other => return Ok(Err(Loss::of(other.map(|(present, _)| present)))),
             }
-            transaction.execute(statement, values)?;
+            let rows = transaction.execute(statement, values)?;
+            if rows != 1 {
+                return format::unusable(format!(
+                    "a change of worker id {} in UIDRING_LEASE changed {rows} rows and not 1: the table has to be \
+                     without triggers",
+                    held.worker_id
+                ));
+            }
             let select = "SELECT HORIZON_TICK, HORIZON_SEQUENCE FROM UIDRING_LEASE WHERE WORKER_ID = ?1";
             let stored: Option<StoredHorizon> = transaction
                 .query_row(select, [held.worker_id.cast_signed()], |row| {
