@@ -2,6 +2,7 @@
 
 mod builder;
 mod new_worker;
+mod sequence_gap;
 mod worker_ring;
 
 pub use self::builder::CachedBuilder;

@@ -137,7 +137,8 @@ macro_rules! inherent {
                 UidGenerator::layout(self)
             }
 
-            /// Returns the worker id in all of the uids.
+            /// Returns the worker id in the uids from now on; it changes only where the builder
+            /// [allows that](crate::generator::CachedBuilder::on_clock_back).
             pub fn worker_id(&self) -> u64 {
                 UidGenerator::worker_id(self)
             }

@@ -7,6 +7,7 @@ use crossbeam_utils::CachePadded;
 
 use super::CachedUidGenerator;
 use super::new_worker::{KeptSource, NewWorker, OnClockBack};
+use super::sequence_gap::SequenceGap;
 use super::worker_ring::Plan;
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, check_millis, check_option};
@@ -17,7 +18,7 @@ use crate::generator::ticks::Bounds;
 use crate::layout::Layout;
 use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
 use crate::policy::{PutPolicy, TakePolicy};
-use crate::ring::{AfterGap, MAX_CAPACITY_BITS, RingOptions};
+use crate::ring::{MAX_CAPACITY_BITS, RingOptions};
 use crate::sync::Life;
 use crate::uid::Uid;
 use crate::worker::{Worker, WorkerChoice, WorkerSource};
@@ -373,34 +374,6 @@ fn keep_source(worker: &mut Option<WorkerChoice>) -> Result<(Arc<KeptSource>, Li
         }
         Some(WorkerChoice::Given(_)) => Err(Error::NoNewWorkerId { found: "one worker was given" }),
         None => Err(Error::NoWorkerId),
-    }
-}
-
-/// Where sequences start that do not follow the tick before.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SequenceGap {
-    start: SequenceStart,
-    limit: u64,
-    max_sequence: u64,
-}
-
-impl SequenceGap {
-    fn new(layout: &Layout, start: SequenceStart) -> Result<Self, Error> {
-        let limit = start.check(layout)?;
-        Ok(Self { start, limit, max_sequence: layout.max_sequence() })
-    }
-
-    pub(super) fn first(self) -> u64 {
-        fastrand::u64(..self.limit)
-    }
-
-    fn after_gap(self) -> AfterGap {
-        AfterGap::new(move |next| match self.start {
-            SequenceStart::Zero | SequenceStart::RandomBelow(_) => self.first(),
-            SequenceStart::Continue { .. } | SequenceStart::Spread => {
-                (next & self.max_sequence) % self.limit
-            }
-        })
     }
 }
 

@@ -2,18 +2,21 @@
 
 use std::collections::HashSet;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::OnClockBack;
-use crate::clock::{Clock, ManualClock};
+use crate::clock::{Deadline, ManualClock, read};
+use crate::error::{Error, TakeError};
 use crate::generator::CachedUidGenerator;
 use crate::generator::cached::CachedBuilder;
+use crate::generator::local::LocalGenerator;
 use crate::generator::per_thread::PerThreadGenerator;
-use crate::worker::{FixedWorkerId, Worker};
-use crate::{Error, LocalGenerator, TakeError, Timestamp, Uid, WorkerRequest, WorkerSource};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::timestamp::Timestamp;
+use crate::uid::Uid;
+use crate::worker::{FixedWorkerId, Worker, WorkerRequest, WorkerSource};
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
@@ -41,16 +44,16 @@ fn builder(clock: &ManualClock, namespace: &str) -> CachedBuilder {
 }
 
 fn wait_until(is_so: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Deadline::after(Some(Duration::from_secs(60)));
     while !is_so() {
-        assert!(Instant::now() < end, "it never is");
+        assert!(!end.is_over(), "it never is");
         thread::sleep(Duration::from_millis(1));
     }
 }
 
 /// A glitch: the clock is a year ahead until the generator has seen it.
 fn glitch(clock: &ManualClock, generator: &CachedUidGenerator) {
-    let now = clock.now();
+    let now = read(clock);
     clock.set(now.saturating_add(YEAR));
     wait_until(|| generator.stats().lag.is_zero());
     clock.set(now);
@@ -80,7 +83,7 @@ fn uids_of_every_form_go_on_at_the_clock() {
             assert!(seen.insert(uid), "{uid} came twice");
             let fields = generator.decode(uid).expect("its own");
             if let Some(worker_id) = worker_id {
-                assert_eq!((fields.worker_id, fields.timestamp), (worker_id, clock.now()));
+                assert_eq!((fields.worker_id, fields.timestamp), (worker_id, read(&clock)));
             }
         }
     };
@@ -100,7 +103,7 @@ fn uids_of_every_form_go_on_at_the_clock() {
         for uid in uids.map(|taken| taken.expect("ready")) {
             assert!(seen_since.insert(uid) && !seen.contains(&uid), "{uid} came twice");
             let fields = generator.decode(uid).expect("its own");
-            assert_eq!((fields.worker_id, fields.timestamp), (2, clock.now()));
+            assert_eq!((fields.worker_id, fields.timestamp), (2, read(&clock)));
         }
     }
     // Handles use up their blocks.
@@ -256,14 +259,14 @@ fn a_close_does_not_wait_for_the_source() {
     struct Slow {
         source: Counting,
         asked: mpsc::Sender<()>,
-        go_on: Mutex<mpsc::Receiver<()>>,
+        go_on: mpsc::Receiver<()>,
     }
     impl WorkerSource for Slow {
         fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
             let worker = self.source.acquire(request)?;
             if worker.id() > 1 {
                 self.asked.send(()).expect("the test waits");
-                self.go_on.lock().expect("no panic").recv().expect("the test answers");
+                self.go_on.recv().expect("the test answers");
             }
             Ok(worker)
         }
@@ -272,7 +275,7 @@ fn a_close_does_not_wait_for_the_source() {
     for (is_dropped, namespace) in [(false, "closed"), (true, "dropped")] {
         let (asked, when_asked) = mpsc::channel();
         let (answer, go_on) = mpsc::channel();
-        let source = Slow { source: Counting::default(), asked, go_on: Mutex::new(go_on) };
+        let source = Slow { source: Counting::default(), asked, go_on };
         let generator = builder(&clock, namespace).worker_from(source).build().expect("possible");
         glitch(&clock, &generator);
         when_asked.recv_timeout(Duration::from_secs(60)).expect("asked");

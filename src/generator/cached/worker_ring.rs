@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::builder::SequenceGap;
+use super::sequence_gap::SequenceGap;
 use crate::clock::Clock;
 use crate::error::{Error, TakeError};
 use crate::generator::position::Position;
