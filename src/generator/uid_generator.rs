@@ -43,7 +43,8 @@ pub trait UidGenerator {
     /// How the uids are made up.
     fn layout(&self) -> &Layout;
 
-    /// The worker id in all of the uids.
+    /// The worker id in the uids from now on; it changes only where the builder of a cached generator
+    /// [allows that](crate::generator::CachedBuilder::on_clock_back).
     fn worker_id(&self) -> u64;
 
     /// Ends the generator: takers that wait are released, and every take from now on gets
