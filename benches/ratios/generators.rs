@@ -2,14 +2,16 @@
 
 use std::hint::black_box;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::clock::TickerClock;
-use uidring::generator::CachedBuilder;
+use uidring::clock::{Clock, ManualClock, SystemClock, TickerClock};
+use uidring::generator::{CachedBuilder, OnClockBack};
 use uidring::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
 use uidring::{
-    Bits, CachedUidGenerator, Layout, PerThreadGenerator, SnowflakeGenerator, Tick, Uid,
+    Bits, CachedUidGenerator, Error, Layout, PerThreadGenerator, SnowflakeGenerator, Tick, Uid,
+    Worker, WorkerRequest, WorkerSource,
 };
 
 use super::Comparison;
@@ -31,6 +33,13 @@ pub fn comparisons() -> impl Iterator<Item = Comparison> {
         all.push(Comparison::new(
             format!("per-thread next_uid / fetch_add, threads: {threads}"),
             move |ids| per_thread_takes(threads, ids),
+            move |ids| additions(threads, ids),
+        ));
+    }
+    for threads in [1, 2] {
+        all.push(Comparison::new(
+            format!("next_uid after a new worker id / fetch_add, threads: {threads}"),
+            move |ids| takes(gone_back(), threads, ids),
             move |ids| additions(threads, ids),
         ));
     }
@@ -111,6 +120,31 @@ fn pinned() -> &'static CachedUidGenerator {
 fn unpinned() -> &'static CachedUidGenerator {
     static GENERATOR: OnceLock<CachedUidGenerator> = OnceLock::new();
     GENERATOR.get_or_init(|| build(builder().padder_core(PadderCore::Unpinned)))
+}
+
+/// One that has taken a new worker id, because its clock was a day ahead.
+fn gone_back() -> &'static CachedUidGenerator {
+    static GENERATOR: OnceLock<CachedUidGenerator> = OnceLock::new();
+    GENERATOR.get_or_init(|| {
+        let now = SystemClock.now();
+        let clock = ManualClock::new(now.saturating_add(Duration::from_secs(86_400)));
+        let new = builder().worker_from(Numbers(AtomicU64::new(1))).clock(clock.clone());
+        let generator = build(new.on_clock_back(OnClockBack::NewWorkerId));
+        clock.set(now);
+        while generator.worker_id() == 1 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        generator
+    })
+}
+
+/// A new worker id each time.
+struct Numbers(AtomicU64);
+
+impl WorkerSource for Numbers {
+    fn acquire(&self, _: &WorkerRequest) -> Result<Worker, Error> {
+        Ok(self.0.fetch_add(1, Ordering::Relaxed).into())
+    }
 }
 
 /// Not kept: its padder would take a core from everyone else.
