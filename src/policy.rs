@@ -14,7 +14,8 @@ use crate::sync::{contained, log};
 /// ([`TakeError::BorrowLimit`]).
 ///
 /// Every other error is returned at once, whatever the policy. The error is also returned at once in a thread
-/// that would wait for itself: one that pads, loads segments or renews a lease, and calls code that takes.
+/// that would wait for itself: one that pads, loads segments, renews a lease or asks for another worker id, and
+/// calls code that takes.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum TakePolicy {

@@ -7,7 +7,7 @@ use crate::sync::log;
 use crate::timestamp::Timestamp;
 
 /// As far as a clock goes back without a word: who corrects it goes by less.
-const BOUND: Duration = Duration::from_secs(60);
+pub(super) const BOUND: Duration = Duration::from_secs(60);
 
 /// How far a clock is behind the latest time that it has said. Logs once that this is far.
 pub(super) struct StepBack {

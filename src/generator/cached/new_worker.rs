@@ -10,7 +10,8 @@ use super::worker_ring::{Plan, WorkerRing};
 use crate::clock::Deadline;
 use crate::error::{Chain, Error};
 use crate::generator::start::{StartRequest, prepare};
-use crate::sync::{ForkGuarded, Forked, Life, contained, log};
+use crate::generator::step_back::BOUND;
+use crate::sync::{ForkGuarded, Forked, Life, Serving, contained, log};
 use crate::worker::{Worker, WorkerChoice, WorkerRequest, WorkerSource};
 
 /// What a generator does when its clock has gone back by 60 s or more, as at the end of a glitch.
@@ -82,8 +83,11 @@ impl NewWorker {
     fn ask(self: &Arc<Self>) {
         {
             let Ok(mut state) = self.state.lock() else { return };
+            let Some(current) = &state.current else { return };
+            // A thread may still be at a ring that has ended meanwhile.
+            let is_behind = current.progress.clock_behind() >= BOUND;
             let is_early = state.pause.is_some_and(|pause| !pause.is_over());
-            if state.is_asking || state.current.is_none() || is_early {
+            if state.is_asking || !is_behind || is_early {
                 return;
             }
             state.is_asking = true;
@@ -97,11 +101,14 @@ impl NewWorker {
     }
 
     fn go_on_with_next(self: Arc<Self>) {
+        // Takers may wait for the new ring, and a source that takes would wait for itself.
+        let serving = Serving::begin();
         let next = contained(|| self.start_next()).unwrap_or(Err(Error::CallPanicked));
         if self.state.is_forked() {
             // What the source's child has got is the parent's.
             return mem::forget((next, self));
         }
+        drop(serving);
         self.finish(next);
         contained(|| drop(self));
     }

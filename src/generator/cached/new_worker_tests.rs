@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 use std::pin::pin;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, Weak, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use super::OnClockBack;
-use crate::clock::{Deadline, ManualClock, read};
+use crate::clock::{Clock, Deadline, ManualClock, read};
 use crate::error::{Error, TakeError};
 use crate::generator::CachedUidGenerator;
 use crate::generator::cached::CachedBuilder;
@@ -256,24 +256,94 @@ fn a_source_that_cannot_help_is_refused_or_asked_again() {
     wait_until(|| generator.worker_id() == 13);
 }
 
+/// A source that answers once the test says so.
+struct Slow {
+    source: Counting,
+    asked: mpsc::Sender<()>,
+    go_on: mpsc::Receiver<()>,
+}
+
+impl WorkerSource for Slow {
+    fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
+        let worker = self.source.acquire(request)?;
+        if worker.id() > 1 {
+            self.asked.send(()).expect("the test waits");
+            self.go_on.recv().expect("the test answers");
+        }
+        Ok(worker)
+    }
+}
+
+/// The padder reads the clock for the first ring when that ends, and finds it far behind.
+#[test]
+fn a_ring_that_has_ended_asks_for_nothing() {
+    /// The padder waits in it while it is held.
+    #[derive(Clone, Debug)]
+    struct Held(ManualClock, Arc<AtomicBool>, Arc<AtomicU64>);
+    impl Clock for Held {
+        fn now(&self) -> Timestamp {
+            if thread::current().name() == Some("uidring-padder") {
+                self.2.fetch_add(1, Ordering::Relaxed);
+                wait_until(|| !self.1.load(Ordering::Relaxed));
+            }
+            self.0.now()
+        }
+    }
+    let clock = ManualClock::new(start());
+    let (is_held, readings) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (asked, when_asked) = mpsc::channel();
+    let (answer, go_on) = mpsc::channel();
+    let source = Counting::default();
+    let slow = Slow { source: source.clone(), asked, go_on };
+    let held = Held(clock.clone(), Arc::clone(&is_held), Arc::clone(&readings));
+    let generator = builder(&clock, "ended").clock(held).worker_from(slow).build();
+    let generator = generator.expect("possible");
+    glitch(&clock, &generator);
+    when_asked.recv_timeout(Duration::from_secs(60)).expect("asked");
+    is_held.store(true, Ordering::Relaxed);
+    let before = readings.load(Ordering::Relaxed);
+    wait_until(|| readings.load(Ordering::Relaxed) > before);
+    thread::sleep(2 * super::PAUSE);
+    answer.send(()).expect("it waits");
+    wait_until(|| generator.worker_id() == 2);
+    let before = readings.load(Ordering::Relaxed);
+    is_held.store(false, Ordering::Relaxed);
+    wait_until(|| readings.load(Ordering::Relaxed) > before + 10);
+    let again = when_asked.recv_timeout(Duration::from_millis(100));
+    assert_eq!(again, Err(mpsc::RecvTimeoutError::Timeout), "asked again");
+    assert_eq!(source.0.load(Ordering::Relaxed), 2);
+}
+
+/// A source that takes from the generator, whose uids are as far ahead as they may be, does not wait for itself.
+#[test]
+fn a_source_that_takes_does_not_wait_for_its_own_answer() {
+    struct Taking(Counting, Arc<OnceLock<Weak<CachedUidGenerator>>>, mpsc::Sender<TakeError>);
+    impl WorkerSource for Taking {
+        fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
+            if let Some(generator) = self.1.get().and_then(Weak::upgrade) {
+                let error = (0..1 << 20).find_map(|_| generator.next_uid().err());
+                self.2.send(error.expect("too far ahead")).expect("the test waits");
+            }
+            self.0.acquire(request)
+        }
+    }
+    let clock = ManualClock::new(start());
+    let (found, when_found) = mpsc::channel();
+    let known = Arc::new(OnceLock::new());
+    let source = Taking(Counting::default(), Arc::clone(&known), found);
+    let generator = builder(&clock, "taking").worker_from(source).max_borrow(Duration::ZERO);
+    let generator = Arc::new(generator.boost_power(0).build().expect("possible"));
+    known.set(Arc::downgrade(&generator)).expect("once");
+    glitch(&clock, &generator);
+    let error = when_found.recv_timeout(Duration::from_secs(60)).expect("it does not wait");
+    assert!(matches!(error, TakeError::Empty | TakeError::BorrowLimit { .. }), "{error}");
+    wait_until(|| generator.worker_id() == 2);
+    generator.next_uid().expect("ready");
+}
+
 /// A generator that is closed while its source is asked stays closed, and what the source then gives is left.
 #[test]
 fn a_close_does_not_wait_for_the_source() {
-    struct Slow {
-        source: Counting,
-        asked: mpsc::Sender<()>,
-        go_on: mpsc::Receiver<()>,
-    }
-    impl WorkerSource for Slow {
-        fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
-            let worker = self.source.acquire(request)?;
-            if worker.id() > 1 {
-                self.asked.send(()).expect("the test waits");
-                self.go_on.recv().expect("the test answers");
-            }
-            Ok(worker)
-        }
-    }
     let clock = ManualClock::new(start());
     for (is_dropped, namespace) in [(false, "closed"), (true, "dropped")] {
         let (asked, when_asked) = mpsc::channel();
