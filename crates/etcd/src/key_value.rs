@@ -125,10 +125,8 @@ fn key_value(body: &Value) -> Result<KeyValue, Problem> {
         return Err(Problem::NotEtcd { status: 200 });
     };
     let key = decode(&body["key"]).unwrap_or_default();
-    // No value is an empty one.
-    let value = if body["value"].is_null() { Some(String::new()) } else { decode(&body["value"]) };
-    let value =
-        value.ok_or_else(|| Problem::Damaged(format!("the value of {key} is not a text")))?;
+    // No value is an empty one. So is one that is no text: whoever reads it finds no JSON.
+    let value = decode(&body["value"]).unwrap_or_default();
     Ok(KeyValue { key, value, mod_revision, version })
 }
 

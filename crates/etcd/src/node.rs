@@ -8,7 +8,7 @@ use crate::key_value::KeyValue;
 use crate::problem::Problem;
 
 /// The version of all values.
-pub const VERSION: i64 = 1;
+pub const VERSION: u64 = 1;
 
 /// Twenty digits, so that keys are in the order of numbers.
 pub fn numbered(prefix: &str, worker_id: u64) -> String {
@@ -28,11 +28,10 @@ pub fn read(found: &KeyValue) -> Result<Value, Problem> {
     let key = &found.key;
     let value: Value = serde_json::from_str(&found.value)
         .map_err(|error| Problem::Flawed(format!("the value of {key} is no JSON: {error}")))?;
-    match value["version"].as_i64() {
-        Some(VERSION) => Ok(value),
+    match field(found, &value, "version")? {
+        VERSION => Ok(value),
         version => Err(Problem::Damaged(format!(
-            "the value of {key} has version {}, and this program knows {VERSION}: use a later uidring",
-            version.map_or_else(|| "none".into(), |version| version.to_string())
+            "the value of {key} has version {version}, and this program knows {VERSION}: use a later uidring"
         ))),
     }
 }

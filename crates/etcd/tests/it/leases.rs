@@ -92,10 +92,12 @@ fn worker_ids_of_starts_that_ended_can_be_leased() {
 fn a_damaged_lease_is_passed_over_and_named() {
     let server = Etcd::shared();
     for (right, wrong, words) in [
-        ("\"token\":2", "\"token\":9223372036854775807", "token is 9223372036854775807"),
-        ("\"sequence\":", "\"sequence\":99999", "horizon.sequence is 99999"),
-        ("\"tick\":", "\"tick\":-1", "horizon.tick is -1"),
-        ("{", "no JSON {", "is no JSON"),
+        ("\"token\":2", &b"\"token\":9223372036854775807"[..], "token is 9223372036854775807"),
+        ("\"sequence\":", b"\"sequence\":99999", "horizon.sequence is 99999"),
+        ("\"tick\":", b"\"tick\":-1", "horizon.tick is -1"),
+        ("{", b"no JSON {", "is no JSON"),
+        ("{", b"{\"no text\":\"\xff\",", "is no JSON"),
+        ("\"version\":1,", b"", "has no number `version`"),
     ] {
         let store = fresh(&server);
         let leases = store.leases();
@@ -108,7 +110,7 @@ fn a_damaged_lease_is_passed_over_and_named() {
         let value = String::from_utf8(STANDARD.decode(value).expect("base64")).expect("JSON");
         let (before, after) = value.split_once(right).expect(right);
         let after = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
-        let value = format!("{before}{wrong}{after}");
+        let value = [before.as_bytes(), wrong, after.as_bytes()].concat();
         server.post("kv/put", &json!({"key": key, "value": STANDARD.encode(value)}));
         let held = [0; 2].map(|_| leases.lease(&request(small()), &options()).expect("another"));
         assert_eq!(held.each_ref().map(|lease| lease.worker_id()), [2, 3]);
