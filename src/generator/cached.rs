@@ -70,8 +70,11 @@ impl CachedUidGenerator {
     /// Returns the ring that uids come from now.
     #[inline]
     fn current(&self) -> &WorkerRing {
-        let first = &*self.first;
-        if first.next().is_none() { first } else { self.rings().last().unwrap_or(first) }
+        let mut ring = &*self.first;
+        while let Some(next) = ring.next() {
+            ring = next;
+        }
+        ring
     }
 
     /// Returns the rings of all worker ids that it has had. All but the last one have ended, or are about to.
@@ -137,14 +140,20 @@ impl CachedUidGenerator {
     /// Goes on after the fast path, with the number that it drew, if any. That was the first ring's.
     fn take_slowly(&self, drawn: Option<Drawn>) -> Result<Uid, TakeError> {
         let first = &*self.first;
-        let taken = match drawn {
-            None if first.next().is_some() => self.take(RingBuffer::try_take),
-            _ => match first.ring.take_slowly(drawn) {
-                Ok(number) => return Ok(Uid::from_layout(number)),
-                Err(error) => self.help_and_try(first, error, RingBuffer::try_take),
-            },
+        let (ring, taken) = match drawn {
+            None if first.next().is_some() => {
+                let ring = self.current();
+                (ring, ring.ring.try_take())
+            }
+            _ => (first, first.ring.take_slowly(drawn)),
         };
-        taken.map(|(number, _)| Uid::from_layout(number))
+        match taken {
+            Ok(number) => Ok(Uid::from_layout(number)),
+            Err(error) => {
+                let (number, _) = self.help_and_try(ring, error, RingBuffer::try_take)?;
+                Ok(Uid::from_layout(number))
+            }
+        }
     }
 
     /// [`follow_policy`](UidGenerator::follow_policy) for a task.

@@ -213,11 +213,14 @@ impl CachedBuilder {
     /// [`StayAhead`](OnClockBack::StayAhead) if not set.
     ///
     /// [`NewWorkerId`](OnClockBack::NewWorkerId) needs a [source](Self::worker_from) of disposable worker ids,
-    /// such as a `WORKER_NODE` table. A thread asks it for another one, while takes go on with the old one; at most
-    /// once in 10 s. Then uids are at the clock's time again, below those that were
-    /// ahead of it: unique, and not in order. From then on a take looks at both rings, which costs it a few
-    /// nanoseconds, until the generator is built anew. The log says what happens, and
-    /// [`worker_id`](CachedUidGenerator::worker_id) has the new id.
+    /// such as a `WORKER_NODE` table. A thread asks it for another one, while takes go on with the old one. That
+    /// thread may run on the padder's core alone. After a new worker id, the source is not asked for 20 s, and for twice
+    /// as long each time, up to an hour; after a failure it is asked again in 10 s.
+    ///
+    /// Uids are at the clock's time then, below those that were ahead of it: unique, and not in order. Until the
+    /// generator is built anew, a take goes through the rings of all worker ids that it has had, and costs about twice
+    /// as much. The log says what happens, and [`worker_id`](CachedUidGenerator::worker_id) has the new id. A clock that
+    /// passes the layout's end for a moment still ends the generator.
     #[must_use]
     pub fn on_clock_back(mut self, what: OnClockBack) -> Self {
         self.on_clock_back = what;

@@ -41,12 +41,20 @@ struct State {
     is_asking: bool,
     /// Before this, the source is not asked again.
     pause: Option<Deadline>,
+    /// How many worker ids it has given after the first one.
+    moves: u32,
 }
 
-/// The least time between two times that the source is asked: a clock that goes back and forth, or a source that
-/// fails, must not use up the worker ids.
+/// The least time between two times that the source is asked.
 const PAUSE: Duration =
     if cfg!(test) { Duration::from_millis(10) } else { Duration::from_secs(10) };
+
+/// Twice as long after each new worker id, up to an hour: a clock that goes back and forth must neither use up the worker
+/// ids nor make the rings so many that takes become slow.
+fn pause_after(moves: u32) -> Duration {
+    let longest = if cfg!(test) { PAUSE } else { Duration::from_secs(3_600) };
+    PAUSE.saturating_mul(2_u32.saturating_pow(moves)).min(longest)
+}
 
 impl NewWorker {
     pub(super) fn new(plan: Plan, namespace: String, source: Arc<KeptSource>, life: Life) -> Self {
@@ -91,7 +99,7 @@ impl NewWorker {
                 return;
             }
             state.is_asking = true;
-            state.pause = Some(Deadline::after(Some(PAUSE)));
+            state.pause = Some(Deadline::after(Some(pause_after(state.moves))));
         }
         let this = Arc::clone(self);
         let thread = thread::Builder::new().name("uidring-worker".into());
@@ -151,6 +159,7 @@ impl NewWorker {
             return drop(next);
         };
         let left = mem::replace(current, Arc::clone(&next));
+        state.moves = state.moves.saturating_add(1);
         // In this order, and under the lock, which a close takes: takers that find the ring ended find the next
         // one, and so does a close.
         left.go_on_with(next);
