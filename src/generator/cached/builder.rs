@@ -218,8 +218,8 @@ impl CachedBuilder {
     /// as long each time, up to an hour; after a failure it is asked again in 10 s.
     ///
     /// Uids are at the clock's time then, below those that were ahead of it: unique, and not in order. Until the
-    /// generator is built anew, a take goes through the rings of all worker ids that it has had, and costs about twice
-    /// as much. The log says what happens, and [`worker_id`](CachedUidGenerator::worker_id) has the new id. A clock that
+    /// generator is built anew, a take goes through the rings of all worker ids that it has had, and costs two to
+    /// three times as much. The log says what happens, and [`worker_id`](CachedUidGenerator::worker_id) has the new id. A clock that
     /// passes the layout's end for a moment still ends the generator.
     #[must_use]
     pub fn on_clock_back(mut self, what: OnClockBack) -> Self {
