@@ -36,7 +36,7 @@ pub fn run(args: ServeArgs, command: fn() -> Command) -> Result<(), Failure> {
         Server::new().limits(limits(&args)).threads(args.threads.unwrap_or_else(usual_threads));
     let (mut access, mut server) = Access::open(&args, server)?;
     if args.check {
-        check::files(&args, &others)?;
+        check::check(&names)?;
         report::note("the settings are right");
         return Ok(());
     }

@@ -60,6 +60,13 @@ pub fn source(
     Ok(Box::new(FixedWorkerId(fixed)))
 }
 
+/// Whether worker ids come from a table, and not from the flags, the environment, or a registry.
+#[cfg(feature = "server")]
+pub fn is_from_table(args: &WorkerArgs) -> bool {
+    let is_chosen = args.worker_id.is_some() || args.registry.zookeeper.is_some();
+    !is_chosen && (args.table.database.is_named() || !EnvWorkerId::is_set())
+}
+
 /// The worker id of the flags, which have Twitter's form in two parts, or of the environment variable,
 /// which is as wrong as the flag would be if it does not fit the layout.
 fn fixed(args: &WorkerArgs, layout: ResolvedLayout) -> Result<u64, Failure> {

@@ -98,6 +98,16 @@ impl NewFile {
         Ok(new)
     }
 
+    /// Makes and removes a file in the folder of `path`, or in the first one above that exists.
+    pub fn try_beside(path: &Path) -> io::Result<()> {
+        let name = path.file_name().unwrap_or_default();
+        match path.ancestors().skip(1).find(|folder| folder.exists()) {
+            Some(folder) => Self::for_path(&folder.join(name)).map(drop),
+            // The root of the file system exists.
+            None => Ok(()),
+        }
+    }
+
     pub fn path(&self) -> &Path {
         &self.0
     }

@@ -49,6 +49,13 @@ impl Kind {
             Self::Segments => "the segment file",
         }
     }
+
+    pub fn default_name(self) -> &'static str {
+        match self {
+            Self::Workers => "workers.db",
+            Self::Segments => "segments.db",
+        }
+    }
 }
 
 impl StoreFile {
@@ -95,11 +102,11 @@ impl StoreFile {
     /// The default file in a folder of the user's. Warns in a container, unless the file is on a volume, or
     /// refused when it is used.
     pub fn in_folder(kind: Kind, folder: &Path) -> Self {
-        let (name, ids) = match kind {
-            Kind::Workers => ("workers.db", "worker ids"),
-            Kind::Segments => ("segments.db", "segments"),
+        let ids = match kind {
+            Kind::Workers => "worker ids",
+            Kind::Segments => "segments",
         };
-        let file = Self::new(kind, folder.join(name)).with_creation(true);
+        let file = Self::new(kind, folder.join(kind.default_name())).with_creation(true);
         if let Standing::Doubtful(sign) = standing(&file.path, file.keeps) {
             warn_once(format!(
                 "{ids} come from the default file {}, and this process runs in a container ({sign}): \
@@ -143,6 +150,29 @@ impl StoreFile {
         self.check_place(&path)?;
         self.check_names(&path)?;
         self.checked(&path, "opened", Some(table))
+    }
+
+    /// Fails as a use of the file would, as far as that shows while nothing is changed. `work` looks at a file that
+    /// exists. What it closes drops this process's locks on the file: nothing here may have it open.
+    pub fn check<T>(&self, work: impl Fn(&Connection) -> Result<T, Problem>) -> Result<(), Error> {
+        let path = match self.creates {
+            true => self.absolute_path()?,
+            false => self.existing_path()?,
+        };
+        self.check_place(&path)?;
+        if !self.exists(&path)? {
+            let made = NewFile::try_beside(&path);
+            return made.map_err(|error| self.io_error("created", error));
+        }
+        self.check_names(&path)?;
+        let look = |connection: &Connection| {
+            format::recognise(connection, self.foreign)?;
+            format::check_version(connection)?;
+            format::check_integrity(connection, None)?;
+            work(connection)
+        };
+        let done = self.patiently(|| read_only::read(&path, look));
+        done.map(drop).map_err(|problem| self.error("read", problem))
     }
 
     /// Refuses a file that has another name.

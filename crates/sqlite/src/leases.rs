@@ -2,6 +2,7 @@
 
 mod rows;
 
+use std::cell::Cell;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -61,6 +62,20 @@ impl SqliteLeases {
     /// The file.
     pub fn path(&self) -> &Path {
         self.file.path()
+    }
+
+    /// Fails as a start would, as far as that shows while nothing is changed.
+    pub(crate) fn check(&self, layout: &Layout) -> Result<(), Error> {
+        let found = Cell::new(None);
+        let fingerprint = layout.to_string();
+        self.file.check(|connection| {
+            if format::has(connection, "UIDRING_LEASE")? {
+                found.set(foreign(connection, &fingerprint)?);
+            }
+            Ok(())
+        })?;
+        let place = || self.file.path().display().to_string();
+        found.take().map_or(Ok(()), |denial| Err(denial.error(place(), layout)))
     }
 
     fn rows(&self, worker_id: Option<u64>) -> Result<Vec<LeaseRow>, Error> {

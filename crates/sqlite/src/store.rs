@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use uidring::Error;
+use uidring::{Error, Layout};
 use uidring::worker::Ordinal;
 use uidring_store::files::data_folder;
 
@@ -151,6 +151,39 @@ impl SqliteStore {
     /// The table `leaf_alloc`: segments of dense numbers.
     pub fn segments(&self) -> SqliteSegments {
         SqliteSegments::of(self.file(Kind::Segments))
+    }
+
+    /// Fails as the first start would, as far as that shows without a change: whether the file of the worker ids is
+    /// this store's, or can be made, and, for leases of this layout, whether those in it are of another one. To be
+    /// called before this process uses the file.
+    ///
+    /// # Errors
+    ///
+    /// [`SqliteError`](super::SqliteError), and
+    /// [`TableError::LeaseTableLayout`](uidring_store::TableError::LeaseTableLayout).
+    pub fn check_workers(&self, leases: Option<&Layout>) -> Result<(), Error> {
+        let file = self.file(Kind::Workers);
+        match leases {
+            None => file.check(|_| Ok(())),
+            Some(layout) => SqliteLeases::of(file).check(layout),
+        }
+    }
+
+    /// The same for the file of the segments.
+    ///
+    /// # Errors
+    ///
+    /// [`SqliteError`](super::SqliteError).
+    pub fn check_segments(&self) -> Result<(), Error> {
+        self.file(Kind::Segments).check(|_| Ok(()))
+    }
+
+    /// The file of the worker ids.
+    pub fn worker_file(&self) -> PathBuf {
+        match &self.files {
+            Files::File(path) => path.clone(),
+            Files::Folder(folder) => folder.join(Kind::Workers.default_name()),
+        }
     }
 
     fn file(&self, kind: Kind) -> StoreFile {

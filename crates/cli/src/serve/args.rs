@@ -40,7 +40,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", env = "UIDRING_SERVE_CONFIG", hide_env_values = true)]
     pub config: Option<PathBuf>,
 
-    /// Check the settings, and listen nowhere; no worker id is used up
+    /// Check the settings, and what a start would fail on, but ask no database server; listen nowhere, and change
+    /// nothing
     #[arg(long)]
     pub check: bool,
 

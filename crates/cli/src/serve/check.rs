@@ -1,75 +1,52 @@
-//! What `--check` looks at besides the settings: whether what the server would make can be made.
+//! What `--check` looks at besides the settings: what a start would fail on, as far as that shows while nothing is
+//! changed. Database servers are not asked.
 
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
 
-use uidring_store::files::data_folder;
+use uidring::Layout;
 
-use super::args::{NameArgs, ServeArgs};
-use super::config;
-use super::place::BatchPlace;
-use crate::args::database::DatabaseArgs;
+use super::names::{Plan, Uids, has_segments};
+use super::sockets;
+use crate::args::worker::WorkerKind;
 use crate::failure::Failure;
-use crate::stores;
+use crate::{stores, worker_source};
 
-/// Checks that missing files can be created. Nothing is left there.
-pub fn files(args: &ServeArgs, others: &config::Names) -> Result<(), Failure> {
-    if let Some(BatchPlace::At(path)) = &args.batch {
-        can_be_made("the socket of --batch", path)?;
+/// Checks sockets, and files that have to be there, or to be made.
+pub fn check(plan: &Plan<'_>) -> Result<(), Failure> {
+    sockets::try_places(plan.args)?;
+    let mut leases = HashMap::new();
+    for uids in &plan.uids {
+        check_workers(uids, &mut leases).map_err(|failure| uids.about(failure))?;
     }
-    for name in [&args.name].into_iter().chain(others.values()) {
-        let table = &name.worker.table;
-        if let Some((what, path)) = worker_file(name)? {
-            can_be_made(what, &path)?;
-            // One that is not to be made says so when it is read.
-            if !path.exists() && !is_made(&table.database) {
-                stores::worker_table(table)?.usage()?;
-            }
-        }
+    if has_segments(plan.args) {
+        stores::open(&plan.args.name.worker.table.database)?.check_segments()?;
     }
     Ok(())
 }
 
-/// The SQLite file of a name's worker ids, if they are in one.
-fn worker_file(name: &NameArgs) -> Result<Option<(&'static str, PathBuf)>, Failure> {
-    let database = &name.worker.table.database;
-    let is_elsewhere = database.server().is_some()
-        || database.is_etcd()
-        || name.worker.registry.zookeeper.is_some()
-        || name.worker.worker_id.is_some();
-    Ok(match &database.sqlite {
-        // Parameters stand after the last question mark.
-        Some(path) => {
-            let path = path.to_string_lossy();
-            let path = path.rsplit_once('?').map_or(&*path, |(path, _)| path);
-            Some(("the file of --sqlite", path.into()))
-        }
-        None if is_elsewhere => None,
-        None => Some(("the worker file of the data directory", data_folder()?.join("workers.db"))),
-    })
-}
-
-/// Whether a file that is missing is made.
-fn is_made(database: &DatabaseArgs) -> bool {
-    let Some(path) = &database.sqlite else { return true };
-    let path = path.to_string_lossy();
-    let parameters = path.rsplit_once('?').map_or("", |(_, parameters)| parameters);
-    parameters.split('&').any(|parameter| parameter == "mode=rwc")
-}
-
-fn can_be_made(what: &str, path: &Path) -> Result<(), Failure> {
-    if path.exists() {
+/// Checks the worker ids of a name. `leases` are the files from which names lease theirs, and with which layout.
+fn check_workers(
+    uids: &Uids<'_>,
+    leases: &mut HashMap<PathBuf, Layout>,
+) -> Result<(), Failure> {
+    let worker = &uids.args.worker;
+    if !worker_source::is_from_table(worker) {
         return Ok(());
     }
-    let path = std::path::absolute(path)?;
-    // The root of the file system exists.
-    let Some(folder) = path.ancestors().skip(1).find(|folder| folder.exists()) else {
-        return Ok(());
-    };
-    tempfile::tempfile_in(folder).map(drop).map_err(|error| {
-        Failure::Failed(format!(
-            "{what}, {}, cannot be made: {}: {error}",
-            path.display(),
-            folder.display()
-        ))
-    })
+    let database = stores::open(&worker.table.database)?;
+    let layout = uids.layout.layout;
+    let is_leased = worker.lease.worker == WorkerKind::Lease;
+    database.check_workers(is_leased.then_some(&layout))?;
+    let Some(file) = database.worker_file().filter(|_| is_leased) else { return Ok(()) };
+    let path = fs::canonicalize(&file).or_else(|_| std::path::absolute(&file))?;
+    match leases.insert(path, layout) {
+        Some(other) if other != layout => Err(Failure::Usage(format!(
+            "its leases would come from {}, where another name leases worker ids for layout {other}, and have \
+             layout {layout}: a file has leases of one layout; name another file",
+            file.display()
+        ))),
+        _ => Ok(()),
+    }
 }

@@ -35,14 +35,15 @@ pub const SHOWN: usize = 12;
 
 /// Names whose settings are checked; nothing is spent yet.
 pub struct Plan<'a> {
-    args: &'a ServeArgs,
-    uids: Vec<Uids<'a>>,
+    pub args: &'a ServeArgs,
+    pub uids: Vec<Uids<'a>>,
 }
 
-struct Uids<'a> {
+/// A generator of uids, and its name.
+pub struct Uids<'a> {
     name: &'a str,
-    args: &'a NameArgs,
-    layout: ResolvedLayout,
+    pub args: &'a NameArgs,
+    pub layout: ResolvedLayout,
     worker: Box<dyn WorkerSource + Send>,
 }
 
@@ -56,8 +57,7 @@ impl<'a> Plan<'a> {
                     "[names.{DEFAULT}]: the settings of `{DEFAULT}` stand above all tables"
                 )));
             }
-            let settings = Uids::new(name, args);
-            uids.push(settings.map_err(|failure| failure.about(&format!("names.{name}")))?);
+            uids.push(Uids::new(name, args).map_err(|failure| about(name, failure))?);
         }
         Ok(Self { args, uids })
     }
@@ -83,7 +83,8 @@ impl<'a> Plan<'a> {
                 || args.worker.registry.zookeeper.is_some();
             let builder =
                 set(builder, (!is_given_back).then_some(MAX_BORROW), CachedBuilder::max_borrow);
-            let generator = args.ring.apply(builder).build()?;
+            let built = args.ring.apply(builder).build();
+            let generator = built.map_err(|error| about(name, error.into()))?;
             let origin = origin(&args.worker);
             lines.push(format!(
                 "{name}: layout {}, {} from {origin}",
@@ -97,9 +98,8 @@ impl<'a> Plan<'a> {
             };
             names = names.with(name, issuer).with_origin(name, &origin);
         }
-        if !settings.no_segments
-            && let Some((segments, table)) = segments(settings)?
-        {
+        if has_segments(settings) {
+            let (segments, table) = segments(settings)?;
             let mut tags = segments.tags().unwrap_or_default();
             tags.sort();
             lines.push(match &*tags {
@@ -122,23 +122,25 @@ impl<'a> Plan<'a> {
 /// Segments, and their table for people.
 type Segments = (SegmentGenerator, Box<dyn SegmentTable + Send + Sync>);
 
-/// The segments of the database that has the worker ids, unless there is none, or it is a pod's own.
-fn segments(args: &ServeArgs) -> Result<Option<Segments>, Failure> {
+/// Whether segments are served: those of the database that has the worker ids, unless there is none, or it is a pod's
+/// own.
+pub fn has_segments(args: &ServeArgs) -> bool {
     let worker = &args.name.worker;
     let database = &worker.table.database;
     // Each pod's file would have the same ones.
     let is_ordinals = worker.lease.worker == WorkerKind::Ordinal;
-    if is_ordinals
+    !(args.no_segments
+        || is_ordinals
         || database.is_etcd()
         || worker.registry.zookeeper.is_some()
-        || worker.worker_id.is_some() && !database.is_named()
-    {
-        return Ok(None);
-    }
-    let database = stores::open(database)?;
+        || worker.worker_id.is_some() && !database.is_named())
+}
+
+fn segments(args: &ServeArgs) -> Result<Segments, Failure> {
+    let database = stores::open(&args.name.worker.table.database)?;
     let store = UntilCreated(database.segment_store());
     let builder = SegmentGenerator::builder(store).take_policy(TakePolicy::WaitFor(args.wait));
-    Ok(Some((builder.refresh(REFRESH).build()?, database.segment_table())))
+    Ok((builder.refresh(REFRESH).build()?, database.segment_table()))
 }
 
 /// A table that somebody may create later has no tags until then.
@@ -161,7 +163,20 @@ impl SegmentStore for UntilCreated {
     }
 }
 
+/// What went wrong, and with the table of which name.
+fn about(name: &str, failure: Failure) -> Failure {
+    match name {
+        DEFAULT => failure,
+        name => failure.about(&format!("names.{name}")),
+    }
+}
+
 impl<'a> Uids<'a> {
+    /// What went wrong with it.
+    pub fn about(&self, failure: Failure) -> Failure {
+        about(self.name, failure)
+    }
+
     fn new(name: &'a str, args: &'a NameArgs) -> Result<Self, Failure> {
         let layout = args.layout.resolve(Preset::Uid)?;
         let power = args.ring.boost_power.unwrap_or(3);

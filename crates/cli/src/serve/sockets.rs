@@ -5,7 +5,7 @@ use std::fs;
 #[cfg(target_os = "linux")]
 use std::fs::File;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 #[cfg(target_os = "linux")]
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -13,8 +13,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use listenfd::ListenFd;
-#[cfg(target_os = "linux")]
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, Socket, Type};
 use uidring::adapter::Chain;
 use uidring_server::{Listener, Protocol};
 use uidring_store::check_path;
@@ -54,13 +53,16 @@ impl Drop for Sockets {
 /// What fits the system's address of a socket.
 const MAX_SOCKET_PATH: usize = 107;
 
-/// A protocol over TCP, where it was asked for, and its usual port.
+/// A protocol over TCP, where it was asked for, and its usual port. Those that were asked for come first, so that no
+/// usual port takes one of them.
 fn tcp_places(args: &ServeArgs) -> [(Protocol, &Option<Place>, u16); 3] {
-    [
+    let mut places = [
         (Protocol::Redis, &args.redis, 6379),
         (Protocol::Http, &args.http, 8080),
         (Protocol::Thrift, &args.thrift, 7609),
-    ]
+    ];
+    places.sort_by_key(|(_, place, _)| place.is_none());
+    places
 }
 
 /// Checks where to listen without listening.
@@ -92,7 +94,105 @@ pub fn check(args: &ServeArgs) -> Result<(), Failure> {
     if let Some(BatchPlace::At(path)) = &args.batch {
         check_path("the socket of --batch", path).map_err(Failure::usage)?;
     }
+    check_apart(args)?;
+    let is_nowhere = |(protocol, place, _): (Protocol, &Option<Place>, u16)| match place {
+        Some(place) => matches!(place, Place::Nowhere),
+        None => protocol == Protocol::Thrift && args.password_file.is_some(),
+    };
+    // Those of systemd come besides.
+    if tcp_places(args).into_iter().all(is_nowhere)
+        && matches!(args.batch, Some(BatchPlace::Nowhere))
+        && env::var_os("LISTEN_FDS").is_none()
+    {
+        return Err(Failure::Usage(NOWHERE.into()));
+    }
     Ok(())
+}
+
+const NOWHERE: &str = "there is nowhere to listen: let one of --redis, --http, --thrift and --batch be another than \
+                       none";
+
+/// Refuses an address that two protocols are to have.
+fn check_apart(args: &ServeArgs) -> Result<(), Failure> {
+    let mut taken: Vec<(Protocol, SocketAddr)> = Vec::new();
+    for (protocol, place, _) in tcp_places(args) {
+        let Some(Place::At(text, addresses)) = place else { continue };
+        let rival = |at: &SocketAddr| taken.iter().find(|(_, other)| do_meet(*at, *other));
+        // The first of them that can be had is listened at.
+        match addresses.iter().find(|at| rival(at).is_none()) {
+            Some(at) => taken.push((protocol, *at)),
+            None => {
+                let other = addresses.iter().find_map(rival).map(|(other, _)| *other);
+                let other = other.unwrap_or(protocol);
+                return Err(Failure::Usage(format!(
+                    "--{protocol} {text} is where --{other} listens: choose another port for one of them"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether only one of two sockets can listen.
+fn do_meet(one: SocketAddr, other: SocketAddr) -> bool {
+    let (a, b) = (one.ip(), other.ip());
+    // That of IPv6 takes those of IPv4 as well.
+    let is_any = |all: IpAddr, ip: IpAddr| all.is_unspecified() && (all.is_ipv6() || ip.is_ipv4());
+    one.port() != 0 && one.port() == other.port() && (a == b || is_any(a, b) || is_any(b, a))
+}
+
+/// Looks whether the places can be listened at, and listens nowhere. What others have may be the server's that these
+/// settings are for.
+pub fn try_places(args: &ServeArgs) -> Result<(), Failure> {
+    for (protocol, place, _) in tcp_places(args) {
+        let Some(Place::At(text, addresses)) = place else { continue };
+        // One that can be had is enough.
+        let mut failures: Vec<_> =
+            addresses.iter().map_while(|at| try_address(*at).err()).collect();
+        if failures.len() == addresses.len()
+            && let Some(error) = failures.pop()
+        {
+            in_use_or(protocol, text, error)?;
+        }
+    }
+    if let Some(BatchPlace::At(path)) = &args.batch {
+        let tried = check_socket_path(path).and_then(|()| can_be_made(path));
+        tried.or_else(|error| in_use_or(Protocol::Batch, &path.display().to_string(), error))?;
+    }
+    Ok(())
+}
+
+fn in_use_or(protocol: Protocol, text: &str, error: io::Error) -> Result<(), Failure> {
+    if error.kind() != io::ErrorKind::AddrInUse {
+        return Err(cannot_listen(protocol, text, &error));
+    }
+    report::warning(format_args!(
+        "--{protocol} {text} is in use now: a start fails unless that ends before, as the server does that these \
+         settings are for"
+    ));
+    Ok(())
+}
+
+fn cannot_listen(protocol: Protocol, text: &str, error: &io::Error) -> Failure {
+    Failure::Failed(format!("listening on --{protocol} {text}: {error}"))
+}
+
+/// Has the address, and does not listen.
+fn try_address(address: SocketAddr) -> io::Result<()> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    // As std does: connections of an earlier server do not matter.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())
+}
+
+/// Fails if no socket can be made in the folder of `path`.
+fn can_be_made(path: &Path) -> io::Result<()> {
+    let path = std::path::absolute(path)?;
+    // The root of the file system exists.
+    match path.ancestors().skip(1).find(|folder| folder.exists()) {
+        Some(folder) => tempfile::tempfile_in(folder).map(drop),
+        None => Ok(()),
+    }
 }
 
 fn warn_of_others(args: &ServeArgs) {
@@ -117,9 +217,8 @@ pub fn listen(args: &ServeArgs) -> Result<Sockets, Failure> {
         match place {
             Some(Place::Nowhere) => {}
             Some(Place::At(text, addresses)) => {
-                let socket = TcpListener::bind(&**addresses).map_err(|error| {
-                    Failure::Failed(format!("listening on --{protocol} {text}: {error}"))
-                })?;
+                let socket = TcpListener::bind(&**addresses)
+                    .map_err(|error| cannot_listen(protocol, text, &error))?;
                 sockets.listeners.push(Listener::tcp(protocol, socket));
             }
             None => match TcpListener::bind(("127.0.0.1", port)) {
@@ -135,7 +234,7 @@ pub fn listen(args: &ServeArgs) -> Result<Sockets, Failure> {
         listen_for_batches(args, &mut sockets)?;
     }
     if sockets.listeners.is_empty() {
-        return Err(Failure::Failed("there is nowhere to listen".into()));
+        return Err(Failure::Failed(NOWHERE.into()));
     }
     Ok(sockets)
 }
@@ -208,7 +307,7 @@ fn listen_for_batches(args: &ServeArgs, sockets: &mut Sockets) -> Result<(), Fai
             Ok(())
         }
         Err(error) if is_asked => {
-            Err(Failure::Failed(format!("listening on --batch {}: {error}", path.display())))
+            Err(cannot_listen(Protocol::Batch, &path.display().to_string(), &error))
         }
         Err(error) => {
             report::warning(format_args!(
@@ -229,30 +328,33 @@ fn usual_path() -> Result<PathBuf, uidring::Error> {
 
 /// Listens at a path that only this user can connect to. A socket there that nobody listens at is replaced.
 fn bind(path: &Path) -> io::Result<UnixListener> {
-    match fs::symlink_metadata(path) {
-        Ok(found) if !found.file_type().is_socket() => {
-            return Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                "there is a file that is no socket",
-            ));
-        }
-        Ok(_) if UnixStream::connect(path).is_ok() => return Err(io::ErrorKind::AddrInUse.into()),
-        _ => {}
-    }
+    check_socket_path(path)?;
     let parent = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     create_folder(parent)?;
-    // Clients give the path to the system, which takes no longer ones.
-    if path.as_os_str().len() > MAX_SOCKET_PATH {
-        let text = format!("a socket's path has at most {MAX_SOCKET_PATH} bytes");
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-    }
     // Made where nobody else can reach it, until its mode is set.
     let private = tempfile::Builder::new().prefix(".u").rand_bytes(4).tempdir_in(parent)?;
     let made = private.path().join("s");
     let socket = bind_for_owner(&made)?;
     fs::rename(&made, path)?;
     Ok(socket)
+}
+
+/// Refuses what no socket can replace, and a path that is too long for one.
+fn check_socket_path(path: &Path) -> io::Result<()> {
+    // Clients give the path to the system, which takes no longer ones.
+    if path.as_os_str().len() > MAX_SOCKET_PATH {
+        let text = format!("a socket's path has at most {MAX_SOCKET_PATH} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    match fs::symlink_metadata(path) {
+        Ok(found) if !found.file_type().is_socket() => {
+            let text = "there is a file that is no socket";
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, text))
+        }
+        Ok(_) if UnixStream::connect(path).is_ok() => Err(io::ErrorKind::AddrInUse.into()),
+        _ => Ok(()),
+    }
 }
 
 /// Linux gives the name that `bind` makes the mode of the socket. A change of mode by name could hit what the
@@ -263,7 +365,7 @@ fn bind_for_owner(path: &Path) -> io::Result<UnixListener> {
     let socket = File::from(OwnedFd::from(socket));
     socket.set_permissions(fs::Permissions::from_mode(0o600))?;
     let socket = Socket::from(OwnedFd::from(socket));
-    socket.bind(&SockAddr::unix(path)?)?;
+    socket.bind(&socket2::SockAddr::unix(path)?)?;
     // As many as the system allows.
     socket.listen(i32::MAX)?;
     Ok(UnixListener::from(OwnedFd::from(socket)))

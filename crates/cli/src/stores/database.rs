@@ -1,8 +1,10 @@
 //! What the program does with a database.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use uidring::segment::SegmentStore;
+use uidring::{Error, Layout};
 use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable};
 
 /// A database, which has a table of each kind.
@@ -18,4 +20,20 @@ pub trait Database {
 
     /// The table of tags, for a generator.
     fn segment_store(&self) -> Box<dyn SegmentStore>;
+
+    /// Fails as a start that gets a worker id would, and changes nothing; `leases` is the layout of one that leases
+    /// it. A server is not asked.
+    fn check_workers(&self, _leases: Option<&Layout>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// The same for segments.
+    fn check_segments(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// The file of the worker ids; none on a server.
+    fn worker_file(&self) -> Option<PathBuf> {
+        None
+    }
 }

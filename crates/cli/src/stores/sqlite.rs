@@ -1,11 +1,11 @@
 //! Tables in a SQLite file.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use uidring::WorkerSource;
 use uidring::segment::SegmentStore;
 use uidring::worker::Ordinal;
+use uidring::{Error, Layout, WorkerSource};
 use uidring_sqlite::SqliteStore;
 use uidring_store::url::check_once;
 use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable, check_path};
@@ -76,5 +76,17 @@ impl Database for SqliteStore {
 
     fn segment_store(&self) -> Box<dyn SegmentStore> {
         Box::new(self.segments())
+    }
+
+    fn check_workers(&self, leases: Option<&Layout>) -> Result<(), Error> {
+        self.check_workers(leases)
+    }
+
+    fn check_segments(&self) -> Result<(), Error> {
+        self.check_segments()
+    }
+
+    fn worker_file(&self) -> Option<PathBuf> {
+        Some(self.worker_file())
     }
 }

@@ -185,6 +185,9 @@ fn settings_are_checked_without_a_worker_id() {
         ("--tls-cert a.pem", "--tls-cert and --tls-key need each other"),
         ("--layout 60/2/2", "60/2/2"),
         ("--worker lease --worker-id 5", "is a worker id of your choice"),
+        ("--redis none --http none --thrift none --batch none", "there is nowhere to listen"),
+        ("--redis 6380 --http 6380", "--http 127.0.0.1:6380 is where --redis listens"),
+        ("--redis 6380 --http [::]:6380 --expose", "--http [::]:6380 is where --redis listens"),
     ] {
         let run = check(words);
         assert_eq!(run.status, Some(2), "{words}: {run:?}");
@@ -221,21 +224,47 @@ fn settings_are_checked_without_a_worker_id() {
 
 /// What the server would fail on a moment later.
 #[test]
-fn what_cannot_be_made_is_found_by_a_check() {
+fn what_a_start_would_fail_on_is_found_by_a_check() {
     let home = Home::new();
-    fs::write(home.folder.path().join("file"), "").expect("written");
+    let path = |name: &str| home.folder.path().join(name);
+    fs::write(path("file"), "print('no database')\n".repeat(50)).expect("written");
+    fs::create_dir(path("folder")).expect("made");
+    let foreign = rusqlite::Connection::open(path("theirs.db")).expect("opens");
+    foreign.execute_batch("CREATE TABLE users (id INTEGER)").expect("made");
+    drop(foreign);
+    let words = "generate --worker lease --layout 41/10/12 --sqlite leases.db?mode=rwc";
+    assert_eq!(home.run(words).status, Some(0));
+    let two = "[names.a]\nworker = 'lease'\nsqlite = 'new.db?mode=rwc'\n\
+               [names.b]\nworker = 'lease'\nsqlite = 'new.db?mode=rwc'\npreset = 'leaf'\n";
+    fs::write(path("two.toml"), two).expect("written");
+    let listed = || {
+        let entries = fs::read_dir(home.folder.path()).expect("there");
+        let mut names: Vec<_> = entries.map(|entry| entry.expect("there").file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = (listed(), fs::read(path("theirs.db")).expect("there"));
     for (data, words, text) in [
-        ("file", "", "the worker file of the data directory, "),
-        ("data", "--batch file/a.sock", "the socket of --batch, "),
-        ("data", "--sqlite file/a.db?mode=rwc", "the file of --sqlite, "),
+        ("file", "", "/file/uidring/workers.db could not be opened: Not a directory"),
+        ("data", "--batch file/a.sock", "listening on --batch file/a.sock: "),
+        ("data", "--batch file", "listening on --batch file: there is a file that is no socket"),
+        ("data", "--redis 192.0.2.1:6380 --expose", "listening on --redis 192.0.2.1:6380: "),
+        ("data", "--sqlite file/a.db?mode=rwc", "worker file file/a.db could not be opened: Not a"),
+        ("data", "--sqlite file", "name a file that is a database"),
+        ("data", "--sqlite folder", "that is a folder; name a file"),
+        ("data", "--sqlite theirs.db", "it is another program's database"),
+        ("data", "--worker lease --sqlite leases.db", "41/10/12"),
+        ("data", "--config two.toml", "names.b: its leases would come from new.db"),
     ] {
-        let data = home.folder.path().join(data);
         let mut command = home.command(&format!("serve --check {words}"));
-        let run = Run::of(command.env("XDG_DATA_HOME", data));
-        assert_eq!(run.status, Some(1), "{words}: {run:?}");
-        assert!(run.stderr.contains(text) && run.stderr.contains("cannot be made"), "{run:?}");
+        let run = Run::of(command.env("XDG_DATA_HOME", path(data)));
+        assert!(matches!(run.status, Some(1 | 2)), "{words}: {run:?}");
+        assert!(run.stderr.contains(text), "{words}: {run:?}");
     }
-    assert_eq!(fs::read_dir(home.folder.path()).expect("there").count(), 1, "nothing was made");
+    let foreign = home.run("serve --check --sqlite theirs.db?foreign=true");
+    assert_eq!(foreign.status, Some(0), "{foreign:?}");
+    let after = (listed(), fs::read(path("theirs.db")).expect("there"));
+    assert_eq!(before, after, "nothing was changed");
 }
 
 #[cfg(feature = "mysql")]
@@ -576,7 +605,7 @@ fn deployments_of_the_docs() {
         command.expect("it starts the program").replace("/etc/uidring/serve.toml", settings);
     let home = Home::new();
     let run = home.run(&format!("{command} --check"));
-    assert_eq!((run.status, &*run.stderr), (Some(0), "the settings are right\n"));
+    assert!(run.status == Some(0) && run.stderr.ends_with("the settings are right\n"), "{run:?}");
     let container = read("Containerfile");
     let words = container.lines().find_map(|line| line.strip_prefix("ENTRYPOINT ")).expect("one");
     let words: Vec<String> = serde_json::from_str(words).expect("an array of words");

@@ -102,10 +102,10 @@ impl LeaseStore for Acquiring {
 
 /// Returns a row that is for another layout.
 pub fn foreign(
-    transaction: &Transaction<'_>,
+    connection: &Connection,
     fingerprint: &str,
 ) -> rusqlite::Result<Option<Denial>> {
-    transaction
+    connection
         .query_row(FOREIGN_LAYOUT, [fingerprint], |row| row.get(0).map(Denial::Foreign))
         .optional()
 }
