@@ -294,6 +294,12 @@ impl SegmentHandle {
         self.tag.try_fill(&self.shared, out)
     }
 
+    /// Returns why no id can be had, as far as that is known: none is in memory, and the last load has failed, or the
+    /// row has none. Nothing is taken, loaded or asked for.
+    pub fn problem(&self) -> Option<SegmentError> {
+        self.tag.problem()
+    }
+
     /// Returns statistics of the tag.
     ///
     /// # Errors

@@ -154,7 +154,8 @@ impl Loader {
                 }
                 return;
             };
-            if let Err(error) = &result
+            // The tag logs what is wrong with its row.
+            if let Err(error @ (LoadError::Store(_) | LoadError::Refused(_))) = &result
                 && failing.is_due()
             {
                 log!(warn, tag = tag.name(), error = %Chain(error), "a segment could not be loaded");

@@ -83,6 +83,12 @@ impl SegmentTag {
         let step = positive(&self.tag, "step", self.step)?;
         Ok((positive(&self.tag, "max_id", self.max_id)?, step))
     }
+
+    /// Returns that there are no more ids, if so.
+    pub(super) fn used_up(&self) -> Option<LoadError> {
+        let max_id = self.max_id.ok().filter(|max_id| *max_id == i64::MAX)?;
+        Some(LoadError::UsedUp { tag: self.tag.clone(), max_id })
+    }
 }
 
 fn positive(tag: &str, column: &str, value: TagNumber) -> Result<u64, LoadError> {

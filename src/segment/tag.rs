@@ -13,8 +13,8 @@ use super::stats::SegmentStats;
 use super::step::Step;
 use super::store::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
 use crate::clock::read;
-use crate::error::Error;
-use crate::sync::{AtomicBool, AtomicU8, AtomicU64, ForkGuarded, Forked, Ordering, Pages};
+use crate::error::{Chain, Error};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, ForkGuarded, Forked, Ordering, Pages, log};
 
 #[derive(Debug)]
 pub(super) struct Tag {
@@ -196,6 +196,19 @@ impl Tag {
         })
     }
 
+    /// Returns why there is no id, if none is in memory and no segment can be loaded now.
+    pub(super) fn problem(&self) -> Option<SegmentError> {
+        if self.chain.is_forked() {
+            return Some(SegmentError::Forked);
+        }
+        let health = self.health();
+        let is_closed = health == Health::Closed;
+        if health == Health::Well || !is_closed && self.chain.stats().left > 0 {
+            return None;
+        }
+        Some(self.why_empty(health)).filter(|error| !matches!(error, SegmentError::Empty))
+    }
+
     /// Returns an error if takes cannot succeed, now or later.
     pub(super) fn check(&self) -> Result<(), SegmentError> {
         if self.chain.is_forked() {
@@ -306,15 +319,26 @@ impl Tag {
             LoadError::Store(_) => Health::StoreDown,
             LoadError::Refused(_) => Health::Refused,
         };
-        self.set_health(health, Some(error));
         let Settings { retry, refresh, .. } = *settings;
         let retry = match health {
             Health::StoreDown => retry,
             Health::Refused => retry.of_refusals(refresh),
-            _ => return self.rest_or_again(),
+            _ => {
+                self.refuse(health, error);
+                return self.rest_or_again();
+            }
         };
+        self.set_health(health, Some(error));
         let failed = self.row.lock().map_or(0, |row| row.failed);
         Next::Later(retry.pause(failed))
+    }
+
+    /// Notes that the row has no more segments until somebody changes it, and logs that once.
+    fn refuse(&self, health: Health, error: LoadError) {
+        if self.health() != health {
+            log!(warn, tag = self.name(), error = %Chain(&error), "a tag has no more segments");
+        }
+        self.set_health(health, Some(error));
     }
 
     fn set_table_step(&self, step: u64) {
@@ -337,7 +361,7 @@ impl Tag {
         let (max_id, step) = match row.usable() {
             Ok(columns) => columns,
             Err(error) => {
-                self.set_health(Health::Invalid, Some(error));
+                self.refuse(Health::Invalid, error);
                 return false;
             }
         };
@@ -350,8 +374,10 @@ impl Tag {
             }
             (row.went_back, row.is_doubtful) = (None, is_doubtful);
         }
-        // The next load shows whether it can be loaded.
-        if self.health() >= Health::Invalid {
+        if let Some(error) = row.used_up() {
+            self.refuse(Health::UsedUp, error);
+        } else if self.health() >= Health::Invalid {
+            // The next load shows whether it can be loaded.
             self.set_health(Health::Well, None);
         }
         is_doubtful

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use uidring::segment::{SegmentError, SegmentHandle};
+use uidring::adapter::Chain;
+use uidring::segment::SegmentHandle;
 use uidring::{CachedUidGenerator, Layout, PerThreadGenerator, Uid, UidGenerator};
 
 use crate::error::IssueError;
@@ -130,12 +131,18 @@ impl Issuer {
     /// Why nothing is issued, as far as that is known without waiting. Of uids, one is taken.
     pub(crate) fn problem(&self) -> Option<String> {
         if let Self::Segment(handle) = self {
-            return problem_of_segment(handle);
+            return handle.problem().map(|error| Chain(&error).to_string());
         }
         match self.generator()?.try_next_uid() {
-            Err(error) if !error.may_pass() => Some(error.to_string()),
+            Err(error) if !error.may_pass() => Some(IssueError::from(error).to_string()),
             _ => None,
         }
+    }
+
+    /// Whether it issued uids with a leased worker id, and lost the lease.
+    pub(crate) fn has_lost_lease(&self) -> bool {
+        let lease = self.generator().and_then(|generator| generator.stats().lease);
+        lease.is_some_and(|lease| lease.is_lost)
     }
 
     /// The layout of the uids; none for segments.
@@ -150,21 +157,6 @@ impl Issuer {
             Self::PerThread(handle) => Some(handle.generator()),
             Self::Segment(_) => None,
         }
-    }
-}
-
-fn problem_of_segment(handle: &SegmentHandle) -> Option<String> {
-    let stats = match handle.stats() {
-        Ok(stats) => stats,
-        Err(error) => return Some(error.to_string()),
-    };
-    // A take of a tag that nobody has used would reserve a segment of it.
-    if stats.left > 0 || stats.loads + stats.load_failures == 0 {
-        return None;
-    }
-    match handle.try_next_id() {
-        Ok(_) | Err(SegmentError::Empty) => None,
-        Err(error) => Some(uidring::adapter::Chain(&error).to_string()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Names that fail, beside others that go on.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -154,6 +154,70 @@ fn a_table_that_is_away_is_red_once_nothing_is_left() {
     }
     let unused = segments.stats("unused").expect("stats");
     assert_eq!((unused.reserved, unused.taken), (0, 0), "looking has reserved nothing");
+}
+
+/// Tags that nobody has asked for. The rows are read every 10 ms.
+#[test]
+fn a_row_that_serves_nothing_is_red_until_it_is_changed() {
+    let rows = MemorySegments::new();
+    rows.create(SegmentTag::new("good").step(10)).expect("a tag");
+    rows.create(SegmentTag::new("last").max_id(i64::MAX - 1)).expect("a tag");
+    let table = Listed { rows: rows.clone(), bad: Arc::default() };
+    let bad = Arc::clone(&table.bad);
+    let policy = TakePolicy::WaitFor(Duration::from_secs(5));
+    let refresh = Duration::from_millis(10);
+    let builder = SegmentGenerator::builder(table).take_policy(policy).refresh(refresh);
+    let served = Served::start(uids(35).with_segments(Arc::new(builder.build().expect("one"))));
+    assert_eq!(failing(&served), Vec::<Value>::new());
+    let red_names = |served: &Served| -> Vec<Value> {
+        failing(served).iter().map(|failing| failing["name"].clone()).collect()
+    };
+    *bad.lock().expect("ours") = vec![
+        SegmentTag::new("zero").max_id(0),
+        SegmentTag::new("negative").max_id(-5),
+        SegmentTag::new("no step").step(0),
+        SegmentTag { max_id: Err("is NULL"), ..SegmentTag::new("null") },
+    ];
+    let begin = Instant::now();
+    while red_names(&served).len() < 4 {
+        assert!(begin.elapsed() < PATIENCE, "{:?}", red_names(&served));
+    }
+    assert_eq!(red_names(&served), ["negative", "no step", "null", "zero"]);
+    bad.lock().expect("ours").clear();
+    while !red_names(&served).is_empty() {
+        assert!(begin.elapsed() < PATIENCE, "{:?}", red_names(&served));
+    }
+    // The last id, and the end: it stays red, whenever the rows are read.
+    served.curl("/api/segment/get/last").id();
+    while served.curl("/api/segment/get/last").status == 200 {
+        assert!(begin.elapsed() < PATIENCE);
+    }
+    for _ in 0..30 {
+        assert_eq!(red_names(&served), ["last"]);
+        std::thread::sleep(refresh / 3);
+    }
+}
+
+/// A table with rows that no store creates.
+struct Listed {
+    rows: MemorySegments,
+    bad: Arc<Mutex<Vec<SegmentTag>>>,
+}
+
+impl SegmentStore for Listed {
+    fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
+        let mut tags = self.rows.tags()?;
+        tags.extend(self.bad.lock().expect("ours").iter().cloned());
+        Ok(tags)
+    }
+
+    fn load(
+        &mut self,
+        wanted: &[SegmentRequest],
+        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
+    ) {
+        self.rows.load(wanted, loaded);
+    }
 }
 
 #[test]
