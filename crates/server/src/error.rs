@@ -8,9 +8,12 @@ use uidring::segment::SegmentError;
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum IssueError {
+    /// The generator of uids has lost its worker id. Servers get another one when they start.
+    #[error("the lease of the worker id is lost; restart the server, which gets another one")]
+    LeaseLost,
     /// A generator of uids has none.
     #[error(transparent)]
-    Uid(#[from] TakeError),
+    Uid(TakeError),
     /// A tag has none.
     #[error(transparent)]
     Segment(#[from] SegmentError),
@@ -32,6 +35,15 @@ pub enum IssueError {
 
 error_traits!(IssueError);
 
+impl From<TakeError> for IssueError {
+    fn from(error: TakeError) -> Self {
+        match error {
+            TakeError::LeaseLost => Self::LeaseLost,
+            error => Self::Uid(error),
+        }
+    }
+}
+
 impl IssueError {
     /// Whether the same request may succeed later without anybody doing anything.
     pub fn may_pass(&self) -> bool {
@@ -47,7 +59,7 @@ impl IssueError {
                 error.may_pass() || matches!(error, SegmentError::DeadlineExceeded)
             }
             Self::Busy | Self::Contended => true,
-            Self::NotInARow { .. } => false,
+            Self::LeaseLost | Self::NotInARow { .. } => false,
         }
     }
 }

@@ -200,7 +200,7 @@ fn route(shared: &Arc<Shared>, place: &Arc<Place>, asked: Asked) -> Answer {
     }
     match path {
         "/" => dashboard::page(asked).into(),
-        "/healthz" => answer::text(asked, "ok\n").into(),
+        "/healthz" => health::liveness(shared, asked).into(),
         "/readyz" => Answer::beside(shared, asked, health::answer),
         "/metrics" => Answer::long(shared, asked, metrics::answer),
         "/v1/ids" => ids::answer(shared, asked),

@@ -216,6 +216,18 @@ impl Names {
         }
     }
 
+    /// Whether a name has lost the lease of its worker id: it issues nothing until the server is started again.
+    pub(crate) fn any_lost_lease(&self) -> bool {
+        self.own.values().any(|name| name.issuer.has_lost_lease())
+    }
+
+    /// Whether nothing is issued until the server is started again: all names are generators that have lost the leases
+    /// of their worker ids.
+    pub fn have_lost_all_leases(&self) -> bool {
+        let mut own = self.own.values();
+        !self.own.is_empty() && own.all(|name| name.issuer.has_lost_lease()) && self.tags().is_empty()
+    }
+
     /// Closes all generators: leases are given back, and nothing more is issued.
     pub fn close(&self) {
         for name in self.own.values() {

@@ -1,4 +1,4 @@
-//! `/readyz`: which names issue nothing, and why.
+//! `/readyz`: which names issue nothing, and why; and `/healthz`: whether the server is to be started again.
 
 use hyper::{Response, StatusCode};
 use serde_json::json;
@@ -8,6 +8,16 @@ use super::body::Body;
 use super::request::Asked;
 use crate::names::SHOWN;
 use crate::shared::Shared;
+
+/// Whatever else is wrong with a name, another start does not cure it, and takes the ids from those who get some. No name
+/// is told: everybody may ask.
+pub fn liveness(shared: &Shared, asked: Asked) -> Response<Body> {
+    if !shared.names.any_lost_lease() {
+        return answer::text(asked, "ok\n");
+    }
+    let text = "a name has lost the lease of its worker id, and gets another only when the server is restarted";
+    answer::error(asked, StatusCode::SERVICE_UNAVAILABLE, text)
+}
 
 pub fn answer(shared: &Shared, asked: Asked) -> Response<Body> {
     let names = shared.names.list();
