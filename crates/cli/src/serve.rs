@@ -9,11 +9,14 @@ mod place;
 mod sockets;
 
 use std::env;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use clap::Command;
 use signal_hook::consts::SIGHUP;
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::{Handle, Signals};
 use uidring_server::{Limits, Listener, Name, Names, Protocol, Running, Server};
 
 use self::access::Access;
@@ -65,14 +68,46 @@ pub fn run(args: ServeArgs, command: fn() -> Command) -> Result<(), Failure> {
         .start(names)
         .map_err(|error| Failure::Failed(uidring::adapter::Chain(&error).to_string()))?;
     notify(sd_notify::NotifyState::Ready);
+    let is_lost = end_when_lost(running.names().clone(), signals.handle());
     while signals.forever().next() == Some(SIGHUP) {
         access.reload(&args, &running);
+    }
+    let is_lost = is_lost.load(Ordering::Relaxed);
+    if is_lost {
+        // Those above have ended.
+        signals = Signals::new(ending::SIGNALS).map_err(no_signals)?;
     }
     notify(sd_notify::NotifyState::Stopping);
     // Before the end: another server may be about to take the place.
     sockets.remove_file();
     stop(running, &args, signals);
-    Ok(())
+    match is_lost {
+        true => Err(Failure::Failed(
+            "every name has lost the lease of its worker id; a new start gets others".into(),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// How often to look whether a server has anything left to issue.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Ends the signals that are waited for, and returns true in the end, once all names have lost their leases. A server that
+/// has other names, or tags, goes on with these: a new start may find no database.
+fn end_when_lost(names: Names, signals: Handle) -> Arc<AtomicBool> {
+    let is_lost = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&is_lost);
+    thread::spawn(move || {
+        while !signals.is_closed() {
+            if names.have_lost_all_leases() {
+                // Relaxed: read after the signals have ended.
+                told.store(true, Ordering::Relaxed);
+                signals.close();
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    });
+    is_lost
 }
 
 /// Ends the server; at once, if another signal to end comes.
