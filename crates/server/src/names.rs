@@ -225,7 +225,9 @@ impl Names {
     /// of their worker ids.
     pub fn have_lost_all_leases(&self) -> bool {
         let mut own = self.own.values();
-        !self.own.is_empty() && own.all(|name| name.issuer.has_lost_lease()) && self.tags().is_empty()
+        !self.own.is_empty()
+            && own.all(|name| name.issuer.has_lost_lease())
+            && self.tags().is_empty()
     }
 
     /// Closes all generators: leases are given back, and nothing more is issued.

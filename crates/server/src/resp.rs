@@ -11,6 +11,7 @@ mod small_talk;
 mod table;
 mod transaction;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -20,12 +21,19 @@ use crate::seat::{Farewell, Place};
 use crate::shared::Shared;
 use crate::wire;
 
+/// The addresses of a connection, which clients may ask for.
+#[derive(Clone, Copy)]
+pub struct Ends {
+    pub here: SocketAddr,
+    pub there: SocketAddr,
+}
+
 /// Answers a connection's requests until it ends.
-pub async fn serve<S>(mut stream: S, place: &Place, shared: &Arc<Shared>)
+pub async fn serve<S>(mut stream: S, ends: Option<Ends>, place: &Place, shared: &Arc<Shared>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut session = Session::new(shared);
+    let mut session = Session::new(shared, ends);
     // The client is gone, or was answered why it has to go.
     let _ = wire::converse(&mut stream, place, &mut session).await;
     // Between requests, clients take it for the answer to their next one.

@@ -19,12 +19,13 @@ use crate::http_state::HttpState;
 use crate::limits::{Budget, Limits};
 use crate::listener::{Listener, Protocol, Socket};
 use crate::names::Names;
+use crate::resp::{self, Ends};
 use crate::seat::{Place, SWEEP, Seated, Seats};
 use crate::secret::Secret;
 use crate::shared::Shared;
 use crate::stats::ProtocolStats;
 use crate::tls::{self, TlsError};
-use crate::{batch, http, resp, thrift};
+use crate::{batch, http, thrift};
 
 /// A server, before it starts.
 pub struct Server {
@@ -355,24 +356,35 @@ fn seat(stream: Accepted, protocol: Protocol, shared: &Arc<Shared>) -> io::Resul
         Accepted::Tcp(stream) => {
             // Answers are written whole, and must not wait for more.
             stream.set_nodelay(true)?;
-            begin(stream, protocol, shared.tls(), shared);
+            let ends = match protocol {
+                Protocol::Redis => {
+                    Some(Ends { here: stream.local_addr()?, there: stream.peer_addr()? })
+                }
+                _ => None,
+            };
+            begin(stream, protocol, ends, shared.tls(), shared);
         }
         #[cfg(unix)]
-        Accepted::Unix(stream) => begin(stream, protocol, None, shared),
+        Accepted::Unix(stream) => begin(stream, protocol, None, None, shared),
     }
     Ok(())
 }
 
 /// Serves a connection in a task of its own, or tells it that there is no room.
-fn begin<S>(stream: S, protocol: Protocol, tls: Option<TlsAcceptor>, shared: &Arc<Shared>)
-where
+fn begin<S>(
+    stream: S,
+    protocol: Protocol,
+    ends: Option<Ends>,
+    tls: Option<TlsAcceptor>,
+    shared: &Arc<Shared>,
+) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let counters = shared.counters(protocol);
     match shared.seats.sit(stream) {
         Ok(stream) => {
             counters.connected();
-            tokio::spawn(greet(stream, protocol, tls, Arc::clone(shared)));
+            tokio::spawn(greet(stream, protocol, ends, tls, Arc::clone(shared)));
         }
         Err(stream) => {
             counters.refused();
@@ -386,6 +398,7 @@ where
 async fn greet<S>(
     stream: Seated<S>,
     protocol: Protocol,
+    ends: Option<Ends>,
     tls: Option<TlsAcceptor>,
     shared: Arc<Shared>,
 ) where
@@ -393,7 +406,7 @@ async fn greet<S>(
 {
     let place = Arc::clone(stream.place());
     match tls {
-        None => serve(stream, protocol, place, shared).await,
+        None => serve(stream, protocol, ends, place, shared).await,
         // In memory of its own, which others do without. A client that does not end its greeting is slow, however much
         // of it was answered.
         Some(tls) => {
@@ -401,7 +414,7 @@ async fn greet<S>(
                 match tokio::time::timeout(shared.limits.slow, tls.accept(stream)).await {
                     Ok(Ok(stream)) => {
                         place.is_between_requests();
-                        serve(stream, protocol, place, shared).await;
+                        serve(stream, protocol, ends, place, shared).await;
                     }
                     Ok(Err(error)) => tracing::debug!(%protocol, %error, "a client spoke no TLS"),
                     Err(_) => tracing::debug!(%protocol, "a client did not end its greeting"),
@@ -412,12 +425,17 @@ async fn greet<S>(
     }
 }
 
-async fn serve<S>(stream: S, protocol: Protocol, place: Arc<Place>, shared: Arc<Shared>)
-where
+async fn serve<S>(
+    stream: S,
+    protocol: Protocol,
+    ends: Option<Ends>,
+    place: Arc<Place>,
+    shared: Arc<Shared>,
+) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     match protocol {
-        Protocol::Redis => resp::serve(stream, &place, &shared).await,
+        Protocol::Redis => resp::serve(stream, ends, &place, &shared).await,
         Protocol::Http => http::serve(stream, &place, &shared).await,
         Protocol::Thrift => thrift::serve(stream, &place, &shared).await,
         Protocol::Batch => batch::serve(stream, &place, &shared).await,

@@ -164,7 +164,7 @@ impl Session {
                 "CONFIG knows GET alone: settings are flags of `uidring serve`",
             ),
             (b"INFO", _) => {
-                let text = self.info();
+                let text = self.info(&words);
                 Reply::new(out, self.is_3).bulk(text);
             }
             (b"EXISTS", 1..) => self.exists(&words, out),

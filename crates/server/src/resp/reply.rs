@@ -71,6 +71,11 @@ impl<'a> Reply<'a> {
         self.head(b'*', length);
     }
 
+    /// Begins a set, which is an array to clients of version 2.
+    pub fn set(&mut self, length: usize) {
+        self.head(if self.is_3 { b'~' } else { b'*' }, length);
+    }
+
     /// Begins a map, whose keys and values follow in turn.
     pub fn map(&mut self, pairs: usize) {
         if self.is_3 {

@@ -9,6 +9,7 @@ use std::time::Instant;
 use tokio::io::AsyncWrite;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::Ends;
 use super::parse::Args;
 use super::reply::Reply;
 use crate::error::IssueError;
@@ -20,6 +21,8 @@ use crate::wire;
 /// What the server knows of a client.
 pub struct Session {
     pub(super) shared: Arc<Shared>,
+    /// None through a Unix socket.
+    pub(super) ends: Option<Ends>,
     pub(super) number: u64,
     pub(super) client_name: Vec<u8>,
     pub(super) is_3: bool,
@@ -91,13 +94,14 @@ impl<'a> Words<'a> {
 }
 
 impl Session {
-    pub fn new(shared: &Arc<Shared>) -> Self {
+    pub fn new(shared: &Arc<Shared>, ends: Option<Ends>) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         Self {
             // Relaxed: no more than a number.
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             is_trusted: shared.password.is_none(),
             shared: Arc::clone(shared),
+            ends,
             client_name: Vec::new(),
             is_3: false,
             has_quit: false,
@@ -156,7 +160,7 @@ impl Session {
             self.error(
                 out,
                 "ERR",
-                &format!("there is no name '{text}'; INFO lists those that there are"),
+                &format!("there is no name '{text}'; KEYS * lists those that there are"),
             );
         }
         Ok(is_found)

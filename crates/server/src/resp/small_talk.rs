@@ -1,7 +1,9 @@
 //! What clients of Redis say besides asking for ids: at connect, and to look around.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 
+use super::Ends;
 use super::reply::Reply;
 use super::session::{Replies, Session, Words};
 use super::table::COMMANDS;
@@ -119,11 +121,14 @@ impl Session {
     /// This connection, as a line of `CLIENT LIST`. The server keeps no list of its connections' commands: what
     /// it does not know is 0.
     fn client_line(&self) -> String {
+        let text = |end: fn(Ends) -> SocketAddr| self.ends.map(|ends| end(ends).to_string());
         format!(
-            "id={} addr= laddr= fd=0 name={} age={} idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 \
+            "id={} addr={} laddr={} fd=0 name={} age={} idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 \
              qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r \
              cmd=client user=default redir=-1 resp={}\n",
             self.number,
+            text(|ends| ends.there).unwrap_or_default(),
+            text(|ends| ends.here).unwrap_or_default(),
             String::from_utf8_lossy(&self.client_name),
             self.since.elapsed().as_secs(),
             if self.is_3 { 3 } else { 2 },
@@ -172,20 +177,9 @@ impl Session {
     /// `COMMAND`, `COMMAND COUNT`, `COMMAND DOCS …`, `COMMAND INFO …`
     pub(super) fn command(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
         let mut reply = Reply::new(out, self.is_3);
-        let entry = |reply: &mut Reply<'_>, (name, arity, last): &(&str, i64, i64)| {
-            reply.array(6);
-            reply.bulk(name);
-            reply.signed(*arity);
-            reply.array(1);
-            reply.simple("fast");
-            let has_key = i64::from(*last != 0);
-            for number in [has_key, *last, has_key] {
-                reply.signed(number);
-            }
-        };
         if words.len() == 0 {
             reply.array(COMMANDS.len());
-            COMMANDS.iter().for_each(|command| entry(&mut reply, command));
+            COMMANDS.iter().for_each(|command| describe(&mut reply, command));
         } else if words.is(0, "COUNT") {
             reply.integer(COMMANDS.len() as u64);
         } else if words.is(0, "DOCS") {
@@ -194,7 +188,7 @@ impl Session {
             reply.array(words.len() - 1);
             for index in 1..words.len() {
                 match COMMANDS.iter().find(|(name, ..)| words.is(index, name)) {
-                    Some(command) => entry(&mut reply, command),
+                    Some(command) => describe(&mut reply, command),
                     None => reply.null(),
                 }
             }
@@ -216,38 +210,103 @@ impl Session {
         }
     }
 
-    /// `INFO`
-    pub(super) fn info(&mut self) -> String {
+    /// `INFO [section …]`: all of them, unless some are named.
+    pub(super) fn info(&mut self, words: &Words<'_>) -> String {
         self.count_issued();
-        let Shared { seats, start, names, .. } = &*self.shared;
-        let stats = self.shared.counters(PROTOCOL).stats();
-        let mut text = format!(
-            "# Server\r\nserver:uidring\r\nuidring_version:{}\r\nuptime_in_seconds:{}\r\n\r\n\
-             # Clients\r\nconnected_clients:{}\r\n\r\n\
-             # Stats\r\ntotal_connections_received:{}\r\nrejected_connections:{}\r\n\
-             total_commands_processed:{}\r\ntotal_error_replies:{}\r\n\r\n# Names\r\n",
-            env!("CARGO_PKG_VERSION"),
-            start.elapsed().as_secs(),
-            seats.count(),
-            stats.connections,
-            stats.refused,
-            stats.requests,
-            stats.errors,
-        );
-        let names = names.list();
-        for name in names.iter().take(SHOWN) {
-            let (mut ids, mut errors) = (0, 0);
-            for protocol in Protocol::ALL {
-                let (more_ids, more_errors) = name.counters.get(protocol);
-                (ids, errors) = (ids + more_ids, errors + more_errors);
-            }
-            let kind = name.issuer().layout().map_or("segment".into(), ToString::to_string);
-            // Writing into a string does not fail.
-            let _ = write!(text, "{}:ids={ids},errors={errors},kind={kind}\r\n", name.text());
-        }
-        if names.len() > SHOWN {
-            let _ = write!(text, "names_not_shown:{}\r\n", names.len() - SHOWN);
-        }
-        text
+        let asks_all =
+            |index| ["all", "default", "everything"].iter().any(|all| words.is(index, all));
+        let is_all = words.len() == 0 || (0..words.len()).any(asks_all);
+        let is_asked = |name| is_all || (0..words.len()).any(|index| words.is(index, name));
+        let sections: [(&str, fn(&Shared) -> String); 4] = [
+            ("Server", of_server),
+            ("Clients", of_clients),
+            ("Stats", of_stats),
+            ("Names", of_names),
+        ];
+        let asked = sections.into_iter().filter(|(name, _)| is_asked(name));
+        let texts = asked.map(|(name, make)| format!("# {name}\r\n{}", make(&self.shared)));
+        texts.collect::<Vec<_>>().join("\r\n")
     }
+}
+
+fn of_server(shared: &Shared) -> String {
+    let uptime = shared.start.elapsed().as_secs();
+    let version = env!("CARGO_PKG_VERSION");
+    format!("server:uidring\r\nuidring_version:{version}\r\nuptime_in_seconds:{uptime}\r\n")
+}
+
+fn of_clients(shared: &Shared) -> String {
+    format!("connected_clients:{}\r\n", shared.seats.count())
+}
+
+fn of_stats(shared: &Shared) -> String {
+    let stats = shared.counters(PROTOCOL).stats();
+    format!(
+        "total_connections_received:{}\r\nrejected_connections:{}\r\n\
+         total_commands_processed:{}\r\ntotal_error_replies:{}\r\n",
+        stats.connections, stats.refused, stats.requests, stats.errors,
+    )
+}
+
+fn of_names(shared: &Shared) -> String {
+    let mut text = String::new();
+    let names = shared.names.list();
+    for name in names.iter().take(SHOWN) {
+        let (mut ids, mut errors) = (0, 0);
+        for protocol in Protocol::ALL {
+            let (more_ids, more_errors) = name.counters.get(protocol);
+            (ids, errors) = (ids + more_ids, errors + more_errors);
+        }
+        let kind = name.issuer().layout().map_or("segment".into(), ToString::to_string);
+        // Writing into a string does not fail.
+        let _ = write!(text, "{}:ids={ids},errors={errors},kind={kind}\r\n", name.text());
+    }
+    if names.len() > SHOWN {
+        let _ = write!(text, "names_not_shown:{}\r\n", names.len() - SHOWN);
+    }
+    text
+}
+
+/// A command in the ten parts that Redis 7 describes it by; libraries count them.
+fn describe(reply: &mut Reply<'_>, (name, arity, last): &(&str, i64, i64)) {
+    reply.array(10);
+    reply.bulk(name);
+    reply.signed(*arity);
+    reply.set(1);
+    reply.simple("fast");
+    let has_key = i64::from(*last != 0);
+    for number in [has_key, *last, has_key] {
+        reply.signed(number);
+    }
+    // Categories of access, and tips for clients.
+    reply.set(1);
+    reply.simple("@fast");
+    reply.set(0);
+    // Where the names are among the words, as the three numbers say.
+    reply.set(usize::from(*last != 0));
+    if *last != 0 {
+        reply.map(3);
+        reply.bulk("flags");
+        reply.set(1);
+        reply.simple("RW");
+        let index = [("index", 1)];
+        // From the first one on: none after it, or up to the last word.
+        let range = [("lastkey", (*last).min(0)), ("keystep", 1), ("limit", 0)];
+        for (key, kind, numbers) in
+            [("begin_search", "index", &index[..]), ("find_keys", "range", &range)]
+        {
+            reply.bulk(key);
+            reply.map(2);
+            reply.bulk("type");
+            reply.bulk(kind);
+            reply.bulk("spec");
+            reply.map(numbers.len());
+            for (key, number) in numbers {
+                reply.bulk(key);
+                reply.signed(*number);
+            }
+        }
+    }
+    // Subcommands.
+    reply.set(0);
 }

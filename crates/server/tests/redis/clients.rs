@@ -126,6 +126,10 @@ for options in ({}, {'protocol': 2}, {'protocol': 3}):
     assert sorted(client.keys('*')) == ['orders', 'uid'] and client.keys('u?[a-d]') == ['uid']
     assert sorted(client.scan_iter(count=1)) == ['orders', 'uid']
     assert list(client.scan_iter(match='o*')) == ['orders'] and client.dbsize() == 2
+    commands = client.command()
+    assert commands['incr']['first_key_pos'] == 1 and commands['exists']['last_key_pos'] == -1
+    assert 'clients' not in client.info('names') and 'uid' in client.info('names')
+    assert client.client_info()['laddr'] == f'127.0.0.1:{port}'
     assert client.time()[0] > 1_700_000_000
     assert client.client_info()['name'] == 'test' and client.client_list()[0]['name'] == 'test'
     try:

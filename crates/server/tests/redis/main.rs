@@ -97,6 +97,10 @@ fn small_talk() {
         (&["COMMAND", "COUNT"], ":30\r\n"),
         (&["COMMAND", "DOCS"], "*0\r\n"),
         (&["COMMAND", "INFO", "nothing"], "*1\r\n$-1\r\n"),
+        (
+            &["COMMAND", "INFO", "ping"],
+            "*1\r\n*10\r\n$4\r\nping\r\n:-1\r\n*1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n*1\r\n+@fast\r\n*0\r\n*0\r\n*0\r\n",
+        ),
         (&["EXISTS", "uid", "nothing", "uid"], ":2\r\n"),
         (&["TYPE", "nothing"], "+none\r\n"),
         (&["TTL", "uid"], ":-1\r\n"),
