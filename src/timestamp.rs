@@ -12,8 +12,9 @@ use crate::chain::{Chain, error_traits};
 
 /// A point in time: milliseconds since 1970-01-01T00:00:00Z, leap seconds not counted.
 ///
-/// It prints as RFC 3339 in UTC and reads RFC 3339 with `Z` or an explicit offset; a date, or a
-/// date and time without an offset, is taken as UTC, whatever the local time zone is.
+/// It prints as RFC 3339 in UTC, with as many digits of a second as it needs, or with those of a precision, as in
+/// `{:.3}`. It reads RFC 3339 with `Z` or an explicit offset; a date, or a date and time without an offset, is taken as
+/// UTC, whatever the local time zone is.
 ///
 /// ```
 /// use uidring::Timestamp;
@@ -149,7 +150,10 @@ impl fmt::Display for Timestamp {
         let civil =
             UNIX_CIVIL.checked_add(SignedDuration::from_millis(millis)).map_err(|_| fmt::Error)?;
         if cycles == 0 {
-            return write!(f, "{civil}Z");
+            return match f.precision() {
+                Some(digits) => write!(f, "{civil:.digits$}Z"),
+                None => write!(f, "{civil}Z"),
+            };
         }
         let year = i64::from(civil.year()) + cycles * 400;
         write!(f, "{year:+07}-{}Z", civil.strftime("%m-%dT%H:%M:%S%.f"))

@@ -120,7 +120,7 @@ fn say(level: Level, prefix: &str, text: &str, more: &str) {
     let line = if is_text() {
         format!("{prefix}{}{more}\n", on_one_line(text))
     } else {
-        let now = SystemClock.now().to_string();
+        let now = format!("{:.3}", SystemClock.now());
         let message = format!("{text}{more}");
         let record = json!({ "timestamp": now, "level": level.as_str(), "message": message });
         format!("{record}\n")
@@ -137,7 +137,7 @@ impl<S: Subscriber> Layer<S> for Log {
         let mut text = Text(String::new());
         event.record(&mut text);
         let level = *event.metadata().level();
-        say(level, &format!("{} {level} ", SystemClock.now()), &text.0, "");
+        say(level, &format!("{:.3} {level} ", SystemClock.now()), &text.0, "");
     }
 }
 

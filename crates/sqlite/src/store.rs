@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use uidring::{Error, Layout};
 use uidring::worker::Ordinal;
+use uidring::{Error, Layout};
 use uidring_store::files::data_folder;
 
 use super::file::{Kind, StoreFile};

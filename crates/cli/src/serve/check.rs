@@ -27,10 +27,7 @@ pub fn check(plan: &Plan<'_>) -> Result<(), Failure> {
 }
 
 /// Checks the worker ids of a name. `leases` are the files from which names lease theirs, and with which layout.
-fn check_workers(
-    uids: &Uids<'_>,
-    leases: &mut HashMap<PathBuf, Layout>,
-) -> Result<(), Failure> {
+fn check_workers(uids: &Uids<'_>, leases: &mut HashMap<PathBuf, Layout>) -> Result<(), Failure> {
     let worker = &uids.args.worker;
     if !worker_source::is_from_table(worker) {
         return Ok(());

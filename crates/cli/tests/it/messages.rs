@@ -80,7 +80,7 @@ fn messages_as_json_are_an_object_each() {
     assert_eq!(levels, expected, "the file, the layout, the start, the summary: {lines:?}");
     for line in &lines {
         let time = line["timestamp"].as_str().expect("text");
-        assert!(time.parse::<uidring::Timestamp>().is_ok(), "{line}");
+        assert!(time.parse::<uidring::Timestamp>().is_ok() && time.len() == 24, "{line}");
         assert!(line["message"].as_str().is_some_and(|text| !text.is_empty()), "{line}");
     }
     let failed = home.run("check nowhere --log-format json");

@@ -101,10 +101,7 @@ impl LeaseStore for Acquiring {
 }
 
 /// Returns a row that is for another layout.
-pub fn foreign(
-    connection: &Connection,
-    fingerprint: &str,
-) -> rusqlite::Result<Option<Denial>> {
+pub fn foreign(connection: &Connection, fingerprint: &str) -> rusqlite::Result<Option<Denial>> {
     connection
         .query_row(FOREIGN_LAYOUT, [fingerprint], |row| row.get(0).map(Denial::Foreign))
         .optional()
