@@ -267,7 +267,7 @@ fn state(tag: &SegmentTag) -> String {
         (Ok(..1), _) => "its step is not positive",
         (_, Ok(..1)) => "its max_id is not positive",
         _ if left(tag) == Ok(0) => "used up",
-        _ => "serves",
+        _ => "has ids",
     };
     state.into()
 }

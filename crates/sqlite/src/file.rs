@@ -153,8 +153,11 @@ impl StoreFile {
     }
 
     /// Fails as a use of the file would, as far as that shows while nothing is changed. `work` looks at a file that
-    /// exists. What it closes drops this process's locks on the file: nothing here may have it open.
-    pub fn check<T>(&self, work: impl Fn(&Connection) -> Result<T, Problem>) -> Result<(), Error> {
+    /// exists, and is the default otherwise. What it closes drops this process's locks on the file: nothing here may have it open.
+    pub fn check<T: Default>(
+        &self,
+        work: impl Fn(&Connection) -> Result<T, Problem>,
+    ) -> Result<T, Error> {
         let path = match self.creates {
             true => self.absolute_path()?,
             false => self.existing_path()?,
@@ -162,7 +165,7 @@ impl StoreFile {
         self.check_place(&path)?;
         if !self.exists(&path)? {
             let made = NewFile::try_beside(&path);
-            return made.map_err(|error| self.io_error("created", error));
+            return made.map(|()| T::default()).map_err(|error| self.io_error("created", error));
         }
         self.check_names(&path)?;
         let look = |connection: &Connection| {
@@ -172,7 +175,7 @@ impl StoreFile {
             work(connection)
         };
         let done = self.patiently(|| read_only::read(&path, look));
-        done.map(drop).map_err(|problem| self.error("read", problem))
+        done.map_err(|problem| self.error("read", problem))
     }
 
     /// Refuses a file that has another name.

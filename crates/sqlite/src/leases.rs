@@ -2,7 +2,6 @@
 
 mod rows;
 
-use std::cell::Cell;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -66,16 +65,13 @@ impl SqliteLeases {
 
     /// Fails as a start would, as far as that shows while nothing is changed.
     pub(crate) fn check(&self, layout: &Layout) -> Result<(), Error> {
-        let found = Cell::new(None);
         let fingerprint = layout.to_string();
-        self.file.check(|connection| {
-            if format::has(connection, "UIDRING_LEASE")? {
-                found.set(foreign(connection, &fingerprint)?);
-            }
-            Ok(())
+        let denial = self.file.check(|connection| {
+            let has_leases = format::has(connection, "UIDRING_LEASE")?;
+            Ok(if has_leases { foreign(connection, &fingerprint)? } else { None })
         })?;
         let place = || self.file.path().display().to_string();
-        found.take().map_or(Ok(()), |denial| Err(denial.error(place(), layout)))
+        denial.map_or(Ok(()), |denial| Err(denial.error(place(), layout)))
     }
 
     fn rows(&self, worker_id: Option<u64>) -> Result<Vec<LeaseRow>, Error> {

@@ -51,6 +51,18 @@ impl SqliteSegments {
         self.file.path()
     }
 
+    /// Fails as a start would, as far as that shows while nothing is changed. Returns the names of the tags.
+    pub(crate) fn check(&self) -> Result<Vec<String>, Error> {
+        self.file.check(|connection| {
+            if !format::has(connection, "leaf_alloc")? {
+                return Ok(Vec::new());
+            }
+            let mut tags = connection.prepare(&DIALECT.list_tags())?;
+            let tags = tags.query_map([], |row| Ok(tag(row)?.tag))?;
+            Ok(tags.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
     /// Changes the row of a tag, which then has this step, or is gone, and returns the tag as it was before.
     fn change(
         &self,

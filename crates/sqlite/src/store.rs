@@ -169,13 +169,13 @@ impl SqliteStore {
         }
     }
 
-    /// The same for the file of the segments.
+    /// The same for the file of the segments. Returns the names of its tags.
     ///
     /// # Errors
     ///
     /// [`SqliteError`](super::SqliteError).
-    pub fn check_segments(&self) -> Result<(), Error> {
-        self.file(Kind::Segments).check(|_| Ok(()))
+    pub fn check_segments(&self) -> Result<Vec<String>, Error> {
+        SqliteSegments::of(self.file(Kind::Segments)).check()
     }
 
     /// The file of the worker ids.

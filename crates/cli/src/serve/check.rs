@@ -21,7 +21,8 @@ pub fn check(plan: &Plan<'_>) -> Result<(), Failure> {
         check_workers(uids, &mut leases).map_err(|failure| uids.about(failure))?;
     }
     if has_segments(plan.args) {
-        stores::open(&plan.args.name.worker.table.database)?.check_segments()?;
+        let tags = stores::open(&plan.args.name.worker.table.database)?.check_segments()?;
+        plan.warn_of_hidden_tags(&tags);
     }
     Ok(())
 }

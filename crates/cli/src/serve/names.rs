@@ -19,7 +19,7 @@ use crate::args::layout::{Preset, ResolvedLayout};
 use crate::args::set;
 use crate::args::worker::{WorkerArgs, WorkerKind};
 use crate::failure::Failure;
-use crate::{stores, worker_source};
+use crate::{report, stores, worker_source};
 
 /// The name of the flags' own uids.
 const DEFAULT: &str = "uid";
@@ -62,9 +62,16 @@ impl<'a> Plan<'a> {
         Ok(Self { args, uids })
     }
 
+    /// Says which tags no client can reach.
+    pub fn warn_of_hidden_tags(&self, tags: &[String]) {
+        let names: Vec<_> = self.uids.iter().map(|uids| uids.name).collect();
+        warn_of_hidden_tags(&names, tags);
+    }
+
     /// Acquires worker ids, and returns the names, and a line about each.
     pub fn open(self) -> Result<(Names, Vec<String>), Failure> {
         let Self { args: settings, uids } = self;
+        let own: Vec<_> = uids.iter().map(|uids| uids.name).collect();
         let mut names = Names::new();
         let mut lines = Vec::new();
         for uids in uids {
@@ -102,6 +109,8 @@ impl<'a> Plan<'a> {
             let (segments, table) = segments(settings)?;
             let mut tags = segments.tags().unwrap_or_default();
             tags.sort();
+            warn_of_hidden_tags(&own, &tags);
+            tags.retain(|tag| !own.contains(&&**tag));
             lines.push(match &*tags {
                 [] => {
                     "no tags of segments; `uidring segment create TAG --step S` creates one".into()
@@ -116,6 +125,14 @@ impl<'a> Plan<'a> {
             names = names.with_segments(Arc::new(segments)).with_rows(move || table.list_tags());
         }
         Ok((names, lines))
+    }
+}
+
+fn warn_of_hidden_tags(names: &[&str], tags: &[String]) {
+    for tag in tags.iter().filter(|tag| names.contains(&&***tag)) {
+        report::warning(format_args!(
+            "the tag `{tag}` is not served: the name `{tag}` is that of uids, and comes first; rename one of them"
+        ));
     }
 }
 

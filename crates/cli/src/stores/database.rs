@@ -27,9 +27,9 @@ pub trait Database {
         Ok(())
     }
 
-    /// The same for segments.
-    fn check_segments(&self) -> Result<(), Error> {
-        Ok(())
+    /// The same for segments. Returns the names of the tags.
+    fn check_segments(&self) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
     }
 
     /// The file of the worker ids; none on a server.

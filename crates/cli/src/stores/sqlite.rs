@@ -82,7 +82,7 @@ impl Database for SqliteStore {
         self.check_workers(leases)
     }
 
-    fn check_segments(&self) -> Result<(), Error> {
+    fn check_segments(&self) -> Result<Vec<String>, Error> {
         self.check_segments()
     }
 

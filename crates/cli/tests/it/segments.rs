@@ -50,7 +50,7 @@ fn people_look_after_tags(run: &dyn Fn(&[&str]) -> Run) {
     let stats = json(&run(&["stats", "--json"]));
     assert_eq!(stats[1]["ids_left"], i64::MAX - 1, "{stats}");
     assert_eq!((&stats[1]["max_id"], &stats[1]["step"]), (&1.into(), &1_000.into()), "{stats}");
-    assert_eq!(stats[0]["state"], "serves");
+    assert_eq!(stats[0]["state"], "has ids");
     assert!(run(&["stats"]).stdout.contains("9223372036854775737     5  20"));
 
     let set = run(&["set-step", "a b", "2k"]);

@@ -145,6 +145,31 @@ fn it_says_where_and_what_it_serves() {
 }
 
 #[test]
+fn a_tag_that_a_name_hides_is_told() {
+    let home = Home::new();
+    for tag in ["orders", "theirs", "browser"] {
+        assert_eq!(home.run(&format!("segment create {tag} --step 100")).status, Some(0));
+    }
+    // Of another program, that is: ours creates none of this name.
+    let file = home.folder.path().join("uidring/segments.db");
+    let table = rusqlite::Connection::open(file).expect("opens");
+    let rename = "UPDATE leaf_alloc SET biz_tag = 'uid' WHERE biz_tag = 'theirs'";
+    assert_eq!(table.execute(rename, []).expect("renamed"), 1);
+    drop(table);
+    fs::write(home.folder.path().join("serve.toml"), "[names.browser]\n").expect("written");
+    let words = format!("{REDIS} --config serve.toml");
+    let check = home.run(&format!("{words} --check"));
+    let server = Server::start(&mut home.command(&words));
+    for said in [&check.stderr, &server.said] {
+        for tag in ["uid", "browser"] {
+            assert!(said.contains(&format!("warning: the tag `{tag}` is not served: ")), "{said}");
+        }
+        assert!(!said.contains("`orders` is not"), "{said}");
+    }
+    assert!(server.said.ends_with("tags of segments: orders\n"), "{}", server.said);
+}
+
+#[test]
 fn of_many_tags_it_says_a_few() {
     let home = Home::new();
     for tag in 10..25 {
