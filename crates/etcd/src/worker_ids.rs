@@ -5,7 +5,7 @@ use std::time::Duration;
 use uidring::clock::{Clock, SystemClock};
 use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
 use uidring_store::{
-    Counts, NodeIdentity, Pruned, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds,
+    Counts, IsLeased, NodeIdentity, Pruned, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds,
     announce_end,
 };
 
@@ -88,7 +88,7 @@ impl WorkerTable for EtcdWorkerIds {
             let spent = spend(client, layout, None, rows)?;
             Ok(spent.map_err(|next| Problem::UsedUp { next, max })?.0)
         })?;
-        announce_end(&self.store.to_string(), layout, worker_id, || self.usage());
+        announce_end(&self.store.to_string(), layout, worker_id, IsLeased::No, || self.usage());
         Ok(worker_id)
     }
 

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use uidring::clock::{Clock, SystemClock};
 use uidring::worker::Ordinal;
-use uidring::{Error, Worker, WorkerRequest, WorkerSource};
+use uidring::{Error, Timestamp, Worker, WorkerRequest, WorkerSource};
 use uidring_store::leases::{self, LeaseOptions, LeaseState, LeaseTable};
 use uidring_store::{LeaseRow, TableError};
 
@@ -74,16 +75,19 @@ impl SqliteOrdinal {
         self.ordinal
     }
 
-    /// Says who holds the worker id, which is more than that none is free.
-    fn explain(&self, worker_id: u64, error: Error) -> Error {
+    /// Says who holds the worker id, which is more than that none is free. `begun` is when the start began to wait.
+    fn explain(&self, worker_id: u64, begun: Timestamp, error: Error) -> Error {
         if !matches!(error.store(), Some(TableError::NoFreeWorkerId { .. })) {
             return error;
         }
         match SqliteLeases::of(self.file.clone()).list().as_deref() {
-            Ok([LeaseRow { owner, state: LeaseState::Held(until), .. }]) => {
+            Ok([LeaseRow { owner, state: LeaseState::Held(until), renewed, .. }]) => {
                 let place = self.file.path().display().to_string();
                 let (owner, until) = (owner.clone(), *until);
-                Error::from(TableError::LeaseHeld { place, worker_id, owner, until })
+                Error::from(match *renewed > begun {
+                    true => TableError::HolderAlive { place, worker_id, owner, until },
+                    false => TableError::LeaseHeld { place, worker_id, owner, until },
+                })
             }
             _ => error,
         }
@@ -97,7 +101,8 @@ impl WorkerSource for SqliteOrdinal {
         let length = options.length();
         let options = options.wait_at_least(length.saturating_add(MORE));
         let acquiring = Acquiring::new(self.file.clone(), length).only(worker_id);
+        let begun = SystemClock.now();
         let lease = leases::acquire(acquiring, request, &options);
-        lease.map(Worker::from).map_err(|error| self.explain(worker_id, error))
+        lease.map(Worker::from).map_err(|error| self.explain(worker_id, begun, error))
     }
 }

@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, Row, Transaction};
 use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
 use uidring_store::sql::NEWEST_NODE;
 use uidring_store::{
-    Counts, NodeIdentity, Pruned, TableError, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds,
+    Counts, IsLeased, NodeIdentity, Pruned, TableError, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds,
     announce_end,
 };
 
@@ -59,7 +59,7 @@ impl WorkerTable for SqliteWorkerNodes {
             })
         })??;
         drop(connection);
-        announce_end(&place, layout, worker_id, || self.usage());
+        announce_end(&place, layout, worker_id, IsLeased::No, || self.usage());
         Ok(worker_id)
     }
 

@@ -15,9 +15,9 @@ pub enum TableError {
     /// Starts have used up all worker ids that the layout has.
     #[error(
         "{place}: each start has used up a worker id, and the next, {next}, is over the layout's greatest, \
-         {max}; {}, and start with --worker lease; or use a layout with more worker bits, or a fresh table \
-         with an earlier epoch",
-        reuse(*max)
+         {max}; start with --worker lease, and if none is free, {}; or use a layout with more worker bits, or a fresh \
+         table with an earlier epoch",
+        reuse("FIRST LAST")
     )]
     WorkerIdsUsedUp {
         /// The file, the cluster, or host, port and name of the database.
@@ -76,6 +76,22 @@ pub enum TableError {
         /// Who holds it.
         owner: String,
         /// When the lease ends, by the store's clock.
+        until: Timestamp,
+    },
+
+    /// The worker id that a start waited for is held by a process that has renewed its lease meanwhile.
+    #[error(
+        "{place}: worker id {worker_id} is held by {owner}, which is alive: it has renewed its lease while this start \
+         waited, until {until}; end that process, or give this one another worker id and file"
+    )]
+    HolderAlive {
+        /// The file, or host, port and name of the database.
+        place: String,
+        /// The worker id.
+        worker_id: u64,
+        /// Who holds it.
+        owner: String,
+        /// When the lease ends unless it is renewed again, by the store's clock.
         until: Timestamp,
     },
 
@@ -213,7 +229,9 @@ impl TableError {
             Self::WorkerIdsUsedUp { .. } | Self::NoFreeWorkerId { held: 0, .. } => {
                 StoreErrorKind::Exhausted
             }
-            Self::NoFreeWorkerId { .. } | Self::LeaseHeld { .. } => StoreErrorKind::Held,
+            Self::NoFreeWorkerId { .. } | Self::LeaseHeld { .. } | Self::HolderAlive { .. } => {
+                StoreErrorKind::Held
+            }
             Self::LeaseTableLayout { .. } | Self::UnreadableTag { .. } => StoreErrorKind::Corrupt,
             Self::NoSuchLease { .. } | Self::NoSuchTag { .. } => StoreErrorKind::NotFound,
             Self::NotReusable { .. } | Self::TagExists { .. } => StoreErrorKind::Conflict,
@@ -230,9 +248,9 @@ impl TableError {
 }
 
 /// How worker ids that starts used up come back.
-fn reuse(max: u64) -> String {
+fn reuse(worker_ids: &str) -> String {
     format!(
-        "where those starts have ended, allow leases of their worker ids with `uidring worker reuse 1 {max} \
+        "where those starts have ended, allow leases of their worker ids with `uidring worker reuse {worker_ids} \
          --used-until TIME` and the flags of this table and layout"
     )
 }
@@ -252,8 +270,8 @@ fn who_has_them(max: u64, leased: u64, held: u64, ends_in: Option<Duration>) -> 
         who.push(format!("{used_up} were used up by starts without a lease"));
         // Not those between them that are leased.
         help.push(match leased {
-            0 => reuse(max),
-            _ => reuse(max).replace(&format!(" 1 {max} "), " FIRST LAST "),
+            0 => reuse(&format!("1 {max}")),
+            _ => reuse("FIRST LAST"),
         });
     }
     help.push("use another database for a layout with more worker bits".into());

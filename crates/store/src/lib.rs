@@ -41,7 +41,7 @@ pub use self::tags::{
 };
 #[cfg(feature = "tls")]
 pub use self::tls::{tls_advice, tls_error, tls_failed};
-pub use self::usage::{Counts, WorkerUsage, announce_end};
+pub use self::usage::{Counts, IsLeased, WorkerUsage, announce_end};
 pub use self::warn_once::warn_once;
 
 /// Refuses a path that is a URL, whose password would be in every text about the file.

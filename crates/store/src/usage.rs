@@ -78,11 +78,22 @@ impl WorkerUsage {
     }
 }
 
-/// Logs that a start was given one of the last tenth of a table's worker ids, and the day on which they end.
+/// Whether a worker id comes back when its process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IsLeased {
+    /// A start has used it up.
+    No,
+    /// It is given back.
+    Yes,
+}
+
+/// Logs that a start was given one of the last tenth of a table's worker ids, and the day on which they end. `is_leased`
+/// says whether the start gives it back.
 pub fn announce_end(
     place: &str,
     layout: &Layout,
     worker_id: u64,
+    is_leased: IsLeased,
     usage: impl FnOnce() -> Result<WorkerUsage, Error>,
 ) {
     let max = layout.max_worker_id();
@@ -102,8 +113,11 @@ pub fn announce_end(
     };
     log!(
         warn,
-        "{place}: of the layout's {max} worker ids {left} are left{end}; starts with --worker lease give theirs \
-         back, or plan a layout with more worker bits"
+        "{place}: of the layout's {max} worker ids {left} are left{end}; {}plan a layout with more worker bits",
+        match is_leased {
+            IsLeased::No => "starts with --worker lease give theirs back, or ",
+            IsLeased::Yes => "",
+        }
     );
 }
 

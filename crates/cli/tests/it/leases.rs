@@ -1,7 +1,7 @@
 //! The program and leases: `generate --worker lease`, and the commands about the table, in a file and
 //! on a real server.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
@@ -151,11 +151,17 @@ fn one_that_finds_all_held_waits_if_told_to() {
     assert_eq!((refused.status, &*refused.stdout), (Some(1), ""));
     assert!(refused.stderr.contains("1 are held, the first for"), "{refused:?}");
     let words = format!("generate {layout} --worker lease --lease-wait 30");
-    let waiter = home.command(&words).spawn().expect("starts");
+    let mut waiter = home.command(&words).spawn().expect("starts");
+    let mut stderr = BufReader::new(waiter.stderr.take().expect("piped"));
+    let mut said = String::new();
+    while !said.contains(": waiting for a worker id until ") {
+        assert!(stderr.read_line(&mut said).expect("UTF-8") > 0, "it ended: {said}");
+    }
+    assert!(said.contains(": 1 held, the first until "), "{said}");
     let id = holder.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill").success());
     drop(output);
     holder.wait().expect("ends");
     let done = waiter.wait_with_output().expect("ends");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{}", std::io::read_to_string(stderr).expect("UTF-8"));
 }

@@ -163,7 +163,7 @@ fn a_twin_is_refused_while_the_other_lives() {
     refused(
         &mut pod(&home, "5", volume.path(), &words),
         1,
-        &["worker id 5 is held by", "fence it"],
+        &["waiting for a worker id until ", "worker id 5 is held by", "which is alive"],
     );
     assert!(begin.elapsed() >= Duration::from_secs(10), "a lease, and a bit more");
     assert!(first.try_wait().expect("ours").is_none(), "it is not disturbed");

@@ -23,14 +23,20 @@ fn what_is_advised_helps(place: &str) {
     assert!(last.stderr.contains("of the layout's 3 worker ids 0 are left;"), "{last:?}");
 
     let lease = format!("generate {place} {LAYOUT} --worker lease");
-    for (words, why) in [
-        (format!("generate {place} {LAYOUT}"), "the next, 4, is over the layout's greatest, 3"),
-        (lease.clone(), "of the layout's 3, 3 were used up by starts without a lease"),
+    for (words, which, why) in [
+        // They may be leased already.
+        (
+            format!("generate {place} {LAYOUT}"),
+            "FIRST LAST",
+            "the next, 4, is over the layout's greatest, 3; start with --worker lease, and if none is free, ",
+        ),
+        (lease.clone(), "1 3", "of the layout's 3, 3 were used up by starts without a lease"),
     ] {
         let run = home.run(&words);
         assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
         assert!(run.stderr.contains(why), "{run:?}");
-        assert!(run.stderr.contains("`uidring worker reuse 1 3 --used-until TIME`"), "{run:?}");
+        let reuse = format!("`uidring worker reuse {which} --used-until TIME`");
+        assert!(run.stderr.contains(&reuse), "{run:?}");
         assert!(!run.stderr.contains("wait"), "that cannot help: {run:?}");
     }
     let reuse = format!("worker reuse 1 3 --used-until 2026-01-02 {place} {LAYOUT}");

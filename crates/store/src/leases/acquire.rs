@@ -4,14 +4,14 @@ use std::process;
 use std::thread;
 use std::time::Duration;
 
-use uidring::adapter::Deadline;
+use uidring::adapter::{Deadline, log};
 use uidring::clock::{Clock, SystemClock};
 use uidring::worker::Lease;
 use uidring::{Error, Layout, Timestamp, WorkerRequest};
 
 use super::options::LeaseOptions;
 use super::rows::{Horizon, LeasedRow, RowLease, RowStore};
-use crate::{NodeIdentity, TableError, WorkerUsage, announce_end};
+use crate::{IsLeased, NodeIdentity, TableError, WorkerUsage, announce_end};
 
 /// What an acquire asks a store for.
 pub struct AcquireRequest {
@@ -101,6 +101,9 @@ const NAME_CHARS: usize = 200;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_millis(250);
 
+/// Who waits longer than this is told so.
+const SILENCE: Duration = Duration::from_secs(1);
+
 /// A store from which an acquire takes a row, with what it keeps open between attempts.
 pub trait LeaseStore {
     /// What renews and releases the row.
@@ -152,6 +155,7 @@ pub fn acquire(
     };
     let deadline = Deadline::after(Some(options.wait_for));
     let mut pause = FIRST_PAUSE;
+    let mut silence = Some(Deadline::after(Some(SILENCE)));
     loop {
         let now = SystemClock.now();
         let present = layout.tick_at(now)?;
@@ -163,7 +167,7 @@ pub fn acquire(
                 let location = store.location();
                 let is_new = row.token == 1 && row.before.is_none();
                 if is_new {
-                    announce_end(&location, layout, worker_id, || store.usage());
+                    announce_end(&location, layout, worker_id, IsLeased::Yes, || store.usage());
                 }
                 let lease = RowLease::new(store.hold(), row, location);
                 return Lease::new(*layout, worker_id, after?, terms, lease);
@@ -175,6 +179,9 @@ pub fn acquire(
         let left = deadline.remaining().unwrap_or(Duration::MAX);
         if left.is_zero() {
             return Err(shortage.error(store.location(), layout, now, max_ahead));
+        }
+        if silence.take_if(|silence| silence.remaining() == Some(Duration::ZERO)).is_some() {
+            shortage.announce(&store.location(), now, left);
         }
         // Starts that wait together should not come back together.
         let next = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
@@ -204,6 +211,30 @@ impl Denial {
 }
 
 impl Shortage {
+    /// Logs what a start waits for, and until when.
+    fn announce(&self, place: &str, now: Timestamp, left: Duration) {
+        let until = now.saturating_add(left);
+        let held = self.held;
+        match (self.ahead, self.ends_in) {
+            (Some((worker_id, _)), _) => log!(
+                warn,
+                "{place}: waiting for a worker id until {until:.0}: {worker_id} is free, and was used too far ahead of \
+                 the clock"
+            ),
+            (None, Some(ends_in)) => {
+                let first = now.saturating_add(Duration::from_millis(ends_in));
+                log!(
+                    warn,
+                    "{place}: waiting for a worker id until {until:.0}: {held} held, the first until {first:.0} unless \
+                     its holder renews it"
+                );
+            }
+            (None, None) => {
+                log!(warn, "{place}: waiting for a worker id until {until:.0}: {held} held");
+            }
+        }
+    }
+
     fn error(self, place: String, layout: &Layout, now: Timestamp, limit: Duration) -> Error {
         match self.ahead {
             Some((worker_id, tick)) => {

@@ -9,7 +9,7 @@ use super::client::Client;
 use super::connection::Operation;
 use super::error::with_note;
 use crate::{
-    NodeIdentity, Pruned, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds, announce_end,
+    IsLeased, NodeIdentity, Pruned, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds, announce_end,
 };
 
 /// Creates the table if it does not exist.
@@ -132,7 +132,7 @@ where
             max_clock_difference: self.max_clock_difference,
         };
         let worker_id = self.run(&assign)?;
-        announce_end(&self.store.to_string(), layout, worker_id, || self.usage());
+        announce_end(&self.store.to_string(), layout, worker_id, IsLeased::No, || self.usage());
         Ok(worker_id)
     }
 
