@@ -155,8 +155,7 @@ fn route(shared: &Arc<Shared>, place: &Arc<Place>, asked: Asked) -> Answer {
     if !is_open && !is_trusted(shared, &asked) {
         return answer::unauthorized(asked).into();
     }
-    if site::is_another(shared, &asked) {
-        let text = "a page of another site asked for this in a browser; it may not";
+    if let Some(text) = site::refusal(shared, &asked) {
         return answer::error(asked, StatusCode::FORBIDDEN, text).into();
     }
     // As in Leaf, with any method.

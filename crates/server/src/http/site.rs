@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use hyper::Version;
+use hyper::{Method, Version};
 use hyper::header::{self, HeaderName};
 use hyper::http::uri::Authority;
 
@@ -33,12 +33,13 @@ pub fn problem(asked: &Asked) -> Option<&'static str> {
         .then_some("the request names another host than its Host header")
 }
 
-/// Whether a page that is not this server's has a browser ask. Where only this host can ask, and without a
-/// token, such a page may also have made its own name stand for this host: here, a host's name is `localhost`.
-pub fn is_another(shared: &Shared, asked: &Asked) -> bool {
-    let site = HeaderName::from_static("sec-fetch-site");
-    if asked.header(site).is_some_and(|site| site == b"cross-site") {
-        return true;
+/// Why a request is refused that a page of another site may have a browser send. Where only this host can ask, and
+/// without a token, such a page may also have made its own name stand for this host: here, a host's name is `localhost`.
+pub fn refusal(shared: &Shared, asked: &Asked) -> Option<String> {
+    const ANOTHER: &str = "a page of another site asked for this in a browser; it may not";
+    let is = |name, value: &[u8]| asked.header(HeaderName::from_static(name)) == Some(value);
+    if is("sec-fetch-site", b"cross-site") && !is_visit(asked) {
+        return Some(ANOTHER.into());
     }
     let host = asked.header(header::HOST).and_then(|host| str::from_utf8(host).ok());
     let host = host.unwrap_or_default();
@@ -47,15 +48,29 @@ pub fn is_another(shared: &Shared, asked: &Asked) -> bool {
         origin.is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
     };
     if !asked.headers(header::ORIGIN).all(is_of_host) {
-        return true;
+        return Some(ANOTHER.into());
     }
     if !shared.is_local || shared.password.is_some() {
-        return false;
+        return None;
     }
     let name = host.rsplit_once(':').map_or(host, |(name, port)| {
         if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host }
     });
     let address = name.trim_start_matches('[').trim_end_matches(']');
     let is_here = name.eq_ignore_ascii_case("localhost") || name.is_empty();
-    !is_here && address.parse::<IpAddr>().is_err()
+    (!is_here && address.parse::<IpAddr>().is_err()).then(|| {
+        let host: String = host.chars().take(128).collect();
+        format!(
+            "the Host header names `{host}`, and a server that only its own host can reach, without a password, answers \
+             as localhost or by its address alone: a page of another site may have its name stand for this host. Ask \
+             for localhost, have a proxy send `Host: localhost`, or set a password"
+        )
+    })
+}
+
+/// Whether somebody follows a link to the dashboard. Its page has no data, no other page can show it in a frame, and what
+/// it asks for itself is of this site: a page with the link learns nothing.
+fn is_visit(asked: &Asked) -> bool {
+    let mode = asked.header(HeaderName::from_static("sec-fetch-mode"));
+    *asked.method() == Method::GET && asked.path() == "/" && mode == Some(b"navigate")
 }

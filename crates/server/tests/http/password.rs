@@ -51,8 +51,18 @@ fn browsers_ask_for_this_servers_own_page_alone() {
     ] {
         served.curl_with("/api/snowflake/get/x", &["-H", header]).id();
     }
+    let named = served.curl_with("/v1/ids", &["-H", "Host: evil.example:80"]);
+    assert!(named.error().starts_with("the Host header names `evil.example:80`"), "{named:?}");
     let answer = served.curl_with("/v1/ids", &["-H", "Sec-Fetch-Site: cross-site"]);
     assert!(answer.status == 403 && answer.error().contains("another site"), "{}", answer.status);
+    // A link to the dashboard.
+    for (path, mode, status) in
+        [("/", "navigate", 200), ("/", "cors", 403), ("/v1/ids", "navigate", 403)]
+    {
+        let mode = format!("Sec-Fetch-Mode: {mode}");
+        let arguments = ["-H", "Sec-Fetch-Site: cross-site", "-H", &mode];
+        assert_eq!(served.curl_with(path, &arguments).status, status, "{path} {mode}");
+    }
     served.curl_with("/api/snowflake/get/x", &["-H", "Sec-Fetch-Site: same-origin"]).id();
 }
 
