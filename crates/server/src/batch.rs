@@ -127,6 +127,7 @@ impl Session {
     ) -> io::Result<Option<Arc<Name>>> {
         if let Some(recent) = &self.recent
             && recent.text().as_bytes() == text
+            && !recent.is_removed()
         {
             return Ok(Some(Arc::clone(recent)));
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 use tokio::time::{sleep_until, timeout_at};
-use uidring::segment::SegmentTag;
+use uidring::segment::{SegmentError, SegmentTag};
 use uidring::{Error, SegmentGenerator};
 
 use crate::issuer::Issuer;
@@ -54,6 +54,12 @@ impl Name {
 }
 
 impl Name {
+    /// Whether it is a tag that was not in the table when that was read last.
+    pub(crate) fn is_removed(&self) -> bool {
+        let Issuer::Segment(handle) = &self.issuer else { return false };
+        matches!(handle.problem(), Some(SegmentError::RemovedTag(_)))
+    }
+
     /// Why it is not to be asked, as far as that is known without waiting. Of uids, one is taken.
     pub(crate) fn problem(&self) -> Option<String> {
         let ahead = || self.lead.problem(self.issuer.generator()?);
@@ -172,7 +178,13 @@ impl Names {
         Some(Arc::clone(name.or_insert_with(|| Name::new(text, Issuer::Segment(handle)))))
     }
 
-    /// Looks a name up. An unknown one may be a tag that was created since the table was read, which is read again then:
+    /// Looks a name up, unless it is a tag that was gone: it may be there again.
+    pub(crate) fn get_present(&self, text: &str) -> Option<Arc<Name>> {
+        self.get(text).filter(|name| !name.is_removed())
+    }
+
+    /// Looks a name up. An unknown one, or one that was gone, may be a tag that was created since the table was read, which
+    /// is read again then:
     /// a tag that was there when the request arrived is found, unless that takes too long. `arrived` is set at the first
     /// unknown name: requests that arrived together share it, so that they wait for one reading.
     pub(crate) async fn find_or_look(
@@ -180,7 +192,7 @@ impl Names {
         text: &str,
         arrived: &mut Option<Instant>,
     ) -> Option<Arc<Name>> {
-        if let Some(name) = self.get(text) {
+        if let Some(name) = self.get_present(text) {
             return Some(name);
         }
         let segments = self.segments.as_ref()?;

@@ -36,7 +36,7 @@ where
     F: FnOnce(&Shared, Asked, Arc<Name>) -> Answer + Send + 'static,
 {
     let name = match asked.parameter("name") {
-        Ok(Some(text)) => shared.names.get(&text).ok_or_else(|| text.into_owned()),
+        Ok(Some(text)) => shared.names.get_present(&text).ok_or_else(|| text.into_owned()),
         Ok(None) => match shared.names.default_name() {
             Some(name) => Ok(Arc::clone(name)),
             None => {

@@ -40,7 +40,7 @@ pub fn snowflake(shared: &Shared, asked: Asked) -> Answer {
 /// `/api/segment/get/{key}`: an id of the tag that is the key.
 pub fn segment(shared: &Arc<Shared>, asked: Asked) -> Answer {
     let name = match asked.last_segment("the key") {
-        Ok(key) => shared.names.get(&key).ok_or_else(|| key.into_owned()),
+        Ok(key) => shared.names.get_present(&key).ok_or_else(|| key.into_owned()),
         Err(error) => {
             let text = error.to_string();
             return answer::bad_request(asked, text).into();

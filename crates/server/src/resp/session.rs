@@ -174,7 +174,11 @@ impl Session {
         stream: &mut S,
     ) -> io::Result<bool> {
         match (&self.recent, text) {
-            (Some(recent), Some(text)) if recent.text().as_bytes() == text => return Ok(true),
+            (Some(recent), Some(text))
+                if recent.text().as_bytes() == text && !recent.is_removed() =>
+            {
+                return Ok(true);
+            }
             _ => {}
         }
         let names = &self.shared.names;

@@ -69,6 +69,11 @@ fn tags_that_come_and_go() {
     let gone = client.say(&["INCR", "a"]);
     assert!(gone.starts_with("-ERR ") && gone.contains("create it again"), "{gone}");
     assert_eq!(client.integer(&["INCR", &found]), 2);
+    // It is there again, and the server has not read the table since.
+    let asked = Instant::now();
+    table.create(SegmentTag::new("a").max_id(100).step(10)).expect("created");
+    let answer = client.say(&["INCR", "a"]);
+    assert!(answer == ":100\r\n" || asked.elapsed() >= LOOK_FOR, "{answer}");
 }
 
 #[test]
