@@ -290,8 +290,8 @@ impl Tag {
             PushError::Backwards { start, end: reserved } => {
                 self.went_back(reserved.max(end + 1));
                 invalid(format!(
-                    "its max_id went back to {start}, and this process has reserved ids up to {}: other processes may \
-                     have ids above that; raise max_id above every id in use",
+                    "its max_id went back to {start}, and has to be above every id in use: this process has reserved ids \
+                     up to {}, and others may have ids above that",
                     reserved - 1
                 ))
             }

@@ -34,7 +34,7 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use uidring_store::check_path;
 
@@ -158,10 +158,26 @@ fn command_line() -> Result<Cli, Failure> {
         }
         output.flush()?;
     } else {
+        if let Some((flag, variable)) = variable_of(&error) {
+            let text = error.render().to_string().replacen(&flag, &variable, 1);
+            let text = text.split("\n\n").next().unwrap_or(&text).trim_start_matches("error: ");
+            return Err(Failure::Usage(text.into()));
+        }
         // On stderr, which nothing can be said about.
         let _ = error.print();
     }
     std::process::exit(error.exit_code())
+}
+
+/// The flag that clap names, and the environment variable that its wrong value is from, if it is.
+fn variable_of(error: &clap::Error) -> Option<(String, String)> {
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
+    let long = flag.split([' ', '=']).next()?;
+    let name = long.strip_prefix("--")?.replace('-', "_").to_uppercase();
+    let variable = format!("UIDRING_SERVE_{name}");
+    let is_given = std::env::args_os()
+        .any(|word| word.to_str().is_some_and(|word| word.split('=').next() == Some(long)));
+    (std::env::var_os(&variable).is_some() && !is_given).then(|| (flag.clone(), variable))
 }
 
 fn run(command: Command) -> Result<(), Failure> {

@@ -7,8 +7,8 @@ use rusqlite::{OptionalExtension, Row, Transaction};
 use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
 use uidring_store::sql::NEWEST_NODE;
 use uidring_store::{
-    Counts, IsLeased, NodeIdentity, Pruned, TableError, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds,
-    announce_end,
+    Counts, IsLeased, NodeIdentity, Pruned, TableError, WorkerNode, WorkerTable, WorkerUsage,
+    age_in_seconds, announce_end,
 };
 
 use crate::columns::{optional_unsigned, unsigned};

@@ -86,7 +86,7 @@ fn a_row_that_went_back_is_refused() {
     let error = generator.next_id("orders").expect_err("11 to 20 were reserved");
     assert!(matches!(error, SegmentError::InvalidRow(_)), "{error}");
     let text = error.to_string();
-    assert!(text.contains("went back to 11") && text.contains("up to 20:"), "{text}");
+    assert!(text.contains("went back to 11") && text.contains("up to 20,"), "{text}");
     // That load has moved the row, and nobody has said that what comes next is free.
     for _ in 0..2 {
         generator.refresh().expect("up");
@@ -109,7 +109,7 @@ fn a_reading_that_finds_a_row_gone_back_ends_what_is_in_memory() {
     generator.refresh().expect("up");
     wait_until("it is refused", || generator.try_next_id("orders").is_err());
     let error = generator.next_id("orders").expect_err("refused").to_string();
-    assert!(error.contains("went back to 1,") && error.contains("up to 1000:"), "{error}");
+    assert!(error.contains("went back to 1,") && error.contains("up to 1000,"), "{error}");
     let stats = generator.stats("orders").expect("known");
     assert_eq!((stats.left, stats.loads, stats.load_failures), (0, 1, 1), "{stats:?}");
 }

@@ -45,7 +45,8 @@ pub fn load(
     let text = String::from_utf8(text).map_err(|_| wrong(&"it is no UTF-8 text"))?;
     // What stands in the file may be secret: the error names a place, and shows no line.
     let mut table: Table = toml::from_str(&text).map_err(|error| {
-        let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+        let before = error.span().map_or("", |span| &text[..span.start]);
+        let line = before.matches('\n').count() + 1;
         wrong(&format_args!("line {line}: {}", error.message()))
     })?;
     let names = match table.remove("names") {
@@ -56,13 +57,9 @@ pub fn load(
     let serve = command();
     let serve = serve.find_subcommand("serve").expect("it is one");
     for (key, value) in &table {
-        let is_known = serve.get_arguments().any(|flag| flag.get_long() == Some(key));
-        if !is_known || NOT_SETTINGS.contains(&&**key) || text_of(value).is_none() {
-            return Err(wrong(&format_args!(
-                "`{key}` is no setting, or its value is no text, number or true; `uidring serve --help` \
-                 lists them"
-            )));
-        }
+        check_setting(serve, key, value, "setting").map_err(|problem| {
+            wrong(&format_args!("{problem}; `uidring serve --help` lists the settings"))
+        })?;
     }
     let given = command().try_get_matches_from(command_line);
     let given = given.map_err(|error| wrong(&plain(&error)))?;
@@ -103,17 +100,35 @@ fn named(name: &str, settings: Value) -> Result<NameArgs, String> {
     let command = NameArgs::augment_args(Command::new("names").no_binary_name(true));
     let mut flags = Vec::new();
     for (key, value) in &settings {
-        let is_known = command.get_arguments().any(|flag| flag.get_long() == Some(key));
-        if !is_known || text_of(value).is_none() {
-            return Err(format!(
-                "names.{name}: `{key}` is no setting of a name, or its value is no text, number or true"
-            ));
-        }
+        check_setting(&command, key, value, "setting of a name")
+            .map_err(|problem| format!("names.{name}: {problem}"))?;
         flags.extend(flag_of(key, value));
     }
     let matches = command.try_get_matches_from(flags);
     let args = matches.and_then(|matches| NameArgs::from_arg_matches(&matches));
     args.map_err(|error| format!("names.{name}: {}", plain(&error)))
+}
+
+/// Refuses a key that is no flag, and a value that its flag cannot have. `what` is what keys are.
+fn check_setting(command: &Command, key: &str, value: &Value, what: &str) -> Result<(), String> {
+    let find = |key: &str| {
+        let mut flags = command.get_arguments();
+        flags.find(|flag| flag.get_long() == Some(key) && !NOT_SETTINGS.contains(&key))
+    };
+    let Some(flag) = find(key) else {
+        let other = key.replace('_', "-");
+        return Err(match find(&other) {
+            Some(_) => format!("`{key}` is no {what}; it is written `{other}`"),
+            None => format!("`{key}` is no {what}"),
+        });
+    };
+    match (flag.get_action().takes_values(), value) {
+        (true, Value::Boolean(_) | Value::Array(_) | Value::Table(_)) => {
+            Err(format!("the value of `{key}` has to be a text or a number"))
+        }
+        (true, _) | (false, Value::Boolean(_)) => Ok(()),
+        (false, _) => Err(format!("the value of `{key}` has to be true or false, without quotes")),
+    }
 }
 
 /// A setting as a flag; none for `false`.

@@ -218,6 +218,11 @@ fn settings_are_checked_without_a_worker_id() {
         assert_eq!(run.status, Some(2), "{words}: {run:?}");
         assert!(run.stderr.contains(message), "{words}: {}", run.stderr);
     }
+    let mut command = home.command("serve --check");
+    let run = Run::of(command.env("UIDRING_SERVE_REDIS", "nowhere"));
+    assert_eq!(run.status, Some(2), "{run:?}");
+    let text = "error: invalid value 'nowhere' for 'UIDRING_SERVE_REDIS': ";
+    assert!(run.stderr.starts_with(text), "{run:?}");
     let made = check("--sqlite new.db?mode=rwc");
     assert_eq!((made.status, home.folder.path().join("new.db").exists()), (Some(0), false));
     for (words, message) in [
@@ -306,7 +311,11 @@ fn a_file_of_settings() {
         ("\n\nnothing = 1", "serve.toml: `nothing` is no setting"),
         ("check = true", "serve.toml: `check` is no setting"),
         ("threads = 0", "write a whole number from 1 to 1024"),
-        ("threads = [1]", "serve.toml: `threads` is no setting, or its value is no text"),
+        ("threads = [1]", "serve.toml: the value of `threads` has to be a text or a number"),
+        ("redis = false", "serve.toml: the value of `redis` has to be a text or a number"),
+        ("expose = 'yes'", "the value of `expose` has to be true or false, without quotes"),
+        ("max_batch = 5", "serve.toml: `max_batch` is no setting; it is written `max-batch`"),
+        ("threads = 1\nthreads = 2", "serve.toml: line 2: "),
         ("http = '0.0.0.0:80'", "--http 0.0.0.0:80 can be reached by other hosts"),
         ("names = 1", "serve.toml: `names` is for tables"),
         ("tls-cert = 'a.pem'", "--tls-cert and --tls-key need each other"),

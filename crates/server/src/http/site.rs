@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use hyper::{Method, Version};
 use hyper::header::{self, HeaderName};
 use hyper::http::uri::Authority;
+use hyper::{Method, Version};
 
 use super::request::Asked;
 use crate::shared::Shared;

@@ -216,15 +216,18 @@ impl Session {
         let asks_all =
             |index| ["all", "default", "everything"].iter().any(|all| words.is(index, all));
         let is_all = words.len() == 0 || (0..words.len()).any(asks_all);
-        let is_asked = |name| is_all || (0..words.len()).any(|index| words.is(index, name));
-        let sections: [(&str, fn(&Shared) -> String); 4] = [
-            ("Server", of_server),
-            ("Clients", of_clients),
-            ("Stats", of_stats),
-            ("Names", of_names),
-        ];
-        let asked = sections.into_iter().filter(|(name, _)| is_asked(name));
-        let texts = asked.map(|(name, make)| format!("# {name}\r\n{}", make(&self.shared)));
+        let is_asked = |name: &str| is_all || (0..words.len()).any(|index| words.is(index, name));
+        let asked =
+            ["Server", "Clients", "Stats", "Names"].into_iter().filter(|name| is_asked(name));
+        let texts = asked.map(|name| {
+            let lines = match name {
+                "Server" => of_server(&self.shared),
+                "Clients" => of_clients(&self.shared),
+                "Stats" => of_stats(&self.shared),
+                _ => of_names(&self.shared),
+            };
+            format!("# {name}\r\n{lines}")
+        });
         texts.collect::<Vec<_>>().join("\r\n")
     }
 }

@@ -9,7 +9,8 @@ use super::client::Client;
 use super::connection::Operation;
 use super::error::with_note;
 use crate::{
-    IsLeased, NodeIdentity, Pruned, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds, announce_end,
+    IsLeased, NodeIdentity, Pruned, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds,
+    announce_end,
 };
 
 /// Creates the table if it does not exist.
