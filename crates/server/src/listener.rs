@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 #[cfg(unix)]
 use std::path::Path;
 
@@ -43,6 +43,13 @@ impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
+}
+
+/// The addresses of a connection, which clients may ask for.
+#[derive(Clone, Copy)]
+pub(crate) struct Ends {
+    pub here: SocketAddr,
+    pub there: SocketAddr,
 }
 
 /// A socket that is bound, and what its clients speak.

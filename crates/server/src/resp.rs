@@ -11,22 +11,15 @@ mod small_talk;
 mod table;
 mod transaction;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use self::session::Session;
+use crate::listener::Ends;
 use crate::seat::{Farewell, Place};
 use crate::shared::Shared;
 use crate::wire;
-
-/// The addresses of a connection, which clients may ask for.
-#[derive(Clone, Copy)]
-pub struct Ends {
-    pub here: SocketAddr,
-    pub there: SocketAddr,
-}
 
 /// Answers a connection's requests until it ends.
 pub async fn serve<S>(mut stream: S, ends: Option<Ends>, place: &Place, shared: &Arc<Shared>)

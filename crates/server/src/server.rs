@@ -17,15 +17,14 @@ use tokio_rustls::TlsAcceptor;
 use crate::error::ServeError;
 use crate::http_state::HttpState;
 use crate::limits::{Budget, Limits};
-use crate::listener::{Listener, Protocol, Socket};
+use crate::listener::{Ends, Listener, Protocol, Socket};
 use crate::names::Names;
-use crate::resp::{self, Ends};
 use crate::seat::{Place, SWEEP, Seated, Seats};
 use crate::secret::Secret;
 use crate::shared::Shared;
 use crate::stats::ProtocolStats;
 use crate::tls::{self, TlsError};
-use crate::{batch, http, thrift};
+use crate::{batch, http, resp, thrift};
 
 /// A server, before it starts.
 pub struct Server {

@@ -9,11 +9,10 @@ use std::time::Instant;
 use tokio::io::AsyncWrite;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::Ends;
 use super::parse::Args;
 use super::reply::Reply;
 use crate::error::IssueError;
-use crate::listener::Protocol;
+use crate::listener::{Ends, Protocol};
 use crate::names::Name;
 use crate::shared::Shared;
 use crate::wire;

@@ -3,11 +3,10 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
-use super::Ends;
 use super::reply::Reply;
 use super::session::{Replies, Session, Words};
 use super::table::COMMANDS;
-use crate::listener::Protocol;
+use crate::listener::{Ends, Protocol};
 use crate::names::SHOWN;
 use crate::shared::Shared;
 
