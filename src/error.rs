@@ -295,6 +295,10 @@ pub enum Error {
         what: &'static str,
     },
 
+    /// The process is about to end, and its start has stopped waiting.
+    #[error("the start was interrupted while it waited")]
+    Interrupted,
+
     /// The padder thread could not be started.
     #[error("the padder thread did not start; is the process at its limit of threads?")]
     PadderThread(#[source] Arc<std::io::Error>),

@@ -9,6 +9,7 @@
 mod boot_time;
 mod event;
 mod guarded;
+mod interruption;
 mod numbers;
 mod outside;
 mod pages;
@@ -25,6 +26,7 @@ pub(crate) use self::event::Event;
 pub(crate) use self::event::wake_all;
 pub(crate) use self::guarded::{ForkGuarded, Forked};
 pub(crate) use self::imp::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
+pub use self::interruption::{interrupt_starts, starts_are_interrupted};
 pub(crate) use self::numbers::{Drawn, Limit, MAX_END, Numbers};
 pub use self::outside::record;
 pub(crate) use self::outside::{assert_no_lock_held, contained, log};

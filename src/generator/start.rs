@@ -10,7 +10,7 @@ use super::register::{self, Registration};
 use crate::clock::{Clock, Deadline, read};
 use crate::error::Error;
 use crate::layout::Layout;
-use crate::sync::{Life, log};
+use crate::sync::{Life, log, starts_are_interrupted};
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
 use crate::worker::{
@@ -179,21 +179,12 @@ impl Start {
         layout: &Layout,
         clock: &dyn Clock,
     ) -> Result<(Option<ActiveLease>, IssueHorizon), Error> {
-        let deadline = Deadline::after(Some(self.patience));
-        let renewal = |lease: &Option<Lease>| {
-            Deadline::after(lease.as_ref().map(|lease| lease.terms.renew_every))
-        };
-        let mut due = renewal(&self.lease);
-        while let Some(nap) = self.time_until_start(layout, deadline.remaining())? {
-            // The wait may be longer than the lease lasts.
-            if let Some(lease) = self.lease.take_if(|_| due.is_over()) {
-                let after = lease.after.map(|uid| layout.decode(uid)).transpose()?;
-                let horizon = after.map_or(0, |uid| uid.tick).max(layout.tick_at(self.now)?);
-                self.lease = Some(lease.kept(horizon)?);
-                due = renewal(&self.lease);
+        if let Err(error) = self.wait_for(layout, clock) {
+            // A lease that was renewed meanwhile looks used to its store, which does not free it by itself.
+            if let Some(lease) = self.lease.take() {
+                let _ = lease.release();
             }
-            thread::sleep(nap);
-            self.now = read(clock);
+            return Err(error);
         }
         let present = layout.tick_at(self.now)?;
         self.position = self.position.max(Position { tick: present, sequence: 0 });
@@ -207,6 +198,29 @@ impl Start {
         let (active, issue_horizon) = ActiveLease::start(lease, lease_start, self.patience)?;
         self.registration.leased(&issue_horizon);
         Ok((Some(active), issue_horizon))
+    }
+
+    fn wait_for(&mut self, layout: &Layout, clock: &dyn Clock) -> Result<(), Error> {
+        let deadline = Deadline::after(Some(self.patience));
+        let renewal = |lease: &Option<Lease>| {
+            Deadline::after(lease.as_ref().map(|lease| lease.terms.renew_every))
+        };
+        let mut due = renewal(&self.lease);
+        while let Some(nap) = self.time_until_start(layout, deadline.remaining())? {
+            if starts_are_interrupted() {
+                return Err(Error::Interrupted);
+            }
+            // The wait may be longer than the lease lasts.
+            if let Some(lease) = self.lease.take_if(|_| due.is_over()) {
+                let after = lease.after.map(|uid| layout.decode(uid)).transpose()?;
+                let horizon = after.map_or(0, |uid| uid.tick).max(layout.tick_at(self.now)?);
+                self.lease = Some(lease.kept(horizon)?);
+                due = renewal(&self.lease);
+            }
+            thread::sleep(nap);
+            self.now = read(clock);
+        }
+        Ok(())
     }
 
     /// Returns how long to sleep before the clock is read again; `None` once it is near enough for the generator to

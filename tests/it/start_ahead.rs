@@ -209,6 +209,37 @@ fn a_lease_is_renewed_while_its_start_waits() {
     assert!(generator.next_uid().expect("ready") > ahead(WAITED));
 }
 
+/// Counts what it is asked for: renewals, at the third of which the clock goes back by hours, and releases.
+struct GivenBack(Arc<AtomicI64>, Arc<AtomicI64>, ManualClock);
+
+impl LeaseBackend for GivenBack {
+    fn renew(&mut self, _: u64) -> Result<(), RenewError> {
+        if self.0.fetch_add(1, Ordering::SeqCst) == 2 {
+            self.2.set(Timestamp::from_millis(start().as_millis() - 3 * 3_600_000));
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, last: Option<Uid>) -> Result<(), Error> {
+        assert_eq!(last, None);
+        self.1.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_wait_that_fails_gives_the_lease_back() {
+    let (clock, released) = (ManualClock::new(start()), Arc::new(AtomicI64::new(0)));
+    let mut terms = LeaseTerms::default();
+    terms.renew_every = Duration::from_millis(20);
+    let backend = GivenBack(Arc::default(), Arc::clone(&released), clock.clone());
+    let lease = Lease::new(LAYOUT, 7, Some(ahead(WAITED)), terms, backend).expect("in range");
+    let builder = SnowflakeGenerator::builder().layout(LAYOUT).namespace(fresh()).clock(clock);
+    let built = builder.worker(lease).max_start_wait(HOUR).build().map(drop);
+    assert!(matches!(built, Err(Error::UsedAhead { .. })), "{built:?}");
+    assert_eq!(released.load(Ordering::SeqCst), 1);
+}
+
 /// What is left of a tick belongs to that tick, which the clock has to reach.
 #[test]
 fn a_tick_that_is_used_in_part_is_waited_for() {

@@ -3,6 +3,9 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+#[cfg(feature = "server")]
+use uidring::adapter::interrupt_starts;
+
 use crate::failure::Failure;
 use crate::report;
 
@@ -14,20 +17,57 @@ pub const SIGNALS: [i32; 9] = {
     [SIGALRM, SIGINT, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU]
 };
 
+/// How long a start may take to give back what it holds.
+pub const START_PATIENCE: Duration = Duration::from_secs(2);
+
 /// Does the work. If the program receives a signal to end meanwhile, `close` ends the source of the
-/// work, whose last ids are still printed, which may take as long as `patience`, or until another
+/// work, whose last ids are still printed, which may take as long as `patience` says then, or until another
 /// signal; then `progress` is reported, and the program ends as if the signal had not been caught.
 #[cfg(unix)]
 pub fn run(
     progress: &(impl Display + Sync),
-    patience: Option<Duration>,
+    patience: impl Fn() -> Option<Duration> + Sync,
     close: impl Fn() + Sync,
     work: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
+    use signal_hook::consts::SIGHUP;
+
+    let last_words = || report::note(format_args!("interrupted: {progress}"));
+    let signals = SIGNALS.into_iter().chain([SIGHUP]);
+    match watched(signals, patience, close, last_words, work)? {
+        (_, Some(signal)) => {
+            last_words();
+            init::end_by(signal)
+        }
+        (result, None) => result,
+    }
+}
+
+/// Starts what is to be served. If the program receives a signal to end before that is done, the start gives back what
+/// it holds, and the program ends as if the signal had not been caught. A start that is just done goes on: the
+/// signal is there for whoever looks for it, too.
+#[cfg(feature = "server")]
+pub fn start<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    match watched(SIGNALS, || Some(START_PATIENCE), interrupt_starts, || (), work)? {
+        (Err(_), Some(signal)) => init::end_by(signal),
+        (result, _) => result,
+    }
+}
+
+/// Does the work, and returns the first of the signals that came meanwhile. At that, it calls `close`, and then gives the
+/// work as much time as `patience` says, or until another signal, before it says the
+/// last words and ends the program.
+#[cfg(unix)]
+fn watched<T>(
+    signals: impl IntoIterator<Item = i32>,
+    patience: impl Fn() -> Option<Duration> + Sync,
+    close: impl Fn() + Sync,
+    last_words: impl Fn() + Sync,
+    work: impl FnOnce() -> T,
+) -> Result<(T, Option<i32>), Failure> {
     use std::sync::mpsc::{self, RecvTimeoutError};
     use std::thread;
 
-    use signal_hook::consts::SIGHUP;
     use signal_hook::iterator::{Handle, Signals};
     use uidring::adapter::Deadline;
 
@@ -42,30 +82,33 @@ pub fn run(
         }
     }
 
-    let mut signals = Signals::new(not_ignored(SIGNALS.into_iter().chain([SIGHUP])))
+    let mut signals = Signals::new(not_ignored(signals))
         .map_err(|error| Failure::Failed(format!("receiving signals: {error}")))?;
     init::signals_are_handled();
     // However the work ends, the thread below ends with it.
     let watched = Watched(signals.handle());
     let (done, is_done) = mpsc::channel::<()>();
-    let close = &close;
+    let (patience, close, last_words) = (&patience, &close, &last_words);
     thread::scope(|scope| {
-        scope.spawn(move || {
-            let Some(signal) = signals.forever().next() else { return };
+        let signal = scope.spawn(move || {
+            let signal = signals.forever().next()?;
             close();
-            let deadline = Deadline::after(patience);
+            let deadline = Deadline::after(patience());
             // The sender is dropped when the work is done.
-            while is_done.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout)
-                && deadline.remaining() != Some(Duration::ZERO)
-                && signals.pending().next().is_none()
-            {}
-            report::note(format_args!("interrupted: {progress}"));
-            init::end_by(signal);
+            while is_done.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+                if deadline.is_over() || signals.pending().next().is_some() {
+                    last_words();
+                    init::end_by(signal);
+                }
+            }
+            Some(signal)
         });
-        let _watched = watched;
-        let result = work();
+        let result = {
+            let _watched = watched;
+            work()
+        };
         drop(done);
-        result
+        Ok((result, signal.join().unwrap_or_default()))
     })
 }
 
@@ -127,7 +170,7 @@ fn not_ignored(signals: impl IntoIterator<Item = i32>) -> Vec<i32> {
 #[cfg(not(unix))]
 pub fn run(
     _: &(impl Display + Sync),
-    _: Option<Duration>,
+    _: impl Fn() -> Option<Duration> + Sync,
     _: impl Fn() + Sync,
     work: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {

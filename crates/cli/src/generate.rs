@@ -32,5 +32,5 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
     }?;
     // Wrong flags leave no file, and a closed stdout or a file that cannot be written uses up no worker id.
     let sink = sink::open(path)?;
-    output::print(args.count, lines, &*source()?, sink)
+    output::print(args.count, lines, source, sink)
 }

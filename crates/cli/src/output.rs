@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use indicatif::ProgressBar;
 use uidring::Uid;
+use uidring::adapter::{interrupt_starts, starts_are_interrupted};
 use uidring::clock::{Clock, SystemClock};
 
 use crate::ending;
@@ -34,7 +35,7 @@ const MANY: u64 = 1_000_000;
 pub type OpenSource<'a> = Box<dyn FnOnce() -> Result<Box<dyn Source>, Failure> + 'a>;
 
 /// Where ids come from.
-pub trait Source: Sync {
+pub trait Source: Send + Sync {
     /// Puts the ids that are ready at the front of `out`, and returns how many; 0 if there is none now,
     /// for whatever reason.
     fn take_ready(&self, out: &mut [Uid]) -> usize;
@@ -49,24 +50,37 @@ pub trait Source: Sync {
     fn close(&self);
 }
 
-/// Prints so many ids. If there are no more, or the program is told to end, what has been taken is
+/// Opens the source, and prints so many ids. If there are no more, or the program is told to end, what has been taken is
 /// still printed.
 pub fn print(
     count: u64,
     mut lines: Lines,
-    source: &dyn Source,
+    open: OpenSource<'_>,
     mut sink: Sink,
 ) -> Result<(), Failure> {
     let place = sink.path().map(|path| path.display().to_string());
     let printed = Printed { place, written: Mutex::default() };
     // A reader may have stopped reading; a disk goes on, and ids that it does not have yet are not safe.
-    let patience = (!sink.is_file()).then_some(PATIENCE);
-    let foreseen = source.pace().and_then(|pace| pace.foresee(count));
-    let wait = foreseen.map(|(wait, why)| {
-        report::note(why);
-        wait
-    });
+    let last_ids = (!sink.is_file()).then_some(PATIENCE);
+    let opened = OnceLock::<Box<dyn Source>>::new();
+    let patience = || if opened.get().is_some() { last_ids } else { Some(ending::START_PATIENCE) };
+    let close = || {
+        interrupt_starts();
+        if let Some(source) = opened.get() {
+            source.close();
+        }
+    };
     let work = || {
+        let source = open()?;
+        let source = &**opened.get_or_init(|| source);
+        if starts_are_interrupted() {
+            source.close();
+        }
+        let foreseen = source.pace().and_then(|pace| pace.foresee(count));
+        let wait = foreseen.map(|(wait, why)| {
+            report::note(why);
+            wait
+        });
         let progress = progress(count, wait, &sink);
         let done = print_all(count, &mut lines, source, &mut sink, &printed, &progress);
         progress.finish_and_clear();
@@ -80,9 +94,11 @@ pub fn print(
         }
         done.and(kept)
     };
-    let done = ending::run(&printed, patience, || source.close(), work);
+    let done = ending::run(&printed, patience, close, work);
     done.map_err(|failure| match failure {
-        Failure::Failed(why) => Failure::Failed(format!("{why}; {printed}")),
+        Failure::Failed(why) if opened.get().is_some() => {
+            Failure::Failed(format!("{why}; {printed}"))
+        }
         other => other,
     })?;
     if count >= MANY || report::is_verbose() {

@@ -47,12 +47,11 @@ pub fn run(args: ServeArgs, command: fn() -> Command) -> Result<(), Failure> {
     // A file that changes while the server starts is read again when it serves.
     let mut signals = Signals::new([SIGHUP]).map_err(no_signals)?;
     let mut sockets = sockets::listen(&args)?;
-    let (names, described) = names.open()?;
-    // Not before: a start that waits, for a lease, say, is ended as any program.
+    // One to end that comes just when the start is done is found here, too.
     for signal in ending::SIGNALS {
         signals.add_signal(signal).map_err(no_signals)?;
     }
-    ending::init::signals_are_handled();
+    let (names, described) = ending::start(|| names.open())?;
     for listener in sockets.listeners.drain(..) {
         report::note(format_args!(
             "{:<7}{}",

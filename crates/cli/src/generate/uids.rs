@@ -79,7 +79,7 @@ struct Uids<G> {
     pace: Option<Pace>,
 }
 
-impl<G: UidGenerator + Sync> Source for Uids<G> {
+impl<G: UidGenerator + Send + Sync> Source for Uids<G> {
     fn take_ready(&self, out: &mut [Uid]) -> usize {
         self.generator.try_fill(out).unwrap_or(0)
     }

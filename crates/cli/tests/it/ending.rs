@@ -214,6 +214,33 @@ fn who_is_told_to_end_prints_what_was_taken() {
     }
 }
 
+/// It waits for the clock, with a lease that nobody else could have until it runs out.
+#[test]
+fn a_start_that_waits_gives_its_worker_id_back() {
+    let home = Home::new();
+    // Some minutes of the future.
+    home.run("generate --worker lease -n 2000000 -o ids");
+    let serve = "serve --redis 0 --http none --thrift none --batch none";
+    let serve = cfg!(feature = "server").then_some(serve);
+    for command in ["generate -n 2"].into_iter().chain(serve) {
+        for (name, number) in [("TERM", 15), ("INT", 2), ("HUP", 1)] {
+            if command.starts_with("serve") && name == "HUP" {
+                continue;
+            }
+            let words = "--worker lease --lease 5m --max-borrow 0 --max-start-wait 1h";
+            let mut child = home.command(&format!("{command} {words}")).spawn().expect("starts");
+            let mut said = BufReader::new(child.stderr.take().expect("piped"));
+            let mut line = String::new();
+            said.read_line(&mut line).expect("reads");
+            assert!(line.contains("the start waits"), "{line}");
+            assert!(home.stdout("worker leases").contains(" held "), "{command}");
+            kill(&child, name);
+            assert_eq!(wait(&mut child).signal(), Some(number), "{command}");
+            assert!(home.stdout("worker leases").contains(" free "), "{command} {name}");
+        }
+    }
+}
+
 /// Whatever signal it is that would end a program amid a line.
 #[cfg(target_os = "linux")]
 #[test]

@@ -4,7 +4,7 @@ use std::process;
 use std::thread;
 use std::time::Duration;
 
-use uidring::adapter::{Deadline, log};
+use uidring::adapter::{Deadline, log, starts_are_interrupted};
 use uidring::clock::{Clock, SystemClock};
 use uidring::worker::Lease;
 use uidring::{Error, Layout, Timestamp, WorkerRequest};
@@ -179,6 +179,9 @@ pub fn acquire(
         let left = deadline.remaining().unwrap_or(Duration::MAX);
         if left.is_zero() {
             return Err(shortage.error(store.location(), layout, now, max_ahead));
+        }
+        if starts_are_interrupted() {
+            return Err(Error::Interrupted);
         }
         if silence.take_if(|silence| silence.remaining() == Some(Duration::ZERO)).is_some() {
             shortage.announce(&store.location(), now, left);
