@@ -1,6 +1,6 @@
 //! `uidring check`.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -24,11 +24,12 @@ use crate::{progress, report, stdio, table};
 
 /// Check ids that anybody made: none twice, in order, and with the fields of a layout
 ///
-/// Prints what it found. The status is 1 if an id comes twice, a line holds none, or an id is not of the
-/// layout; with --ordered also if an id is not above the one before it, in the order of the files.
+/// Prints what it found. The status is 1 if an id comes twice, a line is neither an id nor blank, or an id is not of
+/// the layout; with --ordered also if an id is not above the one before it, in the order of the files.
 ///
 /// Fields are checked if a layout is given by --preset, --layout, --tick or --epoch. More than 8 million
-/// ids are sorted with a temporary file of 8 bytes per id, in the folder that TMPDIR names.
+/// ids are sorted with a temporary file of 8 bytes per id, in the folder that TMPDIR names. Files with an id that comes
+/// twice are read again, to tell the lines; stdin cannot be.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -58,6 +59,9 @@ pub struct CheckArgs {
 /// So many mistakes of a kind are shown.
 const SHOWN: u64 = 10;
 
+/// So many places of an id are shown.
+const PLACES: usize = 4;
+
 /// So many different worker ids are counted.
 const MAX_WORKERS: usize = 1 << 20;
 
@@ -74,15 +78,25 @@ pub fn run(args: &CheckArgs) -> Result<(), Failure> {
         check_path("the file of ids", path).map_err(Failure::usage)?;
     }
     let progress = reading_progress(files);
+    let hinted = layout.unwrap_or(Layout::UID_GENERATOR);
     for path in files {
         let input: Box<dyn Read> = match path.to_str() {
             Some("-") => Box::new(io::stdin().lock()),
             _ => Box::new(File::open(path).map_err(|error| reading(path, &error))?),
         };
-        check.read(path, Ids::new(progress.wrap_read(input), args.format))?;
+        check.read(path, Ids::new(progress.wrap_read(input), args.format, hinted))?;
     }
     progress.finish_and_clear();
-    let found = check.finish()?;
+    let (found, twice) = check.finish()?;
+    let places = places(&twice, files, args.format)?;
+    for id in twice {
+        match places.get(&id) {
+            Some(places) => {
+                report::error(format_args!("{id} comes more than once: {}", places.join(", ")))
+            }
+            None => report::error(format_args!("{id} comes more than once")),
+        }
+    }
     if let (Some(layout), Some((_, max))) = (layout, found.ends)
         && let Some(problem) = Plausible::new(layout).problem(max)
     {
@@ -97,6 +111,36 @@ pub fn run(args: &CheckArgs) -> Result<(), Failure> {
         stdio::print(&found.table())?
     }
     if found.is_good(args.ordered) { Ok(()) } else { Err(Failure::Reported) }
+}
+
+/// Where these ids are, unless there is a file that cannot be read twice.
+fn places(
+    ids: &[u64],
+    files: &[PathBuf],
+    format: Format,
+) -> Result<HashMap<u64, Vec<String>>, Failure> {
+    let is_file = |path: &PathBuf| fs::metadata(path).is_ok_and(|file| file.is_file());
+    let mut places: HashMap<_, Vec<_>> = HashMap::new();
+    if ids.is_empty() || !files.iter().all(is_file) {
+        return Ok(places);
+    }
+    for path in files {
+        let file = File::open(path).map_err(|error| reading(path, &error))?;
+        let mut read = Ids::new(file, format, Layout::UID_GENERATOR);
+        let what = read.unit();
+        while let Some(item) = read.next().map_err(|error| reading(path, &error))? {
+            let Ok(id) = item.id else { continue };
+            if ids.contains(&id.get()) {
+                let places = places.entry(id.get()).or_default();
+                match places.len() {
+                    ..PLACES => places.push(format!("{}, {what} {}", name(path), item.number)),
+                    PLACES => places.push("…".into()),
+                    _ => {}
+                }
+            }
+        }
+    }
+    Ok(places)
 }
 
 /// A job of so many bytes, or ids to compare, takes long enough to show how far it is.
@@ -147,6 +191,8 @@ struct Found {
     duplicates: u64,
     /// Ids that are not above the one before.
     descents: u64,
+    /// Where the first of them is, if order is not demanded, so that it is no mistake.
+    first_descent: Option<String>,
     ends: Option<(Uid, Uid)>,
     fields: Option<Fields>,
 }
@@ -184,7 +230,7 @@ impl Check {
         let what = ids.unit();
         while let Some(item) = ids.next().map_err(|error| reading(path, &error))? {
             let problem = match item.id {
-                Ok(id) => self.id(id)?,
+                Ok(id) => self.id(id, || format!("{}, {what} {}", name(path), item.number))?,
                 Err(why) => {
                     self.found.unreadable += 1;
                     (self.found.unreadable <= SHOWN).then_some(why)
@@ -197,8 +243,8 @@ impl Check {
         Ok(())
     }
 
-    /// Notes an id, and returns what is wrong with it, if that is to be shown.
-    fn id(&mut self, id: Uid) -> Result<Option<String>, Failure> {
+    /// Notes an id, which is at this place, and returns what is wrong with it, if that is to be shown.
+    fn id(&mut self, id: Uid, place: impl Fn() -> String) -> Result<Option<String>, Failure> {
         let found = &mut self.found;
         found.ids += 1;
         self.sorter.push(id.get())?;
@@ -206,17 +252,23 @@ impl Check {
         let problem = found.fields.as_mut().and_then(|fields| fields.add(id));
         let before = self.before.replace(id).filter(|before| *before >= id);
         found.descents += u64::from(before.is_some());
+        if let Some(before) = before
+            && !self.is_ordered
+            && found.first_descent.is_none()
+        {
+            found.first_descent = Some(format!("{}: {id} comes after {before}", place()));
+        }
         let is_shown = self.is_ordered && found.descents <= SHOWN;
         let descent =
             before.filter(|_| is_shown).map(|before| format!("{id} comes after {before}"));
         Ok(problem.or(descent))
     }
 
-    fn finish(self) -> Result<Found, Failure> {
+    /// Returns what was found, and the first of the ids that came more than once.
+    fn finish(self) -> Result<(Found, Vec<u64>), Failure> {
         let Self { sorter, mut found, .. } = self;
         let mut before = None;
-        // How many different ids came twice, and the last of them.
-        let (mut twice, mut last) = (0, None);
+        let (mut twice, mut last) = (Vec::new(), None);
         let progress = match found.ids {
             ..LONG_JOB => ProgressBar::hidden(),
             ids => progress::bar(
@@ -232,16 +284,13 @@ impl Check {
             }
             if before.replace(number) == Some(number) {
                 found.duplicates += 1;
-                if last.replace(number) != Some(number) {
-                    twice += 1;
-                    if twice <= SHOWN {
-                        report::error(format_args!("{number} comes more than once"));
-                    }
+                if last.replace(number) != Some(number) && twice.len() < SHOWN as usize {
+                    twice.push(number);
                 }
             }
         })?;
         progress.finish_and_clear();
-        Ok(found)
+        Ok((found, twice))
     }
 }
 
@@ -279,12 +328,17 @@ impl Found {
         self.unreadable + self.duplicates + foreign == 0 && !(is_ordered && self.descents > 0)
     }
 
+    fn out_of_order(&self) -> String {
+        let count = thousands(self.descents);
+        self.first_descent.as_ref().map_or(count.clone(), |first| format!("{count}; {first}"))
+    }
+
     fn table(&self) -> String {
         let mut rows = vec![
             ("ids", thousands(self.ids)),
             ("not an id", thousands(self.unreadable)),
             ("duplicates", thousands(self.duplicates)),
-            ("out of order", thousands(self.descents)),
+            ("out of order", self.out_of_order()),
         ];
         if let Some((min, max)) = self.ends {
             rows.push(("range", format!("{min} to {max}")));
@@ -317,6 +371,7 @@ impl Found {
             "unreadable": self.unreadable,
             "duplicates": self.duplicates,
             "out_of_order": self.descents,
+            "first_out_of_order": self.first_descent,
             "min": text(self.ends.map(|ends| ends.0)),
             "max": text(self.ends.map(|ends| ends.1)),
         });

@@ -5,10 +5,11 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use clap::ValueEnum;
 use serde::Deserialize;
 use serde_json::Value;
-use uidring::Uid;
 use uidring::adapter::Chain;
+use uidring::{Layout, Uid};
 
 use crate::lines::Format;
+use crate::plausible::may_be_made;
 use crate::text::visible;
 
 /// Longer lines are not ids, and are not kept in memory. What others write as JSON may have more fields.
@@ -27,14 +28,16 @@ pub struct Item {
 pub struct Ids<R> {
     input: BufReader<R>,
     format: Format,
+    layout: Layout,
     number: u64,
     line: Vec<u8>,
 }
 
 impl<R: Read> Ids<R> {
-    pub fn new(input: R, format: Format) -> Self {
+    /// The layout is for hints at other forms.
+    pub fn new(input: R, format: Format, layout: Layout) -> Self {
         let input = BufReader::with_capacity(1 << 16, input);
-        Self { input, format, number: 0, line: Vec::new() }
+        Self { input, format, layout, number: 0, line: Vec::new() }
     }
 
     /// What [`Item::number`] counts.
@@ -47,15 +50,19 @@ impl<R: Read> Ids<R> {
         self.input.buffer().is_empty()
     }
 
-    /// Returns the next id; `None` at the end.
+    /// Returns the next id, and skips blank lines; `None` at the end.
     pub fn next(&mut self) -> io::Result<Option<Item>> {
-        self.line.clear();
-        let id = match self.format {
-            Format::Binary => self.next_bytes()?,
-            _ => self.next_line()?,
-        };
-        self.number += 1;
-        Ok(id.map(|id| Item { number: self.number, id }))
+        loop {
+            self.line.clear();
+            let id = match self.format {
+                Format::Binary => self.next_bytes()?,
+                _ => self.next_line()?,
+            };
+            self.number += 1;
+            if self.format == Format::Binary || id.is_none() || !self.line.is_empty() {
+                return Ok(id.map(|id| Item { number: self.number, id }));
+            }
+        }
     }
 
     fn next_bytes(&mut self) -> io::Result<Option<Result<Uid, String>>> {
@@ -90,11 +97,15 @@ impl<R: Read> Ids<R> {
         if ended {
             self.line.pop_if(|byte| *byte == b'\r');
         }
+        // Some editors begin a text with a byte order mark.
+        if self.number == 0 && self.line.starts_with("\u{feff}".as_bytes()) {
+            self.line.drain(.."\u{feff}".len());
+        }
         let text = String::from_utf8_lossy(&self.line);
         let max =
             if form_of(self.format, &text) == Format::Json { MAX_JSON_LINE } else { MAX_LINE };
         if self.line.len() <= max {
-            return Ok(Some(read_uid(self.format, &text)));
+            return Ok(Some(read_uid(self.format, &text, &self.layout)));
         }
         if !ended {
             self.input.skip_until(b'\n')?;
@@ -103,11 +114,14 @@ impl<R: Read> Ids<R> {
     }
 }
 
-/// Reads an id; the error repeats the text as far as that helps, and names the formats that could read it.
-pub fn read_uid(format: Format, text: &str) -> Result<Uid, String> {
+/// Reads an id; the error repeats the text as far as that helps, and names the formats in which it is an id that may
+/// have been made with the layout.
+pub fn read_uid(format: Format, text: &str, layout: &Layout) -> Result<Uid, String> {
     let format = form_of(format, text);
     read(format, text).map_err(|why| {
-        let other = |other: &&Format| **other != format && read(**other, text).is_ok();
+        let other = |other: &&Format| {
+            **other != format && read(**other, text).is_ok_and(|uid| may_be_made(uid, layout))
+        };
         let names =
             Format::value_variants().iter().filter(other).filter_map(Format::to_possible_value);
         let names: Vec<_> = names.map(|name| name.get_name().to_owned()).collect();

@@ -37,7 +37,7 @@ pub struct ParseArgs {
     #[arg(long, value_enum, default_value = "dec")]
     pub format: Form,
 
-    /// The uids; without any, or for `-`, they are read from stdin, one per line
+    /// The uids; without any, or for `-`, they are read from stdin, one per line; blank lines are skipped
     #[arg(value_name = "ID", allow_negative_numbers = true)]
     pub ids: Vec<String>,
 }
@@ -94,13 +94,14 @@ pub fn run(args: &ParseArgs) -> Result<(), Failure> {
         parser.output.write_all(parser.fields.header().as_bytes())?;
     }
     if args.ids.is_empty() || args.ids == ["-"] {
-        parser.read(Ids::new(io::stdin().lock(), format))?;
+        parser.read(Ids::new(io::stdin().lock(), format, layout.layout))?;
     } else {
         if format == Format::Binary {
             return Err(Failure::Usage("--format binary is for ids on stdin".into()));
         }
         for (text, number) in args.ids.iter().zip(1..) {
-            parser.print("argument", Item { number, id: read_uid(format, text) })?;
+            parser
+                .print("argument", Item { number, id: read_uid(format, text, &layout.layout) })?;
         }
     }
     parser.output.flush()?;

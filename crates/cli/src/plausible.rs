@@ -12,6 +12,15 @@ use crate::text::span;
 /// A burst borrows the future: with the smallest preset 350 million uids in a row are this far ahead of the clock.
 const BORROWED: Duration = Duration::from_secs(86_400);
 
+/// Whether an id may have been made with the layout: a text that is no id mostly reads as one of the first day, or of a
+/// time to come.
+pub fn may_be_made(uid: Uid, layout: &Layout) -> bool {
+    const DAY: Duration = Duration::from_secs(86_400);
+    let latest = SystemClock.now().saturating_add(BORROWED);
+    let time = layout.decode(uid).map(|fields| fields.timestamp);
+    time.is_ok_and(|time| layout.epoch().saturating_add(DAY) < time && time <= latest)
+}
+
 /// Tells ids whose time is further in the future than borrowing explains.
 pub struct Plausible {
     layout: Layout,

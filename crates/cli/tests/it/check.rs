@@ -49,18 +49,26 @@ fn nothing_to_check_is_good_and_causes_a_warning() {
 
 #[test]
 fn each_mistake_is_counted_and_shown() {
-    let (status, found, said) = check("", "7\n5\n5\n5\nx\n\n9\n7\n");
+    let (status, found, said) = check("", "\u{feff}7\n5\n5\n5\nx\n\n9\n7\n\n");
     assert_eq!(status, Some(1));
     let expected = json!({
-        "ids": 6, "unreadable": 2, "duplicates": 3, "out_of_order": 4, "min": "5", "max": "9",
+        "ids": 6, "unreadable": 1, "duplicates": 3, "out_of_order": 4, "min": "5", "max": "9",
+        "first_out_of_order": "stdin, line 2: 5 comes after 7",
     });
     assert_eq!(found, expected);
     let lines: Vec<_> = said.lines().collect();
-    let [x, empty, five, seven] = lines[..] else { panic!("{said}") };
+    let [x, five, seven] = lines[..] else { panic!("{said}") };
     assert!(x.starts_with("error: stdin, line 5: `x`: "), "{said}");
-    assert!(empty.starts_with("error: stdin, line 6: ``: "), "{said}");
     assert_eq!(five, "error: 5 comes more than once");
     assert_eq!(seven, "error: 7 comes more than once");
+
+    // Of files it is known where.
+    let home = Home::new();
+    fs::write(home.folder.path().join("a"), "7\n5\n").expect("writes");
+    fs::write(home.folder.path().join("b"), "\n7\n").expect("writes");
+    let run = home.run("check a b");
+    assert_eq!(run.stderr, "error: 7 comes more than once: a, line 1, b, line 2\n");
+    assert!(run.stdout.contains("out of order  1; a, line 2: 5 comes after 7\n"), "{run:?}");
 
     let (status, found, said) = check("--ordered", "7\n5\n9\n");
     assert_eq!((status, &found["out_of_order"]), (Some(1), &1.into()));
@@ -96,11 +104,15 @@ fn more_ids_than_are_sorted_in_memory() {
     for index in 0..COUNT {
         bytes.extend_from_slice(&(index * 7_654_321 % COUNT).to_le_bytes());
     }
+    let place = (0..COUNT).find(|index| index * 7_654_321 % COUNT == 123).expect("it is there");
     bytes.extend_from_slice(&123_u64.to_le_bytes());
     fs::write(home.folder.path().join("ids"), &bytes).expect("writes");
     let run = home.run("check --format binary ids --json");
     assert_eq!(run.status, Some(1), "{run:?}");
-    assert_eq!(run.stderr, "error: 123 comes more than once\n");
+    assert_eq!(
+        run.stderr,
+        format!("error: 123 comes more than once: ids, id {}, ids, id {}\n", place + 1, COUNT + 1)
+    );
     let found: Value = serde_json::from_str(&run.stdout).expect("JSON");
     assert_eq!((&found["ids"], &found["duplicates"]), (&(COUNT + 1).into(), &1.into()));
     let left: Vec<_> = fs::read_dir(home.folder.path()).expect("is there").collect();
