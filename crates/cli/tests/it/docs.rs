@@ -21,6 +21,7 @@ const STATEMENTS: &[(&str, &str, &str)] = &[
     ("mysql.md", "GRANT SELECT, INSERT ON ids.WORKER_NODE", "mysql/tests/it/worker_nodes.rs"),
     ("sqlite.md", "DROP TRIGGER UIDRING_NODE_GATE;", "sqlite/tests/it/versions.rs"),
     ("mysql.md", "GRANT SELECT, INSERT, UPDATE ON ids.UIDRING_LEASE", "mysql/tests/it/leases.rs"),
+    ("postgresql.md", "CREATE TABLE worker_node", "postgres/tests/it/worker_nodes.rs"),
     ("postgresql.md", "GRANT SELECT, INSERT ON worker_node", "postgres/tests/it/worker_nodes.rs"),
     (
         "postgresql.md",

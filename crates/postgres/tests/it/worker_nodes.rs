@@ -8,6 +8,7 @@ use uidring::{CachedUidGenerator, Layout};
 use uidring_postgres::PostgresWorkerNodes;
 use uidring_store::{TableError, WorkerTable};
 use uidring_testkit::chain;
+use uidring_testkit::docs;
 use uidring_testkit::namespace::fresh;
 use uidring_testkit::postgres::{Database, Postgres};
 use uidring_testkit::proxy::{Proxy, Verdict};
@@ -51,6 +52,18 @@ fn a_missing_table_is_made_only_when_asked() {
     assert_eq!(rows.iter().map(|row| row.id).collect::<Vec<_>>(), [1, 2]);
     assert_eq!(rows[0].launch_date, rows[0].created[..10]);
     assert_eq!(rows[0].created.len(), "2026-01-01 00:00:00".len());
+}
+
+#[test]
+fn the_table_of_the_docs_is_the_one_that_is_made() {
+    let database = Postgres::shared().database();
+    database.execute(&docs::block("postgresql.md", "CREATE TABLE worker_node"));
+    let columns =
+        "SELECT concat_ws(' ', column_name, data_type, character_maximum_length, is_nullable,
+        is_identity, obj_description('worker_node'::regclass)) FROM information_schema.columns
+        WHERE table_name = 'worker_node' ORDER BY ordinal_position";
+    assert_eq!(database.column(columns), table().0.column(columns));
+    assert_eq!(store(&database).worker_nodes().assign(&LAYOUT).expect("assigned"), 1);
 }
 
 /// Many starts at once make the table, and all of them get on.

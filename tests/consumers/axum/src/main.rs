@@ -1,28 +1,34 @@
-//! A web service whose handlers share one generator. `try_next_uid` never blocks; building the
-//! generator does, since it asks for a worker id.
+//! A web service whose handlers share one generator. Any number of instances may run, on any hosts: each start gets a
+//! worker id of its own from a table of a PostgreSQL database. docs/postgresql.md has the table, which `uidring worker
+//! init` makes as well, and the rights that it needs.
 //!
-//! `cargo run --example service`
+//! ```sh
+//! POSTGRES_URL_FILE=url.txt LISTEN=127.0.0.1:3000 cargo run
+//! curl -X POST http://127.0.0.1:3000/orders
+//! ```
 
+use std::env;
 use std::error::Error;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::post;
+use axum::routing::{get, post};
 use axum::{Json, Router};
-use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use serde::Serialize;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 use uidring::{CachedUidGenerator, Uid};
-use uidring_sqlite::SqliteStore;
+use uidring_postgres::PostgresStore;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct Order {
     // JavaScript would round the number.
     #[serde(with = "uidring::serde_forms::string")]
     id: Uid,
 }
 
+/// `try_next_uid` never blocks.
 async fn create(
     State(generator): State<Arc<CachedUidGenerator>>,
 ) -> Result<Json<Order>, StatusCode> {
@@ -32,27 +38,25 @@ async fn create(
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let folder = tempfile::tempdir()?;
-    let workers = SqliteStore::new(folder.path().join("uidring.db")).create(true).worker_nodes();
-    let build = move || CachedUidGenerator::builder().worker_from(workers).build();
-    let generator = Arc::new(tokio::task::spawn_blocking(build).await??);
-    let service = Router::new().route("/orders", post(create)).with_state(generator);
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let address = listener.local_addr()?;
-    tokio::spawn(async { axum::serve(listener, service).await });
+    let url_file = env::var_os("POSTGRES_URL_FILE")
+        .ok_or("POSTGRES_URL_FILE is not set: name the file that holds the URL of the database")?;
+    let listen = env::var("LISTEN").unwrap_or_else(|_| "127.0.0.1:3000".into());
+    // Before there is a generator: a signal that comes meanwhile ends the service afterwards.
+    let mut end = signal(SignalKind::terminate())?;
 
-    let mut last = Uid::default();
-    for _ in 0..3 {
-        let mut connection = TcpStream::connect(address).await?;
-        let request = "POST /orders HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-        connection.write_all(request.as_bytes()).await?;
-        let mut response = String::new();
-        connection.read_to_string(&mut response).await?;
-        let (_, json) = response.split_once("\r\n\r\n").ok_or("no body")?;
-        println!("{json}");
-        let order: Order = serde_json::from_str(json)?;
-        assert!(order.id > last, "one generator orders the ids of all connections");
-        last = order.id;
-    }
+    let workers = PostgresStore::from_url_file(url_file)?.worker_nodes();
+    let generator = CachedUidGenerator::builder().worker_from(workers).build_async().await?;
+    let service = Router::new()
+        .route("/orders", post(create))
+        .route("/healthz", get(|| async { "ok" }))
+        .with_state(Arc::new(generator));
+
+    let listener = TcpListener::bind(&listen).await?;
+    println!("listening on {}", listener.local_addr()?);
+    axum::serve(listener, service)
+        .with_graceful_shutdown(async move {
+            end.recv().await;
+        })
+        .await?;
     Ok(())
 }
