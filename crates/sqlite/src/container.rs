@@ -3,32 +3,59 @@
 use std::env;
 use std::path::Path;
 
+use uidring::adapter::visible;
+
 /// Overrides the signs: `1` for a container, `0` for none.
 const VARIABLE: &str = "UIDRING_CONTAINER";
 
 /// Files that Docker and Podman create in the root of a container.
 const FILES: [&str; 2] = [".dockerenv", "run/.containerenv"];
 
-/// Variables that Kubernetes sets, and that systemd, LXC and Podman set.
-const VARIABLES: [&str; 2] = ["KUBERNETES_SERVICE_HOST", "container"];
+/// Kubernetes sets this variable in each pod.
+const POD: &str = "KUBERNETES_SERVICE_HOST";
 
-/// Returns the sign of a container, or `None` outside of one.
-pub fn sign() -> Option<String> {
-    sign_in(Path::new("/"), |name| env::var(name).ok())
+/// systemd, LXC and Podman set this one.
+const CONTAINER: &str = "container";
+
+/// A container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// How it is known.
+    pub sign: String,
+    /// Whether it is a pod's, whose root ends with it, also if it is a disk.
+    pub is_pod: bool,
 }
 
-fn sign_in(root: &Path, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
-    match variable(VARIABLE).as_deref() {
-        Some("0") => return None,
-        Some("1") => return Some(format!("the variable {VARIABLE}")),
-        _ => {}
-    }
-    let file = FILES.iter().map(|file| root.join(file)).find(|file| file.exists());
-    if let Some(file) = file {
-        return Some(file.display().to_string());
-    }
-    let is_set = |name: &&&str| variable(name).is_some_and(|value| !value.is_empty());
-    VARIABLES.iter().find(is_set).map(|name| format!("the variable {name}"))
+/// Returns the container that this process is in, or `None` outside of one.
+///
+/// # Errors
+///
+/// What is wrong with the variable that says so.
+pub fn detect() -> Result<Option<Container>, String> {
+    detect_in(Path::new("/"), |name| env::var_os(name).map(|value| value.display().to_string()))
+}
+
+fn detect_in(
+    root: &Path,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<Option<Container>, String> {
+    let is_set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
+    let by_variable = |name: &str| is_set(name).then(|| format!("the variable {name}"));
+    let own = match variable(VARIABLE).as_deref() {
+        None | Some("") => None,
+        Some("0") => return Ok(None),
+        Some("1") => by_variable(VARIABLE),
+        Some(other) => {
+            return Err(format!(
+                "the variable {VARIABLE} is `{}`: set it to 1 in a container, to 0 elsewhere, or not at all",
+                visible(other)
+            ));
+        }
+    };
+    let file = || FILES.iter().map(|file| root.join(file)).find(|file| file.exists());
+    let file = || file().map(|file| file.display().to_string());
+    let sign = by_variable(POD).or(own).or_else(file).or_else(|| by_variable(CONTAINER));
+    Ok(sign.map(|sign| Container { sign, is_pod: is_set(POD) }))
 }
 
 #[cfg(test)]
@@ -40,18 +67,25 @@ mod tests {
     #[test]
     fn a_container_is_known_by_files_and_variables() {
         let root = tempfile::tempdir().expect("a folder");
-        let sign = |set: &[(&str, &str)]| {
+        let detect = |set: &[(&str, &str)]| {
             let set: Vec<_> = set.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
             let value = |name: &str| set.iter().find(|(k, _)| k == name).map(|(_, v)| v.clone());
-            sign_in(root.path(), value)
+            detect_in(root.path(), value)
         };
+        let sign = |set: &[(&str, &str)]| detect(set).expect("valid").map(|found| found.sign);
         assert_eq!(sign(&[]), None);
-        assert_eq!(sign(&[("container", "")]), None);
-        for name in ["container", "KUBERNETES_SERVICE_HOST"] {
+        assert_eq!(sign(&[(CONTAINER, ""), (VARIABLE, "")]), None);
+        for name in [CONTAINER, POD] {
             assert_eq!(sign(&[(name, "x")]), Some(format!("the variable {name}")));
             assert_eq!(sign(&[(name, "x"), (VARIABLE, "0")]), None);
+            let found = detect(&[(name, "x"), (VARIABLE, "1")]).expect("valid").expect("one");
+            assert_eq!(found.is_pod, name == POD);
         }
         assert!(sign(&[(VARIABLE, "1")]).is_some_and(|text| text.contains(VARIABLE)));
+        for value in ["yes", "true", "2", " 1"] {
+            let error = detect(&[(VARIABLE, value)]).expect_err(value);
+            assert!(error.contains(&format!("`{value}`: set it to 1")), "{error}");
+        }
         for file in FILES {
             let path = root.path().join(file);
             fs::create_dir_all(path.parent().expect("has one")).expect("made");

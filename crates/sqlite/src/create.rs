@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 use uidring::adapter::log;
-use uidring_store::files::create_folder;
 
 /// What a path leads to.
 pub enum Found {
@@ -84,11 +83,8 @@ pub fn identity(_: &Metadata) {}
 pub struct NewFile(PathBuf);
 
 impl NewFile {
-    /// Creates an empty file for its owner only, in the folder of `path`, and the folder if needed.
+    /// Creates an empty file for its owner only, in the folder of `path`.
     pub fn for_path(path: &Path) -> io::Result<Self> {
-        if let Some(folder) = path.parent() {
-            create_folder(folder)?;
-        }
         let new = Self(temporary_name(path));
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);

@@ -9,7 +9,8 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi};
 use uidring::{Error, StoreErrorKind};
-use uidring_store::{check_path, warn_once};
+use uidring_store::files::create_folder;
+use uidring_store::{check_path, quoted, warn_once};
 
 use super::commits::{self, CommitCount};
 use super::create::{Found, NewFile, beside, look};
@@ -33,6 +34,8 @@ pub struct StoreFile {
     names: Arc<Names>,
     creates: bool,
     foreign: bool,
+    /// Whether it is in the user's data directory.
+    is_default: bool,
 }
 
 /// What a file is for.
@@ -69,6 +72,7 @@ impl StoreFile {
             names: Arc::default(),
             creates: false,
             foreign: false,
+            is_default: false,
         }
     }
 
@@ -99,23 +103,10 @@ impl StoreFile {
         self
     }
 
-    /// The default file in a folder of the user's. Warns in a container, unless the file is on a volume, or
-    /// refused when it is used.
+    /// The default file in a folder of the user's.
     pub fn in_folder(kind: Kind, folder: &Path) -> Self {
-        let ids = match kind {
-            Kind::Workers => "worker ids",
-            Kind::Segments => "segments",
-        };
         let file = Self::new(kind, folder.join(kind.default_name())).with_creation(true);
-        if let Standing::Doubtful(sign) = standing(&file.path, file.keeps) {
-            warn_once(format!(
-                "{ids} come from the default file {}, and this process runs in a container ({sign}): \
-                 other containers have files of their own, which hand out the same ids; name a file \
-                 on a volume that all of them share, or use a server",
-                file.path.display()
-            ));
-        }
-        file
+        Self { is_default: true, ..file }
     }
 
     pub fn kind(&self) -> Kind {
@@ -124,6 +115,16 @@ impl StoreFile {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns a command of the program, with the flag that names the file.
+    pub fn command(&self, command: &str) -> String {
+        match self.is_default {
+            true => format!("`uidring {command}`"),
+            false => {
+                format!("`uidring {command} --sqlite {}`", quoted(&self.path.to_string_lossy()))
+            }
+        }
     }
 
     /// Opens the file to use it, and checks all of it. If there is none, it is created only if that was asked
@@ -183,14 +184,21 @@ impl StoreFile {
         self.names.check(path).map_err(|problem| self.error("used", problem))
     }
 
-    /// Refuses a file where another would hand out the same ids.
+    /// Refuses a file where another would hand out the same ids, and warns where one may.
     fn check_place(&self, path: &Path) -> Result<(), Error> {
         match standing(path, self.keeps) {
             Standing::Refused(why) => {
-                Err(self.error_from("used", StoreErrorKind::Denied, why, None))
+                return Err(self.error_from("used", StoreErrorKind::Denied, why, None));
             }
-            Standing::Fine | Standing::Doubtful(_) => Ok(()),
+            Standing::Doubtful(sign) => warn_once(format!(
+                "{} is on the root of a container ({sign}), which is a disk: if that ends with the container, the \
+                 next one hands out the same ids, as other containers do; name a file on a volume, or use a \
+                 server. UIDRING_CONTAINER=0 says that this is no container",
+                self.path.display()
+            )),
+            Standing::Fine => {}
         }
+        Ok(())
     }
 
     /// Works in a transaction that writes, and commits it if the work returns `Ok(Ok(_))`. All tables exist
@@ -302,14 +310,20 @@ impl StoreFile {
         if self.exists(&path)? {
             return Ok(path);
         }
-        let command = match self.kind {
-            Kind::Workers => "uidring worker init",
-            Kind::Segments => "uidring segment create",
+        let command = self.command(match self.kind {
+            Kind::Workers => "worker init",
+            Kind::Segments => "segment create TAG --step S",
+        });
+        let problem = match self.path.to_string_lossy().contains('?') {
+            // As one writes it for the program.
+            true => "there is no such file: a path in Rust has no parameters. To create the file, remove what \
+                     follows the `?`, and call `.create(true)`"
+                .into(),
+            false => format!(
+                "there is no such file. If the path is right, create it: by {command}, by `?mode=rwc` after \
+                 the path of the program's --sqlite, or by `.create(true)` in Rust"
+            ),
         };
-        let problem = format!(
-            "there is no such file. If the path is right, create it: by `{command}`, by `?mode=rwc` after the \
-             path, or by `.create(true)` in Rust"
-        );
         Err(self.error_from("opened", StoreErrorKind::NotFound, problem, None))
     }
 
@@ -342,6 +356,18 @@ impl StoreFile {
             return Ok(());
         }
         let explain = |error| self.io_error("created", error);
+        if let Some(folder) = path.parent() {
+            if self.is_default {
+                create_folder(folder).map_err(explain)?;
+            } else if !folder.exists() {
+                // It may be mistyped, and a file there would hand out the ids of the right one.
+                let problem = format!(
+                    "there is no folder {}: correct the path, or create it",
+                    folder.display()
+                );
+                return Err(self.error_from("created", StoreErrorKind::NotFound, problem, None));
+            }
+        }
         let new = NewFile::for_path(path).map_err(explain)?;
         let mut connection = self.checked(new.path(), "created", None)?;
         prepare_new(&mut connection).map_err(|problem| self.error("created", problem))?;

@@ -186,9 +186,10 @@ pub fn recognise(connection: &Connection, foreign: bool) -> Result<(), Problem> 
     let names = names.unwrap_or_default();
     let more = if count > 3 { ", …" } else { "" };
     Err(Problem::Denied(format!(
-        "it is another program's database, with application_id {application:#x} and {count} tables ({names}{more}), \
+        "it is another program's database, with application_id {application:#x} and {count} table{} ({names}{more}), \
          and was left as it is: name another file; or if that program is yours, allow it by `?foreign=true` \
-         after the path, or by `.foreign(true)` in Rust"
+         after the path, or by `.foreign(true)` in Rust",
+        if count == 1 { "" } else { "s" },
     )))
 }
 
@@ -225,8 +226,8 @@ pub fn has(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
 }
 
 /// The remedy in every error about damage.
-pub const DAMAGED: &str = "nothing is handed out from it. Do not put an older copy in its place: see \
-                           docs/sqlite.md";
+pub const DAMAGED: &str = "nothing is handed out from it. Do not put an older copy in its place, which would \
+                           repeat ids: follow \"Damage\" in docs/sqlite.md";
 
 /// Checks the structure of the file, or of one table with its indexes, and compares indexes with tables.
 pub fn check_integrity(connection: &Connection, table: Option<&str>) -> Result<(), Problem> {

@@ -10,7 +10,7 @@ use super::SqliteError;
 use super::commits;
 use super::disk;
 use super::file::{Kind, StoreFile};
-use super::format::{self, Problem};
+use super::format::{DAMAGED, Problem};
 
 impl StoreFile {
     /// The error for a file that could not be used.
@@ -93,7 +93,15 @@ impl StoreFile {
                 );
             }
             Some(ErrorCode::OutOfMemory) => (StoreErrorKind::Unreachable, ""),
-            Some(ErrorCode::DatabaseCorrupt) => (StoreErrorKind::Corrupt, format::DAMAGED),
+            Some(ErrorCode::DatabaseCorrupt) => {
+                let advice = format!("it is damaged: {DAMAGED}");
+                return self.error_from(
+                    action,
+                    StoreErrorKind::Corrupt,
+                    advice,
+                    Some(error.into()),
+                );
+            }
             Some(ErrorCode::NotADatabase) => (
                 StoreErrorKind::Corrupt,
                 "name a file that is a database. If ids were handed out from this file, it is damaged: \
@@ -106,23 +114,23 @@ impl StoreFile {
                 (StoreErrorKind::Denied, "file and folder must be writable for this user")
             }
             _ if !text.contains("no such table") => (StoreErrorKind::Other, ""),
-            _ if text.contains("no such table: UIDRING_LEASE") => (
-                StoreErrorKind::NotFound,
-                "name the file that worker ids are leased from, or make the table (`uidring worker \
-                 init --leases`)",
-            ),
-            _ => match self.kind() {
-                Kind::Workers => (
+            _ => {
+                let (ids, command) = match self.kind() {
+                    _ if text.contains("no such table: UIDRING_LEASE") => {
+                        ("worker ids are leased", "worker init --leases")
+                    }
+                    Kind::Workers => ("worker ids come", "worker init"),
+                    Kind::Segments => ("segments come", "segment create TAG --step S"),
+                };
+                let command = self.command(command);
+                let advice = format!("name the file that {ids} from, or make the table: {command}");
+                return self.error_from(
+                    action,
                     StoreErrorKind::NotFound,
-                    "name the file that worker ids come from, or make the table (`uidring worker \
-                     init`)",
-                ),
-                Kind::Segments => (
-                    StoreErrorKind::NotFound,
-                    "name the file that segments come from, or make the table with its first tag \
-                     (`uidring segment create`)",
-                ),
-            },
+                    advice,
+                    Some(error.into()),
+                );
+            }
         };
         self.error_from(action, kind, advice.into(), Some(error.into()))
     }

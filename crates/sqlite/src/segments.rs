@@ -188,13 +188,13 @@ mod tests {
     use uidring_testkit::chain;
 
     use super::*;
+    use crate::file::Kind;
     use crate::{SqliteStore, TableError};
 
     fn new_file() -> (tempfile::TempDir, SqliteSegments) {
         let folder = tempfile::tempdir().expect("a folder");
-        let segments =
-            SqliteStore::new(folder.path().join("a/b/segments.db")).create(true).segments();
-        (folder, segments)
+        let file = StoreFile::in_folder(Kind::Segments, &folder.path().join("a/b"));
+        (folder, SqliteSegments::of(file))
     }
 
     fn new_tag(tag: &str, step: u64) -> NewSegmentTag {
@@ -385,9 +385,9 @@ mod tests {
         use uidring_store::WorkerTable;
 
         let (_folder, mut store) = new_file();
-        let nodes = SqliteStore::new(store.path()).create(true).worker_nodes();
-        assert_eq!(nodes.assign(&Layout::UID_GENERATOR).expect("assigned"), 1);
+        let nodes = SqliteStore::new(store.path()).worker_nodes();
         store.create_tag(&new_tag("a", 10)).expect("created");
+        assert_eq!(nodes.assign(&Layout::UID_GENERATOR).expect("assigned"), 1);
         assert_eq!(load(&mut store, "a", 0).expect("loaded"), (1, 11));
         assert_eq!(nodes.assign(&Layout::UID_GENERATOR).expect("assigned"), 2);
     }

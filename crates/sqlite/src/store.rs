@@ -56,7 +56,7 @@ impl SqliteStore {
         Self::of(Files::File(path.into()))
     }
 
-    /// Whether the first use creates the file, and its folder, if it does not exist. By default that is an
+    /// Whether the first use creates the file, in a folder that exists, if there is none. By default that is an
     /// error, since ids of a new file begin anew: at a path that is mistyped they would be those of the right
     /// file. [`WorkerTable::create`](uidring_store::WorkerTable::create),
     /// [`LeaseTable::create`](uidring_store::LeaseTable::create) and
@@ -81,8 +81,8 @@ impl SqliteStore {
     /// first used.
     ///
     /// In a container, whose own file system ends with it, files are refused unless they are on a volume.
-    /// If a container's root is a whole disk, perhaps that of a virtual machine, each use of a table logs a
-    /// warning.
+    /// If a container's root is a whole disk, perhaps that of a virtual machine, a process logs a warning when it
+    /// uses one.
     ///
     /// # Errors
     ///

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::container;
+use super::container::{self, Container};
 
 /// What is known of a folder.
 #[derive(Debug, PartialEq, Eq)]
@@ -57,7 +57,10 @@ const EMPTY_DIR: &str = "/kubernetes.io~empty-dir/";
 pub fn standing(file: &Path, keeps: Keeps) -> Standing {
     let folder = file.ancestors().skip(1).find_map(|folder| fs::canonicalize(folder).ok());
     let folder = folder.unwrap_or_else(|| PathBuf::from("/"));
-    judge(mounts().as_deref(), &folder, container::sign().as_deref(), keeps)
+    match container::detect() {
+        Ok(container) => judge(mounts().as_deref(), &folder, container.as_ref(), keeps),
+        Err(why) => Standing::Refused(why),
+    }
 }
 
 /// Says whether something is mounted at this file, rather than at a folder that it is in. The list of mounts is for
@@ -93,7 +96,14 @@ fn mounts() -> Option<String> {
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-fn judge(mounts: Option<&str>, folder: &Path, sign: Option<&str>, keeps: Keeps) -> Standing {
+fn judge(
+    mounts: Option<&str>,
+    folder: &Path,
+    container: Option<&Container>,
+    keeps: Keeps,
+) -> Standing {
+    let sign = container.map(|container| &*container.sign);
+    let is_pod = container.is_some_and(|container| container.is_pod);
     let is_ordinals = keeps == Keeps::PodsOrdinal;
     let Some(mount) = mounts.and_then(|mounts| mount_of(mounts, folder)) else {
         let Some(sign) = sign.filter(|_| cfg!(target_os = "linux")) else { return Standing::Fine };
@@ -126,7 +136,7 @@ fn judge(mounts: Option<&str>, folder: &Path, sign: Option<&str>, keeps: Keeps) 
         }
     }
     let Some(sign) = sign.filter(|_| point == "/") else { return Standing::Fine };
-    if mount.is_disk() && !is_ordinals {
+    if mount.is_disk() && !is_pod {
         return Standing::Doubtful(sign.into());
     }
     Standing::Refused(format!(
@@ -200,8 +210,12 @@ mod tests {
 611 610 8:1 /mnt/disks/a /twice rw - ext4 /dev/sda1 rw
 ";
 
+    fn container(is_pod: bool) -> Container {
+        Container { sign: "the sign".into(), is_pod }
+    }
+
     fn in_pod(folder: &str, keeps: Keeps) -> Standing {
-        judge(Some(POD), Path::new(folder), Some("the sign"), keeps)
+        judge(Some(POD), Path::new(folder), Some(&container(true)), keeps)
     }
 
     fn is_refused(standing: Standing, words: &[&str]) {
@@ -226,12 +240,13 @@ mod tests {
             is_refused(in_pod("/shared/x", keeps), &["/shared", "nfs4", "ReadWriteOncePod"]);
             is_refused(in_pod("/data/inner", keeps), &["fuse.glusterfs"]);
             let bucket = POD.replace("glusterfs", "s3fs");
-            let bucket = judge(Some(&bucket), Path::new("/data/inner"), Some("the sign"), keeps);
+            let bucket =
+                judge(Some(&bucket), Path::new("/data/inner"), Some(&container(true)), keeps);
             match keeps {
                 Keeps::HostsIds => assert_eq!(bucket, Standing::Fine),
                 Keeps::PodsOrdinal => is_refused(bucket, &["fuse.s3fs"]),
             }
-            let unknown = judge(None, Path::new("/data"), Some("the sign"), keeps);
+            let unknown = judge(None, Path::new("/data"), Some(&container(false)), keeps);
             is_refused(unknown, &["mountinfo", "the sign"]);
             assert_eq!(judge(None, Path::new("/data"), None, keeps), Standing::Fine);
         }
@@ -243,16 +258,20 @@ mod tests {
             28 27 0:25 / /tmp rw - tmpfs tmpfs rw
             29 27 0:26 / /home rw - nfs4 h:/home rw";
         let machine: String = machine.lines().map(|line| format!("{}\n", line.trim())).collect();
-        let at = |folder: &str, sign, keeps| judge(Some(&machine), Path::new(folder), sign, keeps);
+        let at = |folder: &str, container: Option<&Container>, keeps| {
+            judge(Some(&machine), Path::new(folder), container, keeps)
+        };
         assert_eq!(at("/var/lib", None, Keeps::HostsIds), Standing::Fine);
         assert_eq!(at("/var/lib", None, Keeps::PodsOrdinal), Standing::Fine);
         assert_eq!(at("/tmp", None, Keeps::HostsIds), Standing::Fine);
         is_refused(at("/tmp", None, Keeps::PodsOrdinal), &["/tmp", "tmpfs"]);
         is_refused(at("/home/x", None, Keeps::PodsOrdinal), &["nfs4"]);
-        let sign = Some("the sign");
-        let doubtful = Standing::Doubtful("the sign".into());
-        assert_eq!(at("/var/lib", sign, Keeps::HostsIds), doubtful);
-        is_refused(at("/var/lib", sign, Keeps::PodsOrdinal), &["the sign", "volume"]);
+        // Whatever the file is for, the disk is the same.
+        for keeps in [Keeps::HostsIds, Keeps::PodsOrdinal] {
+            let doubtful = Standing::Doubtful("the sign".into());
+            assert_eq!(at("/var/lib", Some(&container(false)), keeps), doubtful);
+            is_refused(at("/var/lib", Some(&container(true)), keeps), &["the sign", "volume"]);
+        }
     }
 
     /// Roots that are a part of a disk, or of no disk: of Docker's drivers btrfs and zfs, and of LXC.
@@ -264,7 +283,8 @@ mod tests {
             "1 0 253:5 /rootfs / rw - ext4 /dev/mapper/docker-253:0-5c rw",
             "1 0 8:1 /var/lib/lxc/a/rootfs / rw - ext4 /dev/sda1 rw",
         ] {
-            let standing = judge(Some(root), Path::new("/a"), Some("the sign"), Keeps::HostsIds);
+            let standing =
+                judge(Some(root), Path::new("/a"), Some(&container(false)), Keeps::HostsIds);
             is_refused(standing, &["the sign"]);
             assert_eq!(judge(Some(root), Path::new("/a"), None, Keeps::HostsIds), Standing::Fine);
         }

@@ -149,12 +149,12 @@ mod tests {
 
     use super::*;
     use crate::SqliteStore;
+    use crate::file::Kind;
 
     fn new_file() -> (tempfile::TempDir, SqliteWorkerNodes) {
         let folder = tempfile::tempdir().expect("a folder");
-        let nodes =
-            SqliteStore::new(folder.path().join("a/b/workers.db")).create(true).worker_nodes();
-        (folder, nodes)
+        let file = StoreFile::in_folder(Kind::Workers, &folder.path().join("a/b"));
+        (folder, SqliteWorkerNodes::of(file))
     }
 
     #[test]

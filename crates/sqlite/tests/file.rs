@@ -131,7 +131,7 @@ fn no_lock_is_dropped_by_anything_that_is_done_with_a_file() {
 fn those_who_create_a_file_at_the_same_time_share_it() {
     for round in 0..5 {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("new/store.db");
+        let path = folder.path().join("store.db");
         let all: Vec<_> =
             (0..6).map(|_| other("assign-twice", &path).spawn().expect("starts")).collect();
         let mut got = Vec::new();

@@ -346,9 +346,9 @@ fn a_container_keeps_files_on_volumes_alone() {
             assert!(run.stderr.contains("volume"), "{words} {place}: {run:?}");
         }
         let name = words.replace(' ', "-");
-        let run = run(&format!("{words} --sqlite /data/a/{name}.db?mode=rwc"));
+        let run = run(&format!("{words} --sqlite /data/{name}.db?mode=rwc"));
         assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{words}: {run:?}");
-        assert!(folder.path().join(format!("disk/a/{name}.db")).exists());
+        assert!(folder.path().join(format!("disk/{name}.db")).exists());
     }
     // The default file, and segments.
     for words in ["generate", "worker assign", "segment create orders --step 5"] {

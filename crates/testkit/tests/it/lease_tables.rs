@@ -57,15 +57,15 @@ impl File {
 
 impl Place for File {
     fn leases(&self) -> Box<dyn LeaseTable + Send + Sync> {
-        Box::new(SqliteStore::new(self.0.path().join("a/workers.db")).create(true).leases())
+        Box::new(SqliteStore::new(self.0.path().join("workers.db")).create(true).leases())
     }
 
     fn nodes(&self) -> Box<dyn WorkerTable> {
-        Box::new(SqliteStore::new(self.0.path().join("a/workers.db")).create(true).worker_nodes())
+        Box::new(SqliteStore::new(self.0.path().join("workers.db")).create(true).worker_nodes())
     }
 
     fn execute(&self, sql: &str) {
-        let connection = Connection::open(self.0.path().join("a/workers.db")).expect("opens");
+        let connection = Connection::open(self.0.path().join("workers.db")).expect("opens");
         connection.busy_timeout(Duration::from_secs(10)).expect("set");
         let sql = sql.replace("NOW", "strftime('%Y-%m-%d %H:%M:%f', 'now')");
         connection.execute_batch(&sql).expect(&sql);
