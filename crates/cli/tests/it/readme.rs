@@ -14,6 +14,8 @@ const README: &str = include_str!("../../../../README.md");
 const NOT_RUN: &[&str] = &[
     // It runs this test.
     "scripts/test",
+    // It would not end.
+    "cargo run --release -p uidring-cli --features full -- serve",
 ];
 
 /// Blocks of code, each with its language.
