@@ -8,6 +8,7 @@ use std::time::Duration;
 use uidring::adapter::Chain;
 use uidring_store::TableError;
 
+use crate::advice::with_flags;
 use crate::args::values::shown;
 use crate::report;
 
@@ -41,6 +42,15 @@ impl Failure {
     /// What the library says about a value of the command line.
     pub fn usage(error: impl Error + 'static) -> Self {
         Self::Usage(Chain(&error).to_string())
+    }
+
+    /// The same, with these flags of a database in each command that it advises.
+    pub fn advised(self, flags: &str) -> Self {
+        match self {
+            Self::Usage(text) => Self::Usage(with_flags(&text, flags)),
+            Self::Failed(text) => Self::Failed(with_flags(&text, flags)),
+            other => other,
+        }
     }
 
     /// The same, about what has this name.
@@ -93,6 +103,7 @@ impl From<uidring::Error> for Failure {
             | TableError::TagText { .. }
             | TableError::InvisibleTag
             | TableError::UrlForPath { .. }
+            | TableError::EmptyPath { .. }
             | TableError::UrlForTag,
         ) = error.store()
         {

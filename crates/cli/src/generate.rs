@@ -17,6 +17,10 @@ use crate::lines::Format;
 use crate::{output, sink};
 
 pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
+    generate(args).map_err(|failure| failure.advised(&args.worker.flags()))
+}
+
+fn generate(args: &GenerateArgs) -> Result<(), Failure> {
     let path = args.output.as_deref().filter(|path| *path != Path::new("-"));
     if args.format == Format::Binary && path.is_none() && io::stdout().is_terminal() {
         return Err(Failure::Usage(

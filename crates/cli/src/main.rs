@@ -1,5 +1,6 @@
 //! `uidring`: ids on stdout, everything else on stderr; status 0 done, 1 failed, 2 wrong usage.
 
+mod advice;
 mod args;
 #[cfg(feature = "bench")]
 mod bench;

@@ -163,7 +163,10 @@ impl fmt::Display for Printed {
 /// Says what was printed, and how far the clock is behind it.
 fn summarize(written: &Written, lines: &Lines) {
     let Some((first, last)) = written.ends else { return };
-    let mut text = format!("{} ids, {first} to {last}", thousands(written.count));
+    let mut text = match written.count {
+        1 => format!("one id, {first}"),
+        count => format!("{} ids, {first} to {last}", thousands(count)),
+    };
     if let Some(layout) = lines.layout
         && let Ok(fields) = layout.layout.decode(last)
     {

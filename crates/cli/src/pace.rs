@@ -48,8 +48,13 @@ impl Pace {
         if self.max_borrow.is_none() {
             help.push("`--generator cached` borrows the future".into());
         } else if last < CENTURY / 2 {
-            // A minute more: the clock and the last tick are somewhere within theirs.
-            let enough = Duration::from_secs(60 * (last.as_secs() / 60 + 2));
+            // More than it takes: the clock and the last tick are somewhere within theirs.
+            let unit = match last.as_secs() {
+                ..10_800 => 60,
+                10_800..172_800 => 3_600,
+                _ => 86_400,
+            };
+            let enough = Duration::from_secs(unit * (last.as_secs() / unit + 2));
             help.push(format!("`--max-borrow {}` lets them all be borrowed", shown(enough)));
         }
         if rate < FAST_RATE / 2 && self.worker_id < FAST_WORKERS {
@@ -113,6 +118,8 @@ mod tests {
         let layout = layout.expect("possible");
         let millis = text(Pace { layout, is_leased: false, ..pace(None) });
         assert!(millis.contains("`--layout 31/10/22 --tick s` has"), "{millis}");
+        let years = pace(Some(LIMIT)).foresee(100_000_000_000).expect("long").1;
+        assert!(years.contains("; `--max-borrow 143d` lets them all"), "{years}");
         let by_clock = text(Pace { worker_id: 1_024, is_leased: false, ..pace(None) });
         assert!(
             by_clock.ends_with("goes by the clock; `--generator cached` borrows the future"),

@@ -9,6 +9,7 @@ use uidring::clock::{Clock, SystemClock};
 use uidring::{CachedUidGenerator, Layout, Timestamp};
 use uidring_store::WorkerUsage;
 
+use crate::advice::with_flags;
 use crate::args::database::WorkerTableArgs;
 use crate::args::layout::LayoutArgs;
 use crate::args::values::number;
@@ -54,7 +55,9 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     let memory =
         CachedUidGenerator::ring_memory(layout, args.boost_power).map_err(Failure::usage)?;
     let usage = if args.table.database.is_named() {
-        Some(stores::worker_table(&args.table)?.usage()?)
+        let advised = |failure: Failure| failure.advised(&args.table.database.flags());
+        let table = stores::worker_table(&args.table).map_err(advised)?;
+        Some(table.usage().map_err(|error| advised(error.into()))?)
     } else {
         args.table.refuse_server_flags()?;
         None
@@ -121,7 +124,8 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     ];
     if let Some(usage) = usage {
         rows.push(("starts so far", starts(&usage, layout)));
-        rows.push(("worker ids end", worker_ids_end(&usage, layout, now)));
+        let end = worker_ids_end(&usage, layout, now);
+        rows.push(("worker ids end", with_flags(&end, &args.table.database.flags())));
     }
     let cells: Vec<_> = rows.into_iter().map(|(name, value)| vec![name.into(), value]).collect();
     stdio::print(&table::aligned(&cells, |_| false).join("\n"))
@@ -131,9 +135,12 @@ fn starts(usage: &WorkerUsage, layout: &Layout) -> String {
     match usage.newest {
         None => "none: the table is empty".into(),
         Some(newest) => format!(
-            "{} in the table, the newest is worker {newest}; {} worker ids are left",
+            "{} in the table, the newest is worker {newest}; {} left",
             usage.rows,
-            usage.left(layout)
+            match usage.left(layout) {
+                1 => "1 worker id is".into(),
+                left => format!("{left} worker ids are"),
+            }
         ),
     }
 }

@@ -107,6 +107,15 @@ Examples:
 }
 
 pub fn run(command: &SegmentCommand) -> Result<(), Failure> {
+    let (SegmentCommand::Create { database, .. }
+    | SegmentCommand::SetStep { database, .. }
+    | SegmentCommand::Delete { database, .. }
+    | SegmentCommand::List { database, .. }
+    | SegmentCommand::Stats { database, .. }) = command;
+    done(command).map_err(|failure| failure.advised(&database.flags()))
+}
+
+fn done(command: &SegmentCommand) -> Result<(), Failure> {
     match command {
         SegmentCommand::Create { tag, step, start, if_not_exists, description, database } => {
             // It would hide the tag.

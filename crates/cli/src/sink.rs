@@ -66,7 +66,12 @@ pub fn create_or_open(path: &Path) -> io::Result<(File, bool)> {
         created => return Ok((created?, true)),
     }
     if !fs::symlink_metadata(path)?.is_file() {
-        let device = options.open(path)?;
+        let device = options.open(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                io::Error::other("it is a link to nothing; name a file that is no link")
+            }
+            _ => error,
+        })?;
         if device.metadata()?.is_file() {
             return Err(io::Error::other("it is a link to a file; name that file itself"));
         }

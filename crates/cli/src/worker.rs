@@ -20,7 +20,7 @@ use crate::{report, stdio, stores};
 
 #[derive(Subcommand)]
 pub enum WorkerCommand {
-    /// Create the table unless it exists
+    /// Create the table unless it exists, and say where, and whether it was there
     Init {
         #[command(flatten)]
         table: WorkerTableArgs,
@@ -66,14 +66,43 @@ pub enum WorkerCommand {
 }
 
 pub fn run(command: &WorkerCommand) -> Result<(), Failure> {
+    done(command).map_err(|failure| failure.advised(&flags(command)))
+}
+
+/// The flags that name where worker ids come from.
+fn flags(command: &WorkerCommand) -> String {
+    match command {
+        WorkerCommand::List { registry, .. } if registry.zookeeper.is_some() => registry.flags(),
+        WorkerCommand::Init { table, .. }
+        | WorkerCommand::List { table, .. }
+        | WorkerCommand::Assign { table, .. }
+        | WorkerCommand::Prune { table, .. } => table.database.flags(),
+        WorkerCommand::Lease(
+            LeaseCommand::Leases { database, .. }
+            | LeaseCommand::Release { database, .. }
+            | LeaseCommand::Fence { database, .. }
+            | LeaseCommand::Reuse { database, .. },
+        ) => database.flags(),
+    }
+}
+
+fn done(command: &WorkerCommand) -> Result<(), Failure> {
     match command {
         WorkerCommand::Init { table, leases: true } => {
-            stores::open(&table.database)?.leases(LeaseOptions::default()).create()?;
-            report::note("the tables WORKER_NODE and UIDRING_LEASE exist");
+            let leases = stores::open(&table.database)?.leases(LeaseOptions::default());
+            let verb = if leases.list().is_ok() { "found" } else { "created" };
+            leases.create()?;
+            let place = table.database.place()?;
+            report::note(format_args!(
+                "{verb} the tables WORKER_NODE and UIDRING_LEASE in {place}"
+            ));
         }
         WorkerCommand::Init { table, leases: false } => {
-            stores::worker_table(table)?.create()?;
-            report::note("the table WORKER_NODE exists");
+            let nodes = stores::worker_table(table)?;
+            let verb = if nodes.usage().is_ok() { "found" } else { "created" };
+            nodes.create()?;
+            let place = table.database.place()?;
+            report::note(format_args!("{verb} the table WORKER_NODE in {place}"));
         }
         WorkerCommand::List { table, registry, json } if registry.zookeeper.is_some() => {
             table.refuse_server_flags()?;

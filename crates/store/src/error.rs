@@ -30,7 +30,7 @@ pub enum TableError {
 
     /// All worker ids that the layout has are held by others, or were used up by starts.
     #[error(
-        "{place}: no worker id is free: of the layout's {max}, {}{}",
+        "{place}: no worker id is free: {}{}",
         who_has_them(*max, *leased, *held, *ends_in),
         flaw.as_ref().map_or_else(String::new, |flaw| format!("; one cannot be used: {flaw}"))
     )]
@@ -209,6 +209,13 @@ pub enum TableError {
         what: &'static str,
     },
 
+    /// A file has an empty path.
+    #[error("{what} was to be named by its path, and the path is empty; name a file")]
+    EmptyPath {
+        /// What the file should hold.
+        what: &'static str,
+    },
+
     /// A file that a database is reached by could not be used.
     #[error("{what} could not be read from {}", path.display())]
     DatabaseFile {
@@ -242,6 +249,7 @@ impl TableError {
             | Self::InvisibleTag
             | Self::UrlForTag
             | Self::UrlForPath { .. }
+            | Self::EmptyPath { .. }
             | Self::DatabaseFile { .. } => StoreErrorKind::Invalid,
         }
     }
@@ -251,7 +259,7 @@ impl TableError {
 fn reuse(worker_ids: &str) -> String {
     format!(
         "where those starts have ended, allow leases of their worker ids with `uidring worker reuse {worker_ids} \
-         --used-until TIME` and the flags of this table and layout"
+         --used-until TIME` and the flags of this database and layout"
     )
 }
 
@@ -260,14 +268,27 @@ fn who_has_them(max: u64, leased: u64, held: u64, ends_in: Option<Duration>) -> 
     let used_up = max.saturating_sub(leased);
     let mut who = Vec::new();
     let mut help = Vec::new();
+    let counted = |count: u64, [one, more]: [&str; 2]| match (max, count) {
+        (1, _) => format!("the layout's only one {one}"),
+        (_, 1) => format!("1 {one}"),
+        _ => format!("{count} {more}"),
+    };
     if held > 0 {
-        let first =
-            ends_in.map_or_else(String::new, |time| format!(", the first for {time:?} more"));
-        who.push(format!("{held} are held{first}"));
-        help.push("wait, or end the lease of a dead holder with `uidring worker fence ID`".into());
+        let first = match ends_in {
+            None => String::new(),
+            Some(time) if held == 1 => format!(", for {time:?} more"),
+            Some(time) => format!(", the first for {time:?} more"),
+        };
+        who.push(format!("{} held{first}", counted(held, ["is", "are"])));
+        help.push(
+            "wait, or end the lease of a dead holder with `uidring worker fence ID` and the flags of this \
+             database"
+                .into(),
+        );
     }
     if used_up > 0 {
-        who.push(format!("{used_up} were used up by starts without a lease"));
+        let used_up = counted(used_up, ["was", "were"]);
+        who.push(format!("{used_up} used up by starts without a lease"));
         // Not those between them that are leased.
         help.push(match leased {
             0 => reuse(&format!("1 {max}")),
@@ -278,7 +299,8 @@ fn who_has_them(max: u64, leased: u64, held: u64, ends_in: Option<Duration>) -> 
     if who.is_empty() {
         who.push("none can be leased".into());
     }
-    format!("{}; {}", who.join(", and "), help.join("; or "))
+    let of = if max == 1 { "".into() } else { format!("of the layout's {max}, ") };
+    format!("{of}{}; {}", who.join(", and "), help.join("; or "))
 }
 
 impl From<TableError> for Error {

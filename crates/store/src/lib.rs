@@ -44,12 +44,24 @@ pub use self::tls::{tls_advice, tls_error, tls_failed};
 pub use self::usage::{Counts, IsLeased, WorkerUsage, announce_end};
 pub use self::warn_once::warn_once;
 
-/// Refuses a path that is a URL, whose password would be in every text about the file.
+/// Refuses a path that is empty, or a URL, whose password would be in every text about the file.
 pub fn check_path(what: &'static str, path: &Path) -> Result<(), Error> {
+    if path.as_os_str().is_empty() {
+        return Err(Error::from(TableError::EmptyPath { what }));
+    }
     if path.to_string_lossy().contains("://") {
         return Err(Error::from(TableError::UrlForPath { what }));
     }
     Ok(())
+}
+
+/// Returns a path or another word as a shell takes it.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:,@%+=".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.into();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// Returns whether this is the port of a server: digits from 1 to 65535.

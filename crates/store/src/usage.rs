@@ -113,7 +113,8 @@ pub fn announce_end(
     };
     log!(
         warn,
-        "{place}: of the layout's {max} worker ids {left} are left{end}; {}plan a layout with more worker bits",
+        "{place}: of the layout's {max} worker ids, {left} {} left{end}; {}plan a layout with more worker bits",
+        if left == 1 { "is" } else { "are" },
         match is_leased {
             IsLeased::No => "starts with --worker lease give theirs back, or ",
             IsLeased::Yes => "",

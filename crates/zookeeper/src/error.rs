@@ -111,7 +111,7 @@ pub enum ZooKeeperError {
     #[error(
         "registry {registry}: number {number} is over the layout's greatest worker id, {max}: each instance \
          that ever started keeps its number; start with the name of one that is gone, which `uidring worker \
-         list` shows, or use a layout with more worker bits, or a new name with an earlier epoch"
+         list` and the flags of this registry show, or use a layout with more worker bits, or a new name with an earlier epoch"
     )]
     RegistryFull {
         /// Its servers, and the path in it.

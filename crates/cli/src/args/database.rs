@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use uidring_store::files::data_folder;
 
 use super::check;
 use super::etcd::EtcdArgs;
 use super::values::{CENTURY, time};
+use crate::advice::{file, value};
 use crate::failure::Failure;
 
 /// The kind of a server that a database is on.
@@ -133,6 +135,43 @@ impl DatabaseArgs {
     pub fn is_etcd(&self) -> bool {
         let by_variable = env::var_os("UIDRING_ETCD").is_some();
         self.etcd.etcd.is_some() || !self.is_named() && self.server().is_none() && by_variable
+    }
+
+    /// Where worker ids are, for people. No URL: it may hold a password.
+    pub fn place(&self) -> Result<String, Failure> {
+        Ok(match (&self.sqlite, self.server()) {
+            (Some(path), _) => path.display().to_string(),
+            (None, _) if self.is_etcd() => "etcd".into(),
+            (None, Some(Server::MySql)) => "the database on the MySQL server".into(),
+            (None, Some(Server::Postgres)) => "the database on the PostgreSQL server".into(),
+            (None, None) => data_folder()?.join("workers.db").display().to_string(),
+        })
+    }
+
+    /// The flags that name the database, as one writes them. A URL, which may hold a password, is left out.
+    pub fn flags(&self) -> String {
+        let (mysql, postgres, etcd) = (&self.mysql_args, &self.postgres_args, &self.etcd);
+        // It may hold a password, which is then in the URL before an @.
+        let endpoints =
+            etcd.etcd.as_deref().map(|etcd| if etcd.contains('@') { "ENDPOINTS" } else { etcd });
+        let flags = [
+            file("--sqlite", self.sqlite.as_deref()),
+            mysql.mysql.as_ref().map(|_| "--mysql URL".into()),
+            file("--mysql-url-file", mysql.mysql_url_file.as_deref()),
+            file("--mysql-ca", mysql.mysql_ca.as_deref()),
+            file("--mysql-cert", mysql.mysql_cert.as_deref()),
+            file("--mysql-key", mysql.mysql_key.as_deref()),
+            postgres.postgres.as_ref().map(|_| "--postgres URL".into()),
+            file("--postgres-url-file", postgres.postgres_url_file.as_deref()),
+            file("--postgres-ca", postgres.postgres_ca.as_deref()),
+            endpoints.map(|endpoints| value("--etcd", endpoints)),
+            etcd.etcd_prefix.as_deref().map(|prefix| value("--etcd-prefix", prefix)),
+            file("--etcd-auth-file", etcd.etcd_auth_file.as_deref()),
+            file("--etcd-ca", etcd.etcd_ca.as_deref()),
+            file("--etcd-cert", etcd.etcd_cert.as_deref()),
+            file("--etcd-key", etcd.etcd_key.as_deref()),
+        ];
+        flags.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
     fn named_server(&self) -> Option<Server> {

@@ -18,7 +18,7 @@ const MANY_YEARS: u64 = 1_000;
 /// A preset, and what the other flags change of it.
 #[derive(Args)]
 pub struct LayoutArgs {
-    /// A layout by name; without it, uid or the layout of the generator
+    /// A layout by name; without it, uid, or with `generate --generator` that generator's
     #[arg(long, value_enum)]
     preset: Option<Preset>,
 

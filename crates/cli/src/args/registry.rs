@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::values::{CENTURY, time};
+use crate::advice::{file, value};
 
 /// Flags that name a database instead.
 const DATABASES: [&str; 6] =
@@ -43,6 +44,21 @@ pub struct RegistryArgs {
     /// The private key of that certificate, a PEM file that others may not read
     #[arg(long, value_name = "PATH", requires = "zookeeper_cert")]
     pub zookeeper_key: Option<PathBuf>,
+}
+
+impl RegistryArgs {
+    /// The flags that name the registry, as one writes them.
+    pub fn flags(&self) -> String {
+        let flags = [
+            self.zookeeper.as_deref().map(|hosts| value("--zookeeper", hosts)),
+            self.name.as_deref().map(|name| value("--name", name)),
+            file("--zookeeper-auth-file", self.zookeeper_auth_file.as_deref()),
+            file("--zookeeper-ca", self.zookeeper_ca.as_deref()),
+            file("--zookeeper-cert", self.zookeeper_cert.as_deref()),
+            file("--zookeeper-key", self.zookeeper_key.as_deref()),
+        ];
+        flags.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }
 }
 
 /// An instance in Leaf's registry.

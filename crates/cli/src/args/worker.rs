@@ -51,6 +51,16 @@ pub struct WorkerArgs {
     pub instance: InstanceArgs,
 }
 
+impl WorkerArgs {
+    /// The flags that name where worker ids come from, as one writes them.
+    pub fn flags(&self) -> String {
+        match self.registry.zookeeper {
+            Some(_) => self.registry.flags(),
+            None => self.table.database.flags(),
+        }
+    }
+}
+
 /// How a table assigns worker ids.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum WorkerKind {

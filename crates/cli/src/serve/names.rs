@@ -14,6 +14,7 @@ use uidring_store::SegmentTable;
 
 use super::args::{NameArgs, Order, ServeArgs};
 use super::config;
+use crate::advice::with_flags;
 use crate::args::database::Server;
 use crate::args::layout::{Preset, ResolvedLayout};
 use crate::args::set;
@@ -91,7 +92,8 @@ impl<'a> Plan<'a> {
             let builder =
                 set(builder, (!is_given_back).then_some(MAX_BORROW), CachedBuilder::max_borrow);
             let built = args.ring.apply(builder).build();
-            let generator = built.map_err(|error| about(name, error.into()))?;
+            let advised = |error| Failure::from(error).advised(&args.worker.flags());
+            let generator = built.map_err(|error| about(name, advised(error)))?;
             let origin = origin(&args.worker);
             lines.push(format!(
                 "{name}: layout {}, {} from {origin}",
@@ -106,12 +108,14 @@ impl<'a> Plan<'a> {
             names = names.with(name, issuer).with_origin(name, &origin);
         }
         if has_segments(settings) {
-            let (segments, table) = segments(settings)?;
+            let flags = settings.name.worker.flags();
+            let (segments, table) =
+                segments(settings).map_err(|failure| failure.advised(&flags))?;
             let mut tags = segments.tags().unwrap_or_default();
             tags.sort();
             warn_of_hidden_tags(&own, &tags);
             tags.retain(|tag| !own.contains(&&**tag));
-            lines.push(match &*tags {
+            let line = match &*tags {
                 [] => {
                     "no tags of segments; `uidring segment create TAG --step S` creates one".into()
                 }
@@ -121,7 +125,8 @@ impl<'a> Plan<'a> {
                     tags.len(),
                     tags[..SHOWN].join(", "),
                 ),
-            });
+            };
+            lines.push(with_flags(&line, &flags));
             names = names.with_segments(Arc::new(segments)).with_rows(move || table.list_tags());
         }
         Ok((names, lines))
@@ -199,7 +204,8 @@ impl<'a> Uids<'a> {
         let power = args.ring.boost_power.unwrap_or(3);
         CachedUidGenerator::ring_memory(&layout.layout, power).map_err(Failure::usage)?;
         layout.check_now()?;
-        let worker = worker_source::source(&args.worker, layout)?;
+        let worker = worker_source::source(&args.worker, layout)
+            .map_err(|failure| failure.advised(&args.worker.flags()))?;
         Ok(Self { name, args, layout, worker })
     }
 }

@@ -46,8 +46,8 @@ fn seven_million_uids_increase() {
 #[test]
 fn eight_processes_share_a_file() {
     let home = Home::new();
-    let outputs = eight_at_once(&home, "generate --sqlite new/workers.db?mode=rwc -n 100000");
-    let rows = workers(&home, "worker list --sqlite new/workers.db --json");
+    let outputs = eight_at_once(&home, "generate --sqlite new.db?mode=rwc -n 100000");
+    let rows = workers(&home, "worker list --sqlite new.db --json");
     let rows: BTreeSet<u64> = rows.iter().filter_map(|row| row["id"].as_u64()).collect();
     assert_eq!(rows.len(), 8);
     let mut all = Vec::new();

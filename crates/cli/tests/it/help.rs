@@ -46,6 +46,7 @@ pub fn run(examples: &[&str], zookeeper: &str) {
     let folder = home.folder.path().to_str().expect("UTF-8").to_owned();
     let server = MariaDb::shared();
     let database = database(&server);
+    fs::create_dir(home.folder.path().join("shop")).expect("made");
     for name in ["mysql-url", "url.txt"] {
         fs::write(home.folder.path().join(name), database.url()).expect("writes");
     }

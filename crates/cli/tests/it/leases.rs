@@ -38,7 +38,10 @@ fn on_both(test: impl Fn(Program<'_>)) {
     let text = failure(&mut command(&home, "generate --worker lease", &url));
     assert!(text.contains("1146") && text.contains("worker init --leases"), "{text}");
     let made = Run::of(&mut command(&home, "worker init --leases", &url));
-    assert_eq!(&*made.stderr, "the tables WORKER_NODE and UIDRING_LEASE exist\n");
+    let tables = "the tables WORKER_NODE and UIDRING_LEASE in the database on the MySQL server\n";
+    assert_eq!(made.stderr, format!("created {tables}"));
+    let again = Run::of(&mut command(&home, "worker init --leases", &url));
+    assert_eq!(again.stderr, format!("found {tables}"));
     test(&|words| command(&home, words, &url));
 }
 
@@ -128,7 +131,7 @@ fn worker_ids_of_starts_that_have_ended_are_leased() {
         let full = run(program, &format!("generate {layout}"));
         assert_eq!(full.status, Some(1), "{full:?}");
         let full = run(program, &format!("generate {layout} --worker lease"));
-        assert!(full.stderr.contains("of the layout's 1, 1 were used up"), "{full:?}");
+        assert!(full.stderr.contains("the layout's only one was used up"), "{full:?}");
         let reuse = format!("worker reuse 1 1 {layout} --used-until 2026-06-01");
         assert_eq!(run(program, &reuse).status, Some(0));
         let twice = run(program, &reuse);
@@ -142,14 +145,16 @@ fn worker_ids_of_starts_that_have_ended_are_leased() {
 #[test]
 fn one_that_finds_all_held_waits_if_told_to() {
     let home = Home::new();
-    let layout = "--layout 40/1/10 --tick ms";
+    let layout = "--layout 40/1/10 --tick ms --sqlite ids.db?mode=rwc";
     let words = format!("generate {layout} --worker lease --lease 60 -n 1000000000000");
     let mut holder = home.command(&words).spawn().expect("starts");
     let mut output = holder.stdout.take().expect("piped");
     output.read_exact(&mut [0; 1_000]).expect("uids");
     let refused = home.run(&format!("generate {layout} --worker lease"));
     assert_eq!((refused.status, &*refused.stdout), (Some(1), ""));
-    assert!(refused.stderr.contains("1 are held, the first for"), "{refused:?}");
+    assert!(refused.stderr.contains("the layout's only one is held, for"), "{refused:?}");
+    let fence = "with `uidring worker fence ID --sqlite 'ids.db?mode=rwc'`; or";
+    assert!(refused.stderr.contains(fence), "{refused:?}");
     let words = format!("generate {layout} --worker lease --lease-wait 30");
     let mut waiter = home.command(&words).spawn().expect("starts");
     let mut stderr = BufReader::new(waiter.stderr.take().expect("piped"));

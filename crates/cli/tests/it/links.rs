@@ -94,7 +94,9 @@ fn output_is_written_through_no_link_to_a_file() {
     assert!(error.contains("it is a link to a file"), "{error}");
     fs::remove_file(foreign.path("ids")).expect("removed");
     symlink(foreign.path("nothing"), foreign.path("ids")).expect("linked");
-    assert_eq!(foreign.run("generate --worker-id 1 -q -o foreign/ids").0, Some(1));
+    let (status, error) = foreign.run("generate --worker-id 1 -q -o foreign/ids");
+    assert_eq!(status, Some(1));
+    assert!(error.contains("it is a link to nothing"), "{error}");
     assert!(!foreign.path("nothing").exists());
     fs::remove_file(foreign.path("ids")).expect("removed");
     fs::hard_link(&foreign.secret, foreign.path("ids")).expect("linked");

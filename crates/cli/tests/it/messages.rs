@@ -31,6 +31,7 @@ fn a_summary_comes_after_many_ids_or_when_asked_for() {
     }
     let datacenters = "generate --generator snowflake --datacenter-id 3 --worker-id 17 -v";
     let run = home.run(datacenters);
+    assert!(run.stderr.contains("\none id, "), "{}", run.stderr);
     assert!(run.stderr.contains(", of datacenter 3, worker 17; the last is"), "{}", run.stderr);
     assert_eq!(home.run("segment create t --step 5").status, Some(0));
     let run = home.run("generate --generator segment --tag t -n 1M");

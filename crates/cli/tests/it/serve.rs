@@ -170,6 +170,14 @@ fn a_tag_that_a_name_hides_is_told() {
 }
 
 #[test]
+fn what_it_advises_is_about_its_own_file() {
+    let home = Home::new();
+    let server = Server::start(&mut home.command(&format!("{REDIS} --sqlite ids.db?mode=rwc")));
+    let create = "`uidring segment create TAG --step S --sqlite 'ids.db?mode=rwc'` creates one\n";
+    assert!(server.said.ends_with(create), "{}", server.said);
+}
+
+#[test]
 fn of_many_tags_it_says_a_few() {
     let home = Home::new();
     for tag in 10..25 {

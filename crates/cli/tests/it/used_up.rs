@@ -20,8 +20,12 @@ fn what_is_advised_helps(place: &str) {
     }
     let last = home.run(&format!("worker assign {place} {LAYOUT}"));
     assert_eq!((last.status, &*last.stdout), (Some(0), "3\n"), "{last:?}");
-    assert!(last.stderr.contains("of the layout's 3 worker ids 0 are left;"), "{last:?}");
+    assert!(last.stderr.contains("of the layout's 3 worker ids, 0 are left;"), "{last:?}");
 
+    let flags = match place.split_once(' ') {
+        Some((flag @ ("--mysql" | "--postgres"), _)) => format!("{flag} URL"),
+        _ => place.to_owned(),
+    };
     let lease = format!("generate {place} {LAYOUT} --worker lease");
     for (words, which, why) in [
         // They may be leased already.
@@ -35,7 +39,8 @@ fn what_is_advised_helps(place: &str) {
         let run = home.run(&words);
         assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
         assert!(run.stderr.contains(why), "{run:?}");
-        let reuse = format!("`uidring worker reuse {which} --used-until TIME`");
+        let reuse =
+            format!("`uidring worker reuse {which} --used-until TIME {flags}` and the flags of");
         assert!(run.stderr.contains(&reuse), "{run:?}");
         assert!(!run.stderr.contains("wait"), "that cannot help: {run:?}");
     }
@@ -84,7 +89,8 @@ fn the_last_tenth_is_announced_with_the_day_on_which_it_ends() {
         let run = home.run(&words);
         assert_eq!(run.status, Some(0), "{run:?}");
         assert_eq!(run.stderr.lines().count(), 1, "{run:?}");
-        let left = format!("of the layout's 15 worker ids {} are left", 15 - id);
+        let verb = if id == 14 { "is" } else { "are" };
+        let left = format!("of the layout's 15 worker ids, {} {verb} left", 15 - id);
         assert!(run.stderr.contains(" WARN workers.db: ") && run.stderr.contains(&left), "{run:?}");
         let is_dated = run.stderr.contains(", and at 1.0 starts a day they end on 20");
         assert_eq!(is_dated, id == 14, "{run:?}");

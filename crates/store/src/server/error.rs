@@ -17,7 +17,7 @@ pub enum ServerError {
     #[error("the URL of the database, {place}, is wrong: {problem}; write {form}")]
     DatabaseUrl {
         /// Where it was found.
-        place: &'static str,
+        place: String,
         /// How such a URL is written.
         form: &'static str,
         /// What is wrong with it.

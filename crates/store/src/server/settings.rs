@@ -118,13 +118,13 @@ impl ServerUrl {
         path: &Path,
         from_url: impl FnOnce(&str) -> Result<S, Error>,
     ) -> Result<S, Error> {
-        const PLACE: &str = "in the file";
+        let place = format!("in the file {}", path.display());
         let text = read_secret("the URL of the database", path)?;
         if text.trim().is_empty() {
-            return Err(self.wrong_in(PLACE, "the file is empty".into()));
+            return Err(self.wrong_in(&place, "the file is empty".into()));
         }
         let url = text.lines().next().unwrap_or_default().trim();
-        from_url(url).map_err(|error| self.found(error, PLACE))
+        from_url(url).map_err(|error| self.found(error, &place))
     }
 
     /// Returns the store whose URL is in the environment variable; `None` where it is not set.
@@ -144,12 +144,13 @@ impl ServerUrl {
             .map_err(|error| self.found(error, self.in_variable))
     }
 
-    fn wrong_in(&self, place: &'static str, problem: String) -> Error {
+    fn wrong_in(&self, place: &str, problem: String) -> Error {
+        let place = place.into();
         ServerError::DatabaseUrl { place, form: self.form, problem }.into()
     }
 
     /// Says where a wrong URL was found.
-    fn found(&self, error: Error, place: &'static str) -> Error {
+    fn found(&self, error: Error, place: &str) -> Error {
         match error.store() {
             Some(ServerError::DatabaseUrl { problem, .. }) => self.wrong_in(place, problem.clone()),
             _ => error,
