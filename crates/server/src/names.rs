@@ -1,6 +1,6 @@
 //! The names that clients ask for ids of.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, OnceLock, RwLock};
 use std::time::{Duration, Instant};
@@ -20,16 +20,18 @@ use crate::stats::NameCounters;
 pub struct Name {
     text: String,
     issuer: Issuer,
+    /// How many names the server knew before it.
+    pub(crate) rank: usize,
     origin: OnceLock<String>,
     lead: Lead,
     pub(crate) counters: NameCounters,
 }
 
 impl Name {
-    fn new(text: &str, issuer: Issuer) -> Arc<Self> {
+    fn new(text: &str, issuer: Issuer, rank: usize) -> Arc<Self> {
         let (origin, counters) = (OnceLock::new(), NameCounters::default());
         let (text, lead) = (text.to_owned(), Lead::default());
-        Arc::new(Self { text, issuer, origin, lead, counters })
+        Arc::new(Self { text, issuer, rank, origin, lead, counters })
     }
 
     /// The name.
@@ -77,7 +79,7 @@ pub struct Names {
     own: HashMap<String, Arc<Name>>,
     segments: Option<Arc<SegmentGenerator>>,
     rows: Option<Arc<ReadRows>>,
-    /// Tags that were asked for.
+    /// Tags that were asked for, those that were deleted since included.
     tags: Arc<RwLock<HashMap<String, Arc<Name>>>>,
     /// Held while the table is read for a name that is unknown.
     readings: Arc<Mutex<Readings>>,
@@ -108,7 +110,7 @@ impl Names {
     /// Adds a name, or replaces it. The first one is the default.
     #[must_use]
     pub fn with(mut self, text: &str, issuer: Issuer) -> Self {
-        let name = Name::new(text, issuer);
+        let name = Name::new(text, issuer, self.own.len());
         self.default.get_or_insert_with(|| Arc::clone(&name));
         self.own.insert(text.to_owned(), name);
         self
@@ -174,8 +176,9 @@ impl Names {
         }
         let handle = segments.tag(text).ok()?;
         let mut tags = self.tags.write().unwrap_or_else(|lock| lock.into_inner());
+        let rank = self.own.len() + tags.len();
         let name = tags.entry(text.to_owned());
-        Some(Arc::clone(name.or_insert_with(|| Name::new(text, Issuer::Segment(handle)))))
+        Some(Arc::clone(name.or_insert_with(|| Name::new(text, Issuer::Segment(handle), rank))))
     }
 
     /// Looks a name up, unless it is a tag that was gone: it may be there again.
@@ -256,27 +259,35 @@ impl Names {
 
     /// All names, in alphabetical order: the server's own, then the tags that are in the table.
     pub fn list(&self) -> Vec<Arc<Name>> {
+        self.list_of(&self.tags())
+    }
+
+    /// The same, and then the tags that were asked for and have been deleted, in no order.
+    pub(crate) fn list_with_deleted(&self) -> (Vec<Arc<Name>>, Vec<Arc<Name>>) {
+        let tags = self.tags();
+        let names = self.list_of(&tags);
+        let known = self.tags.read().unwrap_or_else(|lock| lock.into_inner());
+        let deleted = known.values().filter(|name| !tags.contains(&name.text));
+        (names, deleted.map(Arc::clone).collect())
+    }
+
+    fn list_of(&self, tags: &BTreeSet<String>) -> Vec<Arc<Name>> {
         let mut own: Vec<_> = self.own.values().map(Arc::clone).collect();
         own.sort_by(|a, b| a.text.cmp(&b.text));
-        let mut tags = self.tags();
-        tags.sort();
         own.extend(tags.iter().filter_map(|tag| self.get(tag)));
         own
     }
 
     /// The texts of all names, in no order.
     pub(crate) fn texts(&self) -> Vec<String> {
-        let mut texts = self.tags();
-        texts.extend(self.own.keys().cloned());
-        texts
+        self.tags().into_iter().chain(self.own.keys().cloned()).collect()
     }
 
     /// The tags in the table that are no names of the server's own.
-    fn tags(&self) -> Vec<String> {
+    fn tags(&self) -> BTreeSet<String> {
         let segments = self.segments.as_ref();
-        let mut tags = segments.and_then(|segments| segments.tags().ok()).unwrap_or_default();
-        tags.retain(|tag| !self.own.contains_key(tag));
-        tags
+        let tags = segments.and_then(|segments| segments.tags().ok()).unwrap_or_default();
+        tags.into_iter().filter(|tag| !self.own.contains_key(tag)).collect()
     }
 }
 

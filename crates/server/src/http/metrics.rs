@@ -14,16 +14,12 @@ use super::kind;
 use super::request::Asked;
 use crate::issuer::Issuer;
 use crate::listener::Protocol;
-use crate::names::Name;
+use crate::names::{Name, Names};
 use crate::shared::Shared;
 use crate::stats::ProtocolStats;
 
 pub fn answer(shared: &Shared, asked: Asked, room: Room) -> Response<Body> {
-    let mut names = shared.names.list();
-    if names.len() > OWN_SERIES {
-        // A tag may be called so: it is one of them.
-        names.sort_by_key(|name| name.text() == OTHERS);
-    }
+    let names = Shown::of(&shared.names);
     let mut text = of_generators(&names);
     of_server(shared, &names, &mut Metrics(&mut text));
     answer::with(
@@ -34,41 +30,76 @@ pub fn answer(shared: &Shared, asked: Asked, room: Room) -> Response<Body> {
     )
 }
 
-/// How many names have series of their own, in the order of [`Names::list`](crate::Names::list). The others share one, so
-/// that a scrape ends. Generators of uids are few, and always keep their series of the core's metrics.
+/// So many names have series of their own, the first that the server knew. The others share one, so that a scrape ends.
+/// Generators of uids are few, and always keep their series of the core's metrics.
 const OWN_SERIES: usize = 1_000;
 
 /// What these are called.
 const OTHERS: &str = "(others)";
 
+/// Names, and in which series they are: for as long as the server runs in the same.
+struct Shown {
+    own: Vec<Arc<Name>>,
+    others: Vec<Arc<Name>>,
+    /// Others that were deleted: a counter goes on with what they had counted.
+    deleted: Vec<Arc<Name>>,
+}
+
+impl Shown {
+    fn of(names: &Names) -> Self {
+        // A tag may be called as the others are: it is one of them.
+        let has_own = |name: &Arc<Name>| name.rank < OWN_SERIES && name.text() != OTHERS;
+        let (names, mut deleted) = names.list_with_deleted();
+        let (own, others) = names.into_iter().partition(has_own);
+        deleted.retain(|name| !has_own(name));
+        Self { own, others, deleted }
+    }
+
+    /// Whether there is a series of the others.
+    fn have_others(&self) -> bool {
+        !self.others.is_empty() || !self.deleted.is_empty()
+    }
+
+    /// All others since the start.
+    fn others(&self) -> impl Iterator<Item = &Arc<Name>> {
+        self.others.iter().chain(&self.deleted)
+    }
+}
+
 /// The core's metrics. The recorder is of this scrape alone, so that tags that are gone leave nothing.
-fn of_generators(names: &[Arc<Name>]) -> String {
+fn of_generators(names: &Shown) -> String {
     let recorder = PrometheusBuilder::new().build_recorder();
     metrics::with_local_recorder(&recorder, || {
         describe();
-        let mut others: Option<SegmentStats> = None;
-        for (index, name) in names.iter().enumerate() {
-            match name.issuer() {
-                Issuer::Segment(handle) => match (handle.stats(), &mut others) {
-                    (Ok(stats), _) if index < OWN_SERIES => {
-                        publish_segment("segments", &escaped(handle.name()), &stats);
-                    }
-                    (Ok(stats), Some(others)) => add(others, &stats),
-                    (Ok(stats), None) => others = Some(stats),
-                    (Err(_), _) => {}
-                },
-                issuer => {
-                    if let Some(generator) = issuer.generator() {
-                        publish(&escaped(name.text()), &generator.stats());
-                    }
-                }
+        for name in names.own.iter().chain(&names.others) {
+            if let Some(generator) = name.issuer().generator() {
+                publish(&escaped(name.text()), &generator.stats());
             }
         }
-        if let Some(others) = others {
+        for name in &names.own {
+            if let Some(stats) = of_segments(name) {
+                publish_segment("segments", &escaped(name.text()), &stats);
+            }
+        }
+        let present = names.others.iter().filter_map(of_segments);
+        // What a tag had is discarded with it, and no load of it will come.
+        let deleted = names.deleted.iter().filter_map(of_segments);
+        let deleted = deleted.map(|mut stats| {
+            (stats.left, stats.step) = (0, 0);
+            stats
+        });
+        if let Some(others) = present.chain(deleted).reduce(sum) {
             publish_segment("segments", OTHERS, &others);
         }
     });
     recorder.handle().render()
+}
+
+fn of_segments(name: &Arc<Name>) -> Option<SegmentStats> {
+    match name.issuer() {
+        Issuer::Segment(handle) => handle.stats().ok(),
+        _ => None,
+    }
 }
 
 /// A label's value for the exporter, which takes a backslash before a quote or another one for an escape that is there
@@ -77,7 +108,7 @@ fn escaped(name: &str) -> String {
     name.replace('\\', r"\\")
 }
 
-fn add(sum: &mut SegmentStats, stats: &SegmentStats) {
+fn sum(mut sum: SegmentStats, stats: SegmentStats) -> SegmentStats {
     sum.left += stats.left;
     sum.taken += stats.taken;
     sum.reserved += stats.reserved;
@@ -87,9 +118,10 @@ fn add(sum: &mut SegmentStats, stats: &SegmentStats) {
     sum.waits += stats.waits;
     sum.rejects += stats.rejects;
     sum.dried += stats.dried;
+    sum
 }
 
-fn of_server(shared: &Shared, names: &[Arc<Name>], out: &mut Metrics<'_>) {
+fn of_server(shared: &Shared, names: &Shown, out: &mut Metrics<'_>) {
     let all: Vec<_> = Protocol::ALL
         .iter()
         .map(|protocol| (protocol.name(), shared.counters(*protocol).stats()))
@@ -133,12 +165,11 @@ fn of_server(shared: &Shared, names: &[Arc<Name>], out: &mut Metrics<'_>) {
     of_names(names, out);
 }
 
-fn of_names(names: &[Arc<Name>], out: &mut Metrics<'_>) {
-    let (names, others) = names.split_at(names.len().min(OWN_SERIES));
+fn of_names(names: &Shown, out: &mut Metrics<'_>) {
     let (ids, errors) = ("uidring_server_ids_total", "uidring_server_issue_errors_total");
     for (metric, text) in [(ids, "ids issued"), (errors, "requests for ids that failed")] {
         out.head(metric, "counter", text);
-        for name in names {
+        for name in &names.own {
             for protocol in Protocol::ALL {
                 let (issued, failed) = name.counters.get(protocol);
                 let value = if metric == ids { issued } else { failed };
@@ -146,8 +177,8 @@ fn of_names(names: &[Arc<Name>], out: &mut Metrics<'_>) {
                 out.line(metric, &labels, value);
             }
         }
-        for protocol in Protocol::ALL.into_iter().filter(|_| !others.is_empty()) {
-            let counts = others.iter().map(|name| name.counters.get(protocol));
+        for protocol in Protocol::ALL.into_iter().filter(|_| names.have_others()) {
+            let counts = names.others().map(|name| name.counters.get(protocol));
             let value: u64 =
                 counts.map(|(issued, failed)| if metric == ids { issued } else { failed }).sum();
             out.line(metric, &[("name", OTHERS), ("protocol", protocol.name())], value);
@@ -155,12 +186,12 @@ fn of_names(names: &[Arc<Name>], out: &mut Metrics<'_>) {
     }
     let metric = "uidring_server_ready";
     out.head(metric, "gauge", "1 if the name issues ids, or else 0");
-    for name in names {
+    for name in &names.own {
         let is_ready = u8::from(name.problem().is_none());
         out.line(metric, &[("name", name.text())], is_ready);
     }
-    if !others.is_empty() {
-        let is_ready = u8::from(others.iter().all(|name| name.problem().is_none()));
+    if names.have_others() {
+        let is_ready = u8::from(names.others.iter().all(|name| name.problem().is_none()));
         out.line(metric, &[("name", OTHERS)], is_ready);
     }
 }

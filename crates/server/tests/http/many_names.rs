@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Instant;
 
 use uidring::SegmentGenerator;
@@ -24,6 +25,7 @@ fn names(worker_id: u64) -> Names {
 #[test]
 fn each_of_very_many_names_is_on_its_pages() {
     let served = Served::start(names(90));
+    served.curl("/metrics");
     for tag in ["tag-00999", "tag-03999"] {
         served.curl(&format!("/api/segment/get/{tag}")).id();
     }
@@ -54,6 +56,50 @@ fn each_of_very_many_names_is_on_its_pages() {
         (ready["ready"].as_bool(), ready["names"].as_u64()),
         (Some(true), Some(TAGS as u64 + 1))
     );
+}
+
+/// Whatever tags are deleted and created: a counter that goes down seems to have begun anew.
+#[test]
+fn a_sum_of_names_never_goes_down() {
+    let table = MemorySegments::new();
+    let create = |tag: &str| table.create(SegmentTag::new(tag).step(1_000)).expect("a tag");
+    for tag in 0..1_100 {
+        create(&format!("tag-{tag:05}"));
+    }
+    let segments = Arc::new(SegmentGenerator::builder(table.clone()).build().expect("a generator"));
+    let served = Served::start(uids(93).with_segments(Arc::clone(&segments)));
+    served.curl("/metrics");
+    for tag in ["tag-00500", "tag-01050", "tag-01051"] {
+        served.curl(&format!("/api/segment/get/{tag}")).id();
+    }
+    let check = |others: u64, ready: &str| {
+        let metrics = served.curl("/metrics");
+        let lines: HashSet<&str> = metrics.text().lines().collect();
+        for line in [
+            format!("uidring_server_ids_total{{name=\"(others)\",protocol=\"http\"}} {others}"),
+            format!(
+                "uidring_segment_taken_total{{generator=\"segments\",tag=\"(others)\"}} {others}"
+            ),
+            "uidring_server_ids_total{name=\"tag-00500\",protocol=\"http\"} 1".to_owned(),
+            ready.to_owned(),
+        ] {
+            assert!(lines.contains(&*line), "{line}");
+        }
+        assert!(!metrics.text().contains("tag-0105"));
+    };
+    let ready = "uidring_server_ready{name=\"(others)\"} 1";
+    check(2, ready);
+    let delete = |tags: &[String]| {
+        tags.iter().for_each(|tag| assert!(table.remove(tag), "{tag} was there"));
+        segments.refresh().expect("read");
+    };
+    delete(&(0..200).map(|tag| format!("tag-{tag:05}")).collect::<Vec<_>>());
+    check(2, ready);
+    delete(&["tag-01050".into()]);
+    check(2, ready);
+    create("tag-00000-before-all");
+    segments.refresh().expect("read");
+    check(2, ready);
 }
 
 #[test]
