@@ -17,7 +17,7 @@ pub struct Limits {
     pub batch: u64,
     /// Bytes of one request.
     pub request: usize,
-    /// A connection on which nothing is asked for so long is closed.
+    /// A connection on which nothing is asked for so long is closed; so is one whose transaction (`MULTI`) is older.
     pub idle: Duration,
     /// So long may it take to send a request, once begun, and to receive an answer.
     pub slow: Duration,

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWrite;
 
@@ -178,7 +178,7 @@ impl Session {
             }
             (b"TIME", 0) => self.time(out),
             (b"MULTI", 0) => {
-                self.transaction = Some(Transaction::default());
+                self.transaction = Some(Transaction::begun_at(Instant::now()));
                 Reply::new(out, self.is_3).simple("OK");
             }
             (b"EXEC", 0) => self.error(out, "ERR", "EXEC without MULTI"),

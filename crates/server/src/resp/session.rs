@@ -55,8 +55,8 @@ pub enum Replies {
 }
 
 /// What was said since `MULTI`.
-#[derive(Default)]
 pub struct Transaction {
+    pub(super) begun: Instant,
     /// Requests as they came, one after the other.
     pub(super) requests: Vec<u8>,
     pub(super) count: usize,
@@ -66,6 +66,13 @@ pub struct Transaction {
     pub(super) is_broken: bool,
     /// For more than a connection may hold anyhow.
     pub(super) room: Vec<OwnedSemaphorePermit>,
+}
+
+impl Transaction {
+    pub fn begun_at(begun: Instant) -> Self {
+        let (requests, room) = (Vec::new(), Vec::new());
+        Self { begun, requests, count: 0, ids: 0, is_broken: false, room }
+    }
 }
 
 /// A command's words after its own.

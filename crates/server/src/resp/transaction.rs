@@ -27,6 +27,16 @@ impl Session {
         stream: &mut S,
     ) -> io::Result<()> {
         let Some(command) = args.get(request, 0) else { return Ok(()) };
+        // Who says something now and then is never slow, and keeps what is queued in memory.
+        let idle = self.shared.limits.idle;
+        if self.transaction.as_ref().is_some_and(|begun| begun.begun.elapsed() >= idle) {
+            self.transaction = None;
+            self.refuse(
+                out,
+                &format!("the transaction did not end in time, within {idle:?} of MULTI"),
+            );
+            return Ok(());
+        }
         let mut name = [0; MAX_COMMAND];
         match (upper(command, &mut name), args.len()) {
             (b"EXEC", 1) => {
@@ -46,7 +56,8 @@ impl Session {
                 Err(text) => {
                     if let Some(transaction) = &mut self.transaction {
                         // Nothing of it will be needed.
-                        *transaction = Transaction { is_broken: true, ..Transaction::default() };
+                        let nothing = Transaction::begun_at(transaction.begun);
+                        *transaction = Transaction { is_broken: true, ..nothing };
                     }
                     self.error(out, "ERR", &text);
                 }

@@ -1,7 +1,7 @@
 //! Clients that are slow, many, silent or wrong.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::process::Command;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore};
 use uidring_server::{Limits, Protocol, Server};
 use uidring_testkit::certificates::Authority;
 
-use crate::support::{Client, names, run, start};
+use crate::support::{Client, PATIENCE, names, run, start};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -46,6 +46,25 @@ fn requests_cut_at_every_byte() {
         client.send(byte);
     }
     assert_eq!((0..4).map(|_| client.reply()).collect::<Vec<_>>(), answers);
+}
+
+/// Also that of a client which says something now and then.
+#[test]
+fn a_transaction_ends_in_a_bounded_time() {
+    let server = run(limits(|limits| limits.idle = SECOND), names());
+    let mut client = server.client();
+    assert_eq!(client.say(&["MULTI"]), "+OK\r\n");
+    let begin = Instant::now();
+    let answer = loop {
+        let answer = client.say(&["PING"]);
+        if answer != "+QUEUED\r\n" {
+            break answer;
+        }
+        assert!(begin.elapsed() < PATIENCE, "it is still open");
+        thread::sleep(SECOND / 20);
+    };
+    assert!(answer.starts_with("-ERR the transaction did not end in time"), "{answer}");
+    assert_eq!(client.stream().read(&mut [0]).expect("it is closed"), 0);
 }
 
 #[test]
