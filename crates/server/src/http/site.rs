@@ -18,6 +18,9 @@ pub fn problem(asked: &Asked) -> Option<&'static str> {
         (None, None) if asked.version() >= Version::HTTP_11 => {
             return Some("there is no Host header; send one");
         }
+        (None, None) if asked.authority().is_some() => {
+            return Some("the target names a host, and there is no Host header; send one");
+        }
         (host, None) => host.unwrap_or_default(),
     };
     // An authority may have a user's name in front, a host has none.

@@ -102,6 +102,9 @@ fn a_request_names_one_host() {
     ] {
         assert_eq!(status(right), 200, "{right}");
     }
+    let answer = served.send(b"GET http://localhost/v1/ids HTTP/1.0\r\n\r\n");
+    let error = Answer::split(&answer).expect("an answer").0.error();
+    assert_eq!(error, "the target names a host, and there is no Host header; send one");
 }
 
 /// Browsers say where a page is from.
