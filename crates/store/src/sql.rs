@@ -3,10 +3,6 @@
 //! Parameters are `?`, in the order of the text. What a store does in a way of its own (creating tables,
 //! taking, renewing and releasing a lease, loading a segment) is in its crate.
 
-use uidring::Layout;
-
-use crate::leases::is_sound;
-
 /// What a database writes differently from others.
 #[derive(Clone, Copy, Debug)]
 pub struct Dialect {
@@ -131,9 +127,9 @@ impl Dialect {
         )
     }
 
-    /// The first lease that nobody holds and that cannot be used; the same columns.
-    pub fn find_flawed_lease(&self, layout: &Layout) -> String {
-        let (is_free, is_sound) = (self.is_free(), is_sound(layout));
+    /// The first lease that nobody holds and that is not sound; the same columns.
+    pub fn find_flawed_lease(&self, is_sound: &str) -> String {
+        let is_free = self.is_free();
         format!(
             "{} WHERE {is_free} AND NOT {is_sound} ORDER BY WORKER_ID LIMIT 1",
             self.select_leases()
@@ -178,10 +174,10 @@ impl Dialect {
         )
     }
 
-    /// Worker id and horizon tick of the free row with the lowest horizon above a parameter.
-    pub fn least_ahead(&self) -> String {
+    /// Worker id and horizon tick of the free and sound row with the lowest horizon above a parameter.
+    pub fn least_ahead(&self, is_sound: &str) -> String {
         format!(
-            "SELECT WORKER_ID, HORIZON_TICK FROM UIDRING_LEASE WHERE HORIZON_TICK > ? AND {}
+            "SELECT WORKER_ID, HORIZON_TICK FROM UIDRING_LEASE WHERE HORIZON_TICK > ? AND {} AND {is_sound}
              ORDER BY HORIZON_TICK LIMIT 1",
             self.is_free()
         )

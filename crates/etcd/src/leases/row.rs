@@ -75,9 +75,10 @@ impl Row {
             renewed: time("renewed")?,
             revision: found.mod_revision,
         };
-        let names = ["token", "horizon.tick", "horizon.sequence"];
-        let LeaseColumns { layout, token, horizon, .. } = row.clone().columns(row.renewed);
-        match flaw(&layout, token, horizon, names) {
+        let names = ["its worker id", "token", "horizon.tick", "horizon.sequence"];
+        let LeaseColumns { layout, worker_id, token, horizon, .. } =
+            row.clone().columns(row.renewed);
+        match flaw(&layout, worker_id, token, horizon, names) {
             Some(flaw) => Err(Problem::Flawed(format!("the value of {}: {flaw}", found.key))),
             None => Ok(row),
         }

@@ -203,7 +203,9 @@ impl Taking<'_> {
         begin(conn).await?;
         let select = format!(
             "SELECT GREATEST(COALESCE((SELECT MAX(ID) FROM WORKER_NODE), 0),
-             COALESCE((SELECT MAX(WORKER_ID) FROM UIDRING_LEASE), 0)), {}, {TABLE_LAYOUT}",
+             COALESCE((SELECT MAX(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID <= {}), 0)),
+             {}, {TABLE_LAYOUT}",
+            layout.max_worker_id(),
             conn.identity()
         );
         let mut row = only(conn.query_first(select).await?)?;
@@ -244,7 +246,9 @@ impl Taking<'_> {
         let mut row = only(conn.query_first(DIALECT.count_leases()).await?)?;
         let ends_in = column::<Option<i64>>(&mut row, 1)?;
         let (held, leased) = (column(&mut row, 0)?, column(&mut row, 2)?);
-        let row: Option<Row> = conn.exec_first(DIALECT.least_ahead(), (self.0.last_tick,)).await?;
+        let row: Option<Row> = conn
+            .exec_first(DIALECT.least_ahead(&is_sound(&self.0.layout)), (self.0.last_tick,))
+            .await?;
         let ahead = match row {
             Some(mut row) => Some((column(&mut row, 0)?, column(&mut row, 1)?)),
             None => None,

@@ -3,7 +3,7 @@
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
 use uidring::{Layout, Timestamp};
-use uidring_store::leases::{Denial, Horizon, LeaseColumns, LeaseRow, Unusable};
+use uidring_store::leases::{Denial, Horizon, LeaseColumns, LeaseRow, Unusable, is_sound};
 use uidring_store::server::{EndLease, Ending, ListLeases, Operation, Reuse, Table, UIDRING_LEASE};
 use uidring_store::sql::{FOREIGN_LAYOUT, LOWEST_LEASE, NEWEST_NODE};
 
@@ -51,7 +51,7 @@ pub async fn row(conn: &mut Session, worker_id: u64) -> Result<Option<LeaseRow>,
 
 /// What is wrong with a row that nobody holds.
 pub async fn flaw(conn: &mut Conn, layout: &Layout) -> Result<Option<String>, Problem> {
-    let row: Option<Row> = conn.query_first(DIALECT.find_flawed_lease(layout)).await?;
+    let row: Option<Row> = conn.query_first(DIALECT.find_flawed_lease(&is_sound(layout))).await?;
     Ok(row.map(read).transpose()?.and_then(Result::err))
 }
 

@@ -137,7 +137,9 @@ impl Taking<'_> {
         let AcquireRequest { layout, fingerprint, node, owner, lasts, .. } = self.0;
         let select = format!(
             "SELECT GREATEST(COALESCE((SELECT MAX(ID) FROM WORKER_NODE), 0),
-             COALESCE((SELECT MAX(WORKER_ID) FROM UIDRING_LEASE), 0)), {}, {TABLE_LAYOUT}",
+             COALESCE((SELECT MAX(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID <= {}), 0)),
+             {}, {TABLE_LAYOUT}",
+            layout.max_worker_id(),
             session.identity()
         );
         let row = only(session.begin_with(&select, &[]).await?)?;
@@ -171,7 +173,9 @@ impl Taking<'_> {
         let row = session.one(&DIALECT.count_leases(), &[]).await?;
         let (held, ends_in, leased) =
             (unsigned(&row, 0)?, optional_int(&row, 1)?, unsigned(&row, 2)?);
-        let rows = session.query(&DIALECT.least_ahead(), &[self.0.last_tick.into()]).await?;
+        let rows = session
+            .query(&DIALECT.least_ahead(&is_sound(&self.0.layout)), &[self.0.last_tick.into()])
+            .await?;
         let ahead = match rows.first() {
             Some(row) => Some((unsigned(row, 0)?, unsigned(row, 1)?)),
             None => None,

@@ -2,7 +2,7 @@
 
 use tokio_postgres::Row;
 use uidring::{Layout, Timestamp};
-use uidring_store::leases::{Denial, LeaseColumns, LeaseRow, Unusable};
+use uidring_store::leases::{Denial, LeaseColumns, LeaseRow, Unusable, is_sound};
 use uidring_store::server::{EndLease, Ending, ListLeases, Operation, Reuse, Table, UIDRING_LEASE};
 use uidring_store::sql::{FOREIGN_LAYOUT, LOWEST_LEASE, NEWEST_NODE};
 
@@ -33,7 +33,7 @@ pub async fn row(session: &mut Session, worker_id: u64) -> Result<Option<LeaseRo
 
 /// What is wrong with a row that nobody holds.
 pub async fn flaw(session: &mut Session, layout: &Layout) -> Result<Option<String>, Problem> {
-    let rows = session.query(&DIALECT.find_flawed_lease(layout), &[]).await?;
+    let rows = session.query(&DIALECT.find_flawed_lease(&is_sound(layout)), &[]).await?;
     Ok(rows.first().map(read).transpose()?.and_then(Result::err))
 }
 

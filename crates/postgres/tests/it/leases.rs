@@ -162,6 +162,23 @@ fn a_table_that_cannot_hold_the_horizon_is_refused() {
     }
 }
 
+/// The next holder would start as on a row that was never used.
+#[test]
+fn a_row_that_lost_its_tick_at_a_release_is_passed_over() {
+    let database = database(&Postgres::shared());
+    database.execute(
+        "CREATE FUNCTION clear() RETURNS TRIGGER LANGUAGE plpgsql AS
+         'BEGIN IF NEW.LEASE_END IS NULL THEN NEW.HORIZON_TICK := NULL; END IF; RETURN NEW; END';
+         CREATE TRIGGER clear BEFORE UPDATE ON UIDRING_LEASE FOR EACH ROW EXECUTE FUNCTION clear()",
+    );
+    for worker_id in [1, 2] {
+        let lease = acquire(&database);
+        assert_eq!(lease.worker_id(), worker_id);
+        let builder = CachedUidGenerator::builder().layout(layout()).namespace(fresh());
+        builder.worker(lease).build().expect("built").next_uid().expect("a uid");
+    }
+}
+
 #[test]
 fn a_counter_that_went_backwards_is_refused() {
     let database = database(&Postgres::shared());

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction};
 use uidring::adapter::Deadline;
-use uidring::{Error, Timestamp};
+use uidring::{Error, Layout, Timestamp};
 use uidring_store::leases::{
     AcquireRequest, Acquired, Denial, Horizon, LeaseColumns, LeaseRow, LeaseStore, LeasedRow, Loss,
     RowStore, Shortage, is_sound,
 };
-use uidring_store::sql::{Dialect, FOREIGN_LAYOUT};
+use uidring_store::sql::Dialect;
 use uidring_store::{WorkerTable, WorkerUsage};
 
 use crate::columns::{millis, optional_unsigned, unsigned};
@@ -100,16 +100,22 @@ impl LeaseStore for Acquiring {
     }
 }
 
-/// Returns a row that is for another layout.
+/// Returns the layout of a row that is for another one.
 pub fn foreign(connection: &Connection, fingerprint: &str) -> rusqlite::Result<Option<Denial>> {
-    connection
-        .query_row(FOREIGN_LAYOUT, [fingerprint], |row| row.get(0).map(Denial::Foreign))
-        .optional()
+    let foreign =
+        "SELECT LAYOUT FROM UIDRING_LEASE WHERE LAYOUT <> ? AND TYPEOF(LAYOUT) = 'text' LIMIT 1";
+    connection.query_row(foreign, [fingerprint], |row| row.get(0).map(Denial::Foreign)).optional()
 }
 
-/// A floating point number may be within the limits of a column as well.
-const ARE_INTEGERS: &str =
-    "'real' NOT IN (TYPEOF(TOKEN), TYPEOF(HORIZON_TICK), TYPEOF(HORIZON_SEQUENCE))";
+/// The condition that a row can be used. SQLite keeps a value of any type in a column: a text is greater than each number,
+/// and a floating point number may be within the limits as well.
+fn is_usable(layout: &Layout) -> String {
+    format!(
+        "({} AND TYPEOF(TOKEN) = 'integer' AND TYPEOF(HORIZON_TICK) IN ('integer', 'null')
+         AND TYPEOF(HORIZON_SEQUENCE) IN ('integer', 'null') AND TYPEOF(LAYOUT) = 'text')",
+        is_sound(layout)
+    )
+}
 
 /// Takes the lowest row that nobody holds, and that was not used too far ahead.
 fn take_row(
@@ -120,10 +126,10 @@ fn take_row(
     let update = format!(
         "UPDATE UIDRING_LEASE SET OWNER = ?, TOKEN = TOKEN + 1, LEASE_END = {now_plus}, RENEWED = {now}
          WHERE WORKER_ID = (SELECT MIN(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID >= 0
-         AND (HORIZON_TICK IS NULL OR HORIZON_TICK <= ?) AND {} AND {} AND {ARE_INTEGERS})
+         AND (HORIZON_TICK IS NULL OR HORIZON_TICK <= ?) AND {} AND {})
          RETURNING WORKER_ID, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE",
         DIALECT.is_free(),
-        is_sound(&request.layout)
+        is_usable(&request.layout)
     );
     let values = (&request.owner, seconds(request.lasts), request.last_tick.cast_signed());
     transaction
@@ -144,8 +150,9 @@ fn add_row(
         // The whole transaction is rolled back.
         return Ok(None);
     }
-    let newest: Option<i64> =
-        transaction.query_row("SELECT MAX(WORKER_ID) FROM UIDRING_LEASE", [], |row| row.get(0))?;
+    let newest = "SELECT MAX(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID <= ?";
+    let max = request.layout.max_worker_id().cast_signed();
+    let newest: Option<i64> = transaction.query_row(newest, [max], |row| row.get(0))?;
     if newest >= Some(key.cast_signed()) {
         return format::unusable(format!(
             "WORKER_NODE generated the key {key}, which is not above all in UIDRING_LEASE: its \
@@ -183,13 +190,14 @@ fn shortage(transaction: &Transaction<'_>, request: &AcquireRequest) -> rusqlite
             Ok((unsigned(row, 0)?, row.get(1)?, unsigned(row, 2)?))
         })?;
     let last_tick = [request.last_tick.cast_signed()];
+    let is_usable = is_usable(&request.layout);
     let ahead = transaction
-        .query_row(&DIALECT.least_ahead(), last_tick, |row| {
+        .query_row(&DIALECT.least_ahead(&is_usable), last_tick, |row| {
             Ok((unsigned(row, 0)?, unsigned(row, 1)?))
         })
         .optional()?;
     let ends_in = ends_in.map(|millis| u64::try_from(millis).unwrap_or_default());
-    let flawed = DIALECT.find_flawed_lease(&request.layout);
+    let flawed = DIALECT.find_flawed_lease(&is_usable);
     let flawed = transaction.query_row(&flawed, [], read).optional()?;
     Ok(Shortage { leased, held, ends_in, ahead, flaw: flawed.and_then(Result::err) })
 }

@@ -15,6 +15,7 @@ fn a_lease_with_a_value_of_another_type_is_named_and_the_others_are_there() {
         ("HORIZON_TICK", "5.5", "Real"),
         ("HORIZON_SEQUENCE", "5.5", "Real"),
         ("OWNER", "x'00'", "Blob"),
+        ("LAYOUT", "x'00'", "Blob"),
     ] {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.db");

@@ -9,36 +9,48 @@ pub const WHOLE_TICK: i64 = i64::MAX;
 /// A token grows when a row is taken, and when it is given back.
 const MAX_TOKEN: i64 = i64::MAX - 2;
 
-/// Returns the condition, in SQL, that a row of this layout can be used.
+/// Returns the condition, in SQL, that a row of this layout can be used. It is never NULL.
 pub fn is_sound(layout: &Layout) -> String {
     format!(
-        "(TOKEN BETWEEN 0 AND {MAX_TOKEN} AND (HORIZON_TICK IS NULL OR HORIZON_TICK >= 0) AND
+        "(WORKER_ID <= {} AND TOKEN BETWEEN 0 AND {MAX_TOKEN}
+         AND (HORIZON_TICK IS NULL AND HORIZON_SEQUENCE IS NULL
+         OR HORIZON_TICK IS NOT NULL AND HORIZON_TICK >= 0) AND
          (HORIZON_SEQUENCE IS NULL OR HORIZON_SEQUENCE BETWEEN 0 AND {}
          OR HORIZON_SEQUENCE = {WHOLE_TICK}))",
+        layout.max_worker_id(),
         layout.max_sequence()
     )
 }
 
-/// Returns what is wrong with a row that cannot be used. Its store calls token, tick and sequence number by these
-/// names.
+/// Returns what is wrong with a row that cannot be used. Its store calls worker id, token, tick and sequence number by
+/// these names.
 pub fn flaw(
     layout: &str,
+    worker_id: u64,
     token: i64,
     horizon: (Option<i64>, Option<i64>),
-    names: [&str; 3],
+    names: [&str; 4],
 ) -> Option<String> {
     let layout = layout.parse::<Layout>().ok();
-    let max_sequence = layout.map_or(i64::MAX, |layout| layout.max_sequence().cast_signed());
-    let (tick, sequence) = horizon;
-    let is_wrong = |value: &i64, max| !(0..=max).contains(value);
+    let max = |of: fn(&Layout) -> u64| layout.as_ref().map_or(i64::MAX, |l| of(l).cast_signed());
+    let (max_id, max_sequence) = (max(Layout::max_worker_id), max(Layout::max_sequence));
+    let is_sound = |value: i64, max| (0..=max).contains(&value);
     let used = "set the horizon to the last tick and sequence number that it may have used";
-    let (name, value, max, remedy) = if is_wrong(&token, MAX_TOKEN) {
-        (names[0], token, MAX_TOKEN, "set it to one that the row has not had")
-    } else if let Some(tick) = tick.filter(|tick| *tick < 0) {
-        (names[1], tick, i64::MAX, used)
+    let (tick, sequence) = horizon;
+    let worker_id = worker_id.cast_signed();
+    let (name, value, max, remedy) = if !is_sound(worker_id, max_id) {
+        (names[0], Some(worker_id), max_id, "remove the row")
+    } else if !is_sound(token, MAX_TOKEN) {
+        (names[1], Some(token), MAX_TOKEN, "set it to one that the row has not had")
+    } else if !tick.map_or(sequence.is_none(), |tick| is_sound(tick, i64::MAX)) {
+        // With a sequence number alone, something has removed the tick: ids would repeat.
+        (names[2], tick, i64::MAX, used)
+    } else if !sequence.is_none_or(|number| number == WHOLE_TICK || is_sound(number, max_sequence))
+    {
+        (names[3], sequence, max_sequence, used)
     } else {
-        let wrong = |value: &i64| *value != WHOLE_TICK && is_wrong(value, max_sequence);
-        (names[2], sequence.filter(wrong)?, max_sequence, used)
+        return None;
     };
+    let value = value.map_or_else(|| "NULL".to_owned(), |value| value.to_string());
     Some(format!("{name} is {value}, and has to be 0 to {max}; {remedy}"))
 }

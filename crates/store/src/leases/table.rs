@@ -212,8 +212,8 @@ impl LeaseColumns {
     ///
     /// What is wrong with it.
     pub fn read(self) -> Result<LeaseRow, String> {
-        let names = ["TOKEN", "HORIZON_TICK", "HORIZON_SEQUENCE"];
-        match flaw(&self.layout, self.token, self.horizon, names) {
+        let names = ["WORKER_ID", "TOKEN", "HORIZON_TICK", "HORIZON_SEQUENCE"];
+        match flaw(&self.layout, self.worker_id, self.token, self.horizon, names) {
             Some(flaw) => {
                 Err(format!("UIDRING_LEASE, row with WORKER_ID {}: {flaw}", self.worker_id))
             }

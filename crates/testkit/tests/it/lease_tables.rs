@@ -367,8 +367,10 @@ fn a_damaged_row_is_passed_over_and_named() {
             ("HORIZON_TICK", "-1", "0 to 9223372036854775807"),
             ("HORIZON_SEQUENCE", "99999", "0 to 1023"),
             ("TOKEN", "9223372036854775807", "0 to 9223372036854775805"),
+            // As a trigger may leave it after a release.
+            ("HORIZON_TICK", "NULL", "0 to 9223372036854775807"),
         ] {
-            drop(cached(place.acquire().expect("free")));
+            cached(place.acquire().expect("free")).next_uid().expect("a uid");
             let set = |value: &str| {
                 let row = "WHERE WORKER_ID = 1";
                 place.execute(&format!("UPDATE UIDRING_LEASE SET {column} = {value} {row}"));
@@ -392,6 +394,19 @@ fn a_damaged_row_is_passed_over_and_named() {
             assert_eq!(rows.iter().map(|row| row.worker_id).collect::<Vec<_>>(), [2, 3]);
             set("5");
         }
+    });
+}
+
+#[test]
+fn a_worker_id_beyond_the_layout_is_passed_over_and_named() {
+    on_each(|place| {
+        place.acquire().expect("free").release().expect("given back");
+        place.execute("UPDATE UIDRING_LEASE SET WORKER_ID = 99999999 WHERE WORKER_ID = 1");
+        let others = [0; 2].map(|_| place.acquire().expect("another"));
+        assert_eq!([0, 1].map(|i| others[i].worker_id()), [2, 3]);
+        let error = chain(&place.acquire().expect_err("no other is left"));
+        let row = "UIDRING_LEASE, row with WORKER_ID 99999999: WORKER_ID is 99999999, and has to be 0 to 3";
+        assert!(error.contains(row), "{error}");
     });
 }
 
