@@ -23,7 +23,8 @@ use super::volume;
 pub struct Names {
     /// Set when it was opened by its only name. A process that finds a name that was added later is refused,
     /// so this one may go on. Two that each opened it by its only name, because it was moved in between and then
-    /// linked to its old name, are told by their [counts](super::commits) of commits.
+    /// linked to its old name, are told by their [counts](super::commits) of commits, but not always before ids repeat:
+    /// docs/sqlite.md says so.
     was_alone: AtomicBool,
     warned: AtomicBool,
 }
