@@ -18,7 +18,7 @@ use super::dedicated;
 use super::forked::Entry;
 use super::format::{self, Commit, Problem};
 use super::names::Names;
-use super::opener::Opener;
+use super::opener::{Opener, check_is_at};
 use super::patience::{Patience, Wait};
 use super::read_only;
 use super::volume::{Keeps, Standing, standing};
@@ -384,6 +384,7 @@ impl StoreFile {
                 Connection::open_with_flags(path, flags)?
             }
         };
+        check_is_at(&connection, path)?;
         connection.busy_timeout(self.patience.standstill)?;
         // Nothing is changed before this. A log that a crash has left may be another program's, and closing the
         // connection would move it into the file and delete it.

@@ -23,6 +23,20 @@ impl fmt::Debug for Opener {
     }
 }
 
+/// Refuses a connection to another file than the path leads to: SQLite follows links by their text, and reads
+/// `/proc/PID/root`, which leads to the files of another mount namespace, as `/`.
+pub fn check_is_at(connection: &Connection, path: &Path) -> Result<(), Problem> {
+    let file = |path: &Path| fs::metadata(path).ok().as_ref().map(identity);
+    match connection.path().map(Path::new) {
+        Some(opened) if file(opened) != file(path) => Err(Problem::Denied(format!(
+            "SQLite has opened another file, {}, by this path, which leads to another mount namespace, or whose file was \
+             replaced just now: name the file by a path of this namespace",
+            opened.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 impl Opener {
     /// Opens the file; refuses a connection to anything else, or within a transaction.
     pub fn open(&self, path: &Path) -> Result<Connection, Problem> {

@@ -9,6 +9,7 @@ use rusqlite::{Connection, OpenFlags, ffi};
 
 use super::create::beside;
 use super::format::Problem;
+use super::opener::check_is_at;
 
 /// Calls what reads the file, as it stands on the disk if no process has a log beside it: without one, SQLite
 /// opens a file with write-ahead logging only where it could make the log, or if nobody writes. It takes no locks
@@ -29,7 +30,9 @@ pub fn read<T>(
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_URI;
-    let done = work(&Connection::open_with_flags(name, flags)?)?;
+    let connection = Connection::open_with_flags(name, flags)?;
+    check_is_at(&connection, path)?;
+    let done = work(&connection)?;
     match before.is_none() || unlogged(path) == before {
         true => Ok(done),
         false => {

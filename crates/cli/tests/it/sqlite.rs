@@ -151,6 +151,24 @@ fn a_file_that_is_a_mount_point_is_refused() {
     assert!(run.stderr.contains("is a mount point itself"), "{run:?}");
 }
 
+/// SQLite reads `/proc/PID/root` as a link to this process's own `/`.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_of_another_mount_namespace_is_refused() {
+    let home = Home::new();
+    let folder = home.folder.path().join("d");
+    fs::create_dir(&folder).expect("made");
+    assert_eq!(home.stdout("worker assign --sqlite d/a.db?mode=rwc"), "1\n");
+    // The child sees another file by the same path.
+    let script = r#"mkfifo f && { unshare --mount sh -c 'mount -t tmpfs none d && "$1" worker assign \
+        --sqlite d/a.db?mode=rwc >f && exec sleep 100' sh "$1" & } && read id <f && test "$id" = 1 &&
+        { "$1" worker assign --sqlite "/proc/$!/root$PWD/d/a.db"; code=$?; kill $!; exit $code; }"#;
+    let Some(run) = with_own_mounts(&home, script) else { return };
+    assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{run:?}");
+    assert!(run.stderr.contains("SQLite has opened another file"), "{run:?}");
+    assert_eq!(home.stdout("worker assign --sqlite d/a.db"), "2\n");
+}
+
 #[test]
 fn a_default_file_needs_an_absolute_data_directory() {
     let home = Home::new();
