@@ -172,7 +172,8 @@ pub fn recognise(connection: &Connection, foreign: bool) -> Result<(), Problem> 
     if foreign || has(connection, "UIDRING_LEASE")? || has(connection, "leaf_alloc")? {
         return Ok(());
     }
-    let application: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+    let (application, version) = (pragma("application_id")?, pragma("user_version")?);
     let (count, names): (u64, Option<String>) = connection.query_row(
         "SELECT COUNT(*), GROUP_CONCAT(IIF(n < 4, name, NULL), ', ')
          FROM (SELECT name, ROW_NUMBER() OVER (ORDER BY rowid) AS n FROM sqlite_master
@@ -180,13 +181,14 @@ pub fn recognise(connection: &Connection, foreign: bool) -> Result<(), Problem> 
         [],
         |row| Ok((unsigned(row, 0)?, row.get(1)?)),
     )?;
-    if application == 0 && count == 0 {
+    if application == 0 && version == 0 && count == 0 {
         return Ok(());
     }
     let names = names.unwrap_or_default();
     let more = if count > 3 { ", …" } else { "" };
     Err(Problem::Denied(format!(
-        "it is another program's database, with application_id {application:#x} and {count} table{} ({names}{more}), \
+        "it is another program's database, with application_id {application:#x}, user_version {version} and {count} \
+         table{} ({names}{more}), \
          and was left as it is: name another file; or if that program is yours, allow it by `?foreign=true` \
          after the path, or by `.foreign(true)` in Rust",
         if count == 1 { "" } else { "s" },

@@ -259,14 +259,16 @@ mod tests {
             let error = chain(&error.expect_err("of another"));
             assert!(error.contains("another program's database"), "{error}");
         }
-        let view = SqliteStore::new(folder.path().join("view")).create(true).worker_nodes();
-        Connection::open(view.path())
-            .and_then(|c| c.execute_batch("CREATE VIEW leaf_alloc AS SELECT 1 AS max_id"))
-            .expect("creates");
-        let before = fs::read(view.path()).expect("reads");
-        let error = chain(&view.assign(&Layout::UID_GENERATOR).expect_err("of another"));
-        assert!(error.contains("another program's database"), "{error}");
-        assert_eq!(fs::read(view.path()).expect("reads"), before);
+        for content in ["CREATE VIEW leaf_alloc AS SELECT 1 AS max_id", "PRAGMA user_version = 7"] {
+            let name = content.split(' ').next().unwrap_or_default();
+            let empty = SqliteStore::new(folder.path().join(name)).create(true).worker_nodes();
+            let made = Connection::open(empty.path()).and_then(|c| c.execute_batch(content));
+            made.expect("creates");
+            let before = fs::read(empty.path()).expect("reads");
+            let error = chain(&empty.assign(&Layout::UID_GENERATOR).expect_err("of another"));
+            assert!(error.contains("another program's database"), "{error}");
+            assert_eq!(fs::read(empty.path()).expect("reads"), before);
+        }
         let allowed = SqliteStore::new(other.path()).foreign(true).worker_nodes();
         let error = chain(&allowed.list().expect_err("no table"));
         assert!(error.contains("no such table") && error.contains("worker init"), "{error}");
