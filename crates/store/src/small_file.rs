@@ -20,7 +20,7 @@ pub fn read_small_file(path: &Path) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// As [`read_small_file`], and one for a file that others may read or change.
+/// As [`read_small_file`], and one for a file that others may read or change, or that belongs to another user but root.
 pub fn read_private_file(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     check_is_private(&file)?;
@@ -40,7 +40,7 @@ pub(crate) fn read(file: File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Its owner alone may read it; root's also a group.
+/// Its owner alone may read it, who is this user or root; root's also a group.
 #[cfg(unix)]
 pub(crate) fn check_is_private(file: &File) -> io::Result<()> {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -51,7 +51,16 @@ pub(crate) fn check_is_private(file: &File) -> io::Result<()> {
             "it is a folder or a device: name a file",
         ));
     }
-    let (mode, most) = (metadata.mode() & 0o777, if metadata.uid() == 0 { 0o640 } else { 0o600 });
+    let owner = metadata.uid();
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!(
+                "it belongs to another user ({owner}), who can read and change it: chown it to this user or to root"
+            ),
+        ));
+    }
+    let (mode, most) = (metadata.mode() & 0o777, if owner == 0 { 0o640 } else { 0o600 });
     if mode & !most & 0o077 == 0 {
         return Ok(());
     }

@@ -77,6 +77,7 @@ impl Access {
         if self.tls.as_ref() == Some(&read) {
             report::note("SIGHUP: certificate and key are as they were");
         } else {
+            self.check_is_no_worse(args, &read)?;
             running
                 .replace_tls(&read.certificates, &read.key)
                 .map_err(|error| unfit(args, &error))?;
@@ -85,6 +86,18 @@ impl Access {
         warn_of_validity(args, &read.certificates)?;
         self.tls = Some(read);
         Ok(())
+    }
+
+    /// Refuses a certificate that clients refuse now, in place of one that they take.
+    fn check_is_no_worse(&self, args: &ServeArgs, new: &Tls) -> Result<(), Failure> {
+        let is_taken =
+            |tls: &Tls| Validity::of(args, &tls.certificates).map(|is| is.problem().is_none());
+        match Validity::of(args, &new.certificates)?.problem() {
+            Some(problem) if self.tls.as_ref().map_or(Ok(false), is_taken)? => {
+                Err(Failure::Failed(problem))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -110,8 +123,8 @@ fn password(args: &ServeArgs) -> Result<Option<String>, Failure> {
     let text = read_private_file(path).map_err(|error| unreadable(path, &error))?;
     let text = String::from_utf8(text);
     let text = text.map_err(|_| Failure::Failed(format!("{} is no UTF-8 text", path.display())))?;
-    // HTTP knows no spaces around it.
-    match text.lines().next().map(str::trim) {
+    // Some editors begin a text with a byte order mark. HTTP knows no spaces around a password.
+    match text.trim_start_matches('\u{feff}').lines().next().map(str::trim) {
         Some(line) if !line.is_empty() => Ok(Some(line.to_owned())),
         _ => Err(Failure::Failed(format!("the first line of {} is empty", path.display()))),
     }
@@ -138,31 +151,56 @@ fn unfit(args: &ServeArgs, error: &TlsError) -> Failure {
     Failure::Failed(format!("--tls-cert {certificate} and --tls-key {key}: {error}"))
 }
 
+/// When certificates are valid.
+struct Validity {
+    path: String,
+    begin: SystemTime,
+    end: SystemTime,
+}
+
+impl Validity {
+    fn of(args: &ServeArgs, certificates: &[u8]) -> Result<Self, Failure> {
+        let end = certificate_ends(certificates).map_err(|error| unfit(args, &error))?;
+        let begin = certificate_begins(certificates).map_err(|error| unfit(args, &error))?;
+        let path = args.tls_cert.as_ref().map(|path| path.display().to_string());
+        Ok(Self { path: path.unwrap_or_default(), begin, end })
+    }
+
+    /// Why clients refuse them now.
+    fn problem(&self) -> Option<String> {
+        let (now, path) = (SystemTime::now(), &self.path);
+        if self.begin > now {
+            return Some(format!(
+                "--tls-cert {path} is valid from {} on, and until then clients refuse it; is this host's clock right?",
+                instant(self.begin)
+            ));
+        }
+        (self.end < now).then(|| {
+            let day = instant(self.end);
+            format!("--tls-cert {path} has expired on {day}, and clients refuse it: renew it, and send SIGHUP")
+        })
+    }
+}
+
+fn instant(time: SystemTime) -> Timestamp {
+    let since_1970 = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(since_1970.as_millis().try_into().unwrap_or(i64::MAX))
+}
+
 /// Warns of a certificate that clients refuse, or will within days.
 fn warn_of_validity(args: &ServeArgs, certificates: &[u8]) -> Result<(), Failure> {
-    let end = certificate_ends(certificates).map_err(|error| unfit(args, &error))?;
-    let begin = certificate_begins(certificates).map_err(|error| unfit(args, &error))?;
-    let path = args.tls_cert.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-    let instant = |time: SystemTime| {
-        let since_1970 = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Timestamp::from_millis(since_1970.as_millis().try_into().unwrap_or(i64::MAX))
-    };
-    if begin > SystemTime::now() {
-        report::warning(format_args!(
-            "--tls-cert {path} is valid from {} on, and until then clients refuse it; is this host's clock right?",
-            instant(begin)
-        ));
+    let validity = Validity::of(args, certificates)?;
+    if let Some(problem) = validity.problem() {
+        report::warning(problem);
     }
-    let day = instant(end);
-    match end.duration_since(SystemTime::now()) {
-        Err(_) => report::warning(format_args!(
-            "--tls-cert {path} has expired on {day}, and clients refuse it: renew it, and send SIGHUP"
-        )),
-        Ok(left) if left < SOON => report::warning(format_args!(
-            "--tls-cert {path} expires on {day}, in {}: renew it, and send SIGHUP",
+    let left = validity.end.duration_since(SystemTime::now()).unwrap_or_default();
+    if !left.is_zero() && left < SOON {
+        report::warning(format_args!(
+            "--tls-cert {} expires on {}, in {}: renew it, and send SIGHUP",
+            validity.path,
+            instant(validity.end),
             span(left)
-        )),
-        Ok(_) => {}
+        ));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The password, certificate and key of `uidring serve`: who may read them, and that they change while it runs.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -60,7 +60,8 @@ fn a_hangup_has_them_read_again() {
     let home = Home::new();
     let [one, two] = ["one", "two"].map(|name| authority(&home, name));
     install(&home, &one.server());
-    write(&home, "password", "first\n", 0o600);
+    // As some editors write it.
+    write(&home, "password", "\u{feff}first\n", 0o600);
     let words = format!("serve --redis none --http 0 --thrift none --batch none {FLAGS}");
     let mut server = Server::start(&mut home.command(&words));
     assert_eq!(status(&server, &one, "first"), Some(200));
@@ -90,6 +91,13 @@ fn a_hangup_has_them_read_again() {
         "{said}"
     );
     assert!(said.contains("there is no certificate"), "{said}");
+    assert_eq!(status(&server, &two, "second"), Some(200));
+
+    // A certificate that clients refuse, in place of one that they take.
+    install(&home, &two.expired());
+    server.signal(1);
+    let said = server.wait_for("certificate and key stay as they were\n");
+    assert!(said.contains("--tls-cert cert.pem has expired on 2020-02-01T00:00:00Z"), "{said}");
     assert_eq!(status(&server, &two, "second"), Some(200));
 
     // The key of another certificate.
@@ -140,6 +148,14 @@ fn others_may_not_read_secrets() {
             assert!(run.stderr.contains(&text), "{}", run.stderr);
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("ours");
+        // Only the superuser may give it away.
+        if chown(&path, Some(65_534), None).is_ok() {
+            let run = check();
+            let text = format!("reading {name}: it belongs to another user (65534)");
+            assert_eq!(run.status, Some(1), "{run:?}");
+            assert!(run.stderr.contains(&text), "{}", run.stderr);
+            chown(&path, Some(0), None).expect("ours again");
+        }
     }
 }
 
