@@ -134,7 +134,13 @@ impl Session {
         let names = &self.shared.names;
         let found = match text {
             [] => names.default_name().map(Arc::clone),
-            text => wire::find_name(names, text, &mut self.arrived, out, stream).await?,
+            text => match wire::find_name(names, text, &mut self.arrived, out, stream).await? {
+                Ok(found) => found,
+                Err(error) => {
+                    self.error(out, Status::TryAgain, &error.to_string());
+                    return Ok(None);
+                }
+            },
         };
         match &found {
             Some(_) => self.recent.clone_from(&found),

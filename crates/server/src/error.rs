@@ -17,6 +17,11 @@ pub enum IssueError {
     /// A tag has none.
     #[error(transparent)]
     Segment(#[from] SegmentError),
+    /// A name is unknown, and the table of tags, which may have it by now, could not be read.
+    #[error(
+        "the table of tags could not be read, which may have a tag of this name by now; try again"
+    )]
+    Unread,
     /// Other clients have asked for so many ids, and not read them yet, that there is no room for more.
     #[error("too many ids are on their way to clients that have not read them; try again")]
     Busy,
@@ -58,7 +63,7 @@ impl IssueError {
             Self::Segment(error) => {
                 error.may_pass() || matches!(error, SegmentError::DeadlineExceeded)
             }
-            Self::Busy | Self::Contended => true,
+            Self::Unread | Self::Busy | Self::Contended => true,
             Self::LeaseLost | Self::NotInARow { .. } => false,
         }
     }

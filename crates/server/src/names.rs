@@ -10,6 +10,7 @@ use tokio::time::{sleep_until, timeout_at};
 use uidring::segment::{SegmentError, SegmentTag};
 use uidring::{Error, SegmentGenerator};
 
+use crate::error::IssueError;
 use crate::issuer::Issuer;
 use crate::lead::Lead;
 use crate::listener::Protocol;
@@ -90,8 +91,9 @@ pub struct Names {
 struct Readings {
     /// When the last one began.
     begun: Option<Instant>,
-    /// When the last one began that has ended: it shows all tags that were created before.
+    /// When the last one began that has ended: it shows all tags that were created before, unless it failed.
     ended: Option<Instant>,
+    has_failed: bool,
 }
 
 /// Unknown names trigger a reading at most this often; a request waits at most this long for it.
@@ -187,39 +189,46 @@ impl Names {
     }
 
     /// Looks a name up. An unknown one, or one that was gone, may be a tag that was created since the table was read, which
-    /// is read again then:
-    /// a tag that was there when the request arrived is found, unless that takes too long. `arrived` is set at the first
-    /// unknown name: requests that arrived together share it, so that they wait for one reading.
+    /// is read again then: a tag that was there when the request arrived is found, unless that takes too long. `arrived`
+    /// is set at the first unknown name: requests that arrived together share it, so that they wait for one reading.
+    ///
+    /// # Errors
+    ///
+    /// [`IssueError::Unread`] if the name is unknown and the table could not be read.
     pub(crate) async fn find_or_look(
         &self,
         text: &str,
         arrived: &mut Option<Instant>,
-    ) -> Option<Arc<Name>> {
+    ) -> Result<Option<Arc<Name>>, IssueError> {
         if let Some(name) = self.get_present(text) {
-            return Some(name);
+            return Ok(Some(name));
         }
-        let segments = self.segments.as_ref()?;
+        let Some(segments) = &self.segments else { return Ok(None) };
         let arrived = *arrived.get_or_insert_with(Instant::now);
         let look = timeout_at((arrived + LOOK_FOR).into(), self.look(segments, arrived));
         // In memory of its own, which requests for known names do without.
-        let _ = Box::pin(look).await;
-        self.get(text)
+        let has_failed = Box::pin(look).await.unwrap_or(false);
+        if has_failed && self.get_present(text).is_none() {
+            return Err(IssueError::Unread);
+        }
+        Ok(self.get(text))
     }
 
-    /// Waits for a reading of the tags that began no earlier than `since`. Those who wait for one share it.
-    async fn look(&self, segments: &SegmentGenerator, since: Instant) {
+    /// Waits for a reading of the tags that began no earlier than `since`, and returns whether it failed. Those who wait
+    /// for one share it.
+    async fn look(&self, segments: &SegmentGenerator, since: Instant) -> bool {
         let mut readings = self.readings.lock().await;
-        if readings.ended.is_some_and(|begun| begun >= since) {
-            return;
+        if readings.ended.is_none_or(|begun| begun < since) {
+            if let Some(begun) = readings.begun {
+                sleep_until((begun + LOOK_EVERY).into()).await;
+            }
+            let now = Instant::now();
+            readings.begun = Some(now);
+            // What fails is logged, and the tags stay as they were.
+            readings.has_failed = segments.refresh_async().await.is_err();
+            readings.ended = Some(now);
         }
-        if let Some(begun) = readings.begun {
-            sleep_until((begun + LOOK_EVERY).into()).await;
-        }
-        let now = Instant::now();
-        readings.begun = Some(now);
-        // What fails is logged, and the tags stay as they were.
-        let _ = segments.refresh_async().await;
-        readings.ended = Some(now);
+        readings.has_failed
     }
 
     /// Looks how far the uids of each name are ahead of the clock.

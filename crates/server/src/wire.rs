@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
+use crate::error::IssueError;
 use crate::names::{Name, Names};
 use crate::scratch::{self, CHUNK, Scratch};
 use crate::seat::Place;
@@ -171,8 +172,8 @@ pub async fn find_name<S: AsyncWrite + Unpin>(
     arrived: &mut Option<Instant>,
     out: &mut Vec<u8>,
     stream: &mut S,
-) -> io::Result<Option<Arc<Name>>> {
-    let Ok(text) = str::from_utf8(text) else { return Ok(None) };
+) -> io::Result<Result<Option<Arc<Name>>, IssueError>> {
+    let Ok(text) = str::from_utf8(text) else { return Ok(Ok(None)) };
     patiently(names.find_or_look(text, arrived), out, stream).await
 }
 

@@ -74,7 +74,16 @@ impl Answer {
         };
         let shared = Arc::clone(shared);
         Self::later(async move {
-            let name = shared.names.find_or_look(&text, &mut None).await.ok_or(text);
+            let name = match shared.names.find_or_look(&text, &mut None).await {
+                Ok(found) => found.ok_or(text),
+                Err(unread) => {
+                    let status = StatusCode::SERVICE_UNAVAILABLE;
+                    let mut response = error(asked, status, unread.to_string());
+                    let soon = HeaderValue::from_static("1");
+                    response.headers_mut().insert(header::RETRY_AFTER, soon);
+                    return response;
+                }
+            };
             match answer(&shared, asked, name) {
                 Self::Now(response) => response,
                 Self::Later(later) => later.await,

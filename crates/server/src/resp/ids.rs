@@ -47,8 +47,12 @@ impl Session {
         let mut ids = Vec::with_capacity(words.len());
         for index in 0..words.len() {
             ids.push(match self.look_up(words.get(index), out, stream).await? {
-                false => None,
-                true => match self.take(out, stream).await? {
+                Err(error) => {
+                    self.not_issued(out, &error);
+                    return Ok(());
+                }
+                Ok(false) => None,
+                Ok(true) => match self.take(out, stream).await? {
                     None => return Ok(()),
                     id => id,
                 },

@@ -148,6 +148,11 @@ impl Session {
         if let Some(name) = &self.recent {
             name.counters.failed(Protocol::Redis);
         }
+        self.not_issued(out, error);
+    }
+
+    /// The same where it is not the recent name that failed.
+    pub(super) fn not_issued(&mut self, out: &mut Vec<u8>, error: &IssueError) {
         let kind = if error.may_pass() { "TRYAGAIN" } else { "ERR" };
         self.error(out, kind, &uidring::adapter::Chain(error).to_string());
     }
@@ -159,8 +164,10 @@ impl Session {
         out: &mut Vec<u8>,
         stream: &mut S,
     ) -> io::Result<bool> {
-        let is_found = self.look_up(text, out, stream).await?;
-        if !is_found {
+        let found = self.look_up(text, out, stream).await?;
+        if let Err(error) = &found {
+            self.not_issued(out, error);
+        } else if let Ok(false) = found {
             let text = String::from_utf8_lossy(text.unwrap_or_default());
             let text: String = text.chars().take(128).collect();
             self.error(
@@ -169,7 +176,7 @@ impl Session {
                 &format!("there is no name '{text}'; KEYS * lists those that there are"),
             );
         }
-        Ok(is_found)
+        Ok(found.unwrap_or(false))
     }
 
     /// Makes a name the recent one, if there is one.
@@ -178,26 +185,28 @@ impl Session {
         text: Option<&[u8]>,
         out: &mut Vec<u8>,
         stream: &mut S,
-    ) -> io::Result<bool> {
+    ) -> io::Result<Result<bool, IssueError>> {
         match (&self.recent, text) {
             (Some(recent), Some(text))
                 if recent.text().as_bytes() == text && !recent.is_removed() =>
             {
-                return Ok(true);
+                return Ok(Ok(true));
             }
             _ => {}
         }
         let names = &self.shared.names;
         let found = match text {
             Some(text) => wire::find_name(names, text, &mut self.arrived, out, stream).await?,
-            None => names.default_name().map(Arc::clone),
+            None => Ok(names.default_name().map(Arc::clone)),
         };
-        let is_found = found.is_some();
-        if is_found {
-            self.count_issued();
-            self.recent = found;
-        }
-        Ok(is_found)
+        Ok(found.map(|found| {
+            let is_found = found.is_some();
+            if is_found {
+                self.count_issued();
+                self.recent = found;
+            }
+            is_found
+        }))
     }
 
     /// Whether this is the name of something, as far as the server knows.

@@ -11,12 +11,14 @@ use uidring_server::Names;
 
 use crate::support::{PATIENCE, start};
 
-/// A table whose reader waits for a gate, which counts how often it was read.
+/// A table whose reader waits for a gate, which counts how often it was read. After its last number it fails.
 struct Gated(MemorySegments, Arc<Mutex<u64>>);
 
 impl SegmentStore for Gated {
     fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
-        *self.1.lock().expect("a gate") += 1;
+        let mut readings = self.1.lock().expect("a gate");
+        let next = readings.checked_add(1);
+        *readings = next.ok_or(Error::Forked { what: "table" })?;
         self.0.tags()
     }
 
@@ -109,6 +111,27 @@ fn many_unknown_names_wait_once() {
     // They may not have come all at once.
     let readings = *readings.lock().expect("counted");
     assert!(readings < 100, "the table was read {readings} times");
+}
+
+/// Nobody knows then whether there is such a name.
+#[test]
+fn an_unknown_name_of_a_table_that_cannot_be_read_may_be_asked_for_again() {
+    let readings = Arc::<Mutex<u64>>::default();
+    let gated = Gated(MemorySegments::new(), Arc::clone(&readings));
+    let segments = SegmentGenerator::builder(gated).build().expect("built");
+    let server = start(Names::new().with_segments(Arc::new(segments)));
+    let mut client = server.client();
+    *readings.lock().expect("a gate") = u64::MAX;
+    let begin = Instant::now();
+    for words in [&["INCR", "nobody"][..], &["MGET", "nobody", "no"]] {
+        // On a busy machine, it may take longer than a request waits until reading fails.
+        while !client.say(words).starts_with("-TRYAGAIN the table of tags could not be read") {
+            assert!(begin.elapsed() < PATIENCE, "{words:?}");
+        }
+    }
+    *readings.lock().expect("a gate") = 0;
+    let answer = client.say(&["INCR", "nobody"]);
+    assert!(answer.starts_with("-ERR there is no name 'nobody'"), "{answer}");
 }
 
 #[test]
