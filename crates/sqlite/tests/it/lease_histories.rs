@@ -20,7 +20,7 @@ const REPLAY: &str = "cargo test -p uidring-sqlite --test it lease_histories";
 
 #[test]
 fn sqlite_answers_as_the_model_does() {
-    Histories::from_env(1_000, REPLAY).run_beside(Rows::open);
+    Histories::from_env(500, REPLAY).run_beside(Rows::open);
 }
 
 /// A file of a history's own.
