@@ -163,7 +163,8 @@ fn a_key_over_the_maximum_names_row_and_maximum() {
         "{error:?}"
     );
     let text = chain(&error);
-    for word in ["1024", "reuse FIRST LAST ", "more worker bits", "earlier epoch", &database.name()] {
+    for word in ["1024", "reuse FIRST LAST ", "more worker bits", "earlier epoch", &database.name()]
+    {
         assert!(text.contains(word), "{word}: {text}");
     }
     assert!(ids(&database).is_empty(), "its row was rolled back");
