@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -562,6 +562,41 @@ fn a_lost_lease_does_not_stand_in_the_way() {
     // Of another store, which knows of nothing: the register does.
     let three = builder().worker(elsewhere.lease(layout)).build().expect("both are gone");
     assert!(three.next_uid().expect("ready") > before);
+}
+
+/// The process was stopped amid a start for longer than the lease, which somebody else gets then: that start waits for the
+/// first one to hear of it.
+#[test]
+fn a_start_that_has_lost_its_lease_does_not_stand_in_the_way() {
+    /// Takes its time to say that the lease is lost.
+    struct Stopped(Arc<AtomicBool>);
+
+    impl LeaseBackend for Stopped {
+        fn renew(&mut self, _: u64) -> Result<(), RenewError> {
+            self.0.store(true, Ordering::Relaxed);
+            thread::sleep(Duration::from_millis(100));
+            let error = StoreError::new(StoreErrorKind::Unreachable, "somebody else has it");
+            Err(RenewError::Lost(error.into()))
+        }
+
+        fn release(&mut self, _: Option<Uid>) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+
+    let (layout, namespace) = (Layout::UID_GENERATOR, fresh());
+    let builder = || CachedUidGenerator::builder().layout(layout).namespace(&namespace);
+    let is_asked = Arc::new(AtomicBool::new(false));
+    let backend = Stopped(Arc::clone(&is_asked));
+    let lease = Lease::new(layout, 7, None, LeaseTerms::default(), backend).expect("in range");
+    thread::scope(|scope| {
+        let first = scope.spawn(|| builder().worker(lease).build());
+        while !is_asked.load(Ordering::Relaxed) && !first.is_finished() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        builder().worker(Store::default().lease(layout)).build().expect("its own");
+        first.join().expect("no panic").expect_err("lost");
+    });
 }
 
 /// Worker ids that a process has used are remembered in little memory, and found quickly.

@@ -92,11 +92,11 @@ pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start,
     };
     let worker_id = worker.id();
     layout.check_worker_id(worker_id)?;
-    let registration = register::register(&namespace, layout, worker_id)?;
     let lease = match worker {
         Worker::Plain(_) => None,
         Worker::Leased(lease) => Some(lease),
     };
+    let registration = register_with(lease.is_some(), &namespace, layout, worker_id)?;
     let max_ahead =
         max_ahead.unwrap_or(if lease.is_some() { LEASED_BORROW } else { Duration::MAX });
     let terms = lease.as_ref().map_or_else(LeaseTerms::default, Lease::terms);
@@ -157,6 +157,25 @@ pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start,
     Ok(start)
 }
 
+/// Registers the worker id in this process. A store gives a lease to one holder at a time: if another generator of this
+/// process has its worker id, that one's start has failed just now, or will once it hears of the lease.
+fn register_with(
+    is_leased: bool,
+    namespace: &str,
+    layout: &Layout,
+    worker_id: u64,
+) -> Result<Registration, Error> {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    const NAP: Duration = Duration::from_millis(1);
+    let deadline = Deadline::after(Some(if is_leased { PATIENCE } else { Duration::ZERO }));
+    loop {
+        match register::register(namespace, layout, worker_id) {
+            Err(Error::WorkerIdInUse { .. }) if !deadline.is_over() => thread::sleep(NAP),
+            done => return done,
+        }
+    }
+}
+
 /// Returns a uid that was issued, its worker id, and the position after it.
 fn next_after(layout: &Layout, uid: Uid) -> Result<(Uid, u64, Position), Error> {
     let found = layout.decode(uid)?.worker_id;
@@ -180,6 +199,8 @@ impl Start {
         clock: &dyn Clock,
     ) -> Result<(Option<ActiveLease>, IssueHorizon), Error> {
         if let Err(error) = self.wait_for(layout, clock) {
+            // Before the lease is given back, with which another generator may start.
+            self.registration.release(None);
             // A lease that was renewed meanwhile looks used to its store, which does not free it by itself.
             if let Some(lease) = self.lease.take() {
                 let _ = lease.release();

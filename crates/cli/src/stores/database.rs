@@ -1,9 +1,11 @@
 //! What the program does with a database.
 
+#[cfg(feature = "server")]
 use std::path::PathBuf;
 use std::time::Duration;
 
 use uidring::segment::SegmentStore;
+#[cfg(feature = "server")]
 use uidring::{Error, Layout};
 use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable};
 
@@ -23,16 +25,19 @@ pub trait Database {
 
     /// Fails as a start that gets a worker id would, and changes nothing; `leases` is the layout of one that leases
     /// it. A server is not asked.
+    #[cfg(feature = "server")]
     fn check_workers(&self, _leases: Option<&Layout>) -> Result<(), Error> {
         Ok(())
     }
 
     /// The same for segments. Returns the names of the tags.
+    #[cfg(feature = "server")]
     fn check_segments(&self) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
 
     /// The file of the worker ids; none on a server.
+    #[cfg(feature = "server")]
     fn worker_file(&self) -> Option<PathBuf> {
         None
     }

@@ -1,11 +1,15 @@
 //! Tables in a SQLite file.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+#[cfg(feature = "server")]
+use std::path::PathBuf;
 use std::time::Duration;
 
+use uidring::WorkerSource;
 use uidring::segment::SegmentStore;
 use uidring::worker::Ordinal;
-use uidring::{Error, Layout, WorkerSource};
+#[cfg(feature = "server")]
+use uidring::{Error, Layout};
 use uidring_sqlite::SqliteStore;
 use uidring_store::url::check_once;
 use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable, check_path};
@@ -78,14 +82,17 @@ impl Database for SqliteStore {
         Box::new(self.segments())
     }
 
+    #[cfg(feature = "server")]
     fn check_workers(&self, leases: Option<&Layout>) -> Result<(), Error> {
         self.check_workers(leases)
     }
 
+    #[cfg(feature = "server")]
     fn check_segments(&self) -> Result<Vec<String>, Error> {
         self.check_segments()
     }
 
+    #[cfg(feature = "server")]
     fn worker_file(&self) -> Option<PathBuf> {
         Some(self.worker_file())
     }
