@@ -137,7 +137,7 @@ fn live(
         match text.lines().find(|line| line.starts_with("error:")) {
             None => add(&tally.done),
             Some(line) if line.contains("lease of the worker id is lost") => add(&tally.lost),
-            Some(line) if line.contains("ahead; set the clock") => add(&tally.ahead),
+            Some(line) if line.contains(" ahead of the clock, which says") => add(&tally.ahead),
             Some(line) if line.contains("database") || line.contains("is free") => {
                 add(&tally.unserved);
             }

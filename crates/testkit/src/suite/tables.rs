@@ -64,7 +64,7 @@ pub fn set_step(tag: &str, step: i64) -> String {
 
 /// Returns what an error of a lease comes of, in the words of every table.
 pub fn lease_cause(error: &str) -> Option<Cause> {
-    if error.contains("no worker id is free") || error.contains("ahead; set the clock") {
+    if error.contains("no worker id is free") || error.contains(" ahead of the clock, which says") {
         Some(Cause::NoneFree)
     } else if error.contains("lease of the worker id is lost")
         // Before it was in use.
