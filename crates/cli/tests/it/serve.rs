@@ -465,7 +465,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 #[test]
 fn a_server_that_has_lost_all_leases_ends() {
     let home = Home::new();
-    let words = format!("{REDIS} --worker lease --lease 2s --sqlite leases.db?mode=rwc");
+    let words = format!("{REDIS} --worker lease --lease 15s --sqlite leases.db?mode=rwc");
     let [server, other] = [(); 2].map(|()| Server::start(&mut home.command(&words)));
     assert_eq!(home.run("worker fence 1 --sqlite leases.db").status, Some(0));
     let (status, said) = server.end();
