@@ -5,6 +5,7 @@ use std::error::Error;
 use std::fmt::{Debug, Display};
 use std::path::Path;
 
+use uidring::adapter::on_one_line;
 use uidring_etcd::EtcdStore;
 use uidring_mysql::MySqlStore;
 use uidring_postgres::PostgresStore;
@@ -77,8 +78,11 @@ fn is_silent<T: Debug + Display>(
                 cause = error.source();
             }
             if let Some(file) = file_of(&error) {
-                all =
-                    all.replace(&format!("{file:?}"), "").replace(&file.display().to_string(), "");
+                let name = file.display().to_string();
+                // Quoted, as people read it, and as it is.
+                for text in [format!("{file:?}"), on_one_line(&name), name] {
+                    all = all.replace(&text, "");
+                }
             }
             assert!(!all.contains(SECRET), "{text:?}: {all}");
             None
