@@ -113,7 +113,7 @@ pub fn run(args: &CheckArgs) -> Result<(), Failure> {
     if found.is_good(args.ordered) { Ok(()) } else { Err(Failure::Reported) }
 }
 
-/// Where these ids are, unless there is a file that cannot be read twice.
+/// Returns the places of these ids, or none if one of the files cannot be read twice.
 fn places(
     ids: &[u64],
     files: &[PathBuf],

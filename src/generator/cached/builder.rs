@@ -219,8 +219,8 @@ impl CachedBuilder {
     ///
     /// Uids are at the clock's time then, below those that were ahead of it: unique, and not in order. Until the
     /// generator is built anew, a take goes through the rings of all worker ids that it has had, and costs two to
-    /// three times as much. The log says what happens, and [`worker_id`](CachedUidGenerator::worker_id) has the new id. A clock that
-    /// passes the layout's end for a moment still ends the generator.
+    /// three times as much. The log says what happens, and [`worker_id`](CachedUidGenerator::worker_id) returns the
+    /// new id. A clock that passes the layout's end for a moment still ends the generator.
     #[must_use]
     pub fn on_clock_back(mut self, what: OnClockBack) -> Self {
         self.on_clock_back = what;
@@ -316,9 +316,6 @@ impl CachedBuilder {
         };
         let namespace = request.namespace.clone();
         let start = prepare(request, &*clock)?;
-        if kept.is_some() && start.is_leased() {
-            return Err(Error::NoNewWorkerId { found: "the source gave a lease" });
-        }
         let padder = match self.padder {
             Some(padder) => padder,
             None => Padder::start_for(self.padder_options, Some(start.worker_id))?,

@@ -128,9 +128,6 @@ impl NewWorker {
         // One that was used ahead of the clock is of no use.
         request.max_start_wait = Some(Duration::ZERO);
         let start = prepare(request, &*self.plan.clock)?;
-        if start.is_leased() {
-            return Err(Error::NoNewWorkerId { found: "the source gave a lease" });
-        }
         let (ring, _) = self.plan.start(start, Some(self.hook()))?;
         Ok(Arc::new(ring))
     }

@@ -16,7 +16,9 @@ use crate::generator::per_thread::PerThreadGenerator;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
-use crate::worker::{FixedWorkerId, Worker, WorkerRequest, WorkerSource};
+use crate::worker::{
+    FixedWorkerId, Lease, LeaseBackend, LeaseTerms, RenewError, Worker, WorkerRequest, WorkerSource,
+};
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
@@ -219,6 +221,34 @@ fn nothing_comes_twice_however_often_the_clock_goes_back() {
     assert_eq!(source.0.load(Ordering::Relaxed), 19);
 }
 
+/// Gives leases, and notes when one is dropped.
+struct Leasing(Arc<AtomicBool>);
+
+struct Dropped(Arc<AtomicBool>);
+
+impl WorkerSource for Leasing {
+    fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
+        let backend = Dropped(Arc::clone(&self.0));
+        Ok(Lease::new(request.layout, 5, None, LeaseTerms::default(), backend)?.into())
+    }
+}
+
+impl LeaseBackend for Dropped {
+    fn renew(&mut self, _: u64) -> Result<(), RenewError> {
+        Ok(())
+    }
+
+    fn release(&mut self, _: Option<Uid>) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_source_that_cannot_help_is_refused_or_asked_again() {
     let clock = ManualClock::new(start());
@@ -227,6 +257,13 @@ fn a_source_that_cannot_help_is_refused_or_asked_again() {
     assert!(matches!(none, Error::NoWorkerId), "{none}");
     let given = refused(builder(&clock, "refused").worker_id(3));
     assert!(matches!(given, Error::NoNewWorkerId { .. }), "{given}");
+    let released = Arc::new(AtomicBool::new(false));
+    let leased = refused(builder(&clock, "refused").worker_from(Leasing(Arc::clone(&released))));
+    assert!(
+        matches!(leased, Error::NoNewWorkerId { found: "the source gave a lease" }),
+        "{leased}"
+    );
+    assert!(released.load(Ordering::Relaxed), "nobody holds the lease");
 
     // It has one worker id only: uids stay ahead.
     let generator =
@@ -237,7 +274,7 @@ fn a_source_that_cannot_help_is_refused_or_asked_again() {
     assert_eq!(ahead.worker_id, 3);
     drop(generator);
 
-    /// Panics once, fails once, and then has worker ids from 11 on.
+    /// Hands out worker id 10, panics, fails, and then hands out worker ids from 13 on.
     struct Fickle(AtomicU64);
     impl WorkerSource for Fickle {
         fn acquire(&self, _: &WorkerRequest) -> Result<Worker, Error> {

@@ -30,7 +30,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Starts the ring of a worker id, which is filled and padded from then on.
+    /// Starts the ring of a worker id, which is filled and padded from then on. The hook, which asks for another worker
+    /// id, is for disposable ones only.
     pub(super) fn start(
         &self,
         mut start: Start,
@@ -39,6 +40,9 @@ impl Plan {
         let Self { layout, options, schedule, sequence_start, padder, clock, .. } = self;
         let mut bounds = self.bounds;
         if start.is_leased() {
+            if on_clock_back.is_some() {
+                return Err(Error::NoNewWorkerId { found: "the source gave a lease" });
+            }
             bounds.max_borrow.get_or_insert(LEASED_BORROW);
         }
         let (lease, issue_horizon) = start.begin(layout, &**clock)?;

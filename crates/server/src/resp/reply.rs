@@ -71,7 +71,7 @@ impl<'a> Reply<'a> {
         self.head(b'*', length);
     }
 
-    /// Begins a set, which is an array to clients of version 2.
+    /// Begins a set; clients that speak RESP2 get an array.
     pub fn set(&mut self, length: usize) {
         self.head(if self.is_3 { b'~' } else { b'*' }, length);
     }
