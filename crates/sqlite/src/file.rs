@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi};
+use uidring::adapter::Chain;
 use uidring::{Error, StoreErrorKind};
 use uidring_store::files::create_folder;
 use uidring_store::{check_path, quoted, warn_once};
@@ -165,6 +166,10 @@ impl StoreFile {
         };
         self.check_place(&path)?;
         if !self.exists(&path)? {
+            // Whoever starts the server may make it then, as systemd does.
+            if let Err(error) = self.check_folder(&path) {
+                warn_once(format!("a start would fail: {}", Chain(&error)));
+            }
             let made = NewFile::try_beside(&path);
             return made.map(|()| T::default()).map_err(|error| self.io_error("created", error));
         }
@@ -177,6 +182,21 @@ impl StoreFile {
         };
         let done = self.patiently(|| read_only::read(&path, look));
         done.map_err(|problem| self.error("read", problem))
+    }
+
+    /// Refuses a path that the user named and whose folder is missing: it may be mistyped, and a file there would hand out
+    /// the ids of the right one.
+    fn check_folder(&self, path: &Path) -> Result<(), Error> {
+        match path.parent() {
+            Some(folder) if !self.is_default && !folder.exists() => {
+                let problem = format!(
+                    "there is no folder {}: correct the path, or create it",
+                    folder.display()
+                );
+                Err(self.error_from("created", StoreErrorKind::NotFound, problem, None))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Refuses a file that has another name.
@@ -356,17 +376,9 @@ impl StoreFile {
             return Ok(());
         }
         let explain = |error| self.io_error("created", error);
-        if let Some(folder) = path.parent() {
-            if self.is_default {
-                create_folder(folder).map_err(explain)?;
-            } else if !folder.exists() {
-                // It may be mistyped, and a file there would hand out the ids of the right one.
-                let problem = format!(
-                    "there is no folder {}: correct the path, or create it",
-                    folder.display()
-                );
-                return Err(self.error_from("created", StoreErrorKind::NotFound, problem, None));
-            }
+        self.check_folder(path)?;
+        if let Some(folder) = path.parent().filter(|_| self.is_default) {
+            create_folder(folder).map_err(explain)?;
         }
         let new = NewFile::for_path(path).map_err(explain)?;
         let mut connection = self.checked(new.path(), "created", None)?;

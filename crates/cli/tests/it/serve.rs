@@ -299,6 +299,9 @@ fn what_a_start_would_fail_on_is_found_by_a_check() {
         assert!(matches!(run.status, Some(1 | 2)), "{words}: {run:?}");
         assert!(run.stderr.contains(text), "{words}: {run:?}");
     }
+    let missing = home.run("serve --check --sqlite nofolder/a.db?mode=rwc");
+    assert!(missing.stderr.contains("a start would fail: "), "{missing:?}");
+    assert!(missing.stderr.contains("there is no folder "), "{missing:?}");
     let foreign = home.run("serve --check --sqlite theirs.db?foreign=true");
     assert_eq!(foreign.status, Some(0), "{foreign:?}");
     let after = (listed(), fs::read(path("theirs.db")).expect("there"));
