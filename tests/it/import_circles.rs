@@ -12,7 +12,6 @@ const ROOTS: &[&str] = &[
     "crates/cli/src/main.rs",
     "crates/client/src/lib.rs",
     "crates/etcd/src/lib.rs",
-    "crates/maelstrom/src/main.rs",
     "crates/models/src/lib.rs",
     "crates/mysql/src/lib.rs",
     "crates/server/src/lib.rs",

@@ -31,7 +31,7 @@ pub fn read(found: &KeyValue) -> Result<Value, Problem> {
     match field(found, &value, "version")? {
         VERSION => Ok(value),
         version => Err(Problem::Damaged(format!(
-            "the value of {key} has version {version}, and this program knows {VERSION}: use a later uidring"
+            "the value of {key} has version {version}, and this uidring uses version {VERSION}: use the uidring that wrote it"
         ))),
     }
 }

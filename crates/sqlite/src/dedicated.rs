@@ -2,13 +2,12 @@
 //!
 //! Each pod has a file of its own. If such files also handed out other worker ids, or segments, each would
 //! hand out the same ones. So a file for one worker id hands out nothing else, and a file that has handed out
-//! something else does not become one. Its version is 3, which earlier programs refuse; other files stay at
-//! version 2.
+//! something else does not become one.
 
 use rusqlite::{Connection, Transaction};
 
 use super::columns::optional_unsigned;
-use super::format::{self, DAMAGED, FOR_ONE, Problem};
+use super::format::{self, DAMAGED, Problem};
 
 /// Whether a file is for a worker id already.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,9 +39,8 @@ pub fn dedicate(transaction: &Transaction<'_>, worker_id: u64) -> Result<Dedicat
              worker id; name another file",
         );
     }
-    transaction.execute_batch("ALTER TABLE UIDRING_FILE ADD COLUMN ONLY_WORKER_ID INTEGER")?;
-    let update = "UPDATE UIDRING_FILE SET VERSION = ?1, ONLY_WORKER_ID = ?2";
-    transaction.execute(update, (FOR_ONE, worker_id.cast_signed()))?;
+    let update = "UPDATE UIDRING_FILE SET ONLY_WORKER_ID = ?1";
+    transaction.execute(update, [worker_id.cast_signed()])?;
     Ok(Dedicated::Now)
 }
 
@@ -57,17 +55,9 @@ pub fn refuse(transaction: &Transaction<'_>, wanted: &str) -> Result<(), Problem
     }
 }
 
-fn only_worker_id(connection: &Connection) -> Result<Option<u64>, Problem> {
-    let version: i64 =
-        connection.query_row("SELECT VERSION FROM UIDRING_FILE", [], |row| row.get(0))?;
-    if version != FOR_ONE {
-        return Ok(None);
-    }
+fn only_worker_id(connection: &Connection) -> rusqlite::Result<Option<u64>> {
     let only = "SELECT ONLY_WORKER_ID FROM UIDRING_FILE";
-    match connection.query_row(only, [], |row| optional_unsigned(row, 0))? {
-        Some(worker_id) => Ok(Some(worker_id)),
-        None => format::unusable(format!("it is damaged: ONLY_WORKER_ID is NULL; {DAMAGED}")),
-    }
+    connection.query_row(only, [], |row| optional_unsigned(row, 0))
 }
 
 /// Without its row, which holds the horizon, the worker id would start anew.

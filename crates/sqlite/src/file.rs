@@ -222,7 +222,7 @@ impl StoreFile {
     }
 
     /// Works in a transaction that writes, and commits it if the work returns `Ok(Ok(_))`. All tables exist
-    /// in it, and the gates are open.
+    /// in it.
     pub fn write<T, E>(
         &self,
         connection: &mut Connection,
@@ -260,7 +260,7 @@ impl StoreFile {
         Ok(done)
     }
 
-    /// Works on a file that exists, outside a transaction. A file of an earlier version stays one.
+    /// Works on a file that exists, outside a transaction.
     pub fn with_existing<T>(
         &self,
         work: impl Fn(&Connection) -> rusqlite::Result<T>,

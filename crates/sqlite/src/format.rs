@@ -1,41 +1,22 @@
-//! The tables of a file, their version, and what keeps earlier programs out.
-//!
-//! | version | contents |
-//! |---|---|
-//! | 0 | those of the tables `WORKER_NODE`, `UIDRING_LEASE` and `leaf_alloc` that were used |
-//! | 1 | all three; a second copy of each number that must not go back; `UIDRING_FILE`; gates |
-//! | 2 | `COMMITS` and `LAST_COMMIT` in `UIDRING_FILE` (see [`commits`](super::commits)) |
-//! | 3 | the same, and one worker id alone (see [`dedicated`](super::dedicated)) |
+//! The tables of a file, and their version.
 //!
 //! The version is in the table `UIDRING_FILE`. `PRAGMA user_version` is not used: it belongs to a user who
 //! keeps tables of an application in the same file.
-//!
-//! The first transaction that writes to a file of version 0 adopts it and keeps its contents. From then
-//! on a program of version 0 must not write: it drops its locks on the file (see
-//! [`create`](super::create)) and may commit to a log that was deleted. It does not read the version, so
-//! triggers refuse its statements. These are the *gates*. A transaction opens them by setting `WRITER`,
-//! which programs of version 0 do not know. Statements by hand pass, as long as they do not look like
-//! that program's: it leaves `ID` out, and sets `RENEWED` and `update_time`.
 
 use std::io;
 use std::process;
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
-use uidring::adapter::log;
-use uidring_store::sql::NEWEST_NODE;
 
 use super::columns::unsigned;
 use super::patience::GaveUp;
 
-/// The version of files, except those for one worker id.
-const VERSION: i64 = 2;
-
-/// The version of a file for one worker id. `ONLY_WORKER_ID` in `UIDRING_FILE` holds it.
-pub const FOR_ONE: i64 = 3;
+/// The version of the tables. A file of any other version is refused.
+const VERSION: i64 = 1;
 
 /// The columns of Baidu's UidGenerator. AUTOINCREMENT, not just a primary key: without it SQLite
 /// would hand out the greatest id again after its row was deleted.
-const WORKER_NODE: &str = "CREATE TABLE IF NOT EXISTS WORKER_NODE (
+const WORKER_NODE: &str = "CREATE TABLE WORKER_NODE (
     ID INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
     HOST_NAME VARCHAR(64) NOT NULL,
     PORT VARCHAR(64) NOT NULL,
@@ -46,7 +27,7 @@ const WORKER_NODE: &str = "CREATE TABLE IF NOT EXISTS WORKER_NODE (
 )";
 
 /// The columns are those on a server; times are texts in UTC, which compare as the times do.
-const UIDRING_LEASE: &str = "CREATE TABLE IF NOT EXISTS UIDRING_LEASE (
+const UIDRING_LEASE: &str = "CREATE TABLE UIDRING_LEASE (
     WORKER_ID INTEGER PRIMARY KEY NOT NULL,
     OWNER VARCHAR(255) NOT NULL,
     TOKEN BIGINT NOT NULL,
@@ -59,7 +40,7 @@ const UIDRING_LEASE: &str = "CREATE TABLE IF NOT EXISTS UIDRING_LEASE (
 )";
 
 /// The columns of Leaf.
-const LEAF_ALLOC: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
+const LEAF_ALLOC: &str = "CREATE TABLE leaf_alloc (
     biz_tag VARCHAR(128) PRIMARY KEY NOT NULL,
     max_id BIGINT NOT NULL DEFAULT 1,
     step INT NOT NULL,
@@ -68,54 +49,29 @@ const LEAF_ALLOC: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
 )";
 
 /// `LAST_WORKER_ID` is a copy of the counter of `WORKER_NODE`, which `integrity_check` compares with
-/// nothing.
+/// nothing. `COMMITS` and `LAST_COMMIT` are what [`commits`](super::commits) compares. `ONLY_WORKER_ID` is
+/// NULL except in a file for one worker id (see [`dedicated`](super::dedicated)).
 const UIDRING_FILE: &str = "CREATE TABLE UIDRING_FILE (
     ONE INTEGER PRIMARY KEY NOT NULL CHECK (ONE = 1),
     VERSION INTEGER NOT NULL,
-    WRITER INTEGER NOT NULL,
     LAST_WORKER_ID INTEGER NOT NULL,
     COMMITS INTEGER NOT NULL,
-    LAST_COMMIT INTEGER NOT NULL
+    LAST_COMMIT INTEGER NOT NULL,
+    ONLY_WORKER_ID INTEGER
 )";
 
-macro_rules! gate {
-    ($name:literal, $event:literal, $more:literal) => {
-        concat!(
-            "CREATE TRIGGER IF NOT EXISTS ",
-            $name,
-            " BEFORE ",
-            $event,
-            " WHEN (SELECT WRITER FROM UIDRING_FILE) IS NOT 1",
-            $more,
-            " BEGIN SELECT RAISE(ABORT, 'the file belongs to a later uidring, beside which an earlier \
-             one must not write; see docs/sqlite.md'); END"
-        )
-    };
-}
-
-/// Triggers and indexes, by name. An index is a copy of its columns, and `integrity_check` compares it
+/// A trigger and indexes, by name. An index is a copy of its columns, and `integrity_check` compares it
 /// with the table.
-const GUARDS: [(&str, &str); 7] = [
-    (
-        "UIDRING_NODE_GATE",
-        // For a row without an ID, `NEW.ID` is -1 in a BEFORE trigger.
-        gate!("UIDRING_NODE_GATE", "INSERT ON WORKER_NODE", " AND IFNULL(NEW.ID, 0) < 1"),
-    ),
+const GUARDS: [(&str, &str); 3] = [
     (
         "UIDRING_NODE_LAST",
         "CREATE TRIGGER IF NOT EXISTS UIDRING_NODE_LAST AFTER INSERT ON WORKER_NODE BEGIN
          UPDATE UIDRING_FILE SET LAST_WORKER_ID = MAX(LAST_WORKER_ID, NEW.ID); END",
     ),
-    ("UIDRING_LEASE_NEW_GATE", gate!("UIDRING_LEASE_NEW_GATE", "INSERT ON UIDRING_LEASE", "")),
-    ("UIDRING_LEASE_GATE", gate!("UIDRING_LEASE_GATE", "UPDATE OF RENEWED ON UIDRING_LEASE", "")),
     (
         "UIDRING_LEASE_COPY",
         "CREATE INDEX IF NOT EXISTS UIDRING_LEASE_COPY
          ON UIDRING_LEASE (WORKER_ID, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE)",
-    ),
-    (
-        "UIDRING_SEGMENT_GATE",
-        gate!("UIDRING_SEGMENT_GATE", "UPDATE OF update_time ON leaf_alloc", ""),
     ),
     (
         "UIDRING_SEGMENT_COPY",
@@ -166,10 +122,15 @@ pub fn recognise(connection: &Connection, foreign: bool) -> Result<(), Problem> 
     if has(connection, "UIDRING_FILE")? {
         return Ok(());
     }
-    if has(connection, "WORKER_NODE")? {
-        return check_counter(connection);
+    for table in ["WORKER_NODE", "UIDRING_LEASE", "leaf_alloc"] {
+        if has(connection, table)? {
+            return unusable(format!(
+                "it has a table {table} and no table UIDRING_FILE with its version: this uidring uses version \
+                 {VERSION} of the file, and did not make this one; name another file"
+            ));
+        }
     }
-    if foreign || has(connection, "UIDRING_LEASE")? || has(connection, "leaf_alloc")? {
+    if foreign {
         return Ok(());
     }
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
@@ -195,25 +156,23 @@ pub fn recognise(connection: &Connection, foreign: bool) -> Result<(), Problem> 
     )))
 }
 
-/// Refuses a later version.
+/// Refuses another version.
 pub fn check_version(connection: &Connection) -> Result<(), Problem> {
-    version(connection).map(drop)
+    is_ours(connection).map(drop)
 }
 
-/// Returns `None` for a file of version 0, and for a file without any of our tables.
-fn version(connection: &Connection) -> Result<Option<i64>, Problem> {
+/// Returns whether the file has our tables; another version of them is refused.
+fn is_ours(connection: &Connection) -> Result<bool, Problem> {
     if !has(connection, "UIDRING_FILE")? {
-        return Ok(None);
+        return Ok(false);
     }
     let mut rows = connection.prepare("SELECT VERSION FROM UIDRING_FILE")?;
     let versions: Vec<Option<i64>> =
         rows.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
     match versions[..] {
-        [Some(version @ 1..=FOR_ONE)] => Ok(Some(version)),
-        [Some(later)] if later > FOR_ONE => unusable(format!(
-            "it has version {later}, and this uidring knows versions up to {}: use the uidring that has \
-             written it, or a later one",
-            FOR_ONE
+        [Some(VERSION)] => Ok(true),
+        [Some(other)] => unusable(format!(
+            "it has version {other}, and this uidring uses version {VERSION}: use the uidring that made it"
         )),
         _ => unusable(format!(
             "it is damaged: UIDRING_FILE holds the versions {versions:?}; {DAMAGED}"
@@ -244,67 +203,23 @@ pub fn check_integrity(connection: &Connection, table: Option<&str>) -> Result<(
     unusable(format!("it is damaged: {}; {DAMAGED}", found.trim()))
 }
 
-/// Opens the gates in a transaction, after adopting the file if it is of an earlier version.
+/// Creates the tables in a new file, and guards that are missing.
 pub fn prepare(transaction: &Transaction<'_>) -> Result<(), Problem> {
-    let version = version(transaction)?;
+    if !is_ours(transaction)? {
+        for table in [WORKER_NODE, UIDRING_LEASE, LEAF_ALLOC, UIDRING_FILE] {
+            transaction.execute_batch(table)?;
+        }
+        transaction.execute("INSERT INTO UIDRING_FILE VALUES (1, ?1, 0, 0, 0, NULL)", [VERSION])?;
+    }
     let names = GUARDS.map(|(name, _)| format!("'{name}'")).join(", ");
     let sql = format!("SELECT COUNT(*) FROM sqlite_master WHERE name IN ({names})");
     let guards: i64 = transaction.query_row(&sql, [], |row| row.get(0))?;
-    if version < Some(VERSION) || guards != GUARDS.len() as i64 {
-        adopt(transaction, version)?;
-    }
-    transaction.execute("UPDATE UIDRING_FILE SET WRITER = 1", [])?;
-    Ok(())
-}
-
-/// Creates the tables and guards that are missing.
-fn adopt(transaction: &Transaction<'_>, version: Option<i64>) -> Result<(), Problem> {
-    for table in [WORKER_NODE, UIDRING_LEASE, LEAF_ALLOC] {
-        transaction.execute_batch(table)?;
-    }
-    check_counter(transaction)?;
-    if version.is_none() {
-        let last = counter(transaction)?;
-        let newest: Option<i64> = transaction.query_row(NEWEST_NODE, [], |row| row.get(0))?;
-        if newest.unwrap_or(0) < last {
-            log!(
-                warn,
-                "worker ids of a file from an earlier uidring go on after its counter, {last}; its \
-                 newest row is that of {}, so that rows were removed by hand, or the counter is wrong",
-                newest.unwrap_or(0)
-            );
+    if guards != GUARDS.len() as i64 {
+        for (_, guard) in GUARDS {
+            transaction.execute_batch(guard)?;
         }
-        transaction.execute_batch(UIDRING_FILE)?;
-        let row = "INSERT INTO UIDRING_FILE VALUES (1, ?1, 0, ?2, 0, 0)";
-        transaction.execute(row, (VERSION, last))?;
-    }
-    if version == Some(1) {
-        transaction.execute_batch(
-            "ALTER TABLE UIDRING_FILE ADD COLUMN COMMITS INTEGER NOT NULL DEFAULT 0;
-             ALTER TABLE UIDRING_FILE ADD COLUMN LAST_COMMIT INTEGER NOT NULL DEFAULT 0;
-             UPDATE UIDRING_FILE SET VERSION = 2",
-        )?;
-    }
-    for (_, guard) in GUARDS {
-        transaction.execute_batch(guard)?;
     }
     Ok(())
-}
-
-/// Refuses a table `WORKER_NODE` that another program created in another way.
-fn check_counter(connection: &Connection) -> Result<(), Problem> {
-    let counts_up: bool = connection.query_row(
-        "SELECT sql LIKE '%AUTOINCREMENT%' FROM sqlite_master
-         WHERE type = 'table' AND name = 'WORKER_NODE' COLLATE NOCASE",
-        [],
-        |row| row.get(0),
-    )?;
-    if counts_up {
-        return Ok(());
-    }
-    unusable(
-        "its table WORKER_NODE has no AUTOINCREMENT, so that a worker id could come twice; name another file",
-    )
 }
 
 /// A commit: how many there are with it, and its random word.
@@ -330,9 +245,9 @@ pub fn last_commit(transaction: &Transaction<'_>) -> rusqlite::Result<Commit> {
         .query_row(last, [], |row| Ok(Commit { count: unsigned(row, 0)?, word: unsigned(row, 1)? }))
 }
 
-/// Closes the gates, before this commit.
+/// Records this commit, just before it is made.
 pub fn finish(transaction: &Transaction<'_>, commit: Commit) -> rusqlite::Result<()> {
-    let finish = "UPDATE UIDRING_FILE SET WRITER = 0, COMMITS = ?1, LAST_COMMIT = ?2";
+    let finish = "UPDATE UIDRING_FILE SET COMMITS = ?1, LAST_COMMIT = ?2";
     let values = [commit.count, commit.word].map(u64::cast_signed);
     transaction.execute(finish, values).map(drop)
 }

@@ -356,9 +356,11 @@ mod tests {
         let mut store = SqliteStore::new(store.path()).foreign(true).segments();
         let table = chain(&load(&mut store, "a", 0).expect_err("no table"));
         assert!(table.contains("no such table") && table.contains("segment create"), "{table}");
-        let foreign = "CREATE TABLE leaf_alloc (biz_tag, max_id, step, update_time);
+        store.create_tag(&new_tag("x", 10)).expect("created");
+        let changed =
+            "DROP TABLE leaf_alloc; CREATE TABLE leaf_alloc (biz_tag, max_id, step, update_time);
                        INSERT INTO leaf_alloc VALUES ('a', 1, 5, ''), ('a', 1, 5, '')";
-        Connection::open(store.path()).and_then(|c| c.execute_batch(foreign)).expect("creates");
+        Connection::open(store.path()).and_then(|c| c.execute_batch(changed)).expect("changes");
         let twice = chain(&load(&mut store, "a", 0).expect_err("two rows"));
         assert!(twice.contains("2 rows") && twice.contains("primary key"), "{twice}");
         let null = "DELETE FROM leaf_alloc; INSERT INTO leaf_alloc VALUES ('a', NULL, 5, ''), ('b', 1, 5, '')";

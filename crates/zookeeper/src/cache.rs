@@ -125,19 +125,15 @@ impl LocalFile for CacheFile {
             return Err(wrong());
         }
         let fields: Value = serde_json::from_slice(&text).map_err(|_| wrong())?;
-        let version = match fields.get("version") {
-            // Version 1 did not say.
-            None => 1,
-            Some(version) => version.as_i64().ok_or_else(wrong)?,
-        };
-        if version > VERSION {
-            return Err(self.corrupt(format!(
-                "is of version {version}, and this program knows {VERSION}: use a newer program, or \
-                 remove it while ZooKeeper can be reached"
-            )));
-        }
         let text = |name: &str| fields.get(name).and_then(Value::as_str).ok_or_else(wrong);
         let number = |name: &str| fields.get(name).and_then(Value::as_i64).ok_or_else(wrong);
+        let version = number("version")?;
+        if version != VERSION {
+            return Err(self.corrupt(format!(
+                "has version {version}, and this uidring uses version {VERSION}: use the uidring that wrote \
+                 it, or remove it while ZooKeeper can be reached"
+            )));
+        }
         let time = |name: &str| number(name).map(Timestamp::from_millis);
         let cached = Cached {
             worker_id: number("worker_id")?.try_into().map_err(|_| wrong())?,
@@ -148,7 +144,7 @@ impl LocalFile for CacheFile {
             last_answer: time("word")?,
         };
         let (name, instance) = (text("name")?, text("instance")?);
-        if text("checksum")? != checksum(version, name, instance, &cached) {
+        if text("checksum")? != checksum(name, instance, &cached) {
             return Err(wrong());
         }
         if (name, instance) != (&*self.name, &*self.instance) {
@@ -196,7 +192,7 @@ impl CacheFile {
             "until": cached.mark.until.as_millis(),
             "holder": cached.holder,
             "word": cached.last_answer.as_millis(),
-            "checksum": checksum(VERSION, &self.name, &self.instance, cached),
+            "checksum": checksum(&self.name, &self.instance, cached),
         });
         let fresh = beside(&self.path, ".new");
         // Left by a process that was killed here. Never opened: it may be a link by now.
@@ -266,14 +262,13 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
 }
 
 /// Returns FNV-1a over all that the file says: it finds slips of editors and of disks, not forgeries.
-/// Programs of version 1, which leave the version out, find another checksum, and refuse the file.
-fn checksum(version: i64, name: &str, instance: &str, cached: &Cached) -> String {
+fn checksum(name: &str, instance: &str, cached: &Cached) -> String {
     let Cached { worker_id, ip, port, mark, holder, last_answer } = cached;
     let [timestamp, until, word] =
         [mark.timestamp, mark.until, *last_answer].map(Timestamp::as_millis);
     let numbers = format!("{worker_id}\n{timestamp}\n{until}\n{word}");
-    let text = [name, instance, ip, port, holder, &numbers].join("\n");
-    let text = if version == 1 { text } else { format!("{version}\n{text}") };
+    let version = VERSION.to_string();
+    let text = [&version, name, instance, ip, port, holder, &numbers].join("\n");
     let sum = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });

@@ -7,7 +7,7 @@ use uidring::adapter::log;
 
 use super::entry::{ATTEMPTS, Entry, InstanceNodes, Mark};
 use super::error::ZooKeeperError;
-use super::nodes::{Endpoint, Reserved, UPLOAD_GAP, VERSION, session_from_json};
+use super::nodes::{Endpoint, Reserved, UPLOAD_GAP, session_from_json};
 use super::peers;
 use super::tree::{CreateMode, Ensemble, Failure, Tree, Write};
 
@@ -250,12 +250,7 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         let mut until = match &reserved {
             // Both are always written at once: a later timestamp is of somebody who reserves
             // nothing, and issues ids until the next one.
-            Some((reserved, other)) if is_new || other.written >= stat.written => {
-                if is_bounded && reserved.version != VERSION {
-                    return Err(self.foreign(&registry.reserved_node()));
-                }
-                reserved.until
-            }
+            Some((reserved, other)) if is_new || other.written >= stat.written => reserved.until,
             _ if is_bounded => return Err(self.foreign(&node)),
             _ if is_new => Timestamp::default(),
             reserved => {
@@ -308,9 +303,6 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         writes.extend(instead.map(|path| Write::Delete { path }));
         if registry.is_bounded() {
             writes.push(match self.read_reserved().await? {
-                Some((before, _)) if before.version != VERSION => {
-                    return Err(self.foreign(&registry.reserved_node()));
-                }
                 Some((before, stat)) => self.reserve(before.until, Some(stat.version)),
                 None => self.reserve(Timestamp::default(), None),
             });

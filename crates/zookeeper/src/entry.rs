@@ -7,7 +7,7 @@ use uidring::clock::Clock;
 use uidring::{StoreErrorKind, Timestamp, adapter};
 
 use super::error::ZooKeeperError;
-use super::nodes::{Endpoint, Reserved, VERSION, instance_and_number};
+use super::nodes::{Endpoint, Reserved, VERSION, instance_and_number, version_from_json};
 use super::registry::{MISSING_NODE, Registry};
 use super::tree::{CreateMode, Ensemble, Failure, Stat, Tree, Write};
 
@@ -142,14 +142,13 @@ impl<E: Ensemble> InstanceNodes<'_, E> {
         let registry = self.registry();
         let node = registry.reserved_node();
         let Some((data, stat)) = self.tree.read(&node).await? else { return Ok(None) };
-        let reserved = Reserved::from_json(&data).ok_or_else(|| registry.unreadable(&node))?;
-        if reserved.version > VERSION {
+        if let Some(version) = version_from_json(&data).filter(|version| *version != VERSION) {
             return Err(registry.corrupt(format!(
-                "node {node} is of version {}, and this program knows {VERSION}: use a newer program, \
-                 or another instance name",
-                reserved.version
+                "node {node} has version {version}, and this uidring uses version {VERSION}: use the \
+                 uidring that wrote it, or another instance name"
             )));
         }
+        let reserved = Reserved::from_json(&data).ok_or_else(|| registry.unreadable(&node))?;
         Ok(Some((reserved, stat)))
     }
 

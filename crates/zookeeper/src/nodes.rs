@@ -8,13 +8,11 @@ use uidring::Timestamp;
 /// How old Leaf lets an uploaded timestamp become while it issues ids.
 pub const UPLOAD_GAP: Duration = Duration::from_secs(3);
 
-/// The version of nodes and local files. Version 1, which they did not name, granted ids from the
-/// local file alone.
-pub const VERSION: i64 = 2;
+/// The version of nodes and local files. Any other version is refused.
+pub const VERSION: i64 = 1;
 
-/// The end of the nodes' names of an instance that issues only what it has reserved. Neither Java
-/// Leafs nor programs of version 1 use such names: they take no number from such an instance, and
-/// leave it none that somebody may still use.
+/// The end of the nodes' names of an instance that issues only what it has reserved. No Java Leaf uses such
+/// a name, so none takes the number of such an instance.
 pub const BOUNDED: &str = "@bounded";
 
 /// Returns instance and number of a node below `forever`; `None` if the name is not of Leaf's form.
@@ -70,31 +68,30 @@ pub struct Reserved {
     /// The start that reserved it. Each start has a name of its own: one that finds another name
     /// here has lost its worker id.
     pub holder: String,
-    pub version: i64,
 }
 
 impl Reserved {
     pub fn new(until: Timestamp, holder: &str) -> Self {
-        Self { until, holder: holder.into(), version: VERSION }
+        Self { until, holder: holder.into() }
     }
 
-    /// Version 1 reads this and starts above it.
     pub fn to_json(&self) -> String {
-        let (holder, version) = (Value::from(&*self.holder), self.version);
-        let until = self.until.as_millis();
-        format!(r#"{{"until":{until},"holder":{holder},"version":{version}}}"#)
+        let (until, holder) = (self.until.as_millis(), Value::from(&*self.holder));
+        format!(r#"{{"until":{until},"holder":{holder},"version":{VERSION}}}"#)
     }
 
     pub fn from_json(json: &[u8]) -> Option<Self> {
         let fields: Value = serde_json::from_slice(json).ok()?;
-        let version = match fields.get("version") {
-            None => 1,
-            Some(version) => version.as_i64()?,
-        };
         let until = Timestamp::from_millis(fields.get("until")?.as_i64()?);
         let holder = fields.get("holder").and_then(Value::as_str).unwrap_or_default().to_owned();
-        Some(Self { until, holder, version })
+        (version_from_json(json)? == VERSION).then_some(Self { until, holder })
     }
+}
+
+/// The version that a node of ours says it has.
+pub fn version_from_json(json: &[u8]) -> Option<i64> {
+    let fields: Value = serde_json::from_slice(json).ok()?;
+    fields.get("version")?.as_i64()
 }
 
 #[cfg(test)]
@@ -130,7 +127,7 @@ mod tests {
         }
         let own = endpoint.to_own_json(Duration::from_secs(10));
         let start = &json[..json.len() - 1];
-        assert_eq!(own, format!(r#"{start},"version":2,"session_ms":10000}}"#));
+        assert_eq!(own, format!(r#"{start},"version":1,"session_ms":10000}}"#));
         assert_eq!(session_from_json(own.as_bytes()), Some(Duration::from_secs(10)));
         assert_eq!(session_from_json(json.as_bytes()), None);
         assert_eq!(Endpoint::from_json(own.as_bytes()), Some(endpoint));
@@ -142,11 +139,11 @@ mod tests {
     #[test]
     fn a_reservation_reads_back() {
         let reserved = Reserved::new(Timestamp::from_millis(1_596_957_371_092), "1f");
-        assert_eq!(reserved.to_json(), r#"{"until":1596957371092,"holder":"1f","version":2}"#);
-        assert_eq!(Reserved::from_json(reserved.to_json().as_bytes()), Some(reserved.clone()));
-        let first = Reserved::from_json(br#"{"until":1596957371092,"holder":"1f"}"#);
-        assert_eq!(first, Some(Reserved { version: 1, ..reserved }));
-        for wrong in ["{}", r#"{"until":1,"holder":"1f","version":"2"}"#] {
+        assert_eq!(reserved.to_json(), r#"{"until":1596957371092,"holder":"1f","version":1}"#);
+        assert_eq!(Reserved::from_json(reserved.to_json().as_bytes()), Some(reserved));
+        for wrong in
+            ["{}", r#"{"until":1,"holder":"1f"}"#, r#"{"until":1,"holder":"1f","version":"1"}"#]
+        {
             assert_eq!(Reserved::from_json(wrong.as_bytes()), None, "{wrong}");
         }
     }

@@ -41,7 +41,7 @@ const STATES: [(State, &str); 3] =
     [(State::Free, "free"), (State::Held, "held"), (State::Fenced, "fenced")];
 
 impl Row {
-    /// Reads a value, which may be damaged alone, or of a later version as all others may be.
+    /// Reads a value, which may be damaged alone, or of another version as all others may be.
     pub fn read(found: &KeyValue) -> Result<Self, Problem> {
         let value = read(found)?;
         let damaged =

@@ -74,7 +74,7 @@ fn values_of_a_later_version_are_refused_and_left() {
     let value = base64(r#"{"version":2,"base":1}"#);
     server.post("kv/put", &json!({"key": base64(&key), "value": value}));
     let error = store.worker_ids().assign(&Layout::UID_GENERATOR).expect_err("later");
-    assert!(error.to_string().contains("use a later uidring"), "{error}");
+    assert!(error.to_string().contains("use the uidring that wrote it"), "{error}");
     let found = server.post("kv/range", &json!({"key": base64(&key)}));
     assert_eq!(found["kvs"][0]["value"], value);
 }

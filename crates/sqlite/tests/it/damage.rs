@@ -15,8 +15,6 @@ use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
 use uidring_testkit::{chain, request};
 
-use crate::previous;
-
 const LAYOUT: Layout = Layout::UID_GENERATOR;
 
 /// What a file is used for; a set of them is a sum.
@@ -321,33 +319,6 @@ fn a_damaged_file_hands_out_nothing() {
     }
     assert!(DAMAGES.len() >= 40);
     assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-/// There the counter has no copy.
-#[test]
-fn damage_to_a_file_of_the_previous_program_is_found_before_it_is_marked() {
-    let damages: &[(&str, Damage)] = &[
-        ("below", |path| execute(path, "UPDATE sqlite_sequence SET seq = 3")),
-        ("gone", |path| execute(path, "DELETE FROM sqlite_sequence")),
-        ("NULL", |path| execute(path, "UPDATE sqlite_sequence SET seq = NULL")),
-        ("negative", |path| execute(path, "UPDATE sqlite_sequence SET seq = -9")),
-        ("a text", |path| execute(path, "UPDATE sqlite_sequence SET seq = 'x'")),
-        ("a negative row", |path| execute(path, "UPDATE WORKER_NODE SET ID = -1 WHERE ID = 2")),
-        ("zeroed", |path| spoil(path, "WORKER_NODE", |page| page.fill(0))),
-        ("cut off", |path| cut(path, |length| length / 2)),
-        ("empty", |path| cut(path, |_| 0)),
-    ];
-    for (what, damage) in damages {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("a.db");
-        (1..=5).for_each(|id| assert_eq!(previous::assign(&path), Ok(id)));
-        damage(&path);
-        assign(&path).expect_err(what);
-        lease(&path).expect_err(what);
-        let marked =
-            Connection::open(&path).and_then(|c| c.prepare("SELECT * FROM UIDRING_FILE").map(drop));
-        assert!(marked.is_err(), "{what}");
-    }
 }
 
 /// Wherever a byte, or a sector, is damaged.

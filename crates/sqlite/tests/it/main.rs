@@ -1,9 +1,6 @@
 //! Tables in a SQLite file.
 #![cfg(unix)]
 
-#[path = "../previous/mod.rs"]
-mod previous;
-
 mod bad_rows;
 mod commits;
 mod damage;

@@ -49,7 +49,7 @@ pub const UIDRING_LEASE: Table = Table {
 };
 
 /// The version of the tables' form. A table says its own in its comment, which neither Baidu's nor
-/// Leaf's programs read; one without is of the first version, as are those of their scripts.
+/// Leaf's programs read; one without is of version 1, as are those of their scripts.
 const VERSION: u64 = 1;
 
 /// What the comment of a table begins with, before its version.
@@ -59,15 +59,15 @@ const VERSION_MARK: &str = "uidring version ";
 ///
 /// # Errors
 ///
-/// The text of the refusal, where the table is of a later version.
+/// The text of the refusal, where the table is of another version.
 pub fn check_version(table: &str, comment: &str) -> Result<(), String> {
     let Some(rest) = comment.strip_prefix(VERSION_MARK) else { return Ok(()) };
     let digits = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
     match rest[..digits].parse::<u64>() {
-        Ok(1..=VERSION) => Ok(()),
+        Ok(VERSION) => Ok(()),
         _ => Err(format!(
-            "{table} is of a later version (its comment is `{comment}`) than this program knows, \
-             which is {VERSION}: use the program that made it, or a later one"
+            "{table} has another version (its comment is `{comment}`), and this uidring uses version \
+             {VERSION}: use the uidring that made it"
         )),
     }
 }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_comment_of_a_later_version_is_refused_and_others_are_not() {
+    fn a_comment_of_another_version_is_refused_and_others_are_not() {
         for comment in [
             "",
             "DB WorkerID Assigner for UID Generator",
@@ -94,7 +94,7 @@ mod tests {
             "uidring version 99999999999999999999999",
         ] {
             let text = check_version("T", comment).expect_err(comment);
-            assert!(text.contains(comment) && text.contains("which is 1"), "{text}");
+            assert!(text.contains(comment) && text.contains("uses version 1"), "{text}");
         }
     }
 }

@@ -2,14 +2,14 @@
 //! Each in a SQLite file, on a real MySQL-compatible server and on a PostgreSQL server.
 
 use std::collections::HashSet;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{mem, thread};
 
 use rusqlite::Connection;
 use tempfile::TempDir;
 use uidring::clock::{Clock, SystemClock};
 use uidring::worker::Lease;
-use uidring::{Bits, CachedUidGenerator, Error, Layout, TakeError, Tick, Timestamp, Uid};
+use uidring::{Bits, CachedUidGenerator, Error, Fields, Layout, TakeError, Tick, Timestamp, Uid};
 use uidring_mysql::{MySqlLeases, MySqlStore};
 use uidring_postgres::PostgresStore;
 use uidring_sqlite::SqliteStore;
@@ -17,7 +17,7 @@ use uidring_store::{LeaseOptions, LeaseRow, LeaseState, LeaseTable, TableError, 
 use uidring_testkit::mariadb::{Database, MariaDb};
 use uidring_testkit::namespace::fresh;
 use uidring_testkit::postgres::{self, Postgres};
-use uidring_testkit::{chain, request};
+use uidring_testkit::{chain, docs, request};
 
 /// A table, whatever the store, and how else to get at it.
 trait Place: Sync {
@@ -68,6 +68,7 @@ impl Place for File {
         let connection = Connection::open(self.0.path().join("workers.db")).expect("opens");
         connection.busy_timeout(Duration::from_secs(10)).expect("set");
         let sql = sql.replace("NOW", "strftime('%Y-%m-%d %H:%M:%f', 'now')");
+        let sql = sql.replace("GREATEST", "MAX");
         connection.execute_batch(&sql).expect(&sql);
     }
 }
@@ -303,7 +304,7 @@ fn a_fenced_holder_stops_at_its_next_renewal() {
 #[test]
 fn a_row_that_was_fenced_can_be_released() {
     on_each(|place| {
-        std::mem::forget(place.acquire().expect("free"));
+        mem::forget(place.acquire().expect("free"));
         place.leases().fence(1).expect("fenced");
         let row = place.leases().release(1).expect("released");
         assert_eq!((row.state, row.token), (LeaseState::Free, 3));
@@ -313,7 +314,7 @@ fn a_row_that_was_fenced_can_be_released() {
 #[test]
 fn two_layouts_on_one_table_are_an_error_that_shows_both() {
     on_each(|place| {
-        std::mem::forget(place.acquire().expect("free"));
+        mem::forget(place.acquire().expect("free"));
         place.leases().fence(1).expect("fenced");
         let before = place.leases().list().expect("listed");
         let later = "2026-01-02".parse().expect("a time");
@@ -469,5 +470,49 @@ fn worker_ids_of_starts_that_have_ended_can_be_leased() {
         assert_eq!(lease.after().map(tick), Some(limit));
         assert!(tick(cached(lease).next_uid().expect("ready")) > limit);
         assert_eq!(place.leases().list().expect("listed").len(), 2, "1 is still nobody's");
+    });
+}
+
+/// What docs/leases.md says to do after commits were lost, to the letter.
+fn recovery(tick: u64) -> String {
+    let statement = docs::block("leases.md", "UPDATE UIDRING_LEASE SET TOKEN");
+    assert_eq!(statement.matches("TICK_IN_USE").count(), 1);
+    statement.trim_end().trim_end_matches(';').replace("TICK_IN_USE", &tick.to_string())
+}
+
+#[test]
+fn the_documented_recovery_lets_every_row_start() {
+    on_each(|place| {
+        // A row that was used, one that never was, and one whose holder has crashed.
+        let [one, two, three] = [0; 3].map(|_| place.acquire());
+        let used = cached(one.expect("free"));
+        used.next_uid().expect("ready");
+        drop(used);
+        drop(two.expect("free"));
+        mem::forget(three.expect("free"));
+        let in_use = present() + 60_000;
+        place.execute(&recovery(in_use));
+        assert_eq!(place.leases().list().expect("listed").len(), 3);
+        for _ in 1..=3 {
+            let generator = cached(place.acquire().expect("free"));
+            let tick = tick(generator.next_uid().expect("it starts above"));
+            assert!(tick > in_use, "{tick} is not above {in_use}");
+            mem::forget(generator);
+        }
+    });
+}
+
+/// Rows that somebody raised by hand, without a thought of the sequence.
+#[test]
+fn a_horizon_without_a_sequence_is_a_whole_tick() {
+    on_each(|place| {
+        drop(place.acquire().expect("free"));
+        let tick = present() + 5_000;
+        place.execute(&format!("UPDATE UIDRING_LEASE SET HORIZON_TICK = {tick}"));
+        let lease = place.acquire().expect("free");
+        let sequence = small().max_sequence();
+        let last = small().compose(Fields { tick, worker_id: 1, sequence }).expect("in range");
+        assert_eq!(lease.after(), Some(last));
+        assert!(cached(lease).next_uid().expect("ready") > last);
     });
 }

@@ -1,8 +1,6 @@
 //! Tables of leases, each in a SQLite file and on real servers, and how those servers start.
 #![cfg(unix)]
 
-mod earlier;
-mod lease_successors;
 mod lease_tables;
 mod start_again;
 mod unwind_safe;

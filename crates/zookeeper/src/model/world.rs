@@ -69,7 +69,7 @@ pub(super) struct World {
 pub(super) enum Grant {
     /// By what the registry holds.
     Registry,
-    /// By the local file, as version 1 did, and as an instance does that risks repeats.
+    /// By the local file, as an instance does that risks repeats.
     LocalFile,
 }
 

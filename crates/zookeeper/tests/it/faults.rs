@@ -275,7 +275,7 @@ fn a_start_by_the_file_ends_when_the_registry_knows_better() {
     quiet.next_uid().expect("it goes on");
     // Somebody has reserved what this one may have issued.
     let used = start_away("used");
-    let ahead = format!(r#"{{"until":{},"holder":"x"}}"#, now() + 60_000);
+    let ahead = format!(r#"{{"until":{},"holder":"x","version":1}}"#, now() + 60_000);
     site.server.put(&site.path("reserved/used"), &ahead);
     line.restore();
     take_until_lost(&used);
@@ -309,7 +309,7 @@ fn end_by_writing(registry: impl Fn(&Site, &str) -> LeafZooKeeper, end: &str) {
     // As a Java Leaf of the same name would.
     let json = format!(r#"{{"ip":"10.0.0.7","port":"80","timestamp":{}}}"#, now());
     site.server.put(&own(&format!("written{end}-")), &json);
-    let until = format!(r#"{{"until":{},"holder":"x"}}"#, now());
+    let until = format!(r#"{{"until":{},"holder":"x","version":1}}"#, now());
     site.server.put(&site.path(&format!("reserved/taken{end}")), &until);
     // By hand, with the holder kept.
     let moved_node = site.path(&format!("reserved/moved{end}"));
@@ -404,14 +404,14 @@ fn the_file_of_a_bounded_instance_grants_nothing() {
     drop(generator(&site.registry("a:1")));
     let error = site.registry_at(&nowhere(), "a:1").lease(&LAYOUT).expect_err("no registry");
     assert!(matches!(error.store(), Some(ZooKeeperError::Registry { .. })), "{error:?}");
-    // A file that is another's, or newer, is refused with and without the registry.
+    // A file of another instance or version is refused with and without the registry.
     let path = site.folder.path().join("a:1.json");
     let good = fs::read_to_string(&path).expect("a file");
-    let newer = good.replace("\"version\":2", "\"version\":3");
-    assert_ne!(good, newer);
-    fs::write(&path, newer).expect("writes");
+    let other = good.replace("\"version\":1", "\"version\":2");
+    assert_ne!(good, other);
+    fs::write(&path, other).expect("writes");
     let error = chain(&site.registry("a:1").lease(&LAYOUT).expect_err("unknown"));
-    assert!(error.contains("is of version 3, and this program knows 2"), "{error}");
+    assert!(error.contains("has version 2, and this uidring uses version 1"), "{error}");
     fs::write(&path, &good).expect("writes");
     let error = chain(&site.original("a:1").lease(&LAYOUT).expect_err("of the other form"));
     assert!(error.contains("belongs to instance a:1@bounded"), "{error}");

@@ -251,12 +251,18 @@ fn what_is_reserved_is_waited_for_and_given_back() {
 
     // As after a crash, or a step of the clock: the start waits for what may have been issued.
     let ahead = now() + 1_500;
-    site.server.put(&site.path("reserved/a:1"), &format!(r#"{{"until":{ahead},"holder":"x"}}"#));
+    site.server.put(
+        &site.path("reserved/a:1"),
+        &format!(r#"{{"until":{ahead},"holder":"x","version":1}}"#),
+    );
     let next = generator(&registry).next_uid().expect("a uid");
     assert!(LAYOUT.decode(next).expect("decodes").timestamp.as_millis() > ahead);
     // Unless that would take too long.
     let ahead = now() + 60_000;
-    site.server.put(&site.path("reserved/a:1"), &format!(r#"{{"until":{ahead},"holder":"x"}}"#));
+    site.server.put(
+        &site.path("reserved/a:1"),
+        &format!(r#"{{"until":{ahead},"holder":"x","version":1}}"#),
+    );
     let lease = registry.lease(&LAYOUT).expect("acquired");
     let refused = SnowflakeGenerator::builder().worker(lease).namespace(fresh()).build();
     assert!(matches!(refused, Err(Error::UsedAhead { .. })), "{refused:?}");
@@ -285,7 +291,7 @@ fn what_a_crash_leaves_reserved_is_waited_for() {
         // Both are written at once.
         let forever = site.path(&format!("forever/{}", site.forever()[0]));
         let endpoint = site.server.get(&forever).expect("it is there");
-        let reserved = format!(r#"{{"until":{until},"holder":"x","version":2}}"#);
+        let reserved = format!(r#"{{"until":{until},"holder":"x","version":1}}"#);
         site.server.put(&forever, &endpoint);
         site.server.put(&node, &reserved);
         until
