@@ -5,21 +5,21 @@
 
 mod counters;
 mod fill;
+mod hot_words;
 #[cfg(all(test, uidring_loom))]
 mod models;
 mod options;
 mod producer;
 mod slot;
-mod state;
 mod stats;
 mod take;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::hot_words::{Drawn, Limit, MAX_END};
 pub use self::options::RingOptions;
 pub(crate) use self::options::{AfterGap, MAX_CAPACITY_BITS};
 pub use self::producer::{Producer, PutError};
-pub(crate) use self::state::{Age, RingState};
 pub use self::stats::RingStats;
 
 use std::sync::Arc;
@@ -29,7 +29,10 @@ use crossbeam_utils::CachePadded;
 use self::counters::Counters;
 use self::slot::Run;
 use crate::error::TakeError;
-use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Event, ForkGuarded, Life, Limit, Ordering};
+use crate::sync::{
+    AtomicBool, AtomicU8, AtomicU64, Event, ForkGuarded, HotWords, Life, Ordering, Slot,
+    WipeOnForkMemory,
+};
 
 /// A ring of numbers: see the [module](self) for how it works.
 ///
@@ -55,7 +58,8 @@ use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Event, ForkGuarded, Life, Lim
 /// ```
 #[derive(Debug)]
 pub struct RingBuffer {
-    state: RingState,
+    /// The words that takers and the producer share, and the slots.
+    memory: WipeOnForkMemory,
     options: RingOptions,
     /// How many runs the ring holds.
     runs: u64,
@@ -132,12 +136,17 @@ impl RingBuffer {
     /// Whether this process is a forked child of the ring's own.
     #[inline]
     pub(crate) fn is_forked(&self) -> bool {
-        self.state.numbers.is_wiped()
+        self.memory.is_forked_child()
+    }
+
+    /// Whether the ring was [ended](Self::end), or this is a forked child: nothing is fresh.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.hot().oldest() == MAX_END
     }
 
     /// Its mark of life, for locks of those who pad it.
     pub(crate) fn life(&self) -> Life {
-        self.state.numbers.life()
+        self.memory.life()
     }
 
     /// Where takers wait.
@@ -145,14 +154,26 @@ impl RingBuffer {
         &self.published
     }
 
-    /// What a take needs in the common case.
-    pub(crate) fn state(&self) -> &RingState {
-        &self.state
+    /// The ring's memory, for a taker that does not go by way of the ring.
+    pub(crate) fn memory(&self) -> &WipeOnForkMemory {
+        &self.memory
+    }
+
+    #[inline]
+    pub(crate) fn hot(&self) -> &HotWords {
+        self.memory.hot()
+    }
+
+    /// The slot in which a run is, was or will be.
+    fn slot(&self, index: u64) -> &Slot {
+        let slots = self.memory.slots();
+        // The length is a power of two, so this is the remainder.
+        &slots[index as usize & (slots.len() - 1)]
     }
 
     /// A run, while its slot holds it: at least until the cursor has passed it.
     fn run(&self, index: u64) -> Option<Run> {
-        self.state.slot(index).read(index)
+        self.slot(index).read(index)
     }
 
     /// The open run.
@@ -161,7 +182,7 @@ impl RingBuffer {
             if self.is_forked() {
                 return Err(TakeError::Forked);
             }
-            if let Some(run) = self.run(self.state.cursor_index()) {
+            if let Some(run) = self.run(self.hot().open_index()) {
                 return Ok(run);
             }
         }
@@ -174,11 +195,11 @@ impl RingBuffer {
         // In this order: whoever sees the cursor or the limit sees the word raised, and draws no
         // number below.
         let next = self.raise(number);
-        self.state.advance(run.index);
+        self.hot().advance(run.index);
         if number == run.end {
-            self.state.numbers.set_limit(Limit::used_up(run.end));
+            self.hot().set_limit(Limit::used_up(run.end));
         } else if self.options.spaced {
-            self.state.numbers.set_limit(Limit::open(run.end));
+            self.hot().set_limit(Limit::open(run.end));
         }
         next
     }
@@ -196,7 +217,7 @@ impl RingBuffer {
 
     /// Leaves out the numbers below `to`; returns what was the next number.
     fn raise(&self, to: u64) -> u64 {
-        let next = self.state.numbers.raise(to);
+        let next = self.hot().raise(to);
         // Release: pairs with the Acquire load in `stats`.
         self.counters.raised.fetch_add(to.saturating_sub(next), Ordering::Release);
         next

@@ -1,5 +1,5 @@
 //! Atomics, threads and locks (std's, or loom's when the models are run), and what is built on them: memory
-//! that forks wipe, the word that numbers are drawn from, the eventcount, and calls of a caller's code.
+//! that forks wipe, the eventcount, and calls of a caller's code.
 //!
 //! A lock of the rest of the library is a [`ForkGuarded`], or lies in an [`Event`]: neither touches
 //! its mutex in a forked child, where another thread of the parent may hold it forever. No lock is
@@ -10,15 +10,14 @@ mod boot_time;
 mod event;
 mod guarded;
 mod interruption;
-mod numbers;
 mod outside;
-mod pages;
 #[cfg(not(uidring_loom))]
 mod push_list;
 mod recent;
 mod serving;
 mod shards;
 pub(crate) mod threads;
+mod wipe_on_fork;
 
 pub(crate) use self::boot_time::boot_time;
 pub(crate) use self::event::Event;
@@ -27,16 +26,15 @@ pub(crate) use self::event::wake_all;
 pub(crate) use self::guarded::{ForkGuarded, Forked};
 pub(crate) use self::imp::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
 pub use self::interruption::{interrupt_starts, starts_are_interrupted};
-pub(crate) use self::numbers::{Drawn, Limit, MAX_END, Numbers};
 pub use self::outside::record;
 pub(crate) use self::outside::{assert_no_lock_held, contained, log};
-#[cfg(uidring_loom)]
-pub use self::pages::become_forked_child;
-pub(crate) use self::pages::{Life, Line, Pages};
 #[cfg(not(uidring_loom))]
 pub(crate) use self::push_list::PushList;
 pub(crate) use self::serving::Serving;
 pub(crate) use self::shards::Shards;
+#[cfg(uidring_loom)]
+pub use self::wipe_on_fork::become_forked_child;
+pub(crate) use self::wipe_on_fork::{HotWords, Life, Slot, WipeOnForkMemory};
 
 // For a simulation, which has no forks and no caller's code.
 #[cfg(any(test, feature = "simulation"))]

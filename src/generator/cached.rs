@@ -24,8 +24,8 @@ use crate::error::{TakeError, rarely};
 use crate::future;
 use crate::layout::Layout;
 use crate::policy::TakePolicy;
-use crate::ring::{Age, RingBuffer, RingState, RingStats};
-use crate::sync::{Drawn, Serving};
+use crate::ring::{Drawn, RingBuffer, RingStats};
+use crate::sync::{Serving, WipeOnForkMemory};
 use crate::uid::Uid;
 use crate::worker::{ActiveLease, LeaseStats};
 
@@ -56,7 +56,7 @@ use crate::worker::{ActiveLease, LeaseStats};
 pub struct CachedUidGenerator {
     /// The first ring's, without the indirection: all that a take needs. Once that ring has ended because there is
     /// another worker id, each take finds it shut, and goes on slowly.
-    state: RingState,
+    memory: WipeOnForkMemory,
     first: Arc<WorkerRing>,
     take_policy: TakePolicy,
     layout: Layout,
@@ -124,17 +124,17 @@ impl CachedUidGenerator {
         Ok(block)
     }
 
-    /// Returns whether a uid of a block of this age may still be handed out. Once there is another worker id, it
+    /// Returns whether a number of a block may still be handed out. Once there is another worker id, it
     /// is always false, and [`is_fresh_now`](Self::is_fresh_now) tells.
     #[inline]
-    pub(super) fn is_fresh(&self, age: Age) -> bool {
-        self.state.is_fresh(age)
+    pub(super) fn is_fresh(&self, number: u64) -> bool {
+        self.memory.hot().is_fresh(number)
     }
 
     /// [`is_fresh`](Self::is_fresh) by the present ring. A block of an earlier worker id is of a later time than
     /// what that ring has, so it counts as fresh until the generator is closed: it was issued to whoever has it.
-    pub(super) fn is_fresh_now(&self, age: Age) -> bool {
-        self.current().ring.state().is_fresh(age)
+    pub(super) fn is_fresh_now(&self, number: u64) -> bool {
+        self.current().ring.hot().is_fresh(number)
     }
 
     /// Goes on after the fast path, with the number that it drew, if any. That was the first ring's.
@@ -228,7 +228,7 @@ impl CachedUidGenerator {
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn look(&self) -> (RingStats, Option<u64>, u64, Option<Option<Uid>>) {
         let ring = self.current();
-        let is_ended = ring.ring.state().oldest() == u64::MAX;
+        let is_ended = ring.ring.is_ended();
         let last = is_ended.then(|| ring.ring.end().and_then(|issued| ring.last_below(issued)));
         (ring.ring.stats(), ring.ring.peek(), ring.ring.last_end(), last)
     }
@@ -273,7 +273,7 @@ impl CachedUidGenerator {
 impl UidGenerator for CachedUidGenerator {
     #[inline]
     fn try_next_uid(&self) -> Result<Uid, TakeError> {
-        match self.state.numbers.draw() {
+        match self.memory.hot().draw() {
             Ok(number) => Ok(Uid::from_layout(number)),
             Err(drawn) => rarely(|| self.take_slowly(drawn)),
         }

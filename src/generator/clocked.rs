@@ -32,7 +32,8 @@ use crate::error::{TakeError, rarely};
 use crate::future;
 use crate::layout::Layout;
 use crate::policy::{Pause, TakePolicy};
-use crate::sync::{Drawn, Event, Limit, Numbers, Serving};
+use crate::ring::{Drawn, Limit};
+use crate::sync::{Event, Serving, WipeOnForkMemory};
 use crate::uid::Uid;
 use crate::worker::{ActiveLease, IssueHorizon};
 
@@ -51,7 +52,7 @@ pub struct ClockedUidGenerator<R, C = SystemClock> {
     /// The next uid to be issued. What is above the last uid of a tick, up to the next tick, is no
     /// uid of this worker: the tick is used up. From [`CLOSED`] on, the generator is closed. The
     /// limit's run is the uids of a tick.
-    numbers: Numbers,
+    memory: WipeOnForkMemory,
     /// Whether a tick is opened for draws by addition.
     by_addition: bool,
     clock: C,
@@ -153,7 +154,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
         let tick = self.layout.tick_unchecked(read(&self.clock));
         let floor = tick << self.tick_shift | self.worker_part;
         let limit = Limit::open_unchecked(floor.wrapping_add(self.uids_per_tick));
-        self.numbers.draw_from(limit).map(Uid::from_layout)
+        self.memory.hot().draw_from(limit).map(Uid::from_layout)
     }
 
     fn take_slowly(&self, drawn: Option<Drawn>) -> Result<Uid, TakeError> {
@@ -169,13 +170,13 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
     /// above the last one of a tick, or of one whose opener has not come to saying so; those are left
     /// out.
     fn redeem(&self, Drawn { number, last }: Drawn) -> Option<u64> {
-        if self.numbers.is_wiped() {
+        if self.memory.is_forked_child() {
             return None;
         }
         // Before any of the caller's code runs, which may panic, or see another tick: nobody else is to
         // draw behind the end, or the word would run on for as long as somebody tries.
-        self.numbers.reach_limit(Limit::used_up(last + 1));
-        let limit = self.numbers.limit();
+        self.memory.hot().reach_limit(Limit::used_up(last + 1));
+        let limit = self.memory.hot().limit();
         let open_tick = limit.end().wrapping_sub(1) >> self.tick_shift;
         let offset = number.wrapping_sub(self.worker_part) & ((1 << self.tick_shift) - 1);
         let is_of_open_tick = limit < Limit::CLOSED
@@ -194,7 +195,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
 
     /// Claims up to `wanted` uids of the present tick.
     fn claim(&self, wanted: u64) -> Result<Range<u64>, TakeError> {
-        let mut found = self.numbers.next();
+        let mut found = self.memory.hot().next();
         let mut lost_races = 0;
         loop {
             if found >= CLOSED {
@@ -204,7 +205,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
             // another thread has just moved look like a clock that went back.
             let now = read(&self.clock);
             // After the clock, which is the caller's code, and may fork.
-            if self.numbers.is_wiped() {
+            if self.memory.is_forked_child() {
                 return Err(self.why_closed());
             }
             let Some(present) = self.layout.try_tick_at(now) else {
@@ -213,7 +214,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
             if lost_races > 0 {
                 // A clock that takes uids of this generator itself moves the word whenever it is
                 // read. What it has done so is not ahead of it.
-                let moved = self.numbers.next();
+                let moved = self.memory.hot().next();
                 if moved.wrapping_sub(self.worker_part) >> self.tick_shift <= present {
                     found = moved;
                 }
@@ -225,21 +226,21 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
             let first = if next > floor { next } else { floor + self.first_sequence(next) };
             if first >= end {
                 // Nobody need draw behind the end.
-                self.numbers.reach_limit(Limit::used_up(end + self.worker_part));
+                self.memory.hot().reach_limit(Limit::used_up(end + self.worker_part));
                 end = self.standing_still(next, present)?;
             }
             let end = end + self.worker_part;
             // A tick that was opened was granted.
-            if self.numbers.limit().end() < Limit::used_up(end).end() {
+            if self.memory.hot().limit().end() < Limit::used_up(end).end() {
                 self.issue_horizon.check(first >> self.tick_shift)?;
             }
             let first = first + self.worker_part;
             let claimed = first..end.min(first + wanted);
-            if self.numbers.claim(found, claimed.end) {
+            if self.memory.hot().claim(found, claimed.end) {
                 // After the word was moved into the tick.
                 let is_open = self.by_addition && claimed.end < end;
                 let limit = if is_open { Limit::open } else { Limit::used_up };
-                self.numbers.reach_limit(limit(end));
+                self.memory.hot().reach_limit(limit(end));
                 return Ok(claimed);
             }
             give_way();
@@ -250,13 +251,13 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
             {
                 return Ok(number..number + 1);
             }
-            found = self.numbers.next();
+            found = self.memory.hot().next();
         }
     }
 
     #[cold]
     fn why_closed(&self) -> TakeError {
-        if self.numbers.is_wiped() { TakeError::Forked } else { TakeError::Closed }
+        if self.memory.is_forked_child() { TakeError::Forked } else { TakeError::Closed }
     }
 
     /// Where the sequence of a new tick starts.
@@ -368,7 +369,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
     /// Counts a take that found nothing at first.
     fn count<T>(&self, waited: bool, done: Result<T, TakeError>) -> Result<T, TakeError> {
         // A handler may have forked.
-        if self.numbers.is_wiped() {
+        if self.memory.is_forked_child() {
             return Err(TakeError::Forked);
         }
         self.counters.count(waited, done.as_ref().err());
@@ -388,12 +389,12 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
 
     /// The time until the next tick, or a nap where there is none; `None` in a forked child.
     fn until_next_tick(&self) -> Option<Duration> {
-        if self.numbers.is_wiped() {
+        if self.memory.is_forked_child() {
             return None;
         }
         let now = read(&self.clock);
         // The clock may have forked.
-        if self.numbers.is_wiped() {
+        if self.memory.is_forked_child() {
             return None;
         }
         let next_tick = self.layout.tick_at(now).map(|tick| self.layout.time_of(tick + 1));
@@ -402,7 +403,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
 
     /// Sleeps, unless the generator is closed.
     fn nap(&self, time: Duration) {
-        let is_closed = || self.numbers.next() >= CLOSED;
+        let is_closed = || self.memory.hot().next() >= CLOSED;
         self.closing.wait(Some(time), is_closed);
     }
 }
@@ -411,14 +412,14 @@ impl<R, C> ClockedUidGenerator<R, C> {
     /// Ends the generator, and returns the lease that is to be given back.
     pub(super) fn end(&self) -> Option<(&ActiveLease, Option<Uid>)> {
         // In a forked child the numbers stay wiped, and the event must not be used.
-        if self.numbers.is_wiped() {
+        if self.memory.is_forked_child() {
             return None;
         }
-        let found = self.numbers.raise(CLOSED);
-        self.numbers.set_limit(Limit::CLOSED);
+        let found = self.memory.hot().raise(CLOSED);
+        self.memory.hot().set_limit(Limit::CLOSED);
         self.closing.notify();
         // A task's waker may have forked.
-        if found >= CLOSED || self.numbers.is_wiped() {
+        if found >= CLOSED || self.memory.is_forked_child() {
             return None;
         }
         let next = found - self.worker_part;

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use super::{CachedUidGenerator, UidGenerator};
 use crate::error::TakeError;
-use crate::ring::Age;
 use crate::uid::Uid;
 
 /// Takes up to 255 uids at a time from a [`CachedUidGenerator`] and hands them out one by one, at the
@@ -37,8 +36,6 @@ use crate::uid::Uid;
 pub struct LocalGenerator<G> {
     /// The numbers that are left of the block.
     run: Range<u64>,
-    /// The age of the block: its numbers are of one tick.
-    age: Age,
     generator: G,
     /// Not `Sync`: sharing it could only be a mistake.
     one_thread: PhantomData<Cell<()>>,
@@ -93,7 +90,7 @@ impl<G: GeneratorRef> LocalGenerator<G> {
     /// A taker of one's own from a reference to a generator: `&`, or `Arc` for one that has to be
     /// stored.
     pub fn new(generator: G) -> Self {
-        Self { run: 0..0, age: Age::of(0), generator, one_thread: PhantomData }
+        Self { run: 0..0, generator, one_thread: PhantomData }
     }
 
     /// The next uid; when nothing is ready, the generator's take policy decides.
@@ -105,7 +102,7 @@ impl<G: GeneratorRef> LocalGenerator<G> {
     pub fn next_uid(&mut self) -> Result<Uid, TakeError> {
         // The look at the ring's freshness is a load of a word that seldom changes. It does not
         // wait for the look at the run: so both are over sooner.
-        if self.generator.is_fresh(self.age) & (self.run.start < self.run.end) {
+        if self.generator.is_fresh(self.run.start) & (self.run.start < self.run.end) {
             let number = self.run.start;
             self.run.start += 1;
             return Ok(Uid::from_layout(number));
@@ -113,7 +110,6 @@ impl<G: GeneratorRef> LocalGenerator<G> {
         // What is left of a block that has become stale is given up.
         let run = next_block(&self.generator, self.run.clone())?;
         self.run = run.start + 1..run.end;
-        self.age = Age::of(run.start);
         Ok(Uid::from_layout(run.start))
     }
 
@@ -123,7 +119,7 @@ impl<G: GeneratorRef> LocalGenerator<G> {
     ///
     /// As [`UidGenerator::next_uid`].
     pub async fn next_uid_async(&mut self) -> Result<Uid, TakeError> {
-        if self.run.is_empty() || !self.generator.is_fresh_now(self.age) {
+        if self.run.is_empty() || !self.generator.is_fresh_now(self.run.start) {
             let generator = &*self.generator;
             let block = match generator.try_take_block() {
                 Err(error) => {
@@ -132,7 +128,6 @@ impl<G: GeneratorRef> LocalGenerator<G> {
                 done => done,
             };
             self.run = continued(block?, &self.run);
-            self.age = Age::of(self.run.start);
         }
         // A block has one number at least.
         let number = self.run.start;
@@ -163,7 +158,7 @@ pub(super) fn next_block(
     left: Range<u64>,
 ) -> Result<Range<u64>, TakeError> {
     // All of a block is of one tick.
-    if !left.is_empty() && generator.is_fresh_now(Age::of(left.start)) {
+    if !left.is_empty() && generator.is_fresh_now(left.start) {
         return Ok(left);
     }
     let block = generator.try_take_block().or_else(|error| -> Result<_, TakeError> {

@@ -9,7 +9,6 @@ use super::{CachedUidGenerator, GeneratorRef, UidGenerator};
 use crate::error::{FillError, TakeError, rarely};
 use crate::layout::Layout;
 use crate::policy::TakePolicy;
-use crate::ring::Age;
 use crate::sync::{AtomicU64, Ordering, Shards, threads};
 use crate::uid::Uid;
 
@@ -163,7 +162,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         // Relaxed, here and below: the shard is this thread's alone.
         let next = shard.next.load(Ordering::Relaxed);
         // In a forked child, and after a close, nothing is fresh.
-        if self.generator.is_fresh(Age::of(next)) & (next < shard.end.load(Ordering::Relaxed)) {
+        if self.generator.is_fresh(next) & (next < shard.end.load(Ordering::Relaxed)) {
             shard.next.store(next + 1, Ordering::Relaxed);
             Some(Uid::from_layout(next))
         } else {
@@ -174,7 +173,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
     /// [`count_up`](Self::count_up) when the first look found nothing fresh, or where it need not be fast.
     fn count_up_slowly(&self, shard: &Shard) -> Option<Uid> {
         let Range { start: next, end } = shard.left();
-        if next < end && self.generator.is_fresh_now(Age::of(next)) {
+        if next < end && self.generator.is_fresh_now(next) {
             shard.next.store(next + 1, Ordering::Relaxed);
             return Some(Uid::from_layout(next));
         }

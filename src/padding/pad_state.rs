@@ -117,7 +117,7 @@ impl PadState {
     /// Discards stale runs if a refresh is due.
     pub(super) fn refresh_if_due(&mut self, ring: &RingBuffer) {
         // The source of a ring that was ended is not asked.
-        if !self.refresh_due.is_none_or(Deadline::is_over) || ring.state().oldest() == u64::MAX {
+        if !self.refresh_due.is_none_or(Deadline::is_over) || ring.is_ended() {
             return;
         }
         self.refresh_due = None;
@@ -125,7 +125,7 @@ impl PadState {
             let Some(interval) = source.refresh_interval() else { return Ok(None) };
             let oldest = source.oldest_fresh().ok_or(Note::Lost)?;
             // In a forked child neither has an effect.
-            ring.state().set_oldest(oldest);
+            ring.hot().set_oldest(oldest);
             Ok(Some((interval, producer.discard_below(oldest))))
         });
         let Some(Some((interval, discarded))) = asked else { return };
@@ -170,7 +170,7 @@ impl PadState {
 
     /// After a padding: foresees the next one, so that takers need not wake the padder for it.
     pub(super) fn foresee(&mut self, ring: &RingBuffer) {
-        let open = ring.state().cursor_index();
+        let open = ring.hot().open_index();
         let (since, before) = mem::replace(&mut self.last, (Stopwatch::start(), open));
         let time = ring.runs_to_foresee().and_then(|runs| {
             // In a forked child, which finds 0, there is no answer.
@@ -218,7 +218,7 @@ impl PadState {
         let draining = self.producer.is_some()
             && why == Some(TakeError::TimeExhausted)
             && self.refresh_due.is_some()
-            && ring.state().oldest() < ring.last_end();
+            && ring.hot().oldest() < ring.last_end();
         is_draining.store(draining, Ordering::Relaxed);
         if !draining {
             self.producer = None;

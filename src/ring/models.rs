@@ -23,14 +23,14 @@ fn ring(options: RingOptions) -> (Producer, Arc<RingBuffer>) {
 #[test]
 fn models_a_slot_against_its_reader() {
     check(|| {
-        let state = RingState::new(1).expect("memory");
+        let slot = Arc::new(Slot::default());
         let run = |index| Run { index, first: 10 * index, end: 10 * index + 1, before: index };
         let reader = {
-            let state = state.clone();
-            thread::spawn(move || [2, 3].map(|index| (index, state.slot(index).read(index))))
+            let slot = Arc::clone(&slot);
+            thread::spawn(move || [2, 3].map(|index| (index, slot.read(index))))
         };
         for index in [2, 3] {
-            state.slot(index).write(run(index));
+            slot.write(run(index));
         }
         for (index, found) in reader.join().expect("no panic") {
             assert!(found.is_none_or(|found| found == run(index)), "{index}: {found:?}");
@@ -230,7 +230,7 @@ fn models_freshness_against_a_local_taker() {
             let ring = Arc::clone(&ring);
             thread::spawn(move || {
                 let block = ring.try_take_block().expect("there");
-                let fresh = ring.state().is_fresh(Age::of(block.start));
+                let fresh = ring.hot().is_fresh(block.start);
                 if fresh {
                     return (block.collect::<Vec<u64>>(), Vec::new());
                 }
@@ -239,13 +239,13 @@ fn models_freshness_against_a_local_taker() {
                 (Vec::new(), next.collect())
             })
         };
-        ring.state().set_oldest(100);
+        ring.hot().set_oldest(100);
         producer.discard_below(100);
         assert_eq!(ring.peek().filter(|number| *number < 100), None);
         let (_, later) = local.join().expect("no panic");
         assert!(later.iter().all(|number| *number >= 10));
-        assert!(!ring.state().is_fresh(Age::of(99)));
-        assert!(ring.state().is_fresh(Age::of(100)));
+        assert!(!ring.hot().is_fresh(99));
+        assert!(ring.hot().is_fresh(100));
     });
 }
 
@@ -261,7 +261,7 @@ fn models_a_stale_number_that_was_drawn_is_dropped() {
             // Both are last numbers of their runs, which pass the slow path.
             thread::spawn(move || [(); 2].map(|()| ring.try_take().ok()))
         };
-        ring.state().set_oldest(100);
+        ring.hot().set_oldest(100);
         producer.discard_below(100);
         let mine = ring.try_take().ok();
         assert!(mine.is_none_or(|number| number == 100));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, check_option};
 use crate::policy::PutPolicy;
-use crate::sync::{Event, Line};
+use crate::sync::{Event, Slot};
 
 /// The shape of a ring, and what its producer does when it is full.
 #[derive(Clone, Debug)]
@@ -100,7 +100,7 @@ impl RingOptions {
     /// The memory of the slots, in bytes.
     pub fn memory(&self) -> u64 {
         let slots = 1_u64.checked_shl(self.capacity_bits.saturating_sub(self.run_bits).max(1));
-        slots.unwrap_or(u64::MAX).saturating_mul(size_of::<Line>() as u64)
+        slots.unwrap_or(u64::MAX).saturating_mul(size_of::<Slot>() as u64)
     }
 
     /// The number of runs, the open one included, at or below which the ring is low. At least one, so that an

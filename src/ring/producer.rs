@@ -7,9 +7,11 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 
 use super::slot::Run;
-use super::{CloseReason, RingBuffer, RingOptions, RingState};
+use super::{CloseReason, Limit, MAX_END, RingBuffer, RingOptions};
 use crate::error::{Chain, Error, error_traits};
-use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Event, ForkGuarded, Limit, MAX_END, Ordering};
+use crate::sync::{
+    AtomicBool, AtomicU8, AtomicU64, Event, ForkGuarded, Ordering, WipeOnForkMemory,
+};
 
 /// The only one who puts runs into its ring. It cannot be cloned, and putting takes `&mut self`:
 /// the types see to it that there is one producer. Dropping it closes the ring.
@@ -62,11 +64,13 @@ impl RingBuffer {
         options.check()?;
         let runs = options.runs();
         // Two slots at least: while a run waits in one, the open run stays in another.
-        let state = RingState::new(runs.max(2) as usize)
+        let memory = WipeOnForkMemory::new(runs.max(2) as usize)
             .ok_or_else(|| Error::OutOfMemory { bytes: options.memory() })?;
-        let life = state.numbers.life();
+        memory.hot().start_at(0);
+        memory.slots()[1].write(Run { index: 1, first: 0, end: 0, before: 0 });
+        let life = memory.life();
         let ring = Arc::new(Self {
-            state,
+            memory,
             runs,
             threshold: options.threshold(),
             foreseen: AtomicBool::new(false),
@@ -168,7 +172,7 @@ impl Producer {
             None => start,
         };
         let (index, before) = (last.index + 1, last.published_below(u64::MAX));
-        ring.state.slot(index).write(Run { index, first, end, before });
+        ring.slot(index).write(Run { index, first, end, before });
         // Release: pairs with the Acquire loads of the tail: who sees it sees the flags of all runs
         // below it, or later ones.
         ring.tail.store(index + 1, Ordering::Release);
@@ -182,14 +186,14 @@ impl Producer {
         let ring = &self.ring;
         loop {
             let Ok(open) = ring.open_run() else { return 0 };
-            let used_up = open.end <= ring.state.numbers.next();
+            let used_up = open.end <= ring.hot().next();
             // Takers may be through with the next run without having opened it.
             if used_up && ring.open_after(open) {
                 continue;
             }
             // The open run's slot stays until the next run is opened.
-            let end =
-                (open.index + u64::from(used_up) + ring.runs).min(open.index + ring.state.slots());
+            let end = (open.index + u64::from(used_up) + ring.runs)
+                .min(open.index + ring.memory.slots().len() as u64);
             return end.saturating_sub(ring.tail.load(Ordering::Relaxed));
         }
     }
@@ -216,7 +220,7 @@ impl Producer {
         let (Ok(open), Some(last)) = (ring.open_run(), ring.last_run()) else { return 0 };
         let run = ring.run_above(open.index, oldest).unwrap_or(last);
         let mut first = oldest.clamp(run.first, run.end);
-        let next = ring.state.numbers.next();
+        let next = ring.hot().next();
         if next >= first {
             return 0;
         }
@@ -266,10 +270,10 @@ impl RingBuffer {
         let open = self.open_run().ok()?;
         // Before the raise: whoever opens a run after that sees it, and so does who finds in such
         // a run a number that was drawn before.
-        self.state.expire();
+        self.hot().expire();
         // Before the raise, too: takes that see the limit shut draw nothing, those that do not are
         // raised above it. Whoever opens a run now is late, and changes neither.
-        self.state.numbers.set_limit(Limit::CLOSED);
+        self.hot().set_limit(Limit::CLOSED);
         let next = self.raise(MAX_END);
         // After the raise, which has seen the raises of all who opened runs: these are below the tail.
         let last = self.last_run()?;
@@ -277,7 +281,7 @@ impl RingBuffer {
         self.counters.ended.store(published, Ordering::Relaxed);
         self.count_discarded(open.index, next, published);
         let left = self.run_above(open.index, next);
-        self.state.advance(last.index);
+        self.hot().advance(last.index);
         match left {
             Some(run) => Some(next.max(run.first)),
             None => (last.end > 0).then_some(last.end),

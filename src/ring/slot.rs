@@ -1,6 +1,6 @@
 //! One cache line of the ring: a run, and the flag that says which one it is.
 
-use crate::sync::{AtomicU64, Line, Ordering, fence};
+use crate::sync::{AtomicU64, Ordering, Slot, fence};
 
 /// A run: consecutive numbers. Runs are counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,32 +23,20 @@ impl Run {
 /// The flag of a slot that has held no run yet, or is being written; or in a forked child.
 const NO_RUN: u64 = 0;
 
-/// Where a run is written down.
-///
 /// The producer writes, any number of takers read; nobody waits for a reader. The flag of a slot that
 /// can be taken from is the run's index, so that a thread that was away for a whole lap of the ring
 /// knows a newer run from its own. It is a sequence lock with the flag as its sequence: what a reader
 /// gets is the run if the flag was the same before and after.
-#[derive(Clone, Copy)]
-pub(super) struct Slot<'a> {
-    flag: &'a AtomicU64,
-    fields: [&'a AtomicU64; 3],
-}
-
-impl<'a> Slot<'a> {
-    pub(super) fn new(Line(flag, first, end, before): &'a Line) -> Self {
-        Self { flag, fields: [first, end, before] }
-    }
-
+impl Slot {
     /// Writes the run down. Only the one producer may call this.
-    pub(super) fn write(self, Run { index, first, end, before }: Run) {
+    pub(super) fn write(&self, Run { index, first, end, before }: Run) {
         // Release: a taker that finds its run gone from this slot also sees that the cursor has passed that
         // run, as the producer did, so it does not look here again.
         self.flag.store(NO_RUN, Ordering::Release);
         // Pairs with the Acquire loads of the fields in `read`: a reader that sees a new one sees
         // this NO_RUN, or a later flag, when it looks at the flag again.
         fence(Ordering::Release);
-        for (field, value) in self.fields.into_iter().zip([first, end, before]) {
+        for (field, value) in self.fields().into_iter().zip([first, end, before]) {
             field.store(value, Ordering::Relaxed);
         }
         // Release: pairs with the Acquire load of the flag in `read`; who sees the index sees the
@@ -57,7 +45,7 @@ impl<'a> Slot<'a> {
     }
 
     /// The run of this index, if that is what the slot holds.
-    pub(super) fn read(self, index: u64) -> Option<Run> {
+    pub(super) fn read(&self, index: u64) -> Option<Run> {
         // Acquire: pairs with the Release store of the index in `write`. No run has the index 0,
         // which a child finds.
         if index == NO_RUN || self.flag.load(Ordering::Acquire) != index {
@@ -65,8 +53,12 @@ impl<'a> Slot<'a> {
         }
         // Acquire: pairs with the Release fence in `write`, and keeps the second look at the
         // flag after these loads.
-        let [first, end, before] = self.fields.map(|field| field.load(Ordering::Acquire));
+        let [first, end, before] = self.fields().map(|field| field.load(Ordering::Acquire));
         // Relaxed: ordered by the loads above.
         (self.flag.load(Ordering::Relaxed) == index).then_some(Run { index, first, end, before })
+    }
+
+    fn fields(&self) -> [&AtomicU64; 3] {
+        [&self.first, &self.end, &self.before]
     }
 }

@@ -59,7 +59,7 @@ impl RingBuffer {
             ..RingStats::default()
         };
         let Ok(open) = self.open_run() else { return stats };
-        let next = self.state.numbers.next();
+        let next = self.hot().next();
         let last = self.last_run().unwrap_or(open);
         stats.runs = last.index - 1;
         let passed = open.published_below(next);
@@ -75,7 +75,7 @@ impl RingBuffer {
     /// The number that the next take would get, were there no others.
     pub(crate) fn peek(&self) -> Option<u64> {
         let open = self.open_run().ok()?;
-        let next = self.state.numbers.next();
+        let next = self.hot().next();
         if next < open.end {
             return Some(next);
         }

@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::slot::Run;
-use super::{Age, RingBuffer};
+use super::{Drawn, Limit, RingBuffer};
 use crate::error::{TakeError, rarely};
-use crate::sync::{Drawn, Limit, Numbers, Ordering, fence};
+use crate::sync::{HotWords, Ordering, fence};
 
 /// After so many lost races for a claim of many numbers, a single take brings the taker forward.
 const ATTEMPTS: u32 = if cfg!(uidring_loom) { 1 } else { 4 };
@@ -31,7 +31,7 @@ impl RingBuffer {
     /// [`TakeError::Forked`] in a forked child.
     #[inline]
     pub fn try_take(&self) -> Result<u64, TakeError> {
-        self.state.numbers.draw().or_else(|drawn| rarely(|| self.take_slowly(drawn)))
+        self.hot().draw().or_else(|drawn| rarely(|| self.take_slowly(drawn)))
     }
 
     /// Sleeps until something may have been published, the ring is closed, or `timeout` is over.
@@ -57,7 +57,7 @@ impl RingBuffer {
     /// Goes on after a draw that was not below the limit: with what it drew, if anything.
     pub(crate) fn take_slowly(&self, drawn: Option<Drawn>) -> Result<u64, TakeError> {
         if let Some(drawn) = drawn {
-            Numbers::after_draw();
+            HotWords::after_draw();
             if let Some(number) = self.redeem(drawn)? {
                 return Ok(number);
             }
@@ -93,7 +93,7 @@ impl RingBuffer {
             }
             // Looked at last: it is what a child has not, nor a ring that was ended meanwhile.
             let run = run.filter(|run| number < run.end);
-            if !(is_last || run.is_some()) || !self.state.is_fresh(Age::of(number)) {
+            if !(is_last || run.is_some()) || !self.hot().is_fresh(number) {
                 drop();
                 return Ok(None);
             }
@@ -111,13 +111,13 @@ impl RingBuffer {
         let mut attempts = ATTEMPTS;
         loop {
             let open = self.open_run()?;
-            let next = self.state.numbers.next();
+            let next = self.hot().next();
             if next >= open.end {
                 self.open_next(open, wake)?;
                 continue;
             }
             let end = next + wanted.min(open.end - next);
-            if self.state.numbers.claim(next, end) {
+            if self.hot().claim(next, end) {
                 self.drawn_to(open, end, wake);
                 return Ok(Some(next..end));
             }
@@ -133,13 +133,13 @@ impl RingBuffer {
         if next < run.end {
             // Whoever opened the run may not have come to moving the limit yet.
             if self.options.spaced {
-                self.state.numbers.reach_limit(Limit::open(run.end));
+                self.hot().reach_limit(Limit::open(run.end));
             }
             return;
         }
         if !self.open_after(run) {
             // No more draws past the end.
-            self.state.numbers.set_limit(Limit::used_up(run.end));
+            self.hot().set_limit(Limit::used_up(run.end));
         }
         self.announce_if(wake);
     }
@@ -153,7 +153,7 @@ impl RingBuffer {
             self.announce_if(wake);
             return Ok(());
         }
-        self.state.numbers.set_limit(Limit::used_up(open.end));
+        self.hot().set_limit(Limit::used_up(open.end));
         if self.counters.last_dry.fetch_max(open.index, Ordering::Relaxed) < open.index {
             self.counters.dried.fetch_add(1, Ordering::Relaxed);
         }
@@ -170,7 +170,7 @@ impl RingBuffer {
     /// Whether a take would find a number.
     pub(crate) fn has_next(&self) -> bool {
         // Where the slot holds a later run by now, that was published meanwhile.
-        self.last_run().is_none_or(|run| self.state.numbers.next() < run.end)
+        self.last_run().is_none_or(|run| self.hot().next() < run.end)
     }
 
     /// Wakes the producer if the ring is low. Called after each change of the open run, and
@@ -191,7 +191,7 @@ impl RingBuffer {
     /// Whether the ring has room, and less is left than the padding factor asks for; half of that if the
     /// producer comes by itself.
     pub(crate) fn is_low(&self) -> bool {
-        let cursor = self.state.cursor_index();
+        let cursor = self.hot().open_index();
         // Relaxed: see the fence in `announce`.
         let threshold = self.threshold >> u32::from(self.foreseen.load(Ordering::Relaxed));
         // Relaxed: to takers an old tail is a smaller one, and at worst wakes the producer early.
@@ -199,7 +199,7 @@ impl RingBuffer {
         held <= threshold
             && (held < self.runs
                 || held == self.runs
-                    && self.run(cursor).is_none_or(|run| run.end <= self.state.numbers.next()))
+                    && self.run(cursor).is_none_or(|run| run.end <= self.hot().next()))
     }
 
     /// Whether the producer waits for something else than demand.

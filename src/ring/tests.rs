@@ -180,8 +180,8 @@ fn the_end_says_what_was_issued() {
             assert_eq!(ring.try_fill(&mut [0]), Err(TakeError::Closed));
             assert_eq!((ring.stats().available, ring.peek()), (0, None));
             // A padder that is late with its answer.
-            ring.state().set_oldest(0);
-            assert!(!ring.state().is_fresh(Age::of(101)));
+            ring.hot().set_oldest(0);
+            assert!(!ring.hot().is_fresh(101));
             assert_eq!(ring.end(), below);
             below
         };
@@ -242,7 +242,7 @@ fn takers_that_sleep_after_their_draw_get_numbers_of_runs_alone() {
     producer.put(100).expect("room");
     assert_eq!(ring.try_take(), Ok(100));
     // The last number of the run, and three from behind its end.
-    let draw = || ring.state().numbers.draw().expect_err("behind the limit");
+    let draw = || ring.hot().draw().expect_err("behind the limit");
     let [last, first_of_next, last_of_next, of_no_run] = [(); 4].map(|()| draw());
     assert_eq!(of_no_run.map(|drawn| (drawn.number, drawn.last)), Some((104, 101)));
     producer.put(102).expect("room");
@@ -401,11 +401,11 @@ fn a_handler_decides_about_the_end_of_a_padding() {
 #[test]
 fn numbers_below_the_oldest_are_stale() {
     let (_producer, ring) = ring(1, 1);
-    let state = ring.state();
-    assert_eq!(state.oldest(), 0);
+    let hot = ring.hot();
+    assert_eq!(hot.oldest(), 0);
     for oldest in [100, 50] {
-        state.set_oldest(oldest);
-        assert_eq!(state.oldest(), oldest);
-        assert!(state.is_fresh(Age::of(oldest)) && !state.is_fresh(Age::of(oldest - 1)));
+        hot.set_oldest(oldest);
+        assert_eq!(hot.oldest(), oldest);
+        assert!(hot.is_fresh(oldest) && !hot.is_fresh(oldest - 1));
     }
 }

@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::error::{Error, check_millis, check_option};
 use crate::future;
 use crate::policy::TakePolicy;
-use crate::sync::{Pages, assert_no_lock_held, log};
+use crate::sync::{WipeOnForkMemory, assert_no_lock_held, log};
 
 /// Settings of a [`SegmentGenerator`]; [`build`](Self::build) checks all of them.
 pub struct SegmentBuilder {
@@ -124,10 +124,10 @@ impl SegmentBuilder {
         let Self { mut store, mut settings } = self;
         check(&settings)?;
         settings.max_depth = settings.max_depth.max(settings.depth);
-        let life = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
+        let life = WipeOnForkMemory::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
         assert_no_lock_held();
         let rows = store.tags()?;
-        if life.are_wiped() {
+        if life.is_forked_child() {
             return Err(Error::Forked { what: "generator" });
         }
         let shared = Arc::new(Shared::new(settings, life));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::ticket_view::{Drawn, Span, TicketView};
 use crate::error::{Chain, Error, TakeError, check_option, error_traits};
-use crate::sync::{Event, ForkGuarded, Forked, Pages};
+use crate::sync::{Event, ForkGuarded, Forked, WipeOnForkMemory};
 
 /// Ranges of ids, one after another, that any number of takers use up. Each take is one atomic
 /// addition; a take that finds the end of a range goes on with the next one.
@@ -165,12 +165,12 @@ impl SegmentChain {
     /// [`Error::OptionOutOfRange`] for another percentage, [`Error::OutOfMemory`].
     pub fn new(prefetch: u32) -> Result<Self, Error> {
         check_option("prefetch", prefetch, 1..=99)?;
-        let life = Pages::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
+        let life = WipeOnForkMemory::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
         Ok(Self::with_life(life, prefetch))
     }
 
     /// One of many chains that share a page that forks wipe.
-    pub(super) fn with_life(life: Pages, prefetch: u32) -> Self {
+    pub(super) fn with_life(life: WipeOnForkMemory, prefetch: u32) -> Self {
         let queue = SegmentQueue { dry: true, prefetch, ..SegmentQueue::default() };
         let queue = ForkGuarded::new(life.life(), queue);
         let ready = Event::new(life.life());

@@ -157,7 +157,7 @@ impl SegmentGenerator {
     ///
     /// [`SegmentError::Forked`].
     pub fn tags(&self) -> Result<Vec<String>, SegmentError> {
-        if self.shared.life.are_wiped() {
+        if self.shared.life.is_forked_child() {
             return Err(SegmentError::Forked);
         }
         let tags = self.shared.tags();
@@ -216,7 +216,7 @@ impl Drop for SegmentGenerator {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         // A forked child has no such thread, and a lock that was held at the fork stays held.
-        if self.shared.life.are_wiped() {
+        if self.shared.life.is_forked_child() {
             std::mem::forget(thread);
             return;
         }

@@ -39,11 +39,11 @@ pub(super) fn start(
         let done = contained(move || {
             loader.run();
             // In a child that is forked in this thread, the store is the parent's.
-            if loader.shared.life.are_wiped() {
+            if loader.shared.life.is_forked_child() {
                 mem::forget(loader);
             }
         });
-        if shared.life.are_wiped() {
+        if shared.life.is_forked_child() {
             return;
         }
         if done.is_none() {
@@ -76,7 +76,7 @@ struct Loader {
 impl Loader {
     fn run(&mut self) {
         // Whatever is called here, the log included, may fork.
-        while !self.shared.is_closed() && !self.shared.life.are_wiped() {
+        while !self.shared.is_closed() && !self.shared.life.is_forked_child() {
             let asked = self.shared.readings_asked();
             if asked.is_some() || self.refresh_due.is_over() {
                 self.read_tags(asked);
@@ -94,7 +94,7 @@ impl Loader {
         let Shared { settings, life, .. } = &*self.shared;
         assert_no_lock_held();
         match self.store.tags() {
-            _ if life.are_wiped() => {}
+            _ if life.is_forked_child() => {}
             Ok(rows) => {
                 self.shared.sync_tags(&rows);
                 self.unread = 0;
@@ -162,7 +162,7 @@ impl Loader {
             }
             *next = Some(tag.loaded(settings, result));
         });
-        if self.shared.life.are_wiped() {
+        if self.shared.life.is_forked_child() {
             return;
         }
         for (tag, next) in tags.into_iter().zip(nexts) {

@@ -11,14 +11,16 @@ use super::store::{LoadError, SegmentTag};
 use super::tag::Tag;
 use crate::clock::Deadline;
 use crate::future;
-use crate::sync::{AtomicBool, AtomicU64, Event, ForkGuarded, Life, Ordering, Pages, Serving, log};
+use crate::sync::{
+    AtomicBool, AtomicU64, Event, ForkGuarded, Life, Ordering, Serving, WipeOnForkMemory, log,
+};
 
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) names: Names,
     pub(super) settings: Settings,
     /// Wiped in a forked child.
-    pub(super) life: Pages,
+    pub(super) life: WipeOnForkMemory,
     /// Every tag since the start, the removed ones included.
     tags: ForkGuarded<Vec<Arc<Tag>>>,
     /// Tags that need a segment, and whether there are any.
@@ -73,7 +75,7 @@ impl Readings {
 }
 
 impl Shared {
-    pub(super) fn new(settings: Settings, life: Pages) -> Self {
+    pub(super) fn new(settings: Settings, life: WipeOnForkMemory) -> Self {
         let mark = life.life();
         Self {
             names: Names::new(),
@@ -98,7 +100,7 @@ impl Shared {
 
     #[cold]
     fn unknown(&self, name: &str) -> SegmentError {
-        if self.life.are_wiped() {
+        if self.life.is_forked_child() {
             SegmentError::Forked
         } else if self.is_closed() {
             SegmentError::Closed
@@ -177,7 +179,7 @@ impl Shared {
 
     /// Has the thread read the tags.
     fn ask_for_reading(&self) -> Result<Reading<'_>, SegmentError> {
-        if self.life.are_wiped() {
+        if self.life.is_forked_child() {
             return Err(SegmentError::Forked);
         }
         if Serving::is_here() {
@@ -218,7 +220,7 @@ impl Shared {
     /// Closes all tags. The thread ends as soon as the store returns.
     pub(super) fn close(&self) {
         // A forked child has no thread and no waiting takers.
-        if self.life.are_wiped() {
+        if self.life.is_forked_child() {
             return;
         }
         // Release, and before the list is read: a tag that is added later closes itself.
@@ -301,7 +303,7 @@ pub(super) mod tests {
     use super::*;
 
     pub(in crate::segment) fn shared() -> Shared {
-        Shared::new(Settings::default(), Pages::new(0).expect("memory"))
+        Shared::new(Settings::default(), WipeOnForkMemory::new(0).expect("memory"))
     }
 
     #[test]

@@ -14,7 +14,9 @@ use super::step::Step;
 use super::store::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
 use crate::clock::read;
 use crate::error::{Chain, Error};
-use crate::sync::{AtomicBool, AtomicU8, AtomicU64, ForkGuarded, Forked, Ordering, Pages, log};
+use crate::sync::{
+    AtomicBool, AtomicU8, AtomicU64, ForkGuarded, Forked, Ordering, WipeOnForkMemory, log,
+};
 
 #[derive(Debug)]
 pub(super) struct Tag {
@@ -92,7 +94,7 @@ pub(super) enum Next {
 }
 
 impl Tag {
-    pub(super) fn new(row: &SegmentTag, life: Pages, settings: &Settings) -> Self {
+    pub(super) fn new(row: &SegmentTag, life: WipeOnForkMemory, settings: &Settings) -> Self {
         let row_life = life.life();
         Self {
             chain: SegmentChain::with_life(life, settings.prefetch),

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crossbeam_utils::CachePadded;
 
-use crate::sync::{AtomicU64, Ordering, Pages, fence};
+use crate::sync::{AtomicU64, Ordering, WipeOnForkMemory, fence};
 
 /// A view of the current segment, which names one of two cursors. The module `segment` says why no ticket
 /// becomes two ids.
@@ -26,7 +26,7 @@ struct View {
     /// The ticket at which the segment ends.
     stop: AtomicU64,
     /// Wiped in a forked child.
-    life: Pages,
+    life: WipeOnForkMemory,
 }
 
 /// The tickets of a segment, `first..stop` of a lane, and what is added to make ids of them.
@@ -70,7 +70,7 @@ impl Drawn {
 }
 
 impl TicketView {
-    pub(super) fn new(life: Pages) -> Self {
+    pub(super) fn new(life: WipeOnForkMemory) -> Self {
         let [open, shift, stop] = [0; 3].map(AtomicU64::new);
         Self {
             view: CachePadded::new(View { open, shift, stop, life }),
@@ -123,7 +123,7 @@ impl TicketView {
         let stop = view.stop.load(Ordering::Acquire);
         // Relaxed: ordered after the loads above by their Acquire.
         let same = view.open.load(Ordering::Relaxed) == open;
-        (same && open != 0 && !view.life.are_wiped()).then_some((open, shift, stop))
+        (same && open != 0 && !view.life.is_forked_child()).then_some((open, shift, stop))
     }
 
     #[inline]
@@ -133,7 +133,7 @@ impl TicketView {
 
     /// Returns whether this process is a forked child of the one that made the view.
     pub(super) fn is_forked(&self) -> bool {
-        self.view.life.are_wiped()
+        self.view.life.is_forked_child()
     }
 
     /// Returns whether there is something to draw from, or was until a moment ago.

@@ -338,7 +338,7 @@ impl CachedBuilder {
             }
         };
         Ok(CachedUidGenerator {
-            state: first.ring.state().clone(),
+            memory: first.ring.memory().clone(),
             first,
             take_policy: self.take_policy,
             layout,

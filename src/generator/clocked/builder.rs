@@ -12,7 +12,7 @@ use crate::future;
 use crate::generator::start::{Start, StartRequest, has_room_for_draws, prepare};
 use crate::layout::Layout;
 use crate::policy::TakePolicy;
-use crate::sync::{Event, Numbers};
+use crate::sync::{Event, WipeOnForkMemory};
 use crate::uid::Uid;
 use crate::worker::{Worker, WorkerChoice, WorkerSource};
 
@@ -176,12 +176,13 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
         // have it.
         let Start { worker_id, position, registration, .. } = start;
         let next = layout.pack(position.tick, worker_id, position.sequence).get();
-        let numbers = Numbers::new(next, 0).ok_or(Error::OutOfMemory { bytes: 64 })?;
-        // After the numbers: what a later fork is of, their memory tells.
+        let memory = WipeOnForkMemory::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
+        memory.hot().start_at(next);
+        // After the memory, which tells of any later fork.
         registration.confirm()?;
-        let closing = Event::new(numbers.life());
+        let closing = Event::new(memory.life());
         Ok(ClockedUidGenerator {
-            numbers,
+            memory,
             by_addition: has_room_for_draws(&layout),
             clock,
             layout,

@@ -51,7 +51,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
     /// ```
     pub fn stats(&self) -> ClockedStats {
         let now = read(&self.clock);
-        let next = self.numbers.next();
+        let next = self.memory.hot().next();
         let last_tick = next.saturating_sub(self.worker_part + 1) >> self.tick_shift;
         let lead = if next < CLOSED {
             self.layout.time_of(last_tick.min(self.layout.max_tick())).saturating_since(now)

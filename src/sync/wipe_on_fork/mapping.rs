@@ -7,9 +7,9 @@ use std::ptr::{self, NonNull};
 use std::sync::Mutex;
 
 use super::wiping::{Entry, wiped_by_kernel};
-use super::{Head, Line};
+use super::{HotWords, Slot};
 
-/// Memory that is lent to pages, and zeroed.
+/// Zeroed memory, lent to a `WipeOnForkMemory`.
 #[derive(Debug)]
 pub(super) struct Mapping {
     memory: NonNull<c_void>,
@@ -30,7 +30,7 @@ unsafe impl Sync for Mapping {}
 static SPARE: Mutex<[Option<Mapping>; 8]> = Mutex::new([const { None }; 8]);
 
 /// Longer ones are not kept; 1,024 slots of a ring are. Half a mebibyte in all.
-const MAX_SPARE_BYTES: usize = size_of::<Head>() + 1_024 * size_of::<Line>();
+const MAX_SPARE_BYTES: usize = size_of::<HotWords>() + 1_024 * size_of::<Slot>();
 
 impl Mapping {
     /// A spare one, or a new one.
@@ -76,8 +76,8 @@ impl Mapping {
         if self.bytes > MAX_SPARE_BYTES {
             return;
         }
-        // SAFETY: this is a mapping of that length; every reference to it borrowed one of the
-        // pages, of which none is left.
+        // SAFETY: this is a mapping of that length; every reference to it borrowed a
+        // `WipeOnForkMemory`, and none is left.
         unsafe { self.memory.cast::<u8>().write_bytes(0, self.bytes) };
         let Ok(mut spare) = SPARE.try_lock() else { return };
         let free = spare.iter().position(Option::is_none).unwrap_or(spare.len() - 1);

@@ -1,17 +1,12 @@
-//! The next number, from which any thread draws by one addition. The word holds its complement.
+//! The words that takers and the producer share: the next number, drawn by one addition; its limit; the open
+//! run; and which numbers are fresh.
+//!
+//! Next number, limit and cursor only grow, and only by read-modify-writes. So a release sequence continues
+//! through every later value: acquiring any value synchronizes with all earlier releases. The caller decides
+//! what the numbers mean and when the limit moves: in the ring at the ends of runs, in the generators on the
+//! clock at the ends of ticks.
 
-use super::{AtomicU64, Life, Ordering, Pages, fence};
-
-/// The next number, and the limit below which one may be drawn by an addition.
-///
-/// Both lie in memory that a forked child finds zeroed. They only grow, and are changed by
-/// read-modify-writes alone, so that each later value of one heads, or goes on with, the release
-/// sequence of every earlier one.
-///
-/// What the numbers are, and who moves the limit, is the owner's affair: for the ring the ends of its
-/// runs, for the generators on the clock the ends of ticks. A clone is the same word.
-#[derive(Clone, Debug)]
-pub(crate) struct Numbers(Pages);
+use crate::sync::{HotWords, Ordering, fence};
 
 /// A number that was drawn and is not below the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +23,7 @@ pub(crate) const MAX_END: u64 = 1 << 63;
 ///
 /// | value | meaning | a draw |
 /// |---|---|---|
-/// | 0 | no run has been opened; or this process is a forked child | is refused |
+/// | 0 | no run has been opened, or this process is a forked child | is refused |
 /// | `2 * end - 1` | the run that ends at `end` is open | adds 1 to the word; below `end - 1` that is its number |
 /// | `2 * end` | that run is used up | is refused |
 /// | `CLOSED` | nothing is issued any more | is refused |
@@ -64,16 +59,9 @@ impl Limit {
     }
 }
 
-impl Numbers {
-    /// Draws begin at a number; the limit is shut.
-    pub(crate) fn new(next: u64, lines: usize) -> Option<Self> {
-        let numbers = Self(Pages::new(lines)?);
-        numbers.next_word().store(!next, Ordering::Relaxed);
-        Some(numbers)
-    }
-
-    /// Draws a number of the open run; or one that is not below the limit; or none, where no run is
-    /// open.
+impl HotWords {
+    /// Draws a number of the open run. Otherwise returns what it drew at or behind the run's last number, or
+    /// `None` if no run is open.
     #[inline]
     pub(crate) fn draw(&self) -> Result<u64, Option<Drawn>> {
         let limit = self.limit();
@@ -88,87 +76,109 @@ impl Numbers {
 
     #[inline]
     fn draw_below(&self, Limit(limit): Limit) -> Result<u64, Option<Drawn>> {
-        // Relaxed: each number comes out of this word once, and in order, by the order of the
-        // word's own values.
-        let number = !self.next_word().fetch_sub(1, Ordering::Relaxed);
+        // Relaxed: the order of the word's own values returns each number once, and in order.
+        let number = !self.next.fetch_sub(1, Ordering::Relaxed);
         if number < limit >> 1 { Ok(number) } else { Err(Some(Drawn { number, last: limit >> 1 })) }
     }
 
     #[inline]
     pub(crate) fn limit(&self) -> Limit {
-        // Acquire: pairs with the Release of the limit's changes. Who sees a limit sees the word
-        // raised to the first number of its run, so that the addition gets no less.
-        Limit(self.limit_word().load(Ordering::Acquire))
+        // Acquire: pairs with the Release in `set_limit`. A taker that sees a limit sees the word raised to
+        // the first number of its run, so the addition returns no less.
+        Limit(self.limit.load(Ordering::Acquire))
     }
 
-    /// To be called after a draw that was not below the limit: who has drawn a number of a run
-    /// that somebody else opened sees that run published.
+    /// Call this after a draw that was not below the limit: a taker with a number of a run that somebody else
+    /// opened then sees that run published.
     pub(crate) fn after_draw() {
-        // Pairs with the Release of `raise`, by which whoever opened the run passed the word.
+        // Pairs with the Release of `raise`, by which the word passed to that run.
         fence(Ordering::Acquire);
     }
 
     /// The next number to be drawn.
     pub(crate) fn next(&self) -> u64 {
-        // Relaxed: what a number is worth, its run tells.
-        !self.next_word().load(Ordering::Relaxed)
+        // Relaxed: the number's run says what it is worth.
+        !self.next.load(Ordering::Relaxed)
+    }
+
+    /// Makes zeroed words those of an empty ring: run 1 is open and used up, every number is fresh.
+    pub(crate) fn start_at(&self, next: u64) {
+        self.next.store(!next, Ordering::Relaxed);
+        self.cursor.store(1, Ordering::Relaxed);
+        self.freshness.store(MAX_END, Ordering::Relaxed);
     }
 
     /// Draws the numbers from `next` up to `end`, if nobody else has.
     pub(crate) fn claim(&self, next: u64, end: u64) -> bool {
-        let word = self.next_word();
         // Relaxed: as in `draw`.
-        word.compare_exchange(!next, !end, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        self.next.compare_exchange(!next, !end, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Nothing below `number` is drawn any more. Returns what was the next number.
+    /// Makes sure that nothing below `number` is drawn any more. Returns the next number before.
     ///
     /// It is a read-modify-write whatever the word is: see [`after_draw`](Self::after_draw).
     pub(crate) fn raise(&self, number: u64) -> u64 {
         // Release: pairs with the fence in `after_draw`. Acquire: a later value of the cursor or
         // limit, stored after this, carries on what others have raised.
-        !self.next_word().fetch_min(!number, Ordering::AcqRel)
+        !self.next.fetch_min(!number, Ordering::AcqRel)
     }
 
     /// Moves the limit, after the word was raised to where this limit allows for.
     pub(crate) fn set_limit(&self, limit: Limit) {
-        self.limit_word().fetch_max(limit.0, Ordering::AcqRel);
+        self.limit.fetch_max(limit.0, Ordering::AcqRel);
     }
 
     /// [`set_limit`](Self::set_limit), unless it is there already.
     pub(crate) fn reach_limit(&self, limit: Limit) {
         // Relaxed: an old value is a smaller one, and only costs the addition.
-        if self.limit_word().load(Ordering::Relaxed) < limit.0 {
+        if self.limit.load(Ordering::Relaxed) < limit.0 {
             self.set_limit(limit);
         }
     }
 
-    /// Whether this process is a forked child of the one that made this.
-    #[inline]
-    pub(crate) fn is_wiped(&self) -> bool {
-        self.0.are_wiped()
+    /// The index of the open run; 0 in a forked child.
+    pub(crate) fn open_index(&self) -> u64 {
+        // Acquire: pairs with the Release in `advance`: who sees a run opened sees the word raised.
+        self.cursor.load(Ordering::Acquire)
     }
 
-    /// The mark of life of its memory.
-    pub(crate) fn life(&self) -> Life {
-        self.0.life()
+    /// Moves the cursor to a run, to whose first number the word was raised before.
+    pub(super) fn advance(&self, index: u64) {
+        self.cursor.fetch_max(index, Ordering::AcqRel);
     }
 
-    /// What the owner keeps beside the two words.
+    /// Whether a number that was drawn earlier may still be handed out. Never in a forked child.
     #[inline]
-    pub(crate) fn pages(&self) -> &Pages {
-        &self.0
+    pub(crate) fn is_fresh(&self, number: u64) -> bool {
+        // Relaxed: it is about time, and there is no order between clocks and caches.
+        number.wrapping_add(self.freshness.load(Ordering::Relaxed)) >= MAX_END
     }
 
-    /// The complement of the next number: a wiped word is above every limit, also one that was seen before.
-    #[inline]
-    fn next_word(&self) -> &AtomicU64 {
-        &self.0.hot()[0].0
+    /// The oldest number that may be handed out; [`MAX_END`] if none may.
+    pub(crate) fn oldest(&self) -> u64 {
+        MAX_END - self.freshness.load(Ordering::Relaxed)
     }
 
-    #[inline]
-    fn limit_word(&self) -> &AtomicU64 {
-        &self.0.hot()[1].0
+    /// Marks numbers below this one stale. Has no effect after [`expire`](Self::expire) or in a forked
+    /// child, where everything stays stale.
+    pub(crate) fn set_oldest(&self, number: u64) {
+        let freshness = MAX_END.saturating_sub(number).max(1);
+        let found = self.freshness.load(Ordering::Relaxed);
+        // Written only on change, so that readers keep their cached copy.
+        if found != 0 && found != freshness {
+            // Only `expire` may come between.
+            let _ = self.freshness.compare_exchange(
+                found,
+                freshness,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+        }
+    }
+
+    /// Marks every number stale, for good.
+    pub(super) fn expire(&self) {
+        self.freshness.store(0, Ordering::Relaxed);
     }
 }
 
@@ -194,9 +204,8 @@ mod tests {
 
     #[test]
     fn a_draw_from_a_wiped_word_is_above_every_limit() {
-        let numbers = Numbers::new(0, 0).expect("memory");
-        numbers.set_limit(Limit::open(MAX_END));
-        numbers.next_word().store(0, Ordering::Relaxed);
-        assert_eq!(numbers.draw().map_err(|drawn| drawn.map(|d| d.number)), Err(Some(u64::MAX)));
+        let words = HotWords::default();
+        words.set_limit(Limit::open(MAX_END));
+        assert_eq!(words.draw().map_err(|drawn| drawn.map(|d| d.number)), Err(Some(u64::MAX)));
     }
 }

@@ -3,12 +3,11 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::{HotPair, Line};
-use crate::sync::AtomicU64;
+use super::{HotWords, Slot};
 
 loom::thread_local!(static IS_CHILD: Cell<bool> = Cell::new(false));
 
-/// From now on this thread is the only one of a forked child: what there is of pages it finds wiped.
+/// From now on this thread is the only one of a forked child: it finds all [memory](WipeOnForkMemory) of the kind wiped.
 /// The others go on as the parent's. All other memory is the parent's too, which is not so of a real
 /// child: a model finds out by that what a child changes, or which of its parent's locks it takes.
 ///
@@ -22,40 +21,26 @@ fn is_child() -> bool {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Pages {
-    parents: Copy,
-    childs: Copy,
-}
-
-#[derive(Clone, Debug)]
-struct Copy {
-    word: Arc<AtomicU64>,
-    hot: Arc<[HotPair; 2]>,
-    lines: Arc<[Line]>,
+pub(crate) struct WipeOnForkMemory {
+    parents: Arc<(HotWords, Vec<Slot>)>,
+    childs: Arc<(HotWords, Vec<Slot>)>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Life;
 
-impl Copy {
-    fn new(count: usize) -> Option<Self> {
-        let mut lines = Vec::new();
-        lines.try_reserve_exact(count).ok()?;
-        lines.resize_with(count, Line::default);
-        Some(Self { word: Arc::default(), hot: Arc::default(), lines: lines.into() })
-    }
-}
-
-impl Pages {
+impl WipeOnForkMemory {
     pub(crate) fn new(count: usize) -> Option<Self> {
-        Some(Self { parents: Copy::new(count)?, childs: Copy::new(count)? })
+        let copy =
+            || Arc::new((HotWords::default(), (0..count).map(|_| Slot::default()).collect()));
+        Some(Self { parents: copy(), childs: copy() })
     }
 
-    fn copy(&self) -> &Copy {
+    fn copy(&self) -> &(HotWords, Vec<Slot>) {
         if is_child() { &self.childs } else { &self.parents }
     }
 
-    pub(crate) fn are_wiped(&self) -> bool {
+    pub(crate) fn is_forked_child(&self) -> bool {
         is_child()
     }
 
@@ -63,16 +48,12 @@ impl Pages {
         Life
     }
 
-    pub(crate) fn word(&self) -> &AtomicU64 {
-        &self.copy().word
+    pub(crate) fn hot(&self) -> &HotWords {
+        &self.copy().0
     }
 
-    pub(crate) fn hot(&self) -> &[HotPair; 2] {
-        &self.copy().hot
-    }
-
-    pub(crate) fn lines(&self) -> &[Line] {
-        &self.copy().lines
+    pub(crate) fn slots(&self) -> &[Slot] {
+        &self.copy().1
     }
 }
 

@@ -1,0 +1,229 @@
+//! Memory in a mapping of its own.
+// A mapping is memory that std does not know of.
+#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::Arc;
+
+use super::mapping::Mapping;
+use super::{HotWords, Slot};
+use crate::sync::Ordering;
+
+/// The hot words, and slots after them, in memory that a forked child finds zeroed: so it repeats nothing
+/// that its parent's memory says.
+///
+/// A clone is the same memory. Each clone has the address itself, so that a take follows one pointer.
+#[derive(Clone, Debug)]
+pub(crate) struct WipeOnForkMemory {
+    /// `slots` slots follow.
+    hot: NonNull<HotWords>,
+    slots: usize,
+    /// Keeps the memory.
+    lent: Arc<Lent>,
+}
+
+// SAFETY: the memory belongs to the clones alone, which hand out shared references only, to atomics;
+// nothing in it is bound to a thread.
+unsafe impl Send for WipeOnForkMemory {}
+// SAFETY: as above.
+unsafe impl Sync for WipeOnForkMemory {}
+
+/// The mark of life of some memory, in the size of a pointer: for locks, of which there are many.
+#[derive(Clone, Debug)]
+pub(crate) struct Life(Arc<Lent>);
+
+/// What the last of the clones gives back. There is a mapping until then.
+#[derive(Debug)]
+struct Lent(Option<Mapping>);
+
+impl WipeOnForkMemory {
+    /// Memory for this many slots, all zero; `None` if it cannot be allocated.
+    pub(crate) fn new(slots: usize) -> Option<Self> {
+        Some(Self::with(slots, Mapping::lend(Self::bytes(slots)?)?))
+    }
+
+    /// `None` for more than a slice may span: where pointers have 32 bits, the system may have that much.
+    fn bytes(slots: usize) -> Option<usize> {
+        let bytes = slots.checked_mul(size_of::<Slot>())?.checked_add(size_of::<HotWords>())?;
+        (bytes <= isize::MAX.cast_unsigned()).then_some(bytes)
+    }
+
+    /// In a zeroed mapping that is long enough.
+    fn with(slots: usize, mapping: Mapping) -> Self {
+        let memory = Self { hot: mapping.memory(), slots, lent: Arc::new(Lent(Some(mapping))) };
+        memory.hot().life.store(ALIVE, Ordering::Relaxed);
+        memory
+    }
+
+    /// Whether this process is a forked child of the one that made the memory.
+    #[inline]
+    pub(crate) fn is_forked_child(&self) -> bool {
+        // Relaxed: the wiping is over before the child's first instruction.
+        self.hot().life.load(Ordering::Relaxed) == 0
+    }
+
+    /// Its mark of life.
+    pub(crate) fn life(&self) -> Life {
+        Life(Arc::clone(&self.lent))
+    }
+
+    #[inline]
+    pub(crate) fn hot(&self) -> &HotWords {
+        // SAFETY: the mapping begins with the words, at the start of a page, and `self` keeps it. Zero
+        // bytes are valid for atomics, which allow for whatever others store meanwhile.
+        unsafe { self.hot.as_ref() }
+    }
+
+    #[inline]
+    pub(crate) fn slots(&self) -> &[Slot] {
+        // SAFETY: as in `hot`. The mapping holds this many slots behind the words, which are a multiple
+        // of a slot's alignment long.
+        unsafe { slice::from_raw_parts(self.hot.as_ptr().add(1).cast(), self.slots) }
+    }
+}
+
+impl Life {
+    /// A mark of this process's life; `None` where there is no memory for it.
+    pub(crate) fn new() -> Option<Self> {
+        Some(WipeOnForkMemory::new(0)?.life())
+    }
+
+    /// Whether this process is a forked child of the one that made the mark.
+    pub(crate) fn is_forked(&self) -> bool {
+        let hot = self.0.0.as_ref().map(Mapping::memory::<HotWords>);
+        // SAFETY: as in `WipeOnForkMemory::hot`.
+        hot.is_none_or(|hot| unsafe { hot.as_ref() }.life.load(Ordering::Relaxed) == 0)
+    }
+}
+
+/// The mark of life.
+const ALIVE: u64 = 1;
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(mapping) = self.0.take() {
+            mapping.give_back();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::c_void;
+
+    use super::*;
+    use crate::sync::wipe_on_fork::wiping::wiped_by_kernel;
+
+    /// What a forked child finds: whether the memory is wiped, and the sum of all words.
+    fn in_a_child(memory: &WipeOnForkMemory) -> (bool, u64) {
+        let sum = |memory: &WipeOnForkMemory| {
+            let HotWords { next, limit, cursor, freshness, life, .. } = memory.hot();
+            let slots = memory.slots().iter().flat_map(|slot| [&slot.flag, &slot.first]);
+            let words = slots.chain([next, limit, cursor, freshness, life]);
+            words.map(|word| word.load(Ordering::Relaxed)).sum::<u64>()
+        };
+        let mut pipe = [0; 2];
+        // SAFETY: the child computes, writes to a pipe and ends without running destructors;
+        // it allocates nothing.
+        unsafe {
+            assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
+            let child = libc::fork();
+            assert!(child >= 0);
+            if child == 0 {
+                let wiped = memory.is_forked_child() && memory.life().is_forked();
+                let answer = [u64::from(wiped), sum(memory)];
+                let written = libc::write(pipe[1], answer.as_ptr().cast(), 16);
+                libc::_exit(if written == 16 { 0 } else { 1 });
+            }
+            let mut answer = [u64::MAX; 2];
+            assert_eq!(libc::read(pipe[0], answer.as_mut_ptr().cast(), 16), 16);
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &mut status, 0), child);
+            assert_eq!(status, 0);
+            libc::close(pipe[0]);
+            libc::close(pipe[1]);
+            (answer[0] == 1, answer[1])
+        }
+    }
+
+    /// In a fresh mapping.
+    fn made(slots: usize, wiped: fn(*mut c_void, usize) -> bool) -> WipeOnForkMemory {
+        let bytes = WipeOnForkMemory::bytes(slots).expect("few");
+        WipeOnForkMemory::with(slots, Mapping::new(bytes, wiped).expect("memory"))
+    }
+
+    fn check(wiped: fn(*mut c_void, usize) -> bool) {
+        let memory = made(1_000, wiped);
+        assert!(memory.slots().iter().all(|slot| slot.flag.load(Ordering::Relaxed) == 0));
+        for (slot, number) in memory.slots().iter().zip(1..) {
+            slot.flag.store(number, Ordering::Relaxed);
+            slot.first.store(number, Ordering::Relaxed);
+        }
+        memory.hot().next.store(7, Ordering::Relaxed);
+        assert_eq!(in_a_child(&memory), (true, 0));
+        assert!(!memory.is_forked_child());
+        assert_eq!(memory.slots()[999].first.load(Ordering::Relaxed), 1_000, "the parent's stay");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "there is no fork, or not so much memory")]
+    fn a_child_finds_them_wiped() {
+        check(wiped_by_kernel);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "there is no fork, or not so much memory")]
+    fn the_handler_of_fork_wipes_them_too() {
+        check(|_, _| false);
+        // Some come and go; the list's entries are used again.
+        let mut all: Vec<_> = (0..5).map(|_| made(3, |_, _| false)).collect();
+        all.remove(1);
+        all.push(made(9, |_, _| false));
+        for memory in &all {
+            memory.hot().next.store(1, Ordering::Relaxed);
+            assert_eq!(in_a_child(memory), (true, 0));
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "there is no fork, or not so much memory")]
+    fn who_comes_next_finds_zeros_and_the_mark_of_life() {
+        let memory = WipeOnForkMemory::new(77).expect("memory");
+        let clone = memory.clone();
+        drop(memory);
+        for _ in 0..100 {
+            // Of the same length, and so of the same mapping as the one before it, if another
+            // test does not hold the lock.
+            let memory = WipeOnForkMemory::new(77).expect("memory");
+            let words = memory.slots().iter().map(|slot| &slot.first).chain([&memory.hot().next]);
+            assert!(words.into_iter().all(|word| word.load(Ordering::Relaxed) == 0));
+            assert!(!memory.is_forked_child());
+            memory.slots()[76].first.store(7, Ordering::Relaxed);
+            memory.hot().next.store(7, Ordering::Relaxed);
+            assert_eq!(in_a_child(&memory), (true, 0));
+        }
+        assert_eq!(
+            clone.hot().next.load(Ordering::Relaxed),
+            0,
+            "a mapping in use is nobody else's"
+        );
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "there is no fork, or not so much memory")]
+    fn too_much_memory_is_refused() {
+        assert!(WipeOnForkMemory::new(usize::MAX).is_none());
+        let span = isize::MAX.cast_unsigned();
+        assert!(
+            WipeOnForkMemory::new(span / size_of::<Slot>()).is_none(),
+            "with the words it is longer"
+        );
+        assert!(
+            WipeOnForkMemory::bytes((span - size_of::<HotWords>()) / size_of::<Slot>()).is_some()
+        );
+        // What no system has.
+        #[cfg(target_pointer_width = "64")]
+        assert!(WipeOnForkMemory::new(span / 2 / size_of::<Slot>()).is_none());
+    }
+}
