@@ -29,7 +29,7 @@ pub use self::clocked::{
     LeafRules, SequenceStart, SnowflakeNode, SnowflakeParts, TwitterRules,
 };
 pub use self::local::GeneratorRef;
-#[cfg(any(test, feature = "simulation"))]
-pub(crate) use self::register::ELSEWHERE;
+#[cfg(feature = "simulation")]
+pub use self::register::ELSEWHERE;
 pub use self::uid_generator::Uids;
 pub(crate) use self::uid_generator::{AsyncUidGenerator, UidGenerator};

@@ -83,9 +83,6 @@ pub mod clock;
 pub mod generator;
 #[cfg(feature = "metrics")]
 pub mod metrics_facade;
-#[cfg(any(test, feature = "simulation"))]
-#[doc(hidden)]
-pub mod model;
 pub mod padding;
 pub mod policy;
 pub mod ring;
@@ -93,6 +90,15 @@ pub mod segment;
 #[cfg(feature = "serde")]
 pub mod serde_forms;
 pub mod worker;
+
+/// What simulations of the generators need beyond the public API. Outside semantic versioning.
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub mod simulation {
+    pub use crate::clock::monotonic::ManualMonotonic;
+    pub use crate::generator::ELSEWHERE;
+    pub use crate::worker::{RenewalState, Renewer, Request, Task};
+}
 
 #[cfg(doctest)]
 #[doc = include_str!("../docs/segments.md")]

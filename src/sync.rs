@@ -36,10 +36,6 @@ pub(crate) use self::shards::Shards;
 pub use self::wipe_on_fork::become_forked_child;
 pub(crate) use self::wipe_on_fork::{HotWords, Life, Slot, WipeOnForkMemory};
 
-// For a simulation, which has no forks and no caller's code.
-#[cfg(any(test, feature = "simulation"))]
-pub use self::{guarded::lock, imp::Mutex};
-
 #[cfg(not(uidring_loom))]
 mod imp {
     pub(crate) use std::sync::atomic::{

@@ -19,7 +19,7 @@ pub use self::lease::Lease;
 pub(crate) use self::lease::Worker;
 pub use self::ordinal::Ordinal;
 pub(crate) use self::renewals::LeaseStart;
-#[cfg(any(test, feature = "simulation"))]
+#[cfg(feature = "simulation")]
 #[doc(hidden)]
 pub use self::renewals::{RenewalState, Renewer, Request, Task};
 pub use self::source::{EnvWorkerId, FixedWorkerId};

@@ -219,14 +219,16 @@ impl CachedUidGenerator {
 
     /// Does what the padder does at a refresh, in this thread.
     #[cfg(any(test, feature = "simulation"))]
-    pub(crate) fn service(&self) {
+    #[doc(hidden)]
+    pub fn service(&self) {
         self.current().padding.service();
     }
 
     /// Looks at the ring: its next number, the end of its last run, and, once it has ended, the last uid that
     /// counts as issued.
-    #[cfg(any(test, feature = "simulation"))]
-    pub(crate) fn look(&self) -> (RingStats, Option<u64>, u64, Option<Option<Uid>>) {
+    #[cfg(feature = "simulation")]
+    #[doc(hidden)]
+    pub fn look(&self) -> (RingStats, Option<u64>, u64, Option<Option<Uid>>) {
         let ring = self.current();
         let is_ended = ring.ring.is_ended();
         let last = is_ended.then(|| ring.ring.end().and_then(|issued| ring.last_below(issued)));

@@ -136,8 +136,9 @@ impl<G: GeneratorRef> LocalGenerator<G> {
     }
 
     /// The end of the block that it has.
-    #[cfg(any(test, feature = "simulation"))]
-    pub(crate) fn block_end(&self) -> u64 {
+    #[cfg(feature = "simulation")]
+    #[doc(hidden)]
+    pub fn block_end(&self) -> u64 {
         self.run.end
     }
 

@@ -17,7 +17,7 @@ use crate::worker::IssueHorizon;
 
 /// The namespace of generators that stand for other processes, in simulations: nothing is registered.
 #[cfg(any(test, feature = "simulation"))]
-pub(crate) const ELSEWHERE: &str = "\0elsewhere";
+pub const ELSEWHERE: &str = "\0elsewhere";
 
 /// A namespace with a layout. A named namespace gets one only; without a name, each layout has a space.
 struct Space {

@@ -80,7 +80,8 @@ impl Padder {
 
     /// Returns a padder without a thread: only its takers and [`RingHandle::service`] pad.
     #[cfg(any(test, feature = "simulation"))]
-    pub(crate) fn by_hand() -> Self {
+    #[doc(hidden)]
+    pub fn by_hand() -> Self {
         let life = Life::new().expect("memory");
         Self(Arc::new(Handle { state: Arc::new(PadderState::new(life)), thread: None }))
     }

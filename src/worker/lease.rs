@@ -87,15 +87,17 @@ impl Lease {
     }
 
     /// Sets what renews the lease instead of a thread of its own.
-    #[cfg(any(test, feature = "simulation"))]
+    #[cfg(feature = "simulation")]
+    #[doc(hidden)]
     pub fn renewed_by(self, renewer: impl Renewer) -> Self {
         Self { renewer: Box::new(renewer), ..self }
     }
 
-    /// Has its backend asked through another one.
-    #[cfg(any(test, feature = "simulation"))]
-    pub fn through<B: LeaseBackend>(self, wrap: impl FnOnce(Box<dyn LeaseBackend>) -> B) -> Self {
-        Self { backend: Box::new(wrap(self.backend)), ..self }
+    /// Returns the layout and the backend.
+    #[cfg(feature = "simulation")]
+    #[doc(hidden)]
+    pub fn into_parts(self) -> (Layout, Box<dyn LeaseBackend>) {
+        (self.layout, self.backend)
     }
 
     /// Returns the worker id that is held.

@@ -223,15 +223,15 @@ impl RenewalState {
     }
 
     /// Returns the horizon, whether the lease was found to be lost, and the time to its deadline.
-    #[cfg(any(test, feature = "simulation"))]
-    pub(crate) fn seen(&self) -> (u64, bool, Option<Duration>) {
+    #[cfg(feature = "simulation")]
+    pub fn seen(&self) -> (u64, bool, Option<Duration>) {
         let state = &self.state;
         let is_lost = state.lost.load(Ordering::Relaxed);
         (state.horizon.load(Ordering::Relaxed), is_lost, state.time_left())
     }
 
     /// Makes a call that ends the lease return at once.
-    #[cfg(any(test, feature = "simulation"))]
+    #[cfg(feature = "simulation")]
     pub fn unattended(self) -> Self {
         self.state.released.store(true, Ordering::Release);
         self

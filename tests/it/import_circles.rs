@@ -15,6 +15,7 @@ const ROOTS: &[&str] = &[
     "crates/models/src/lib.rs",
     "crates/mysql/src/lib.rs",
     "crates/server/src/lib.rs",
+    "crates/simulation/src/lib.rs",
     "crates/sqlite/src/lib.rs",
     "crates/store/src/lib.rs",
     "crates/testkit/src/lib.rs",

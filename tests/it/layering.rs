@@ -40,21 +40,6 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("segment", &["clock", "error", "future", "policy", "sync", "timestamp"]),
     ("unwind_safe", &["clock", "generator", "padding", "ring", "segment"]),
     ("metrics_facade", &["generator", "segment", "worker"]),
-    (
-        "model",
-        &[
-            "clock",
-            "error",
-            "generator",
-            "layout",
-            "padding",
-            "policy",
-            "sync",
-            "timestamp",
-            "uid",
-            "worker",
-        ],
-    ),
     ("adapter", &["clock", "error", "sync", "text"]),
     ("worker", &["clock", "error", "future", "layout", "serde_forms", "sync", "timestamp", "uid"]),
 ];
@@ -125,8 +110,6 @@ fn outside_parts_stay_in_their_rooms() {
 /// Words that these files may hold in spite of the map.
 const EXCEPTIONS: &[(&str, &str)] = &[
     // Tests.
-    ("model/simulation.rs", "catch_unwind"),
-    ("model/histories.rs", "catch_unwind"),
     ("padding/thread.rs", "catch_unwind"),
     ("ring/tests.rs", "Instant::now"),
     // Models of what is not public.
@@ -137,9 +120,6 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("future/models.rs", "Condvar"),
     ("segment/tag/models.rs", "loom::"),
     ("padding/models.rs", "loom::"),
-    // A simulation in one thread, for tests alone.
-    ("model/sim.rs", "Mutex"),
-    ("model/simulation.rs", "clock.now()"),
     // A stopwatch of the clock's.
     ("policy.rs", ".elapsed()"),
     ("padding/pad_state.rs", ".elapsed()"),
@@ -187,16 +167,12 @@ fn lines_below(folder: &Path) -> Vec<(PathBuf, String)> {
 /// the core's threads and across forks, too.
 const LEFT_TO_THE_CORE: &[(&str, &[&str])] = &[
     ("std::sync::atomic", &["sqlite/src/forked.rs", "sqlite/src/names.rs"]),
-    // A simulation in one thread, for tests alone; what the attempts of one operation know, which one
-    // thread makes.
-    (
-        "Mutex",
-        &["zookeeper/src/model/sim.rs", "store/src/server/tags.rs", "store/src/warn_once.rs"],
-    ),
+    // What the attempts of one operation know, which one thread makes.
+    ("Mutex", &["store/src/server/tags.rs", "store/src/warn_once.rs"]),
     ("Condvar", &[]),
     ("RwLock", &[]),
     ("tracing::", &[]),
-    ("catch_unwind", &["zookeeper/src/model.rs"]),
+    ("catch_unwind", &[]),
     ("clock.now()", &[]),
     ("SystemTime::now", &[]),
     ("Instant::now", &[]),

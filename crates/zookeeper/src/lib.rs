@@ -6,6 +6,9 @@
 //!
 //! [`CryptoProvider::install_default`]: https://docs.rs/rustls/latest/rustls/crypto/struct.CryptoProvider.html
 
+// The simulation sees what is not public otherwise.
+#![cfg_attr(feature = "simulation", allow(async_fn_in_trait, missing_docs))]
+
 mod cache;
 mod claim;
 mod entry;
@@ -29,9 +32,19 @@ mod thread;
 mod tls;
 mod tree;
 
-#[cfg(any(test, feature = "simulation"))]
+/// The protocol, for the simulation of a registry's instances. Outside semantic versioning.
+#[cfg(feature = "simulation")]
 #[doc(hidden)]
-pub mod model;
+pub mod protocol {
+    pub use crate::cache::{Cached, LocalFile};
+    pub use crate::claim::Before;
+    pub use crate::entry::{Applicant, Mark};
+    pub use crate::lease::end_of;
+    pub use crate::nodes::{Reserved, instance_and_number};
+    pub use crate::session::{Claim, Session, SessionHandle};
+    pub use crate::start::begin;
+    pub use crate::tree::{CreateMode, Ensemble, Failure, Stat, Tree, Write};
+}
 
 pub use self::error::{Right, ZooKeeperError};
 pub use self::instance::Instance;

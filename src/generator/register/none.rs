@@ -8,7 +8,7 @@ use crate::worker::IssueHorizon;
 
 /// As in the register.
 #[cfg(any(test, feature = "simulation"))]
-pub(crate) const ELSEWHERE: &str = "";
+pub const ELSEWHERE: &str = "";
 
 #[derive(Debug)]
 pub(super) struct Registration;

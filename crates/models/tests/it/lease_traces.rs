@@ -3,7 +3,7 @@
 mod follower;
 mod takes;
 
-use uidring::model::Histories;
+use uidring_simulation::Histories;
 
 use self::follower::Validator;
 

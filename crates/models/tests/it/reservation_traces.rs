@@ -8,10 +8,10 @@ mod validator;
 use std::mem;
 use std::sync::{Arc, Mutex};
 
-use uidring::model::{Histories, lock};
 use uidring_models::Full;
 use uidring_models::reservation::{Action, Request};
-use uidring_zookeeper::model::run_followed;
+use uidring_simulation::registry::run_followed;
+use uidring_simulation::{Histories, lock};
 
 use self::validator::Validator;
 

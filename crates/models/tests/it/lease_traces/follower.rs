@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use uidring::Uid;
-use uidring::model::{Answer, Follower, Setting, Snapshot, Step, Take};
 use uidring_models::leases::{Action, Answer as Said, Lease, Leases, Owner, Request, State};
 use uidring_models::{Clocks, Full, Uids};
+use uidring_simulation::{Answer, Follower, Setting, Snapshot, Step, Take};
 
 const NANOS: u64 = 1_000_000;
 

@@ -1,9 +1,9 @@
 //! What a generator does with its lease: ticks that come into the ring, takes, and its end.
 
-use uidring::model::{LeaseSeen, Take};
 use uidring::{TakeError, Uid};
 use uidring_models::leases::{Action, Lease};
 use uidring_models::{Clocks, Full, Uids};
+use uidring_simulation::{LeaseSeen, Take};
 
 use super::follower::Validator;
 

@@ -5,12 +5,12 @@ use std::mem;
 
 use super::validator::Kinds;
 use uidring::Timestamp;
-use uidring::model::Answer;
 use uidring_models::reservation::{
     Action, Answer as Said, Lease, Place, Process, Reservation, Session, State,
 };
 use uidring_models::{Clocks, Full, Ranges, Uids};
-use uidring_zookeeper::model::{InstanceSeen, Setting, Snapshot, Step};
+use uidring_simulation::Answer;
+use uidring_simulation::registry::{InstanceSeen, Setting, Snapshot, Step};
 
 /// The model, in the state that the history has come to.
 pub struct Instance {

@@ -3,7 +3,7 @@
 use uidring_models::Full;
 use uidring_models::Uids;
 use uidring_models::reservation::{Action, Place, Request, State};
-use uidring_zookeeper::model::{Node, Request as Sent, Snapshot};
+use uidring_simulation::registry::{Node, Request as Sent, Snapshot};
 
 use super::instance::{Instance, version};
 

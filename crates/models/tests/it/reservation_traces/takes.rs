@@ -1,10 +1,10 @@
 //! What a generator does with its lease: ticks that come into the ring, takes, and its end. A tick counts as taken
 //! with its first uid, or when a local taker claims one.
 
-use uidring::model::{LeaseSeen, RingSeen, Take};
 use uidring::{TakeError, Uid};
 use uidring_models::reservation::Action;
 use uidring_models::{Clocks, Uids};
+use uidring_simulation::{LeaseSeen, RingSeen, Take};
 
 use super::instance::Instance;
 

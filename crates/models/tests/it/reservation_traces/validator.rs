@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::mem::Discriminant;
 use std::sync::{Arc, Mutex};
 
-use uidring::model::lock;
 use uidring_models::Full;
 use uidring_models::reservation::Action;
-use uidring_zookeeper::model::{Follower, Setting, Snapshot, Step};
+use uidring_simulation::lock;
+use uidring_simulation::registry::{Follower, Setting, Snapshot, Step};
 
 use super::instance::Instance;
 

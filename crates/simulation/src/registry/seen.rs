@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use uidring::model::Answer;
 use uidring::worker::{LeaseBackend, RenewError};
 use uidring::{Error, Uid};
+use uidring_zookeeper::protocol::{Reserved, Stat, Write};
 
 use super::sim::Sim;
 use super::trace::{
@@ -12,8 +12,7 @@ use super::trace::{
 };
 use super::tree::Process;
 use super::world::{Machine, State, World};
-use crate::nodes::Reserved;
-use crate::tree::{Stat, Write};
+use crate::Answer;
 
 impl World {
     /// What the history is of.

@@ -1,9 +1,10 @@
 //! What is under way between hosts and the store.
 
+use uidring::simulation::Request;
+use uidring::worker::RenewError;
+use uidring::{Error, StoreError, StoreErrorKind, Uid};
+
 use super::holding::Holding;
-use crate::error::{Error, StoreError, StoreErrorKind};
-use crate::uid::Uid;
-use crate::worker::{RenewError, Request};
 
 pub(super) enum Event {
     /// A message comes to the store; it is answered after this time, if at all.

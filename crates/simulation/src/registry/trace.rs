@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use uidring::model::{Answer, LeaseSeen, Take};
 use uidring::{Layout, Timestamp, Uid};
+use uidring_zookeeper::protocol::{CreateMode, Reserved, Write, instance_and_number};
 
-use crate::nodes::{Reserved, instance_and_number};
-use crate::tree::{CreateMode, Write};
+use crate::{Answer, LeaseSeen, Take};
 
 /// What a history is of.
 #[derive(Clone, Debug)]

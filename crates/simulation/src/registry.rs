@@ -20,9 +20,9 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use uidring::Error;
-#[cfg(test)]
-use uidring::model::History;
-use uidring::model::{Begun, ByHand, Generator, Histories, Issuer, Property, lock};
+use uidring::worker::Lease;
+use uidring_zookeeper::ZooKeeperError;
+use uidring_zookeeper::protocol::begin;
 
 use self::requests::{ModelFile, ModelSession};
 use self::seen::Shown;
@@ -32,8 +32,9 @@ pub use self::trace::{
 };
 pub use self::world::Counts;
 use self::world::{Grant, Owner, Start, State, World};
-use crate::ZooKeeperError;
-use crate::start::begin;
+#[cfg(test)]
+use crate::History;
+use crate::{Begun, ByHand, Generator, Histories, Issuer, Property, lock};
 
 /// Runs histories, and has each followed. Their own properties are not checked, in this process: the follower
 /// judges.
@@ -51,7 +52,7 @@ pub fn run_followed<F: Follower>(
 
 #[test]
 fn histories_of_a_registry() {
-    let replay = "cargo test -p uidring-zookeeper histories_of_a_registry";
+    let replay = "cargo test -p uidring-simulation --all-features histories_of_a_registry";
     let histories = Histories::from_env(1_500, replay);
     let counts = histories.run_each(|seed| sim(seed, Grant::Registry, None));
     let count = histories.count();
@@ -102,7 +103,10 @@ fn start(sim: &Sim, start: Start) {
     let built = lease.and_then(|lease| {
         let (worker_id, before) = (lease.worker_id(), lease.after());
         let sim = sim.clone();
-        let lease = lease.through(|backend| Shown { sim, process, has_begun: false, backend });
+        let terms = lease.terms();
+        let (_, backend) = lease.into_parts();
+        let shown = Shown { sim, process, has_begun: false, backend };
+        let lease = Lease::new(layout, worker_id, before, terms, shown)?;
         let renewer = ByHand { time, seed: rng.u64(..), begun: Arc::clone(&begun) };
         let generator = Generator::build(&mut rng, layout, lease.renewed_by(renewer), wall)?;
         Ok((worker_id, before, generator))

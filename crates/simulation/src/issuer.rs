@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
+use uidring::clock::ManualClock;
+use uidring::generator::{ClockPolicy, SequenceStart};
+use uidring::padding::Padder;
+use uidring::policy::TakePolicy;
+use uidring::simulation::{ELSEWHERE, RenewalState};
+use uidring::worker::Lease;
+use uidring::{
+    CachedUidGenerator, Error, Layout, LocalGenerator, SnowflakeGenerator, TakeError, Uid,
+    UidGenerator,
+};
 
 use super::check::Property;
 use super::trace::{LeaseSeen, RingSeen, Take};
-use crate::clock::ManualClock;
-use crate::error::{Error, TakeError};
-use crate::generator::clocked::SnowflakeGenerator;
-use crate::generator::local::LocalGenerator;
-use crate::generator::{CachedUidGenerator, ClockPolicy, ELSEWHERE, SequenceStart, UidGenerator};
-use crate::layout::Layout;
-use crate::padding::Padder;
-use crate::policy::TakePolicy;
-use crate::uid::Uid;
-use crate::worker::{Lease, RenewalState};
 
 /// A generator with a lease, and what was taken from it.
 pub struct Issuer {

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use uidring::{StoreErrorKind, Timestamp};
-
-use crate::ZooKeeperError;
-use crate::tree::{CreateMode, Failure, Stat, Write};
+use uidring_zookeeper::ZooKeeperError;
+use uidring_zookeeper::protocol::{CreateMode, Failure, Stat, Write};
 
 /// A process: its host, and which one it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,16 +7,15 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use uidring::clock::ManualClock;
-use uidring::model::{Host, Issued, Issuer, ManualMonotonic, Property, Request};
+use uidring::simulation::{ManualMonotonic, Request};
 use uidring::worker::LeaseBackend;
 use uidring::{Bits, Layout, Tick, Timestamp, Uid};
+use uidring_zookeeper::protocol::{Cached, Failure, Reserved, Write};
+use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperServers};
 
 use super::trace::{Follower, InstanceSeen, Request as Transaction, Step};
 use super::tree::{Process, Servers};
-use crate::cache::Cached;
-use crate::nodes::Reserved;
-use crate::tree::{Failure, Write};
-use crate::{Instance, LeafZooKeeper, ZooKeeperServers};
+use crate::{Host, Issued, Issuer, Property};
 
 const SECOND: u64 = 1_000_000_000;
 pub(super) const HOUR: i64 = 3_600_000;

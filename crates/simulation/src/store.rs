@@ -2,12 +2,11 @@
 
 use std::ops::RangeInclusive;
 
+use uidring::{Fields, Layout, Timestamp, Uid};
+
 use super::beside::{Beside, Setting, StoredLease};
 use super::holding::{Fenced, Holding};
 use super::trace::RowSeen;
-use crate::layout::Layout;
-use crate::timestamp::Timestamp;
-use crate::uid::Uid;
 
 /// The store, which has a clock of its own. Its times are milliseconds of that clock.
 ///
@@ -120,7 +119,9 @@ impl Store {
     }
 
     fn renew_row(&mut self, holding: Holding, horizon: u64, now: i64) -> Result<(), Fenced> {
-        let last = self.layout.pack(horizon, holding.worker_id, self.layout.max_sequence());
+        let sequence = self.layout.max_sequence();
+        let fields = Fields { tick: horizon, worker_id: holding.worker_id, sequence };
+        let last = self.layout.compose(fields).expect("in range");
         let ends = now + self.lasts;
         let row = self.row(holding)?;
         row.ends = Some(ends);

@@ -9,9 +9,9 @@ use std::thread;
 use super::beside::{Open, Setting, StoreUnderTest};
 use super::check::Property;
 use super::counts::Counts;
+use super::lock::lock;
 use super::sim::Sim;
 use super::trace::{Follow, Follower};
-use crate::sync::lock;
 
 /// A seed to replay, or the first one if there is a count too.
 pub const SEED: &str = "UIDRING_LEASES_SEED";

@@ -1,8 +1,12 @@
 //! One history: its steps, and the generators that are built in it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use fastrand::Rng;
+use uidring::adapter::Monotonic;
+use uidring::simulation::{ManualMonotonic, RenewalState, Renewer};
+use uidring::worker::{Lease, LeaseBackend, RenewError};
+use uidring::{Error, Uid};
 
 use super::beside::Open;
 use super::check::Property;
@@ -11,14 +15,9 @@ use super::event::problem;
 use super::holding::Holding;
 use super::host::{Host, Owner, State};
 use super::issuer::{Generator, Issued, Issuer};
+use super::lock::lock;
 use super::trace::{Answer, Follow, Step};
 use super::world::{MILLISECOND, START, World};
-use crate::clock::Monotonic;
-use crate::clock::monotonic::ManualMonotonic;
-use crate::error::Error;
-use crate::sync::{Mutex, lock};
-use crate::uid::Uid;
-use crate::worker::{Lease, LeaseBackend, RenewError, RenewalState, Renewer};
 
 /// How many steps a history has.
 pub(super) const STEPS: u32 = 200;

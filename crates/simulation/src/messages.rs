@@ -1,12 +1,14 @@
 //! What hosts and the store say to each other, and how that goes wrong.
 
+use uidring::simulation::Task;
+use uidring::worker::RenewError;
+
 use super::check::Property;
 use super::event::{Answer, Call, Event, problem};
 use super::holding::{Fenced, Holding};
 use super::host::{Owner, State};
 use super::trace::{self, Step};
 use super::world::World;
-use crate::worker::{RenewError, Task};
 
 impl World {
     pub(super) fn acquire(&mut self, host: usize) {

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use uidring::model::{self, Host, Property, Suspended};
+use uidring::simulation;
+use uidring_zookeeper::protocol::{Reserved, end_of};
 
 use super::trace::Step;
 use super::tree::Process;
 use super::world::{Grant, HOUR, Job, Machine, State, Task, World};
-use crate::lease::end_of;
-use crate::nodes::Reserved;
+use crate::{Host, Property, Suspended};
 
 impl World {
     /// One thing happens; how much time passes then.
@@ -172,9 +172,9 @@ impl World {
             return;
         }
         let job = match owner.issuer.renewals.next_task() {
-            model::Task::Wait(_) => return,
-            model::Task::Renew(request) => Job::Renew(request),
-            model::Task::Release(last) => Job::Release(last),
+            simulation::Task::Wait(_) => return,
+            simulation::Task::Renew(request) => Job::Renew(request),
+            simulation::Task::Release(last) => Job::Release(last),
         };
         let asked = match &job {
             Job::Renew(request) => Some(request.horizon()),
@@ -195,7 +195,7 @@ impl World {
             owner.issuer.close();
             let process = owner.process.number;
             // It says so again and again.
-            if let model::Task::Release(last) = owner.issuer.renewals.next_task() {
+            if let simulation::Task::Release(last) = owner.issuer.renewals.next_task() {
                 self.note(Step::Closed { process, last });
             }
         }

@@ -6,17 +6,16 @@ use std::time::Duration;
 
 use uidring::Error;
 use uidring::adapter::{Moment, Monotonic};
+use uidring_zookeeper::ZooKeeperError;
+use uidring_zookeeper::protocol::{
+    Applicant, Before, Cached, Claim, Ensemble, Failure, LocalFile, Mark, Session, SessionHandle,
+    Stat, Tree, Write,
+};
 
 use super::sim::Sim;
 use super::trace::Step;
 use super::tree::{Process, unreachable};
 use super::world::World;
-use crate::ZooKeeperError;
-use crate::cache::{Cached, LocalFile};
-use crate::claim::Before;
-use crate::entry::{Applicant, Mark};
-use crate::session::{Claim, Session, SessionHandle};
-use crate::tree::{Ensemble, Failure, Stat, Tree, Write};
 
 /// Nothing of the model's waits for anything but its own virtual time.
 fn ready<T>(work: impl Future<Output = T>) -> T {

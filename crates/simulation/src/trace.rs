@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use uidring::worker::RenewError;
+use uidring::{TakeError, Uid};
+
 use super::beside::Setting;
-use crate::error::TakeError;
-use crate::uid::Uid;
-use crate::worker::RenewError;
 
 /// Follows a history: it sees each step, and what is there afterwards. It may panic, which ends the history.
 pub trait Follower: Send + 'static {
@@ -132,8 +132,8 @@ impl From<&Result<(), RenewError>> for Answer {
     fn from(answer: &Result<(), RenewError>) -> Self {
         match answer {
             Ok(()) => Self::Renewed,
-            Err(RenewError::Failed(_)) => Self::Failed,
             Err(RenewError::Lost(_)) => Self::Lost,
+            Err(_) => Self::Failed,
         }
     }
 }

@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use fastrand::Rng;
+use uidring::simulation::Task;
+use uidring::worker::LeaseTerms;
+use uidring::{Bits, Layout, Tick, Timestamp};
 
 use super::beside::{Beside, Open, Setting};
 use super::check::Property;
@@ -13,9 +16,6 @@ use super::host::{Host, State, Suspended};
 use super::issuer::Issued;
 use super::store::Store;
 use super::trace::{Follow, Follower, Snapshot, Step};
-use crate::layout::{Bits, Layout, Tick};
-use crate::timestamp::Timestamp;
-use crate::worker::{LeaseTerms, Task};
 
 pub(super) const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;

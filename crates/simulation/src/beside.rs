@@ -4,12 +4,10 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use uidring::worker::{Lease, LeaseBackend, RenewError};
+use uidring::{Error, Layout, Timestamp, Uid};
+
 use super::holding::{Fenced, Holding};
-use crate::error::Error;
-use crate::layout::Layout;
-use crate::timestamp::Timestamp;
-use crate::uid::Uid;
-use crate::worker::{Lease, LeaseBackend, RenewError};
 
 /// What a store is opened for: the leases of one history.
 #[derive(Clone, Debug)]
@@ -95,13 +93,15 @@ impl Beside {
     pub(super) fn acquire(&mut self, now: Timestamp, model: Option<Holding>) {
         self.store.set_time(now);
         let lease = self.store.acquire().unwrap_or_else(|error| unexpected("acquire", &error));
-        let found = lease.as_ref().map(|lease| (lease.worker_id, lease.after));
+        let found = lease.as_ref().map(|lease| (lease.worker_id(), lease.after()));
         let expected = model.map(|holding| (holding.worker_id, holding.before));
         assert_eq!(found, expected, "an acquire at {now}: the store's answer, and the model's");
         if let (Some(lease), Some(holding)) = (lease, model) {
             let Setting { layout, lasts, .. } = self.setting;
-            assert_eq!((lease.layout, lease.terms.lasts), (layout, Some(lasts)), "of a lease");
-            self.backends.insert((holding.worker_id, holding.token), lease.backend);
+            let found_lasts = lease.terms().lasts;
+            let (found_layout, backend) = lease.into_parts();
+            assert_eq!((found_layout, found_lasts), (layout, Some(lasts)), "of a lease");
+            self.backends.insert((holding.worker_id, holding.token), backend);
         }
     }
 
@@ -117,6 +117,7 @@ impl Beside {
             Ok(()) => false,
             Err(RenewError::Lost(_)) => true,
             Err(RenewError::Failed(error)) => unexpected("renew", &error),
+            Err(other) => panic!("{other}"),
         };
         let what = || format!("a renewal of {holding:?} to {horizon} at {now}");
         assert_eq!(is_lost, model.is_err(), "{}: lost in the store, and in the model", what());

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use uidring::Timestamp;
+use uidring::clock::{Clock, ManualClock};
+use uidring::simulation::ManualMonotonic;
+
 use super::holding::Holding;
 use super::issuer::Issuer;
-use crate::clock::monotonic::ManualMonotonic;
-use crate::clock::{Clock, ManualClock};
-use crate::timestamp::Timestamp;
 
 /// A host, whose clocks may be wrong.
 pub struct Host {

@@ -1,6 +1,6 @@
 //! What an owner knows of its lease.
 
-use crate::uid::Uid;
+use uidring::Uid;
 
 /// What an owner knows of its row.
 #[derive(Clone, Copy, Debug)]

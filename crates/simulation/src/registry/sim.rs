@@ -3,11 +3,11 @@
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use uidring::model::{self, History, Issued, Property, lock};
 use uidring::worker::RenewError;
 
 use super::trace::Step;
 use super::world::{Counts, Job, Start, State, Task, World};
+use crate::{Answer, History, Issued, Property, lock};
 
 const STEPS: u32 = 150;
 
@@ -114,7 +114,7 @@ impl Sim {
                     return;
                 };
                 let (is_ok, is_lost) = (answer.is_ok(), matches!(answer, Err(RenewError::Lost(_))));
-                let said = model::Answer::from(&answer);
+                let said = Answer::from(&answer);
                 owner.issuer.renewals.answered(request, answer);
                 owner.lease = Some(lease);
                 let goes_on = is_lost && owner.issuer.renewals.is_live();
