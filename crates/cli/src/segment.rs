@@ -86,17 +86,8 @@ Examples:
         #[command(flatten)]
         database: DatabaseArgs,
     },
-    /// List the tags, by name
+    /// List the tags, by name: how far each has come, and how many ids are left
     List {
-        #[command(flatten)]
-        database: DatabaseArgs,
-
-        /// Print a JSON array instead of a table
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show how far each tag has come, and how many ids are left
-    Stats {
         #[command(flatten)]
         database: DatabaseArgs,
 
@@ -110,8 +101,7 @@ pub fn run(command: &SegmentCommand) -> Result<(), Failure> {
     let (SegmentCommand::Create { database, .. }
     | SegmentCommand::SetStep { database, .. }
     | SegmentCommand::Delete { database, .. }
-    | SegmentCommand::List { database, .. }
-    | SegmentCommand::Stats { database, .. }) = command;
+    | SegmentCommand::List { database, .. }) = command;
     done(command).map_err(|failure| failure.advised(&database.flags()))
 }
 
@@ -143,7 +133,7 @@ fn done(command: &SegmentCommand) -> Result<(), Failure> {
                 "--forget-ids",
                 !forget_ids,
                 "is needed to delete a tag: with the tag goes what is known about its ids in use, and \
-                 created again it would repeat them; `uidring segment stats` shows how far it has come",
+                 created again it would repeat them; `uidring segment list` shows how far it has come",
             )])?;
             // Nobody else knows where a deleted tag ended.
             drop(stdio::stdout()?);
@@ -162,26 +152,18 @@ fn done(command: &SegmentCommand) -> Result<(), Failure> {
         }
         SegmentCommand::List { database, json } => {
             let columns = [
-                Column::text("TAG", name),
+                Column::text("TAG", |tag: &SegmentTag| visible(&tag.tag)),
                 Column::number("MAX_ID", |tag| number_of(tag.max_id)),
                 Column::number("STEP", |tag| number_of(tag.step)),
+                Column::number("IDS LEFT", |tag| number_of(left(tag))),
+                Column::text("STATE", state),
                 Column::text("UPDATED", updated),
                 Column::text("DESCRIPTION", |tag| {
                     visible(tag.description.as_deref().unwrap_or(""))
                 }),
             ];
-            table::print(&tags(database)?, *json, list_as_json, &columns)
-        }
-        SegmentCommand::Stats { database, json } => {
-            let columns = [
-                Column::text("TAG", name),
-                Column::number("NEXT ID", |tag| number_of(tag.max_id)),
-                Column::number("IDS LEFT", |tag| number_of(left(tag))),
-                Column::number("STEP", |tag| number_of(tag.step)),
-                Column::text("UPDATED", updated),
-                Column::text("STATE", state),
-            ];
-            table::print(&tags(database)?, *json, stats_as_json, &columns)
+            let tags = stores::open_segments(database)?.segment_table().list_tags()?;
+            table::print(&tags, *json, as_json, &columns)
         }
     }
 }
@@ -234,32 +216,15 @@ fn unknown_tag(error: Error) -> Failure {
     }
 }
 
-fn tags(database: &DatabaseArgs) -> Result<Vec<SegmentTag>, Failure> {
-    Ok(stores::open_segments(database)?.segment_table().list_tags()?)
-}
-
-fn name(tag: &SegmentTag) -> String {
-    visible(&tag.tag)
-}
-
-fn list_as_json(tag: &SegmentTag) -> Value {
+fn as_json(tag: &SegmentTag) -> Value {
     json!({
         "tag": tag.tag,
         "max_id": tag.max_id.ok(),
         "step": tag.step.ok(),
-        "description": tag.description,
-        "update_time": updated(tag),
-    })
-}
-
-fn stats_as_json(tag: &SegmentTag) -> Value {
-    json!({
-        "tag": tag.tag,
-        "max_id": tag.max_id.ok(),
         "ids_left": left(tag).ok(),
-        "step": tag.step.ok(),
-        "update_time": updated(tag),
         "state": state(tag),
+        "update_time": updated(tag),
+        "description": tag.description,
     })
 }
 

@@ -80,7 +80,7 @@ fn people_look_after_the_tables() {
     assert!(run(&format!("plan --postgres {}", database.url())).contains("worker ids"));
     assert_eq!(run("generate --generator segment --tag orders -n 5"), "1\n2\n3\n4\n5\n");
     run("segment set-step orders 7");
-    assert!(run("segment stats").contains("orders"));
+    assert!(run("segment list").contains("orders"));
     assert_eq!(run("segment delete orders --forget-ids").trim(), "101");
     assert!(run("worker prune --keep-days 0").is_empty());
 }

@@ -43,15 +43,12 @@ fn people_look_after_tags(run: &dyn Fn(&[&str]) -> Run) {
     }
     let text = run(&["list"]).stdout;
     let lines: Vec<_> = text.lines().collect();
-    assert!(lines[0].starts_with("TAG     MAX_ID  STEP  UPDATED"), "{text}");
-    assert!(lines[1].starts_with("a b         70     5  20") && lines[1].ends_with("  it's é"));
+    assert!(lines[0].starts_with("TAG     MAX_ID  STEP             IDS LEFT  STATE    UPDATED"));
+    let row = "a b         70     5  9223372036854775737  has ids  20";
+    assert!(lines[1].starts_with(row) && lines[1].ends_with("  it's é"), "{text}");
     assert_eq!(lines.len(), 3, "{text}");
-
-    let stats = json(&run(&["stats", "--json"]));
-    assert_eq!(stats[1]["ids_left"], i64::MAX - 1, "{stats}");
-    assert_eq!((&stats[1]["max_id"], &stats[1]["step"]), (&1.into(), &1_000.into()), "{stats}");
-    assert_eq!(stats[0]["state"], "has ids");
-    assert!(run(&["stats"]).stdout.contains("9223372036854775737     5  20"));
+    assert_eq!(list[1]["ids_left"], i64::MAX - 1, "{list}");
+    assert_eq!(list[0]["state"], "has ids", "{list}");
 
     let set = run(&["set-step", "a b", "2k"]);
     assert_eq!((set.status, &*set.stdout), (Some(0), ""), "{set:?}");
@@ -97,11 +94,7 @@ fn tags_in_the_users_own_file() {
 fn tags_in_a_file_of_worker_ids() {
     let home = Home::new();
     assert_eq!(home.stdout("worker assign --sqlite ids.db?mode=rwc"), "1\n");
-    assert_eq!(
-        home.stdout("segment stats --json --sqlite ids.db"),
-        "[]\n",
-        "a file has all tables"
-    );
+    assert_eq!(home.stdout("segment list --json --sqlite ids.db"), "[]\n", "a file has all tables");
     people_look_after_tags(&|words| {
         Run::of(home.command("segment").args(words).args(["--sqlite", "ids.db"]))
     });
@@ -112,7 +105,7 @@ fn tags_in_a_file_of_worker_ids() {
 fn tags_on_a_server() {
     let database = MariaDb::shared().database();
     let home = Home::new();
-    let text = failure(&mut command(&home, "segment stats", &database.url()));
+    let text = failure(&mut command(&home, "segment list", &database.url()));
     assert!(text.contains("1146") && text.contains("uidring segment create"), "{text}");
     people_look_after_tags(&|words| {
         Run::of(command(&home, "segment", &database.url()).args(words))
@@ -123,14 +116,14 @@ fn tags_on_a_server() {
     database.execute("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('z', -3, 1)");
     let file = home.folder.path().join("url");
     fs::write(&file, database.url()).expect("writes");
-    let stats = json(&home.run("segment stats --json --mysql-url-file url"));
-    let states: Vec<_> = stats.as_array().expect("an array").iter().collect();
+    let list = json(&home.run("segment list --json --mysql-url-file url"));
+    let states: Vec<_> = list.as_array().expect("an array").iter().collect();
     for (row, state, left) in [
         (states[0], "used up", 0),
         (states[1], "its step is not positive", i64::MAX - 1),
         (states[2], "its max_id is not positive", i64::MAX - 1),
     ] {
-        assert_eq!((&row["state"], &row["ids_left"]), (&state.into(), &left.into()), "{stats}");
+        assert_eq!((&row["state"], &row["ids_left"]), (&state.into(), &left.into()), "{list}");
     }
     database.execute("ALTER TABLE leaf_alloc MODIFY update_time TIMESTAMP(3)");
     let text = home.run("segment list --mysql-url-file url").stdout;
@@ -150,9 +143,8 @@ fn a_tag_whose_end_cannot_be_read_is_listed_so_and_not_deleted() {
     assert!(deleted.stderr.contains("the max_id of tag `a` is of type Real"), "{deleted:?}");
     let list = json(&home.run("segment list --json --sqlite a.db"));
     assert_eq!((&list[0]["max_id"], &list[0]["step"]), (&Value::Null, &5.into()), "{list}");
-    let stats = json(&home.run("segment stats --json --sqlite a.db"));
-    assert_eq!(stats[0]["state"], "its max_id is of type Real", "{stats}");
-    assert_eq!(stats[0]["ids_left"], Value::Null, "{stats}");
+    assert_eq!(list[0]["state"], "its max_id is of type Real", "{list}");
+    assert_eq!(list[0]["ids_left"], Value::Null, "{list}");
     let text = home.run("segment list --sqlite a.db").stdout;
     assert!(
         text.lines().nth(1).is_some_and(|line| line.starts_with("a         -     5")),
@@ -167,7 +159,7 @@ fn ids(run: &Run) -> Vec<u64> {
 }
 
 fn max_id(home: &Home) -> u64 {
-    json(&home.run("segment stats --json"))[0]["max_id"].as_u64().expect("a number")
+    json(&home.run("segment list --json"))[0]["max_id"].as_u64().expect("a number")
 }
 
 #[test]
@@ -294,7 +286,7 @@ fn wrong_usage_does_nothing() {
         "segment create a --step mysql://u:s3cret@h/d",
         "segment create a --step 5 --sqlite f --mysql mysql://u:s3cret@h/d",
         "segment list --sqlite f --mysql-ca ca.pem",
-        "segment stats --mysql-ca ca.pem",
+        "segment list --mysql-ca ca.pem",
         "segment list --sqlite f --mysql-require-durability",
         "generate --generator segment --tag t --mysql-cluster",
         "generate --tag t",
@@ -365,9 +357,7 @@ fn names_do_not_steer_the_terminal() {
     let run = Run::of(create.args(["a\u{202e}x", "--description", "\u{1b}[2J\n"]));
     assert_eq!(run.status, Some(0));
     assert!(!run.stderr.contains('\u{202e}'), "{run:?}");
-    for words in ["segment list", "segment stats"] {
-        let text = home.stdout(words);
-        assert!(text.contains("a\\u{202e}x") && text.lines().count() == 2, "{text}");
-        assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text}");
-    }
+    let text = home.stdout("segment list");
+    assert!(text.contains("a\\u{202e}x") && text.lines().count() == 2, "{text}");
+    assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text}");
 }
