@@ -1,4 +1,4 @@
-//! What MySQL and MariaDB write differently from other databases.
+//! What MySQL and MariaDB write differently from other databases, and the tables.
 
 use uidring_store::sql::Dialect;
 
@@ -14,4 +14,60 @@ pub const DIALECT: Dialect = Dialect {
     seconds_ago: "CURRENT_TIMESTAMP - INTERVAL ? SECOND",
     text: |column| format!("CAST({column} AS CHAR)"),
     day: |column| format!("CAST({column} AS CHAR)"),
+    same: "<=>",
+    unlocked: |condition| condition.into(),
+    by_key: " FORCE INDEX (PRIMARY)",
+    or_nothing: "",
+    one_row: "leaf_alloc needs the engine InnoDB, and biz_tag for its primary key",
+    in_engine: ", in a table with the engine InnoDB",
+    generated_key: "the column ID of WORKER_NODE must be AUTO_INCREMENT",
+    set_counter: "ALTER TABLE WORKER_NODE AUTO_INCREMENT",
 };
+
+/// The columns of Baidu's UidGenerator. Both times have a default, which its own script lacks: a
+/// strict server refuses the second one otherwise.
+const WORKER_NODE: &str = "CREATE TABLE IF NOT EXISTS WORKER_NODE (
+    ID BIGINT NOT NULL AUTO_INCREMENT COMMENT 'worker id, used by one start',
+    HOST_NAME VARCHAR(64) NOT NULL COMMENT 'host name or address',
+    PORT VARCHAR(64) NOT NULL COMMENT 'port, or time and random number',
+    TYPE INT NOT NULL COMMENT '1 container, 2 actual machine',
+    LAUNCH_DATE DATE NOT NULL COMMENT 'day of the start, UTC',
+    MODIFIED TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP COMMENT 'last change',
+    CREATED TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP COMMENT 'time of the start',
+    PRIMARY KEY (ID)
+) ENGINE = InnoDB COMMENT 'uidring version 1: worker ids'";
+
+/// Texts compare byte by byte, because the case of letters in a layout's text matters.
+const UIDRING_LEASE: &str = "CREATE TABLE IF NOT EXISTS UIDRING_LEASE (
+    WORKER_ID BIGINT NOT NULL COMMENT 'worker id, of one holder at a time',
+    OWNER VARCHAR(255) NOT NULL COMMENT 'who holds it, or was the last to',
+    TOKEN BIGINT NOT NULL COMMENT 'grows with every change of the holder',
+    LEASE_END DATETIME(3) NULL COMMENT 'UTC, by the clock of this server; NULL where it is free',
+    HORIZON_TICK BIGINT NULL COMMENT 'last tick that may have been issued',
+    HORIZON_SEQUENCE BIGINT NULL COMMENT 'last sequence number of it',
+    LAYOUT VARCHAR(255) NOT NULL COMMENT 'bits, tick and epoch of the uids',
+    CREATED DATETIME(3) NOT NULL COMMENT 'UTC',
+    RENEWED DATETIME(3) NOT NULL COMMENT 'UTC, last change',
+    PRIMARY KEY (WORKER_ID)
+) ENGINE = InnoDB DEFAULT CHARACTER SET ascii COLLATE ascii_bin
+    COMMENT 'uidring version 1: worker ids that are leased'";
+
+/// The columns of Leaf. Tags that differ by case alone are two, which is up to the server's default
+/// where Leaf's own script made the table.
+const LEAF_ALLOC: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
+    biz_tag VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '',
+    max_id BIGINT NOT NULL DEFAULT 1 COMMENT 'the first id that is not reserved',
+    step INT NOT NULL COMMENT 'ids that a load reserves at least',
+    description VARCHAR(256) CHARACTER SET utf8mb4 DEFAULT NULL,
+    update_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+    PRIMARY KEY (biz_tag)
+) ENGINE = InnoDB COMMENT 'uidring version 1: segments'";
+
+/// Returns the statement that creates a table unless it exists.
+pub fn create(table: &str) -> &'static str {
+    match table {
+        "WORKER_NODE" => WORKER_NODE,
+        "UIDRING_LEASE" => UIDRING_LEASE,
+        _ => LEAF_ALLOC,
+    }
+}

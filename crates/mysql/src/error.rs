@@ -1,7 +1,5 @@
 //! What goes wrong, with the values and what to do.
 
-pub mod advice;
-
 /// Why a MySQL or MariaDB server could not be used; the source of `Database` is one of the driver's errors,
 /// such as [`mysql_async::ServerError`], or the system's.
 pub type MySqlError = uidring_store::server::ServerError;

@@ -1,9 +1,5 @@
 //! Leases of worker ids from a table of a MySQL or MariaDB server.
 
-mod acquire;
-mod admin;
-mod hold;
-
 use uidring_store::server::ServerLeases;
 
 use crate::MySqlStore;

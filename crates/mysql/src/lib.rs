@@ -1,11 +1,10 @@
 //! Worker ids, leases and segments from tables of a MySQL or MariaDB server, which all hosts share.
 
 mod client;
-mod columns;
 mod dialect;
 mod error;
+mod failure;
 mod leases;
-mod problem;
 mod segments;
 mod session;
 mod store;

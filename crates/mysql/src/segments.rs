@@ -1,8 +1,5 @@
 //! Segments from a table of a MySQL or MariaDB server.
 
-mod rows;
-mod together;
-
 use uidring_store::server::ServerSegments;
 
 use crate::MySqlStore;

@@ -1,15 +1,16 @@
-//! Checks of a new connection: whether the server keeps what it commits, which server it is, and whether
-//! this program knows the version of its tables.
+//! A connection whose server was looked at: whether it keeps what it commits, which server it is, and whether
+//! its tables are of our version.
 
-use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Row};
+use mysql_async::{Conn, Value as Parameter};
+use uidring_store::server::{Cell, Changed, Done, Problem, Row, Table, Value, check_version};
+use uidring_store::sql::Dialect;
 
 use crate::MySqlStore;
-use crate::columns::{optional_text, text};
-use crate::problem::Problem;
-use uidring_store::server::{Table, check_version};
+use crate::dialect::{DIALECT, create};
+use crate::failure::{Failure, failed};
 
 /// A connection, with what is known of its server.
 pub struct Session {
@@ -18,11 +19,10 @@ pub struct Session {
     identity: Option<&'static str>,
     /// Whether it is a node of a Galera cluster.
     is_galera: bool,
+    /// The last transaction that the session had written when the present one began, where commits are
+    /// looked at.
+    written: Option<String>,
 }
-
-/// The last transaction that a session has written, where commits are looked at.
-#[derive(PartialEq, Eq)]
-pub struct Written(Option<String>);
 
 /// The number of the session's last transaction that the cluster has.
 const LAST_WRITTEN: &str = "SELECT WSREP_LAST_WRITTEN_GTID()";
@@ -33,24 +33,15 @@ impl Session {
     /// What is read here may come from a replica, if a proxy splits reads from writes: its settings
     /// are as good a hint as the primary's. The server's identity is read where it counts: in the
     /// statement that writes.
-    pub async fn inspect(
-        mut conn: Conn,
-        store: &MySqlStore,
-        table: &Table,
-    ) -> Result<Self, Problem> {
-        // A server may cut all answers to a few rows.
-        conn.query_drop("SET SESSION sql_select_limit = 18446744073709551615").await?;
-        let rows: Vec<Row> = conn
-            .query(
-                "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', 'sync_binlog',
-                 'innodb_flush_log_at_trx_commit', 'server_uuid', 'server_uid', 'wsrep_on',
-                 'wsrep_provider', 'wsrep_provider_options')",
-            )
-            .await?;
-        let variables = rows.into_iter().map(|mut row| {
-            Ok((text(&mut row, 0)?, optional_text(&mut row, 1)?.unwrap_or_default()))
+    pub async fn inspect(mut conn: Conn, store: &MySqlStore, table: &Table) -> Done<Self, Self> {
+        let variables = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', 'sync_binlog',
+             'innodb_flush_log_at_trx_commit', 'server_uuid', 'server_uid', 'wsrep_on',
+             'wsrep_provider', 'wsrep_provider_options')";
+        let variables = rows(&mut conn, variables, &[]).await?;
+        let variables = variables.iter().map(|row| {
+            Ok((row.text(0)?.to_owned(), row.optional_text(1)?.unwrap_or_default().to_owned()))
         });
-        let variables = variables.collect::<Result<Vec<(String, String)>, Problem>>()?;
+        let variables = variables.collect::<Done<Self, Vec<(String, String)>>>()?;
         let value = |name: &str| {
             let found = variables.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
             found.map(|(_, value)| &**value)
@@ -77,93 +68,193 @@ impl Session {
         check_tables(&mut conn, store, table).await?;
         let names = ["server_uuid", "server_uid"];
         let identity = names.into_iter().find(|name| value(name).is_some_and(|id| !id.is_empty()));
-        Ok(Self { conn, identity, is_galera })
+        Ok(Self { conn, identity, is_galera, written: None })
     }
 
-    /// Returns the last transaction before the one that is about to begin, for
-    /// [`commit`](Self::commit).
-    pub async fn written(&mut self) -> Result<Written, Problem> {
-        if !self.is_galera {
-            return Ok(Written(None));
-        }
-        Ok(Written(self.conn.query_first(LAST_WRITTEN).await?))
+    /// Whether an idle connection still answers.
+    pub async fn answers(&mut self) -> bool {
+        self.conn.ping().await.is_ok()
     }
 
-    /// Commits a transaction that has changed something.
-    ///
-    /// A node of a Galera cluster rolls a transaction back if another node's comes first. If that happens
-    /// between two statements, it may not say so, and the COMMIT then succeeds with nothing to commit.
-    /// What the session has written tells.
-    pub async fn commit(&mut self, before: Written) -> Result<(), Problem> {
-        self.conn.query_drop("COMMIT").await?;
-        self.assure_written(before).await
+    /// Closes it cleanly, which may fail.
+    pub async fn close(self) {
+        let _ = self.conn.disconnect().await;
     }
 
-    /// Makes sure of a statement that has changed something and commits by itself.
-    pub async fn assure_written(&mut self, before: Written) -> Result<(), Problem> {
-        if self.is_galera && self.written().await? == before {
-            return Err(Problem::Undone);
+    /// Remembers the last transaction before the one that is about to begin.
+    async fn note_written(&mut self) -> Done<Self, ()> {
+        if self.is_galera {
+            self.written = self.last_written().await?;
         }
         Ok(())
     }
 
-    /// Returns why a transaction does not read what it has written.
-    pub fn not_read_back(&self, why: String) -> Problem {
-        // Then it is more likely that the transaction was undone meanwhile.
-        if self.is_galera { Problem::Undone } else { Problem::Refused(why) }
+    /// Makes sure of a commit that has changed something.
+    ///
+    /// A node of a Galera cluster rolls a transaction back if another node's comes first. If that happens
+    /// between two statements, it may not say so, and the COMMIT then succeeds with nothing to commit.
+    /// What the session has written tells.
+    async fn assure_written(&mut self) -> Done<Self, ()> {
+        if self.is_galera && self.last_written().await? == self.written {
+            return Err(undone());
+        }
+        Ok(())
     }
 
-    /// An expression for a number above 0 that tells the server that evaluates it from others; 0
-    /// where the server does not say.
-    pub fn identity(&self) -> String {
+    async fn last_written(&mut self) -> Done<Self, Option<String>> {
+        let rows = rows(&mut self.conn, LAST_WRITTEN, &[]).await?;
+        let written = rows.first().map(|row| row.optional_text(0)).transpose()?.flatten();
+        Ok(written.map(str::to_owned))
+    }
+}
+
+/// Reads are in transactions, which a proxy that splits reads from writes leaves on the primary.
+impl uidring_store::server::Session for Session {
+    type Failure = Failure;
+
+    const DIALECT: Dialect = DIALECT;
+
+    async fn begin(&mut self) -> Done<Self, ()> {
+        self.note_written().await?;
+        run(&mut self.conn, "START TRANSACTION").await
+    }
+
+    async fn commit(&mut self) -> Done<Self, ()> {
+        run(&mut self.conn, "COMMIT").await?;
+        self.assure_written().await
+    }
+
+    async fn rollback(&mut self) -> Done<Self, ()> {
+        run(&mut self.conn, "ROLLBACK").await
+    }
+
+    async fn query(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Vec<Row>> {
+        rows(&mut self.conn, sql, values).await
+    }
+
+    async fn look(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Vec<Row>> {
+        run(&mut self.conn, "START TRANSACTION").await?;
+        let rows = self.query(sql, values).await;
+        self.rollback().await?;
+        rows
+    }
+
+    async fn execute(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, u64> {
+        let values: Vec<Parameter> = values.iter().map(parameter).collect();
+        self.conn.exec_drop(sql, values).await.map_err(failed)?;
+        Ok(self.conn.affected_rows())
+    }
+
+    /// The statement commits by itself. What came of it is in its own answer: a proxy would answer a SELECT
+    /// from a replica.
+    async fn change(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Changed> {
+        self.note_written().await?;
+        let rows = self.execute(sql, values).await?;
+        let server = self.conn.last_insert_id();
+        if rows > 0 {
+            self.assure_written().await?;
+        }
+        Ok(Changed { rows, server })
+    }
+
+    /// The driver says `None` for 0, which is what a server says that generated no key.
+    async fn insert_node(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Option<u64>> {
+        self.execute(sql, values).await?;
+        Ok(self.conn.last_insert_id())
+    }
+
+    async fn create_table(&mut self, table: &Table) -> Done<Self, ()> {
+        run(&mut self.conn, create(table.name)).await
+    }
+
+    fn identity(&self) -> String {
         self.identity.map_or_else(
             || "0".into(),
             |name| format!("CAST(CONV(LEFT(SHA1(@@global.{name}), 15), 16, 10) AS UNSIGNED)"),
         )
     }
 
-    /// Whether the server says which it is.
-    pub fn has_identity(&self) -> bool {
+    fn has_identity(&self) -> bool {
         self.identity.is_some()
     }
 
-    pub fn into_conn(self) -> Conn {
-        self.conn
+    /// It changes nothing, so a replica that executes the statement again does the same.
+    fn server_mark(&self) -> String {
+        format!(" + 0 * LAST_INSERT_ID({})", self.identity())
+    }
+
+    fn not_read_back(&self, why: String) -> Problem<Failure> {
+        // Then it is more likely that the transaction was undone meanwhile.
+        if self.is_galera { undone() } else { Problem::Refused(why) }
     }
 }
 
-impl Deref for Session {
-    type Target = Conn;
+fn undone() -> Problem<Failure> {
+    Problem::Undone(
+        "the node has undone a transaction and not said so: another node's came first, or a table's engine is \
+         not InnoDB; try again"
+            .into(),
+    )
+}
 
-    fn deref(&self) -> &Conn {
-        &self.conn
+async fn run(conn: &mut Conn, sql: &str) -> Done<Session, ()> {
+    conn.query_drop(sql).await.map_err(failed)
+}
+
+/// Returns the rows of a query. One without parameters is not prepared, and its integers come as texts.
+async fn rows(conn: &mut Conn, sql: &str, values: &[Value<'_>]) -> Done<Session, Vec<Row>> {
+    let rows: Vec<mysql_async::Row> = if values.is_empty() {
+        conn.query(sql).await.map_err(failed)?
+    } else {
+        let values: Vec<Parameter> = values.iter().map(parameter).collect();
+        conn.exec(sql, values).await.map_err(failed)?
+    };
+    let names = rows.first().map_or_else(Vec::new, |row| {
+        row.columns_ref().iter().map(|column| column.name_str().into_owned()).collect()
+    });
+    let names: Arc<[String]> = names.into();
+    let row = |row: mysql_async::Row| Row {
+        cells: row.unwrap_raw().into_iter().map(cell).collect(),
+        names: Arc::clone(&names),
+    };
+    Ok(rows.into_iter().map(row).collect())
+}
+
+fn parameter(value: &Value<'_>) -> Parameter {
+    match *value {
+        Value::Int(number) => number.into(),
+        Value::Text(text) => text.into(),
     }
 }
 
-impl DerefMut for Session {
-    fn deref_mut(&mut self) -> &mut Conn {
-        &mut self.conn
+fn cell(value: Option<Parameter>) -> Cell {
+    match value {
+        Some(Parameter::NULL) => Cell::Null,
+        Some(Parameter::Int(number)) => Cell::Int(number),
+        Some(Parameter::UInt(number)) => i64::try_from(number).map_or(Cell::Other, Cell::Int),
+        Some(Parameter::Bytes(bytes)) => Cell::Text(String::from_utf8_lossy(&bytes).into_owned()),
+        _ => Cell::Other,
     }
 }
 
-fn report(store: &MySqlStore, risk: usize, explain: impl Fn() -> String) -> Result<(), Problem> {
+fn report(store: &MySqlStore, risk: usize, explain: impl Fn() -> String) -> Done<Session, ()> {
     store.settings.report(store, risk, explain).map_err(Problem::Refused)
 }
 
 /// Waits until a node has applied what the others have confirmed by now: a holder that comes from one of
 /// them would find its own lease in an older state.
-async fn catch_up(conn: &mut Conn) -> Result<(), Problem> {
-    conn.query_drop("SET SESSION wsrep_sync_wait = 1").await?;
-    match conn.query_drop("SELECT 1").await.map_err(Problem::from) {
+async fn catch_up(conn: &mut Conn) -> Done<Session, ()> {
+    run(conn, "SET SESSION wsrep_sync_wait = 1").await?;
+    match run(conn, "SELECT 1").await {
         // A node without a majority reports a lock. What comes next says what is wrong.
         Err(problem) if problem.is_locked() => {}
         done => done?,
     }
-    Ok(conn.query_drop("SET SESSION wsrep_sync_wait = DEFAULT").await?)
+    run(conn, "SET SESSION wsrep_sync_wait = DEFAULT").await
 }
 
 /// What a cluster may lose although each of its nodes syncs.
-fn check_galera(store: &MySqlStore, options: &str) -> Result<(), Problem> {
+fn check_galera(store: &MySqlStore, options: &str) -> Done<Session, ()> {
     report(store, 3, || {
         "it is a node of a Galera cluster, which confirms a commit when the other nodes have received \
          it, and not when they have written it: if several crash at about the same time, it may be \
@@ -189,20 +280,23 @@ fn check_galera(store: &MySqlStore, options: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-async fn check_tables(conn: &mut Conn, store: &MySqlStore, table: &Table) -> Result<(), Problem> {
+async fn check_tables(conn: &mut Conn, store: &MySqlStore, table: &Table) -> Done<Session, ()> {
     let names = table.all.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
-    let tables: Vec<Row> = conn
-        .query(format!(
+    let tables = rows(
+        conn,
+        &format!(
             "SELECT TABLE_NAME, ENGINE, TABLE_COMMENT FROM information_schema.TABLES
              WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN ({names})"
-        ))
-        .await?;
-    for mut row in tables {
-        let mut text = |index| optional_text(&mut row, index).map(Option::unwrap_or_default);
+        ),
+        &[],
+    )
+    .await?;
+    for row in tables {
+        let text = |index| row.optional_text(index).map(Option::unwrap_or_default);
         let (name, engine, comment) = (text(0)?, text(1)?, text(2)?);
-        check_version(&name, &comment).map_err(Problem::Refused)?;
+        check_version(name, comment).map_err(Problem::Refused)?;
         // A view has none.
-        if !engine.is_empty() && !["InnoDB", "ROCKSDB"].contains(&&*engine) {
+        if !engine.is_empty() && !["InnoDB", "ROCKSDB"].contains(&engine) {
             report(store, 2, || {
                 format!(
                     "{name} has the engine {engine}, which may forget what it confirmed, and ids \

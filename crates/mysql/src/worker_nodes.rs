@@ -1,7 +1,5 @@
 //! Disposable worker ids: each start inserts a row of `WORKER_NODE` and uses its key.
 
-pub mod rows;
-
 use uidring_store::server::ServerWorkerNodes;
 
 use crate::MySqlStore;

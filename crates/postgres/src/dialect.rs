@@ -14,6 +14,20 @@ pub const DIALECT: Dialect = Dialect {
     seconds_ago: "CURRENT_TIMESTAMP - ? * INTERVAL '1 second'",
     text: |column| format!("TO_CHAR({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')"),
     day: |column| format!("TO_CHAR({column}, 'YYYY-MM-DD')"),
+    same: "IS NOT DISTINCT FROM",
+    unlocked: |condition| {
+        format!(
+            "WORKER_ID = (SELECT WORKER_ID FROM UIDRING_LEASE WHERE {condition} FOR UPDATE SKIP LOCKED)"
+        )
+    },
+    by_key: "",
+    or_nothing: " ON CONFLICT DO NOTHING",
+    one_row: "leaf_alloc needs biz_tag for its primary key",
+    in_engine: "",
+    generated_key: "the column ID of WORKER_NODE must be GENERATED AS IDENTITY, and no trigger, rule or \
+                    policy of the table may prevent an INSERT",
+    set_counter: "ALTER TABLE WORKER_NODE ALTER COLUMN ID RESTART WITH …, and SET CACHE 1 if several \
+                  sessions cache its keys",
 };
 
 /// Returns a statement with PostgreSQL's parameters, `$1`, `$2` and so on, in the place of `?`.

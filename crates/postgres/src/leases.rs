@@ -1,9 +1,5 @@
 //! Leases of worker ids from a table of a PostgreSQL server.
 
-mod acquire;
-mod admin;
-mod hold;
-
 use uidring_store::server::ServerLeases;
 
 use crate::PostgresStore;

@@ -1,19 +1,16 @@
 //! Worker ids, leases and segments from tables of a PostgreSQL server, which all hosts share.
 
 mod client;
-mod columns;
 mod dialect;
 mod driver;
 mod error;
-mod hosts;
+mod failure;
 mod leases;
-mod prevented;
-mod problem;
 mod segments;
 mod session;
 mod store;
 mod tables;
-mod value;
+mod values;
 mod worker_nodes;
 
 pub use uidring_store::{

@@ -4,16 +4,17 @@
 use std::time::Duration;
 
 use futures_util::future::{join, join3, join4, join5};
-use tokio_postgres::Row;
-use tokio_postgres::types::{ToSql, Type};
-use uidring_store::server::{Table, check_version};
+use uidring_store::server::{
+    Changed, Done, Problem, Row, Session as _, State, Table, Value, check_version, only,
+};
+use uidring_store::sql::Dialect;
 
 use crate::PostgresStore;
-use crate::columns::{column, int, optional_unsigned};
-use crate::dialect::numbered;
+use crate::dialect::{DIALECT, numbered};
 use crate::driver::Raw;
-use crate::problem::Problem;
-use crate::value::Value;
+use crate::failure::{Failure, failed};
+use crate::tables::create;
+use crate::values::{parameters, rows};
 
 /// The earliest version that is known to do all that is asked of it.
 const EARLIEST: i64 = 120_000;
@@ -55,7 +56,7 @@ impl Session {
     /// What is read here may come from another server than the one that writes, if a pooler is in between:
     /// its settings are as good a hint. The server's identity is read where it counts, in the statement
     /// that writes.
-    pub async fn inspect(raw: Raw, store: &PostgresStore, table: &Table) -> Result<Self, Problem> {
+    pub async fn inspect(raw: Raw, store: &PostgresStore, table: &Table) -> Done<Self, Self> {
         let mut session = Self { raw, begin: String::new(), has_identity: true };
         let keeps = "CURRENT_SETTING('synchronous_commit') = 'remote_apply'";
         let settings = format!(
@@ -89,16 +90,16 @@ impl Session {
                 return Err(session.failed(error));
             }
         };
-        let row = only(settings)?;
-        check_server(store, int(&row, 0)?, column(&row, 1)?, column(&row, 2)?)?;
-        let level = if column(&row, 3)? { "remote_apply" } else { "on" };
+        let row = only(rows(&settings))?;
+        check_server(store, row.int(0)?, row.int(1)? != 0, row.int(2)? != 0)?;
+        let level = if row.int(3)? != 0 { "remote_apply" } else { "on" };
         let patience = store.settings.limits.deadline.max(Duration::from_secs(1)).as_millis();
         session.begin = format!(
             "{BEGIN}; SET LOCAL synchronous_commit = {level};
              SET LOCAL idle_in_transaction_session_timeout = {patience}"
         );
         for (risk, index, name) in [(0, 4, "fsync"), (1, 5, "full_page_writes")] {
-            let value: &str = column(&row, index)?;
+            let value = row.text(index)?;
             if value != "on" {
                 report(store, risk, || {
                     format!(
@@ -108,9 +109,8 @@ impl Session {
                 })?;
             }
         }
-        for row in tables {
-            let (name, kind): (&str, &str) = (column(&row, 0)?, column(&row, 1)?);
-            let comment: Option<&str> = column(&row, 2)?;
+        for row in rows(&tables) {
+            let (name, kind, comment) = (row.text(0)?, row.text(1)?, row.optional_text(2)?);
             check_version(name, comment.unwrap_or_default()).map_err(Problem::Refused)?;
             if kind != "p" {
                 report(store, 2, || {
@@ -124,37 +124,60 @@ impl Session {
         Ok(session)
     }
 
-    /// An expression for a number above 0 that tells the server that evaluates it from others; 0 where the
-    /// server does not say.
-    pub fn identity(&self) -> &'static str {
-        if self.has_identity { IDENTITY } else { "CAST(0 AS BIGINT)" }
+    /// Whether an idle connection still answers.
+    pub async fn answers(&mut self) -> bool {
+        self.script("").await.is_ok()
     }
 
-    /// Begins a transaction.
-    pub async fn begin(&mut self) -> Result<(), Problem> {
+    /// Closes it cleanly.
+    pub async fn close(self) {
+        self.raw.close().await;
+    }
+
+    async fn script(&mut self, sql: &str) -> Done<Self, ()> {
+        let done = self.raw.client.batch_execute(sql).await;
+        done.map_err(|error| self.failed(error))
+    }
+
+    fn check_commit(&self) -> Done<Self, ()> {
+        match self.raw.warning() {
+            Some(warning) => Err(Problem::Undone(format!(
+                "the server has committed with a warning, so that a synchronous standby may lack the commit, \
+                 which does not count: {warning}"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn failed(&mut self, error: tokio_postgres::Error) -> Problem<Failure> {
+        failed(self.raw.cause(error))
+    }
+}
+
+impl uidring_store::server::Session for Session {
+    type Failure = Failure;
+
+    const DIALECT: Dialect = DIALECT;
+
+    async fn begin(&mut self) -> Done<Self, ()> {
         self.raw.forget_warning();
         let begin = self.begin.clone();
         self.script(&begin).await
     }
 
-    /// Begins a transaction with a query, in one round trip.
-    pub async fn begin_with(
-        &mut self,
-        sql: &str,
-        values: &[Value<'_>],
-    ) -> Result<Vec<Row>, Problem> {
+    /// In one round trip, as are all of these.
+    async fn begin_with(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Vec<Row>> {
         let (sql, client) = (numbered(sql), &self.raw.client);
-        let params = params(values);
+        let values = parameters(values);
         self.raw.forget_warning();
-        let begun = join(client.batch_execute(&self.begin), client.query_typed(&sql, &params));
+        let begun = join(client.batch_execute(&self.begin), client.query_typed(&sql, &values));
         match begun.await {
-            (Ok(()), Ok(rows)) => Ok(rows),
+            (Ok(()), Ok(found)) => Ok(rows(&found)),
             (Err(error), _) | (Ok(()), Err(error)) => Err(self.failed(error)),
         }
     }
 
-    /// Commits. If the answer is lost, nobody can tell whether it was done.
-    pub async fn commit(&mut self) -> Result<(), Problem> {
+    async fn commit(&mut self) -> Done<Self, ()> {
         let client = &self.raw.client;
         let [warn, commit] = COMMIT.map(|sql| client.batch_execute(sql));
         match join(warn, commit).await {
@@ -163,121 +186,185 @@ impl Session {
         }
     }
 
-    /// Undoes the transaction, if there is one.
-    pub async fn rollback(&mut self) -> Result<(), Problem> {
+    async fn rollback(&mut self) -> Done<Self, ()> {
         self.script("ROLLBACK").await
     }
 
-    /// Executes a statement in a transaction of its own, in one round trip, and returns its rows. Whoever
-    /// is paused meanwhile keeps nothing locked.
-    pub async fn change(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Problem> {
-        let (sql, client) = (numbered(sql), &self.raw.client);
-        let params = params(values);
+    async fn query(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Vec<Row>> {
+        let sql = numbered(sql);
+        let found = self.raw.client.query_typed(&sql, &parameters(values)).await;
+        found.map(|found| rows(&found)).map_err(|error| self.failed(error))
+    }
+
+    /// A query alone is a transaction.
+    async fn look(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Vec<Row>> {
+        self.query(sql, values).await
+    }
+
+    async fn execute(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, u64> {
+        let sql = numbered(sql);
+        let changed = self.raw.client.execute_typed(&sql, &parameters(values)).await;
+        changed.map_err(|error| self.failed(error))
+    }
+
+    async fn change(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Changed> {
+        let sql = numbered(&format!("{sql} RETURNING {}", self.identity()));
+        let values = parameters(values);
+        let client = &self.raw.client;
         self.raw.forget_warning();
         let [warn, commit] = COMMIT.map(|sql| client.batch_execute(sql));
         // What follows a statement that failed is not executed, and the COMMIT then is a ROLLBACK.
         let done = join4(
             client.batch_execute(&self.begin),
-            client.query_typed(&sql, &params),
+            client.query_typed(&sql, &values),
             warn,
             commit,
         );
-        let rows = match done.await {
-            (Ok(()), Ok(rows), Ok(()), Ok(())) => rows,
+        let found = match done.await {
+            (Ok(()), Ok(found), Ok(()), Ok(())) => rows(&found),
             (Err(error), ..) | (_, Err(error), ..) | (.., Err(error), _) | (.., Err(error)) => {
                 return Err(self.failed(error));
             }
         };
         self.check_commit()?;
-        Ok(rows)
+        let server = found.first().map(|row| row.server(0)).transpose()?.flatten();
+        Ok(Changed { rows: found.len() as u64, server })
     }
 
-    /// Returns the rows of a query.
-    pub async fn query(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Problem> {
-        let sql = numbered(sql);
-        let rows = self.raw.client.query_typed(&sql, &params(values)).await;
-        rows.map_err(|error| self.failed(error))
-    }
-
-    /// Returns the rows of a statement, and of a query that sees what its triggers did, in one round trip.
-    pub async fn query_twice(
+    async fn change_and_look(
         &mut self,
-        statement: (&str, &[Value<'_>]),
-        query: (&str, &[Value<'_>]),
-    ) -> Result<(Vec<Row>, Vec<Row>), Problem> {
+        change: (&str, &[Value<'_>]),
+        look: (&str, &[Value<'_>]),
+    ) -> Done<Self, (u64, Vec<Row>)> {
         let client = &self.raw.client;
         let [(first, one), (second, two)] =
-            [statement, query].map(|(sql, values)| (numbered(sql), params(values)));
+            [change, look].map(|(sql, values)| (numbered(sql), parameters(values)));
         let done = join3(
-            client.query_typed(&first, &one),
+            client.execute_typed(&first, &one),
             client.batch_execute(SETTLE),
             client.query_typed(&second, &two),
         );
         match done.await {
-            (Ok(one), Ok(()), Ok(two)) => Ok((one, two)),
+            (Ok(changed), Ok(()), Ok(found)) => Ok((changed, rows(&found))),
             (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => Err(self.failed(error)),
         }
     }
 
-    /// Returns the only row of a query.
-    pub async fn one(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Row, Problem> {
-        only(self.query(sql, values).await?)
+    async fn insert_node(&mut self, sql: &str, values: &[Value<'_>]) -> Done<Self, Option<u64>> {
+        let (sql, client) = (numbered(&format!("{sql} RETURNING ID")), &self.raw.client);
+        let values = parameters(values);
+        let inserted = join(client.query_typed(&sql, &values), client.batch_execute(SETTLE));
+        match inserted.await {
+            (Ok(found), Ok(())) => rows(&found).first().map(|row| row.unsigned(0)).transpose(),
+            (Err(error), _) | (_, Err(error)) => Err(self.failed(error)),
+        }
     }
 
-    /// Returns how many rows a statement changed.
-    pub async fn execute(&mut self, sql: &str, values: &[Value<'_>]) -> Result<u64, Problem> {
-        let sql = numbered(sql);
-        let rows = self.raw.client.execute_typed(&sql, &params(values)).await;
-        rows.map_err(|error| self.failed(error))
-    }
-
-    /// Executes statements without parameters.
-    pub async fn script(&mut self, sql: &str) -> Result<(), Problem> {
-        let done = self.raw.client.batch_execute(sql).await;
-        done.map_err(|error| self.failed(error))
-    }
-
-    /// Creates a table if it is missing. Only then is the right to do so needed.
-    pub async fn create_table(&mut self, name: &str, create: &str) -> Result<(), Problem> {
-        let select = format!("SELECT CAST(TO_REGCLASS('{name}') AS TEXT)");
-        let row = self.one(&select, &[]).await?;
-        if column::<Option<&str>>(&row, 0)?.is_some() {
+    async fn create_table(&mut self, table: &Table) -> Done<Self, ()> {
+        let select = format!("SELECT CAST(TO_REGCLASS('{}') AS TEXT)", table.name);
+        if only(self.query(&select, &[]).await?)?.optional_text(0)?.is_some() {
             return Ok(());
         }
-        match self.script(create).await {
+        match self.script(create(table.name)).await {
             // Somebody else was faster.
-            Err(problem) if problem.is_there() || problem.is_duplicate() => Ok(()),
+            Err(problem)
+                if matches!(problem.state(), Some(State::TableExists | State::Duplicate)) =>
+            {
+                Ok(())
+            }
             done => done,
         }
     }
 
-    /// Returns the worker id's column of a number that the server says it is; `None` for 0.
-    pub fn server(row: &Row, index: usize) -> Result<Option<u64>, Problem> {
-        Ok(optional_unsigned(row, index)?.filter(|server| *server > 0))
+    fn identity(&self) -> String {
+        if self.has_identity { IDENTITY } else { "CAST(0 AS BIGINT)" }.into()
     }
 
-    pub async fn close(self) {
-        self.raw.close().await;
+    fn has_identity(&self) -> bool {
+        self.has_identity
     }
 
-    fn check_commit(&self) -> Result<(), Problem> {
-        match self.raw.warning() {
-            Some(warning) => Err(Problem::Unconfirmed(warning)),
-            None => Ok(()),
+    fn miscounted(&self, what: &str, rows: u64) -> Problem<Failure> {
+        match rows {
+            0 => by_trigger(&format!(
+                "{what} in leaf_alloc, whose row is locked for it, changes nothing"
+            )),
+            _ => Problem::Conflict(format!(
+                "{what} changed {rows} rows and not 1: {}; try again",
+                DIALECT.one_row
+            )),
         }
     }
 
-    fn failed(&mut self, error: tokio_postgres::Error) -> Problem {
-        Problem::Driver(self.raw.cause(error))
+    /// It may be there all the same, where row-level security is active.
+    async fn check_absent(&mut self, tag: &str) -> Done<Self, ()> {
+        match self.look_for("leaf_alloc", "biz_tag", tag.into()).await? {
+            (false, false) => Ok(()),
+            (true, false) => Err(Problem::Conflict(format!(
+                "tag `{tag}` was not there, and was added meanwhile; try again"
+            ))),
+            (true, true) => Err(by_policy(&format!("tag `{tag}` is in leaf_alloc"))),
+            (false, true) => Err(Problem::Denied(format!(
+                "this account sees no tag `{tag}` in leaf_alloc, whose row-level security may hide it: let a \
+                 policy show it, or look as the table's owner whether it is there before you create it"
+            ))),
+        }
+    }
+
+    async fn check_changeable(&mut self, worker_id: u64) -> Done<Self, ()> {
+        let id = worker_id.into();
+        let lock = "SELECT WORKER_ID FROM UIDRING_LEASE WHERE WORKER_ID = ? FOR UPDATE NOWAIT";
+        let update = "UPDATE UIDRING_LEASE SET TOKEN = TOKEN + 1 WHERE WORKER_ID = ?";
+        let free = format!("worker id {worker_id} is free in UIDRING_LEASE");
+        let prevented = match self.begin_with(lock, &[id]).await {
+            Ok(rows) if rows.is_empty() => {
+                let sight = self.look_for("UIDRING_LEASE", "WORKER_ID", id).await?;
+                (sight == (true, true)).then(|| by_policy(&free))
+            }
+            Ok(_) => {
+                let changed = self.execute(update, &[id]).await?;
+                let nothing = || by_trigger(&format!("{free}, and a change of it changes nothing"));
+                (changed == 0).then(nothing)
+            }
+            Err(problem) if problem.is_locked() => None,
+            Err(problem) => return Err(problem),
+        };
+        self.rollback().await?;
+        prevented.map_or(Ok(()), Err)
     }
 }
 
-pub fn only(mut rows: Vec<Row>) -> Result<Row, Problem> {
-    rows.pop().ok_or_else(|| Problem::Refused("the server gave no row where one always is".into()))
+impl Session {
+    /// Looks for a row that could not be locked. Returns whether there is one, and whether row-level security
+    /// may hide it, or keep it from being changed.
+    async fn look_for(
+        &mut self,
+        table: &str,
+        key: &str,
+        value: Value<'_>,
+    ) -> Done<Self, (bool, bool)> {
+        let look = format!(
+            "SELECT EXISTS (SELECT 1 FROM {table} WHERE {key} = ?), ROW_SECURITY_ACTIVE('{}')",
+            table.to_lowercase()
+        );
+        let row = only(self.query(&look, &[value]).await?)?;
+        Ok((row.int(0)? != 0, row.int(1)? != 0))
+    }
 }
 
-fn params<'a>(values: &'a [Value<'_>]) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
-    values.iter().map(|value| (value as _, value.kind())).collect()
+/// A row that is there, which only a policy can have kept from being locked.
+fn by_policy(row: &str) -> Problem<Failure> {
+    Problem::Denied(format!(
+        "{row}, and no policy of its row-level security lets this account change it: add one FOR UPDATE, or FOR \
+         ALL"
+    ))
+}
+
+/// The error of a statement that changed no row, although nobody else holds a lock on it.
+fn by_trigger(done: &str) -> Problem<Failure> {
+    Problem::Denied(format!(
+        "{done}: a trigger, rule or policy of the table prevents it; remove it"
+    ))
 }
 
 fn check_server(
@@ -285,7 +372,7 @@ fn check_server(
     version: i64,
     is_standby: bool,
     is_read_only: bool,
-) -> Result<(), Problem> {
+) -> Done<Session, ()> {
     if version < EARLIEST {
         let (found, needed) = (version / 10_000, EARLIEST / 10_000);
         return Err(Problem::Refused(format!(
@@ -308,7 +395,7 @@ fn check_server(
     Ok(())
 }
 
-fn report(store: &PostgresStore, risk: usize, explain: impl Fn() -> String) -> Result<(), Problem> {
+fn report(store: &PostgresStore, risk: usize, explain: impl Fn() -> String) -> Done<Session, ()> {
     store.settings.report(store, risk, explain).map_err(Problem::Refused)
 }
 

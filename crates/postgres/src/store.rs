@@ -43,7 +43,8 @@ const URL: ServerUrl = ServerUrl {
 /// Neither URL nor password appear in any text of this type or of its errors.
 #[derive(Clone)]
 pub struct PostgresStore {
-    pub(crate) config: Config,
+    /// One for each host.
+    pub(crate) hosts: Vec<Config>,
     /// Whether the URL says that there is TLS, or none.
     says_tls: bool,
     tls: TlsOptions,
@@ -60,7 +61,7 @@ impl PostgresStore {
     pub fn from_url(url: &str) -> Result<Self, Error> {
         let parts = url::read(url).map_err(|problem| URL.wrong(problem))?;
         let mut store = Self {
-            config: parts.config,
+            hosts: parts.hosts,
             says_tls: parts.requires_tls.is_some(),
             tls: TlsOptions::default(),
             settings: Settings::default(),
@@ -135,7 +136,9 @@ impl PostgresStore {
     /// [`tls_authority`](Self::tls_authority) names another.
     #[must_use]
     pub fn require_tls(mut self) -> Self {
-        self.config.ssl_mode(SslMode::Require);
+        for host in &mut self.hosts {
+            host.ssl_mode(SslMode::Require);
+        }
         self
     }
 
@@ -190,32 +193,27 @@ impl PostgresStore {
     }
 
     fn login(&self) -> plain::Login {
-        let addresses: Vec<_> =
-            self.config.get_hostaddrs().iter().map(ToString::to_string).collect();
-        let names = self.config.get_hosts().iter().filter_map(|host| match host {
-            Host::Tcp(name) => Some(name.clone()),
-            #[cfg(unix)]
-            Host::Unix(_) => None,
-        });
+        let has_password =
+            |config: &Config| config.get_password().is_some_and(|password| !password.is_empty());
         plain::Login {
-            has_password: self.config.get_password().is_some_and(|password| !password.is_empty()),
+            has_password: self.hosts.iter().any(has_password),
             has_tls: self.demands_tls(),
             says_tls: self.says_tls,
-            hosts: if addresses.is_empty() { names.collect() } else { addresses },
+            hosts: self.hosts.iter().filter_map(machine).collect(),
         }
     }
 
     pub(crate) fn has_socket(&self) -> bool {
-        self.config.get_hosts().iter().any(|host| !matches!(host, Host::Tcp(_)))
+        self.hosts.iter().any(|host| machine(host).is_none())
     }
 
     /// Whether a server that takes no rows may be passed over for another.
     pub(crate) fn has_others(&self) -> bool {
-        self.config.get_hosts().len() > 1
+        self.hosts.len() > 1
     }
 
     pub(crate) fn demands_tls(&self) -> bool {
-        self.config.get_ssl_mode() == SslMode::Require
+        self.hosts.iter().all(|host| host.get_ssl_mode() == SslMode::Require)
     }
 
     pub(crate) fn tls_config(&self) -> ClientConfig {
@@ -223,21 +221,31 @@ impl PostgresStore {
     }
 }
 
+/// Returns the machine of a host, by its address if that is given; `None` for a Unix socket.
+fn machine(config: &Config) -> Option<String> {
+    match (config.get_hostaddrs().first(), config.get_hosts().first()) {
+        (Some(address), _) => Some(address.to_string()),
+        (None, Some(Host::Tcp(name))) => Some(name.clone()),
+        _ => None,
+    }
+}
+
 /// Hosts, ports and database.
 impl fmt::Display for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ports = self.config.get_ports();
-        for (index, host) in self.config.get_hosts().iter().enumerate() {
-            let port = ports.get(index).or_else(|| ports.first()).copied().unwrap_or(5_432);
+        for (index, config) in self.hosts.iter().enumerate() {
+            let port = config.get_ports().first().copied().unwrap_or(5_432);
             let comma = if index == 0 { "" } else { "," };
-            match host {
-                Host::Tcp(host) if host.contains(':') => write!(f, "{comma}[{host}]:{port}")?,
-                Host::Tcp(host) => write!(f, "{comma}{host}:{port}")?,
+            match config.get_hosts().first() {
+                Some(Host::Tcp(host)) if host.contains(':') => write!(f, "{comma}[{host}]:{port}")?,
+                Some(Host::Tcp(host)) => write!(f, "{comma}{host}:{port}")?,
                 #[cfg(unix)]
-                Host::Unix(folder) => write!(f, "{comma}{}:{port}", folder.display())?,
+                Some(Host::Unix(folder)) => write!(f, "{comma}{}:{port}", folder.display())?,
+                None => write!(f, "{comma}{}:{port}", machine(config).unwrap_or_default())?,
             }
         }
-        write!(f, "/{}", self.config.get_dbname().unwrap_or_default())
+        let database = self.hosts.first().and_then(Config::get_dbname);
+        write!(f, "/{}", database.unwrap_or_default())
     }
 }
 
@@ -283,7 +291,7 @@ mod tests {
     fn the_password_is_not_shown() {
         let url = "postgres://root:s3cret%40%2F@db.example:5433/ids";
         let server = PostgresStore::from_url(url).expect("a URL").require_tls();
-        assert_eq!(server.config.get_password(), Some(&b"s3cret@/"[..]));
+        assert_eq!(server.hosts[0].get_password(), Some(&b"s3cret@/"[..]));
         assert_eq!(server.to_string(), "db.example:5433/ids");
         for text in [format!("{server:?}"), format!("{:?}", server.worker_nodes())] {
             assert!(text.contains("db.example:5433/ids") && text.contains("tls: true"), "{text}");

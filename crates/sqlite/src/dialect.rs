@@ -14,4 +14,12 @@ pub const DIALECT: Dialect = Dialect {
     seconds_ago: "DATETIME('now', '-' || ? || ' seconds')",
     text: |column| column.into(),
     day: |column| column.into(),
+    same: "IS",
+    unlocked: |condition| condition.into(),
+    by_key: "",
+    or_nothing: " ON CONFLICT DO NOTHING",
+    one_row: "leaf_alloc needs biz_tag for its primary key",
+    in_engine: "",
+    generated_key: "the column ID of WORKER_NODE must be AUTOINCREMENT",
+    set_counter: "UPDATE sqlite_sequence",
 };

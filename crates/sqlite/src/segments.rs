@@ -8,7 +8,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{OptionalExtension, Row, Transaction};
 use uidring::Error;
 use uidring::segment::{SegmentTag, TagNumber};
-use uidring_store::sql::{DELETE_TAG, INSERT_TAG, SET_STEP};
+use uidring_store::sql::INSERT_TAG;
 use uidring_store::{NewSegmentTag, SegmentTable, check_step, end_of, no_such_tag};
 
 use crate::dialect::DIALECT;
@@ -117,11 +117,17 @@ impl SegmentTable for SqliteSegments {
 
     fn set_step(&self, tag: &str, step: u64) -> Result<SegmentTag, Error> {
         let step = check_step(step)?;
-        self.change(tag, Some(step), |transaction| transaction.execute(SET_STEP, (step, tag)))
+        self.change(tag, Some(step), |transaction| {
+            let update =
+                "UPDATE leaf_alloc SET step = ?, update_time = CURRENT_TIMESTAMP WHERE biz_tag = ?";
+            transaction.execute(update, (step, tag))
+        })
     }
 
     fn delete_tag(&self, tag: &str) -> Result<SegmentTag, Error> {
-        self.change(tag, None, |transaction| transaction.execute(DELETE_TAG, [tag]))
+        self.change(tag, None, |transaction| {
+            transaction.execute("DELETE FROM leaf_alloc WHERE biz_tag = ?", [tag])
+        })
     }
 }
 

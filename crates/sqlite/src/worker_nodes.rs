@@ -113,7 +113,9 @@ impl WorkerTable for SqliteWorkerNodes {
     fn prune(&self, older_than: Duration) -> Result<Pruned, Error> {
         self.file.with_existing(|connection| {
             let newest = connection.query_row(NEWEST_NODE, [], |row| optional_unsigned(row, 0))?;
-            let values = (newest.map(u64::cast_signed), age_in_seconds(older_than).cast_signed());
+            let age = age_in_seconds(older_than).cast_signed();
+            // All at once.
+            let values = (newest.map(u64::cast_signed), age, -1);
             let removed = connection.execute(&DIALECT.prune_nodes(), values)?;
             Ok(Pruned { removed: removed as u64, newest })
         })

@@ -1,16 +1,19 @@
 //! What the stores on a database server share: a blocking client whose work is tried again within a
-//! deadline, and what errors say of the tables.
+//! deadline, the operations on the tables in SQL, and the errors.
 
 mod client;
 mod connection;
 mod error;
 mod leases;
 mod nodes;
+mod problem;
+mod row;
 mod runtime;
 mod segments;
+mod session;
 mod settings;
 mod tables;
-mod tags;
+mod value;
 
 use std::fmt;
 use std::future::Future;
@@ -21,21 +24,16 @@ use uidring::Error;
 pub use self::client::Client;
 pub use self::connection::{Connection, Failed, Operation};
 pub use self::error::ServerError;
-pub use self::leases::{
-    Acquire, CreateLeases, EndLease, Ending, LeaseServer, ListLeases, Release, Renew, Reuse,
-    ServerLeases,
-};
-pub use self::nodes::{
-    Assign, ClockDifference, CreateNodes, ListNodes, Newest, PrunePart, ServerWorkerNodes, Usage,
-    clock_difference, node_columns,
-};
+pub use self::leases::ServerLeases;
+pub use self::nodes::ServerWorkerNodes;
+pub use self::problem::{Cause, Failure, Problem, State};
+pub use self::row::{Cell, Row, only};
 pub use self::runtime::BlockingRuntime;
-pub use self::segments::{
-    Load, LoadTogether, Loaded, NotLoaded, SegmentServer, ServerSegments, Together, Waits,
-};
+pub use self::segments::ServerSegments;
+pub use self::session::{Changed, Done, Session};
 pub use self::settings::{Limits, ServerUrl, Settings};
 pub use self::tables::{LEAF_ALLOC, Table, UIDRING_LEASE, WORKER_NODE, check_version};
-pub use self::tags::{Change, CreateTag, TagChange, TagStep, Tags};
+pub use self::value::Value;
 
 /// A database server and how to reach it, as the crate of its store does.
 pub trait Server: Clone + Send + Sync + fmt::Display {
@@ -46,16 +44,22 @@ pub trait Server: Clone + Send + Sync + fmt::Display {
     type Raw: Send;
 
     /// A connection whose server and tables are known to be good.
-    type Session: Send;
+    type Session: Session<Failure = Self::Failure>;
 
-    /// Why an attempt failed.
-    type Problem: Problem;
+    /// An error of the driver.
+    type Failure: Failure;
+
+    /// What people call such a server.
+    const NAME: &'static str;
+
+    /// What a statement may wait for beside a locked table: empty, or ending in a comma and a blank.
+    const MAY_WAIT_FOR: &'static str;
 
     /// The name of threads that work for it.
     const THREAD: &'static str;
 
-    /// Returns the options of a client for a few works.
-    fn options(&self) -> Self::Options;
+    /// Returns the options of a client for this.
+    fn options(&self, purpose: Purpose) -> Self::Options;
 
     /// Returns the options that every server has.
     fn settings(&self) -> &Settings;
@@ -80,14 +84,14 @@ pub trait Server: Clone + Send + Sync + fmt::Display {
     /// Connects and logs in.
     fn connect(
         options: &Self::Options,
-    ) -> impl Future<Output = Result<Self::Raw, Self::Problem>> + Send;
+    ) -> impl Future<Output = Result<Self::Raw, Problem<Self::Failure>>> + Send;
 
     /// Looks at the server and its tables.
     fn inspect(
         &self,
         raw: Self::Raw,
         table: &Table,
-    ) -> impl Future<Output = Result<Self::Session, Self::Problem>> + Send;
+    ) -> impl Future<Output = Result<Self::Session, Problem<Self::Failure>>> + Send;
 
     /// Returns whether a connection that was idle still answers.
     fn answers(session: &mut Self::Session) -> impl Future<Output = bool> + Send;
@@ -95,24 +99,17 @@ pub trait Server: Clone + Send + Sync + fmt::Display {
     /// Closes a connection in an orderly way.
     fn close(session: Self::Session) -> impl Future<Output = ()> + Send;
 
-    /// Returns the error for callers.
-    fn explain(&self, table: &Table, problem: Self::Problem) -> Error;
+    /// Returns what to do about an error of the driver, and what went wrong unless the error says it.
+    fn advice(&self, table: &Table, failure: &Self::Failure) -> String;
 }
 
-/// Why an attempt failed.
-pub trait Problem: Send {
-    /// There was no connection within this time.
-    fn no_connection(limit: Duration) -> Self;
-
-    /// There was one, and the work was not done within this time.
-    fn no_end(limit: Duration) -> Self;
-
-    /// Whether another attempt may succeed without anybody doing anything.
-    fn may_pass(&self) -> bool;
-
-    /// Whether it stays so until somebody does something.
-    fn is_final(&self) -> bool;
-
-    /// What an attempt that ran out of time was waiting for.
-    fn last_wait(&self) -> Option<&'static str>;
+/// What a client is for.
+#[derive(Clone, Copy, Debug)]
+pub enum Purpose {
+    /// A few works.
+    Admin,
+    /// Loads of segments.
+    Loads,
+    /// A lease, whose connection may end when nothing was heard of it for so long.
+    Lease(Duration),
 }

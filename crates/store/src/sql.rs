@@ -1,7 +1,6 @@
 //! The statements that stores with SQL share. A [`Dialect`] has what differs between databases.
 //!
-//! Parameters are `?`, in the order of the text. What a store does in a way of its own (creating tables,
-//! taking, renewing and releasing a lease, loading a segment) is in its crate.
+//! Parameters are `?`, in the order of the text.
 
 /// What a database writes differently from others.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +25,23 @@ pub struct Dialect {
     pub text: fn(&str) -> String,
     /// A column of a day as text.
     pub day: fn(&str) -> String,
+    /// An operator that is true for equal values, and for NULL and NULL.
+    pub same: &'static str,
+    /// A condition on rows of `UIDRING_LEASE` which leaves out those that others have locked, where the
+    /// database can.
+    pub unlocked: fn(&str) -> String,
+    /// What follows the name of `leaf_alloc` so that rows are found, and locked, by their key alone.
+    pub by_key: &'static str,
+    /// What makes an INSERT do nothing if its key exists; empty where that is an error.
+    pub or_nothing: &'static str,
+    /// What a table of segments needs, so that a statement changes one row.
+    pub one_row: &'static str,
+    /// More of what it needs.
+    pub in_engine: &'static str,
+    /// What column `ID` of `WORKER_NODE` needs, so that it generates keys.
+    pub generated_key: &'static str,
+    /// The statement that sets its counter, and what else to do if that went backwards.
+    pub set_counter: &'static str,
 }
 
 /// The greatest worker id of a start.
@@ -45,13 +61,6 @@ pub const LOWEST_LEASE: &str =
 pub const INSERT_TAG: &str =
     "INSERT INTO leaf_alloc (biz_tag, max_id, step, description, update_time)
     VALUES (?, ?, ?, ?, CURRENT_TIMESTAMP)";
-
-/// Sets the step of a tag: the step, and the tag's name.
-pub const SET_STEP: &str =
-    "UPDATE leaf_alloc SET step = ?, update_time = CURRENT_TIMESTAMP WHERE biz_tag = ?";
-
-/// Deletes a tag: its name.
-pub const DELETE_TAG: &str = "DELETE FROM leaf_alloc WHERE biz_tag = ?";
 
 /// `WORKER_NODE`.
 impl Dialect {
@@ -91,9 +100,14 @@ impl Dialect {
         )
     }
 
-    /// Removes the rows with an id below a parameter that are older than a parameter of seconds.
+    /// Removes the rows with an id below a parameter that are older than a parameter of seconds, a parameter
+    /// of them at most.
     pub fn prune_nodes(&self) -> String {
-        format!("DELETE FROM WORKER_NODE WHERE ID < ? AND CREATED <= {}", self.seconds_ago)
+        format!(
+            "DELETE FROM WORKER_NODE WHERE ID IN (SELECT ID FROM (SELECT ID FROM WORKER_NODE
+             WHERE ID < ? AND CREATED <= {} ORDER BY ID LIMIT ?) AS OLD)",
+            self.seconds_ago
+        )
     }
 }
 

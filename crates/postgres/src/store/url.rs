@@ -8,7 +8,8 @@ use uidring_store::url::{check_once, shown};
 
 /// What a URL says.
 pub struct Parts {
-    pub config: Config,
+    /// One for each host.
+    pub hosts: Vec<Config>,
     /// Unless it says nothing of it.
     pub requires_tls: Option<bool>,
     pub authority: Option<PathBuf>,
@@ -70,20 +71,42 @@ pub fn read(url: &str) -> Result<Parts, String> {
         (None, None) => None,
         _ => return Err("sslcert and sslkey are given together or not at all".into()),
     };
-    let mut config: Config = format!("{address}?{}", rest.join("&"))
+    let rest = rest.join("&");
+    let mut hosts = one_by_one(address)
+        .map(|address| configured(&format!("{address}?{rest}")))
+        .collect::<Result<Vec<Config>, &str>>()?;
+    if let [_, _, ..] = hosts[..] {
+        for host in &mut hosts {
+            host.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
+    }
+    Ok(Parts { hosts, requires_tls, authority, certificate })
+}
+
+/// Returns the address of each host of `postgres://USER@HOST1:PORT1,HOST2:PORT2/DATABASE`.
+fn one_by_one(address: &str) -> impl Iterator<Item = String> {
+    let start = address.find("://").map_or(0, |scheme| scheme + 3);
+    let start = address.rfind('@').map_or(start, |at| at + 1);
+    let end = address[start..].find('/').map_or(address.len(), |end| start + end);
+    let hosts = address[start..end].split(',');
+    hosts.map(move |host| format!("{}{host}{}", &address[..start], &address[end..]))
+}
+
+fn configured(url: &str) -> Result<Config, &'static str> {
+    let mut config: Config = url
         .parse()
         .map_err(|_| "it has a part that cannot be read, such as a port that is no number")?;
     if config.get_user().is_none_or(str::is_empty) {
-        return Err("it names no user".into());
+        return Err("it names no user");
+    }
+    if config.get_hosts().len().max(config.get_hostaddrs().len()) > 1 {
+        return Err("several hosts are written before the database: HOST1:PORT1,HOST2:PORT2");
     }
     config.ssl_mode(SslMode::Disable);
-    if config.get_hosts().len() > 1 {
-        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-    }
     if config.get_application_name().is_none() {
         config.application_name("uidring");
     }
-    Ok(Parts { config, requires_tls, authority, certificate })
+    Ok(config)
 }
 
 /// Finds the slips by which a part of the password would be taken for something else, and shown:

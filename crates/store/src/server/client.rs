@@ -8,7 +8,7 @@ use uidring::Error;
 
 use super::connection::{Connection, Failed, Operation};
 use super::runtime::BlockingRuntime;
-use super::{Limits, Server};
+use super::{Limits, Purpose, Server};
 
 /// Opens its connection with the first work, and again if it broke.
 pub struct Client<S: Server> {
@@ -20,16 +20,11 @@ pub struct Client<S: Server> {
 }
 
 impl<S: Server> Client<S> {
-    /// A client with the server's own options, for a few works.
-    pub fn new(server: &S) -> Self {
-        Self::with_options(server, server.options())
-    }
-
-    /// A client whose connections are made with these options.
-    pub fn with_options(server: &S, options: S::Options) -> Self {
+    /// A client for this.
+    pub fn new(server: &S, purpose: Purpose) -> Self {
         Self {
             server: server.clone(),
-            connection: Connection::new(options),
+            connection: Connection::new(server.options(purpose)),
             runtime: BlockingRuntime::default(),
             process: process::id(),
         }
@@ -87,7 +82,7 @@ impl<S: Server> Drop for Client<S> {
     fn drop(&mut self) {
         if process::id() != self.process {
             // To close the parent's connection, or even to drop it, would disturb the parent.
-            let own = Connection::new(self.server.options());
+            let own = Connection::new(self.server.options(Purpose::Admin));
             mem::forget(mem::replace(&mut self.connection, own));
             mem::forget(mem::take(&mut self.runtime));
         } else if self.connection.is_open() {

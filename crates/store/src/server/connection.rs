@@ -8,8 +8,10 @@ use uidring::Error;
 use uidring::adapter::{Chain, Deadline, Stopwatch, log};
 
 use super::error::with_note;
+use super::problem::{Problem, State};
+use super::session::{Done, Session};
 use super::tables::Table;
-use super::{Limits, Problem, Server};
+use super::{Limits, Server};
 use crate::warn_once;
 
 /// The first pause between two attempts; each further one is twice as long, up to the last.
@@ -22,7 +24,7 @@ const GOODBYE: Duration = Duration::from_millis(500);
 /// After so long without use, an open connection is checked first.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// What is done in a connection.
+/// A unit of work on a connection. It may run again after a failed attempt, so it must be repeatable.
 pub trait Operation<S: Server>: Sync {
     /// The table that errors speak of.
     const TABLE: Table;
@@ -30,11 +32,35 @@ pub trait Operation<S: Server>: Sync {
     /// What comes of it.
     type Done: Send;
 
-    /// Does it, all of it again if an earlier attempt failed.
+    /// Returns the tables to create if they are missing.
+    fn creates(&self) -> &[Table] {
+        &[]
+    }
+
+    /// Does the work.
     fn run(
         &self,
         session: &mut S::Session,
-    ) -> impl Future<Output = Result<Self::Done, S::Problem>> + Send;
+    ) -> impl Future<Output = Done<S::Session, Self::Done>> + Send;
+}
+
+/// Does the work, and again after creating the tables that are missing. Only then does the account need the
+/// right to create them.
+async fn work_in<S: Server, W: Operation<S>>(
+    session: &mut S::Session,
+    work: &W,
+) -> Done<S::Session, W::Done> {
+    let tables = work.creates();
+    match work.run(session).await {
+        Err(problem) if problem.state() == Some(State::NoTable) && !tables.is_empty() => {
+            session.rollback().await?;
+            for table in tables {
+                session.create_table(table).await?;
+            }
+            work.run(session).await
+        }
+        done => done,
+    }
 }
 
 /// Why work was not done.
@@ -101,7 +127,7 @@ impl<S: Server> Connection<S> {
             };
             let (may_pass, is_final) = (problem.may_pass(), problem.is_final());
             let waited = problem.last_wait();
-            let error = server.explain(&W::TABLE, problem);
+            let error = problem.explain(server, &W::TABLE);
             if !may_pass {
                 return Err(Failed { error, is_final });
             }
@@ -138,7 +164,7 @@ impl<S: Server> Connection<S> {
     ) -> Result<W::Done, Error> {
         let (deadline, _) = self.begin(server).await?;
         let done = self.attempt(server, work, deadline).await;
-        done.map_err(|problem| server.explain(&W::TABLE, problem))
+        done.map_err(|problem| problem.explain(server, &W::TABLE))
     }
 
     /// Returns by when the work has to be done, and how long that is.
@@ -165,7 +191,7 @@ impl<S: Server> Connection<S> {
         server: &S,
         work: &W,
         deadline: Deadline,
-    ) -> Result<W::Done, S::Problem> {
+    ) -> Done<S::Session, W::Done> {
         let Limits { connect, deadline: limit } = server.settings().limits;
         let left = || deadline.remaining().unwrap_or(limit);
         self.reached = self.is_open();
@@ -177,14 +203,14 @@ impl<S: Server> Connection<S> {
                 }
                 let raw = timeout(connect.min(left()), S::connect(&self.options))
                     .await
-                    .map_err(|_| S::Problem::no_connection(connect.min(limit)))??;
+                    .map_err(|_| Problem::NoConnection(connect.min(limit)))??;
                 self.reached = true;
                 timeout(left(), server.inspect(raw, &W::TABLE))
                     .await
-                    .map_err(|_| S::Problem::no_end(limit))??
+                    .map_err(|_| Problem::NoEnd(limit))??
             }
         };
-        match timeout(left(), work.run(&mut session)).await {
+        match timeout(left(), work_in::<S, W>(&mut session, work)).await {
             Ok(Ok(done)) => {
                 self.open = Some((session, Stopwatch::start()));
                 Ok(done)
@@ -192,7 +218,7 @@ impl<S: Server> Connection<S> {
             failed => {
                 // It may be within a transaction, or within an answer.
                 let _ = timeout(GOODBYE.min(limit / 4), S::close(session)).await;
-                failed.unwrap_or_else(|_| Err(S::Problem::no_end(limit)))
+                failed.unwrap_or_else(|_| Err(Problem::NoEnd(limit)))
             }
         }
     }

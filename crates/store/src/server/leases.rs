@@ -1,4 +1,8 @@
-//! Leases of worker ids from a table of a server: what is done with it, whatever the server.
+//! Leases of worker ids from a table of a server.
+
+mod hold;
+mod rows;
+mod take;
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -6,89 +10,18 @@ use std::time::Duration;
 use uidring::worker::Lease;
 use uidring::{Error, Layout, Timestamp, Worker, WorkerRequest, WorkerSource};
 
-use super::Server;
+use self::hold::{Release, Renew};
+use self::rows::{EndLease, Ending, ListLeases, Reuse};
+use self::take::Acquire;
 use super::client::Client;
-use super::connection::Operation;
 use super::nodes::Usage;
-use super::segments::SegmentServer;
+use super::tables::{Create, UIDRING_LEASE, WORKER_NODE};
+use super::{Purpose, Server};
 use crate::WorkerUsage;
 use crate::leases::{
-    AcquireRequest, Acquired, Denial, Horizon, LeaseOptions, LeaseRow, LeaseStore, LeaseTable,
-    LeasedRow, Loss, RowStore, acquire, changed_row, issued_until, readable,
+    AcquireRequest, Acquired, Horizon, LeaseOptions, LeaseRow, LeaseStore, LeaseTable, LeasedRow,
+    Loss, RowStore, acquire, changed_row, issued_until, readable,
 };
-
-/// Creates the tables if they do not exist.
-pub struct CreateLeases;
-
-/// Takes a row that nobody holds, or adds one.
-pub struct Acquire<'a> {
-    /// For whom.
-    pub request: &'a AcquireRequest,
-    /// Whether missing tables are made.
-    pub create_tables: bool,
-}
-
-/// Returns all rows, or one; of each that somebody has damaged, what is wrong with it.
-pub struct ListLeases {
-    /// The only one, if not all.
-    pub worker_id: Option<u64>,
-}
-
-/// Ends a lease, and returns whether that changed the row, and the row as it is then.
-pub struct EndLease {
-    /// Whose.
-    pub worker_id: u64,
-    /// How.
-    pub ending: Ending,
-}
-
-/// How an operator ends a lease.
-#[derive(Clone, Copy, Debug)]
-pub enum Ending {
-    /// Whoever holds it.
-    Fence,
-    /// Only if nobody holds it any more.
-    Free,
-}
-
-/// Adds free rows for worker ids that `WORKER_NODE` has handed out.
-pub struct Reuse<'a> {
-    /// The worker ids.
-    pub worker_ids: RangeInclusive<u64>,
-    /// The layout as it stands in the table.
-    pub fingerprint: &'a str,
-    /// What they may have issued.
-    pub horizon: Horizon,
-}
-
-/// Renews a lease.
-pub struct Renew<'a> {
-    /// As it was taken.
-    pub row: &'a LeasedRow,
-    /// What may be issued from now on.
-    pub horizon: Horizon,
-    /// How long the lease lasts.
-    pub lasts_micros: u64,
-    /// Any server that answers is a good one.
-    pub is_cluster: bool,
-}
-
-/// Frees the row.
-pub struct Release<'a> {
-    /// As it was taken.
-    pub row: &'a LeasedRow,
-    /// The last that was issued.
-    pub last: Option<Horizon>,
-}
-
-/// A server with tables `UIDRING_LEASE`.
-pub trait LeaseServer: SegmentServer {
-    /// Returns the options of a client whose connection may end when nothing was heard of it for so long.
-    fn lease_options(&self, lasts: Duration) -> Self::Options {
-        let _ = lasts;
-        self.options()
-    }
-}
 
 /// The table `UIDRING_LEASE` of a server, which all hosts share.
 ///
@@ -128,9 +61,9 @@ impl<S> ServerLeases<S> {
     }
 }
 
-impl<S: LeaseServer> ServerLeases<S> {
+impl<S: Server> ServerLeases<S> {
     fn connect(&self, lasts: Duration) -> Client<S> {
-        Client::with_options(&self.store, self.store.lease_options(lasts))
+        Client::new(&self.store, Purpose::Lease(lasts))
     }
 
     /// A client for an operator's command.
@@ -138,39 +71,21 @@ impl<S: LeaseServer> ServerLeases<S> {
         self.connect(Duration::from_secs(60))
     }
 
-    fn end(&self, worker_id: u64, ending: Ending) -> Result<LeaseRow, Error>
-    where
-        EndLease: Operation<S, Done = (bool, Option<LeaseRow>)>,
-    {
+    fn end(&self, worker_id: u64, ending: Ending) -> Result<LeaseRow, Error> {
         let (is_done, row) = self.admin().run(&EndLease { worker_id, ending })?;
         changed_row(row, is_done, worker_id, self.store.to_string())
     }
 }
 
-impl<S: Server> WorkerSource for ServerLeases<S>
-where
-    Self: LeaseTable,
-{
+impl<S: Server + 'static> WorkerSource for ServerLeases<S> {
     fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
         self.lease(request, &self.options).map(Worker::from)
     }
 }
 
-impl<S> LeaseTable for ServerLeases<S>
-where
-    S: LeaseServer + 'static,
-    CreateLeases: Operation<S, Done = ()>,
-    ListLeases: Operation<S, Done = Vec<Result<LeaseRow, String>>>,
-    EndLease: Operation<S, Done = (bool, Option<LeaseRow>)>,
-    for<'a> Acquire<'a>: Operation<S, Done = Acquired>,
-    for<'a> Reuse<'a>: Operation<S, Done = Result<(), Denial>>,
-    for<'a> Renew<'a>: Operation<S, Done = Result<(), Loss>>,
-    for<'a> Release<'a>: Operation<S, Done = Result<(), Loss>>,
-    Usage: Operation<S, Done = WorkerUsage>,
-    LeaseClient<S>: Send,
-{
+impl<S: Server + 'static> LeaseTable for ServerLeases<S> {
     fn create(&self) -> Result<(), Error> {
-        self.admin().run(&CreateLeases)
+        self.admin().run(&Create(&[WORKER_NODE, UIDRING_LEASE]))
     }
 
     fn lease(&self, request: &WorkerRequest, options: &LeaseOptions) -> Result<Lease, Error> {
@@ -181,7 +96,7 @@ where
     }
 
     fn list(&self) -> Result<Vec<LeaseRow>, Error> {
-        let rows = self.admin().run(&ListLeases { worker_id: None })?;
+        let rows = self.admin().run(&ListLeases)?;
         Ok(readable(rows, &self.store))
     }
 
@@ -214,13 +129,7 @@ pub struct LeaseClient<S: Server> {
     lasts: Duration,
 }
 
-impl<S> LeaseStore for LeaseClient<S>
-where
-    S: LeaseServer + 'static,
-    Self: RowStore,
-    for<'a> Acquire<'a>: Operation<S, Done = Acquired>,
-    Usage: Operation<S, Done = WorkerUsage>,
-{
+impl<S: Server + 'static> LeaseStore for LeaseClient<S> {
     type Rows = Self;
 
     fn location(&self) -> String {
@@ -241,13 +150,7 @@ where
     }
 }
 
-impl<S> RowStore for LeaseClient<S>
-where
-    S: LeaseServer + 'static,
-    Self: Send,
-    for<'a> Renew<'a>: Operation<S, Done = Result<(), Loss>>,
-    for<'a> Release<'a>: Operation<S, Done = Result<(), Loss>>,
-{
+impl<S: Server + 'static> RowStore for LeaseClient<S> {
     fn renew(&mut self, row: &LeasedRow, horizon: Horizon) -> Result<Result<(), Loss>, Error> {
         let is_cluster = self.client.server().settings().is_cluster;
         let lasts_micros = self.lasts.as_micros() as u64;

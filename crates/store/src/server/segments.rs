@@ -1,5 +1,9 @@
 //! Loads segments from a server: which row is waited for, and what is said when another server answers.
 
+mod load;
+mod tags;
+mod together;
+
 use std::collections::HashSet;
 use std::fmt;
 
@@ -7,91 +11,15 @@ use uidring::Error;
 use uidring::adapter::log;
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
 
-use super::Server;
+use self::load::{Load, NotLoaded, Waits};
+use self::tags::{Change, ChangeTag, CreateTag, ListTags};
+use self::together::{LoadTogether, Together};
 use super::client::Client;
-use super::connection::Operation;
-use super::error::{ServerError, described};
+use super::error::{ServerError, described, with_note};
 use super::settings::Settings;
 use super::tables::LEAF_ALLOC;
-use super::tags::{Change, CreateTag, TagChange, Tags};
-use crate::{MOST_TOGETHER, NewSegmentTag, SegmentTable, check_step};
-
-/// Reserves a range.
-///
-/// What is wrong with the row is no problem of the connection's, and is not tried again.
-pub struct Load<'a> {
-    /// The tag, and how many ids.
-    pub request: &'a SegmentRequest,
-    /// How long a row is waited for that somebody else has locked.
-    pub waits: Waits,
-    /// The only server that is a good one, where that matters.
-    pub only_server: Option<u64>,
-}
-
-/// Reserves a range for each of several tags, in one transaction.
-///
-/// It does what needs no thought. A tag whose range it cannot reserve (a row that is missing, or not sound)
-/// keeps its row as it is, and a load of its own says why.
-pub struct LoadTogether<'a> {
-    /// The tags, each once.
-    pub requests: &'a [&'a SegmentRequest],
-    /// The only server that is a good one, where that matters.
-    pub only_server: Option<u64>,
-}
-
-/// What became of them.
-pub enum Together {
-    /// The ranges that are reserved, in the order of the requests.
-    Loaded(Vec<Option<Loaded>>),
-    /// None is reserved: the server refused one of them, and all were rolled back.
-    Apart {
-        /// Somebody else has a row locked, which was waited for.
-        has_waited: bool,
-    },
-}
-
-/// How long a locked row is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waits {
-    /// As long as a session does.
-    Briefly,
-    /// Not at all.
-    Not,
-}
-
-/// A range that is reserved.
-#[derive(Clone, Copy)]
-pub struct Loaded {
-    /// The range.
-    pub range: LoadedSegment,
-    /// A number of the server that has reserved it; 0 where it does not say.
-    pub server: u64,
-}
-
-/// Why no range is reserved.
-pub enum NotLoaded<P> {
-    /// The row does not allow it.
-    Row(LoadError),
-    /// Somebody else has the row locked.
-    Locked(P),
-    /// The server cannot but wait.
-    MustWait,
-}
-
-/// A server with a table `leaf_alloc`.
-pub trait SegmentServer: Server {
-    /// Returns the options of a client that loads.
-    fn segment_options(&self) -> Self::Options {
-        self.options()
-    }
-}
-
-impl Load<'_> {
-    /// What to say where another server answers than the only good one.
-    pub const OTHER_SERVER: &'static str = "another server answers than at the start of this process: that may be a failover which has \
-         lost commits, and ids may come twice; see that every max_id is above all ids in use, and \
-         start anew";
-}
+use super::{Purpose, Server};
+use crate::{MOST_TOGETHER, NewSegmentTag, SegmentTable, check_step, end_of};
 
 /// The table `leaf_alloc` of a server, from which segments are loaded.
 ///
@@ -116,11 +44,11 @@ pub struct ServerSegments<S: Server> {
     server: Option<u64>,
 }
 
-impl<S: SegmentServer> ServerSegments<S> {
+impl<S: Server> ServerSegments<S> {
     /// The table of this server.
     pub fn new(store: &S) -> Self {
         Self {
-            client: Client::with_options(store, store.segment_options()),
+            client: Client::new(store, Purpose::Loads),
             create_table_if_missing: false,
             locked: HashSet::new(),
             may_skip: true,
@@ -141,16 +69,18 @@ impl<S: SegmentServer> ServerSegments<S> {
         self.client.server()
     }
 
+    /// A client for an operator's command.
+    fn admin(&self) -> Client<S> {
+        Client::new(self.store(), Purpose::Admin)
+    }
+
     /// Loads a segment. It waits for a locked row unless it has waited before: for this tag, or for
     /// another one of the same call.
     fn load_one(
         &mut self,
         request: &SegmentRequest,
         has_waited: &mut bool,
-    ) -> Result<LoadedSegment, LoadError>
-    where
-        for<'a> Load<'a>: Operation<S, Done = Result<Loaded, NotLoaded<S::Problem>>>,
-    {
+    ) -> Result<LoadedSegment, LoadError> {
         let only_server = self.only_server();
         let is_known = self.locked.contains(&request.tag);
         let mut waits = match self.may_skip && (is_known || *has_waited) {
@@ -173,7 +103,7 @@ impl<S: SegmentServer> ServerSegments<S> {
                 Err(NotLoaded::Locked(problem)) => {
                     *has_waited = true;
                     self.locked.insert(request.tag.clone());
-                    Err(self.store().explain(&LEAF_ALLOC, problem).into())
+                    Err(problem.explain(self.store(), &LEAF_ALLOC).into())
                 }
                 Err(NotLoaded::MustWait) => {
                     self.may_skip = false;
@@ -192,10 +122,7 @@ impl<S: SegmentServer> ServerSegments<S> {
         group: &[usize],
         has_waited: &mut bool,
         loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) -> Result<Vec<usize>, Error>
-    where
-        for<'a> LoadTogether<'a>: Operation<S, Done = Together>,
-    {
+    ) -> Result<Vec<usize>, Error> {
         let requests: Vec<_> = group.iter().map(|&index| &wanted[index]).collect();
         let work = LoadTogether { requests: &requests, only_server: self.only_server() };
         let done = match self.client.try_run(&work) {
@@ -263,16 +190,9 @@ impl<S: SegmentServer> ServerSegments<S> {
     }
 }
 
-impl<S> SegmentStore for ServerSegments<S>
-where
-    S: SegmentServer + 'static,
-    Client<S>: Send,
-    Tags: Operation<S, Done = Vec<SegmentTag>>,
-    for<'a> Load<'a>: Operation<S, Done = Result<Loaded, NotLoaded<S::Problem>>>,
-    for<'a> LoadTogether<'a>: Operation<S, Done = Together>,
-{
+impl<S: Server + 'static> SegmentStore for ServerSegments<S> {
     fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
-        self.client.run(&Tags { create_table: self.create_table_if_missing })
+        self.client.run(&ListTags { create_table: self.create_table_if_missing })
     }
 
     /// If the server cannot be reached for one tag, those after it get the same error at once, so that
@@ -315,35 +235,34 @@ where
     }
 }
 
-impl<S> SegmentTable for ServerSegments<S>
-where
-    S: SegmentServer,
-    Tags: Operation<S, Done = Vec<SegmentTag>>,
-    for<'a> CreateTag<'a>: Operation<S, Done = Result<(), Error>>,
-    for<'a> TagChange<'a>: Operation<S, Done = Result<SegmentTag, Error>>,
-{
+impl<S: Server> SegmentTable for ServerSegments<S> {
     fn create_tag(&self, tag: &NewSegmentTag) -> Result<(), Error> {
-        let work = CreateTag { tag, create_table: self.create_table_if_missing };
-        Client::new(self.store()).run(&work)?
+        self.admin().run(&CreateTag { tag, create_table: self.create_table_if_missing })?
     }
 
     fn list_tags(&self) -> Result<Vec<SegmentTag>, Error> {
-        let work = Tags { create_table: false };
-        Client::new(self.store()).run(&work)
+        self.admin().run(&ListTags { create_table: false })
     }
 
     fn set_step(&self, tag: &str, step: u64) -> Result<SegmentTag, Error> {
-        let work = TagChange::new(tag, Change::Step(check_step(step)?));
-        Client::new(self.store()).run(&work)?
+        self.admin().run_once(&ChangeTag { tag, change: Change::Step(check_step(step)?) })?
     }
 
+    /// Looks where the tag's ids end, and deletes it once if they end there still.
     fn delete_tag(&self, tag: &str) -> Result<SegmentTag, Error> {
-        let work = TagChange::new(tag, Change::Delete);
-        Client::new(self.store()).run(&work).map_err(|error| work.explain(error))?
+        let tags = self.list_tags()?;
+        // Of a tag that is not found, the server says whether it is hidden.
+        let found = tags.iter().find(|found| found.tag == tag);
+        let max_id = found.map(end_of).transpose()?.unwrap_or_default();
+        let done = self.admin().run_once(&ChangeTag { tag, change: Change::Delete { max_id } });
+        done.map_err(|error| match found {
+            Some(_) => with_note(error, &format!(" (its ids ended at max_id {max_id})")),
+            None => error,
+        })?
     }
 }
 
-impl<S: SegmentServer> fmt::Debug for ServerSegments<S> {
+impl<S: Server> fmt::Debug for ServerSegments<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerSegments")
             .field("server", &format_args!("{}", self.store()))

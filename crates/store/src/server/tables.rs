@@ -1,5 +1,9 @@
 //! What errors and checks know of the tables.
 
+use super::Server;
+use super::connection::Operation;
+use super::session::{Done, Session};
+
 /// A table, as errors name it.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
@@ -15,6 +19,19 @@ pub struct Table {
     pub or: &'static str,
     /// What the account has to be granted.
     pub rights: &'static str,
+}
+
+impl Table {
+    /// Returns an advice with what it says of the table filled in: `{table}`, `{origin}`, `{command}`, `{or}` and
+    /// `{rights}`.
+    pub fn fill(&self, advice: &str) -> String {
+        advice
+            .replace("{table}", self.name)
+            .replace("{origin}", self.origin)
+            .replace("{command}", self.command)
+            .replace("{or}", self.or)
+            .replace("{rights}", self.rights)
+    }
 }
 
 /// Starts, each of which has its worker id for good.
@@ -47,6 +64,23 @@ pub const UIDRING_LEASE: Table = Table {
     rights: "a lease needs SELECT, INSERT and UPDATE on UIDRING_LEASE, and SELECT and INSERT on \
              WORKER_NODE",
 };
+
+/// Creates tables that do not exist.
+pub struct Create(pub &'static [Table]);
+
+impl<S: Server> Operation<S> for Create {
+    // Whatever cannot be created is named by the server.
+    const TABLE: Table = WORKER_NODE;
+
+    type Done = ();
+
+    async fn run(&self, session: &mut S::Session) -> Done<S::Session, ()> {
+        for table in self.0 {
+            session.create_table(table).await?;
+        }
+        Ok(())
+    }
+}
 
 /// The version of the tables' form. A table says its own in its comment, which neither Baidu's nor
 /// Leaf's programs read; one without is of version 1, as are those of their scripts.

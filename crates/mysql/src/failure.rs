@@ -1,0 +1,314 @@
+//! What the errors of the driver mean, by the server's codes, and what to do about them.
+
+use std::io::{self, ErrorKind};
+
+use mysql_async::{DriverError, Error, IoError, ServerError};
+use uidring_store::server::{Cause, Problem, State, Table};
+use uidring_store::{tls_error, tls_failed};
+
+use crate::MySqlStore;
+
+/// An error of the driver.
+#[derive(Debug)]
+pub struct Failure(pub Error);
+
+/// What the driver says of an attempt.
+pub fn failed(error: Error) -> Problem<Failure> {
+    Problem::Driver(Failure(error))
+}
+
+impl uidring_store::server::Failure for Failure {
+    fn state(&self) -> State {
+        match &self.0 {
+            Error::Server(error) => of_server(error).0,
+            Error::Io(IoError::Io(error)) => match error.kind() {
+                // A handshake that failed: TLS, or no MySQL server.
+                ErrorKind::InvalidData | ErrorKind::PermissionDenied => State::Lasting,
+                _ if is_gibberish(error) => State::Lasting,
+                _ => State::MayPass,
+            },
+            Error::Driver(DriverError::ConnectionClosed) => State::MayPass,
+            _ => State::Lasting,
+        }
+    }
+
+    fn is_answer(&self) -> bool {
+        matches!(self.0, Error::Server(_))
+    }
+
+    /// The driver's texts name neither user nor password, but for those about URLs, which have been read long
+    /// before.
+    fn into_cause(self) -> Option<Cause> {
+        match self.0 {
+            Error::Server(error) => Some(error.into()),
+            Error::Io(IoError::Io(error)) => Some(error.into()),
+            Error::Io(IoError::Tls(error)) => Some(error.into()),
+            Error::Driver(DriverError::NoClientSslFlagFromServer) | Error::Url(_) => None,
+            Error::Driver(error) => Some(error.into()),
+            Error::Other(error) => Some(error),
+        }
+    }
+}
+
+/// Returns what an answer of the server means, and what to do, with places to be filled by the table.
+fn of_server(error: &ServerError) -> (State, &'static str) {
+    let is_of_connections = error.message.contains("max_user_connections");
+    match error.code {
+        1146 => (State::NoTable, "there is no table {table}; create it (`{command}`){or}"),
+        1049 => (State::NoDatabase, "there is no such database; create it, or name another"),
+        1050 => (State::TableExists, "the table exists already"),
+        167 | 1467 => (State::Lasting, BEHIND),
+        1062 => (State::Duplicate, BEHIND),
+        1064 => (State::Syntax, "the server does not know such a statement"),
+        // After a wait, or without one. Galera also says 1205 where a read waits for other nodes.
+        1205 | 3572 => (
+            State::Locked,
+            "another transaction has the row or table locked, or a node of a cluster is cut off",
+        ),
+        // Such a server may be one that hands over to another.
+        1290 | 1836 => (State::MayChange, "the server takes no rows now; name the primary"),
+        1792 => (
+            State::MayChange,
+            "transactions are read-only there; name the primary, or unset the variable",
+        ),
+        // Galera also says this where another node's commit came first.
+        1213 | 3101 => {
+            (State::MayPass, "another transaction came first, perhaps on another node; try again")
+        }
+        1047 | 1180 => (
+            State::MayPass,
+            "this node of a cluster takes nothing: it is joining, or cut off from the majority; name a \
+             node of the majority, or see `SHOW STATUS LIKE 'wsrep_cluster_status'`",
+        ),
+        3100 | 3796..=3799 => (
+            State::MayPass,
+            "this member of a group is joining, leaving, or cut off from the majority; name a member of \
+             the majority",
+        ),
+        3032 => (
+            State::MayPass,
+            "the server is in offline mode, as a member is that a group has expelled; name another",
+        ),
+        // The name of a limit is the same in all languages. Those of an hour outlast any start.
+        1226 if is_of_connections => {
+            (State::MayPass, "all connections that this account may have are in use; allow it more")
+        }
+        1226 => {
+            (State::Lasting, "the account has used up its limit of this hour; raise it, or wait")
+        }
+        // Too many connections; shutting down; a connection that the server gave up; a row that changed since
+        // it was read; a query or connection that somebody killed, or another node's commit.
+        1040 | 1203 | 1053 | 1158..=1161 | 4031 | 1020 | 1317 | 1927 | 3169 => {
+            (State::MayPass, REFUSED)
+        }
+        1698 => (State::Lasting, "this account is not let in with a password; use one that is"),
+        4151 | 3118 => {
+            (State::Lasting, "the account is locked; unlock it: ALTER USER … ACCOUNT UNLOCK")
+        }
+        1820 | 1862 => (
+            State::Lasting,
+            "the account's password has expired; give it a new one with ALTER USER",
+        ),
+        1044 => (
+            State::Lasting,
+            "the account may not use this database; grant the account its rights on it",
+        ),
+        1142 | 1143 => (
+            State::Lasting,
+            "the account may not do that; grant it: {rights}; to make the table it needs CREATE, or have \
+             somebody else make it (`{command}`)",
+        ),
+        3159 => (State::Lasting, "the account demands TLS; ask for it"),
+        1267 | 1366 => (
+            State::Lasting,
+            "a column cannot hold this value; if it is a text, the column's character set lacks one of its \
+             characters, and utf8mb4 has all",
+        ),
+        1054 | 1136 | 1264 | 1364 | 1406 => {
+            (State::Lasting, "{table} is not as {origin} script makes it")
+        }
+        1305 => (
+            State::Lasting,
+            "this node of a Galera cluster cannot say what it has committed; use MariaDB 10.4 or later",
+        ),
+        3098 => (
+            State::Lasting,
+            "Group Replication does not take this table: it needs InnoDB and its primary key",
+        ),
+        _ => (State::Lasting, REFUSED),
+    }
+}
+
+const REFUSED: &str = "the server refused";
+
+const BEHIND: &str = "the table's AUTO_INCREMENT is behind its rows, or at its end; set it above the \
+                      greatest ID with ALTER TABLE";
+
+fn of_login(server: &MySqlStore) -> &'static str {
+    match (server.shows_certificate(), server.demands_tls()) {
+        (true, _) => {
+            "the login failed; check user and password, percent-encoded in a URL, and whether the account \
+             demands another subject or issuer of the certificate"
+        }
+        (_, true) => {
+            "the login failed; check user and password, percent-encoded in a URL; the account may also \
+             demand a client's certificate"
+        }
+        _ => {
+            "the login failed; check user and password, percent-encoded in a URL; the account may \
+             also demand TLS"
+        }
+    }
+}
+
+/// Whether the other side speaks another protocol. The driver hides its type for that.
+fn is_gibberish(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.to_string() == "Packets out of sync")
+}
+
+/// Returns what to do, and what went wrong unless the error says it.
+pub fn advice(server: &MySqlStore, table: &Table, failure: &Failure) -> String {
+    match &failure.0 {
+        Error::Server(error) if error.code == 1045 => of_login(server).into(),
+        Error::Server(error) => table.fill(of_server(error).1),
+        Error::Io(IoError::Io(error)) => of_connection(error),
+        Error::Io(IoError::Tls(error)) => tls_failed(error),
+        Error::Driver(DriverError::NoClientSslFlagFromServer) => {
+            "TLS was asked for, and the server offers none; give it a certificate, or do without"
+                .into()
+        }
+        Error::Driver(DriverError::ConnectionClosed) => "the server closed the connection".into(),
+        Error::Driver(_) => "the driver and the server do not understand each other".into(),
+        Error::Url(_) => "the URL cannot be used".into(),
+        Error::Other(_) => "the driver failed".into(),
+    }
+}
+
+fn of_connection(error: &io::Error) -> String {
+    if tls_error(error).is_some() {
+        return tls_failed(error);
+    }
+    let what = match error.kind() {
+        ErrorKind::ConnectionRefused => "no connection; is the server running?",
+        ErrorKind::NotFound => "no connection; is the server running, and the socket its own?",
+        ErrorKind::UnexpectedEof => "the server closed the connection",
+        ErrorKind::InvalidData => "no connection; is this a MySQL server?",
+        _ if is_gibberish(error) => "no connection; is this a MySQL server?",
+        _ => "the connection failed",
+    };
+    what.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use uidring::StoreErrorKind;
+    use uidring::adapter::Chain;
+    use uidring_store::server::WORKER_NODE;
+
+    use super::*;
+
+    fn of_server(code: u16, message: &str) -> Problem<Failure> {
+        let (message, state) = (message.to_owned(), "HY000".to_owned());
+        Problem::Driver(Failure(Error::Server(ServerError { code, message, state })))
+    }
+
+    fn other(text: &str) -> Problem<Failure> {
+        Problem::Driver(Failure(io::Error::other(text).into()))
+    }
+
+    fn error(problem: Problem<Failure>) -> uidring::Error {
+        let server = MySqlStore::from_url("mysql://root@h/d").expect("a URL");
+        problem.explain(&server, &WORKER_NODE)
+    }
+
+    fn text(problem: Problem<Failure>) -> String {
+        Chain(&error(problem)).to_string()
+    }
+
+    fn kind(problem: Problem<Failure>) -> StoreErrorKind {
+        match error(problem) {
+            uidring::Error::Store(error) => error.kind(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn only_what_may_pass_is_tried_again() {
+        for problem in [
+            of_server(1226, "exceeded the 'max_user_connections' resource"),
+            of_server(1213, "Deadlock found when trying to get lock; try restarting transaction"),
+            of_server(1047, "WSREP has not yet prepared node for application use"),
+            of_server(1180, "provider status: Not connected to Primary Component"),
+            of_server(1205, "Lock wait timeout exceeded; try restarting transaction"),
+            of_server(1317, "Query execution was interrupted"),
+            of_server(3100, "Error on observer while running replication hook 'before_commit'."),
+            of_server(3101, "Plugin instructed the server to rollback the current transaction."),
+            of_server(3797, "Error while waiting for group transactions commit"),
+            of_server(3799, "The Group Replication plugin is stopping"),
+            of_server(3032, "The server is currently in offline mode"),
+            other("Connection reset by peer"),
+        ] {
+            assert!(problem.may_pass(), "{problem:?}");
+        }
+        for problem in [
+            of_server(1226, "exceeded the 'max_connections_per_hour' resource"),
+            of_server(1226, "exceeded the 'max_questions' resource"),
+            of_server(1045, "Access denied"),
+            other("Packets out of sync"),
+        ] {
+            assert!(!problem.may_pass(), "{problem:?}");
+        }
+    }
+
+    /// A start says so at once; a renewal and a load come again by themselves.
+    #[test]
+    fn a_read_only_server_is_not_final() {
+        for code in [1290, 1792, 1836] {
+            let problem = of_server(code, "read only");
+            assert!(!problem.is_final() && !problem.may_pass(), "{problem:?}");
+            assert_eq!(kind(problem), StoreErrorKind::Denied);
+        }
+    }
+
+    #[test]
+    fn a_cluster_without_a_majority_is_unreachable() {
+        for code in [1047, 1180, 3100, 3101, 3796] {
+            assert_eq!(kind(of_server(code, "")), StoreErrorKind::Unreachable);
+        }
+    }
+
+    #[test]
+    fn the_servers_refusals_come_with_advice() {
+        for (code, message, advice) in [
+            (1142, "CREATE command denied to user", "needs CREATE"),
+            (1142, "INSERT command denied to user", "SELECT and INSERT"),
+            (1226, "exceeded the 'max_user_connections' resource", "in use"),
+            (1226, "exceeded the 'max_connections_per_hour' resource", "of this hour"),
+            (1698, "Access denied for user", "with a password"),
+            (4151, "Access denied, this account is locked", "ACCOUNT UNLOCK"),
+            (1820, "You must SET PASSWORD before", "expired"),
+            (1792, "Cannot execute statement in a READ ONLY transaction", "the primary"),
+            (1290, "running with the --super-read-only option", "the primary"),
+            (1836, "Running in read-only mode", "the primary"),
+            (1047, "WSREP has not yet prepared node", "a node of the majority"),
+            (1180, "Not connected to Primary Component", "a node of the majority"),
+            (1213, "Deadlock found", "came first"),
+            (1305, "FUNCTION WSREP_LAST_WRITTEN_GTID does not exist", "MariaDB 10.4"),
+            (3098, "does not comply with the requirements", "primary key"),
+            (3101, "Plugin instructed the server to rollback", "came first"),
+            (3100, "Error on observer while running", "of the majority"),
+            (3796, "cannot be used on the current member state", "of the majority"),
+            (3032, "The server is currently in offline mode", "name another"),
+            (167, "Out of range value for column 'ID'", "ALTER TABLE"),
+        ] {
+            let text = text(of_server(code, message));
+            assert!(text.contains(message) && text.contains(&code.to_string()), "{text}");
+            assert!(text.contains(advice), "{advice}: {text}");
+        }
+    }
+
+    #[test]
+    fn another_protocol_is_recognised() {
+        assert!(text(other("Packets out of sync")).contains("is this a MySQL server?"));
+    }
+}

@@ -1,0 +1,206 @@
+//! What the errors of the driver mean, by the server's codes, and what to do about them.
+
+use std::error::Error as _;
+use std::io::{self, ErrorKind};
+
+use tokio_postgres::Error;
+use tokio_postgres::error::{DbError, Severity, SqlState};
+use uidring_store::server::{Cause, Problem, State, Table};
+use uidring_store::{tls_error, tls_failed};
+
+use crate::PostgresStore;
+
+/// An error of the driver.
+#[derive(Debug)]
+pub struct Failure(pub Error);
+
+/// What the driver says of an attempt.
+pub fn failed(error: Error) -> Problem<Failure> {
+    Problem::Driver(Failure(error))
+}
+
+impl uidring_store::server::Failure for Failure {
+    fn state(&self) -> State {
+        match self.0.as_db_error() {
+            Some(error) => of_server(error).0,
+            None if self.0.is_closed() => State::MayPass,
+            None if io_error(&self.0).is_some_and(is_of_the_network) => State::MayPass,
+            None => State::Lasting,
+        }
+    }
+
+    fn is_answer(&self) -> bool {
+        self.0.as_db_error().is_some()
+    }
+
+    fn into_cause(self) -> Option<Cause> {
+        // The driver's own words say less than what it was told.
+        match self.is_answer() || io_error(&self.0).is_some() {
+            true => self.0.into_source(),
+            false => Some(self.0.into()),
+        }
+    }
+}
+
+/// Returns what to do, and what went wrong unless the error says it.
+pub fn advice(server: &PostgresStore, table: &Table, failure: &Failure) -> String {
+    let error = &failure.0;
+    if let Some(error) = error.as_db_error() {
+        let is_of_login = *error.code() == SqlState::INVALID_AUTHORIZATION_SPECIFICATION;
+        return match is_of_login && server.demands_tls() {
+            true => "the server does not let this user in: its pg_hba.conf lacks a line for it, or the server \
+                     wants a client's certificate that names this user"
+                .into(),
+            false => table.fill(of_server(error).1),
+        };
+    }
+    if tls_error(error).is_some() {
+        return tls_failed(error);
+    }
+    if error.is_closed() {
+        return "the server closed the connection".into();
+    }
+    let text = match io_error(error) {
+        Some(error) => of_connection(error),
+        // The driver says what kind of error it is by its text alone.
+        None => match &*error.to_string() {
+            "error performing TLS handshake" => {
+                "TLS was asked for, and the server offers none; give it a certificate, or do without"
+            }
+            "authentication error" | "invalid configuration" => LOGIN,
+            "unexpected message from server" | "error parsing response from server" => {
+                "no connection; is this a PostgreSQL server?"
+            }
+            _ => "the driver and the server do not understand each other",
+        },
+    };
+    text.into()
+}
+
+fn of_connection(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => "no connection; is the server running?",
+        ErrorKind::NotFound => "no connection; is the server running, and the socket its own?",
+        ErrorKind::UnexpectedEof => "the server closed the connection",
+        ErrorKind::PermissionDenied if !is_read_only(error) => {
+            "no connection; may this user open the socket?"
+        }
+        ErrorKind::PermissionDenied => {
+            "no server takes rows now: all that answer are standbys, or were told to take none; \
+             promote one"
+        }
+        ErrorKind::InvalidData | ErrorKind::InvalidInput => {
+            "no connection; is this a PostgreSQL server?"
+        }
+        _ => "the connection failed",
+    }
+}
+
+/// Returns what an answer of the server means, and what to do, with places to be filled by the table.
+fn of_server(error: &DbError) -> (State, &'static str) {
+    if is_pooler_refusal(error) {
+        return match error.message().contains("pooling mode") {
+            true => (
+                State::Lasting,
+                "PgBouncer in statement mode allows no transactions; set pool_mode = transaction, or session",
+            ),
+            false => (State::Lasting, "the pooler refused"),
+        };
+    }
+    match *error.code() {
+        SqlState::UNDEFINED_TABLE => {
+            (State::NoTable, "there is no table {table}; create it (`{command}`){or}")
+        }
+        SqlState::INVALID_CATALOG_NAME => {
+            (State::NoDatabase, "there is no such database; create it, or name another")
+        }
+        SqlState::DUPLICATE_TABLE | SqlState::DUPLICATE_OBJECT => {
+            (State::TableExists, "the table exists already")
+        }
+        SqlState::UNIQUE_VIOLATION => (State::Duplicate, BEHIND),
+        SqlState::SEQUENCE_GENERATOR_LIMIT_EXCEEDED => (State::Lasting, BEHIND),
+        SqlState::LOCK_NOT_AVAILABLE => {
+            (State::Locked, "another transaction has the row or table locked")
+        }
+        // Such a server may be one that hands over to another.
+        SqlState::READ_ONLY_SQL_TRANSACTION => (
+            State::MayChange,
+            "the server takes no rows now: it is a standby, or was told to; name the primary",
+        ),
+        SqlState::DISK_FULL => (State::MayChange, "the server's disk is full; make room on it"),
+        SqlState::TOO_MANY_CONNECTIONS => (
+            State::MayPass,
+            "all connections of the server, or of this account, are in use; allow more, or put a pooler in \
+             front",
+        ),
+        SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN => {
+            (State::MayPass, "the server ended the connection; is it being stopped or restarted?")
+        }
+        SqlState::CANNOT_CONNECT_NOW => (State::MayPass, "the server is starting or stopping"),
+        // Transactions that met another, or were ended by a limit of the server's or by somebody.
+        SqlState::T_R_SERIALIZATION_FAILURE
+        | SqlState::T_R_DEADLOCK_DETECTED
+        | SqlState::QUERY_CANCELED
+        | SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => (State::MayPass, REFUSED),
+        SqlState::INVALID_PASSWORD => (State::Lasting, LOGIN),
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION => (
+            State::Lasting,
+            "the server does not let this user in: its pg_hba.conf lacks a line for it, or demands TLS \
+             (sslmode=require)",
+        ),
+        // The login ends by it.
+        SqlState::INSUFFICIENT_PRIVILEGE if error.parsed_severity() == Some(Severity::Fatal) => {
+            (State::Lasting, "the account may not use this database; grant it CONNECT")
+        }
+        SqlState::INSUFFICIENT_PRIVILEGE => (
+            State::Lasting,
+            "the account may not do that; grant it: {rights}, also by policies if the table has row-level \
+             security; to make the table it needs CREATE on the schema, or have somebody else make it \
+             (`{command}`)",
+        ),
+        SqlState::UNDEFINED_COLUMN
+        | SqlState::NOT_NULL_VIOLATION
+        | SqlState::NUMERIC_VALUE_OUT_OF_RANGE
+        | SqlState::STRING_DATA_RIGHT_TRUNCATION
+        | SqlState::DATATYPE_MISMATCH
+        | SqlState::UNDEFINED_FUNCTION
+        | SqlState::GENERATED_ALWAYS => (State::Lasting, "{table} is not as `{command}` makes it"),
+        SqlState::UNTRANSLATABLE_CHARACTER | SqlState::CHARACTER_NOT_IN_REPERTOIRE => (
+            State::Lasting,
+            "the database's encoding cannot hold this text; use a database with the encoding UTF8",
+        ),
+        // Connections that ended, or could not be had.
+        _ if error.code().code().starts_with("08") => (State::MayPass, REFUSED),
+        _ => (State::Lasting, REFUSED),
+    }
+}
+
+const REFUSED: &str = "the server refused";
+
+const LOGIN: &str = "the login failed; check user and password, percent-encoded in a URL";
+
+const BEHIND: &str = "the counter of the column ID is behind the table's rows, or at its end; set it above the \
+                      greatest ID with ALTER TABLE WORKER_NODE ALTER COLUMN ID RESTART WITH …";
+
+/// Whether PgBouncer refuses for good, with the code by which it says everything, in its only language.
+fn is_pooler_refusal(error: &DbError) -> bool {
+    let refusals = ["no such database", "no such user", "pooling mode", "password", "not allowed"];
+    *error.code() == SqlState::PROTOCOL_VIOLATION
+        && refusals.iter().any(|text| error.message().contains(text))
+}
+
+/// The system's error in one of the driver's.
+fn io_error(error: &tokio_postgres::Error) -> Option<&io::Error> {
+    error.source().and_then(|source| source.downcast_ref())
+}
+
+/// Whether the driver found no server that takes rows, of several: one may be promoted yet.
+fn is_read_only(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::PermissionDenied && error.raw_os_error().is_none()
+}
+
+fn is_of_the_network(error: &io::Error) -> bool {
+    let is_tls = tls_error(error).is_some();
+    let kinds = [ErrorKind::InvalidData, ErrorKind::InvalidInput, ErrorKind::PermissionDenied];
+    is_read_only(error) || !is_tls && !kinds.contains(&error.kind())
+}

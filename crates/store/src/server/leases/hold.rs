@@ -1,0 +1,127 @@
+//! How the holder of a row of `UIDRING_LEASE` renews and releases it, in SQL.
+
+use super::rows::row;
+use crate::leases::{Horizon, LeasedRow, Loss};
+use crate::server::Server;
+use crate::server::connection::Operation;
+use crate::server::problem::Problem;
+use crate::server::session::{Done, Session};
+use crate::server::tables::{Table, UIDRING_LEASE};
+use crate::sql::Dialect;
+
+/// Renews a lease.
+pub struct Renew<'a> {
+    /// As it was taken.
+    pub row: &'a LeasedRow,
+    /// What may be issued from now on.
+    pub horizon: Horizon,
+    /// How long the lease lasts.
+    pub lasts_micros: u64,
+    /// Any server that answers is a good one.
+    pub is_cluster: bool,
+}
+
+impl<S: Server> Operation<S> for Renew<'_> {
+    const TABLE: Table = UIDRING_LEASE;
+
+    type Done = Result<(), Loss>;
+
+    /// The statement meets the row only if it is ours and still has what the store has confirmed.
+    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Result<(), Loss>> {
+        let LeasedRow { worker_id, owner, token, confirmed, server, .. } = self.row;
+        let Horizon { tick, sequence } = self.horizon;
+        let Dialect { now, now_plus, .. } = S::Session::DIALECT;
+        // MySQL assigns from left to right: where the sequence number is set, the tick is still the old one.
+        let update = format!(
+            "UPDATE UIDRING_LEASE SET LEASE_END = {now_plus}, RENEWED = {now},
+             HORIZON_SEQUENCE = CASE WHEN HORIZON_TICK > ? THEN HORIZON_SEQUENCE ELSE ? END,
+             HORIZON_TICK = CASE WHEN HORIZON_TICK > ? THEN HORIZON_TICK ELSE ? END,
+             TOKEN = TOKEN{}
+             WHERE WORKER_ID = ? AND TOKEN = ? AND OWNER = ? AND COALESCE(HORIZON_TICK, 0) >= ?",
+            session.server_mark()
+        );
+        let (lasts, tick_value) = (self.lasts_micros.into(), tick.into());
+        let (id, token, owner) = ((*worker_id).into(), (*token).into(), owner.into());
+        let known = confirmed.unwrap_or(0).into();
+        let values =
+            [lasts, tick_value, sequence.into(), tick_value, tick_value, id, token, owner, known];
+        let changed = session.change(&update, &values).await?;
+        if changed.rows != 1 {
+            return present(session, *worker_id, |row| self.row.loss(row)).await.map(Err);
+        }
+        // A trigger on the table can hide the server's number. That alone does not mean another server.
+        let is_other =
+            changed.server != *server && (changed.server.is_some() || !session.has_identity());
+        if !self.is_cluster && server.is_some() && is_other {
+            return Ok(Err(Loss::OtherServer));
+        }
+        // Each renewal finds that the one before has stayed. The first one, before which nothing was issued,
+        // makes sure of itself: a column of a smaller type, or a trigger, may have changed the horizon.
+        if confirmed.is_none() {
+            let stored = row(session, *worker_id).await?.and_then(|row| row.horizon);
+            if stored.is_none_or(|stored| stored < (tick, sequence)) {
+                let stored = stored.map_or_else(
+                    || "nothing".into(),
+                    |(tick, number)| format!("{tick} and {number}"),
+                );
+                return Err(Problem::Refused(format!(
+                    "the horizon of worker id {worker_id} was to be tick {tick} and sequence number \
+                     {sequence}, and reads {stored}: UIDRING_LEASE has to be as `uidring worker init \
+                     --leases` makes it, without triggers"
+                )));
+            }
+        }
+        Ok(Ok(()))
+    }
+}
+
+/// Frees the row.
+pub struct Release<'a> {
+    /// As it was taken.
+    pub row: &'a LeasedRow,
+    /// The last that was issued.
+    pub last: Option<Horizon>,
+}
+
+impl<S: Server> Operation<S> for Release<'_> {
+    const TABLE: Table = UIDRING_LEASE;
+
+    type Done = Result<(), Loss>;
+
+    /// The statement also meets a row that an earlier attempt has freed, whose answer was lost, and leaves
+    /// it as it is.
+    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Result<(), Loss>> {
+        let LeasedRow { worker_id, owner, token, .. } = self.row;
+        let Dialect { now, same, .. } = S::Session::DIALECT;
+        let update = format!(
+            "UPDATE UIDRING_LEASE SET LEASE_END = NULL, TOKEN = ?, HORIZON_TICK = ?,
+             HORIZON_SEQUENCE = ?, RENEWED = {now} WHERE WORKER_ID = ? AND OWNER = ?
+             AND (TOKEN = ? OR TOKEN = ? AND LEASE_END IS NULL AND HORIZON_TICK {same} ?
+             AND HORIZON_SEQUENCE {same} ?)"
+        );
+        let tick = self.last.map(|last| last.tick).into();
+        let sequence = self.last.map(|last| last.sequence).into();
+        let (token, freed) = ((*token).into(), (token + 1).into());
+        let (id, owner) = ((*worker_id).into(), owner.into());
+        let values = [freed, tick, sequence, id, owner, token, freed, tick, sequence];
+        if session.change(&update, &values).await?.rows == 1 {
+            return Ok(Ok(()));
+        }
+        let lost =
+            |row: Option<crate::LeaseRow>| Ok(Loss::of(row.map(|row| (row.owner, row.token))));
+        present(session, *worker_id, lost).await.map(Err)
+    }
+}
+
+/// Returns why a lease is lost, by its row. One that somebody has damaged is lost, too.
+async fn present<S: Session>(
+    session: &mut S,
+    worker_id: u64,
+    lost: impl FnOnce(Option<crate::LeaseRow>) -> Result<Loss, String>,
+) -> Done<S, Loss> {
+    match row(session, worker_id).await {
+        Ok(row) => lost(row).map_err(Problem::Refused),
+        Err(Problem::Refused(why)) => Ok(Loss::Unreadable(why)),
+        Err(problem) => Err(problem),
+    }
+}

@@ -1,0 +1,153 @@
+//! What people do with the table `UIDRING_LEASE`, in SQL.
+
+use std::ops::RangeInclusive;
+
+use uidring::{Layout, Timestamp};
+
+use crate::leases::{Denial, Horizon, LeaseColumns, LeaseRow, Unusable, is_sound};
+use crate::server::Server;
+use crate::server::connection::Operation;
+use crate::server::problem::Problem;
+use crate::server::row::{Row, only};
+use crate::server::session::{Done, Session};
+use crate::server::tables::{Table, UIDRING_LEASE};
+use crate::sql::{FOREIGN_LAYOUT, LOWEST_LEASE, NEWEST_NODE};
+
+/// Returns all rows; of each that somebody has damaged, what is wrong with it.
+pub struct ListLeases;
+
+impl<S: Server> Operation<S> for ListLeases {
+    const TABLE: Table = UIDRING_LEASE;
+
+    type Done = Vec<Result<LeaseRow, String>>;
+
+    async fn run(
+        &self,
+        session: &mut S::Session,
+    ) -> Done<S::Session, Vec<Result<LeaseRow, String>>> {
+        list(session, None).await
+    }
+}
+
+async fn list<S: Session>(
+    session: &mut S,
+    worker_id: Option<u64>,
+) -> Done<S, Vec<Result<LeaseRow, String>>> {
+    let worker_id = worker_id.into();
+    let rows = session.look(&S::DIALECT.list_leases(), &[worker_id, worker_id]).await?;
+    rows.iter().map(read).collect()
+}
+
+/// Returns the row of a worker id.
+pub async fn row<S: Session>(session: &mut S, worker_id: u64) -> Done<S, Option<LeaseRow>> {
+    list(session, Some(worker_id)).await?.pop().transpose().map_err(Problem::Refused)
+}
+
+/// Returns what is wrong with a row that nobody holds.
+pub async fn flaw<S: Session>(session: &mut S, layout: &Layout) -> Done<S, Option<String>> {
+    let rows = session.query(&S::DIALECT.find_flawed_lease(&is_sound(layout)), &[]).await?;
+    Ok(rows.first().map(read).transpose()?.and_then(Result::err))
+}
+
+fn read<F>(row: &Row) -> Result<Result<LeaseRow, String>, Problem<F>> {
+    let columns = LeaseColumns {
+        worker_id: row.unsigned(0)?,
+        owner: row.text(1)?.into(),
+        token: row.int(2)?,
+        lease_end: row.optional_int(3)?.map(Timestamp::from_millis),
+        is_over: row.int(4)? != 0,
+        horizon: (row.optional_int(5)?, row.optional_int(6)?),
+        layout: row.text(7)?.into(),
+        created: row.millis(8)?,
+        renewed: row.millis(9)?,
+    };
+    Ok(columns.read())
+}
+
+/// Ends a lease, and returns whether that changed the row, and the row as it is then.
+pub struct EndLease {
+    /// Whose.
+    pub worker_id: u64,
+    /// How.
+    pub ending: Ending,
+}
+
+/// How an operator ends a lease.
+#[derive(Clone, Copy, Debug)]
+pub enum Ending {
+    /// Whoever holds it.
+    Fence,
+    /// Only if nobody holds it any more.
+    Free,
+}
+
+impl<S: Server> Operation<S> for EndLease {
+    const TABLE: Table = UIDRING_LEASE;
+
+    type Done = (bool, Option<LeaseRow>);
+
+    async fn run(&self, session: &mut S::Session) -> Done<S::Session, (bool, Option<LeaseRow>)> {
+        // One that is damaged is named before the server fails at it.
+        row(session, self.worker_id).await?;
+        let update = match self.ending {
+            Ending::Fence => S::Session::DIALECT.fence(),
+            Ending::Free => S::Session::DIALECT.free(),
+        };
+        let changed = session.change(&update, &[self.worker_id.into()]).await?;
+        Ok((changed.rows == 1, row(session, self.worker_id).await?))
+    }
+}
+
+/// Adds free rows for worker ids that `WORKER_NODE` has handed out.
+pub struct Reuse<'a> {
+    /// The worker ids.
+    pub worker_ids: RangeInclusive<u64>,
+    /// The layout as it stands in the table.
+    pub fingerprint: &'a str,
+    /// What they may have issued.
+    pub horizon: Horizon,
+}
+
+impl<S: Server> Operation<S> for Reuse<'_> {
+    const TABLE: Table = UIDRING_LEASE;
+
+    type Done = Result<(), Denial>;
+
+    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Result<(), Denial>> {
+        session.begin().await?;
+        // Before the transaction reads, and sees only what was there by then.
+        set_layout(session, self.fingerprint).await?;
+        if let Some(denial) = self.denial(session).await? {
+            session.rollback().await?;
+            return Ok(Err(denial));
+        }
+        let insert = S::Session::DIALECT.insert_free_lease();
+        for worker_id in self.worker_ids.clone() {
+            let (tick, sequence) = (self.horizon.tick.into(), self.horizon.sequence.into());
+            let values = [worker_id.into(), tick, sequence, self.fingerprint.into()];
+            session.execute(&insert, &values).await?;
+        }
+        session.commit().await?;
+        Ok(Ok(()))
+    }
+}
+
+impl Reuse<'_> {
+    async fn denial<S: Session>(&self, session: &mut S) -> Done<S, Option<Denial>> {
+        let (first, last) = (*self.worker_ids.start(), *self.worker_ids.end());
+        let foreign = session.query(FOREIGN_LAYOUT, &[self.fingerprint.into()]).await?;
+        if let Some(row) = foreign.first() {
+            return Ok(Some(Denial::Foreign(row.text(0)?.into())));
+        }
+        let newest = only(session.query(NEWEST_NODE, &[]).await?)?.optional_unsigned(0)?;
+        let leased = only(session.query(LOWEST_LEASE, &[first.into(), last.into()]).await?)?;
+        let unusable = Unusable::find(first, last, newest, leased.optional_unsigned(0)?);
+        Ok(unusable.map(Denial::Unusable))
+    }
+}
+
+/// Sets the layout of the table unless it has one, in a transaction. Returns whether it had none: a
+/// transaction that has read rows may not see whose layout it is.
+pub async fn set_layout<S: Session>(session: &mut S, fingerprint: &str) -> Done<S, bool> {
+    session.insert_new(&S::DIALECT.insert_layout(), &[fingerprint.into()]).await
+}

@@ -1,0 +1,234 @@
+//! How a row of the table `UIDRING_LEASE` is taken, in SQL.
+//!
+//! What can be taken is read first. A row is then taken by one statement that compares all that was read, in a
+//! transaction of its own: the row needs no lock in between, and what was read may be old.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use uidring::Layout;
+
+use super::rows::{flaw, set_layout};
+use crate::leases::{AcquireRequest, Acquired, Denial, LeasedRow, Shortage, is_sound};
+use crate::server::Server;
+use crate::server::connection::Operation;
+use crate::server::nodes::insert_node;
+use crate::server::problem::Problem;
+use crate::server::row::only;
+use crate::server::session::{Done, Session};
+use crate::server::tables::{Table, UIDRING_LEASE, WORKER_NODE};
+use crate::sql::{Dialect, TABLE_LAYOUT};
+
+/// Free rows that are read at a time, and how many of them are tried before they are read again: when many
+/// start at once, most of what was read is soon taken.
+const CANDIDATES: u64 = 1_024;
+const TRIES: usize = 16;
+
+/// How often a start reads the same rows and takes none, and how long it waits in between: whoever has locked
+/// a row is about to take it.
+const PATIENCE: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// After this many rows whose locks it has waited for, an attempt fails.
+const LOCKED_ROWS: usize = 3;
+
+/// Takes a row that nobody holds, or adds one.
+pub struct Acquire<'a> {
+    /// For whom.
+    pub request: &'a AcquireRequest,
+    /// Whether missing tables are made.
+    pub create_tables: bool,
+}
+
+/// A free row as it was read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Candidate {
+    worker_id: u64,
+    token: i64,
+    tick: Option<i64>,
+    sequence: Option<i64>,
+}
+
+impl<S: Server> Operation<S> for Acquire<'_> {
+    const TABLE: Table = UIDRING_LEASE;
+
+    type Done = Acquired;
+
+    fn creates(&self) -> &[Table] {
+        if self.create_tables { &[WORKER_NODE, UIDRING_LEASE] } else { &[] }
+    }
+
+    /// Tries the lowest free row first, so that few worker ids serve many starts. If another start was
+    /// faster, it goes on at random: starts that all went the same way would meet at each row. Adds a row
+    /// only if no row is free.
+    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Acquired> {
+        let (mut locked, mut before, mut patience) = (Vec::new(), Vec::new(), PATIENCE);
+        while patience > 0 {
+            let mut candidates = match self.candidates(session).await? {
+                Ok(candidates) => candidates,
+                Err(denial) => return Ok(Err(denial)),
+            };
+            candidates.retain(|row| !locked.contains(&row.worker_id));
+            let Some((_, rest)) = candidates.split_first_mut() else {
+                match self.add_row(session).await? {
+                    Some(done) => return Ok(done),
+                    None => continue,
+                }
+            };
+            fastrand::shuffle(rest);
+            candidates.truncate(TRIES);
+            for row in &candidates {
+                match self.take_row(session, row).await {
+                    Ok(Some(held)) => return Ok(Ok(held)),
+                    Ok(None) => {}
+                    Err(problem) if problem.is_locked() => {
+                        locked.push(row.worker_id);
+                        if locked.len() >= LOCKED_ROWS {
+                            return Err(problem);
+                        }
+                    }
+                    Err(problem) => return Err(problem),
+                }
+            }
+            // What has stayed as it is was not taken by a faster start.
+            if candidates.iter().any(|row| before.contains(row)) {
+                patience -= 1;
+                sleep(PAUSE).await;
+            }
+            before = candidates;
+        }
+        if let Some(row) = before.first() {
+            session.check_changeable(row.worker_id).await?;
+        }
+        Err(Problem::Busy("other transactions have all free rows of UIDRING_LEASE locked".into()))
+    }
+}
+
+impl Acquire<'_> {
+    async fn candidates<S: Session>(
+        &self,
+        session: &mut S,
+    ) -> Done<S, Result<Vec<Candidate>, Denial>> {
+        let AcquireRequest { layout, fingerprint, owner, last_tick, .. } = self.request;
+        // Rows of another layout come first, then our own: an attempt whose answer was lost has taken it.
+        let select = format!(
+            "SELECT WORKER_ID, LAYOUT, TOKEN, HORIZON_TICK, HORIZON_SEQUENCE FROM UIDRING_LEASE
+             WHERE LAYOUT <> ? OR (({} OR OWNER = ?)
+             AND (HORIZON_TICK IS NULL OR HORIZON_TICK <= ?) AND {})
+             ORDER BY LAYOUT = ?, OWNER <> ?, WORKER_ID LIMIT ?",
+            S::DIALECT.is_free(),
+            is_sound(layout)
+        );
+        let (owner, layout) = (owner.into(), fingerprint.into());
+        let values = [layout, owner, (*last_tick).into(), layout, owner, CANDIDATES.into()];
+        let rows = session.look(&select, &values).await?;
+        let mut candidates = Vec::with_capacity(rows.len());
+        for row in rows {
+            let layout = row.text(1)?;
+            if layout != fingerprint {
+                return Ok(Err(Denial::Foreign(layout.into())));
+            }
+            candidates.push(Candidate {
+                worker_id: row.unsigned(0)?,
+                token: row.int(2)?,
+                tick: row.optional_int(3)?,
+                sequence: row.optional_int(4)?,
+            });
+        }
+        Ok(Ok(candidates))
+    }
+
+    /// Takes a row; `None` if it has changed since it was read.
+    async fn take_row<S: Session>(
+        &self,
+        session: &mut S,
+        row: &Candidate,
+    ) -> Done<S, Option<LeasedRow>> {
+        let AcquireRequest { fingerprint, owner, lasts, .. } = self.request;
+        let Candidate { worker_id, token, tick, sequence } = *row;
+        let Dialect { now, now_plus, same, unlocked, .. } = S::DIALECT;
+        let is_as_read = unlocked(&format!(
+            "WORKER_ID = ? AND TOKEN = ? AND LAYOUT = ? AND HORIZON_TICK {same} ?
+             AND HORIZON_SEQUENCE {same} ? AND ({} OR OWNER = ?)",
+            S::DIALECT.is_free()
+        ));
+        let update = format!(
+            "UPDATE UIDRING_LEASE SET OWNER = ?, TOKEN = TOKEN + 1{}, LEASE_END = {now_plus},
+             RENEWED = {now} WHERE {is_as_read}",
+            session.server_mark()
+        );
+        let (owner, lasts) = (owner.into(), (lasts.as_micros() as u64).into());
+        let (id, layout) = (worker_id.into(), fingerprint.into());
+        let values = [owner, lasts, id, token.into(), layout, tick.into(), sequence.into(), owner];
+        let changed = session.change(&update, &values).await?;
+        match changed.rows {
+            0 => Ok(None),
+            1 => {
+                let before = LeasedRow::horizon(tick, sequence);
+                Ok(Some(self.request.taken(worker_id, token + 1, before, changed.server)))
+            }
+            rows => Err(Problem::Refused(format!(
+                "a change of worker id {worker_id} met {rows} rows and not 1: UIDRING_LEASE needs \
+                 WORKER_ID for its primary key"
+            ))),
+        }
+    }
+
+    /// Adds a worker id that nobody had before: the next key of `WORKER_NODE`. `None` if the leases have to
+    /// be looked at again, since another start has set their layout.
+    async fn add_row<S: Session>(&self, session: &mut S) -> Done<S, Option<Acquired>> {
+        let AcquireRequest { layout, fingerprint, node, owner, lasts, .. } = self.request;
+        let select = format!(
+            "SELECT (SELECT MAX(ID) FROM WORKER_NODE),
+             (SELECT MAX(WORKER_ID) FROM UIDRING_LEASE WHERE WORKER_ID <= {}), {}, {TABLE_LAYOUT}",
+            layout.max_worker_id(),
+            session.identity()
+        );
+        let row = only(session.begin_with(&select, &[]).await?)?;
+        // A lease's worker id may be -1, which stands for the table's layout.
+        let leased = row.optional_int(1)?.and_then(|id| u64::try_from(id).ok());
+        let newest = row.optional_unsigned(0)?.max(leased).unwrap_or(0);
+        let server = row.server(2)?;
+        // Before a key is spent.
+        let is_ours = match row.optional_text(3)? {
+            Some(found) => found == fingerprint,
+            None => set_layout(session, fingerprint).await?,
+        };
+        if !is_ours {
+            session.rollback().await?;
+            return Ok(None);
+        }
+        // A key that would be refused is not asked for: it would be spent.
+        let key = match layout.check_worker_id(newest + 1) {
+            Ok(()) => Some(insert_node(session, node, Some(newest)).await?),
+            Err(_) => None,
+        };
+        let Some(key) = key.filter(|key| layout.check_worker_id(*key).is_ok()) else {
+            session.rollback().await?;
+            return Ok(Some(Err(Denial::Short(self.shortage(session, layout).await?))));
+        };
+        let lasts = lasts.as_micros() as u64;
+        let values = [key.into(), owner.into(), lasts.into(), fingerprint.into()];
+        session.execute(&S::DIALECT.insert_held_lease(), &values).await?;
+        session.commit().await?;
+        Ok(Some(Ok(self.request.taken(key, 1, None, server))))
+    }
+
+    async fn shortage<S: Session>(&self, session: &mut S, layout: &Layout) -> Done<S, Shortage> {
+        let counts = only(session.begin_with(&S::DIALECT.count_leases(), &[]).await?)?;
+        let least_ahead = S::DIALECT.least_ahead(&is_sound(layout));
+        let ahead = session.query(&least_ahead, &[self.request.last_tick.into()]).await?;
+        let ahead =
+            ahead.first().map(|row| Ok((row.unsigned(0)?, row.unsigned(1)?))).transpose()?;
+        let flaw = flaw(session, layout).await?;
+        session.rollback().await?;
+        let ends_in = counts.optional_int(1)?.map(|millis| u64::try_from(millis).unwrap_or(0));
+        Ok(Shortage {
+            leased: counts.unsigned(2)?,
+            held: counts.unsigned(0)?,
+            ends_in,
+            ahead,
+            flaw,
+        })
+    }
+}

@@ -1,0 +1,203 @@
+//! What is done with the table `WORKER_NODE`, in SQL.
+
+use std::time::Duration;
+
+use uidring::Layout;
+use uidring::clock::{Clock, SystemClock};
+
+use crate::server::Server;
+use crate::server::connection::Operation;
+use crate::server::problem::Problem;
+use crate::server::row::only;
+use crate::server::session::{Done, Session};
+use crate::server::tables::{Table, WORKER_NODE};
+use crate::sql::NEWEST_NODE;
+use crate::{Counts, NodeIdentity, WorkerNode, WorkerUsage};
+
+/// Inserts a row, whose key is the worker id.
+pub struct Assign {
+    /// Which node the row names.
+    pub node: NodeIdentity,
+    /// What the key has to fit into.
+    pub layout: Layout,
+    /// Whether a missing table is made.
+    pub create_table: bool,
+    /// How far the clocks may be apart.
+    pub max_clock_difference: Option<Duration>,
+}
+
+impl<S: Server> Operation<S> for Assign {
+    const TABLE: Table = WORKER_NODE;
+
+    type Done = u64;
+
+    fn creates(&self) -> &[Table] {
+        if self.create_table { &[WORKER_NODE] } else { &[] }
+    }
+
+    async fn run(&self, session: &mut S::Session) -> Done<S::Session, u64> {
+        let dialect = S::Session::DIALECT;
+        // The clock is that of the server whose rows are read, in one statement. All keys that other starts have
+        // been given by now are below the one that the server's counter generates after this.
+        let look = format!("SELECT MAX(ID), {} FROM WORKER_NODE", (dialect.millis)(dialect.now));
+        let before = SystemClock.now();
+        let row = only(session.begin_with(&look, &[]).await?)?;
+        let after = SystemClock.now();
+        let (newest, theirs) = (row.optional_unsigned(0)?, row.millis(1)?);
+        // The best time in between counts, in favour of both clocks.
+        let ours = theirs.max(before).min(after);
+        let apart = ours.saturating_since(theirs).max(theirs.saturating_since(ours));
+        if let Some(limit) = self.max_clock_difference.filter(|limit| apart > *limit) {
+            return Err(Problem::ClockDiffers { ours, theirs, limit });
+        }
+        let id = insert_node(session, &self.node, newest).await?;
+        if self.layout.check_worker_id(id).is_err() {
+            return Err(Problem::UsedUp { row: id, max: self.layout.max_worker_id() });
+        }
+        session.commit().await?;
+        Ok(id)
+    }
+}
+
+/// Inserts a row in a transaction and returns its key, which is above `newest`, if the row has stayed as it is.
+pub async fn insert_node<S: Session>(
+    session: &mut S,
+    node: &NodeIdentity,
+    newest: Option<u64>,
+) -> Done<S, u64> {
+    let (host, port) = (shortened(&node.host), shortened(&node.port));
+    let values = [(&host).into(), (&port).into(), (node.kind as i64).into()];
+    let id = session.insert_node(&S::DIALECT.insert_node(), &values).await?;
+    let Some(id) = id.filter(|id| *id > 0) else {
+        return Err(Problem::Refused(format!(
+            "the row got no generated key, so there is no worker id: {}",
+            S::DIALECT.generated_key
+        )));
+    };
+    if let Some(newest) = newest.filter(|newest| id <= *newest) {
+        return Err(Problem::Refused(format!(
+            "the generated key {id} is not above the greatest in WORKER_NODE, {newest}: the table's counter \
+             went backwards, and a worker id might come twice; set it above {newest} with {}",
+            S::DIALECT.set_counter
+        )));
+    }
+    // Without a parameter, since MySQL would prepare the statement first.
+    let look = format!("SELECT ID FROM WORKER_NODE WHERE ID = {id}");
+    if session.query(&look, &[]).await?.len() != 1 {
+        return Err(session.not_read_back(format!(
+            "a row with the generated key {id} was added to WORKER_NODE, and the table has none then: it has to \
+             be without triggers that change its rows, and this account has to see all of them"
+        )));
+    }
+    Ok(id)
+}
+
+/// Characters that `HOST_NAME` and `PORT` hold.
+const NAME_CHARS: usize = 64;
+
+/// A name as far as the column holds it. It tells people who has the worker id; a start must not fail over
+/// its length or its letters, nor a lenient server cut it for us.
+fn shortened(name: &str) -> String {
+    // A column may be ASCII only.
+    let plain = |letter| if matches!(letter, ' '..='~') { letter } else { '?' };
+    name.chars().take(NAME_CHARS).map(plain).collect()
+}
+
+/// Returns all rows.
+pub struct ListNodes;
+
+impl<S: Server> Operation<S> for ListNodes {
+    const TABLE: Table = WORKER_NODE;
+
+    type Done = Vec<WorkerNode>;
+
+    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Vec<WorkerNode>> {
+        let rows = session.look(&S::Session::DIALECT.list_nodes(), &[]).await?;
+        rows.iter()
+            .map(|row| {
+                Ok(WorkerNode {
+                    id: row.unsigned(0)?,
+                    host_name: row.text(1)?.into(),
+                    port: row.text(2)?.into(),
+                    kind: row.int(3)?,
+                    launch_date: row.text(4)?.into(),
+                    modified: row.text(5)?.into(),
+                    created: row.text(6)?.into(),
+                })
+            })
+            .collect()
+    }
+}
+
+/// Returns how many worker ids are used.
+pub struct Usage;
+
+impl<S: Server> Operation<S> for Usage {
+    const TABLE: Table = WORKER_NODE;
+
+    type Done = WorkerUsage;
+
+    async fn run(&self, session: &mut S::Session) -> Done<S::Session, WorkerUsage> {
+        let dialect = S::Session::DIALECT;
+        let window = [i64::from(WorkerUsage::WINDOW_DAYS).into()];
+        let counts = only(session.look(&dialect.count_nodes(), &window).await?)?;
+        let first = session.look(&dialect.first_node(), &window).await?;
+        let first = first.first().map(|row| Ok((row.unsigned(0)?, row.seconds(1)?))).transpose()?;
+        Ok(WorkerUsage::new(Counts {
+            rows: counts.unsigned(0)?,
+            newest: counts.optional_unsigned(1)?,
+            now: counts.seconds(2)?,
+            before: counts.optional_unsigned(3)?,
+            first,
+        }))
+    }
+}
+
+/// Returns the greatest worker id so far.
+pub struct Newest;
+
+impl<S: Server> Operation<S> for Newest {
+    const TABLE: Table = WORKER_NODE;
+
+    type Done = Option<u64>;
+
+    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Option<u64>> {
+        only(session.look(NEWEST_NODE, &[]).await?)?.optional_unsigned(0)
+    }
+}
+
+/// Removes up to [`ROWS`](Self::ROWS) old rows with ids below the newest, and returns how many.
+pub struct PrunePart {
+    /// The newest id.
+    pub newest: u64,
+    /// In seconds.
+    pub age: u64,
+}
+
+impl PrunePart {
+    /// Rows that one statement removes: few enough that starts do not notice its locks.
+    pub const ROWS: u64 = 10_000;
+}
+
+impl<S: Server> Operation<S> for PrunePart {
+    const TABLE: Table = WORKER_NODE;
+
+    type Done = u64;
+
+    async fn run(&self, session: &mut S::Session) -> Done<S::Session, u64> {
+        let values = [self.newest.into(), self.age.into(), Self::ROWS.into()];
+        Ok(session.change(&S::Session::DIALECT.prune_nodes(), &values).await?.rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain_and_short() {
+        assert_eq!(shortened("db-1.example"), "db-1.example");
+        assert_eq!(shortened("h\u{f4}te\u{7}\n\u{202e}~ x\u{7f}"), "h?te???~ x?");
+        assert_eq!(shortened(&"\u{e9}".repeat(70)), "?".repeat(64));
+    }
+}

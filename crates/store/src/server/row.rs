@@ -1,0 +1,109 @@
+//! Rows that a server returned.
+
+use std::sync::Arc;
+
+use uidring::Timestamp;
+
+use super::problem::Problem;
+
+/// A value of a row.
+#[derive(Clone, Debug)]
+pub enum Cell {
+    /// NULL.
+    Null,
+    /// An integer or a boolean.
+    Int(i64),
+    /// A text. Some servers send integers as texts.
+    Text(String),
+    /// A value of another type, which no operation can use.
+    Other,
+}
+
+/// A row, whose columns operations know by their places.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The values.
+    pub cells: Vec<Cell>,
+    /// The names of the columns, for errors.
+    pub names: Arc<[String]>,
+}
+
+impl Row {
+    /// Returns an integer, or `None` for NULL.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem::Refused`] for anything else, as of all methods here.
+    pub fn optional_int<F>(&self, index: usize) -> Result<Option<i64>, Problem<F>> {
+        match self.cells.get(index) {
+            Some(Cell::Null) => Ok(None),
+            Some(Cell::Int(number)) => Ok(Some(*number)),
+            Some(Cell::Text(text)) => match text.parse() {
+                Ok(number) => Ok(Some(number)),
+                Err(_) => Err(self.unusable(index)),
+            },
+            Some(Cell::Other) | None => Err(self.unusable(index)),
+        }
+    }
+
+    /// Returns an integer.
+    pub fn int<F>(&self, index: usize) -> Result<i64, Problem<F>> {
+        self.optional_int(index)?.ok_or_else(|| self.unusable(index))
+    }
+
+    /// Returns an integer from 0, or `None` for NULL.
+    pub fn optional_unsigned<F>(&self, index: usize) -> Result<Option<u64>, Problem<F>> {
+        let number = self.optional_int(index)?.map(u64::try_from);
+        number.transpose().map_err(|_| self.unusable(index))
+    }
+
+    /// Returns an integer from 0.
+    pub fn unsigned<F>(&self, index: usize) -> Result<u64, Problem<F>> {
+        self.optional_unsigned(index)?.ok_or_else(|| self.unusable(index))
+    }
+
+    /// Returns a number of the server, which is `None` where it does not say.
+    pub fn server<F>(&self, index: usize) -> Result<Option<u64>, Problem<F>> {
+        Ok(self.optional_unsigned(index)?.filter(|server| *server > 0))
+    }
+
+    /// Returns a text, or `None` for NULL.
+    pub fn optional_text<F>(&self, index: usize) -> Result<Option<&str>, Problem<F>> {
+        match self.cells.get(index) {
+            Some(Cell::Null) => Ok(None),
+            Some(Cell::Text(text)) => Ok(Some(text)),
+            _ => Err(self.unusable(index)),
+        }
+    }
+
+    /// Returns a text.
+    pub fn text<F>(&self, index: usize) -> Result<&str, Problem<F>> {
+        self.optional_text(index)?.ok_or_else(|| self.unusable(index))
+    }
+
+    /// Returns a time in milliseconds since 1970.
+    pub fn millis<F>(&self, index: usize) -> Result<Timestamp, Problem<F>> {
+        self.int(index).map(Timestamp::from_millis)
+    }
+
+    /// Returns a time in seconds since 1970.
+    pub fn seconds<F>(&self, index: usize) -> Result<Timestamp, Problem<F>> {
+        let seconds = self.int(index)?;
+        Ok(Timestamp::from_millis(seconds.saturating_mul(1_000)))
+    }
+
+    fn unusable<F>(&self, index: usize) -> Problem<F> {
+        let name =
+            self.names.get(index).map_or_else(|| index.to_string(), |name| name.to_uppercase());
+        Problem::Refused(format!("the server's answer has no usable value in column `{name}`"))
+    }
+}
+
+/// Returns the row of a statement that always has one.
+///
+/// # Errors
+///
+/// There is none.
+pub fn only<F>(mut rows: Vec<Row>) -> Result<Row, Problem<F>> {
+    rows.pop().ok_or_else(|| Problem::Refused("the server gave no row where one always is".into()))
+}

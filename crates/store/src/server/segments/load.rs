@@ -1,0 +1,141 @@
+//! Reserves a range of a tag, in SQL.
+
+use uidring::segment::{LoadError, LoadedSegment, SegmentRequest};
+
+use crate::server::Server;
+use crate::server::connection::Operation;
+use crate::server::problem::{Problem, State};
+use crate::server::session::{Done, Session};
+use crate::server::tables::{LEAF_ALLOC, Table};
+use crate::tag_number;
+
+/// Reserves a range.
+///
+/// What is wrong with the row is no problem of the connection's, and is not tried again.
+pub struct Load<'a> {
+    /// The tag, and how many ids.
+    pub request: &'a SegmentRequest,
+    /// How long a row is waited for that somebody else has locked.
+    pub waits: Waits,
+    /// The only server that is a good one, where that matters.
+    pub only_server: Option<u64>,
+}
+
+/// How long a locked row is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waits {
+    /// As long as a session does.
+    Briefly,
+    /// Not at all.
+    Not,
+}
+
+/// A range that is reserved.
+#[derive(Clone, Copy)]
+pub struct Loaded {
+    /// The range.
+    pub range: LoadedSegment,
+    /// A number of the server that has reserved it; 0 where it does not say.
+    pub server: u64,
+}
+
+/// Why no range is reserved.
+pub enum NotLoaded<F> {
+    /// The row does not allow it.
+    Row(LoadError),
+    /// Somebody else has the row locked.
+    Locked(Problem<F>),
+    /// The server cannot but wait.
+    MustWait,
+}
+
+impl<S: Server> Operation<S> for Load<'_> {
+    const TABLE: Table = LEAF_ALLOC;
+
+    type Done = Result<Loaded, NotLoaded<S::Failure>>;
+
+    /// If the answer to the COMMIT is lost, nobody can tell whether the range is reserved: it is given up,
+    /// and another attempt reserves another one.
+    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Self::Done> {
+        let done = match self.reserve(session).await {
+            Ok(done) => done,
+            Err(problem) if problem.is_locked() => Err(NotLoaded::Locked(problem)),
+            Err(problem) if problem.state() == Some(State::Syntax) && self.waits == Waits::Not => {
+                Err(NotLoaded::MustWait)
+            }
+            Err(problem) => return Err(problem),
+        };
+        match done {
+            Ok(_) => session.commit().await?,
+            Err(_) => session.rollback().await?,
+        }
+        Ok(done)
+    }
+}
+
+impl Load<'_> {
+    /// The SELECT reads what is committed now and locks the row until the transaction's end: between it and
+    /// the UPDATE neither another load nor a person with a new step can come. The UPDATE relies on nothing
+    /// of it: it names what was read, so that even a table without transactions cannot have one range
+    /// reserved twice. What then stands in the row is read once more: a column of a smaller type, or a
+    /// trigger, may have made something else of it.
+    async fn reserve<S: Session>(
+        &self,
+        session: &mut S,
+    ) -> Done<S, Result<Loaded, NotLoaded<S::Failure>>> {
+        let tag = &self.request.tag;
+        let nowait = if self.waits == Waits::Not { " NOWAIT" } else { "" };
+        let select = format!(
+            "SELECT biz_tag, max_id, step, {} FROM leaf_alloc WHERE biz_tag = ? FOR UPDATE{nowait}",
+            session.identity()
+        );
+        let rows = session.begin_with(&select, &[tag.into()]).await?;
+        // By the column's collation `Orders` and `orders` may be one. They are not two tags of one row here.
+        let Some(row) =
+            rows.first().filter(|row| row.text::<S::Failure>(0).is_ok_and(|t| t == tag))
+        else {
+            session.check_absent(tag).await?;
+            return Ok(Err(NotLoaded::Row(LoadError::NoSuchTag { tag: tag.clone() })));
+        };
+        let server = row.unsigned(3)?;
+        check_server(self.only_server, server)?;
+        let (max_id, step) = (row.optional_int(1)?, row.optional_int(2)?);
+        let range = match self.request.range(tag_number(max_id), tag_number(step)) {
+            Ok(range) => range,
+            Err(refusal) => return Ok(Err(NotLoaded::Row(refusal))),
+        };
+        let update = "UPDATE leaf_alloc SET max_id = ?, update_time = CURRENT_TIMESTAMP
+             WHERE biz_tag = ? AND max_id = ? AND step = ?";
+        let values = [range.end.into(), tag.into(), max_id.into(), step.into()];
+        let look = "SELECT max_id FROM leaf_alloc WHERE biz_tag = ?";
+        let (changed, found) =
+            session.change_and_look((update, &values), (look, &[tag.into()])).await?;
+        if changed != 1 {
+            return Err(session.miscounted(&format!("a load of tag `{tag}`"), changed));
+        }
+        let now = found.first().map(|row| row.int(0)).transpose()?;
+        if now != Some(range.end.cast_signed()) {
+            let now = now.map_or_else(|| "nothing".into(), |now| now.to_string());
+            return Err(session.not_read_back(format!(
+                "max_id of tag `{tag}` was set to {} and reads {now}: the column has to be a BIGINT, \
+                 without triggers{}",
+                range.end,
+                S::DIALECT.in_engine
+            )));
+        }
+        Ok(Ok(Loaded { range, server }))
+    }
+}
+
+/// Refuses another server than the only good one.
+pub fn check_server<F>(only: Option<u64>, server: u64) -> Result<(), Problem<F>> {
+    match only {
+        Some(only) if only != server => Err(Problem::Refused(
+            "another server answers than at the start of this process: that may be a failover which has \
+             lost commits, and ids may come twice; see that every max_id is above all ids in use, and \
+             start anew"
+                .into(),
+        )),
+        _ => Ok(()),
+    }
+}

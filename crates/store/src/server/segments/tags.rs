@@ -1,0 +1,195 @@
+//! What people do with the table `leaf_alloc`, in SQL.
+
+use uidring::Error;
+use uidring::segment::SegmentTag;
+
+use crate::server::Server;
+use crate::server::connection::Operation;
+use crate::server::problem::{Problem, State};
+use crate::server::row::Row;
+use crate::server::session::{Done, Session};
+use crate::server::tables::{LEAF_ALLOC, Table};
+use crate::sql::INSERT_TAG;
+use crate::{NewSegmentTag, end_of, no_such_tag, tag_number};
+
+/// Returns all tags.
+pub struct ListTags {
+    /// Whether a missing table is made.
+    pub create_table: bool,
+}
+
+impl<S: Server> Operation<S> for ListTags {
+    const TABLE: Table = LEAF_ALLOC;
+
+    type Done = Vec<SegmentTag>;
+
+    fn creates(&self) -> &[Table] {
+        if self.create_table { &[LEAF_ALLOC] } else { &[] }
+    }
+
+    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Vec<SegmentTag>> {
+        let rows = session.look(&S::Session::DIALECT.list_tags(), &[]).await?;
+        rows.iter().map(tag_of).collect()
+    }
+}
+
+fn tag_of<F>(row: &Row) -> Result<SegmentTag, Problem<F>> {
+    Ok(SegmentTag {
+        tag: row.text(0)?.into(),
+        max_id: tag_number(row.optional_int(1)?),
+        step: tag_number(row.optional_int(2)?),
+        description: row.optional_text(3)?.map(Into::into),
+        update_time: row.optional_text(4)?.unwrap_or_default().into(),
+    })
+}
+
+/// Adds a tag.
+pub struct CreateTag<'a> {
+    /// The tag.
+    pub tag: &'a NewSegmentTag,
+    /// Whether a missing table is made.
+    pub create_table: bool,
+}
+
+impl<S: Server> Operation<S> for CreateTag<'_> {
+    const TABLE: Table = LEAF_ALLOC;
+
+    type Done = Result<(), Error>;
+
+    fn creates(&self) -> &[Table] {
+        if self.create_table { &[LEAF_ALLOC] } else { &[] }
+    }
+
+    /// One that an earlier attempt added, whose answer was lost, is found as one that exists.
+    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Result<(), Error>> {
+        let dialect = S::Session::DIALECT;
+        let (tag, start, step, description) = self.tag.columns();
+        let insert = format!("{INSERT_TAG}{}", dialect.or_nothing);
+        let values = [tag.into(), start.into(), step.into(), description.into()];
+        let find = (&*dialect.find_tag(), &[tag.into()][..]);
+        session.begin().await?;
+        // A row of ours is looked at, too: a lenient server would have cut what does not fit.
+        let (added, rows) = match session.change_and_look((&insert, &values), find).await {
+            Err(problem) if problem.state() == Some(State::Duplicate) => {
+                (0, session.query(find.0, find.1).await?)
+            }
+            done => done?,
+        };
+        match rows.first().map(tag_of).transpose()? {
+            Some(found) if added == 0 => Ok(Err(NewSegmentTag::exists(found))),
+            Some(ours) if (&*ours.tag, ours.max_id, ours.step) == (tag, Ok(start), Ok(step)) => {
+                session.commit().await?;
+                Ok(Ok(()))
+            }
+            None if added == 0 => Err(Problem::Conflict(format!(
+                "tag `{tag}` was there, and was deleted while it was to be added; try again"
+            ))),
+            _ => Err(session.not_read_back(format!(
+                "tag `{tag}` was added to leaf_alloc, and is not found there as it was added; it was undone: \
+                 see the types and character sets of the table's columns, and its triggers"
+            ))),
+        }
+    }
+}
+
+/// Changes a tag, and returns it as it was before.
+pub struct ChangeTag<'a> {
+    /// The tag's name.
+    pub tag: &'a str,
+    /// What is done.
+    pub change: Change,
+}
+
+/// What is done to a tag.
+#[derive(Clone, Copy)]
+pub enum Change {
+    /// Its step is set.
+    Step(i64),
+    /// It is deleted, if its ids end here.
+    Delete {
+        /// Its `max_id`.
+        max_id: i64,
+    },
+}
+
+impl<S: Server> Operation<S> for ChangeTag<'_> {
+    const TABLE: Table = LEAF_ALLOC;
+
+    type Done = Result<SegmentTag, Error>;
+
+    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Result<SegmentTag, Error>> {
+        let tag = self.tag;
+        let select = format!("{} FOR UPDATE", S::Session::DIALECT.find_tag());
+        let rows = session.begin_with(&select, &[tag.into()]).await?;
+        // By the column's collation another tag may be equal to it.
+        let found = rows.first().map(tag_of).transpose()?.filter(|found| found.tag == tag);
+        let Some(before) = found else {
+            session.check_absent(tag).await?;
+            session.rollback().await?;
+            return Ok(Err(no_such_tag(tag)));
+        };
+        let max_id = match end_of(&before) {
+            Ok(max_id) => max_id,
+            Err(unreadable) => {
+                session.rollback().await?;
+                return Ok(Err(unreadable));
+            }
+        };
+        self.change(session, max_id).await?;
+        session.commit().await?;
+        Ok(Ok(before))
+    }
+}
+
+impl ChangeTag<'_> {
+    /// Names what was read, so that even in a table without transactions or without its key nothing else is
+    /// changed, and looks at what then stands there.
+    async fn change<S: Session>(&self, session: &mut S, max_id: i64) -> Done<S, ()> {
+        let tag = self.tag;
+        let look = ("SELECT step, max_id FROM leaf_alloc WHERE biz_tag = ?", &[tag.into()][..]);
+        let delete = "DELETE FROM leaf_alloc WHERE biz_tag = ? AND max_id = ?";
+        let set_step = "UPDATE leaf_alloc SET step = ?, update_time = CURRENT_TIMESTAMP
+             WHERE biz_tag = ? AND max_id = ?";
+        let (changed, rows, wanted) = match self.change {
+            Change::Delete { max_id: end } if end != max_id => {
+                return Err(Problem::Conflict(format!(
+                    "tag `{tag}` was at max_id {end} when it was to be deleted, and is at {max_id} now: see \
+                     whether it is still in use, and try again"
+                )));
+            }
+            Change::Delete { .. } => {
+                let values = [tag.into(), max_id.into()];
+                let (changed, rows) = session.change_and_look((delete, &values), look).await?;
+                (changed, rows, None)
+            }
+            Change::Step(step) => {
+                let values = [step.into(), tag.into(), max_id.into()];
+                let (changed, rows) = session.change_and_look((set_step, &values), look).await?;
+                (changed, rows, Some((Some(step), Some(max_id))))
+            }
+        };
+        if changed != 1 {
+            return Err(session.miscounted(&format!("a change of tag `{tag}`"), changed));
+        }
+        let now = rows.first().map(|row| Ok((row.optional_int(0)?, row.optional_int(1)?)));
+        let now = now.transpose()?;
+        if now == wanted {
+            return Ok(());
+        }
+        let text = |row: Option<(Option<i64>, Option<i64>)>| match row {
+            None => "no row".to_owned(),
+            Some((step, max_id)) => {
+                let [step, max_id] = [step, max_id].map(|number| {
+                    number.map_or_else(|| "NULL".into(), |number| number.to_string())
+                });
+                format!("step {step} and max_id {max_id}")
+            }
+        };
+        Err(session.not_read_back(format!(
+            "tag `{tag}` was to have {}, and has {}: leaf_alloc has to be without triggers that change it, and \
+             its step an INT",
+            text(wanted),
+            text(now)
+        )))
+    }
+}

@@ -1,0 +1,147 @@
+//! Reserves the ranges of many tags in one transaction, in SQL.
+
+use std::collections::HashMap;
+
+use uidring::segment::SegmentRequest;
+
+use super::load::{Loaded, check_server};
+use crate::server::Server;
+use crate::server::connection::Operation;
+use crate::server::problem::Problem;
+use crate::server::row::Row;
+use crate::server::session::{Done, Session};
+use crate::server::tables::{LEAF_ALLOC, Table};
+use crate::server::value::Value;
+use crate::tag_number;
+
+/// Reserves a range for each of several tags, in one transaction.
+///
+/// It does what needs no thought. A tag whose range it cannot reserve (a row that is missing, or not sound)
+/// keeps its row as it is, and a load of its own says why.
+pub struct LoadTogether<'a> {
+    /// The tags, each once.
+    pub requests: &'a [&'a SegmentRequest],
+    /// The only server that is a good one, where that matters.
+    pub only_server: Option<u64>,
+}
+
+/// What became of them.
+pub enum Together {
+    /// The ranges that are reserved, in the order of the requests.
+    Loaded(Vec<Option<Loaded>>),
+    /// None is reserved: the server refused one of them, and all were rolled back.
+    Apart {
+        /// Somebody else has a row locked, which was waited for.
+        has_waited: bool,
+    },
+}
+
+impl<S: Server> Operation<S> for LoadTogether<'_> {
+    const TABLE: Table = LEAF_ALLOC;
+
+    type Done = Together;
+
+    /// If the answer to the COMMIT is lost, all ranges are given up.
+    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Together> {
+        match self.reserve(session).await {
+            Ok(loaded) => Ok(Together::Loaded(loaded)),
+            Err(problem) if problem.is_answered() => {
+                session.rollback().await?;
+                Ok(Together::Apart { has_waited: problem.is_locked() })
+            }
+            Err(problem) => Err(problem),
+        }
+    }
+}
+
+/// A row that was read, and what is to be taken from it.
+struct Found<'a> {
+    tag: &'a str,
+    max_id: Option<i64>,
+    step: Option<i64>,
+    loaded: Loaded,
+}
+
+impl<'a> LoadTogether<'a> {
+    /// The steps are those of a load of one tag.
+    async fn reserve<S: Session>(&self, session: &mut S) -> Done<S, Vec<Option<Loaded>>> {
+        let all = self.find(session).await?;
+        let found: Vec<&Found<'_>> = all.iter().flatten().collect();
+        if found.is_empty() {
+            session.rollback().await?;
+        } else {
+            update(&found, session).await?;
+            session.commit().await?;
+        }
+        Ok(all.into_iter().map(|found| Some(found?.loaded)).collect())
+    }
+
+    /// Locks the rows, in one order for all, so that two loads do not wait for each other. Returns those from
+    /// which a range can be taken, in the order of the requests.
+    async fn find<S: Session>(&self, session: &mut S) -> Done<S, Vec<Option<Found<'a>>>> {
+        // The index is named because rows are locked as they are read: a scan of the table would also lock
+        // those of other tags.
+        let select = format!(
+            "SELECT biz_tag, max_id, step, {} FROM leaf_alloc{} WHERE biz_tag IN ({})
+             ORDER BY biz_tag FOR UPDATE",
+            session.identity(),
+            S::DIALECT.by_key,
+            marks("?", self.requests.len(), ", ")
+        );
+        let tags: Vec<Value<'_>> = self.requests.iter().map(|one| (&one.tag).into()).collect();
+        let rows = session.begin_with(&select, &tags).await?;
+        // By their exact names: by the column's collation `Orders` and `orders` may be one.
+        let rows = by_tag(&rows)?;
+        let found = self.requests.iter().map(|&request| {
+            let Some(row) = rows.get(&*request.tag) else { return Ok(None) };
+            let server = row.unsigned(3)?;
+            check_server(self.only_server, server)?;
+            let (max_id, step) = (row.optional_int(1)?, row.optional_int(2)?);
+            let range = request.range(tag_number(max_id), tag_number(step)).ok();
+            let loaded = range.map(|range| Loaded { range, server });
+            Ok(loaded.map(|loaded| Found { tag: &request.tag, max_id, step, loaded }))
+        });
+        found.collect()
+    }
+}
+
+/// Changes the rows, if they are as they were read, and reads them back.
+async fn update<S: Session>(found: &[&Found<'_>], session: &mut S) -> Done<S, ()> {
+    let apart = |what: &str| Problem::Conflict(format!("loads of several tags {what}"));
+    let count = found.len();
+    let update = format!(
+        "UPDATE leaf_alloc{} SET max_id = CASE biz_tag {} END, update_time = CURRENT_TIMESTAMP WHERE {}",
+        S::DIALECT.by_key,
+        marks("WHEN ? THEN ?", count, " "),
+        marks("(biz_tag = ? AND max_id = ? AND step = ?)", count, " OR ")
+    );
+    let ends = found.iter().flat_map(|row| [row.tag.into(), row.loaded.range.end.into()]);
+    let rows = found.iter().flat_map(|row| [row.tag.into(), row.max_id.into(), row.step.into()]);
+    let values: Vec<Value<'_>> = ends.chain(rows).collect();
+    let select = format!(
+        "SELECT biz_tag, max_id FROM leaf_alloc WHERE biz_tag IN ({})",
+        marks("?", count, ", ")
+    );
+    let tags: Vec<Value<'_>> = found.iter().map(|row| row.tag.into()).collect();
+    let (changed, rows) = session.change_and_look((&update, &values), (&select, &tags)).await?;
+    if changed != count as u64 {
+        return Err(apart("did not change each its row"));
+    }
+    let now = by_tag(&rows)?;
+    for row in found {
+        let max_id = now.get(row.tag).map(|row| row.optional_unsigned(1)).transpose()?.flatten();
+        if max_id != Some(row.loaded.range.end) {
+            return Err(apart("read other numbers than they set"));
+        }
+    }
+    Ok(())
+}
+
+fn by_tag<F>(rows: &[Row]) -> Result<HashMap<&str, &Row>, Problem<F>> {
+    rows.iter().map(|row| Ok((row.text(0)?, row))).collect()
+}
+
+/// Parameters of so many rows.
+fn marks(of_one: &str, count: usize, between: &str) -> String {
+    vec![of_one; count].join(between)
+}
