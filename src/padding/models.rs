@@ -142,7 +142,7 @@ fn models_a_fork_in_the_source() {
             let other = {
                 let padded = Arc::clone(&padded);
                 thread::spawn(move || {
-                    if padded.with_state(false, |_| ()).is_ok() {
+                    if padded.with_state(By::Helper, |_| ()).is_ok() {
                         let _ = padded.wants_service();
                     }
                 })

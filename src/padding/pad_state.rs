@@ -9,7 +9,7 @@ use super::source::{NextRun, RunSource};
 use crate::clock::{Deadline, LogThrottle, Stopwatch};
 use crate::error::TakeError;
 use crate::ring::{CloseReason, Producer, PutError, RingBuffer};
-use crate::sync::{AtomicBool, Ordering, contained, log};
+use crate::sync::{contained, log};
 
 /// How far ahead a padding is foreseen. A sleep takes longer than the shortest time, and a pace may change
 /// within the longest.
@@ -206,24 +206,21 @@ impl PadState {
         self.due = self.held_for.map(|_| Deadline::after(Some(Duration::ZERO)));
     }
 
-    /// Returns whether the ring needs no padder any more. Sets `is_draining` if the runs that are left
-    /// still have to be kept fresh.
-    pub(super) fn is_over(&mut self, ring: &RingBuffer, is_draining: &AtomicBool) -> bool {
-        let why = ring.why_gone();
-        if self.producer.is_some() && why.is_none() {
+    /// Returns whether the ring needs no padder any more.
+    pub(super) fn is_over(&mut self, ring: &RingBuffer) -> bool {
+        if self.producer.is_some() && (ring.why_gone().is_none() || self.is_draining(ring)) {
             return false;
         }
-        // What a finished ring still holds, and what takers have taken of it in blocks, becomes stale all the
-        // same.
-        let draining = self.producer.is_some()
-            && why == Some(TakeError::TimeExhausted)
+        self.producer = None;
+        true
+    }
+
+    /// Returns whether the source has ended, and some of its numbers are fresh: in the ring, or in blocks that
+    /// takers have. They become stale all the same.
+    pub(super) fn is_draining(&self, ring: &RingBuffer) -> bool {
+        ring.why_gone() == Some(TakeError::TimeExhausted)
             && self.refresh_due.is_some()
-            && ring.hot().oldest() < ring.last_end();
-        is_draining.store(draining, Ordering::Relaxed);
-        if !draining {
-            self.producer = None;
-        }
-        !draining
+            && ring.hot().oldest() < ring.last_end()
     }
 
     pub(super) fn note_drying(&mut self, ring: &RingBuffer) {

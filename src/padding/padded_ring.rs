@@ -9,7 +9,7 @@ use super::pad_state::{Note, PadState};
 use super::source::RunSource;
 use crate::clock::Deadline;
 use crate::ring::{Producer, RingBuffer};
-use crate::sync::{AtomicBool, AtomicU64, ForkGuarded, Forked, Ordering, Serving};
+use crate::sync::{AtomicU8, AtomicU64, ForkGuarded, Forked, Ordering, Serving};
 
 /// A ring that is padded.
 ///
@@ -20,14 +20,17 @@ use crate::sync::{AtomicBool, AtomicU64, ForkGuarded, Forked, Ordering, Serving}
 pub(super) struct PaddedRing {
     ring: Arc<RingBuffer>,
     paddings: AtomicU64,
-    /// A helper has changed the time of the next service, or has put the state back.
-    called: AtomicBool,
-    /// The padder found the state taken. Written under the lock of `state`.
-    padder_was_turned_away: AtomicBool,
-    /// The source has ended, and what is left in the ring still has to be kept fresh.
-    is_draining: AtomicBool,
-    /// `None` while a thread has taken it.
+    /// `None` while a thread pads.
     state: ForkGuarded<Option<Box<PadState>>>,
+    /// When the padder comes. Changed by whoever takes `state` or puts it back, or has it.
+    ///
+    /// | value | who pads | the padder comes | what follows |
+    /// |---|---|---|---|
+    /// | `ON_DEMAND` | nobody, or a helper | when the ring wants runs, or at its time | it takes the state; or finds it taken: `CALL_OWED` |
+    /// | `CALL_OWED` | a helper | not before it is called | the helper puts the state back: `CALLED` |
+    /// | `CALLED` | nobody, or another helper | at once | as in `ON_DEMAND` |
+    /// | `DRAINING` | nobody: the source has ended | at its time, to discard stale runs | the ring needs it no more |
+    padder: AtomicU8,
     /// When to pad because the put policy's handler wants that.
     retry: ForkGuarded<Option<Deadline>>,
 }
@@ -35,6 +38,18 @@ pub(super) struct PaddedRing {
 #[cfg(all(test, uidring_loom))]
 #[path = "models.rs"]
 mod models;
+
+const ON_DEMAND: u8 = 0;
+const CALL_OWED: u8 = 1;
+const CALLED: u8 = 2;
+const DRAINING: u8 = 3;
+
+/// Who takes the state.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Padder,
+    Helper,
+}
 
 /// The most runs of one service: more than the usual ring holds. Then the padder goes on with its other
 /// rings, even if this one's takers are as fast as the padder.
@@ -65,9 +80,7 @@ impl PaddedRing {
             retry: ForkGuarded::new(ring.life(), None),
             ring,
             paddings: AtomicU64::new(0),
-            called: AtomicBool::new(false),
-            padder_was_turned_away: AtomicBool::new(false),
-            is_draining: AtomicBool::new(false),
+            padder: AtomicU8::new(ON_DEMAND),
         }
     }
 
@@ -82,25 +95,22 @@ impl PaddedRing {
     /// Returns whether the padder should service this ring before its time comes.
     pub(super) fn wants_service(&self) -> bool {
         // Relaxed: the padder looks here between the fences of its event.
-        let is_away = self.padder_was_turned_away.load(Ordering::Relaxed);
-        self.called.load(Ordering::Relaxed) || (self.wants_runs() && !is_away)
-    }
-
-    fn wants_runs(&self) -> bool {
-        self.ring.wants_runs() && !self.is_draining.load(Ordering::Relaxed)
+        match self.padder.load(Ordering::Relaxed) {
+            ON_DEMAND => self.ring.wants_runs(),
+            waits_for => waits_for == CALLED,
+        }
     }
 
     /// Discards stale runs if a refresh is due, then pads the ring if it is low or its time has come.
     /// Returns the time until the next service, and `Err` when the ring needs no padder any more.
     pub(super) fn service(&self, idle: PadderIdle) -> Result<Option<Duration>, Closed> {
-        self.called.store(false, Ordering::Relaxed);
         let ring = &*self.ring;
         let mut retry = *self.retry.lock()?;
-        let done = self.with_state(true, |state| {
+        let done = self.with_state(By::Padder, |state| {
             state.refresh_if_due(ring);
             state.forget_what_was_foreseen(ring);
             let mut is_full = false;
-            if self.wants_runs() || state.is_due() || retry.is_some_and(Deadline::is_over) {
+            if self.wants_service() || state.is_due() || retry.is_some_and(Deadline::is_over) {
                 state.note_drying(ring);
                 is_full = state.pad(ring, SERVICE_RUNS) < SERVICE_RUNS;
                 state.plan((!is_full).then_some(Duration::ZERO));
@@ -109,8 +119,11 @@ impl PaddedRing {
                 }
                 self.paddings.fetch_add(1, Ordering::Relaxed);
             }
-            if state.is_over(ring, &self.is_draining) {
+            if state.is_over(ring) {
                 return Err(Closed);
+            }
+            if state.is_draining(ring) {
+                self.padder.store(DRAINING, Ordering::Relaxed);
             }
             Ok((is_full, state.next_time()))
         });
@@ -126,7 +139,7 @@ impl PaddedRing {
 
     /// Fills the ring for the first time.
     pub(super) fn begin(&self) {
-        let _ = self.with_state(false, |state| {
+        let _ = self.with_state(By::Helper, |state| {
             state.pad(&self.ring, u64::MAX);
             state.plan(None);
             self.paddings.fetch_add(1, Ordering::Relaxed);
@@ -141,23 +154,18 @@ impl PaddedRing {
         if self.ring.why_gone().is_some() {
             return true;
         }
-        let done = self.with_state(false, |state| {
+        let done = self.with_state(By::Helper, |state| {
             let published = state.pad(&self.ring, HELP_RUNS);
             if self.ring.is_held() {
                 // The padder has to know when to go on.
                 state.plan(None);
-                self.call_padder();
+                self.padder.store(CALL_OWED, Ordering::Relaxed);
             }
             published
         });
         let Ok(Some(published)) = done else { return false };
         // The taker also tries again to learn of the source's end.
         published > 0 || self.ring.why_gone().is_some()
-    }
-
-    fn call_padder(&self) {
-        self.called.store(true, Ordering::Relaxed);
-        self.ring.call_producer();
     }
 
     /// Closes the ring, discards what is in it, and returns the end of what was taken before. It waits for
@@ -174,40 +182,44 @@ impl PaddedRing {
         state.as_mut().expect("nobody else is at it").hurry();
     }
 
-    /// Takes the state out, does the job, puts the state back and writes its notes to the log. Returns
-    /// `None` if another thread has the state; that thread then calls the padder, if it was the padder who
-    /// came. A job does not panic, because panics of sources are caught. If one did, the state would be
-    /// dropped, and the ring closed.
+    /// Takes the state out, does the job, puts the state back, calls the padder if that is owed, and writes
+    /// the notes to the log. Returns `None` if another thread has the state. A job does not panic, because
+    /// panics of sources are caught. If one did, the state would be dropped, and the ring closed.
     fn with_state<R>(
         &self,
-        is_padder: bool,
+        by: By,
         job: impl FnOnce(&mut PadState) -> R,
     ) -> Result<Option<R>, Forked> {
-        let mut state = {
-            let mut slot = self.state.lock()?;
-            let state = slot.take();
-            if is_padder {
-                self.padder_was_turned_away.store(state.is_none(), Ordering::Relaxed);
+        let mut slot = self.state.lock()?;
+        let state = slot.take();
+        if by == By::Padder {
+            match (&state, self.padder.load(Ordering::Relaxed)) {
+                (None, _) => self.padder.store(CALL_OWED, Ordering::Relaxed),
+                (Some(_), DRAINING) => {}
+                (Some(_), _) => self.padder.store(ON_DEMAND, Ordering::Relaxed),
             }
-            let Some(state) = state else { return Ok(None) };
-            state
-        };
+        }
+        drop(slot);
+        let Some(mut state) = state else { return Ok(None) };
         let serving = Serving::begin();
         let done = job(&mut state);
         let notes = state.notes();
-        let call_padder = match self.state.lock() {
-            Ok(mut slot) => {
-                *slot = Some(state);
-                self.padder_was_turned_away.swap(false, Ordering::Relaxed)
-            }
+        let mut slot = match self.state.lock() {
+            Ok(slot) => slot,
             Err(forked) => {
                 // Dropping it is the parent's to do.
                 mem::forget(state);
                 return Err(forked);
             }
         };
-        if call_padder {
-            self.call_padder();
+        *slot = Some(state);
+        let call_owed = self.padder.load(Ordering::Relaxed) == CALL_OWED;
+        if call_owed {
+            self.padder.store(CALLED, Ordering::Relaxed);
+        }
+        drop(slot);
+        if call_owed {
+            self.ring.call_producer();
         }
         drop(serving);
         notes.into_iter().for_each(Note::log);
