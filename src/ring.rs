@@ -61,8 +61,6 @@ pub struct RingBuffer {
     /// The words that takers and the producer share, and the slots.
     memory: WipeOnForkMemory,
     options: RingOptions,
-    /// How many runs the ring holds.
-    runs: u64,
     /// At this many runs or fewer, the open one included, the ring is low and takers wake the producer.
     threshold: u64,
     /// Whether the producer comes by itself before the takers need it: until then half the threshold counts.
@@ -98,7 +96,12 @@ pub(crate) enum CloseReason {
 impl RingBuffer {
     /// How many numbers the ring holds when full.
     pub fn capacity(&self) -> u64 {
-        self.runs * self.run_length()
+        self.runs() * self.run_length()
+    }
+
+    /// How many runs the ring holds.
+    fn runs(&self) -> u64 {
+        self.memory.slots().len() as u64
     }
 
     /// How many numbers a run has at most.

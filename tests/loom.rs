@@ -186,9 +186,9 @@ fn who_draws_from_a_run_sees_it_published() {
     });
 }
 
-/// A ring of one slot: a taker that sleeps is overtaken by the producer. It never gets a number of
-/// one run for one of another; and there is room again as soon as the last number is drawn.
-fn one_slot((mut producer, ring): (Producer, Arc<RingBuffer>), stride: u64) {
+/// A ring of two runs: a taker that sleeps is overtaken by the producer. It never gets a number of
+/// one run for one of another; and there is room again as soon as the last number of a run is drawn.
+fn overtaking((mut producer, ring): (Producer, Arc<RingBuffer>), stride: u64) {
     producer.put(10).expect("room");
     let takers = [(); 2].map(|()| taker(&ring, 1));
     let mut put = vec![10..11];
@@ -209,18 +209,18 @@ fn one_slot((mut producer, ring): (Producer, Arc<RingBuffer>), stride: u64) {
 }
 
 #[test]
-fn a_ring_of_one_slot() {
-    check(|| one_slot(exact(0, 0), 1));
+fn the_producer_overtakes_a_taker() {
+    check(|| overtaking(exact(1, 0), 1));
 }
 
 #[test]
-fn a_ring_of_one_slot_by_addition() {
-    check(|| one_slot(spaced(0, 0), 100));
+fn the_producer_overtakes_a_taker_by_addition() {
+    check(|| overtaking(spaced(1, 0), 100));
 }
 
 #[test]
-fn a_ring_of_one_slot_with_neighbours() {
-    check(|| one_slot(spaced(0, 0), 1));
+fn the_producer_overtakes_a_taker_with_neighbours() {
+    check(|| overtaking(spaced(1, 0), 1));
 }
 
 /// A fill and takes share the ring. Under the model a fill gives way after one lost race.
@@ -349,7 +349,7 @@ fn the_producers_wake_up_is_not_lost() {
 fn waiting_put(options: RingOptions) {
     let (mut producer, ring) =
         RingBuffer::new(options.put_policy(PutPolicy::Wait)).expect("possible");
-    producer.put(10).expect("room");
+    [10, 50].into_iter().for_each(|number| producer.put(number).expect("room"));
     let putter = thread::spawn(move || {
         producer.put(100).expect("waits for room");
         producer
@@ -358,14 +358,14 @@ fn waiting_put(options: RingOptions) {
     assert_eq!(issued, [10]);
     let producer = putter.join().expect("no panic");
     issued.extend(take(&ring));
-    assert_eq!(account(&ring, &[10..11, 100..101], issued), 0);
+    assert_eq!(account(&ring, &[10..11, 50..51, 100..101], issued), 0);
     drop(producer);
 }
 
 #[test]
 fn a_waiting_put_is_woken_by_a_take() {
-    check(|| waiting_put(RingOptions::new(0).run_bits(0)));
-    check(|| waiting_put(RingOptions::new(0).run_bits(0).spaced()));
+    check(|| waiting_put(RingOptions::new(1).run_bits(0)));
+    check(|| waiting_put(RingOptions::new(1).run_bits(0).spaced()));
 }
 
 /// Stale runs are thrown away while others take: order holds, nothing of them comes later, and

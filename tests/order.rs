@@ -58,7 +58,7 @@ fn main() {
             CachedUidGenerator::builder()
                 .worker_id(1)
                 // Small rings run dry, and takers pad for themselves.
-                .boost_power(fastrand::Rng::with_seed(seed).u32(0..4))
+                .boost_power(fastrand::Rng::with_seed(seed).u32(1..4))
                 .namespace(fresh())
                 .build()
                 .expect("a generator"),

@@ -454,7 +454,7 @@ fn uids_increase_over_many_short_lives() {
                         let built = cached
                             .namespace(&recipe.namespace)
                             .clock(recipe.clock.clone())
-                            .boost_power(0)
+                            .boost_power(1)
                             .build();
                         let Ok(generator) = built.map(Arc::new) else {
                             refused.fetch_add(1, Ordering::Relaxed);

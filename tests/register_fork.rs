@@ -57,7 +57,7 @@ fn ends_well(child: i32) -> bool {
 }
 
 fn cached(namespace: &str, worker_id: u64) -> Result<CachedUidGenerator, Error> {
-    let builder = CachedUidGenerator::builder().layout(Layout::SNOWFLAKE).boost_power(0);
+    let builder = CachedUidGenerator::builder().layout(Layout::SNOWFLAKE).boost_power(1);
     builder.worker_id(worker_id).namespace(namespace).build()
 }
 

@@ -73,7 +73,7 @@ fn stress_ring(random: &mut fastrand::Rng) {
     let large = random.bool();
     let run_bits = random.u32(if large { 8..13 } else { 0..4 });
     let share = if large { LARGE_SHARE } else { SHARE };
-    let mut options = RingOptions::new(run_bits + random.u32(0..4))
+    let mut options = RingOptions::new(run_bits + random.u32(1..4))
         .run_bits(run_bits)
         .padding_factor(random.u32(1..100))
         .put_policy(if random.bool() { PutPolicy::Wait } else { PutPolicy::Discard });
@@ -233,7 +233,7 @@ fn stress_generator(random: &mut fastrand::Rng) {
             .layout(layout)
             .worker_id(worker_id)
             .namespace(fresh())
-            .boost_power(random.u32(0..3))
+            .boost_power(random.u32(1..4))
             .take_policy(policy)
             .padder(&padder);
         let generator = Arc::new(builder.build().expect("builds"));

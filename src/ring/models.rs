@@ -150,7 +150,7 @@ fn models_sleepers_call_each_other() {
 #[test]
 fn models_a_close_releases_all_sleepers() {
     check(|| {
-        let (_producer, ring) = ring(RingOptions::new(0).run_bits(0));
+        let (_producer, ring) = ring(RingOptions::new(1).run_bits(0));
         let sleepers = [(); 2].map(|()| sleeper(&ring));
         ring.close();
         for sleeper in sleepers {
@@ -165,7 +165,7 @@ fn models_a_close_releases_all_sleepers() {
 #[test]
 fn models_a_held_producer_against_demand() {
     check(|| {
-        let (mut producer, ring) = ring(RingOptions::new(0).run_bits(0));
+        let (mut producer, ring) = ring(RingOptions::new(1).run_bits(0));
         ring.hold(true);
         let taker = {
             let ring = Arc::clone(&ring);
@@ -178,19 +178,19 @@ fn models_a_held_producer_against_demand() {
         drop(producer);
     });
     check(|| {
-        let (mut producer, ring) = ring(RingOptions::new(0).run_bits(0));
-        producer.put(10).expect("room");
+        let (mut producer, ring) = ring(RingOptions::new(1).run_bits(0));
+        [10, 11].into_iter().for_each(|number| producer.put(number).expect("room"));
         ring.hold(true);
         let padder = thread::spawn(move || {
             // The source has something again.
             producer.ring().hold(false);
             producer.wait_for_demand(None);
-            producer.put(11).expect("there was demand, so there is room");
+            producer.put(12).expect("there was demand, so there is room");
             producer
         });
         assert_eq!(ring.try_take(), Ok(10));
         drop(padder.join().expect("no panic"));
-        assert_eq!(ring.try_take(), Ok(11));
+        assert_eq!([(); 2].map(|()| ring.try_take()), [Ok(11), Ok(12)]);
     });
 }
 

@@ -23,12 +23,12 @@ pub struct RingOptions {
 pub(crate) const MAX_CAPACITY_BITS: u32 = 29;
 
 impl RingOptions {
-    /// A ring of `2^capacity_bits` numbers (0 to 29), in runs of up to as many consecutive ones unless
+    /// A ring of `2^capacity_bits` numbers (1 to 29), in two runs of consecutive ones unless
     /// [`run_bits`](Self::run_bits) says otherwise.
     pub fn new(capacity_bits: u32) -> Self {
         Self {
             capacity_bits,
-            run_bits: capacity_bits,
+            run_bits: capacity_bits.saturating_sub(1),
             padding_factor: 50,
             spaced: false,
             put_policy: PutPolicy::default(),
@@ -37,7 +37,7 @@ impl RingOptions {
         }
     }
 
-    /// Sets the greatest length of a run, `2^run_bits` numbers, which is at most the capacity. Each run
+    /// Sets the greatest length of a run, `2^run_bits` numbers, which is at most half the capacity. Each run
     /// takes a slot of 64 bytes.
     #[must_use]
     pub fn run_bits(mut self, run_bits: u32) -> Self {
@@ -99,23 +99,24 @@ impl RingOptions {
 
     /// The memory of the slots, in bytes.
     pub fn memory(&self) -> u64 {
-        let slots = 1_u64.checked_shl(self.capacity_bits.saturating_sub(self.run_bits).max(1));
+        let slots = 1_u64.checked_shl(self.capacity_bits.saturating_sub(self.run_bits));
         slots.unwrap_or(u64::MAX).saturating_mul(size_of::<Slot>() as u64)
     }
 
     /// The number of runs, the open one included, at or below which the ring is low. At least one, so that an
-    /// empty ring always asks for more.
+    /// empty ring always asks for more, and less than all, so that there is room.
     pub(super) fn threshold(&self) -> u64 {
+        let most = self.runs() - 1;
         match self.put_policy {
             // Who waits for room wants to hear of every run that is gone.
-            PutPolicy::Wait => self.runs(),
-            _ => (self.runs() * u64::from(self.padding_factor)).div_ceil(100),
+            PutPolicy::Wait => most,
+            _ => (self.runs() * u64::from(self.padding_factor)).div_ceil(100).min(most),
         }
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {
-        check_option("capacity_bits", self.capacity_bits, 0..=MAX_CAPACITY_BITS)?;
-        check_option("run_bits", self.run_bits, 0..=self.capacity_bits)?;
+        check_option("capacity_bits", self.capacity_bits, 1..=MAX_CAPACITY_BITS)?;
+        check_option("run_bits", self.run_bits, 0..=self.capacity_bits - 1)?;
         check_option("padding_factor", self.padding_factor, 1..=99)
     }
 }
@@ -153,7 +154,7 @@ mod tests {
             |bits, percent| RingOptions::new(bits).run_bits(0).padding_factor(percent).threshold();
         assert_eq!(threshold(MAX_CAPACITY_BITS, 99), 531_502_203);
         assert_eq!(threshold(26, 50), 1 << 25);
-        assert_eq!(threshold(0, 1), 1);
+        assert_eq!((threshold(1, 1), threshold(1, 99)), (1, 1));
     }
 
     #[test]
@@ -161,10 +162,10 @@ mod tests {
         let refused =
             |options: RingOptions| matches!(options.check(), Err(Error::OptionOutOfRange { .. }));
         assert!(refused(RingOptions::new(30).run_bits(6)));
-        assert!(refused(RingOptions::new(3).run_bits(4)), "a run longer than the ring");
+        assert!(refused(RingOptions::new(3).run_bits(3)), "one run");
         assert!(refused(RingOptions::new(10).run_bits(6).padding_factor(0)));
         assert!(refused(RingOptions::new(10).run_bits(6).padding_factor(100)));
-        assert!(!refused(RingOptions::new(0).run_bits(0)));
+        assert!(refused(RingOptions::new(0)) && !refused(RingOptions::new(1)));
         let huge = RingOptions::new(u32::MAX).run_bits(64);
         assert!(huge.run_length() == u64::MAX && huge.memory() == u64::MAX && refused(huge));
     }

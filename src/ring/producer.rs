@@ -62,16 +62,13 @@ impl RingBuffer {
     /// the memory is not to be had.
     pub fn new(options: RingOptions) -> Result<(Producer, Arc<Self>), Error> {
         options.check()?;
-        let runs = options.runs();
-        // Two slots at least: while a run waits in one, the open run stays in another.
-        let memory = WipeOnForkMemory::new(runs.max(2) as usize)
+        let memory = WipeOnForkMemory::new(options.runs() as usize)
             .ok_or_else(|| Error::OutOfMemory { bytes: options.memory() })?;
         memory.hot().start_at(0);
         memory.slots()[1].write(Run { index: 1, first: 0, end: 0, before: 0 });
         let life = memory.life();
         let ring = Arc::new(Self {
             memory,
-            runs,
             threshold: options.threshold(),
             foreseen: AtomicBool::new(false),
             tail: CachePadded::new(AtomicU64::new(2)),
@@ -186,14 +183,12 @@ impl Producer {
         let ring = &self.ring;
         loop {
             let Ok(open) = ring.open_run() else { return 0 };
-            let used_up = open.end <= ring.hot().next();
-            // Takers may be through with the next run without having opened it.
-            if used_up && ring.open_after(open) {
+            // Takers may be through with the open run without having opened the next one.
+            if open.end <= ring.hot().next() && ring.open_after(open) {
                 continue;
             }
             // The open run's slot stays until the next run is opened.
-            let end = (open.index + u64::from(used_up) + ring.runs)
-                .min(open.index + ring.memory.slots().len() as u64);
+            let end = open.index + ring.runs();
             return end.saturating_sub(ring.tail.load(Ordering::Relaxed));
         }
     }
@@ -307,7 +302,7 @@ impl RingBuffer {
     pub(crate) fn runs_to_foresee(&self) -> Option<u64> {
         let late = self.threshold / 2;
         let is_kept_full = matches!(self.options.put_policy, crate::policy::PutPolicy::Wait);
-        (late > 0 && !is_kept_full).then(|| self.runs - (self.threshold + late) / 2)
+        (late > 0 && !is_kept_full).then(|| self.runs() - (self.threshold + late) / 2)
     }
 
     /// Says whether the producer comes by itself, so that takers need not wake it at once.

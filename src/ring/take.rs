@@ -188,7 +188,7 @@ impl RingBuffer {
         }
     }
 
-    /// Whether the ring has room, and less is left than the padding factor asks for; half of that if the
+    /// Whether less is left in the ring than the padding factor asks for; half of that if the
     /// producer comes by itself.
     pub(crate) fn is_low(&self) -> bool {
         let cursor = self.hot().open_index();
@@ -197,9 +197,6 @@ impl RingBuffer {
         // Relaxed: to takers an old tail is a smaller one, and at worst wakes the producer early.
         let held = self.tail.load(Ordering::Relaxed).saturating_sub(cursor);
         held <= threshold
-            && (held < self.runs
-                || held == self.runs
-                    && self.run(cursor).is_none_or(|run| run.end <= self.hot().next()))
     }
 
     /// Whether the producer waits for something else than demand.

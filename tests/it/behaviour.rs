@@ -59,7 +59,7 @@ fn build_cached(setup: Setup) -> Result<CachedUidGenerator, Error> {
         .layout(setup.layout)
         .take_policy(setup.policy)
         .clock(setup.clock)
-        .boost_power(0);
+        .boost_power(1);
     if let Some(worker_id) = setup.worker_id {
         builder = builder.worker_id(worker_id).namespace(fresh());
     }

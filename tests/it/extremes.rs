@@ -82,7 +82,7 @@ fn clocks_at_both_ends_of_time() {
     for layout in layouts() {
         for built_at in times(&layout) {
             let clock = ManualClock::new(built_at);
-            let cached = || CachedUidGenerator::builder().boost_power(0).padder(&padder);
+            let cached = || CachedUidGenerator::builder().boost_power(1).padder(&padder);
             let mut all: Vec<Box<dyn UidGenerator>> = Vec::new();
             for builder in setups!(cached(), layout, clock.clone(), Duration::ZERO) {
                 if let Ok(generator) = builder.max_borrow(Duration::ZERO).build() {
@@ -113,7 +113,7 @@ fn options_at_both_ends() {
     let clock = ManualClock::new("2026-06-01".parse().expect("a time"));
     for duration in DURATIONS {
         let cached = || {
-            let builder = CachedUidGenerator::builder().boost_power(0).padder(&padder);
+            let builder = CachedUidGenerator::builder().boost_power(1).padder(&padder);
             builder.worker_id(1).namespace(fresh()).clock(clock.clone()).max_start_wait(duration)
         };
         let builders = [

@@ -327,7 +327,7 @@ fn a_lease_that_was_not_used_leaves_no_trace() {
     let lease = store.lease(layout(), terms());
     let builder = CachedUidGenerator::builder()
         .layout(layout())
-        .boost_power(0)
+        .boost_power(1)
         .worker(lease)
         .namespace(fresh());
     assert!(builder.padding_factor(0).build().is_err());

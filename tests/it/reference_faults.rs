@@ -113,7 +113,7 @@ fn a_take_whose_handler_waits_for_the_refill_succeeds() {
         .layout(layout)
         .worker_id(1)
         .namespace(fresh())
-        .boost_power(0)
+        .boost_power(1)
         .take_policy(policy)
         .build()
         .expect("builds");

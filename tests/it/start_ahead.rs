@@ -77,7 +77,7 @@ macro_rules! build {
         let name = fresh();
         if let Before::Process = $before {
             let earlier = CachedUidGenerator::builder().layout(LAYOUT).namespace(&name);
-            let earlier = earlier.worker_id(7).boost_power(0).clock(ManualClock::new(start()));
+            let earlier = earlier.worker_id(7).boost_power(1).clock(ManualClock::new(start()));
             let earlier = earlier.start_after(ahead($by)).build().expect("it borrows");
             earlier.next_uid().expect("ready");
         }

@@ -86,7 +86,7 @@ fn default_ring() -> CachedBuilder {
 }
 
 fn smallest_ring(policy: TakePolicy) -> CachedBuilder {
-    default_ring().layout(smallest()).boost_power(0).take_policy(policy)
+    default_ring().layout(smallest()).boost_power(1).take_policy(policy)
 }
 
 #[test]

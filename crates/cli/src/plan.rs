@@ -32,8 +32,8 @@ pub struct PlanArgs {
     #[command(flatten)]
     pub layout: LayoutArgs,
 
-    /// The ring's size: (max sequence + 1) << P uids, P from 0 to 16
-    #[arg(long, value_name = "P", default_value = "3", value_parser = number::<u32>(0..=16),
+    /// The ring's size: (max sequence + 1) << P uids, P from 1 to 16
+    #[arg(long, value_name = "P", default_value = "3", value_parser = number::<u32>(1..=16),
           allow_hyphen_values = true)]
     pub boost_power: u32,
 

@@ -250,7 +250,7 @@ impl Generator {
                 .namespace(ELSEWHERE)
                 // A real wait: starts are tried again instead.
                 .max_start_wait(Duration::ZERO)
-                .boost_power(rng.u32(0..5))
+                .boost_power(rng.u32(1..5))
                 .padding_factor(rng.u32(1..100))
                 .take_policy(TakePolicy::Reject)
                 .clock(wall)

@@ -155,7 +155,7 @@ impl CachedBuilder {
         self
     }
 
-    /// The ring's size: `(max sequence + 1) << boost_power` uids, for 0 to 16; 3 if not set. That
+    /// The ring's size: `(max sequence + 1) << boost_power` uids, for 1 to 16; 3 if not set. That
     /// is how many ticks the ring holds.
     #[must_use]
     pub fn boost_power(mut self, power: u32) -> Self {
@@ -396,12 +396,12 @@ impl CachedUidGenerator {
 }
 
 fn ring_options(layout: &Layout, boost_power: u32) -> Result<RingOptions, Error> {
-    check_option("boost_power", boost_power, 0..=16)?;
+    check_option("boost_power", boost_power, 1..=16)?;
     let bits = layout.bits();
     let run_bits = u32::from(bits.sequence);
     let capacity_bits = run_bits + boost_power;
     if capacity_bits > MAX_CAPACITY_BITS {
-        let memory = 64_u128 << boost_power.max(1);
+        let memory = 64_u128 << boost_power;
         let (sequence_bits, max_bits) = (bits.sequence, MAX_CAPACITY_BITS);
         return Err(Error::RingTooLarge { sequence_bits, boost_power, memory, max_bits });
     }

@@ -134,7 +134,7 @@ fn takers_that_wait_for_the_clock_go_on() {
     let generator = builder(&clock, "waiting")
         .worker_from(Counting::default())
         .max_borrow(Duration::ZERO)
-        .boost_power(0)
+        .boost_power(1)
         .build()
         .expect("possible");
     glitch(&clock, &generator);
@@ -369,7 +369,7 @@ fn a_source_that_takes_does_not_wait_for_its_own_answer() {
     let known = Arc::new(OnceLock::new());
     let source = Taking(Counting::default(), Arc::clone(&known), found);
     let generator = builder(&clock, "taking").worker_from(source).max_borrow(Duration::ZERO);
-    let generator = Arc::new(generator.boost_power(0).build().expect("possible"));
+    let generator = Arc::new(generator.boost_power(1).build().expect("possible"));
     known.set(Arc::downgrade(&generator)).expect("once");
     glitch(&clock, &generator);
     let error = when_found.recv_timeout(Duration::from_secs(60)).expect("it does not wait");

@@ -12,9 +12,9 @@ use crate::failure::Failure;
 /// How large the ring is, and how far its uids may be from the clock.
 #[derive(Args)]
 pub struct RingArgs {
-    /// The ring's size: (max sequence + 1) << P uids, P from 0 to 16; without it, 3. For --generator
+    /// The ring's size: (max sequence + 1) << P uids, P from 1 to 16; without it, 3. For --generator
     /// cached
-    #[arg(long, value_name = "P", value_parser = number::<u32>(0..=16), allow_hyphen_values = true)]
+    #[arg(long, value_name = "P", value_parser = number::<u32>(1..=16), allow_hyphen_values = true)]
     pub boost_power: Option<u32>,
 
     /// Issue no uid further ahead of the clock than this: when these are used up, wait for the clock.

@@ -79,8 +79,8 @@ const CASES: &[Case] = &[
     ("worker assign --epoch 2016-05-20", 1, &["layout 28/22/13 in s since 2016", "ended on"]),
     ("worker assign --layout 0/1/1", 2, &["layout 0/1/1"]),
     // The ring, and time.
-    ("generate --boost-power 17", 2, &["'17' for '--boost-power <P>'", "from 0 to 16"]),
-    ("generate --boost-power -1", 2, &["'-1' for '--boost-power <P>'", "from 0 to 16"]),
+    ("generate --boost-power 17", 2, &["'17' for '--boost-power <P>'", "from 1 to 16"]),
+    ("generate --boost-power 0", 2, &["'0' for '--boost-power <P>'", "from 1 to 16"]),
     ("generate --max-borrow -1", 2, &["'-1' for '--max-borrow <SECONDS>'", TIME]),
     ("generate --max-borrow 1e300", 2, &["'1e300' for '--max-borrow <SECONDS>'", TIME]),
     ("generate --max-borrow inf", 2, &["'inf' for '--max-borrow <SECONDS>'", TIME]),
@@ -210,7 +210,7 @@ const CASES: &[Case] = &[
     // Planning, parsing.
     ("plan --rate 0", 2, &["'0' for '--rate <R>'", "from 1 to"]),
     ("plan --rate -5", 2, &["'-5' for '--rate <R>'", "from 1 to"]),
-    ("plan --boost-power 17", 2, &["'17' for '--boost-power <P>'", "from 0 to 16"]),
+    ("plan --boost-power 17", 2, &["'17' for '--boost-power <P>'", "from 1 to 16"]),
     ("plan --layout 20/10/20 --boost-power 12", 2, &["2^32 uids"]),
     ("parse --layout 64/1/1 5", 2, &["layout 64/1/1", "at most 63"]),
     ("parse --format binary 5", 2, &["--format binary is for ids on stdin"]),

@@ -110,7 +110,7 @@ fn every_flag_is_taken() {
 /// round has only rejects, and goes on.
 #[test]
 fn rejects_are_counted_among_the_calls() {
-    let report = json("--form shared --policy reject --threads 4 --layout 40/10/1 --boost-power 0");
+    let report = json("--form shared --policy reject --threads 4 --layout 40/10/1 --boost-power 1");
     let figures = &report["results"]["shared"];
     let (calls, rejects) = (figures["calls"].as_u64(), figures["rejects"].as_u64());
     assert!(rejects.is_some() && rejects < calls, "{report}");
