@@ -16,7 +16,7 @@ use uidring::padding::{NextRun, Padder, PadderOptions, RunSource};
 use uidring::ring::RingOptions;
 use uidring::segment::{MemorySegments, SegmentTag};
 use uidring::{
-    Bits, CachedUidGenerator, Layout, PerThreadGenerator, SegmentGenerator, SnowflakeGenerator,
+    Bits, CachedUidGenerator, ClockedUidGenerator, Layout, PerThreadGenerator, SegmentGenerator,
     Tick,
 };
 use uidring_testkit::namespace::fresh;
@@ -121,7 +121,7 @@ fn main() {
     // So many in a millisecond that none is waited for.
     let bits = Bits { time: 41, worker: 1, sequence: 21 };
     let layout = Layout::new(bits, Tick::Millisecond, Layout::SNOWFLAKE.epoch());
-    let clocked = SnowflakeGenerator::builder()
+    let clocked = ClockedUidGenerator::snowflake()
         .layout(layout.expect("possible"))
         .worker_id(1)
         .namespace(fresh())

@@ -11,7 +11,7 @@ use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
 use uidring::clock::ManualClock;
 use uidring::{
-    Bits, CachedUidGenerator, DefaultUidGenerator, Fields, Layout, Tick, Timestamp, Uid,
+    Bits, CachedUidGenerator, ClockedUidGenerator, Fields, Layout, Tick, Timestamp, Uid,
 };
 use uidring_testkit::namespace::fresh;
 
@@ -62,7 +62,7 @@ fn taking(c: &mut Criterion) {
     });
 
     // A clock that stands still and a tick that is never used up: the cost without waiting.
-    let generator = DefaultUidGenerator::builder()
+    let generator = ClockedUidGenerator::builder()
         .layout(wide(50))
         .worker_id(1)
         .namespace(fresh())

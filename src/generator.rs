@@ -25,8 +25,8 @@ pub(crate) mod uid_generator;
 pub(crate) use self::cached::CachedUidGenerator;
 pub use self::cached::{CachedBuilder, CachedStats, OnClockBack};
 pub use self::clocked::{
-    BaiduRules, ClockPolicy, ClockRules, ClockedBuilder, ClockedStats, ClockedUidGenerator,
-    LeafRules, SequenceStart, SnowflakeNode, SnowflakeParts, TwitterRules,
+    ClockPolicy, ClockedBuilder, ClockedStats, ClockedUidGenerator, SequenceStart, SnowflakeNode,
+    SnowflakeParts,
 };
 pub use self::local::GeneratorRef;
 #[cfg(feature = "simulation")]

@@ -92,9 +92,9 @@ pub fn publish(generator: &str, stats: &CachedStats) {
 /// Publishes the stats of a generator on the clock that is called `generator`.
 ///
 /// ```
-/// use uidring::SnowflakeGenerator;
+/// use uidring::ClockedUidGenerator;
 ///
-/// let events = SnowflakeGenerator::builder().worker_id(7).build()?;
+/// let events = ClockedUidGenerator::snowflake().worker_id(7).build()?;
 /// uidring::metrics_facade::publish_clocked("events", &events.stats());
 /// # Ok::<(), uidring::Error>(())
 /// ```

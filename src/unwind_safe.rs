@@ -29,7 +29,7 @@ macro_rules! unwind_safe {
 unwind_safe!(CachedUidGenerator, Padder, Producer, RingBuffer);
 unwind_safe!(SegmentChain, SegmentGenerator, SegmentHandle);
 
-impl<R, C: Clock> UnwindSafe for ClockedUidGenerator<R, C> {}
-impl<R, C: Clock> RefUnwindSafe for ClockedUidGenerator<R, C> {}
+impl<C: Clock> UnwindSafe for ClockedUidGenerator<C> {}
+impl<C: Clock> RefUnwindSafe for ClockedUidGenerator<C> {}
 
 impl<G: RefUnwindSafe> RefUnwindSafe for LocalGenerator<G> {}

@@ -17,7 +17,7 @@ use uidring::ring::{Producer, RingBuffer, RingOptions};
 use uidring::segment::SegmentChain;
 use uidring::segment::{MemorySegments, SegmentError, SegmentHandle, SegmentTag};
 use uidring::{
-    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout, LocalGenerator,
+    Bits, CachedUidGenerator, ClockedUidGenerator, Error, Layout, LocalGenerator,
     PerThreadGenerator, SegmentGenerator, TakeError, Tick, Timestamp, Uid, UidGenerator, Worker,
     WorkerRequest, WorkerSource,
 };
@@ -200,7 +200,7 @@ fn a_child_gets_an_error_from_the_generator_on_the_clock() {
     let _alone = alone();
     for policy in policies() {
         let generator =
-            DefaultUidGenerator::builder().worker_id(1).namespace(fresh()).take_policy(policy);
+            ClockedUidGenerator::builder().worker_id(1).namespace(fresh()).take_policy(policy);
         let mut generator = Some(generator.build().expect("builds"));
         let first = generator.as_ref().map(|g| g.next_uid().expect("ready"));
         let words = in_child(|to| {

@@ -20,9 +20,9 @@ use uidring::segment::{
 };
 use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
-    Bits, CachedUidGenerator, Error, Layout, LocalGenerator, PerThreadGenerator, SegmentGenerator,
-    SnowflakeGenerator, TakeError, Tick, Timestamp, Uid, UidGenerator, Worker, WorkerRequest,
-    WorkerSource,
+    Bits, CachedUidGenerator, ClockedUidGenerator, Error, Layout, LocalGenerator,
+    PerThreadGenerator, SegmentGenerator, TakeError, Tick, Timestamp, Uid, UidGenerator, Worker,
+    WorkerRequest, WorkerSource,
 };
 use uidring_testkit::fork::{
     FAILED, FORKED, Fork, ForkingClock, LIMIT, OTHER_ERROR, Sides, alone, in_child, on_both_sides,
@@ -334,7 +334,7 @@ fn takers_of_a_thread() {
 fn generators_on_the_clock() {
     let _alone = alone();
     for hook in HOOKS {
-        let all = entries().into_iter().chain(async_entries!(SnowflakeGenerator<ForkingClock>));
+        let all = entries().into_iter().chain(async_entries!(ClockedUidGenerator<ForkingClock>));
         for (name, entry) in all {
             let mut forks = 0;
             for (nth, worker) in [(1, 0), (1, 1), (2, 0), (2, 1), (3, 1)] {
@@ -343,7 +343,7 @@ fn generators_on_the_clock() {
                     let layout = Layout::new(bits, Tick::Millisecond, Timestamp::default());
                     let clock = hook.clock(fork);
                     clock.time.set(Timestamp::default());
-                    let generator = SnowflakeGenerator::builder()
+                    let generator = ClockedUidGenerator::snowflake()
                         .layout(layout.expect("possible"))
                         .worker_id(worker)
                         .clock_policy(ClockPolicy::WaitUpTo(Duration::from_millis(1)))
@@ -575,7 +575,7 @@ fn building() {
             let clock = ForkingClock::new(fork);
             clock.time.set("2026-01-01".parse().expect("a time"));
             fork.arm(nth);
-            match SnowflakeGenerator::builder().worker_id(1).clock(clock).build() {
+            match ClockedUidGenerator::snowflake().worker_id(1).clock(clock).build() {
                 Ok(generator) => vec![word(generator.next_uid())],
                 Err(error) => vec![refused(&error)],
             }
@@ -619,7 +619,7 @@ fn building_from_a_source() {
     };
     let clocked: Build = |fork, clock| {
         let source = ForkingSource(fork.clone(), std::process::id());
-        match SnowflakeGenerator::builder().worker_from(source).clock(clock).build() {
+        match ClockedUidGenerator::snowflake().worker_from(source).clock(clock).build() {
             Ok(generator) => vec![word(generator.next_uid())],
             Err(error) => vec![refused(&error)],
         }

@@ -14,7 +14,7 @@ use uidring::clock::ManualClock;
 use uidring::policy::TakePolicy;
 use uidring::segment::{MemorySegments, SegmentError, SegmentTag};
 use uidring::{
-    Bits, CachedUidGenerator, Layout, SegmentGenerator, SnowflakeGenerator, TakeError, Tick,
+    Bits, CachedUidGenerator, ClockedUidGenerator, Layout, SegmentGenerator, TakeError, Tick,
     Timestamp, Uid, UidGenerator,
 };
 use uidring_testkit::fork::{FORKED, Fork, LIMIT, OTHER_ERROR, alone, in_child, on_both_sides};
@@ -40,8 +40,8 @@ fn cached(policy: TakePolicy) -> CachedUidGenerator {
 }
 
 /// In a tick that is used up, and does not end.
-fn clocked(policy: TakePolicy) -> SnowflakeGenerator<ManualClock> {
-    let builder = SnowflakeGenerator::builder().worker_id(1).namespace(fresh());
+fn clocked(policy: TakePolicy) -> ClockedUidGenerator<ManualClock> {
+    let builder = ClockedUidGenerator::snowflake().worker_id(1).namespace(fresh());
     let generator = builder.take_policy(policy).clock(manual()).build().expect("builds");
     while generator.try_next_uid().is_ok() {}
     generator
@@ -52,7 +52,7 @@ type Task<'a> = Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
 /// A task at each kind of event, and at the timer; it returns whether it got `Forked`.
 fn tasks<'a>(
     cached: &'a CachedUidGenerator,
-    clocked: &'a SnowflakeGenerator<ManualClock>,
+    clocked: &'a ClockedUidGenerator<ManualClock>,
     segments: &'a SegmentGenerator,
 ) -> [Task<'a>; 4] {
     let is_forked = |taken: Result<Uid, TakeError>| taken == Err(TakeError::Forked);

@@ -13,7 +13,7 @@ use uidring::segment::{
 };
 use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
-    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout, SegmentGenerator, Tick,
+    Bits, CachedUidGenerator, ClockedUidGenerator, Error, Layout, SegmentGenerator, Tick,
     Timestamp, Uid, UidGenerator,
 };
 use uidring_testkit::deadline::ends;
@@ -209,7 +209,7 @@ fn every_record_is_numbered_or_told_at_once_that_it_cannot_be() {
             .namespace(namespace::fresh());
         let cached = cached.max_borrow(Duration::ZERO).clock(clock.clone()).take_policy(panics());
         let cached = cached.build().expect("builds");
-        let clocked = DefaultUidGenerator::builder()
+        let clocked = ClockedUidGenerator::builder()
             .layout(layout())
             .worker_id(3)
             .namespace(namespace::fresh());

@@ -14,7 +14,7 @@ use uidring::clock::ManualClock;
 use uidring::generator::ClockPolicy;
 use uidring::policy::{PutPolicy, TakePolicy};
 use uidring::ring::{Producer, RingBuffer, RingOptions};
-use uidring::{Bits, Layout, SnowflakeGenerator, TakeError, Tick, Timestamp, Uid, UidGenerator};
+use uidring::{Bits, ClockedUidGenerator, Layout, TakeError, Tick, Timestamp, Uid, UidGenerator};
 
 /// A ring of `2^capacity_bits` numbers in runs of `2^run_bits`, whose takers draw what they know to
 /// be published.
@@ -482,10 +482,10 @@ fn an_end_comes_after_the_last_number() {
 }
 
 /// A generator on the clock, which begins in tick 3 and stands still where the clock goes back.
-fn by_the_clock(bits: Bits) -> (Arc<SnowflakeGenerator<ManualClock>>, ManualClock) {
+fn by_the_clock(bits: Bits) -> (Arc<ClockedUidGenerator<ManualClock>>, ManualClock) {
     let clock = ManualClock::new(Timestamp::from_millis(3));
     let layout = Layout::new(bits, Tick::Millisecond, Timestamp::default()).expect("possible");
-    let generator = SnowflakeGenerator::builder()
+    let generator = ClockedUidGenerator::snowflake()
         .layout(layout)
         .worker_id(1)
         .clock_policy(ClockPolicy::StandStill(Duration::from_millis(1)))

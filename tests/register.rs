@@ -13,9 +13,9 @@ use uidring::clock::{Clock, ManualClock};
 use uidring::policy::TakePolicy;
 use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
-    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Fields, Layout, LeafSnowflakeGenerator,
-    LocalGenerator, SnowflakeGenerator, StoreError, StoreErrorKind, TakeError, Tick, Timestamp,
-    Uid, UidGenerator, Worker, WorkerRequest, WorkerSource,
+    Bits, CachedUidGenerator, ClockedUidGenerator, Error, Fields, Layout, LocalGenerator,
+    StoreError, StoreErrorKind, TakeError, Tick, Timestamp, Uid, UidGenerator, Worker,
+    WorkerRequest, WorkerSource,
 };
 use uidring_testkit::namespace::fresh;
 
@@ -87,9 +87,9 @@ impl Recipe {
         }
         match form {
             Form::Cached => build!(CachedUidGenerator::builder()),
-            Form::Default => build!(DefaultUidGenerator::builder()),
-            Form::Snowflake => build!(SnowflakeGenerator::builder()),
-            Form::Leaf => build!(LeafSnowflakeGenerator::builder()),
+            Form::Default => build!(ClockedUidGenerator::builder()),
+            Form::Snowflake => build!(ClockedUidGenerator::snowflake()),
+            Form::Leaf => build!(ClockedUidGenerator::leaf_snowflake()),
         }
     }
 }
@@ -334,7 +334,7 @@ fn a_layout_that_is_refused_asks_for_no_worker_id() {
     }
     let namespace = fresh();
     drop(CachedUidGenerator::builder().worker_id(1).namespace(&namespace).build().expect("built"));
-    let error = SnowflakeGenerator::builder().worker_from(Unasked).namespace(&namespace).build();
+    let error = ClockedUidGenerator::snowflake().worker_from(Unasked).namespace(&namespace).build();
     assert!(matches!(error, Err(Error::NamespaceLayout { .. })));
 }
 
@@ -380,7 +380,8 @@ fn a_build_that_fails_or_panics_leaves_nothing_behind() {
         }));
         panics += u32::from(built.is_err());
         let built = catch_unwind(AssertUnwindSafe(|| {
-            let builder = SnowflakeGenerator::builder().worker_id(7).namespace(&recipe.namespace);
+            let builder =
+                ClockedUidGenerator::snowflake().worker_id(7).namespace(&recipe.namespace);
             builder.clock(PanickingClock(Arc::default(), reading)).build().map(drop)
         }));
         panics += u32::from(built.is_err());

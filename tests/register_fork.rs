@@ -12,10 +12,7 @@ use std::time::{Duration, Instant};
 
 use uidring::clock::{Clock, ManualClock};
 use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
-use uidring::{
-    CachedUidGenerator, DefaultUidGenerator, Error, Layout, SnowflakeGenerator, TakeError,
-    Timestamp, Uid,
-};
+use uidring::{CachedUidGenerator, ClockedUidGenerator, Error, Layout, TakeError, Timestamp, Uid};
 use uidring_testkit::namespace::fresh;
 
 /// How long a child may take before it counts as hanging.
@@ -61,8 +58,8 @@ fn cached(namespace: &str, worker_id: u64) -> Result<CachedUidGenerator, Error> 
     builder.worker_id(worker_id).namespace(namespace).build()
 }
 
-fn clocked(namespace: &str, worker_id: u64) -> Result<SnowflakeGenerator, Error> {
-    SnowflakeGenerator::builder().worker_id(worker_id).namespace(namespace).build()
+fn clocked(namespace: &str, worker_id: u64) -> Result<ClockedUidGenerator, Error> {
+    ClockedUidGenerator::snowflake().worker_id(worker_id).namespace(namespace).build()
 }
 
 /// Both forms get the same answer.
@@ -128,7 +125,7 @@ fn children_build_amid_their_parents_builds() {
     let _alone = alone();
     let (namespace, stop) = (fresh(), AtomicBool::new(false));
     let (others, builds) = (fresh(), AtomicU64::new(0));
-    let theirs = DefaultUidGenerator::builder().worker_id(77).namespace(&namespace).build();
+    let theirs = ClockedUidGenerator::builder().worker_id(77).namespace(&namespace).build();
     thread::scope(|scope| {
         for thread in 0..4 {
             let (stop, builds, others) = (&stop, &builds, &others);
@@ -141,7 +138,7 @@ fn children_build_amid_their_parents_builds() {
                     // Some worker ids again and again, and some for the first time.
                     let id = if round % 2 == 0 { round % 40 } else { 100 + round * 4 + thread };
                     let layout = Layout::UID_GENERATOR;
-                    let builder = DefaultUidGenerator::builder().layout(layout).worker_id(id);
+                    let builder = ClockedUidGenerator::builder().layout(layout).worker_id(id);
                     held.extend(builder.namespace(others).build());
                     held.truncate(7);
                     builds.fetch_add(1, Ordering::Relaxed);
@@ -150,12 +147,12 @@ fn children_build_amid_their_parents_builds() {
         }
         for _ in 0..200 {
             let well = in_child(|| {
-                let builder = || DefaultUidGenerator::builder().namespace(&namespace);
+                let builder = || ClockedUidGenerator::builder().namespace(&namespace);
                 let refused = builder().worker_id(77).build().map(drop);
                 let own = builder().worker_id(78).build().expect("nobody's");
                 // Of all that the parent's threads are at some are held, and none hangs.
                 for id in 0..40 {
-                    let builder = DefaultUidGenerator::builder().worker_id(id);
+                    let builder = ClockedUidGenerator::builder().worker_id(id);
                     drop(builder.namespace(&others).build());
                 }
                 own.next_uid().is_ok() && matches!(refused, Err(Error::WorkerIdOfParent { .. }))
@@ -230,7 +227,7 @@ fn a_clock_that_forks_makes_one_generator() {
                 let built = builder.clock(clock).build();
                 built.map(|generator| generator.next_uid())
             } else {
-                let builder = SnowflakeGenerator::builder().worker_id(1).namespace(&namespace);
+                let builder = ClockedUidGenerator::snowflake().worker_id(1).namespace(&namespace);
                 let built = builder.clock(clock).build();
                 built.map(|generator| generator.next_uid())
             };
@@ -278,7 +275,7 @@ fn a_store_that_forks_makes_one_generator() {
     let backend = ForkingKeeper(fork.clone(), Arc::clone(&ended));
     let layout = Layout::SNOWFLAKE;
     let lease = Lease::new(layout, 1, None, LeaseTerms::default(), backend).expect("in range");
-    let built = SnowflakeGenerator::builder().worker(lease).namespace(&namespace).build();
+    let built = ClockedUidGenerator::snowflake().worker(lease).namespace(&namespace).build();
     let is_well = match &built {
         Ok(_) => !fork.is_child(),
         Err(Error::Forked { .. }) => fork.is_child() && !ended.load(Ordering::Relaxed),

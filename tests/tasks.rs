@@ -22,9 +22,9 @@ use uidring::segment::{
 };
 use uidring::worker::{FixedWorkerId, Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
-    AsyncUidGenerator, Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout,
-    LeafSnowflakeGenerator, LocalGenerator, PerThreadGenerator, SegmentGenerator,
-    SnowflakeGenerator, TakeError, Tick, Timestamp, Uid, Worker, WorkerRequest, WorkerSource,
+    AsyncUidGenerator, Bits, CachedUidGenerator, ClockedUidGenerator, Error, Layout,
+    LocalGenerator, PerThreadGenerator, SegmentGenerator, TakeError, Tick, Timestamp, Uid, Worker,
+    WorkerRequest, WorkerSource,
 };
 use uidring_testkit::namespace::fresh;
 
@@ -152,7 +152,8 @@ fn segments(step: i64, gate: &Arc<Mutex<()>>) -> SegmentGenerator {
 fn what_is_ready_is_taken_at_the_first_poll_without_an_allocation() {
     let cached =
         Arc::new(CachedUidGenerator::builder().worker_id(1).namespace(fresh()).build().unwrap());
-    let snowflake = SnowflakeGenerator::builder().worker_id(1).namespace(fresh()).build().unwrap();
+    let snowflake =
+        ClockedUidGenerator::snowflake().worker_id(1).namespace(fresh()).build().unwrap();
     let mut local = LocalGenerator::new(Arc::clone(&cached));
     let per_thread = PerThreadGenerator::new(Arc::clone(&cached));
     let segments = segments(1_000, &Arc::default());
@@ -184,7 +185,8 @@ fn what_is_ready_is_taken_at_the_first_poll_without_an_allocation() {
 fn futures_can_be_sent_to_other_threads() {
     fn sent(_: impl Send) {}
     let cached = Arc::new(strict(&manual()).build().unwrap());
-    let snowflake = SnowflakeGenerator::builder().worker_id(1).namespace(fresh()).build().unwrap();
+    let snowflake =
+        ClockedUidGenerator::snowflake().worker_id(1).namespace(fresh()).build().unwrap();
     let segments = segments(10, &Arc::default());
     let (mut uids, mut ids) = (Vec::new(), Vec::new());
     sent(cached.next_uid_async());
@@ -198,7 +200,7 @@ fn futures_can_be_sent_to_other_threads() {
     sent(segments.refresh_async());
     sent(segments.close_async());
     sent(CachedUidGenerator::builder().build_async());
-    sent(SnowflakeGenerator::builder().build_async());
+    sent(ClockedUidGenerator::snowflake().build_async());
     sent(FixedWorkerId(1).acquire_async(WorkerRequest::new(Layout::SNOWFLAKE)));
 }
 
@@ -218,7 +220,7 @@ fn spawn(
 fn generic_code_takes_in_tasks_of_tokio() {
     let builder = || CachedUidGenerator::builder().worker_id(1).namespace(fresh());
     let cached = Arc::new(builder().build().expect("builds"));
-    let snowflake = SnowflakeGenerator::builder().worker_id(1).namespace(fresh()).build();
+    let snowflake = ClockedUidGenerator::snowflake().worker_id(1).namespace(fresh()).build();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build();
     let runtime = runtime.expect("a runtime");
     let tasks = [
@@ -572,7 +574,8 @@ fn tasks_wait_for_the_next_tick_of_a_generator_on_the_clock() {
     beats_in_one_of_ten(wait_for_the_next_tick);
 
     // A tick of a millisecond is over sooner than a timer may tell.
-    let snowflake = SnowflakeGenerator::builder().worker_id(1).namespace(fresh()).build().unwrap();
+    let snowflake =
+        ClockedUidGenerator::snowflake().worker_id(1).namespace(fresh()).build().unwrap();
     let mut uids = Vec::new();
     block_on(snowflake.fill_async(&mut uids, 50_000)).expect("waits");
     assert!(uids.len() == 50_000 && uids.is_sorted_by(|a, b| a < b));
@@ -581,7 +584,7 @@ fn tasks_wait_for_the_next_tick_of_a_generator_on_the_clock() {
 fn wait_for_the_next_tick() -> Duration {
     let bits = Bits { time: 40, worker: 16, sequence: 6 };
     let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
-    let builder = DefaultUidGenerator::builder().layout(layout).worker_id(1).namespace(fresh());
+    let builder = ClockedUidGenerator::builder().layout(layout).worker_id(1).namespace(fresh());
     let generator = Arc::new(builder.build().expect("builds"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let beat = Beat::default();
@@ -620,7 +623,7 @@ fn wait_for_the_next_tick() -> Duration {
 #[test]
 fn tasks_wait_for_a_clock_that_is_a_little_behind() {
     let clock = ManualClock::new("2026-06-01".parse().expect("a time"));
-    let builder = LeafSnowflakeGenerator::builder().worker_id(1).namespace(fresh());
+    let builder = ClockedUidGenerator::leaf_snowflake().worker_id(1).namespace(fresh());
     let generator = builder
         .clock(clock.clone())
         .clock_policy(ClockPolicy::WaitUpTo(Duration::from_secs(20)))
@@ -794,7 +797,7 @@ fn a_build_and_a_close_leave_other_tasks_running() {
         generator.close_async().await;
         assert_eq!(source.released.load(Ordering::Relaxed), 1, "the close has waited");
         drop(generator);
-        let builder = SnowflakeGenerator::builder().namespace(fresh());
+        let builder = ClockedUidGenerator::snowflake().namespace(fresh());
         let generator = builder.worker_from(source.clone()).build_async().await.expect("builds");
         generator.close_async().await;
         assert_eq!(source.released.load(Ordering::Relaxed), 2);

@@ -10,7 +10,7 @@ use uidring::clock::{Clock, ManualClock, SystemClock, TickerClock};
 use uidring::generator::{CachedBuilder, OnClockBack};
 use uidring::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
 use uidring::{
-    Bits, CachedUidGenerator, Error, Layout, PerThreadGenerator, SnowflakeGenerator, Tick, Uid,
+    Bits, CachedUidGenerator, ClockedUidGenerator, Error, Layout, PerThreadGenerator, Tick, Uid,
     Worker, WorkerRequest, WorkerSource,
 };
 
@@ -226,11 +226,11 @@ fn per_thread_takes(threads: u64, ids: u64) -> f64 {
 
 /// So many uids in a millisecond that none is waited for.
 fn takes_by_the_clock(threads: u64, ids: u64) -> f64 {
-    static GENERATOR: OnceLock<SnowflakeGenerator<TickerClock>> = OnceLock::new();
+    static GENERATOR: OnceLock<ClockedUidGenerator<TickerClock>> = OnceLock::new();
     let generator = GENERATOR.get_or_init(|| {
         let bits = Bits { time: 41, worker: 1, sequence: 21 };
         let layout = Layout::new(bits, Tick::Millisecond, Layout::SNOWFLAKE.epoch());
-        let builder = SnowflakeGenerator::builder().layout(layout.expect("possible"));
+        let builder = ClockedUidGenerator::snowflake().layout(layout.expect("possible"));
         let clock = TickerClock::start().expect("a thread");
         builder.worker_id(1).namespace(fresh()).clock(clock).build().expect("builds")
     });

@@ -9,7 +9,7 @@ use uidring::generator::CachedBuilder;
 use uidring::padding::PadderCore;
 use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
-    Bits, CachedUidGenerator, Error, Layout, SnowflakeGenerator, Tick, Timestamp, Uid,
+    Bits, CachedUidGenerator, ClockedUidGenerator, Error, Layout, Tick, Timestamp, Uid,
     UidGenerator, Worker,
 };
 
@@ -77,18 +77,18 @@ fn wide() -> Layout {
     Layout::new(bits, Tick::Millisecond, Timestamp::default()).expect("possible")
 }
 
-fn plain_by_the_clock() -> &'static SnowflakeGenerator {
-    static GENERATOR: OnceLock<SnowflakeGenerator> = OnceLock::new();
+fn plain_by_the_clock() -> &'static ClockedUidGenerator {
+    static GENERATOR: OnceLock<ClockedUidGenerator> = OnceLock::new();
     GENERATOR.get_or_init(|| by_the_clock(1.into()))
 }
 
-fn leased_by_the_clock() -> &'static SnowflakeGenerator {
-    static GENERATOR: OnceLock<SnowflakeGenerator> = OnceLock::new();
+fn leased_by_the_clock() -> &'static ClockedUidGenerator {
+    static GENERATOR: OnceLock<ClockedUidGenerator> = OnceLock::new();
     GENERATOR.get_or_init(|| by_the_clock(lease(wide())))
 }
 
-fn by_the_clock(worker: Worker) -> SnowflakeGenerator {
-    let builder = SnowflakeGenerator::builder().layout(wide());
+fn by_the_clock(worker: Worker) -> ClockedUidGenerator {
+    let builder = ClockedUidGenerator::snowflake().layout(wide());
     builder.worker(worker).namespace(fresh()).build().expect("builds")
 }
 

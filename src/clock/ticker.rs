@@ -21,11 +21,11 @@ use crate::timestamp::Timestamp;
 /// dropped. In a forked child, which has no such thread, the clock reads the operating system's.
 ///
 /// ```
-/// use uidring::SnowflakeGenerator;
+/// use uidring::ClockedUidGenerator;
 /// use uidring::clock::TickerClock;
 ///
 /// let generator =
-///     SnowflakeGenerator::builder().worker_id(7).clock(TickerClock::start()?).build()?;
+///     ClockedUidGenerator::snowflake().worker_id(7).clock(TickerClock::start()?).build()?;
 /// assert!(generator.next_uid()? < generator.next_uid()?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

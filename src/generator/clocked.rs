@@ -8,14 +8,11 @@ mod stats;
 mod tests;
 
 pub use self::builder::ClockedBuilder;
-pub use self::rules::{
-    BaiduRules, ClockPolicy, ClockRules, LeafRules, SequenceStart, TwitterRules,
-};
+pub use self::rules::{ClockPolicy, SequenceStart};
 pub use self::snowflake::{SnowflakeNode, SnowflakeParts};
 pub use self::stats::ClockedStats;
 
 use std::hint;
-use std::marker::PhantomData;
 use std::ops::Range;
 use std::thread;
 use std::time::Duration;
@@ -40,15 +37,25 @@ use crate::worker::{ActiveLease, IssueHorizon};
 /// Hands out uids of the present tick. Each take reads the clock; when the tick's uids are used up,
 /// the take policy decides: waiting means waiting for the next tick.
 ///
-/// It re-creates three systems, which differ only in their [rules](ClockRules):
-/// [`DefaultUidGenerator`], [`SnowflakeGenerator`] and [`LeafSnowflakeGenerator`].
+/// It re-creates three systems, which differ only in what their builders start from: Baidu's
+/// `DefaultUidGenerator` ([`builder`](Self::builder)), Twitter's Snowflake ([`snowflake`](Self::snowflake)) and
+/// Leaf in snowflake mode ([`leaf_snowflake`](Self::leaf_snowflake)).
+///
+/// ```
+/// use uidring::ClockedUidGenerator;
+///
+/// let generator = ClockedUidGenerator::snowflake().worker_id(7).build()?;
+/// assert!(generator.next_uid()? < generator.next_uid()?);
+/// # Ok::<(), uidring::Error>(())
+/// ```
 ///
 /// Two generators that live at the same time must have different worker ids, and one that is built with a
 /// worker id that was in use before must start above what was issued then. Within one process
 /// [both are checked](ClockedBuilder::namespace); otherwise see
 /// [`start_after`](ClockedBuilder::start_after).
 #[derive(Debug)]
-pub struct ClockedUidGenerator<R, C = SystemClock> {
+#[doc(alias = "DefaultUidGenerator")]
+pub struct ClockedUidGenerator<C = SystemClock> {
     /// The next uid to be issued. What is above the last uid of a tick, up to the next tick, is no
     /// uid of this worker: the tick is used up. From [`CLOSED`] on, the generator is closed. The
     /// limit's run is the uids of a tick.
@@ -77,50 +84,7 @@ pub struct ClockedUidGenerator<R, C = SystemClock> {
     /// Where takers wait for the next tick.
     closing: Event,
     counters: CachePadded<Counters>,
-    rules: PhantomData<fn() -> R>,
 }
-
-/// Baidu's `DefaultUidGenerator`, without its lock: 28/22/13 in seconds, each second's sequence from
-/// 0. When the clock went back, it refuses with [`TakeError::ClockBackwards`] until the clock has
-/// caught up.
-///
-/// ```
-/// use uidring::DefaultUidGenerator;
-///
-/// let generator = DefaultUidGenerator::builder().worker_id(7).build()?;
-/// assert!(generator.next_uid()? < generator.next_uid()?);
-/// # Ok::<(), uidring::Error>(())
-/// ```
-pub type DefaultUidGenerator<C = SystemClock> = ClockedUidGenerator<BaiduRules, C>;
-
-/// Twitter's Snowflake of 2010: 41 bits of milliseconds since 2010-11-04T01:42:54.657Z, 5 of a
-/// datacenter, 5 of a worker, 12 of a sequence that starts at 0 each millisecond. When the clock went
-/// back, it refuses with [`TakeError::ClockBackwards`] until the clock has caught up.
-///
-/// ```
-/// use uidring::SnowflakeGenerator;
-/// use uidring::generator::SnowflakeNode;
-///
-/// let node = SnowflakeNode { datacenter_id: 3, worker_id: 17 };
-/// let generator = SnowflakeGenerator::builder().worker_from(node).build()?;
-/// let uid = generator.next_uid()?;
-/// assert_eq!(generator.parts(uid)?.node, node);
-/// # Ok::<(), uidring::Error>(())
-/// ```
-pub type SnowflakeGenerator<C = SystemClock> = ClockedUidGenerator<TwitterRules, C>;
-
-/// Meituan's Leaf in snowflake mode: 41/10/12 with Twitter's epoch. Each millisecond's sequence
-/// starts at a random number from 0 to 99, so that uids at a low rate spread over shards. A clock that
-/// is behind by 5 ms or less is waited for.
-///
-/// ```
-/// use uidring::LeafSnowflakeGenerator;
-///
-/// let generator = LeafSnowflakeGenerator::builder().worker_id(7).build()?;
-/// assert!(generator.decode(generator.next_uid()?)?.sequence < 100);
-/// # Ok::<(), uidring::Error>(())
-/// ```
-pub type LeafSnowflakeGenerator<C = SystemClock> = ClockedUidGenerator<LeafRules, C>;
 
 /// The next number of a closed generator: above all numbers of open ones.
 const CLOSED: u64 = 3 << 62;
@@ -143,7 +107,7 @@ fn give_way() {
     }
 }
 
-impl<R, C: Clock> ClockedUidGenerator<R, C> {
+impl<C: Clock> ClockedUidGenerator<C> {
     /// The common case, in the middle of the present tick, which the limit says is open: one addition.
     /// It is inlined into its callers, whose other ways are one call each.
     #[inline]
@@ -163,6 +127,10 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
             None => self.claim(1)?.start,
         };
         Ok(Uid::from_layout(number))
+    }
+
+    fn take_by_policy(&self, drawn: Option<Drawn>) -> Result<Uid, TakeError> {
+        self.take_slowly(drawn).or_else(|error| next_by_policy(self, error))
     }
 
     /// A number that was drawn and is not below the limit, if it is a uid of a tick that was granted:
@@ -408,7 +376,7 @@ impl<R, C: Clock> ClockedUidGenerator<R, C> {
     }
 }
 
-impl<R, C> ClockedUidGenerator<R, C> {
+impl<C> ClockedUidGenerator<C> {
     /// Ends the generator, and returns the lease that is to be given back.
     pub(super) fn end(&self) -> Option<(&ActiveLease, Option<Uid>)> {
         // In a forked child the numbers stay wiped, and the event must not be used.
@@ -440,19 +408,13 @@ impl<R, C> ClockedUidGenerator<R, C> {
 }
 
 /// Closes it, which releases a leased worker id.
-impl<R, C> Drop for ClockedUidGenerator<R, C> {
+impl<C> Drop for ClockedUidGenerator<C> {
     fn drop(&mut self) {
         self.end_and_wait();
     }
 }
 
-impl<R: ClockRules, C: Clock> ClockedUidGenerator<R, C> {
-    fn take_by_policy(&self, drawn: Option<Drawn>) -> Result<Uid, TakeError> {
-        self.take_slowly(drawn).or_else(|error| next_by_policy(self, error))
-    }
-}
-
-impl<R: ClockRules, C: Clock> UidGenerator for ClockedUidGenerator<R, C> {
+impl<C: Clock> UidGenerator for ClockedUidGenerator<C> {
     #[inline]
     fn try_next_uid(&self) -> Result<Uid, TakeError> {
         match self.take_at_once() {

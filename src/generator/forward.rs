@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use super::per_thread::PerThreadGenerator;
 use super::{
-    AsyncUidGenerator, CachedUidGenerator, ClockRules, ClockedUidGenerator, GeneratorRef,
-    UidGenerator, Uids,
+    AsyncUidGenerator, CachedUidGenerator, ClockedUidGenerator, GeneratorRef, UidGenerator, Uids,
 };
 use crate::clock::Clock;
 use crate::error::{Error, FillError, TakeError};
@@ -164,7 +163,7 @@ macro_rules! inherent {
 }
 
 inherent!([] CachedUidGenerator);
-inherent!([R: ClockRules, C: Clock] ClockedUidGenerator<R, C>);
+inherent!([C: Clock] ClockedUidGenerator<C>);
 
 /// The async methods of the generators themselves, as those of the trait.
 macro_rules! for_tasks {
@@ -186,7 +185,7 @@ macro_rules! for_tasks {
 }
 
 for_tasks!([] CachedUidGenerator, CachedUidGenerator);
-for_tasks!([R: ClockRules, C: Clock] ClockedUidGenerator<R, C>, ClockedUidGenerator);
+for_tasks!([C: Clock] ClockedUidGenerator<C>, ClockedUidGenerator);
 for_tasks!([G: GeneratorRef + Sync] PerThreadGenerator<G>, PerThreadGenerator);
 for_tasks!([G: AsyncUidGenerator] &G, G);
 for_tasks!([G: AsyncUidGenerator] Box<G>, G);

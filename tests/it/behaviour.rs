@@ -5,13 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use uidring::clock::{Clock, ManualClock, SystemClock};
-use uidring::generator::{
-    BaiduRules, ClockPolicy, ClockRules, ClockedUidGenerator, LeafRules, SequenceStart,
-    TwitterRules,
-};
+use uidring::generator::{ClockPolicy, ClockedBuilder, SequenceStart};
 use uidring::policy::{TakeDecision, TakePolicy};
 use uidring::{
-    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Fields, Layout, PerThreadGenerator,
+    Bits, CachedUidGenerator, ClockedUidGenerator, Error, Fields, Layout, PerThreadGenerator,
     TakeError, Tick, Timestamp, Uid, UidGenerator,
 };
 use uidring_testkit::namespace::fresh;
@@ -44,7 +41,8 @@ impl Setup {
     }
 }
 
-type Make = fn(Setup) -> Result<Arc<dyn UidGenerator + Send + Sync>, Error>;
+type Made = Result<Arc<dyn UidGenerator + Send + Sync>, Error>;
+type Make = fn(Setup) -> Made;
 
 fn cached(setup: Setup) -> Result<Arc<dyn UidGenerator + Send + Sync>, Error> {
     Ok(Arc::new(build_cached(setup)?))
@@ -69,8 +67,12 @@ fn build_cached(setup: Setup) -> Result<CachedUidGenerator, Error> {
     builder.build()
 }
 
-fn clocked<R: ClockRules>(setup: Setup) -> Result<Arc<dyn UidGenerator + Send + Sync>, Error> {
-    let mut builder = ClockedUidGenerator::<R>::builder()
+fn clocked(setup: Setup) -> Made {
+    build_clocked(ClockedUidGenerator::builder(), setup)
+}
+
+fn build_clocked(builder: ClockedBuilder, setup: Setup) -> Made {
+    let mut builder = builder
         .layout(setup.layout)
         .take_policy(setup.policy)
         // So that the suite's small layouts have room, and nobody waits for a clock that the test
@@ -90,9 +92,9 @@ fn clocked<R: ClockRules>(setup: Setup) -> Result<Arc<dyn UidGenerator + Send + 
 /// Those whose uids increase over all threads come first.
 const ALL: [(&str, Make); 5] = [
     ("cached", cached),
-    ("default", clocked::<BaiduRules>),
-    ("snowflake", clocked::<TwitterRules>),
-    ("leaf", clocked::<LeafRules>),
+    ("default", clocked),
+    ("snowflake", |setup| build_clocked(ClockedUidGenerator::snowflake(), setup)),
+    ("leaf", |setup| build_clocked(ClockedUidGenerator::leaf_snowflake(), setup)),
     ("per thread", per_thread),
 ];
 
@@ -320,15 +322,14 @@ fn a_clock_that_steps_back_never_brings_a_uid_twice() {
 fn generators_are_shared_between_threads() {
     fn shared<T: Send + Sync + 'static>() {}
     shared::<CachedUidGenerator>();
-    shared::<DefaultUidGenerator>();
+    shared::<ClockedUidGenerator>();
 }
 
 #[test]
 fn the_generator_on_the_clock_refuses_waits_or_asks_when_a_tick_is_used_up() {
     let clock = ManualClock::new(at("2026-01-01"));
     let drained = |policy| {
-        let generator =
-            clocked::<BaiduRules>(Setup::new(tiny()).clock(&clock).policy(policy)).expect("builds");
+        let generator = clocked(Setup::new(tiny()).clock(&clock).policy(policy)).expect("builds");
         let mut uids = [Uid::default(); 8];
         generator.fill(&mut uids).expect("one tick");
         generator
@@ -358,8 +359,7 @@ fn the_generator_on_the_clock_refuses_waits_or_asks_when_a_tick_is_used_up() {
 fn by_how_much_the_clock_went_back_is_told_in_whole_ticks() {
     let clock = ManualClock::new(at("2026-01-01T00:00:03.900Z"));
     let generator =
-        clocked::<BaiduRules>(Setup::new(layout(30, 10, 10, Tick::Second)).clock(&clock))
-            .expect("builds");
+        clocked(Setup::new(layout(30, 10, 10, Tick::Second)).clock(&clock)).expect("builds");
     generator.next_uid().expect("a uid");
     clock.set(at("2026-01-01T00:00:01.100Z"));
     assert_eq!(generator.next_uid(), Err(TakeError::ClockBackwards { by_millis: 2_000 }));

@@ -8,14 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::clock::{Clock, ManualClock, SystemClock, TickerClock};
-use uidring::generator::{
-    BaiduRules, ClockPolicy, ClockRules, ClockedUidGenerator, LeafRules, SequenceStart,
-    SnowflakeNode, TwitterRules,
-};
+use uidring::generator::{ClockPolicy, ClockedBuilder, SequenceStart, SnowflakeNode};
 use uidring::policy::TakePolicy;
 use uidring::{
-    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Fields, Layout, LeafSnowflakeGenerator,
-    SnowflakeGenerator, TakeError, Tick, Timestamp, Uid, UidGenerator,
+    Bits, CachedUidGenerator, ClockedUidGenerator, Error, Fields, Layout, TakeError, Tick,
+    Timestamp, Uid, UidGenerator,
 };
 use uidring_testkit::namespace::fresh;
 
@@ -26,9 +23,9 @@ fn layout(bits: Bits, epoch: i64) -> Layout {
     Layout::new(bits, Tick::Millisecond, Timestamp::from_millis(epoch)).expect("possible")
 }
 
-fn snowflake(clock: &ManualClock) -> SnowflakeGenerator<ManualClock> {
+fn snowflake(clock: &ManualClock) -> ClockedUidGenerator<ManualClock> {
     let node = SnowflakeNode { datacenter_id: 3, worker_id: 17 };
-    SnowflakeGenerator::builder()
+    ClockedUidGenerator::snowflake()
         .worker_from(node)
         .namespace(fresh())
         .take_policy(TakePolicy::Reject)
@@ -62,7 +59,7 @@ fn stats_count_what_takers_met() {
     generator.close();
     assert_eq!(generator.stats().lead, Duration::ZERO);
 
-    let leaf = LeafSnowflakeGenerator::builder()
+    let leaf = ClockedUidGenerator::leaf_snowflake()
         .worker_id(1)
         .namespace(fresh())
         .clock(clock.clone())
@@ -82,7 +79,7 @@ fn known_ids_are_made_and_read() {
     let layout = layout(Bits { time: 41, worker: 10, sequence: 12 }, EPOCH);
     let node = SnowflakeNode { datacenter_id: 1, worker_id: 1 };
     let now = Timestamp::from_millis(EPOCH + 745_279_092);
-    let generator = SnowflakeGenerator::builder()
+    let generator = ClockedUidGenerator::snowflake()
         .layout(layout)
         .worker_from(node)
         .namespace(fresh())
@@ -124,7 +121,7 @@ fn a_millisecond_has_4096_and_then_the_policy_decides() {
 fn a_clock_that_went_back() {
     let refusing = |policy: ClockPolicy, back: u64| {
         let clock = clock();
-        let generator = DefaultUidGenerator::builder()
+        let generator = ClockedUidGenerator::builder()
             .layout(Layout::SNOWFLAKE)
             .worker_id(5)
             .namespace(fresh())
@@ -163,7 +160,7 @@ fn a_clock_that_went_back() {
 #[test]
 fn standing_still_ends_with_the_ticks_last_uid() {
     let clock = clock();
-    let generator = DefaultUidGenerator::builder()
+    let generator = ClockedUidGenerator::builder()
         .layout(layout(Bits { time: 50, worker: 5, sequence: 3 }, 0))
         .worker_id(5)
         .namespace(fresh())
@@ -205,7 +202,7 @@ impl Clock for LateClock {
 #[test]
 fn a_boxed_clock_is_a_clock() {
     let boxed = || -> Box<dyn Clock> { Box::new(clock()) };
-    let builder = SnowflakeGenerator::builder().worker_id(1).namespace(fresh()).clock(boxed());
+    let builder = ClockedUidGenerator::snowflake().worker_id(1).namespace(fresh()).clock(boxed());
     let on_the_clock = builder.build().expect("possible").next_uid().expect("room");
     let cached = CachedUidGenerator::builder().layout(Layout::SNOWFLAKE).worker_id(1);
     let cached = cached.namespace(fresh()).clock(boxed()).build().expect("possible");
@@ -227,7 +224,7 @@ impl Clock for FaultyClock {
 
 #[test]
 fn a_caught_panic_of_the_clock_leaves_the_generator_whole() {
-    let builder = SnowflakeGenerator::builder().worker_id(1).namespace(fresh());
+    let builder = ClockedUidGenerator::snowflake().worker_id(1).namespace(fresh());
     let generator = builder.clock(FaultyClock::default()).build().expect("two looks");
     let mut last = Uid::default();
     let mut panics = 0;
@@ -246,7 +243,7 @@ fn a_caught_panic_of_the_clock_leaves_the_generator_whole() {
 fn leaf_waits_for_a_clock_that_is_a_little_behind() {
     let clock = clock();
     let late = LateClock { time: clock.clone(), looks: Arc::default() };
-    let leaf = LeafSnowflakeGenerator::builder()
+    let leaf = ClockedUidGenerator::leaf_snowflake()
         .worker_id(5)
         .namespace(fresh())
         .clock(late.clone())
@@ -286,7 +283,7 @@ fn a_year_forward_and_a_stuck_clock() {
 fn the_end_of_41_bits_is_the_end() {
     let last = Layout::SNOWFLAKE.last_instant();
     let clock = ManualClock::new(last);
-    let leaf = LeafSnowflakeGenerator::builder()
+    let leaf = ClockedUidGenerator::leaf_snowflake()
         .worker_id(1_023)
         .namespace(fresh())
         .take_policy(TakePolicy::Reject)
@@ -300,16 +297,16 @@ fn the_end_of_41_bits_is_the_end() {
         assert_eq!(leaf.next_uid(), Err(TakeError::TimeExhausted));
     }
     assert!(matches!(
-        LeafSnowflakeGenerator::builder().worker_id(1).namespace(fresh()).clock(clock).build(),
+        ClockedUidGenerator::leaf_snowflake().worker_id(1).namespace(fresh()).clock(clock).build(),
         Err(Error::LayoutExhausted { .. })
     ));
 }
 
 #[test]
 fn a_clock_that_comes_back_from_past_the_end_goes_on() {
-    fn jump_and_return<R: ClockRules>() {
+    fn jump_and_return(builder: ClockedBuilder) {
         let clock = clock();
-        let generator = ClockedUidGenerator::<R>::builder()
+        let generator = builder
             .layout(Layout::SNOWFLAKE)
             .worker_id(1)
             .namespace(fresh())
@@ -327,16 +324,16 @@ fn a_clock_that_comes_back_from_past_the_end_goes_on() {
         clock.set(now.saturating_add(Duration::from_millis(1)));
         assert!(generator.next_uid().expect("the clock is right again") > before);
     }
-    jump_and_return::<BaiduRules>();
-    jump_and_return::<LeafRules>();
-    jump_and_return::<TwitterRules>();
+    jump_and_return(ClockedUidGenerator::builder());
+    jump_and_return(ClockedUidGenerator::leaf_snowflake());
+    jump_and_return(ClockedUidGenerator::snowflake());
 }
 
 #[test]
 fn fields_out_of_range_are_refused() {
     assert!(SnowflakeNode { datacenter_id: 32, worker_id: 0 }.as_worker_id().is_err());
     assert!(matches!(
-        LeafSnowflakeGenerator::builder().worker_id(1_024).namespace(fresh()).build(),
+        ClockedUidGenerator::leaf_snowflake().worker_id(1_024).namespace(fresh()).build(),
         Err(Error::WorkerIdOutOfRange { worker_id: 1_024, max: 1_023 })
     ));
     for start in [
@@ -344,7 +341,7 @@ fn fields_out_of_range_are_refused() {
         SequenceStart::RandomBelow(4_097),
         SequenceStart::Continue { modulo: 0 },
     ] {
-        let built = SnowflakeGenerator::builder()
+        let built = ClockedUidGenerator::snowflake()
             .worker_id(1)
             .namespace(fresh())
             .sequence_start(start)
@@ -357,7 +354,7 @@ fn fields_out_of_range_are_refused() {
 fn fullest(start: SequenceStart, shards: u64) -> f64 {
     const IDS: u64 = 64 * 300;
     let clock = clock();
-    let generator = SnowflakeGenerator::builder()
+    let generator = ClockedUidGenerator::snowflake()
         .worker_id(1)
         .namespace(fresh())
         .sequence_start(start)
@@ -425,8 +422,8 @@ impl<G: UidGenerator> Taker<G> {
     }
 }
 
-fn spread_default(clock: ManualClock) -> DefaultUidGenerator<ManualClock> {
-    DefaultUidGenerator::builder()
+fn spread_default(clock: ManualClock) -> ClockedUidGenerator<ManualClock> {
+    ClockedUidGenerator::builder()
         .worker_id(7)
         .namespace(fresh())
         .sequence_start(SequenceStart::Spread)
@@ -436,8 +433,8 @@ fn spread_default(clock: ManualClock) -> DefaultUidGenerator<ManualClock> {
         .expect("possible")
 }
 
-fn spread_snowflake(clock: ManualClock) -> SnowflakeGenerator<ManualClock> {
-    SnowflakeGenerator::builder()
+fn spread_snowflake(clock: ManualClock) -> ClockedUidGenerator<ManualClock> {
+    ClockedUidGenerator::snowflake()
         .worker_id(7)
         .namespace(fresh())
         .sequence_start(SequenceStart::Spread)
@@ -550,7 +547,7 @@ fn short_lives_are_spread() {
     let uids: Vec<u64> = (0..20_000)
         .map(|_| {
             clock.advance(Duration::from_secs(60));
-            let generator = SnowflakeGenerator::builder()
+            let generator = ClockedUidGenerator::snowflake()
                 .worker_id(7)
                 .namespace(&namespace)
                 .sequence_start(SequenceStart::Spread)
@@ -572,7 +569,7 @@ fn a_tick_goes_on_where_the_last_one_was() {
     for (bits, limit) in [((41, 10, 12), 1_024), ((41, 10, 8), 64), ((41, 10, 2), 1)] {
         let (time, worker, sequence) = bits;
         let clock = clock();
-        let generator = SnowflakeGenerator::builder()
+        let generator = ClockedUidGenerator::snowflake()
             .layout(layout(Bits { time, worker, sequence }, EPOCH))
             .worker_id(3)
             .namespace(fresh())
@@ -621,8 +618,12 @@ fn eight_threads_at_the_cap() {
         all.dedup();
         assert_eq!(all.len(), 8 * SHARE);
     }
-    run(&SnowflakeGenerator::builder().worker_id(1).namespace(fresh()).build().expect("possible"));
-    run(&LeafSnowflakeGenerator::builder()
+    run(&ClockedUidGenerator::snowflake()
+        .worker_id(1)
+        .namespace(fresh())
+        .build()
+        .expect("possible"));
+    run(&ClockedUidGenerator::leaf_snowflake()
         .worker_id(1)
         .namespace(fresh())
         .build()
@@ -637,7 +638,7 @@ fn tries_at_the_end_of_time_get_nobody_beyond_it() {
     let layout = layout(NARROW, 0);
     let last = Timestamp::from_millis((1 << 47) - 1);
     let clock = ManualClock::new(last);
-    let generator = SnowflakeGenerator::builder()
+    let generator = ClockedUidGenerator::snowflake()
         .layout(layout)
         .worker_id(0)
         .namespace(fresh())
@@ -675,7 +676,7 @@ fn tries_of_a_used_up_tick_do_not_use_up_the_next_ones() {
     let clock = clock();
     let two_faced = TwoFaced { clock: clock.clone(), readings: AtomicU64::new(0) };
     let two_faced = Arc::new(two_faced);
-    let generator = SnowflakeGenerator::builder()
+    let generator = ClockedUidGenerator::snowflake()
         .layout(layout(NARROW, 0))
         .worker_id(0)
         .namespace(fresh())
@@ -701,7 +702,7 @@ fn tries_of_a_used_up_tick_do_not_use_up_the_next_ones() {
 #[test]
 fn nothing_comes_twice_by_the_ticker_clock() {
     const TAKES: usize = 40_000;
-    let generator = SnowflakeGenerator::builder()
+    let generator = ClockedUidGenerator::snowflake()
         .worker_id(9)
         .namespace(fresh())
         .clock(TickerClock::start().expect("a thread"))

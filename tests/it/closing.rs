@@ -15,8 +15,7 @@ use uidring::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
 use uidring::policy::{PutPolicy, TakePolicy};
 use uidring::ring::RingOptions;
 use uidring::{
-    Bits, CachedUidGenerator, DefaultUidGenerator, Layout, SnowflakeGenerator, TakeError, Tick,
-    Timestamp, Uid,
+    Bits, CachedUidGenerator, ClockedUidGenerator, Layout, TakeError, Tick, Timestamp, Uid,
 };
 use uidring_testkit::deadline::ends;
 use uidring_testkit::namespace::fresh;
@@ -197,7 +196,7 @@ fn the_generator_on_the_clock_closes_too() {
     for _ in 0..ROUNDS {
         let clock = ManualClock::new(Timestamp::from_millis(1_000_000));
         let generator =
-            DefaultUidGenerator::builder().layout(layout(1)).worker_id(1).namespace(fresh());
+            ClockedUidGenerator::builder().layout(layout(1)).worker_id(1).namespace(fresh());
         let generator = generator.clock(clock.clone()).build().expect("builds");
         generator.fill(&mut [Uid::default(); 2]).expect("a tick's");
         let single = || assert_eq!(generator.next_uid(), Err(TakeError::Closed));
@@ -224,7 +223,7 @@ fn a_closed_generator_on_the_clock_is_closed_at_any_time() {
         let layout = Layout::new(bits, Tick::Millisecond, Timestamp::default()).expect("63 bits");
         let clock = ManualClock::new(Timestamp::from_millis(1));
         let generator =
-            SnowflakeGenerator::builder().layout(layout).worker_id(worker).namespace(fresh());
+            ClockedUidGenerator::snowflake().layout(layout).worker_id(worker).namespace(fresh());
         let generator = generator.clock(clock.clone()).build().expect("builds");
         generator.next_uid().expect("open");
         generator.close();

@@ -13,7 +13,7 @@ use uidring::ring::RingOptions;
 use uidring::segment::{MemorySegments, SegmentTag};
 use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
-    Bits, CachedUidGenerator, Error, Fields, Layout, SegmentGenerator, SnowflakeGenerator,
+    Bits, CachedUidGenerator, ClockedUidGenerator, Error, Fields, Layout, SegmentGenerator,
     TakeError, Tick, Timestamp, Uid, UidGenerator,
 };
 use uidring_testkit::namespace::fresh;
@@ -90,7 +90,7 @@ fn clocks_at_both_ends_of_time() {
                     all.push(Box::new(generator));
                 }
             }
-            let snowflake = SnowflakeGenerator::builder;
+            let snowflake = ClockedUidGenerator::snowflake;
             for builder in setups!(snowflake(), layout, clock.clone(), Duration::ZERO) {
                 let policy = ClockPolicy::StandStill(Duration::MAX);
                 if let Ok(generator) = builder.clock_policy(policy).build() {
@@ -137,7 +137,7 @@ fn options_at_both_ends() {
             ClockPolicy::StandStill(duration),
             ClockPolicy::Refuse,
         ] {
-            let builder = SnowflakeGenerator::builder().worker_id(1).namespace(fresh());
+            let builder = ClockedUidGenerator::snowflake().worker_id(1).namespace(fresh());
             let builder = builder.clock(clock.clone()).clock_policy(policy);
             let builder = builder.max_start_wait(duration).take_policy(TakePolicy::Reject);
             let generator = builder.build().expect("allowed");
@@ -203,7 +203,7 @@ fn terms_at_both_ends() {
                         }
                         Err(error) => panic!("{error}"),
                     };
-                    let builder = SnowflakeGenerator::builder().worker(lease).namespace(fresh());
+                    let builder = ClockedUidGenerator::snowflake().worker(lease).namespace(fresh());
                     let generator = builder.build().expect("granted");
                     let is_short = lasts.is_some_and(|lasts| lasts < LIMIT);
                     match generator.next_uid() {
@@ -227,7 +227,7 @@ fn a_lease_on_what_is_used_up_to_the_end() {
         let after = layout.compose(Fields { tick, worker_id: 3, sequence: 4 }).expect("in range");
         for wait in DURATIONS.into_iter().filter(|wait| tick == 0 || *wait < LIMIT) {
             let lease = Lease::new(layout, 3, Some(after), LeaseTerms::default(), Keeper);
-            let builder = SnowflakeGenerator::builder().worker(lease.expect("in range"));
+            let builder = ClockedUidGenerator::snowflake().worker(lease.expect("in range"));
             let built = builder.namespace(fresh()).max_start_wait(wait).build();
             assert_eq!(built.is_ok(), tick == 0);
         }
@@ -243,7 +243,7 @@ fn for_ever_is_for_ever() {
     let after = layout.compose(Fields { tick, worker_id: 3, sequence: 4 }).expect("in range");
     let theirs = clock.clone();
     let build = thread::spawn(move || {
-        let builder = SnowflakeGenerator::builder().worker_id(3).start_after(after);
+        let builder = ClockedUidGenerator::snowflake().worker_id(3).start_after(after);
         let builder = builder.namespace(fresh()).clock(theirs).max_start_wait(Duration::MAX);
         builder.take_policy(TakePolicy::WaitFor(Duration::MAX)).build()
     });

@@ -13,7 +13,7 @@ use uidring::clock::{ManualClock, SystemClock};
 use uidring::policy::TakePolicy;
 use uidring::worker::{Lease, LeaseBackend, LeaseStats, LeaseTerms, RenewError};
 use uidring::{
-    Bits, CachedUidGenerator, Error, Fields, Layout, SnowflakeGenerator, StoreError,
+    Bits, CachedUidGenerator, ClockedUidGenerator, Error, Fields, Layout, StoreError,
     StoreErrorKind, TakeError, Tick, Uid, UidGenerator,
 };
 use uidring_testkit::namespace::fresh;
@@ -149,8 +149,8 @@ fn cached(lease: Lease) -> CachedUidGenerator {
         .expect("possible")
 }
 
-fn clocked(lease: Lease) -> SnowflakeGenerator<SystemClock> {
-    SnowflakeGenerator::builder()
+fn clocked(lease: Lease) -> ClockedUidGenerator<SystemClock> {
+    ClockedUidGenerator::snowflake()
         .layout(layout())
         .worker(lease)
         .namespace(fresh())
@@ -300,7 +300,7 @@ fn a_close_behind_a_used_up_tick_gives_back_its_last_uid() {
     let store = Store::default();
     let clock = ManualClock::new("2026-06-01".parse().expect("a time"));
     for _ in 0..3 {
-        let generator = SnowflakeGenerator::builder()
+        let generator = ClockedUidGenerator::snowflake()
             .layout(layout())
             .worker(store.lease(layout(), terms()))
             .namespace(fresh())
@@ -453,7 +453,7 @@ fn a_clock_that_jumps_is_followed_by_asking() {
     let clock = ManualClock::new("2026-06-01".parse().expect("a time"));
     let mut terms = terms();
     terms.renew_every = Duration::from_secs(1);
-    let generator = SnowflakeGenerator::builder()
+    let generator = ClockedUidGenerator::snowflake()
         .layout(layout())
         .worker(store.lease(layout(), terms))
         .namespace(fresh())
@@ -484,7 +484,7 @@ fn a_start_waits_for_the_clock_or_refuses() {
     // What a holder with the same terms cannot have reserved.
     store.row().horizon = Some(now() + 300_000);
     let began = Instant::now();
-    let refused = SnowflakeGenerator::builder()
+    let refused = ClockedUidGenerator::snowflake()
         .layout(layout())
         .worker(store.lease(layout(), terms()))
         .namespace(fresh())

@@ -20,7 +20,7 @@ use uidring::segment::{
 };
 use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
-    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout, SegmentGenerator, TakeError,
+    Bits, CachedUidGenerator, ClockedUidGenerator, Error, Layout, SegmentGenerator, TakeError,
     Tick, Timestamp, Uid, UidGenerator,
 };
 use uidring_testkit::deadline::ends;
@@ -160,7 +160,7 @@ fn a_clock_that_takes() {
     });
     ends("by the clock", || {
         let (clock, taken) = (BusyClock::new(), Taken::default());
-        let generator = DefaultUidGenerator::builder()
+        let generator = ClockedUidGenerator::builder()
             .layout(layout())
             .worker_id(1)
             .namespace(namespace::fresh());

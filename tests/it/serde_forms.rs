@@ -9,7 +9,7 @@ use uidring::generator::{CachedStats, ClockedStats};
 use uidring::segment::{MemorySegments, SegmentStats, SegmentTag};
 use uidring::worker::LeaseStats;
 use uidring::{
-    Bits, CachedUidGenerator, Decoded, Fields, Layout, SegmentGenerator, SnowflakeGenerator, Tick,
+    Bits, CachedUidGenerator, ClockedUidGenerator, Decoded, Fields, Layout, SegmentGenerator, Tick,
     Timestamp, Uid,
 };
 use uidring_testkit::namespace::fresh;
@@ -67,7 +67,7 @@ fn stats_are_read_as_they_are_written() {
     assert_eq!((&json["taken"], &json["ring"]["taken"]), (&json!(100), &json!(100)));
     assert_eq!((&json["lag_millis"], &json["lease"]), (&json!(400), &json!(null)));
 
-    let clocked = SnowflakeGenerator::builder()
+    let clocked = ClockedUidGenerator::snowflake()
         .worker_id(7)
         .namespace(fresh())
         .clock(clock)

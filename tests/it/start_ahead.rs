@@ -8,7 +8,7 @@ use uidring::clock::{Clock, ManualClock};
 use uidring::policy::TakePolicy;
 use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
-    CachedUidGenerator, Error, Fields, Layout, SnowflakeGenerator, TakeError, Timestamp, Uid,
+    CachedUidGenerator, ClockedUidGenerator, Error, Fields, Layout, TakeError, Timestamp, Uid,
     UidGenerator,
 };
 use uidring_testkit::log::Log;
@@ -108,7 +108,7 @@ fn a_start_too_far_ahead_fails_at_once_and_says_why() {
     for (before, why) in BEFORE {
         let clock = || ManualClock::new(start());
         for built in [
-            build!(SnowflakeGenerator::builder(), before, HOUR, clock(), 60 * SECOND),
+            build!(ClockedUidGenerator::snowflake(), before, HOUR, clock(), 60 * SECOND),
             build!(CachedUidGenerator::builder().max_borrow(SECOND), before, HOUR, clock(), LIMIT),
         ] {
             let error = built.map(drop).expect_err("an hour ahead");
@@ -136,7 +136,7 @@ fn a_start_waits_for_the_clock_and_says_so_once() {
                     wait
                 )
             } else {
-                build!(SnowflakeGenerator::builder(), before, WAITED, clock, wait)
+                build!(ClockedUidGenerator::snowflake(), before, WAITED, clock, wait)
             };
             let uid = generator.expect("it waited").next_uid().expect("ready");
             assert!(uid > ahead(WAITED), "{before:?}");
@@ -170,7 +170,7 @@ fn a_start_that_may_be_ahead_says_so_once() {
 fn the_next_tick_is_left_to_the_takes() {
     for before in [Before::Caller, Before::Lease] {
         let clock = ManualClock::new(start());
-        let builder = SnowflakeGenerator::builder();
+        let builder = ClockedUidGenerator::snowflake();
         let tick = Duration::ZERO;
         let generator = build!(builder, before, tick, clock.clone(), Duration::MAX).expect("built");
         assert_eq!(generator.next_uid(), Err(TakeError::Empty));
@@ -203,7 +203,7 @@ fn a_lease_is_renewed_while_its_start_waits() {
     terms.renew_every = Duration::from_millis(20);
     let backend = Renewed(Arc::clone(&renewals), clock.clone());
     let lease = Lease::new(LAYOUT, 7, Some(ahead(WAITED)), terms, backend).expect("in range");
-    let builder = SnowflakeGenerator::builder().layout(LAYOUT).namespace(fresh()).clock(clock);
+    let builder = ClockedUidGenerator::snowflake().layout(LAYOUT).namespace(fresh()).clock(clock);
     let generator = builder.worker(lease).max_start_wait(Duration::MAX).build().expect("it waited");
     assert!(renewals.load(Ordering::SeqCst) > 2);
     assert!(generator.next_uid().expect("ready") > ahead(WAITED));
@@ -234,7 +234,7 @@ fn a_wait_that_fails_gives_the_lease_back() {
     terms.renew_every = Duration::from_millis(20);
     let backend = GivenBack(Arc::default(), Arc::clone(&released), clock.clone());
     let lease = Lease::new(LAYOUT, 7, Some(ahead(WAITED)), terms, backend).expect("in range");
-    let builder = SnowflakeGenerator::builder().layout(LAYOUT).namespace(fresh()).clock(clock);
+    let builder = ClockedUidGenerator::snowflake().layout(LAYOUT).namespace(fresh()).clock(clock);
     let built = builder.worker(lease).max_start_wait(HOUR).build().map(drop);
     assert!(matches!(built, Err(Error::UsedAhead { .. })), "{built:?}");
     assert_eq!(released.load(Ordering::SeqCst), 1);
@@ -246,7 +246,7 @@ fn a_tick_that_is_used_in_part_is_waited_for() {
     let clock = ManualClock::new(start());
     let name = fresh();
     let builder = || {
-        let builder = SnowflakeGenerator::builder().layout(LAYOUT).namespace(&name).worker_id(7);
+        let builder = ClockedUidGenerator::snowflake().layout(LAYOUT).namespace(&name).worker_id(7);
         builder.clock(clock.clone()).take_policy(TakePolicy::Reject)
     };
     builder().build().expect("free").next_uid().expect("ready");

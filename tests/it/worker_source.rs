@@ -9,8 +9,8 @@ use uidring::generator::{CachedBuilder, SequenceStart};
 use uidring::padding::PadderCore;
 use uidring::worker::{EnvWorkerId, FixedWorkerId, Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
-    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Fields, Layout, SnowflakeGenerator, Tick,
-    Timestamp, Uid, UidGenerator, Worker, WorkerRequest, WorkerSource,
+    Bits, CachedUidGenerator, ClockedUidGenerator, Error, Fields, Layout, Tick, Timestamp, Uid,
+    UidGenerator, Worker, WorkerRequest, WorkerSource,
 };
 use uidring_testkit::namespace::fresh;
 
@@ -50,7 +50,7 @@ fn a_source_is_asked_once_for_what_the_builder_says() {
     assert_eq!(worker_of(&built), 5);
     let built = cached().layout(layout).max_borrow(minutes(2)).worker_from(source.clone()).build();
     assert_eq!(worker_of(&built.expect("built")), 5);
-    let clocked = SnowflakeGenerator::builder().namespace(fresh()).layout(layout);
+    let clocked = ClockedUidGenerator::snowflake().namespace(fresh()).layout(layout);
     assert_eq!(worker_of(&clocked.worker_from(source.clone()).build().expect("built")), 5);
 
     let asked: Vec<_> =
@@ -78,7 +78,7 @@ fn nothing_is_spent_on_what_cannot_start() {
     for refused in refused {
         refused.expect_err("refused");
     }
-    let clocked = || DefaultUidGenerator::builder().namespace(fresh());
+    let clocked = || ClockedUidGenerator::builder().namespace(fresh());
     let too_far = SequenceStart::RandomBelow(1 << 40);
     clocked().sequence_start(too_far).worker_from(source.clone()).build().expect_err("refused");
     clocked().clock(in_1969).worker_from(source.clone()).build().expect_err("refused");

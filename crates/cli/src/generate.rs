@@ -7,7 +7,7 @@ mod uids;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 
-use uidring::generator::{BaiduRules, LeafRules, TwitterRules};
+use uidring::ClockedUidGenerator;
 
 pub use self::args::GenerateArgs;
 use self::args::Generator;
@@ -29,9 +29,15 @@ fn generate(args: &GenerateArgs) -> Result<(), Failure> {
     }
     let (source, lines) = match args.generator {
         Generator::Cached => uids::open(args, Preset::Uid, uids::cached),
-        Generator::Clock => uids::open(args, Preset::Uid, uids::clocked::<BaiduRules>),
-        Generator::Snowflake => uids::open(args, Preset::Snowflake, uids::clocked::<TwitterRules>),
-        Generator::LeafSnowflake => uids::open(args, Preset::Leaf, uids::clocked::<LeafRules>),
+        Generator::Clock => {
+            uids::open(args, Preset::Uid, uids::clocked(ClockedUidGenerator::builder()))
+        }
+        Generator::Snowflake => {
+            uids::open(args, Preset::Snowflake, uids::clocked(ClockedUidGenerator::snowflake()))
+        }
+        Generator::LeafSnowflake => {
+            uids::open(args, Preset::Leaf, uids::clocked(ClockedUidGenerator::leaf_snowflake()))
+        }
         Generator::Segment => segments::open(args),
     }?;
     // Wrong flags leave no file, and a closed stdout or a file that cannot be written uses up no worker id.

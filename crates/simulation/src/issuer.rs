@@ -12,7 +12,7 @@ use uidring::policy::TakePolicy;
 use uidring::simulation::{ELSEWHERE, RenewalState};
 use uidring::worker::Lease;
 use uidring::{
-    CachedUidGenerator, Error, Layout, LocalGenerator, SnowflakeGenerator, TakeError, Uid,
+    CachedUidGenerator, ClockedUidGenerator, Error, Layout, LocalGenerator, TakeError, Uid,
     UidGenerator,
 };
 
@@ -228,7 +228,7 @@ pub enum Generator {
         local: LocalGenerator<Arc<CachedUidGenerator>>,
     },
     /// On the clock.
-    Clocked(Box<SnowflakeGenerator<ManualClock>>),
+    Clocked(Box<ClockedUidGenerator<ManualClock>>),
 }
 
 impl Generator {
@@ -276,7 +276,7 @@ impl Generator {
             1 => ClockPolicy::StandStill(Duration::from_secs(3_600)),
             _ => ClockPolicy::StandStill(Duration::from_secs(2)),
         };
-        let builder = SnowflakeGenerator::builder()
+        let builder = ClockedUidGenerator::snowflake()
             .layout(layout)
             .worker(lease)
             .namespace(ELSEWHERE)

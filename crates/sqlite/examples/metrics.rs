@@ -7,7 +7,7 @@ use std::error::Error;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use uidring::metrics_facade::{describe, publish, publish_clocked, publish_segment};
-use uidring::{CachedUidGenerator, SegmentGenerator, SnowflakeGenerator};
+use uidring::{CachedUidGenerator, ClockedUidGenerator, SegmentGenerator};
 use uidring_sqlite::SqliteStore;
 use uidring_store::{NewSegmentTag, SegmentTable};
 
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let store = SqliteStore::new(folder.path().join("uidring.db")).create(true);
     let orders = CachedUidGenerator::builder().worker_from(store.leases()).build()?;
-    let events = SnowflakeGenerator::builder().worker_id(7).build()?;
+    let events = ClockedUidGenerator::snowflake().worker_id(7).build()?;
     let segments = store.segments();
     segments.create_tag(&NewSegmentTag::new("invoices", 1_000)?)?;
     let numbers = SegmentGenerator::builder(segments).build()?;

@@ -24,12 +24,12 @@ use super::servers::ZooKeeperServers;
 /// does, at its [own risk](Self::risk_repeats_in_outages). `docs/zookeeper.md` has the details.
 ///
 /// ```no_run
-/// use uidring::LeafSnowflakeGenerator;
+/// use uidring::ClockedUidGenerator;
 /// use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperServers};
 ///
 /// let servers = ZooKeeperServers::new("zk1:2181,zk2:2181,zk3:2181")?;
 /// let registry = LeafZooKeeper::new(servers, "orders", Instance::new("web-0")?)?;
-/// let generator = LeafSnowflakeGenerator::builder().worker_from(registry).build()?;
+/// let generator = ClockedUidGenerator::leaf_snowflake().worker_from(registry).build()?;
 /// # Ok::<(), uidring::Error>(())
 /// ```
 #[derive(Clone, Debug)]

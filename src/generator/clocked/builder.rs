@@ -1,11 +1,10 @@
 //! Settings of the generators on the clock.
 
-use std::marker::PhantomData;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-use super::{ClockPolicy, ClockRules, ClockedUidGenerator, SequenceStart};
+use super::{ClockPolicy, ClockedUidGenerator, SequenceStart};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
 use crate::future;
@@ -18,31 +17,66 @@ use crate::worker::{Worker, WorkerChoice, WorkerSource};
 
 /// Settings of a [`ClockedUidGenerator`]; [`build`](Self::build) checks all of them.
 #[derive(Debug)]
-pub struct ClockedBuilder<R, C = SystemClock> {
+pub struct ClockedBuilder<C = SystemClock> {
     start: StartRequest,
     sequence_start: SequenceStart,
     clock_policy: ClockPolicy,
     take_policy: TakePolicy,
     clock: C,
-    rules: PhantomData<fn() -> R>,
 }
 
-impl<R: ClockRules> ClockedUidGenerator<R> {
-    /// A builder with the defaults: the layout, sequence start and clock policy of the rules,
-    /// waiting takes.
-    pub fn builder() -> ClockedBuilder<R> {
+impl ClockedUidGenerator {
+    /// Returns a builder that starts from Baidu's `DefaultUidGenerator`, which needs no lock here: 28/22/13 in
+    /// seconds, each second's sequence from 0. When the clock went back, it refuses with
+    /// [`TakeError::ClockBackwards`](crate::TakeError::ClockBackwards) until the clock has caught up.
+    pub fn builder() -> ClockedBuilder {
         ClockedBuilder {
-            start: StartRequest::new(R::LAYOUT),
-            sequence_start: R::SEQUENCE_START,
-            clock_policy: R::CLOCK_POLICY,
+            start: StartRequest::new(Layout::UID_GENERATOR),
+            sequence_start: SequenceStart::Zero,
+            clock_policy: ClockPolicy::Refuse,
             take_policy: TakePolicy::default(),
             clock: SystemClock,
-            rules: PhantomData,
         }
+    }
+
+    /// Returns a builder that starts from Twitter's Snowflake of 2010: 41 bits of milliseconds since
+    /// 2010-11-04T01:42:54.657Z, 5 of a datacenter, 5 of a worker, 12 of a sequence that starts at 0 each
+    /// millisecond. When the clock went back, it refuses with
+    /// [`TakeError::ClockBackwards`](crate::TakeError::ClockBackwards) until the clock has caught up.
+    ///
+    /// ```
+    /// use uidring::ClockedUidGenerator;
+    /// use uidring::generator::SnowflakeNode;
+    ///
+    /// let node = SnowflakeNode { datacenter_id: 3, worker_id: 17 };
+    /// let generator = ClockedUidGenerator::snowflake().worker_from(node).build()?;
+    /// let uid = generator.next_uid()?;
+    /// assert_eq!(generator.parts(uid)?.node, node);
+    /// # Ok::<(), uidring::Error>(())
+    /// ```
+    pub fn snowflake() -> ClockedBuilder {
+        Self::builder().layout(Layout::SNOWFLAKE)
+    }
+
+    /// Returns a builder that starts from Meituan's Leaf in snowflake mode: 41/10/12 with Twitter's epoch. Each
+    /// millisecond's sequence starts at a random number from 0 to 99, so that uids at a low rate spread over
+    /// shards. A clock that is behind by 5 ms or less is waited for.
+    ///
+    /// ```
+    /// use uidring::ClockedUidGenerator;
+    ///
+    /// let generator = ClockedUidGenerator::leaf_snowflake().worker_id(7).build()?;
+    /// assert!(generator.decode(generator.next_uid()?)?.sequence < 100);
+    /// # Ok::<(), uidring::Error>(())
+    /// ```
+    pub fn leaf_snowflake() -> ClockedBuilder {
+        Self::snowflake()
+            .sequence_start(SequenceStart::RandomBelow(100))
+            .clock_policy(ClockPolicy::WaitUpTo(Duration::from_millis(5)))
     }
 }
 
-impl<R, C> ClockedBuilder<R, C> {
+impl<C> ClockedBuilder<C> {
     /// How the uids are made up.
     #[must_use]
     pub fn layout(mut self, layout: Layout) -> Self {
@@ -142,19 +176,18 @@ impl<R, C> ClockedBuilder<R, C> {
 
     /// The wall clock; the operating system's if not set.
     #[must_use]
-    pub fn clock<D: Clock>(self, clock: D) -> ClockedBuilder<R, D> {
+    pub fn clock<D: Clock>(self, clock: D) -> ClockedBuilder<D> {
         ClockedBuilder {
             start: self.start,
             sequence_start: self.sequence_start,
             clock_policy: self.clock_policy,
             take_policy: self.take_policy,
             clock,
-            rules: PhantomData,
         }
     }
 }
 
-impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
+impl<C: Clock> ClockedBuilder<C> {
     /// Checks the settings and makes the generator.
     ///
     /// # Errors
@@ -167,7 +200,7 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
     /// or a lease's store forked; [`Error::OptionOutOfRange`] for a sequence start above what a tick
     /// has; [`Error::OutOfMemory`]; [`Error::UsedAhead`]. With a lease also [`Error::LeaseLayout`],
     /// [`Error::LeaseThread`], and what its store says; with a source what that says.
-    pub fn build(self) -> Result<ClockedUidGenerator<R, C>, Error> {
+    pub fn build(self) -> Result<ClockedUidGenerator<C>, Error> {
         let (clock, layout) = (self.clock, self.start.layout);
         let limit = self.sequence_start.check(&layout)?;
         let mut start = prepare(self.start, &clock)?;
@@ -200,7 +233,6 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
             take_policy: self.take_policy,
             closing,
             counters: CachePadded::default(),
-            rules: PhantomData,
         })
     }
 
@@ -213,9 +245,8 @@ impl<R: ClockRules, C: Clock> ClockedBuilder<R, C> {
     ///
     /// As [`build`](Self::build); [`Error::CallThread`] if the operating system starts no thread, and
     /// [`Error::CallPanicked`] where the clock, or the source or store of the worker id, panics.
-    pub async fn build_async(self) -> Result<ClockedUidGenerator<R, C>, Error>
+    pub async fn build_async(self) -> Result<ClockedUidGenerator<C>, Error>
     where
-        R: 'static,
         C: 'static,
     {
         future::in_own_thread(|| self.build()).await

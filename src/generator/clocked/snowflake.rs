@@ -1,6 +1,6 @@
 //! Twitter's two fields instead of the worker id.
 
-use super::SnowflakeGenerator;
+use super::ClockedUidGenerator;
 use crate::error::Error;
 use crate::layout::{Layout, check_field};
 use crate::timestamp::Timestamp;
@@ -61,8 +61,8 @@ pub struct SnowflakeParts {
     pub sequence: u64,
 }
 
-impl<C> SnowflakeGenerator<C> {
-    /// The fields of a uid of this generator's layout, datacenter and worker apart.
+impl<C> ClockedUidGenerator<C> {
+    /// Returns the fields of a uid of this generator's layout, datacenter and worker apart as in Snowflake.
     ///
     /// # Errors
     ///

@@ -38,13 +38,13 @@ pub struct ClockedStats {
     pub lease: Option<LeaseStats>,
 }
 
-impl<R, C: Clock> ClockedUidGenerator<R, C> {
+impl<C: Clock> ClockedUidGenerator<C> {
     /// Returns statistics. This reads the clock.
     ///
     /// ```
-    /// use uidring::SnowflakeGenerator;
+    /// use uidring::ClockedUidGenerator;
     ///
-    /// let generator = SnowflakeGenerator::builder().worker_id(7).build()?;
+    /// let generator = ClockedUidGenerator::snowflake().worker_id(7).build()?;
     /// let stats = generator.stats();
     /// assert_eq!((stats.worker_id, stats.rejects, stats.lease), (7, 0, None));
     /// # Ok::<(), uidring::Error>(())

@@ -3,13 +3,13 @@
 use std::thread;
 use std::time::Duration;
 
-use super::SnowflakeGenerator;
+use super::ClockedUidGenerator;
 use crate::clock::Deadline;
 
 #[test]
 fn a_close_ends_a_nap_however_long() {
     const LONG: Duration = Duration::from_secs(60);
-    let generator = SnowflakeGenerator::builder().worker_id(1).build().expect("builds");
+    let generator = ClockedUidGenerator::snowflake().worker_id(1).build().expect("builds");
     let end = Deadline::after(Some(LONG));
     thread::scope(|scope| {
         let napping = scope.spawn(|| generator.nap(LONG));

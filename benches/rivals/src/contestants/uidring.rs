@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use uidring::clock::{Clock, SystemClock, TickerClock};
-use uidring::{
-    Bits, CachedUidGenerator, Layout, PerThreadGenerator, SnowflakeGenerator, Tick, Timestamp, Uid,
-    UidGenerator,
-};
+use uidring::{Bits, CachedUidGenerator, ClockedUidGenerator, Layout, PerThreadGenerator, Tick, Timestamp, Uid, UidGenerator};
 
 use super::{Field, Shape};
 use crate::namespace::fresh;
@@ -37,11 +34,11 @@ fn cached() -> CachedUidGenerator {
         .expect("the defaults are possible")
 }
 
-fn clocked<C: Clock>(clock: C) -> SnowflakeGenerator<C> {
+fn clocked<C: Clock>(clock: C) -> ClockedUidGenerator<C> {
     let epoch = Timestamp::from_millis(EPOCH_MILLIS.cast_signed());
     let bits = Bits { time: 38, worker: 1, sequence: 24 };
     let layout = Layout::new(bits, Tick::Millisecond, epoch).expect("63 bits");
-    SnowflakeGenerator::builder()
+    ClockedUidGenerator::snowflake()
         .layout(layout)
         .worker_id(1)
         .namespace(fresh())
@@ -80,8 +77,8 @@ fn local() -> Work {
 
 pub fn enter(shape: Shape, field: &mut Field) {
     const PER_THREAD_NAME: &str = "uidring PerThreadGenerator";
-    const CLOCKED_NAME: &str = "uidring SnowflakeGenerator";
-    const TICKED_NAME: &str = "uidring SnowflakeGenerator; ticker clock";
+    const CLOCKED_NAME: &str = "uidring ClockedUidGenerator";
+    const TICKED_NAME: &str = "uidring ClockedUidGenerator; ticker clock";
     match shape {
         Shape::Single => {
             field.add(CACHED, DEFAULTS, || single(cached(), Increasing, |shared| next(shared)));
@@ -105,7 +102,7 @@ pub fn enter(shape: Shape, field: &mut Field) {
         }
         Shape::Bulk => {
             field.add(CACHED_FILL, DEFAULTS, || fill(cached()));
-            field.add("uidring SnowflakeGenerator fill", CLOCKED, || fill(clocked(SystemClock)));
+            field.add("uidring ClockedUidGenerator fill", CLOCKED, || fill(clocked(SystemClock)));
         }
         Shape::Local => {
             field.add(LOCAL, "LocalGenerator: 255 at a time", local);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uidring::generator::{CachedBuilder, ClockRules, ClockedBuilder, ClockedUidGenerator};
+use uidring::generator::{CachedBuilder, ClockedBuilder};
 use uidring::{CachedUidGenerator, Layout, Uid, UidGenerator, WorkerSource};
 
 use super::args::{GenerateArgs, Generator};
@@ -14,17 +14,16 @@ use crate::output::{OpenSource, Source};
 use crate::pace::Pace;
 use crate::worker_source;
 
-/// Builds a generator with this layout and source of its worker id.
-pub type Build =
-    fn(&GenerateArgs, Layout, Box<dyn WorkerSource + Send>) -> Result<Box<dyn Source>, Failure>;
+/// A source of worker ids.
+pub type Workers = Box<dyn WorkerSource + Send>;
 
 /// Checks the flags, and returns how to build the generator that they describe, and the lines for its uids.
 /// Without --preset, its layout starts from this one.
-pub fn open(
-    args: &GenerateArgs,
+pub fn open<'a>(
+    args: &'a GenerateArgs,
     preset: Preset,
-    build: Build,
-) -> Result<(OpenSource<'_>, Lines), Failure> {
+    build: impl FnOnce(&GenerateArgs, Layout, Workers) -> Result<Box<dyn Source>, Failure> + 'a,
+) -> Result<(OpenSource<'a>, Lines), Failure> {
     check(&[("--tag", args.tag.is_some(), "is for --generator segment")])?;
     let layout = args.layout.resolve(preset)?;
     if args.generator == Generator::Cached {
@@ -42,7 +41,7 @@ pub fn open(
 pub fn cached(
     args: &GenerateArgs,
     layout: Layout,
-    worker: Box<dyn WorkerSource + Send>,
+    worker: Workers,
 ) -> Result<Box<dyn Source>, Failure> {
     let builder = CachedUidGenerator::builder().layout(layout).worker_from(worker);
     let builder = set(builder, args.worker.start_after, CachedBuilder::start_after);
@@ -59,19 +58,20 @@ pub fn cached(
     Ok(Box::new(Uids { generator, pace }))
 }
 
-pub fn clocked<R: ClockRules>(
-    args: &GenerateArgs,
-    layout: Layout,
-    worker: Box<dyn WorkerSource + Send>,
-) -> Result<Box<dyn Source>, Failure> {
-    let builder = ClockedUidGenerator::<R>::builder().layout(layout).worker_from(worker);
-    let builder = set(builder, args.worker.start_after, ClockedBuilder::start_after);
-    let builder = set(builder, args.worker.max_start_wait, ClockedBuilder::max_start_wait);
-    let generator = builder.build()?;
-    let stats = generator.stats();
-    let (worker_id, is_leased) = (stats.worker_id, stats.lease.is_some());
-    let pace = Pace { layout, worker_id, is_leased, lead: Duration::ZERO, max_borrow: None };
-    Ok(Box::new(Uids { generator, pace: Some(pace) }))
+/// Builds a generator on the clock from this builder.
+pub fn clocked(
+    builder: ClockedBuilder,
+) -> impl FnOnce(&GenerateArgs, Layout, Workers) -> Result<Box<dyn Source>, Failure> {
+    |args, layout, worker| {
+        let builder = builder.layout(layout).worker_from(worker);
+        let builder = set(builder, args.worker.start_after, ClockedBuilder::start_after);
+        let builder = set(builder, args.worker.max_start_wait, ClockedBuilder::max_start_wait);
+        let generator = builder.build()?;
+        let stats = generator.stats();
+        let (worker_id, is_leased) = (stats.worker_id, stats.lease.is_some());
+        let pace = Pace { layout, worker_id, is_leased, lead: Duration::ZERO, max_borrow: None };
+        Ok(Box::new(Uids { generator, pace: Some(pace) }))
+    }
 }
 
 struct Uids<G> {

@@ -11,7 +11,7 @@ use std::{env, thread};
 
 use uidring::policy::TakePolicy;
 use uidring::{
-    CachedUidGenerator, DefaultUidGenerator, Error, Layout, SegmentGenerator, Uid, UidGenerator,
+    CachedUidGenerator, ClockedUidGenerator, Error, Layout, SegmentGenerator, Uid, UidGenerator,
     WorkerSource,
 };
 
@@ -136,7 +136,7 @@ impl Attacker {
                 let builder = CachedUidGenerator::builder().layout(layout);
                 Arc::new(builder.worker(lease).build()?)
             } else {
-                Arc::new(DefaultUidGenerator::builder().layout(layout).worker(lease).build()?)
+                Arc::new(ClockedUidGenerator::builder().layout(layout).worker(lease).build()?)
             };
             Ok::<_, Error>(generator)
         });

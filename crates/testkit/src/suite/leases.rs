@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use uidring::clock::{Clock, ManualClock, SystemClock};
 use uidring::worker::Lease;
-use uidring::{CachedUidGenerator, Error, SnowflakeGenerator, TakeError, Timestamp, Uid};
+use uidring::{CachedUidGenerator, ClockedUidGenerator, Error, TakeError, Timestamp, Uid};
 
 use super::setting::{LIMIT, LONG, SHORT, Setting, assert_none_free, take_to_the_end};
 use super::store::{Change, Store};
@@ -246,7 +246,7 @@ pub fn many_threads_share_few_worker_ids(store: &'static dyn Store) {
             generator.fill(&mut uids).expect("ready");
             leave();
         } else {
-            let builder = SnowflakeGenerator::builder().layout(setting.layout());
+            let builder = ClockedUidGenerator::snowflake().layout(setting.layout());
             let generator = builder.worker(lease).namespace(fresh()).build().expect("starts");
             generator.fill(&mut uids).expect("ready");
             leave();

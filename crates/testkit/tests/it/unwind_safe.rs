@@ -28,11 +28,11 @@ const fn generators() {
     can_be_used_after_a_panic::<LocalGenerator<Box<CachedUidGenerator>>>();
     can_be_used_after_a_panic::<PerThreadGenerator<&CachedUidGenerator>>();
     can_be_used_after_a_panic::<PerThreadGenerator<Arc<CachedUidGenerator>>>();
-    can_be_used_after_a_panic::<SnowflakeGenerator>();
-    can_be_used_after_a_panic::<DefaultUidGenerator>();
-    can_be_used_after_a_panic::<LeafSnowflakeGenerator>();
-    can_be_used_after_a_panic::<SnowflakeGenerator<ManualClock>>();
-    can_be_used_after_a_panic::<SnowflakeGenerator<Arc<dyn Clock>>>();
+    can_be_used_after_a_panic::<ClockedUidGenerator>();
+    can_be_used_after_a_panic::<ClockedUidGenerator>();
+    can_be_used_after_a_panic::<ClockedUidGenerator>();
+    can_be_used_after_a_panic::<ClockedUidGenerator<ManualClock>>();
+    can_be_used_after_a_panic::<ClockedUidGenerator<Arc<dyn Clock>>>();
     can_be_used_after_a_panic::<SegmentGenerator>();
     can_be_used_after_a_panic::<SegmentHandle>();
     can_be_used_after_a_panic::<SegmentChain>();

@@ -12,7 +12,7 @@ use uidring::clock::{Clock, SystemClock};
 use uidring::policy::TakePolicy;
 use uidring::segment::SegmentError;
 use uidring::{
-    Bits, CachedUidGenerator, DefaultUidGenerator, Error, Layout, SegmentGenerator, TakeError,
+    Bits, CachedUidGenerator, ClockedUidGenerator, Error, Layout, SegmentGenerator, TakeError,
     Tick, Timestamp, Uid, UidGenerator,
 };
 use uidring_mysql::MySqlStore;
@@ -120,8 +120,8 @@ impl Orders {
         .build()
     }
 
-    fn by_the_clock(&self, store: Store) -> Result<DefaultUidGenerator<Unsteady>, Error> {
-        let builder = DefaultUidGenerator::builder().layout(layout()).clock(Unsteady);
+    fn by_the_clock(&self, store: Store) -> Result<ClockedUidGenerator<Unsteady>, Error> {
+        let builder = ClockedUidGenerator::builder().layout(layout()).clock(Unsteady);
         let builder = builder.namespace(format!("{store:?}"));
         match store {
             Store::Sqlite => builder.worker_from(self.sqlite().worker_nodes()),

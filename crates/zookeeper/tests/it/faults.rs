@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use uidring::clock::ManualClock;
 use uidring::policy::TakePolicy;
-use uidring::{Error, Layout, LeafSnowflakeGenerator, TakeError, Timestamp, Uid};
+use uidring::{ClockedUidGenerator, Error, Layout, TakeError, Timestamp, Uid};
 use uidring_testkit::namespace::fresh;
 use uidring_testkit::zookeeper::ZooKeeper;
 use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperError};
@@ -26,7 +26,7 @@ fn nowhere() -> String {
 }
 
 /// Takes now and then until the lease is lost; what came before.
-pub fn take_until_lost(generator: &LeafSnowflakeGenerator) -> Vec<Uid> {
+pub fn take_until_lost(generator: &ClockedUidGenerator) -> Vec<Uid> {
     let start = Instant::now();
     let mut uids = Vec::new();
     loop {
@@ -178,7 +178,7 @@ fn a_server_that_dies_and_comes_back_finds_its_instances_at_work() {
 fn without_a_file_uids_end_with_zookeeper_and_come_back_with_it() {
     let site = Site::new(ZooKeeper::start());
     let lease = acquired(&site.original("a:1").no_cache_file());
-    let generator = LeafSnowflakeGenerator::builder()
+    let generator = ClockedUidGenerator::leaf_snowflake()
         .worker(lease)
         .namespace(fresh())
         .take_policy(TakePolicy::Reject)

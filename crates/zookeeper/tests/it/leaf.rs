@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use uidring::clock::{Clock, SystemClock};
 use uidring::worker::Lease;
-use uidring::{Error, LeafSnowflakeGenerator};
+use uidring::{ClockedUidGenerator, Error};
 use uidring_testkit::namespace::fresh;
 use uidring_testkit::zookeeper::ZooKeeper;
 use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperServers};
@@ -126,10 +126,10 @@ pub fn acquired(registry: &LeafZooKeeper) -> Lease {
     }
 }
 
-pub fn generator(registry: &LeafZooKeeper) -> LeafSnowflakeGenerator {
+pub fn generator(registry: &LeafZooKeeper) -> ClockedUidGenerator {
     let layout = uidring::Layout::SNOWFLAKE;
     let lease = acquired(registry);
-    LeafSnowflakeGenerator::builder()
+    ClockedUidGenerator::leaf_snowflake()
         .layout(layout)
         .worker(lease)
         .namespace(fresh())

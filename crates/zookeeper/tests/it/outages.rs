@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use uidring::clock::{Clock, SystemClock};
 use uidring::policy::TakePolicy;
 use uidring::{
-    Bits, CachedUidGenerator, Layout, SnowflakeGenerator, TakeError, Timestamp, Uid, UidGenerator,
+    Bits, CachedUidGenerator, ClockedUidGenerator, Layout, TakeError, Timestamp, Uid, UidGenerator,
 };
 use uidring_testkit::namespace;
 use uidring_testkit::zookeeper::ZooKeeper;
@@ -123,7 +123,7 @@ fn a_borrower_that_is_cut_off_and_its_successor_share_no_uid() {
 fn a_successor_whose_clock_is_behind_shares_no_uid_with_one_that_is_cut_off() {
     let site = Site::new(ZooKeeper::with_tick(TICK));
     let line = Line::to(&site.server);
-    let first = SnowflakeGenerator::builder()
+    let first = ClockedUidGenerator::snowflake()
         .layout(LAYOUT)
         .worker(registry(&site, &line.hosts(), "here").lease(&LAYOUT).expect("acquired"))
         .namespace(namespace::fresh())
@@ -139,7 +139,7 @@ fn a_successor_whose_clock_is_behind_shares_no_uid_with_one_that_is_cut_off() {
         let first = scope.spawn(|| take_until_lost(&first, 20));
         let behind = Duration::from_secs(5);
         let registry = registry(&site, &site.server.hosts(), "there").clock(Behind(behind));
-        let second = SnowflakeGenerator::builder()
+        let second = ClockedUidGenerator::snowflake()
             .layout(LAYOUT)
             .worker(registry.lease(&LAYOUT).expect("acquired"))
             .clock(Behind(behind))

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use uidring::clock::{Clock, ManualClock, SystemClock};
 use uidring::policy::TakePolicy;
-use uidring::{Error, Layout, LeafSnowflakeGenerator, SnowflakeGenerator, Timestamp};
+use uidring::{ClockedUidGenerator, Error, Layout, Timestamp};
 use uidring_testkit::namespace::fresh;
 use uidring_testkit::zookeeper::ZooKeeper;
 use uidring_zookeeper::{Instance, LeafZooKeeper, ZooKeeperError, ZooKeeperServers};
@@ -264,7 +264,7 @@ fn what_is_reserved_is_waited_for_and_given_back() {
         &format!(r#"{{"until":{ahead},"holder":"x","version":1}}"#),
     );
     let lease = registry.lease(&LAYOUT).expect("acquired");
-    let refused = SnowflakeGenerator::builder().worker(lease).namespace(fresh()).build();
+    let refused = ClockedUidGenerator::snowflake().worker(lease).namespace(fresh()).build();
     assert!(matches!(refused, Err(Error::UsedAhead { .. })), "{refused:?}");
 }
 
@@ -303,7 +303,7 @@ fn what_a_crash_leaves_reserved_is_waited_for() {
     leave(60_000);
     let lease = registry.lease(&LAYOUT).expect("acquired");
     assert_eq!(lease.terms().start_wait(&LAYOUT), Duration::from_secs(30), "at least");
-    let refused = SnowflakeGenerator::builder().worker(lease).build();
+    let refused = ClockedUidGenerator::snowflake().worker(lease).build();
     assert!(matches!(refused, Err(Error::UsedAhead { .. })), "{refused:?}");
 }
 
@@ -314,7 +314,7 @@ fn a_step_back_shorter_than_the_gap_between_uploads_repeats_nothing() {
     let clock = ManualClock::new(Timestamp::from_millis(start));
     let registry = site.original("a:1").clock(clock.clone());
     let lease = registry.lease(&LAYOUT).expect("acquired");
-    let generator = LeafSnowflakeGenerator::builder()
+    let generator = ClockedUidGenerator::leaf_snowflake()
         .worker(lease)
         .namespace(fresh())
         .clock(clock.clone())
@@ -349,7 +349,7 @@ fn timestamps_are_uploaded_and_never_go_backwards() {
     let start = now();
     let clock = ManualClock::new(Timestamp::from_millis(start));
     let lease = site.original("a:1").clock(clock.clone()).lease(&LAYOUT).expect("acquired");
-    let generator = LeafSnowflakeGenerator::builder()
+    let generator = ClockedUidGenerator::leaf_snowflake()
         .worker(lease)
         .namespace(fresh())
         .clock(clock.clone())
