@@ -33,7 +33,9 @@ async fn look<T>(
         match look() {
             ControlFlow::Break(result) => return Poll::Ready(Ok(result)),
             ControlFlow::Continue(Pause::Sleep(None)) => {}
-            ControlFlow::Continue(Pause::Sleep(Some(time))) => alarm.set(time, waker),
+            ControlFlow::Continue(Pause::Sleep(Some(time)) | Pause::Nap(time)) => {
+                alarm.set(time, waker)
+            }
             ControlFlow::Continue(Pause::Yield) => {
                 assert_no_lock_held();
                 waker.wake_by_ref();
@@ -44,8 +46,8 @@ async fn look<T>(
     .await
 }
 
-/// [`policy::retry`](crate::policy::retry) for a task. `sleep` shortens the time until the next try where
-/// nobody else would say when.
+/// Tries again for as long as `next` allows. `sleep` shortens the time until the next try where nobody else
+/// would say when.
 pub(crate) async fn retry<T, E: From<Forked>>(
     event: &Event,
     first: E,
@@ -60,8 +62,9 @@ pub(crate) async fn retry<T, E: From<Forked>>(
             Err(error) => error,
         };
         match next(error) {
+            Ok(Pause::Yield) => ControlFlow::Continue(Pause::Yield),
             Ok(Pause::Sleep(left)) => ControlFlow::Continue(Pause::Sleep(sleep(left))),
-            Ok(pause) => ControlFlow::Continue(pause),
+            Ok(Pause::Nap(time)) => ControlFlow::Continue(Pause::Sleep(sleep(Some(time)))),
             Err(error) => ControlFlow::Break(Err(error)),
         }
     };

@@ -117,6 +117,7 @@ mod text;
 mod timestamp;
 mod uid;
 mod unwind_safe;
+mod waiting;
 
 pub use crate::error::{Error, FillError, Millis, StoreError, StoreErrorKind, TakeError};
 pub use crate::generator::cached::CachedUidGenerator;

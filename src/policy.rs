@@ -4,8 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_utils::Backoff;
-
 use crate::clock::{Deadline, SharedLogThrottle, Stopwatch};
 use crate::error::TakeError;
 use crate::sync::{contained, log};
@@ -75,27 +73,13 @@ impl TakePolicy {
         Self::Handler(TakeHandler(Handler::new(handler)))
     }
 
-    /// Goes on after a first try that failed: after an error that may pass, tries again under the
-    /// policy, and lets `park` sleep between tries until something may be ready or its timeout is
-    /// over. Any other error is returned as it is.
-    #[cold]
-    pub(crate) fn after_empty<T>(
-        &self,
-        first: TakeError,
-        try_take: impl FnMut() -> Result<T, TakeError>,
-        park: impl FnMut(Option<Duration>),
-    ) -> Result<T, TakeError> {
-        let mut rejections = self.rejections();
-        retry(first, |error| rejections.next(error), try_take, park)
-    }
-
     /// For a take that has found nothing.
     pub(crate) fn rejections(&self) -> Rejections<'_> {
         let deadline = Deadline::after(match self {
             Self::WaitFor(timeout) => Some(*timeout),
             _ => None,
         });
-        Rejections { policy: self, attempts: 0, since: None, deadline }
+        Rejections { policy: self, attempts: 0, since: None, deadline, clock_deadline: None }
     }
 }
 
@@ -106,6 +90,8 @@ pub(crate) enum Pause {
     Yield,
     /// Sleep until something may be ready, or for this time.
     Sleep(Option<Duration>),
+    /// Sleep for this time, whatever is ready meanwhile.
+    Nap(Duration),
 }
 
 /// A take that finds nothing, and what its policy says.
@@ -115,6 +101,8 @@ pub(crate) struct Rejections<'a> {
     attempts: u32,
     since: Option<Stopwatch>,
     deadline: Deadline,
+    /// Until then the take waits for a clock that is a little behind, if it does.
+    pub(crate) clock_deadline: Option<Deadline>,
 }
 
 impl Rejections<'_> {
@@ -140,27 +128,6 @@ impl Rejections<'_> {
                 }),
                 left => Ok(Pause::Sleep(left)),
             },
-        }
-    }
-}
-
-/// Tries again for as long as `next` allows, in this thread: spins, then yields, then sleeps by `park`.
-pub(crate) fn retry<T, E>(
-    first: E,
-    mut next: impl FnMut(E) -> Result<Pause, E>,
-    mut try_take: impl FnMut() -> Result<T, E>,
-    mut park: impl FnMut(Option<Duration>),
-) -> Result<T, E> {
-    let backoff = Backoff::new();
-    let mut error = first;
-    loop {
-        match next(error)? {
-            Pause::Sleep(left) if backoff.is_completed() => park(left),
-            _ => backoff.snooze(),
-        }
-        match try_take() {
-            Ok(taken) => return Ok(taken),
-            Err(again) => error = again,
         }
     }
 }

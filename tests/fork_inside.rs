@@ -124,7 +124,7 @@ fn until_forked(fork: &Fork, mut call: impl FnMut() -> Vec<u64>) -> Option<Vec<u
 /// What every generator can be asked.
 type Entry<G> = (&'static str, fn(&G) -> Vec<u64>);
 
-fn entries<G: UidGenerator>() -> [Entry<G>; 8] {
+fn entries<G: UidGenerator>() -> [Entry<G>; 7] {
     [
         ("try_next_uid", |generator| vec![word(generator.try_next_uid())]),
         ("next_uid", |generator| vec![word(generator.next_uid())]),
@@ -152,14 +152,6 @@ fn entries<G: UidGenerator>() -> [Entry<G>; 8] {
             let _ = generator.try_next_uid();
             generator.wait(Some(Duration::from_micros(10)));
             Vec::new()
-        }),
-        ("follow_policy", |generator| {
-            let mut got = OTHER_ERROR;
-            let done = generator.follow_policy(TakeError::Empty, &mut || {
-                got = generator.try_next_uid().map(Uid::get)?;
-                Ok(())
-            });
-            vec![done.map_or_else(|error| word(Err(error)), |()| got)]
         }),
     ]
 }

@@ -20,13 +20,13 @@ use self::worker_ring::WorkerRing;
 use super::UidGenerator;
 use super::counters::Counters;
 use crate::clock::{Clock, read};
-use crate::error::{TakeError, rarely};
-use crate::future;
+use crate::error::{FillError, TakeError, rarely};
 use crate::layout::Layout;
-use crate::policy::TakePolicy;
+use crate::policy::{Pause, Rejections, TakePolicy};
 use crate::ring::{Drawn, RingBuffer, RingStats};
-use crate::sync::{Serving, WipeOnForkMemory};
+use crate::sync::{Event, Serving, WipeOnForkMemory};
 use crate::uid::Uid;
+use crate::waiting::{self, Waiting};
 use crate::worker::{ActiveLease, LeaseStats};
 
 /// Hands out uids from a ring that a thread of its own, the padder, keeps filled.
@@ -156,56 +156,6 @@ impl CachedUidGenerator {
         }
     }
 
-    /// [`follow_policy`](UidGenerator::follow_policy) for a task.
-    #[cold]
-    pub(super) async fn follow_policy_async<T>(
-        &self,
-        error: TakeError,
-        mut again: impl FnMut() -> Result<T, TakeError>,
-    ) -> Result<T, TakeError> {
-        if Serving::is_here() {
-            return Err(error);
-        }
-        let mut rejections = self.take_policy.rejections();
-        let mut waited = false;
-        let mut error = error;
-        let done = loop {
-            let ring = self.current();
-            let published = ring.ring.published();
-            let next = |error| rejections.next(error);
-            // An error inside is one to wait for at the next ring.
-            let try_here = || match again() {
-                Err(found) if found != TakeError::Forked && ring.next().is_some() => Ok(Err(found)),
-                done => done.map(Ok),
-            };
-            // The padder publishes when the time has come.
-            let sleep = |left| {
-                waited = true;
-                left
-            };
-            match future::retry(published, error, next, try_here, sleep).await {
-                Ok(Ok(taken)) => break Ok(taken),
-                Ok(Err(found)) => error = found,
-                Err(error) => break Err(error),
-            }
-        };
-        // It may have been called while it was not asleep, too.
-        if done.is_ok() {
-            self.current().ring.call_next_taker();
-        }
-        self.count(waited, done)
-    }
-
-    /// Counts a take that found nothing at first.
-    fn count<T>(&self, waited: bool, done: Result<T, TakeError>) -> Result<T, TakeError> {
-        // A handler may have forked.
-        if self.first.ring.is_forked() {
-            return Err(TakeError::Forked);
-        }
-        self.counters.count(waited, done.as_ref().err());
-        done
-    }
-
     /// Ends the generator, and returns the lease that is to be given back.
     pub(super) fn end(&self) -> Option<(&ActiveLease, Option<Uid>)> {
         if let Some(new_worker) = &self.new_worker {
@@ -281,6 +231,18 @@ impl UidGenerator for CachedUidGenerator {
         }
     }
 
+    #[inline]
+    fn next_uid(&self) -> Result<Uid, TakeError> {
+        match self.try_next_uid() {
+            Ok(uid) => Ok(uid),
+            Err(error) => rarely(|| waiting::follow_policy(self, error, || self.try_next_uid())),
+        }
+    }
+
+    fn fill(&self, out: &mut [Uid]) -> Result<(), FillError> {
+        waiting::fill(self, out, |rest| self.try_fill(rest))
+    }
+
     fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError> {
         let (given, ring) = self.take(|ring| ring.fill_quietly(out, Uid::from_layout))?;
         if given > 0 {
@@ -302,37 +264,45 @@ impl UidGenerator for CachedUidGenerator {
         }
     }
 
-    #[cold]
-    fn follow_policy(
-        &self,
-        error: TakeError,
-        again: &mut dyn FnMut() -> Result<(), TakeError>,
-    ) -> Result<(), TakeError> {
-        // This thread pads, perhaps this ring, and would wait for itself.
-        if Serving::is_here() {
-            return Err(error);
-        }
-        let mut waited = false;
-        let done = self.take_policy.after_empty(error, again, |timeout| {
-            waited = true;
-            self.current().ring.park(timeout);
-        });
-        if waited && done.is_ok() {
-            self.current().ring.call_next_taker();
-        }
-        self.count(waited, done)
-    }
-
-    fn take_policy(&self) -> &TakePolicy {
-        &self.take_policy
-    }
-
     fn layout(&self) -> &Layout {
         &self.layout
     }
 
     fn worker_id(&self) -> u64 {
         self.current().worker_id
+    }
+}
+
+impl Waiting for CachedUidGenerator {
+    type Error = TakeError;
+
+    fn take_policy(&self) -> &TakePolicy {
+        &self.take_policy
+    }
+
+    fn pause(&self, rejections: &mut Rejections<'_>, error: TakeError) -> Result<Pause, TakeError> {
+        rejections.next(error)
+    }
+
+    fn park(&self, timeout: Option<Duration>) {
+        self.current().ring.park(timeout);
+    }
+
+    /// The padder publishes when the time has come.
+    fn event(&self) -> &Event {
+        self.current().ring.published()
+    }
+
+    fn wake_next(&self) {
+        self.current().ring.call_next_taker();
+    }
+
+    fn is_forked(&self) -> bool {
+        self.first.ring.is_forked()
+    }
+
+    fn count(&self, waited: bool, error: Option<&TakeError>) {
+        self.counters.count(waited, error);
     }
 }
 

@@ -23,15 +23,14 @@ use super::UidGenerator;
 use super::counters::Counters;
 use super::position::Position;
 use super::register::Registration;
-use super::uid_generator::next_by_policy;
 use crate::clock::{Clock, Deadline, SystemClock, read};
-use crate::error::{TakeError, rarely};
-use crate::future;
+use crate::error::{FillError, TakeError, rarely};
 use crate::layout::Layout;
-use crate::policy::{Pause, TakePolicy};
+use crate::policy::{Pause, Rejections, TakePolicy};
 use crate::ring::{Drawn, Limit};
 use crate::sync::{Event, Serving, WipeOnForkMemory};
 use crate::uid::Uid;
+use crate::waiting::{self, Waiting};
 use crate::worker::{ActiveLease, IssueHorizon};
 
 /// Hands out uids of the present tick. Each take reads the clock; when the tick's uids are used up,
@@ -130,7 +129,8 @@ impl<C: Clock> ClockedUidGenerator<C> {
     }
 
     fn take_by_policy(&self, drawn: Option<Drawn>) -> Result<Uid, TakeError> {
-        self.take_slowly(drawn).or_else(|error| next_by_policy(self, error))
+        self.take_slowly(drawn)
+            .or_else(|error| waiting::follow_policy(self, error, || self.try_next_uid()))
     }
 
     /// A number that was drawn and is not below the limit, if it is a uid of a tick that was granted:
@@ -276,85 +276,6 @@ impl<C: Clock> ClockedUidGenerator<C> {
         }
     }
 
-    /// How long to wait for a clock that is a little behind, if the clock policy is to do that.
-    fn clock_deadline(&self, error: TakeError) -> Option<Deadline> {
-        match (error, self.clock_policy) {
-            (TakeError::ClockBackwards { by_millis }, ClockPolicy::WaitUpTo(limit))
-                if Duration::from_millis(by_millis) <= limit =>
-            {
-                Some(Deadline::after(Some(Duration::from_millis(by_millis.saturating_mul(2)))))
-            }
-            _ => None,
-        }
-    }
-
-    /// Waits for a clock that is a little behind, and tries again meanwhile.
-    fn wait_for_clock(
-        &self,
-        deadline: Deadline,
-        again: &mut dyn FnMut() -> Result<(), TakeError>,
-    ) -> Result<(), TakeError> {
-        loop {
-            let left = deadline.remaining();
-            self.nap(left.unwrap_or(CLOCK_NAP).min(CLOCK_NAP));
-            match again() {
-                Err(TakeError::ClockBackwards { .. }) if left != Some(Duration::ZERO) => {}
-                done => return done,
-            }
-        }
-    }
-
-    /// [`follow_policy`](UidGenerator::follow_policy) for a task.
-    #[cold]
-    pub(super) async fn follow_policy_async<T>(
-        &self,
-        error: TakeError,
-        again: impl FnMut() -> Result<T, TakeError>,
-    ) -> Result<T, TakeError> {
-        // The lease's thread would wait for itself.
-        if self.issue_horizon.is_pending() && Serving::is_here() {
-            return Err(error);
-        }
-        let clock_deadline = self.clock_deadline(error);
-        let mut rejections = None;
-        let next = |error| match clock_deadline {
-            Some(deadline)
-                if !deadline.is_over() && matches!(error, TakeError::ClockBackwards { .. }) =>
-            {
-                Ok(Pause::Sleep(Some(CLOCK_NAP)))
-            }
-            _ => rejections.get_or_insert_with(|| self.take_policy.rejections()).next(error),
-        };
-        let mut waited = false;
-        let sleep = |left| {
-            waited = true;
-            [left, self.next_try()].into_iter().flatten().min()
-        };
-        let done = future::retry(&self.closing, error, next, again, sleep).await;
-        self.count(waited, done)
-    }
-
-    /// Counts a take that found nothing at first.
-    fn count<T>(&self, waited: bool, done: Result<T, TakeError>) -> Result<T, TakeError> {
-        // A handler may have forked.
-        if self.memory.is_forked_child() {
-            return Err(TakeError::Forked);
-        }
-        self.counters.count(waited, done.as_ref().err());
-        done
-    }
-
-    /// The time until a task tries again: to the next tick, unless that is nearer than the clock, which has
-    /// milliseconds, can tell.
-    fn next_try(&self) -> Option<Duration> {
-        let left = self.until_next_tick()?;
-        Some(match left {
-            _ if self.issue_horizon.is_pending() => NAP,
-            left if left <= Duration::from_millis(1) => Duration::from_micros(250),
-            left => left,
-        })
-    }
-
     /// The time until the next tick, or a nap where there is none; `None` in a forked child.
     fn until_next_tick(&self) -> Option<Duration> {
         if self.memory.is_forked_child() {
@@ -367,12 +288,6 @@ impl<C: Clock> ClockedUidGenerator<C> {
         }
         let next_tick = self.layout.tick_at(now).map(|tick| self.layout.time_of(tick + 1));
         Some(next_tick.map_or(NAP, |next| next.saturating_since(now)))
-    }
-
-    /// Sleeps, unless the generator is closed.
-    fn nap(&self, time: Duration) {
-        let is_closed = || self.memory.hot().next() >= CLOSED;
-        self.closing.wait(Some(time), is_closed);
     }
 }
 
@@ -431,6 +346,10 @@ impl<C: Clock> UidGenerator for ClockedUidGenerator<C> {
         }
     }
 
+    fn fill(&self, out: &mut [Uid]) -> Result<(), FillError> {
+        waiting::fill(self, out, |rest| self.try_fill(rest))
+    }
+
     fn try_fill(&self, out: &mut [Uid]) -> Result<usize, TakeError> {
         if out.is_empty() {
             return Ok(0);
@@ -443,12 +362,52 @@ impl<C: Clock> UidGenerator for ClockedUidGenerator<C> {
         Ok(count)
     }
 
-    /// Sleeps until the next tick, in naps.
     fn wait(&self, timeout: Option<Duration>) {
-        // The lease's thread would wait for itself.
-        if self.issue_horizon.is_pending() && Serving::is_here() {
-            return;
+        if !self.would_wait_for_itself() {
+            self.park(timeout);
         }
+    }
+
+    fn close(&self) {
+        self.end_and_wait();
+    }
+
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn worker_id(&self) -> u64 {
+        self.worker_id
+    }
+}
+
+impl<C: Clock> Waiting for ClockedUidGenerator<C> {
+    type Error = TakeError;
+
+    fn take_policy(&self) -> &TakePolicy {
+        &self.take_policy
+    }
+
+    /// A clock that is a little behind is waited for if the clock policy says so, whatever the take policy.
+    fn pause(&self, rejections: &mut Rejections<'_>, error: TakeError) -> Result<Pause, TakeError> {
+        if let (TakeError::ClockBackwards { by_millis }, ClockPolicy::WaitUpTo(limit)) =
+            (error, self.clock_policy)
+        {
+            let is_near = Duration::from_millis(by_millis) <= limit;
+            let deadline = rejections.clock_deadline.or_else(|| {
+                let wait = Duration::from_millis(by_millis.saturating_mul(2));
+                is_near.then(|| Deadline::after(Some(wait)))
+            });
+            rejections.clock_deadline = deadline;
+            if deadline.is_some_and(|deadline| !deadline.is_over()) {
+                return Ok(Pause::Nap(CLOCK_NAP));
+            }
+        }
+        rejections.next(error)
+    }
+
+    /// Sleeps until the next tick, in naps.
+    fn park(&self, timeout: Option<Duration>) {
         let Some(left) = self.until_next_tick() else { return };
         // The operating system's sleep is too coarse for what is left of a millisecond.
         if self.issue_horizon.is_pending() {
@@ -460,44 +419,36 @@ impl<C: Clock> UidGenerator for ClockedUidGenerator<C> {
         }
     }
 
-    fn close(&self) {
-        self.end_and_wait();
+    /// Sleeps, unless the generator is closed.
+    fn nap(&self, time: Duration) {
+        let is_closed = || self.memory.hot().next() >= CLOSED;
+        self.closing.wait(Some(time), is_closed);
     }
 
-    #[cold]
-    fn follow_policy(
-        &self,
-        error: TakeError,
-        again: &mut dyn FnMut() -> Result<(), TakeError>,
-    ) -> Result<(), TakeError> {
-        // The lease's thread would wait for itself.
-        if self.issue_horizon.is_pending() && Serving::is_here() {
-            return Err(error);
-        }
-        let mut waited = false;
-        let mut done = Err(error);
-        if let Some(deadline) = self.clock_deadline(error) {
-            waited = true;
-            done = self.wait_for_clock(deadline, again);
-        }
-        if let Err(error) = done {
-            done = self.take_policy.after_empty(error, again, |timeout| {
-                waited = true;
-                self.wait(timeout);
-            });
-        }
-        self.count(waited, done)
+    fn event(&self) -> &Event {
+        &self.closing
     }
 
-    fn take_policy(&self) -> &TakePolicy {
-        &self.take_policy
+    /// At the next tick, unless that is nearer than the clock, which has milliseconds, can tell.
+    fn next_try(&self, left: Option<Duration>) -> Option<Duration> {
+        let next_try = self.until_next_tick().map(|left| match left {
+            _ if self.issue_horizon.is_pending() => NAP,
+            left if left <= Duration::from_millis(1) => Duration::from_micros(250),
+            left => left,
+        });
+        [left, next_try].into_iter().flatten().min()
     }
 
-    fn layout(&self) -> &Layout {
-        &self.layout
+    /// Only the lease's thread would.
+    fn would_wait_for_itself(&self) -> bool {
+        self.issue_horizon.is_pending() && Serving::is_here()
     }
 
-    fn worker_id(&self) -> u64 {
-        self.worker_id
+    fn is_forked(&self) -> bool {
+        self.memory.is_forked_child()
+    }
+
+    fn count(&self, waited: bool, error: Option<&TakeError>) {
+        self.counters.count(waited, error);
     }
 }

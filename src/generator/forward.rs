@@ -10,10 +10,9 @@ use super::{
 };
 use crate::clock::Clock;
 use crate::error::{Error, FillError, TakeError};
-use crate::future::Filling;
 use crate::layout::{Decoded, Layout};
-use crate::policy::TakePolicy;
 use crate::uid::Uid;
+use crate::waiting;
 
 /// The methods of [`UidGenerator`] that callers use, as methods of the generator itself.
 macro_rules! inherent {
@@ -53,7 +52,8 @@ macro_rules! inherent {
                 match UidGenerator::try_next_uid(self) {
                     Ok(uid) => Ok(uid),
                     Err(error) => {
-                        self.follow_policy_async(error, || UidGenerator::try_next_uid(self)).await
+                        let again = || UidGenerator::try_next_uid(self);
+                        waiting::follow_policy_async(self, error, again).await
                     }
                 }
             }
@@ -82,22 +82,8 @@ macro_rules! inherent {
                 out: &mut Vec<Uid>,
                 count: usize,
             ) -> Result<(), TakeError> {
-                let mut filling = Filling::new(out, count);
-                while filling.is_short() {
-                    let mut try_fill = || filling.extend(|block| UidGenerator::try_fill(self, block));
-                    let done = match try_fill() {
-                        Err(error) => self.follow_policy_async(error, try_fill).await,
-                        done => done,
-                    };
-                    if let Err(error) = done {
-                        if error == TakeError::Forked {
-                            filling.undo();
-                        }
-                        return Err(error);
-                    }
-                    filling.give_way().await;
-                }
-                Ok(())
+                let try_fill = |block: &mut [Uid]| UidGenerator::try_fill(self, block);
+                waiting::fill_async(self, out, count, try_fill).await
             }
 
             /// Writes as many uids as are ready now to the front of `out`, in increasing order, and
@@ -217,10 +203,6 @@ macro_rules! forward {
                 (**self).wait(timeout);
             }
 
-            fn take_policy(&self) -> &TakePolicy {
-                (**self).take_policy()
-            }
-
             fn layout(&self) -> &Layout {
                 (**self).layout()
             }
@@ -235,14 +217,6 @@ macro_rules! forward {
 
             fn decode(&self, uid: Uid) -> Result<Decoded, Error> {
                 (**self).decode(uid)
-            }
-
-            fn follow_policy(
-                &self,
-                error: TakeError,
-                again: &mut dyn FnMut() -> Result<(), TakeError>,
-            ) -> Result<(), TakeError> {
-                (**self).follow_policy(error, again)
             }
         }
     )*};

@@ -7,9 +7,10 @@ use std::ops::{Deref, Range};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::{CachedUidGenerator, UidGenerator};
+use super::CachedUidGenerator;
 use crate::error::TakeError;
 use crate::uid::Uid;
+use crate::waiting;
 
 /// Takes up to 255 uids at a time from a [`CachedUidGenerator`] and hands them out one by one, at the
 /// cost of counting in a register: no atomic instruction but one in 255 takes.
@@ -123,7 +124,8 @@ impl<G: GeneratorRef> LocalGenerator<G> {
             let generator = &*self.generator;
             let block = match generator.try_take_block() {
                 Err(error) => {
-                    generator.follow_policy_async(error, || generator.try_take_block()).await
+                    let again = || generator.try_take_block();
+                    waiting::follow_policy_async(generator, error, again).await
                 }
                 done => done,
             };
@@ -162,14 +164,9 @@ pub(super) fn next_block(
     if !left.is_empty() && generator.is_fresh_now(left.start) {
         return Ok(left);
     }
-    let block = generator.try_take_block().or_else(|error| -> Result<_, TakeError> {
-        let mut block = 0..0;
-        generator.follow_policy(error, &mut || {
-            block = generator.try_take_block()?;
-            Ok(())
-        })?;
-        Ok(block)
-    })?;
+    let block = generator
+        .try_take_block()
+        .or_else(|error| waiting::follow_policy(generator, error, || generator.try_take_block()))?;
     Ok(continued(block, &left))
 }
 

@@ -8,9 +8,9 @@ use super::local::continued;
 use super::{CachedUidGenerator, GeneratorRef, UidGenerator};
 use crate::error::{FillError, TakeError, rarely};
 use crate::layout::Layout;
-use crate::policy::TakePolicy;
 use crate::sync::{AtomicU64, Ordering, Shards, threads};
 use crate::uid::Uid;
+use crate::waiting;
 
 /// Hands out uids of a [`CachedUidGenerator`] to any number of threads through `&self`; each thread
 /// takes blocks of up to 255 uids and counts through them by itself, so that threads share a
@@ -90,7 +90,9 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         }
         match self.try_slowly() {
             Ok(uid) => Ok(uid),
-            Err(error) => self.generator.follow_policy_async(error, || self.try_slowly()).await,
+            Err(error) => {
+                waiting::follow_policy_async(&*self.generator, error, || self.try_slowly()).await
+            }
         }
     }
 
@@ -181,14 +183,8 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
     }
 
     fn next_slowly(&self) -> Result<Uid, TakeError> {
-        self.try_slowly().or_else(|error| {
-            let mut uid = Uid::default();
-            self.generator.follow_policy(error, &mut || {
-                uid = self.try_slowly()?;
-                Ok(())
-            })?;
-            Ok(uid)
-        })
+        self.try_slowly()
+            .or_else(|error| waiting::follow_policy(&*self.generator, error, || self.try_slowly()))
     }
 
     /// Goes on with what the last thread of this number left, or with a new block.
@@ -254,10 +250,6 @@ impl<G: GeneratorRef> UidGenerator for PerThreadGenerator<G> {
         self.generator.wait(timeout);
     }
 
-    fn take_policy(&self) -> &TakePolicy {
-        self.generator.take_policy()
-    }
-
     fn layout(&self) -> &Layout {
         self.generator.layout()
     }
@@ -268,15 +260,6 @@ impl<G: GeneratorRef> UidGenerator for PerThreadGenerator<G> {
 
     fn close(&self) {
         self.generator.close();
-    }
-
-    #[cold]
-    fn follow_policy(
-        &self,
-        error: TakeError,
-        again: &mut dyn FnMut() -> Result<(), TakeError>,
-    ) -> Result<(), TakeError> {
-        self.generator.follow_policy(error, again)
     }
 }
 

@@ -5,15 +5,16 @@ use std::pin::pin;
 use std::ptr;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use loom::thread::{self, JoinHandle};
 
 use crate::error::TakeError;
-use crate::future;
 use crate::future::models::{block_on, poll};
-use crate::policy::TakePolicy;
+use crate::policy::{Pause, Rejections, TakePolicy};
 use crate::ring::{Producer, RingBuffer, RingOptions};
-use crate::sync::{AtomicBool, Ordering, become_forked_child};
+use crate::sync::{AtomicBool, Event, Ordering, become_forked_child};
+use crate::waiting::{self, Waiting};
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -26,17 +27,42 @@ fn ring() -> (Producer, Arc<RingBuffer>) {
     RingBuffer::new(RingOptions::new(2).run_bits(1).spaced()).expect("possible")
 }
 
-/// What a generator's future does, without its lease and counters.
+impl Waiting for RingBuffer {
+    type Error = TakeError;
+
+    fn take_policy(&self) -> &TakePolicy {
+        &TakePolicy::Wait
+    }
+
+    fn pause(&self, rejections: &mut Rejections<'_>, error: TakeError) -> Result<Pause, TakeError> {
+        rejections.next(error)
+    }
+
+    fn park(&self, timeout: Option<Duration>) {
+        Self::park(self, timeout);
+    }
+
+    fn event(&self) -> &Event {
+        self.published()
+    }
+
+    fn wake_next(&self) {
+        self.call_next_taker();
+    }
+
+    fn is_forked(&self) -> bool {
+        Self::is_forked(self)
+    }
+
+    fn count(&self, _: bool, _: Option<&TakeError>) {}
+}
+
+/// What a generator's future does, without its lease.
 async fn take(ring: &RingBuffer) -> Result<u64, TakeError> {
-    let error = match ring.try_take() {
-        Err(error) => error,
-        taken => return taken,
-    };
-    let mut rejections = TakePolicy::Wait.rejections();
-    let next = |error| rejections.next(error);
-    let taken = future::retry(ring.published(), error, next, || ring.try_take(), |left| left).await;
-    ring.call_next_taker();
-    taken
+    match ring.try_take() {
+        Err(error) => waiting::follow_policy_async(ring, error, || ring.try_take()).await,
+        taken => taken,
+    }
 }
 
 fn task(ring: &Arc<RingBuffer>) -> JoinHandle<Result<u64, TakeError>> {
@@ -158,41 +184,47 @@ impl Rings {
         }
     }
 
-    /// As a generator's `follow_policy`.
     fn take(&self) -> Result<u64, TakeError> {
-        let park = |timeout| self.current().park(timeout);
-        let first = match self.try_take() {
-            Err(error) => error,
-            taken => return taken,
-        };
-        let taken = TakePolicy::Wait.after_empty(first, || self.try_take(), park);
-        self.current().call_next_taker();
-        taken
+        self.try_take().or_else(|error| waiting::follow_policy(self, error, || self.try_take()))
     }
 
-    /// As a generator's `follow_policy_async`.
     async fn take_async(&self) -> Result<u64, TakeError> {
-        let mut error = match self.try_take() {
-            Err(error) => error,
-            taken => return taken,
-        };
-        let mut rejections = TakePolicy::Wait.rejections();
-        loop {
-            let ring = self.current();
-            let next = |error| rejections.next(error);
-            let try_here = || match self.try_take() {
-                Err(found) if self.next_of(ring).is_some() => Ok(Err(found)),
-                done => done.map(Ok),
-            };
-            match future::retry(ring.published(), error, next, try_here, |left| left).await? {
-                Ok(taken) => {
-                    self.current().call_next_taker();
-                    return Ok(taken);
-                }
-                Err(found) => error = found,
-            }
+        match self.try_take() {
+            Err(error) => waiting::follow_policy_async(self, error, || self.try_take()).await,
+            taken => taken,
         }
     }
+}
+
+/// As a generator, at the current ring.
+impl Waiting for Rings {
+    type Error = TakeError;
+
+    fn take_policy(&self) -> &TakePolicy {
+        &TakePolicy::Wait
+    }
+
+    fn pause(&self, rejections: &mut Rejections<'_>, error: TakeError) -> Result<Pause, TakeError> {
+        rejections.next(error)
+    }
+
+    fn park(&self, timeout: Option<Duration>) {
+        self.current().park(timeout);
+    }
+
+    fn event(&self) -> &Event {
+        self.current().published()
+    }
+
+    fn wake_next(&self) {
+        self.current().call_next_taker();
+    }
+
+    fn is_forked(&self) -> bool {
+        self.current().is_forked()
+    }
+
+    fn count(&self, _: bool, _: Option<&TakeError>) {}
 }
 
 /// A thread and a task wait at a ring, of which one number may still be taken, when the generator goes on with the

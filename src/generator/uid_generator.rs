@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use crate::error::{Error, FillError, TakeError, rarely};
+use crate::error::{Error, FillError, TakeError};
 use crate::layout::{Decoded, Layout};
-use crate::policy::TakePolicy;
 use crate::uid::Uid;
 
 /// What every generator does: it hands out each uid once, and none that a generator with the same layout and
@@ -37,9 +36,6 @@ pub trait UidGenerator {
     /// Sleeps until a uid may be ready, or for `timeout` at most. It may return early.
     fn wait(&self, timeout: Option<Duration>);
 
-    /// What a take does when nothing is ready.
-    fn take_policy(&self) -> &TakePolicy;
-
     /// How the uids are made up.
     fn layout(&self) -> &Layout;
 
@@ -51,25 +47,6 @@ pub trait UidGenerator {
     /// [`TakeError::Closed`]. A second close changes nothing.
     fn close(&self);
 
-    /// Does what the take policy says after an error that may pass, [`TakeError::Empty`] or
-    /// [`TakeError::BorrowLimit`]: may try `again`, and wait in between. Returns how that ended, or
-    /// any other error as it is.
-    ///
-    /// [`next_uid`](Self::next_uid) and [`fill`](Self::fill) go on with this; it is a method of
-    /// its own for generators that count how often it is needed.
-    ///
-    /// # Errors
-    ///
-    /// The last error of `again`, or what the policy makes of it.
-    #[cold]
-    fn follow_policy(
-        &self,
-        error: TakeError,
-        again: &mut dyn FnMut() -> Result<(), TakeError>,
-    ) -> Result<(), TakeError> {
-        self.take_policy().after_empty(error, again, |timeout| self.wait(timeout))
-    }
-
     /// The next uid; when nothing is ready, the take policy decides.
     ///
     /// # Errors
@@ -77,13 +54,7 @@ pub trait UidGenerator {
     /// [`TakeError::Empty`], [`TakeError::BorrowLimit`] or [`TakeError::DeadlineExceeded`] as the policy
     /// says; [`TakeError::TimeExhausted`], [`TakeError::LeaseLost`], [`TakeError::Forked`],
     /// [`TakeError::Closed`] and the clock's errors whatever the policy.
-    #[inline]
-    fn next_uid(&self) -> Result<Uid, TakeError> {
-        match self.try_next_uid() {
-            Ok(uid) => Ok(uid),
-            Err(error) => rarely(|| next_by_policy(self, error)),
-        }
-    }
+    fn next_uid(&self) -> Result<Uid, TakeError>;
 
     /// Fills the whole of `out` with increasing uids; whenever nothing is ready, the take policy
     /// decides anew. Uids of one call need not be neighbours.
@@ -91,25 +62,7 @@ pub trait UidGenerator {
     /// # Errors
     ///
     /// [`FillError`] says how many uids were filled in before the error: those are good.
-    fn fill(&self, out: &mut [Uid]) -> Result<(), FillError> {
-        let mut filled = 0;
-        while filled < out.len() {
-            let rest = &mut out[filled..];
-            let given = match self.try_fill(rest) {
-                Ok(given) => Ok(given),
-                Err(error) => {
-                    let mut given = 0;
-                    let mut again = || {
-                        given = self.try_fill(rest)?;
-                        Ok(())
-                    };
-                    self.follow_policy(error, &mut again).map(|()| given)
-                }
-            };
-            filled += given.map_err(|error| FillError::new(filled, error))?;
-        }
-        Ok(())
-    }
+    fn fill(&self, out: &mut [Uid]) -> Result<(), FillError>;
 
     /// An endless iterator over [`next_uid`](Self::next_uid); after an error it tries anew.
     ///
@@ -179,18 +132,6 @@ pub trait AsyncUidGenerator: UidGenerator + Sync {
         out: &mut Vec<Uid>,
         count: usize,
     ) -> impl Future<Output = Result<(), TakeError>> + Send;
-}
-
-pub(super) fn next_by_policy<G: UidGenerator + ?Sized>(
-    generator: &G,
-    error: TakeError,
-) -> Result<Uid, TakeError> {
-    let mut uid = Uid::default();
-    generator.follow_policy(error, &mut || {
-        uid = generator.try_next_uid()?;
-        Ok(())
-    })?;
-    Ok(uid)
 }
 
 /// An endless iterator over the uids of a generator, such as [`UidGenerator::uids`]; after an error

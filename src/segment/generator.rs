@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::error::SegmentError;
 use super::shared::Shared;
 use super::stats::SegmentStats;
-use super::tag::Tag;
+use super::tag::{Tag, Takes};
 use crate::error::FillError;
 use crate::sync::Serving;
 
@@ -81,7 +81,7 @@ impl SegmentGenerator {
     /// - [`SegmentError::Forked`] and [`SegmentError::Closed`].
     #[inline]
     pub fn next_id(&self, tag: &str) -> Result<u64, SegmentError> {
-        self.shared.tag(tag)?.next_id(&self.shared)
+        self.takes(tag)?.next_id()
     }
 
     /// [`next_id`](Self::next_id) for a task: where that waits, the future is pending, and its thread goes
@@ -95,7 +95,7 @@ impl SegmentGenerator {
     /// As [`next_id`](Self::next_id).
     #[inline]
     pub async fn next_id_async(&self, tag: &str) -> Result<u64, SegmentError> {
-        self.shared.tag(tag)?.next_id_async(&self.shared).await
+        self.takes(tag)?.next_id_async().await
     }
 
     /// Returns the next id of a tag if one is in memory. Never waits for the store; the first take of a
@@ -106,7 +106,7 @@ impl SegmentGenerator {
     /// As [`next_id`](Self::next_id).
     #[inline]
     pub fn try_next_id(&self, tag: &str) -> Result<u64, SegmentError> {
-        self.shared.tag(tag)?.try_next_id(&self.shared)
+        self.takes(tag)?.try_next_id()
     }
 
     /// Fills the whole of `out` with increasing ids of a tag; whenever none is in memory, the take
@@ -116,8 +116,8 @@ impl SegmentGenerator {
     ///
     /// [`FillError`] says how many ids were filled in before the error: those are good.
     pub fn fill(&self, tag: &str, out: &mut [u64]) -> Result<(), FillError<SegmentError>> {
-        match self.shared.tag(tag) {
-            Ok(tag) => tag.fill(&self.shared, out),
+        match self.takes(tag) {
+            Ok(takes) => takes.fill(out),
             Err(error) => Err(FillError { filled: 0, error }),
         }
     }
@@ -136,7 +136,12 @@ impl SegmentGenerator {
         out: &mut Vec<u64>,
         count: usize,
     ) -> Result<(), SegmentError> {
-        self.shared.tag(tag)?.fill_async(&self.shared, out, count).await
+        self.takes(tag)?.fill_async(out, count).await
+    }
+
+    #[inline]
+    fn takes(&self, tag: &str) -> Result<Takes<'_>, SegmentError> {
+        Ok(Takes::new(self.shared.tag(tag)?, &self.shared))
     }
 
     /// Returns a handle to a tag.
@@ -231,6 +236,11 @@ impl Drop for SegmentGenerator {
 }
 
 impl SegmentHandle {
+    #[inline]
+    fn takes(&self) -> Takes<'_> {
+        Takes::new(&self.tag, &self.shared)
+    }
+
     /// Returns the tag's name.
     pub fn name(&self) -> &str {
         self.tag.name()
@@ -243,7 +253,7 @@ impl SegmentHandle {
     /// As [`SegmentGenerator::next_id`].
     #[inline]
     pub fn next_id(&self) -> Result<u64, SegmentError> {
-        self.tag.next_id(&self.shared)
+        self.takes().next_id()
     }
 
     /// [`next_id`](Self::next_id) for a task; see [`SegmentGenerator::next_id_async`].
@@ -253,7 +263,7 @@ impl SegmentHandle {
     /// As [`SegmentGenerator::next_id`].
     #[inline]
     pub async fn next_id_async(&self) -> Result<u64, SegmentError> {
-        self.tag.next_id_async(&self.shared).await
+        self.takes().next_id_async().await
     }
 
     /// Returns the next id if one is in memory. Never waits for the store.
@@ -263,7 +273,7 @@ impl SegmentHandle {
     /// As [`SegmentGenerator::next_id`].
     #[inline]
     pub fn try_next_id(&self) -> Result<u64, SegmentError> {
-        self.tag.try_next_id(&self.shared)
+        self.takes().try_next_id()
     }
 
     /// Fills the whole of `out` with increasing ids, as [`SegmentGenerator::fill`] does.
@@ -272,7 +282,7 @@ impl SegmentHandle {
     ///
     /// [`FillError`] says how many ids were filled in before the error: those are good.
     pub fn fill(&self, out: &mut [u64]) -> Result<(), FillError<SegmentError>> {
-        self.tag.fill(&self.shared, out)
+        self.takes().fill(out)
     }
 
     /// Appends `count` increasing ids to `out`, as [`SegmentGenerator::fill_async`] does.
@@ -281,7 +291,7 @@ impl SegmentHandle {
     ///
     /// As [`SegmentGenerator::fill_async`].
     pub async fn fill_async(&self, out: &mut Vec<u64>, count: usize) -> Result<(), SegmentError> {
-        self.tag.fill_async(&self.shared, out, count).await
+        self.takes().fill_async(out, count).await
     }
 
     /// Writes the ids that are in memory now, up to `out.len()`, to the front of `out` in increasing
@@ -291,7 +301,7 @@ impl SegmentHandle {
     ///
     /// As [`SegmentGenerator::next_id`], if there was no id at all.
     pub fn try_fill(&self, out: &mut [u64]) -> Result<usize, SegmentError> {
-        self.tag.try_fill(&self.shared, out)
+        self.takes().try_fill(out)
     }
 
     /// Returns why no id can be had, as far as that is known: none is in memory, and the last load has failed, or the

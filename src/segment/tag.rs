@@ -2,6 +2,8 @@
 
 mod takes;
 
+pub(super) use self::takes::Takes;
+
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::ClockedUidGenerator;
 use crate::clock::Deadline;
+use crate::waiting::Waiting;
 
 #[test]
 fn a_close_ends_a_nap_however_long() {

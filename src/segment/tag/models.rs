@@ -25,7 +25,7 @@ fn tag_of(shared: &Shared) -> Arc<Tag> {
 /// A take that waits without end.
 fn take(shared: &Shared, tag: &Arc<Tag>) -> Result<u64, SegmentError> {
     loop {
-        match tag.try_next_id(shared) {
+        match Takes::new(tag, shared).try_next_id() {
             Err(SegmentError::Empty) => {
                 tag.chain.wait_or(None, || tag.health() >= Health::Invalid);
             }
@@ -105,11 +105,11 @@ fn models_tasks_that_wait_for_a_segment() {
         let tag = tag_of(&shared);
         let waiting = {
             let (shared, tag) = (Arc::clone(&shared), Arc::clone(&tag));
-            thread::spawn(move || block_on(tag.next_id_async(&shared)))
+            thread::spawn(move || block_on(Takes::new(&tag, &shared).next_id_async()))
         };
         let dropped = {
             let (shared, tag) = (Arc::clone(&shared), Arc::clone(&tag));
-            thread::spawn(move || match poll(pin!(tag.next_id_async(&shared))) {
+            thread::spawn(move || match poll(pin!(Takes::new(&tag, &shared).next_id_async())) {
                 Poll::Ready(taken) => Some(taken),
                 Poll::Pending => None,
             })
@@ -118,7 +118,7 @@ fn models_tasks_that_wait_for_a_segment() {
         tag.loaded(&shared.settings, Ok(segment));
         let mut ids = vec![waiting.join().expect("no panic").expect("loaded")];
         ids.extend(dropped.join().expect("no panic").map(|taken| taken.expect("loaded")));
-        ids.extend((ids.len()..2).map(|_| tag.try_next_id(&shared).expect("left")));
+        ids.extend((ids.len()..2).map(|_| Takes::new(&tag, &shared).try_next_id().expect("left")));
         ids.sort_unstable();
         assert_eq!(ids, [1, 2]);
     });
@@ -139,7 +139,7 @@ fn models_a_removed_tag_has_nothing_left() {
         while !tag.is_removed() {
             thread::yield_now();
         }
-        let taken = tag.try_next_id(&shared);
+        let taken = Takes::new(&tag, &shared).try_next_id();
         assert!(matches!(taken, Err(SegmentError::RemovedTag(_))), "{taken:?}");
         remover.join().expect("no panic");
     });
@@ -165,7 +165,7 @@ fn models_a_fork_in_the_clock() {
         for ids in [1..2, 3..4] {
             tag.chain.append(ids).expect("they increase");
         }
-        assert!(matches!(tag.try_next_id(&shared), Ok(1)), "without the clock");
+        assert!(matches!(Takes::new(&tag, &shared).try_next_id(), Ok(1)), "without the clock");
         let other = {
             let tag = Arc::clone(&tag);
             thread::spawn(move || {
@@ -173,9 +173,9 @@ fn models_a_fork_in_the_clock() {
                 tag.stats().expect("not the child").taken
             })
         };
-        let taken = tag.try_next_id(&shared);
+        let taken = Takes::new(&tag, &shared).try_next_id();
         assert!(matches!(taken, Err(SegmentError::Forked)), "{taken:?}");
-        assert!(matches!(tag.try_next_id(&shared), Err(SegmentError::Forked)));
+        assert!(matches!(Takes::new(&tag, &shared).try_next_id(), Err(SegmentError::Forked)));
         other.join().expect("no panic");
     });
 }

@@ -1,211 +1,137 @@
 //! Takes of a tag's ids.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Health, Tag};
 use crate::error::{FillError, TakeError};
-use crate::future::{self, Filling};
-use crate::policy::{Pause, Rejections, retry};
+use crate::policy::{Pause, Rejections, TakePolicy};
 use crate::segment::chain::Settled;
 use crate::segment::error::SegmentError;
 use crate::segment::shared::Shared;
 use crate::segment::ticket_view::Drawn;
-use crate::sync::{Ordering, Serving};
+use crate::sync::{Event, Ordering};
+use crate::waiting::{self, Waiting};
 
-impl Tag {
+/// A tag, for takers.
+#[derive(Clone, Copy)]
+pub(in crate::segment) struct Takes<'a> {
+    tag: &'a Arc<Tag>,
+    shared: &'a Shared,
+}
+
+impl<'a> Takes<'a> {
     #[inline]
-    pub(in crate::segment) fn next_id(
-        self: &Arc<Self>,
-        shared: &Shared,
-    ) -> Result<u64, SegmentError> {
-        match self.chain.draw() {
-            Ok(id) => Ok(id),
-            Err(missed) => self.take_by_policy(shared, missed),
-        }
+    pub(in crate::segment) fn new(tag: &'a Arc<Tag>, shared: &'a Shared) -> Self {
+        Self { tag, shared }
     }
 
     #[inline]
-    pub(in crate::segment) async fn next_id_async(
-        self: &Arc<Self>,
-        shared: &Shared,
-    ) -> Result<u64, SegmentError> {
-        match self.try_next_id(shared) {
+    pub(in crate::segment) fn next_id(self) -> Result<u64, SegmentError> {
+        match self.tag.chain.draw() {
             Ok(id) => Ok(id),
-            Err(error) => {
-                self.follow_policy_async(shared, error, || self.try_next_id(shared)).await
-            }
+            Err(missed) => self.take_by_policy(missed),
         }
     }
 
     #[inline]
-    pub(in crate::segment) fn try_next_id(
-        self: &Arc<Self>,
-        shared: &Shared,
-    ) -> Result<u64, SegmentError> {
-        match self.chain.draw() {
+    pub(in crate::segment) async fn next_id_async(self) -> Result<u64, SegmentError> {
+        match self.try_next_id() {
             Ok(id) => Ok(id),
-            Err(missed) => self.take_slowly(shared, missed),
+            Err(error) => waiting::follow_policy_async(&self, error, || self.try_next_id()).await,
         }
     }
 
-    pub(in crate::segment) fn try_fill(
-        self: &Arc<Self>,
-        shared: &Shared,
-        out: &mut [u64],
-    ) -> Result<usize, SegmentError> {
-        self.chain.fill(out, &mut |missed| self.take_slowly(shared, missed))
+    #[inline]
+    pub(in crate::segment) fn try_next_id(self) -> Result<u64, SegmentError> {
+        match self.tag.chain.draw() {
+            Ok(id) => Ok(id),
+            Err(missed) => self.take_slowly(missed),
+        }
     }
 
-    pub(in crate::segment) fn fill(
-        self: &Arc<Self>,
-        shared: &Shared,
-        out: &mut [u64],
-    ) -> Result<(), FillError<SegmentError>> {
-        let mut filled = 0;
-        while filled < out.len() {
-            let rest = &mut out[filled..];
-            let given = match self.try_fill(shared, rest) {
-                Err(error) => self.follow_policy(shared, error, || self.try_fill(shared, rest)),
-                given => given,
-            };
-            filled += given.map_err(|error| {
-                // After a fork during the call, what was filled in before it is the parent's.
-                let is_forked = matches!(error, SegmentError::Forked);
-                FillError { filled: if is_forked { 0 } else { filled }, error }
-            })?;
-        }
-        Ok(())
+    pub(in crate::segment) fn try_fill(self, out: &mut [u64]) -> Result<usize, SegmentError> {
+        self.tag.chain.fill(out, &mut |missed| self.take_slowly(missed))
+    }
+
+    pub(in crate::segment) fn fill(self, out: &mut [u64]) -> Result<(), FillError<SegmentError>> {
+        waiting::fill(&self, out, |rest| self.try_fill(rest))
     }
 
     pub(in crate::segment) async fn fill_async(
-        self: &Arc<Self>,
-        shared: &Shared,
+        self,
         out: &mut Vec<u64>,
         count: usize,
     ) -> Result<(), SegmentError> {
-        let mut filling = Filling::new(out, count);
-        while filling.is_short() {
-            let mut try_fill = || filling.extend(|block| self.try_fill(shared, block));
-            let done = match try_fill() {
-                Err(error) => self.follow_policy_async(shared, error, try_fill).await,
-                done => done,
-            };
-            if let Err(error) = done {
-                if matches!(error, SegmentError::Forked) {
-                    filling.undo();
-                }
-                return Err(error);
-            }
-            filling.give_way().await;
-        }
-        Ok(())
+        waiting::fill_async(&self, out, count, |block| self.try_fill(block)).await
     }
 
     #[cold]
-    fn take_by_policy(
-        self: &Arc<Self>,
-        shared: &Shared,
-        missed: Option<Drawn>,
-    ) -> Result<u64, SegmentError> {
-        match self.take_slowly(shared, missed) {
-            Err(error) => self.follow_policy(shared, error, || self.try_next_id(shared)),
+    fn take_by_policy(self, missed: Option<Drawn>) -> Result<u64, SegmentError> {
+        match self.take_slowly(missed) {
+            Err(error) => waiting::follow_policy(&self, error, || self.try_next_id()),
             taken => taken,
         }
     }
 
     /// Finishes a take that the fast path could not, and asks for a segment if it is time.
     #[cold]
-    fn take_slowly(
-        self: &Arc<Self>,
-        shared: &Shared,
-        missed: Option<Drawn>,
-    ) -> Result<u64, SegmentError> {
+    fn take_slowly(self, missed: Option<Drawn>) -> Result<u64, SegmentError> {
+        let Self { tag, shared } = self;
         // Before the chain, which then has what was loaded before the health changed.
-        let health = self.health();
-        let Settled { id, supply, events } = self.chain.settle(missed)?;
+        let health = tag.health();
+        let Settled { id, supply, events } = tag.chain.settle(missed)?;
         // This reads the clock, which may fork: then the id is the parent's.
-        self.note(&shared.settings, &events)?;
-        if health < Health::Invalid && self.is_short(supply) {
-            shared.ask(self);
+        tag.note(&shared.settings, &events)?;
+        if health < Health::Invalid && tag.is_short(supply) {
+            shared.ask(tag);
         }
         match id {
             Some(id) => Ok(id),
-            None => Err(self.why_empty(health)),
+            None => Err(tag.why_empty(health)),
         }
-    }
-
-    /// Applies the take policy after a first try.
-    #[cold]
-    fn follow_policy<T>(
-        &self,
-        shared: &Shared,
-        first: SegmentError,
-        again: impl FnMut() -> Result<T, SegmentError>,
-    ) -> Result<T, SegmentError> {
-        // This thread loads, perhaps for this tag, and would wait for itself.
-        if Serving::is_here() {
-            return Err(first);
-        }
-        let mut rejections = shared.settings.take_policy.rejections();
-        let mut waited = false;
-        let done = retry(
-            first,
-            |error| next(&mut rejections, error),
-            again,
-            |timeout| {
-                waited = true;
-                self.chain.wait_or(timeout, || self.health() >= Health::Refused);
-            },
-        );
-        self.count(waited, done)
-    }
-
-    /// [`follow_policy`](Self::follow_policy) for a task.
-    #[cold]
-    async fn follow_policy_async<T>(
-        &self,
-        shared: &Shared,
-        first: SegmentError,
-        again: impl FnMut() -> Result<T, SegmentError>,
-    ) -> Result<T, SegmentError> {
-        if Serving::is_here() {
-            return Err(first);
-        }
-        let mut rejections = shared.settings.take_policy.rejections();
-        let mut waited = false;
-        let next = |error| next(&mut rejections, error);
-        let sleep = |left| {
-            waited = true;
-            left
-        };
-        let done = future::retry(self.chain.ready(), first, next, again, sleep).await;
-        self.count(waited, done)
-    }
-
-    /// Counts a take that found nothing at first.
-    fn count<T>(&self, waited: bool, done: Result<T, SegmentError>) -> Result<T, SegmentError> {
-        // A handler may have forked.
-        if self.chain.is_forked() {
-            return Err(SegmentError::Forked);
-        }
-        // Relaxed: counters.
-        self.counters.waits.fetch_add(waited.into(), Ordering::Relaxed);
-        let is_rejected = |error: &SegmentError| {
-            error.may_pass() || matches!(error, SegmentError::DeadlineExceeded)
-        };
-        let rejected = done.as_ref().is_err_and(is_rejected);
-        self.counters.rejects.fetch_add(rejected.into(), Ordering::Relaxed);
-        done
     }
 }
 
-/// What the policy says about a segment's error.
-fn next(rejections: &mut Rejections<'_>, error: SegmentError) -> Result<Pause, SegmentError> {
-    if !error.may_pass() {
-        return Err(error);
+impl Waiting for Takes<'_> {
+    type Error = SegmentError;
+
+    fn take_policy(&self) -> &TakePolicy {
+        &self.shared.settings.take_policy
     }
-    rejections.next(TakeError::Empty).map_err(|kind| match (kind, error) {
-        (TakeError::DeadlineExceeded, SegmentError::Empty) => SegmentError::DeadlineExceeded,
-        (_, error) => error,
-    })
+
+    fn pause(
+        &self,
+        rejections: &mut Rejections<'_>,
+        error: SegmentError,
+    ) -> Result<Pause, SegmentError> {
+        if !error.may_pass() {
+            return Err(error);
+        }
+        rejections.next(TakeError::Empty).map_err(|kind| match (kind, error) {
+            (TakeError::DeadlineExceeded, SegmentError::Empty) => SegmentError::DeadlineExceeded,
+            (_, error) => error,
+        })
+    }
+
+    fn park(&self, timeout: Option<Duration>) {
+        self.tag.chain.wait_or(timeout, || self.tag.health() >= Health::Refused);
+    }
+
+    fn event(&self) -> &Event {
+        self.tag.chain.ready()
+    }
+
+    fn is_forked(&self) -> bool {
+        self.tag.chain.is_forked()
+    }
+
+    fn count(&self, waited: bool, error: Option<&SegmentError>) {
+        let counters = &self.tag.counters;
+        // Relaxed: counters.
+        counters.waits.fetch_add(waited.into(), Ordering::Relaxed);
+        let is_rejected =
+            error.is_some_and(|e| e.may_pass() || matches!(e, SegmentError::DeadlineExceeded));
+        counters.rejects.fetch_add(is_rejected.into(), Ordering::Relaxed);
+    }
 }
