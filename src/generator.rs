@@ -1,5 +1,6 @@
 //! The generators, and the trait that they share.
 
+mod builder;
 pub(crate) mod cached;
 pub(crate) mod clocked;
 mod counters;
@@ -22,11 +23,12 @@ mod task_models;
 mod ticks;
 pub(crate) mod uid_generator;
 
+pub use self::builder::GeneratorBuilder;
 pub(crate) use self::cached::CachedUidGenerator;
-pub use self::cached::{CachedBuilder, CachedStats, OnClockBack};
+pub use self::cached::{CachedBuilder, CachedOptions, CachedStats, OnClockBack};
 pub use self::clocked::{
-    ClockPolicy, ClockedBuilder, ClockedStats, ClockedUidGenerator, SequenceStart, SnowflakeNode,
-    SnowflakeParts,
+    ClockPolicy, ClockedBuilder, ClockedOptions, ClockedStats, ClockedUidGenerator, SequenceStart,
+    SnowflakeNode, SnowflakeParts,
 };
 pub use self::local::GeneratorRef;
 #[cfg(feature = "simulation")]

@@ -5,7 +5,7 @@ mod new_worker;
 mod sequence_gap;
 mod worker_ring;
 
-pub use self::builder::CachedBuilder;
+pub use self::builder::{CachedBuilder, CachedOptions};
 pub use self::new_worker::OnClockBack;
 
 use std::iter;

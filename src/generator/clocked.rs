@@ -7,7 +7,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
-pub use self::builder::ClockedBuilder;
+pub use self::builder::{ClockedBuilder, ClockedOptions};
 pub use self::rules::{ClockPolicy, SequenceStart};
 pub use self::snowflake::{SnowflakeNode, SnowflakeParts};
 pub use self::stats::ClockedStats;

@@ -98,7 +98,7 @@ impl<G: GeneratorRef> LocalGenerator<G> {
     ///
     /// # Errors
     ///
-    /// As [`UidGenerator::next_uid`].
+    /// As [`CachedUidGenerator::next_uid`].
     #[inline]
     pub fn next_uid(&mut self) -> Result<Uid, TakeError> {
         // The look at the ring's freshness is a load of a word that seldom changes. It does not
@@ -118,7 +118,7 @@ impl<G: GeneratorRef> LocalGenerator<G> {
     ///
     /// # Errors
     ///
-    /// As [`UidGenerator::next_uid`].
+    /// As [`CachedUidGenerator::next_uid`].
     pub async fn next_uid_async(&mut self) -> Result<Uid, TakeError> {
         if self.run.is_empty() || !self.generator.is_fresh_now(self.run.start) {
             let generator = &*self.generator;

@@ -13,21 +13,22 @@ use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, check_millis, check_option};
 use crate::future;
 use crate::generator::SequenceStart;
-use crate::generator::start::{StartRequest, has_room_for_draws, prepare};
+use crate::generator::builder::GeneratorBuilder;
+use crate::generator::start::{has_room_for_draws, prepare};
 use crate::generator::ticks::Bounds;
 use crate::layout::Layout;
 use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
-use crate::policy::{PutPolicy, TakePolicy};
+use crate::policy::PutPolicy;
 use crate::ring::{MAX_CAPACITY_BITS, RingOptions};
 use crate::sync::Life;
-use crate::uid::Uid;
-use crate::worker::{Worker, WorkerChoice, WorkerSource};
+use crate::worker::WorkerChoice;
 
 /// Settings of a [`CachedUidGenerator`]; [`build`](Self::build) checks all of them.
+pub type CachedBuilder = GeneratorBuilder<CachedOptions>;
+
+/// Settings of generators with a ring alone.
 #[derive(Debug)]
-pub struct CachedBuilder {
-    start: StartRequest,
-    sequence_start: SequenceStart,
+pub struct CachedOptions {
     boost_power: u32,
     padding_factor: u32,
     padder: Option<Padder>,
@@ -35,16 +36,13 @@ pub struct CachedBuilder {
     schedule: Option<Duration>,
     bounds: Bounds,
     on_clock_back: OnClockBack,
-    take_policy: TakePolicy,
     put_policy: PutPolicy,
     clock: Arc<dyn Clock>,
 }
 
-impl Default for CachedBuilder {
+impl Default for CachedOptions {
     fn default() -> Self {
         Self {
-            start: StartRequest::new(Layout::default()),
-            sequence_start: SequenceStart::Spread,
             boost_power: 3,
             padding_factor: 50,
             padder: None,
@@ -56,7 +54,6 @@ impl Default for CachedBuilder {
                 refresh: Duration::from_millis(100),
             },
             on_clock_back: OnClockBack::default(),
-            take_policy: TakePolicy::default(),
             put_policy: PutPolicy::default(),
             clock: Arc::new(SystemClock),
         }
@@ -64,116 +61,25 @@ impl Default for CachedBuilder {
 }
 
 impl CachedBuilder {
-    /// How the uids are made up.
-    #[must_use]
-    pub fn layout(mut self, layout: Layout) -> Self {
-        self.start.layout = layout;
-        self
-    }
-
-    /// The worker id in all of the uids, which nobody else may use with this layout, ever. It has
-    /// to be set, or [`worker_from`](Self::worker_from) a source that hands out worker ids.
-    #[must_use]
-    pub fn worker_id(self, worker_id: u64) -> Self {
-        self.worker(worker_id)
-    }
-
-    /// The worker: an id as for [`worker_id`](Self::worker_id), or a [`Lease`](crate::worker::Lease).
-    ///
-    /// With a lease [`max_borrow`](Self::max_borrow) is 10 minutes if not set; the generator goes
-    /// on above what earlier holders may have issued, be it ahead of the clock by up to that; and
-    /// every take gets [`TakeError::LeaseLost`](crate::TakeError::LeaseLost) once the padder has
-    /// seen that the lease is lost.
-    #[must_use]
-    pub fn worker(mut self, worker: impl Into<Worker>) -> Self {
-        self.start.worker = Some(WorkerChoice::Given(worker.into()));
-        self
-    }
-
-    /// The source of the worker id, such as a table. [`build`](Self::build) asks it when everything
-    /// else has been checked, and blocks meanwhile.
-    ///
-    /// From a lease the generator goes on as [`worker`](Self::worker) says.
-    #[must_use]
-    pub fn worker_from(mut self, source: impl WorkerSource + Send + 'static) -> Self {
-        self.start.worker = Some(WorkerChoice::From(Box::new(source)));
-        self
-    }
-
-    /// The namespace of the uids: those that must differ from each other. If not set, or empty, it is one
-    /// that all generators of the layout share.
-    ///
-    /// In one process no two live generators of a namespace and layout have the same worker id: the second
-    /// one is refused with [`Error::WorkerIdInUse`], and a later one starts above what earlier ones have
-    /// issued, whatever the clock says. A namespace with a name has one layout, that of the first generator
-    /// that was built in it; another one is refused with [`Error::NamespaceLayout`]. Give generators whose
-    /// uids are never compared, such as those of two tables, a namespace each; docs/worker-ids.md says more.
-    #[must_use]
-    pub fn namespace(mut self, name: impl Into<String>) -> Self {
-        self.start.namespace = name.into();
-        self
-    }
-
-    /// Goes on above this uid, the greatest that was issued before with this worker id and layout,
-    /// whatever the clock says.
-    ///
-    /// A worker id that is set by hand has no memory: without this, a second start within one tick
-    /// of the first, after the clock was set back, or after the first had borrowed ticks of the
-    /// future, would repeat uids.
-    #[must_use]
-    pub fn start_after(mut self, uid: Uid) -> Self {
-        self.start.after = Some(uid);
-        self
-    }
-
-    /// Sets how long [`build`](Self::build) waits for the clock where the generator would start further ahead of
-    /// it than [`max_borrow`](Self::max_borrow) allows: above what earlier holders of a lease, an earlier generator of
-    /// this process, or whoever issued the uid of [`start_after`](Self::start_after) may have issued. A start
-    /// that would take longer fails at once with [`Error::UsedAhead`]. The first renewal of a lease is tried
-    /// again for as long.
-    ///
-    /// If not set, it is 30 s, or with a lease what a holder that was killed has reserved if that is more
-    /// ([`LeaseTerms::start_wait`]): so a service that is started again after a crash waits, and does not
-    /// fail again and again.
-    ///
-    /// [`LeaseTerms::start_wait`]: crate::worker::LeaseTerms::start_wait
-    #[must_use]
-    pub fn max_start_wait(mut self, limit: Duration) -> Self {
-        self.start.max_start_wait = Some(limit);
-        self
-    }
-
-    /// Where the sequence starts in the first tick, and in a tick before which uids were discarded.
-    /// Uids of that tick below it are passed over. In all other ticks it starts at 0.
-    ///
-    /// [`SequenceStart::Spread`] if not set, so that the low bits of uids are even at low rates, too,
-    /// where each tick gives only a few; [`SequenceStart::Zero`] would give each of them the same
-    /// low bits. docs/time.md has the figures.
-    #[must_use]
-    pub fn sequence_start(mut self, start: SequenceStart) -> Self {
-        self.sequence_start = start;
-        self
-    }
-
     /// The ring's size: `(max sequence + 1) << boost_power` uids, for 1 to 16; 3 if not set. That
     /// is how many ticks the ring holds.
     #[must_use]
     pub fn boost_power(mut self, power: u32) -> Self {
-        self.boost_power = power;
+        self.own.boost_power = power;
         self
     }
 
     /// The percentage of the ring, 1 to 99, below which the padder is woken; 50 if not set.
     #[must_use]
     pub fn padding_factor(mut self, percent: u32) -> Self {
-        self.padding_factor = percent;
+        self.own.padding_factor = percent;
         self
     }
 
     /// Pads this often too, however full the ring is, 1 ms or more; not if not set.
     #[must_use]
     pub fn schedule(mut self, interval: Duration) -> Self {
-        self.schedule = Some(interval);
+        self.own.schedule = Some(interval);
         self
     }
 
@@ -186,7 +92,7 @@ impl CachedBuilder {
     /// clock that is set back does not take back what stands ready.
     #[must_use]
     pub fn max_borrow(mut self, limit: impl Into<Option<Duration>>) -> Self {
-        self.bounds.max_borrow = limit.into();
+        self.own.bounds.max_borrow = limit.into();
         self
     }
 
@@ -197,7 +103,7 @@ impl CachedBuilder {
     /// What is older is discarded by the padder, and never issued.
     #[must_use]
     pub fn max_lag(mut self, limit: impl Into<Option<Duration>>) -> Self {
-        self.bounds.max_lag = limit.into();
+        self.own.bounds.max_lag = limit.into();
         self
     }
 
@@ -205,7 +111,7 @@ impl CachedBuilder {
     /// not set.
     #[must_use]
     pub fn refresh(mut self, interval: Duration) -> Self {
-        self.bounds.refresh = interval;
+        self.own.bounds.refresh = interval;
         self
     }
 
@@ -223,7 +129,7 @@ impl CachedBuilder {
     /// new id. A clock that passes the layout's end for a moment still ends the generator.
     #[must_use]
     pub fn on_clock_back(mut self, what: OnClockBack) -> Self {
-        self.on_clock_back = what;
+        self.own.on_clock_back = what;
         self
     }
 
@@ -231,14 +137,14 @@ impl CachedBuilder {
     /// when pinning helps and when it harms.
     #[must_use]
     pub fn padder_core(mut self, core: PadderCore) -> Self {
-        self.padder_options.core = core;
+        self.own.padder_options.core = core;
         self
     }
 
     /// What the padder does when the ring is full enough; it sleeps if not set.
     #[must_use]
     pub fn padder_idle(mut self, idle: PadderIdle) -> Self {
-        self.padder_options.idle = idle;
+        self.own.padder_options.idle = idle;
         self
     }
 
@@ -246,14 +152,7 @@ impl CachedBuilder {
     /// idling then count, not those set here.
     #[must_use]
     pub fn padder(mut self, padder: &Padder) -> Self {
-        self.padder = Some(padder.clone());
-        self
-    }
-
-    /// What a take does when nothing is ready; it waits if not set.
-    #[must_use]
-    pub fn take_policy(mut self, policy: TakePolicy) -> Self {
-        self.take_policy = policy;
+        self.own.padder = Some(padder.clone());
         self
     }
 
@@ -266,14 +165,14 @@ impl CachedBuilder {
     /// padder's thread, and decides between the two.
     #[must_use]
     pub fn put_policy(mut self, policy: PutPolicy) -> Self {
-        self.put_policy = policy;
+        self.own.put_policy = policy;
         self
     }
 
     /// The wall clock; the operating system's if not set.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Arc::new(clock);
+        self.own.clock = Arc::new(clock);
         self
     }
 
@@ -293,34 +192,34 @@ impl CachedBuilder {
     /// [`Error::LeaseThread`], and what its store says; with a source what that says. [`Error::NoNewWorkerId`]
     /// where [`on_clock_back`](Self::on_clock_back) needs another source.
     pub fn build(self) -> Result<CachedUidGenerator, Error> {
-        let (clock, mut request) = (self.clock, self.start);
+        let Self { start: mut request, sequence_start, take_policy, own } = self;
+        let CachedOptions { padder, padder_options, schedule, bounds, clock, .. } = own;
         let layout = request.layout;
-        let options = ring_options(&layout, self.boost_power)?
-            .padding_factor(self.padding_factor)
-            .put_policy(self.put_policy);
+        let options = ring_options(&layout, own.boost_power)?
+            .padding_factor(own.padding_factor)
+            .put_policy(own.put_policy);
         options.check()?;
-        check_millis("refresh (ms)", self.bounds.refresh, 1..=3_600_000)?;
-        if let Some(schedule) = self.schedule {
+        check_millis("refresh (ms)", bounds.refresh, 1..=3_600_000)?;
+        if let Some(schedule) = schedule {
             check_millis("schedule (ms)", schedule, 1..=u64::MAX)?;
         }
-        let sequence_start = SequenceGap::new(&layout, self.sequence_start)?;
+        let sequence_start = SequenceGap::new(&layout, sequence_start)?;
         let options = options.after_gap(sequence_start.after_gap());
-        match &self.padder {
+        match &padder {
             Some(padder) => padder.check()?,
-            None => self.padder_options.check()?,
+            None => padder_options.check()?,
         }
-        request.max_ahead = self.bounds.max_borrow;
-        let kept = match self.on_clock_back {
+        request.max_ahead = bounds.max_borrow;
+        let kept = match own.on_clock_back {
             OnClockBack::StayAhead => None,
             OnClockBack::NewWorkerId => Some(keep_source(&mut request.worker)?),
         };
         let namespace = request.namespace.clone();
         let start = prepare(request, &*clock)?;
-        let padder = match self.padder {
+        let padder = match padder {
             Some(padder) => padder,
-            None => Padder::start_for(self.padder_options, Some(start.worker_id))?,
+            None => Padder::start_for(padder_options, Some(start.worker_id))?,
         };
-        let (schedule, bounds) = (self.schedule, self.bounds);
         let theirs = Arc::clone(&clock);
         let plan =
             Plan { layout, options, schedule, bounds, sequence_start, padder, clock: theirs };
@@ -340,7 +239,7 @@ impl CachedBuilder {
         Ok(CachedUidGenerator {
             memory: first.ring.memory().clone(),
             first,
-            take_policy: self.take_policy,
+            take_policy,
             layout,
             lease,
             clock,
@@ -382,7 +281,7 @@ impl CachedUidGenerator {
     /// factor 50, no schedule, unbounded borrowing, a lag of at most a second, sequences that go on
     /// after a gap, the padder on a core by the worker id, waiting takes.
     pub fn builder() -> CachedBuilder {
-        CachedBuilder::default()
+        GeneratorBuilder::new(Layout::default(), SequenceStart::Spread, CachedOptions::default())
     }
 
     /// The memory of the ring's slots, in bytes, that a layout and a boost power ask for.
