@@ -18,7 +18,7 @@ mod tests;
 
 pub(crate) use self::hot_words::{Drawn, Limit, MAX_END};
 pub use self::options::RingOptions;
-pub(crate) use self::options::{AfterGap, MAX_CAPACITY_BITS};
+pub(crate) use self::options::{IsRandom, MAX_CAPACITY_BITS, RunStart};
 pub use self::producer::{Producer, PutError};
 pub use self::stats::RingStats;
 

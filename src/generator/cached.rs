@@ -2,7 +2,6 @@
 
 mod builder;
 mod new_worker;
-mod sequence_gap;
 mod worker_ring;
 
 pub use self::builder::{CachedBuilder, CachedOptions};

@@ -27,7 +27,7 @@ use crate::clock::{Clock, Deadline, SystemClock, read};
 use crate::error::{FillError, TakeError, rarely};
 use crate::layout::Layout;
 use crate::policy::{Pause, Rejections, TakePolicy};
-use crate::ring::{Drawn, Limit};
+use crate::ring::{Drawn, IsRandom, Limit, RunStart};
 use crate::sync::{Event, Serving, WipeOnForkMemory};
 use crate::uid::Uid;
 use crate::waiting::{self, Waiting};
@@ -68,9 +68,8 @@ pub struct ClockedUidGenerator<C = SystemClock> {
     uids_per_tick: u64,
     /// The worker id, shifted to its bits.
     worker_part: u64,
-    sequence_start: SequenceStart,
-    /// Of the sequence start and the layout.
-    start_limit: u64,
+    /// Where the sequence of a new tick starts.
+    tick_start: RunStart,
     /// The first uid, without the worker: nothing has been issued yet.
     origin: u64,
     clock_policy: ClockPolicy,
@@ -228,18 +227,14 @@ impl<C: Clock> ClockedUidGenerator<C> {
         if self.memory.is_forked_child() { TakeError::Forked } else { TakeError::Closed }
     }
 
-    /// Where the sequence of a new tick starts.
+    /// Returns where the sequence of a new tick starts.
     #[inline]
     fn first_sequence(&self, next: u64) -> u64 {
-        match self.sequence_start {
-            SequenceStart::Zero => 0,
-            SequenceStart::RandomBelow(_) => fastrand::u64(..self.start_limit),
-            SequenceStart::Spread if next == self.origin => fastrand::u64(..self.start_limit),
-            SequenceStart::Continue { .. } | SequenceStart::Spread => {
-                // Of a tick that is used up, 0.
-                let sequence = next & ((1 << self.tick_shift) - 1);
-                if sequence < self.uids_per_tick { sequence % self.start_limit } else { 0 }
-            }
+        let Self { tick_start, origin, .. } = self;
+        if next == *origin && tick_start.is_random != IsRandom::Never {
+            tick_start.first()
+        } else {
+            tick_start.after(next)
         }
     }
 

@@ -1,6 +1,5 @@
 //! The shape of a ring.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ pub struct RingOptions {
     padding_factor: u32,
     pub(super) spaced: bool,
     pub(super) put_policy: PutPolicy,
-    pub(super) after_gap: AfterGap,
+    pub(super) after_gap: RunStart,
     pub(super) demand: Option<Arc<Event>>,
 }
 
@@ -32,7 +31,7 @@ impl RingOptions {
             padding_factor: 50,
             spaced: false,
             put_policy: PutPolicy::default(),
-            after_gap: AfterGap::new(|_| 0),
+            after_gap: RunStart::ZERO,
             demand: None,
         }
     }
@@ -75,9 +74,9 @@ impl RingOptions {
         self
     }
 
-    /// Where to begin a run before which numbers were discarded, instead of at its first number.
-    pub(crate) fn after_gap(mut self, offset: AfterGap) -> Self {
-        self.after_gap = offset;
+    /// Sets where to begin a run before which numbers were discarded, instead of at its first number.
+    pub(crate) fn after_gap(mut self, start: RunStart) -> Self {
+        self.after_gap = start;
         self
     }
 
@@ -121,26 +120,49 @@ impl RingOptions {
     }
 }
 
-/// How far after its first number a run begins if numbers before it were discarded. The argument is the number
-/// that would have come next.
-#[derive(Clone)]
-pub(crate) struct AfterGap(Arc<dyn Fn(u64) -> u64 + Send + Sync>);
-
-impl AfterGap {
-    pub(crate) fn new(offset: impl Fn(u64) -> u64 + Send + Sync + 'static) -> Self {
-        Self(Arc::new(offset))
-    }
-
-    /// Where these numbers begin.
-    pub(super) fn begin(&self, next: u64, numbers: Range<u64>) -> u64 {
-        let first = numbers.start + (self.0)(next);
-        if first < numbers.end { first } else { numbers.start }
-    }
+/// Where a run begins that does not follow the one before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunStart {
+    /// The offset from the run's first number is below this.
+    pub(crate) limit: u64,
+    /// The bits of a number that are its offset in its run.
+    pub(crate) offset_mask: u64,
+    /// How many numbers a run has. A greater offset means that the run is used up.
+    pub(crate) length: u64,
+    pub(crate) is_random: IsRandom,
 }
 
-impl fmt::Debug for AfterGap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AfterGap(..)")
+/// Whether a run begins at random; otherwise it goes on at the offset that would have come next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IsRandom {
+    Never,
+    First,
+    Always,
+}
+
+impl RunStart {
+    /// At the first number.
+    const ZERO: Self = Self { limit: 1, offset_mask: 0, length: 1, is_random: IsRandom::Never };
+
+    /// Returns the offset of the first run of all.
+    pub(crate) fn first(self) -> u64 {
+        if self.is_random == IsRandom::Never { 0 } else { fastrand::u64(..self.limit) }
+    }
+
+    /// Returns the offset of a later run, before which `next` would have come next.
+    pub(crate) fn after(self, next: u64) -> u64 {
+        let offset = next & self.offset_mask;
+        match self.is_random {
+            IsRandom::Always => fastrand::u64(..self.limit),
+            _ if offset < self.length => offset % self.limit,
+            _ => 0,
+        }
+    }
+
+    /// Returns where these numbers begin.
+    pub(super) fn begin(self, next: u64, numbers: Range<u64>) -> u64 {
+        let first = numbers.start + self.after(next);
+        if first < numbers.end { first } else { numbers.start }
     }
 }
 

@@ -133,8 +133,8 @@ fn only_what_is_too_old_is_discarded() {
 
 #[test]
 fn after_a_gap_numbers_go_on_where_the_option_says() {
-    let options =
-        RingOptions::new(6).run_bits(4).spaced().after_gap(AfterGap::new(|next| next % 4));
+    let start = RunStart { limit: 4, offset_mask: 15, length: 16, is_random: IsRandom::Never };
+    let options = RingOptions::new(6).run_bits(4).spaced().after_gap(start);
     let (mut producer, ring) = RingBuffer::new(options).expect("possible");
     for run in 1..=4 {
         producer.put(1_600 * run).expect("room");

@@ -7,7 +7,6 @@ use crossbeam_utils::CachePadded;
 
 use super::CachedUidGenerator;
 use super::new_worker::{KeptSource, NewWorker, OnClockBack};
-use super::sequence_gap::SequenceGap;
 use super::worker_ring::Plan;
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, check_millis, check_option};
@@ -203,8 +202,8 @@ impl CachedBuilder {
         if let Some(schedule) = schedule {
             check_millis("schedule (ms)", schedule, 1..=u64::MAX)?;
         }
-        let sequence_start = SequenceGap::new(&layout, sequence_start)?;
-        let options = options.after_gap(sequence_start.after_gap());
+        let tick_start = sequence_start.of_runs(&layout, layout.bits().sequence)?;
+        let options = options.after_gap(tick_start);
         match &padder {
             Some(padder) => padder.check()?,
             None => padder_options.check()?,
@@ -221,8 +220,7 @@ impl CachedBuilder {
             None => Padder::start_for(padder_options, Some(start.worker_id))?,
         };
         let theirs = Arc::clone(&clock);
-        let plan =
-            Plan { layout, options, schedule, bounds, sequence_start, padder, clock: theirs };
+        let plan = Plan { layout, options, schedule, bounds, tick_start, padder, clock: theirs };
         let (first, lease, new_worker) = match kept {
             None => {
                 let (first, lease) = plan.start(start, None)?;

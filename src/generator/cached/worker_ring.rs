@@ -3,7 +3,6 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::sequence_gap::SequenceGap;
 use crate::clock::Clock;
 use crate::error::{Error, TakeError};
 use crate::generator::position::Position;
@@ -12,7 +11,7 @@ use crate::generator::start::{LEASED_BORROW, Start};
 use crate::generator::ticks::{Bounds, PaddingProgress, TickRuns};
 use crate::layout::Layout;
 use crate::padding::{Padder, RingHandle};
-use crate::ring::{RingBuffer, RingOptions, RingStats};
+use crate::ring::{RingBuffer, RingOptions, RingStats, RunStart};
 use crate::sync::log;
 use crate::uid::Uid;
 use crate::worker::ActiveLease;
@@ -24,7 +23,7 @@ pub(super) struct Plan {
     pub(super) options: RingOptions,
     pub(super) schedule: Option<Duration>,
     pub(super) bounds: Bounds,
-    pub(super) sequence_start: SequenceGap,
+    pub(super) tick_start: RunStart,
     pub(super) padder: Padder,
     pub(super) clock: Arc<dyn Clock>,
 }
@@ -37,7 +36,7 @@ impl Plan {
         mut start: Start,
         on_clock_back: Option<Box<dyn Fn() + Send>>,
     ) -> Result<(WorkerRing, Option<ActiveLease>), Error> {
-        let Self { layout, options, schedule, sequence_start, padder, clock, .. } = self;
+        let Self { layout, options, schedule, tick_start, padder, clock, .. } = self;
         let mut bounds = self.bounds;
         if start.is_leased() {
             if on_clock_back.is_some() {
@@ -50,7 +49,7 @@ impl Plan {
         // have it.
         let Start { worker_id, mut position, registration, .. } = start;
         if position.sequence == 0 {
-            position.sequence = sequence_start.first();
+            position.sequence = tick_start.first();
         }
         let theirs = Arc::clone(clock);
         let mut source = TickRuns::new(*layout, worker_id, theirs, position, bounds, issue_horizon);

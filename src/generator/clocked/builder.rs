@@ -101,7 +101,8 @@ impl<C: Clock> ClockedBuilder<C> {
     /// [`Error::LeaseThread`], and what its store says; with a source what that says.
     pub fn build(self) -> Result<ClockedUidGenerator<C>, Error> {
         let (ClockedOptions { clock_policy, clock }, layout) = (self.own, self.start.layout);
-        let limit = self.sequence_start.check(&layout)?;
+        let tick_shift = layout.bits().worker + layout.bits().sequence;
+        let tick_start = self.sequence_start.of_runs(&layout, tick_shift)?;
         let mut start = prepare(self.start, &clock)?;
         let (lease, issue_horizon) = start.begin(&layout, &clock)?;
         // Dropped before the lease if the rest fails: once the lease is given back, somebody else may
@@ -118,11 +119,10 @@ impl<C: Clock> ClockedBuilder<C> {
             by_addition: has_room_for_draws(&layout),
             clock,
             layout,
-            tick_shift: u32::from(layout.bits().worker) + u32::from(layout.bits().sequence),
+            tick_shift: tick_shift.into(),
             uids_per_tick: layout.uids_per_tick(),
             worker_part: worker_id << layout.bits().sequence,
-            sequence_start: self.sequence_start,
-            start_limit: limit,
+            tick_start,
             origin: layout.pack(position.tick, 0, position.sequence).get(),
             clock_policy,
             worker_id,

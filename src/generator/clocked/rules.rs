@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::error::{Error, check_option};
 use crate::layout::Layout;
+use crate::ring::{IsRandom, RunStart};
 
 /// Where a new tick's sequence starts.
 ///
@@ -35,7 +36,7 @@ pub enum SequenceStart {
 
 impl SequenceStart {
     /// The number below which a tick of this layout starts.
-    pub(super) fn limit(self, layout: &Layout) -> u64 {
+    fn limit(self, layout: &Layout) -> u64 {
         match self {
             Self::Zero => 1,
             Self::RandomBelow(limit) => limit,
@@ -45,16 +46,26 @@ impl SequenceStart {
         }
     }
 
-    /// [`limit`](Self::limit), if a tick has so many.
-    pub(in crate::generator) fn check(self, layout: &Layout) -> Result<u64, Error> {
+    /// Returns where runs begin that are ticks of this layout, if a tick has so many uids. The offset of a number in
+    /// its tick is in its lowest `offset_bits`.
+    pub(in crate::generator) fn of_runs(
+        self,
+        layout: &Layout,
+        offset_bits: u8,
+    ) -> Result<RunStart, Error> {
         let option = match self {
             Self::RandomBelow(_) => "sequence_start (random below)",
             Self::Continue { .. } => "sequence_start (modulo)",
             Self::Zero | Self::Spread => "sequence_start",
         };
-        let value = self.limit(layout);
-        check_option(option, value, 1..=layout.uids_per_tick())?;
-        Ok(value)
+        let (limit, length) = (self.limit(layout), layout.uids_per_tick());
+        check_option(option, limit, 1..=length)?;
+        let is_random = match self {
+            Self::Zero | Self::Continue { .. } => IsRandom::Never,
+            Self::Spread => IsRandom::First,
+            Self::RandomBelow(_) => IsRandom::Always,
+        };
+        Ok(RunStart { limit, offset_mask: (1 << offset_bits) - 1, length, is_random })
     }
 }
 
