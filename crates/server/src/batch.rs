@@ -6,20 +6,18 @@ pub mod parse;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use self::parse::Parsed;
+use crate::answers::{Answers, at_once};
+use crate::client::Client;
 use crate::error::IssueError;
 use crate::issuer::Issuer;
 use crate::listener::Protocol;
-use crate::names::Name;
 use crate::seat::{Farewell, Place};
 use crate::shared::Shared;
-use crate::wire::{self, FLUSH};
-
-const PROTOCOL: Protocol = Protocol::Batch;
+use crate::wire;
 
 /// A text in an answer has at most so many bytes.
 const MAX_TEXT: usize = 1000;
@@ -45,9 +43,9 @@ enum Status {
 /// Answers a connection's requests until it ends.
 pub async fn serve<S>(mut stream: S, place: &Place, shared: &Arc<Shared>)
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Send + Unpin,
 {
-    let mut session = Session::new(shared);
+    let mut session = Session(Client::new(shared, Protocol::Batch));
     // The client is gone, or was told why it has to go.
     let _ = wire::converse(&mut stream, place, &mut session).await;
     // Between requests, a client would take it for the answer to its next one.
@@ -65,174 +63,108 @@ pub fn refusal() -> Vec<u8> {
     answer
 }
 
-/// What the server knows of a client.
-struct Session {
-    shared: Arc<Shared>,
-    is_trusted: bool,
-    is_over: bool,
-    /// The name that was asked for last, which is the next one's as a rule.
-    recent: Option<Arc<Name>>,
-    /// When the requests that are being answered had arrived, if one asked for an unknown name.
-    arrived: Option<Instant>,
-    /// Since they were last counted.
-    requests: u64,
-    errors: u64,
-}
+struct Session(Client);
 
 impl Session {
-    fn new(shared: &Arc<Shared>) -> Self {
-        Self {
-            is_trusted: shared.password.is_none(),
-            shared: Arc::clone(shared),
-            is_over: false,
-            recent: None,
-            arrived: None,
-            requests: 0,
-            errors: 0,
-        }
-    }
-
     fn error(&mut self, out: &mut Vec<u8>, status: Status, text: &str) {
-        self.errors += 1;
+        self.0.errors += 1;
         put_error(out, status, text);
     }
 
     /// Says why no more requests are looked at.
     fn refuse(&mut self, out: &mut Vec<u8>, status: Status, text: &str) {
-        self.is_over = true;
+        self.0.is_over = true;
         self.error(out, status, text);
     }
 
     fn authenticate(&mut self, given: &[u8], out: &mut Vec<u8>) {
-        match &self.shared.password {
-            Some(password) if password.is(given) => {
-                self.is_trusted = true;
-                put_head(out, Status::Ok, 0);
-            }
-            Some(_) => self.refuse(out, Status::NotAllowed, "wrong password"),
-            None => self.refuse(
-                out,
-                Status::NotAllowed,
-                "the server has no password; connect without one",
-            ),
-        }
-    }
-
-    /// Finds a name, the default for an empty one, or says that there is none.
-    async fn find<S: AsyncWrite + Unpin>(
-        &mut self,
-        text: &[u8],
-        out: &mut Vec<u8>,
-        stream: &mut S,
-    ) -> io::Result<Option<Arc<Name>>> {
-        if let Some(recent) = &self.recent
-            && recent.text().as_bytes() == text
-            && !recent.is_removed()
-        {
-            return Ok(Some(Arc::clone(recent)));
-        }
-        let names = &self.shared.names;
-        let found = match text {
-            [] => names.default_name().map(Arc::clone),
-            text => match wire::find_name(names, text, &mut self.arrived, out, stream).await? {
-                Ok(found) => found,
-                Err(error) => {
-                    self.error(out, Status::TryAgain, &error.to_string());
-                    return Ok(None);
-                }
-            },
+        let text = match self.0.authenticate(given) {
+            Some(true) => return put_head(out, Status::Ok, 0),
+            Some(false) => "wrong password",
+            None => "the server has no password; connect without one",
         };
-        match &found {
-            Some(_) => self.recent.clone_from(&found),
-            None if text.is_empty() => self.error(
-                out,
-                Status::UnknownName,
-                "the server has no default name; ask for one of its names",
-            ),
-            None => {
-                let text = format!("there is no name '{}'", String::from_utf8_lossy(text));
-                self.error(out, Status::UnknownName, &text);
-            }
-        }
-        Ok(found)
+        self.refuse(out, Status::NotAllowed, text);
     }
 
-    async fn issue<S: AsyncWrite + Unpin>(
+    async fn issue(
         &mut self,
         text: &[u8],
         count: u32,
-        out: &mut Vec<u8>,
-        stream: &mut S,
+        answers: &mut Answers<'_>,
     ) -> io::Result<()> {
-        if !self.is_trusted {
+        if !self.0.is_trusted {
             let text = "authenticate first: the server has a password";
-            self.error(out, Status::NotAllowed, text);
+            self.error(answers.bytes, Status::NotAllowed, text);
             return Ok(());
         }
-        let max = self.shared.limits.batch;
+        let max = self.0.shared.limits.batch;
         if !(1..=max).contains(&u64::from(count)) {
             let text = format!("{count} ids were asked for; a request is for 1 to {max}");
-            self.error(out, Status::BadRequest, &text);
+            self.error(answers.bytes, Status::BadRequest, &text);
             return Ok(());
         }
-        let Some(name) = self.find(text, out, stream).await? else { return Ok(()) };
-        let done = match self.shared.budget.take(count.into()) {
+        // An empty name is the default one.
+        let name = (!text.is_empty()).then_some(text);
+        let found = match self.0.look_up(name, answers).await? {
+            Ok(true) => self.0.recent(),
+            Ok(false) => None,
+            Err(error) => {
+                self.error(answers.bytes, Status::TryAgain, &error.to_string());
+                return Ok(());
+            }
+        };
+        let Some(found) = found else {
+            let text = match name {
+                Some(name) => format!("there is no name '{}'", String::from_utf8_lossy(name)),
+                None => "the server has no default name; ask for one of its names".to_owned(),
+            };
+            self.error(answers.bytes, Status::UnknownName, &text);
+            return Ok(());
+        };
+        let done = match found.shared.budget.take(count.into()) {
             Ok(room) => {
-                let done = put_ids(name.issuer(), count as usize, out, stream).await?;
-                if out.len() >= FLUSH {
-                    stream.write_all(out).await?;
-                    out.clear();
-                }
+                let done = put_ids(found.name.issuer(), count as usize, answers).await?;
+                answers.write_if_long().await?;
                 drop(room);
                 done
             }
             Err(error) => Err(error),
         };
-        match done {
-            Ok(()) => name.counters.issued(PROTOCOL, count.into()),
-            Err(error) => {
-                name.counters.failed(PROTOCOL);
-                let status = if error.may_pass() { Status::TryAgain } else { Status::Failed };
-                self.error(out, status, &uidring::adapter::Chain(&error).to_string());
-            }
+        if let Err(error) = found.counted(count.into(), done) {
+            let status = if error.may_pass() { Status::TryAgain } else { Status::Failed };
+            self.error(answers.bytes, status, &uidring::adapter::Chain(&error).to_string());
         }
         Ok(())
     }
 }
 
 impl wire::Session for Session {
-    async fn answer<S: AsyncWrite + Unpin>(
+    async fn answer(
         &mut self,
         bytes: &[u8],
-        out: &mut Vec<u8>,
-        stream: &mut S,
+        answers: &mut Answers<'_>,
     ) -> io::Result<Option<usize>> {
         let length = match parse::request(bytes) {
             Ok(Parsed::Part) => return Ok(None),
             Ok(Parsed::Ids { name, count, length }) => {
-                self.issue(name, count, out, stream).await?;
+                self.issue(name, count, answers).await?;
                 length
             }
             Ok(Parsed::Password { password, length }) => {
-                self.authenticate(password, out);
+                self.authenticate(password, answers.bytes);
                 length
             }
             Err(error) => {
-                self.refuse(out, Status::BadRequest, &error.to_string());
+                self.refuse(answers.bytes, Status::BadRequest, &error.to_string());
                 bytes.len()
             }
         };
-        self.requests += 1;
+        self.0.requests += 1;
         Ok(Some(length))
     }
 
-    fn is_over(&self) -> bool {
-        self.is_over
-    }
-
-    fn count(&mut self, time: Duration) {
-        self.shared.counters(PROTOCOL).answered(self.requests, self.errors, time);
-        (self.requests, self.errors, self.arrived) = (0, 0, None);
+    fn client(&mut self) -> &mut Client {
+        &mut self.0
     }
 }
 
@@ -250,40 +182,38 @@ fn put_error(out: &mut Vec<u8>, status: Status, text: &str) {
 }
 
 /// Writes an answer with ids, or nothing if there are not enough.
-async fn put_ids<S: AsyncWrite + Unpin>(
+async fn put_ids(
     issuer: &Issuer,
     count: usize,
-    out: &mut Vec<u8>,
-    stream: &mut S,
+    answers: &mut Answers<'_>,
 ) -> io::Result<Result<(), IssueError>> {
-    out.reserve(8 + 8 * count);
-    let mut start = out.len();
-    put_head(out, Status::Ok, count);
+    answers.bytes.reserve(8 + 8 * count);
+    let mut start = answers.bytes.len();
+    put_head(answers.bytes, Status::Ok, count);
     let mut rest = Vec::new();
     let mut left = count;
     while left > 0 {
-        left -= put_ready(issuer, left, out);
+        left -= put_ready(issuer, left, answers.bytes);
         let wanted = left.min(WAITED);
         if wanted > 0 {
             rest.clear();
             let filled = {
                 let mut fill = pin!(issuer.fill(&mut rest, wanted));
-                match wire::at_once(fill.as_mut()).await {
+                match at_once(fill.as_mut()).await {
                     Some(filled) => filled,
                     None => {
                         // Earlier answers do not wait for this one, which may become an error yet.
-                        stream.write_all(&out[..start]).await?;
-                        out.drain(..start);
+                        answers.write(start).await?;
                         start = 0;
                         fill.await
                     }
                 }
             };
             if let Err(error) = filled {
-                out.truncate(start);
+                answers.bytes.truncate(start);
                 return Ok(Err(error));
             }
-            rest.chunks(BLOCK).for_each(|ids| put_block(out, ids));
+            rest.chunks(BLOCK).for_each(|ids| put_block(answers.bytes, ids));
             left -= wanted;
         }
     }

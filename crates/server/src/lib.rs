@@ -4,7 +4,9 @@
 //! clients of Redis, of HTTP, of Twitter's Snowflake over Thrift, and of batches of ids in binary. Nothing in
 //! here assigns worker ids or opens databases: generators come built.
 
+mod answers;
 mod batch;
+mod client;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]

@@ -24,7 +24,7 @@ use crate::wire;
 /// Answers a connection's requests until it ends.
 pub async fn serve<S>(mut stream: S, ends: Option<Ends>, place: &Place, shared: &Arc<Shared>)
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Send + Unpin,
 {
     let mut session = Session::new(shared, ends);
     // The client is gone, or was answered why it has to go.

@@ -4,22 +4,21 @@ pub mod message;
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use thrift::{ApplicationError, ApplicationErrorKind as Kind};
 use tokio::io::{AsyncRead, AsyncWrite};
 use uidring::adapter::Chain;
 
 use self::message::{Call, Front, Head, Style, Unreadable};
+use crate::answers::Answers;
+use crate::client::{Client, Found};
 use crate::issuer::Issuer;
 use crate::listener::Protocol;
-use crate::names::Name;
 use crate::scratch::CHUNK;
 use crate::seat::Place;
 use crate::shared::Shared;
-use crate::wire::{self, patiently};
-
-const PROTOCOL: Protocol = Protocol::Thrift;
+use crate::wire;
 
 /// The bits of Twitter's worker id, and those of its datacenter above it.
 const TWITTERS_BITS: u32 = 5;
@@ -27,9 +26,9 @@ const TWITTERS_BITS: u32 = 5;
 /// Answers a connection's requests until it ends.
 pub async fn serve<S>(mut stream: S, place: &Place, shared: &Arc<Shared>)
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Send + Unpin,
 {
-    let mut session = Session::new(shared);
+    let mut session = Session(Client::new(shared, Protocol::Thrift));
     // The client is gone, or was told why it has to go.
     let _ = wire::converse(&mut stream, place, &mut session).await;
 }
@@ -42,53 +41,41 @@ pub fn refusal() -> Vec<u8> {
     answer
 }
 
-/// What the server knows of a client.
-struct Session {
-    shared: Arc<Shared>,
-    is_over: bool,
-    /// Since they were last counted.
-    requests: u64,
-    errors: u64,
-    issued: u64,
-}
-
 fn failure(kind: Kind, text: impl Into<String>) -> ApplicationError {
     ApplicationError { kind, message: text.into() }
 }
 
-impl Session {
-    fn new(shared: &Arc<Shared>) -> Self {
-        Self { shared: Arc::clone(shared), is_over: false, requests: 0, errors: 0, issued: 0 }
-    }
+struct Session(Client);
 
+impl Session {
     /// So many bytes may a frame have after its length: with that, it has to fit a chunk.
     fn frame_limit(&self) -> usize {
-        self.shared.limits.request.min(CHUNK - message::LENGTH)
+        self.0.shared.limits.request.min(CHUNK - message::LENGTH)
     }
 
     fn error(&mut self, head: &Head, error: &ApplicationError, out: &mut Vec<u8>) {
-        self.errors += 1;
+        self.0.errors += 1;
         message::put_error(out, head, error);
     }
 
-    async fn call<S: AsyncWrite + Unpin>(
-        &mut self,
-        frame: &[u8],
-        out: &mut Vec<u8>,
-        stream: &mut S,
-    ) -> io::Result<()> {
+    /// Says why no more requests are looked at.
+    fn refuse(&mut self, text: String, out: &mut Vec<u8>) {
+        self.0.is_over = true;
+        self.error(&Head::unknown(), &failure(Kind::ProtocolError, text), out);
+    }
+
+    async fn call(&mut self, frame: &[u8], answers: &mut Answers<'_>) -> io::Result<()> {
         let Call { head, useragent } = match message::read(frame) {
             Ok(call) => call,
             Err(Unreadable::Head(text)) => {
                 // Whether and by what number an answer is awaited is unknown: the next one could be taken
                 // for another's.
-                self.is_over = true;
-                self.error(&Head::unknown(), &failure(Kind::ProtocolError, text), out);
+                self.refuse(text, answers.bytes);
                 return Ok(());
             }
             Err(Unreadable::Call(head, error)) => {
                 if head.style != Style::OneWay {
-                    self.error(&head, &error, out);
+                    self.error(&head, &error, answers.bytes);
                 }
                 return Ok(());
             }
@@ -99,7 +86,7 @@ impl Session {
         }
         let done = match head.name.as_str() {
             "get_id" => match check_useragent(useragent.as_deref()) {
-                Ok(()) => self.next_id(out, stream).await?,
+                Ok(()) => self.next_id(answers).await?,
                 Err(error) => Err(error),
             },
             "get_timestamp" => Ok(now_in_millis()),
@@ -115,60 +102,48 @@ impl Session {
             }
         };
         match done {
-            Ok(number) => message::put_i64(out, &head, number),
-            Err(error) => self.error(&head, &error, out),
+            Ok(number) => message::put_i64(answers.bytes, &head, number),
+            Err(error) => self.error(&head, &error, answers.bytes),
         }
         Ok(())
     }
 
-    fn default_name(&self) -> Result<Arc<Name>, ApplicationError> {
-        let name = self.shared.names.default_name().ok_or_else(|| {
+    fn default_name(&mut self) -> Result<Found<'_>, ApplicationError> {
+        let found = self.0.default_name().ok_or_else(|| {
             failure(Kind::InternalError, "the server has no name that this protocol could serve")
         })?;
-        match name.issuer() {
-            Issuer::Segment(_) => Err(failure(
+        if let Issuer::Segment(_) = found.name.issuer() {
+            return Err(failure(
                 Kind::InternalError,
                 format!(
                     "the default name '{}' is a segment, whose numbers are no uids with a worker id; \
                      make a generator of uids the server's default name",
-                    name.text()
+                    found.name.text()
                 ),
-            )),
-            _ => Ok(Arc::clone(name)),
+            ));
         }
+        Ok(found)
     }
 
-    async fn next_id<S: AsyncWrite + Unpin>(
+    async fn next_id(
         &mut self,
-        out: &mut Vec<u8>,
-        stream: &mut S,
+        answers: &mut Answers<'_>,
     ) -> io::Result<Result<i64, ApplicationError>> {
-        let name = match self.default_name() {
-            Ok(name) => name,
+        let found = match self.default_name() {
+            Ok(found) => found,
             Err(error) => return Ok(Err(error)),
         };
-        let taken = match name.issuer().ready() {
-            Some(id) => Ok(id),
-            None => patiently(name.issuer().take(), out, stream).await?,
-        };
-        Ok(match taken {
-            Ok(id) => {
-                self.issued += 1;
-                // A uid has 63 bits.
-                Ok(id.cast_signed())
-            }
-            Err(error) => {
-                name.counters.failed(PROTOCOL);
-                Err(failure(Kind::InternalError, Chain(&error).to_string()))
-            }
-        })
+        let taken = found.take(answers).await?;
+        // A uid has 63 bits.
+        Ok(taken
+            .map(u64::cast_signed)
+            .map_err(|error| failure(Kind::InternalError, Chain(&error).to_string())))
     }
 
     /// The ids of datacenter and worker. Twitter's layout has five bits for each; any other one has no
     /// datacenter, which is 0 then.
-    fn worker_id(&self) -> Result<(i64, i64), ApplicationError> {
-        let name = self.default_name()?;
-        let generator = name.issuer().generator();
+    fn worker_id(&mut self) -> Result<(i64, i64), ApplicationError> {
+        let generator = self.default_name()?.name.issuer().generator();
         let generator = generator
             .ok_or_else(|| failure(Kind::InternalError, "the default name has no worker id"))?;
         let worker_id = generator.worker_id();
@@ -183,40 +158,28 @@ impl Session {
 }
 
 impl wire::Session for Session {
-    async fn answer<S: AsyncWrite + Unpin>(
+    async fn answer(
         &mut self,
         bytes: &[u8],
-        out: &mut Vec<u8>,
-        stream: &mut S,
+        answers: &mut Answers<'_>,
     ) -> io::Result<Option<usize>> {
         let length = match message::front(bytes, self.frame_limit()) {
             Front::Part => return Ok(None),
             Front::Frame { frame, length } => {
-                self.call(frame, out, stream).await?;
+                self.call(frame, answers).await?;
                 length
             }
             Front::Bad(text) => {
-                self.is_over = true;
-                self.error(&Head::unknown(), &failure(Kind::ProtocolError, text), out);
+                self.refuse(text, answers.bytes);
                 bytes.len()
             }
         };
-        self.requests += 1;
+        self.0.requests += 1;
         Ok(Some(length))
     }
 
-    fn is_over(&self) -> bool {
-        self.is_over
-    }
-
-    fn count(&mut self, time: Duration) {
-        if self.issued > 0
-            && let Some(name) = self.shared.names.default_name()
-        {
-            name.counters.issued(PROTOCOL, self.issued);
-        }
-        self.shared.counters(PROTOCOL).answered(self.requests, self.errors, time);
-        (self.requests, self.errors, self.issued) = (0, 0, 0);
+    fn client(&mut self) -> &mut Client {
+        &mut self.0
     }
 }
 

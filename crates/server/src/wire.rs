@@ -3,20 +3,15 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
-use std::str;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-use crate::error::IssueError;
-use crate::names::{Name, Names};
-use crate::scratch::{self, CHUNK, Scratch};
+use crate::answers::Answers;
+use crate::client::Client;
+use crate::scratch::{self, Scratch};
 use crate::seat::Place;
-
-/// Answers of so many bytes are written before more requests are looked at.
-pub const FLUSH: usize = CHUNK;
 
 /// A client that sent what ends its connection has so long to receive the answer that says why.
 const LINGER: Duration = Duration::from_millis(500);
@@ -25,29 +20,25 @@ const LINGER: Duration = Duration::from_millis(500);
 pub trait Session {
     /// Answers the request at the front of `bytes`, and returns its length; none if a part of it has yet to
     /// come. It refuses what is longer than a chunk.
-    async fn answer<S: AsyncWrite + Unpin>(
+    async fn answer(
         &mut self,
         bytes: &[u8],
-        out: &mut Vec<u8>,
-        stream: &mut S,
+        answers: &mut Answers<'_>,
     ) -> io::Result<Option<usize>>;
 
-    /// Whether the connection is to be closed after what was answered.
-    fn is_over(&self) -> bool;
+    /// Whose session it is.
+    fn client(&mut self) -> &mut Client;
 
     /// Whether what was answered is a part of something that has to end as a request has to.
     fn is_amid_request(&self) -> bool {
         false
     }
-
-    /// Adds what was answered in this time to the server's counters.
-    fn count(&mut self, time: Duration);
 }
 
 /// Answers a connection's requests until it ends.
 pub async fn converse<S, T>(stream: &mut S, place: &Place, session: &mut T) -> io::Result<()>
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Send + Unpin,
     T: Session,
 {
     // The part of a request that has come so far.
@@ -59,22 +50,22 @@ where
         }
         let begin = Instant::now();
         let mut start = 0;
-        while start < end && !session.is_over() {
-            let Scratch { input, output } = &mut scratch;
-            match session.answer(&input[start..end], output, stream).await? {
+        let Scratch { input, output } = &mut scratch;
+        let mut answers = Answers::new(output, stream);
+        while start < end && !session.client().is_over {
+            match session.answer(&input[start..end], &mut answers).await? {
                 Some(length) => start += length,
                 None => break,
             }
-            if scratch.output.len() >= FLUSH {
-                stream.write_all(&scratch.output).await?;
-                scratch.output.clear();
-            }
+            answers.write_if_long().await?;
         }
         // A connection that waits keeps no more than it has to.
         begun = scratch.input[start..end].to_vec();
+        // A client that has its ids finds them counted.
+        session.client().count_issued();
         write(stream, scratch).await?;
-        session.count(begin.elapsed());
-        if session.is_over() {
+        session.client().count_requests(begin.elapsed());
+        if session.client().is_over {
             return linger(stream).await;
         }
         if session.is_amid_request() {
@@ -137,44 +128,6 @@ async fn write<S: AsyncWrite + Unpin>(stream: &mut S, scratch: Scratch) -> io::R
     stream.write_all(&rest).await?;
     // Whoever encrypts may hold something back.
     stream.flush().await
-}
-
-/// What a future comes to if that needs no waiting.
-pub async fn at_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
-    poll_fn(|context| {
-        Poll::Ready(match future.as_mut().poll(context) {
-            Poll::Ready(done) => Some(done),
-            Poll::Pending => None,
-        })
-    })
-    .await
-}
-
-/// If a future has to be waited for, writes what was answered before, and waits.
-pub async fn patiently<T, S: AsyncWrite + Unpin>(
-    future: impl Future<Output = T>,
-    out: &mut Vec<u8>,
-    stream: &mut S,
-) -> io::Result<T> {
-    let mut future = pin!(future);
-    if let Some(done) = at_once(future.as_mut()).await {
-        return Ok(done);
-    }
-    stream.write_all(out).await?;
-    out.clear();
-    Ok(future.await)
-}
-
-/// Finds a name that a request asks for, patiently. `arrived` is common to all requests of one read.
-pub async fn find_name<S: AsyncWrite + Unpin>(
-    names: &Names,
-    text: &[u8],
-    arrived: &mut Option<Instant>,
-    out: &mut Vec<u8>,
-    stream: &mut S,
-) -> io::Result<Result<Option<Arc<Name>>, IssueError>> {
-    let Ok(text) = str::from_utf8(text) else { return Ok(Ok(None)) };
-    patiently(names.find_or_look(text, arrived), out, stream).await
 }
 
 /// Writes what fits at once: a client that does not read is not waited for.

@@ -2,40 +2,42 @@
 
 use std::io;
 use std::mem;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tokio::io::AsyncWrite;
-
-use super::parse::{self, Args, Parsed};
+use super::parse::{self, Parsed};
 use super::reply::Reply;
 use super::session::{Replies, Session, Transaction, Words};
 use super::table::{self, MAX_COMMAND, upper};
-use crate::listener::Protocol;
+use crate::answers::Answers;
+use crate::client::Client;
 use crate::scratch::CHUNK;
 use crate::wire;
 
 impl wire::Session for Session {
-    async fn answer<S: AsyncWrite + Unpin>(
+    async fn answer(
         &mut self,
         bytes: &[u8],
-        out: &mut Vec<u8>,
-        stream: &mut S,
+        answers: &mut Answers<'_>,
     ) -> io::Result<Option<usize>> {
-        let limit = self.shared.limits.request.min(CHUNK);
+        let limit = self.client.shared.limits.request.min(CHUNK);
         let mut args = mem::take(&mut self.args);
         let parsed = parse::request(bytes, &mut args);
         let done = match parsed {
             Ok(Parsed::Request(length)) => {
-                self.hear(&bytes[..length], &args, out, stream).await?;
+                let words = Words { request: &bytes[..length], args: &args };
+                self.hear(&words, answers).await?;
                 Some(length)
             }
             Ok(Parsed::Part) if bytes.len() < limit => None,
             Ok(Parsed::Part) => {
-                self.refuse(out, &format!("Protocol error: a request has at most {limit} bytes"));
+                self.refuse(
+                    answers.bytes,
+                    &format!("Protocol error: a request has at most {limit} bytes"),
+                );
                 Some(bytes.len())
             }
             Err(error) => {
-                self.refuse(out, &format!("Protocol error: {error}"));
+                self.refuse(answers.bytes, &format!("Protocol error: {error}"));
                 Some(bytes.len())
             }
         };
@@ -46,74 +48,58 @@ impl wire::Session for Session {
         Ok(done)
     }
 
-    fn is_over(&self) -> bool {
-        self.has_quit
+    fn client(&mut self) -> &mut Client {
+        &mut self.client
     }
 
     fn is_amid_request(&self) -> bool {
         self.transaction.is_some()
     }
-
-    fn count(&mut self, time: Duration) {
-        self.count_issued();
-        self.shared.counters(Protocol::Redis).answered(self.requests, self.errors, time);
-        (self.requests, self.errors, self.arrived) = (0, 0, None);
-    }
 }
 
 impl Session {
     /// Answers one request, or keeps it for `EXEC`, or answers nobody.
-    async fn hear<S: AsyncWrite + Unpin>(
-        &mut self,
-        request: &[u8],
-        args: &Args,
-        out: &mut Vec<u8>,
-        stream: &mut S,
-    ) -> io::Result<()> {
+    async fn hear(&mut self, words: &Words<'_>, answers: &mut Answers<'_>) -> io::Result<()> {
         match (self.replies, &self.transaction) {
-            (Replies::On, None) => self.execute(request, args, out, stream).await,
+            (Replies::On, None) => self.execute(words, answers).await,
             // In memory of their own, which connections without them do without.
-            (Replies::On, Some(_)) => Box::pin(self.transact(request, args, out, stream)).await,
-            (Replies::Off | Replies::Skip, _) => Box::pin(self.mutter(request, args, out)).await,
+            (Replies::On, Some(_)) => Box::pin(self.transact(words, answers)).await,
+            (Replies::Off | Replies::Skip, _) => Box::pin(self.mutter(words, answers.bytes)).await,
         }
     }
 
     /// Does as it is told without an answer, unless the client asks for answers again.
-    async fn mutter(&mut self, request: &[u8], args: &Args, out: &mut Vec<u8>) -> io::Result<()> {
-        if self.replies == Replies::Skip {
+    async fn mutter(&mut self, words: &Words<'_>, out: &mut Vec<u8>) -> io::Result<()> {
+        let skips = self.replies == Replies::Skip;
+        if skips {
             self.replies = Replies::On;
-            return self.aside(request, args, &mut Vec::new()).await;
         }
-        let mut unsaid = Vec::new();
-        self.aside(request, args, &mut unsaid).await?;
-        if self.replies == Replies::On {
+        let (mut unsaid, mut nowhere) = (Vec::new(), tokio::io::sink());
+        let mut answers = Answers::new(&mut unsaid, &mut nowhere);
+        match self.transaction {
+            None => self.execute(words, &mut answers).await?,
+            Some(_) => self.transact(words, &mut answers).await?,
+        }
+        if !skips && self.replies == Replies::On {
             out.append(&mut unsaid);
         }
         Ok(())
     }
 
-    async fn aside(&mut self, request: &[u8], args: &Args, out: &mut Vec<u8>) -> io::Result<()> {
-        let mut nowhere = tokio::io::sink();
-        match self.transaction {
-            None => self.execute(request, args, out, &mut nowhere).await,
-            Some(_) => self.transact(request, args, out, &mut nowhere).await,
-        }
-    }
-
     /// Answers one request.
-    pub(super) async fn execute<S: AsyncWrite + Unpin>(
+    pub(super) async fn execute(
         &mut self,
-        request: &[u8],
-        args: &Args,
-        out: &mut Vec<u8>,
-        stream: &mut S,
+        words: &Words<'_>,
+        answers: &mut Answers<'_>,
     ) -> io::Result<()> {
-        let Some(command) = args.get(request, 0) else { return Ok(()) };
-        self.requests += 1;
-        let words = Words { request, args };
+        let Some(command) = words.command() else { return Ok(()) };
+        self.client.requests += 1;
         let mut name = [0; MAX_COMMAND];
         let name = upper(command, &mut name);
-        if !self.is_trusted && !matches!(name, b"AUTH" | b"HELLO" | b"QUIT" | b"POST" | b"HOST:") {
+        let out = &mut *answers.bytes;
+        if !self.client.is_trusted
+            && !matches!(name, b"AUTH" | b"HELLO" | b"QUIT" | b"POST" | b"HOST:")
+        {
             self.error(out, "NOAUTH", "Authentication required.");
             return Ok(());
         }
@@ -124,30 +110,26 @@ impl Session {
         }
         match (name, words.len()) {
             (b"INCR", 1) => {
-                if self.find(words.get(0), out, stream).await?
-                    && let Some(id) = self.take(out, stream).await?
-                {
-                    Reply::new(out, self.is_3).integer(id);
+                if let Some(id) = self.take(words.get(0), answers).await? {
+                    Reply::new(answers.bytes, self.is_3).integer(id);
                 }
             }
             (b"GET", 1) => {
-                if self.find(words.get(0), out, stream).await?
-                    && let Some(id) = self.take(out, stream).await?
-                {
-                    Reply::new(out, self.is_3).id(id);
+                if let Some(id) = self.take(words.get(0), answers).await? {
+                    Reply::new(answers.bytes, self.is_3).id(id);
                 }
             }
-            (b"MGET", 1..) => self.get_many(&words, out, stream).await?,
-            (b"INCRBY", 2) => self.reserve(&words, out, stream).await?,
-            (b"UID.NEXT", 0..=3) => self.next(&words, out, stream).await?,
-            (b"UID.PARSE", 1 | 2) => self.parse(&words, out, stream).await?,
+            (b"MGET", 1..) => self.get_many(words, answers).await?,
+            (b"INCRBY", 2) => self.reserve(words, answers).await?,
+            (b"UID.NEXT", 0..=3) => self.next(words, answers).await?,
+            (b"UID.PARSE", 1 | 2) => self.parse(words, answers).await?,
             (b"PING", 0) => Reply::new(out, self.is_3).simple("PONG"),
             (b"PING" | b"ECHO", 1) => {
                 Reply::new(out, self.is_3).bulk(words.get(0).unwrap_or_default())
             }
-            (b"HELLO", _) => self.hello(&words, out),
+            (b"HELLO", _) => self.hello(words, out),
             (b"AUTH", 1 | 2) => {
-                if self.authenticate(&words, words.len() - 1, out) {
+                if self.authenticate(words, words.len() - 1, out) {
                     Reply::new(out, self.is_3).simple("OK");
                 }
             }
@@ -155,25 +137,25 @@ impl Session {
             (b"SELECT", 1) => {
                 self.error(out, "ERR", "DB index is out of range: there is database 0 alone")
             }
-            (b"CLIENT", 1..) => self.client(&words, out),
-            (b"COMMAND", _) => self.command(&words, out),
-            (b"CONFIG", 2..) if words.is(0, "GET") => self.config(&words, out),
+            (b"CLIENT", 1..) => self.client(words, out),
+            (b"COMMAND", _) => self.command(words, out),
+            (b"CONFIG", 2..) if words.is(0, "GET") => self.config(words, out),
             (b"CONFIG", 1..) => self.error(
                 out,
                 "ERR",
                 "CONFIG knows GET alone: settings are flags of `uidring serve`",
             ),
             (b"INFO", _) => {
-                let text = self.info(&words);
+                let text = self.info(words);
                 Reply::new(out, self.is_3).bulk(text);
             }
-            (b"EXISTS", 1..) => self.exists(&words, out),
-            (b"TYPE", 1) => self.kind(&words, out),
-            (b"TTL" | b"PTTL", 1) => self.time_to_live(&words, out),
-            (b"KEYS", 1) => self.keys(&words, out),
-            (b"SCAN", 1..) => self.scan(&words, out),
+            (b"EXISTS", 1..) => self.exists(words, out),
+            (b"TYPE", 1) => self.kind(words, out),
+            (b"TTL" | b"PTTL", 1) => self.time_to_live(words, out),
+            (b"KEYS", 1) => self.keys(words, out),
+            (b"SCAN", 1..) => self.scan(words, out),
             (b"DBSIZE", 0) => {
-                let count = self.shared.names.texts().len();
+                let count = self.client.shared.names.texts().len();
                 Reply::new(out, self.is_3).integer(count as u64);
             }
             (b"TIME", 0) => self.time(out),
@@ -190,11 +172,11 @@ impl Session {
                 Reply::new(out, self.is_3).simple("RESET");
             }
             (b"QUIT", _) => {
-                self.has_quit = true;
+                self.client.is_over = true;
                 Reply::new(out, self.is_3).simple("OK");
             }
             // A page in a browser may send HTTP here, with commands in it.
-            (b"POST" | b"HOST:", _) => self.refuse(out, "this is not HTTP"),
+            (b"POST" | b"HOST:", _) => self.refuse(answers.bytes, "this is not HTTP"),
             _ => self.error(out, "ERR", &table::problem(command)),
         }
         Ok(())

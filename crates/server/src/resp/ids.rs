@@ -3,62 +3,55 @@
 use std::io;
 use std::mem;
 
-use tokio::io::{AsyncWrite, AsyncWriteExt};
 use uidring::Uid;
 
 use super::reply::Reply;
 use super::session::{Session, Words};
-use crate::wire::{FLUSH, patiently};
+use crate::answers::{Answers, FLUSH};
 
 impl Session {
-    /// The next id of the recent name. What was answered before is written before it is waited for.
-    pub(super) async fn take<S: AsyncWrite + Unpin>(
+    /// The next id of a name, or of the default one; or says why there is none.
+    pub(super) async fn take(
         &mut self,
-        out: &mut Vec<u8>,
-        stream: &mut S,
+        text: Option<&[u8]>,
+        answers: &mut Answers<'_>,
     ) -> io::Result<Option<u64>> {
-        if let Some(id) = self.recent.as_ref().and_then(|name| name.issuer().ready()) {
-            self.issued += 1;
+        if let Some(id) = self.client.ready(text) {
             return Ok(Some(id));
         }
-        let Some(name) = self.recent.clone() else { return Ok(None) };
-        match patiently(name.issuer().take(), out, stream).await? {
-            Ok(id) => {
-                self.issued += 1;
-                Ok(Some(id))
-            }
-            Err(error) => {
-                self.failed(out, &error);
-                Ok(None)
-            }
-        }
+        let Some(found) = self.find(text, answers).await? else { return Ok(None) };
+        let taken = found.take(answers).await?;
+        Ok(taken.inspect_err(|error| self.failed(answers.bytes, error)).ok())
     }
 
     /// `MGET name …`: an id of each, and none of what is no name. One that fails is the answer to all.
-    pub(super) async fn get_many<S: AsyncWrite + Unpin>(
+    pub(super) async fn get_many(
         &mut self,
         words: &Words<'_>,
-        out: &mut Vec<u8>,
-        stream: &mut S,
+        answers: &mut Answers<'_>,
     ) -> io::Result<()> {
-        if self.batch(Some(words.len() as u64), out).is_none() {
+        if self.batch(Some(words.len() as u64), answers.bytes).is_none() {
             return Ok(());
         }
         let mut ids = Vec::with_capacity(words.len());
         for index in 0..words.len() {
-            ids.push(match self.look_up(words.get(index), out, stream).await? {
+            let taken = match self.client.look_up(words.get(index), answers).await? {
+                Ok(true) => match self.client.recent() {
+                    Some(found) => found.take(answers).await?.map(Some),
+                    None => Ok(None),
+                },
+                Ok(false) => Ok(None),
+                Err(error) => Err(error),
+            };
+            match taken {
+                Ok(id) => ids.push(id),
                 Err(error) => {
-                    self.not_issued(out, &error);
+                    self.failed(answers.bytes, &error);
                     return Ok(());
                 }
-                Ok(false) => None,
-                Ok(true) => match self.take(out, stream).await? {
-                    None => return Ok(()),
-                    id => id,
-                },
-            });
+            }
         }
-        let mut reply = Reply::new(out, self.is_3);
+        let mut reply = Reply::new(answers.bytes, self.is_3);
         reply.array(ids.len());
         for id in ids {
             match id {
@@ -70,34 +63,30 @@ impl Session {
     }
 
     /// `INCRBY name n`
-    pub(super) async fn reserve<S: AsyncWrite + Unpin>(
+    pub(super) async fn reserve(
         &mut self,
         words: &Words<'_>,
-        out: &mut Vec<u8>,
-        stream: &mut S,
+        answers: &mut Answers<'_>,
     ) -> io::Result<()> {
-        if !self.find(words.get(0), out, stream).await? {
+        let Some(found) = self.find(words.get(0), answers).await? else { return Ok(()) };
+        let max = found.shared.limits.batch.min(found.name.issuer().longest_run());
+        let Some(count) = words.number(1).filter(|count| (1..=max).contains(count)) else {
+            self.out_of_range(max, answers.bytes);
             return Ok(());
-        }
-        let Some(name) = self.recent.clone() else { return Ok(()) };
-        let max = self.shared.limits.batch.min(name.issuer().longest_run());
-        let Some(count) = self.at_most(max, words.number(1), out) else { return Ok(()) };
-        match patiently(name.issuer().reserve(count), out, stream).await? {
-            Ok(last) => {
-                self.issued += count;
-                Reply::new(out, self.is_3).integer(last);
-            }
-            Err(error) => self.failed(out, &error),
+        };
+        let reserved = answers.wait(found.name.issuer().reserve(count)).await?;
+        match found.counted(count, reserved) {
+            Ok(last) => Reply::new(answers.bytes, self.is_3).integer(last),
+            Err(error) => self.failed(answers.bytes, &error),
         }
         Ok(())
     }
 
     /// `UID.NEXT [name] [COUNT n]`
-    pub(super) async fn next<S: AsyncWrite + Unpin>(
+    pub(super) async fn next(
         &mut self,
         words: &Words<'_>,
-        out: &mut Vec<u8>,
-        stream: &mut S,
+        answers: &mut Answers<'_>,
     ) -> io::Result<()> {
         // With two words, the first is COUNT; a name may be COUNT as well, if it stands alone.
         let (text, count) = match words.len() {
@@ -106,47 +95,35 @@ impl Session {
             2 if words.is(0, "COUNT") => (None, Some(words.number(1))),
             3 if words.is(1, "COUNT") => (words.get(0), Some(words.number(2))),
             _ => {
-                self.error(out, "ERR", "syntax error: UID.NEXT [name] [COUNT n]");
+                self.error(answers.bytes, "ERR", "syntax error: UID.NEXT [name] [COUNT n]");
                 return Ok(());
             }
         };
         let Some(count) = count else {
-            if self.find(text, out, stream).await?
-                && let Some(id) = self.take(out, stream).await?
-            {
-                Reply::new(out, self.is_3).integer(id);
+            if let Some(id) = self.take(text, answers).await? {
+                Reply::new(answers.bytes, self.is_3).integer(id);
             }
             return Ok(());
         };
-        let Some(count) = self.batch(count, out) else { return Ok(()) };
-        if !self.find(text, out, stream).await? {
-            return Ok(());
-        }
-        let Some(name) = self.recent.clone() else { return Ok(()) };
-        // Until all but the last part is written.
-        let _room = match self.shared.budget.take(count) {
-            Ok(room) => room,
-            Err(error) => {
-                self.failed(out, &error);
-                return Ok(());
-            }
-        };
+        let Some(count) = self.batch(count, answers.bytes) else { return Ok(()) };
         let mut ids = mem::take(&mut self.ids);
         ids.clear();
-        let filled = patiently(name.issuer().fill(&mut ids, count as usize), out, stream).await?;
-        if let Err(error) = filled {
-            self.failed(out, &error);
+        let Some(found) = self.find(text, answers).await? else { return Ok(()) };
+        // Until all but the last part is written.
+        let room = found.shared.budget.take(count);
+        let filled = match &room {
+            Ok(_) => answers.wait(found.name.issuer().fill(&mut ids, count as usize)).await?,
+            Err(error) => Err(error.clone()),
+        };
+        if let Err(error) = found.counted(count, filled) {
+            self.failed(answers.bytes, &error);
             return Ok(());
         }
-        self.issued += count;
-        Reply::new(out, self.is_3).array(ids.len());
+        Reply::new(answers.bytes, self.is_3).array(ids.len());
         for part in ids.chunks(FLUSH / 32) {
-            let mut reply = Reply::new(out, self.is_3);
+            let mut reply = Reply::new(answers.bytes, self.is_3);
             part.iter().for_each(|id| reply.integer(*id));
-            if out.len() >= FLUSH {
-                stream.write_all(out).await?;
-                out.clear();
-            }
+            answers.write_if_long().await?;
         }
         // A connection that waits keeps little.
         ids.shrink_to(64);
@@ -155,31 +132,28 @@ impl Session {
     }
 
     /// A number of ids within the limit, or says what that is.
-    pub(super) fn batch(&mut self, count: Option<u64>, out: &mut Vec<u8>) -> Option<u64> {
-        self.at_most(self.shared.limits.batch, count, out)
-    }
-
-    fn at_most(&mut self, max: u64, count: Option<u64>, out: &mut Vec<u8>) -> Option<u64> {
+    fn batch(&mut self, count: Option<u64>, out: &mut Vec<u8>) -> Option<u64> {
+        let max = self.client.shared.limits.batch;
         let count = count.filter(|count| (1..=max).contains(count));
         if count.is_none() {
-            self.error(out, "ERR", &format!("the number of ids is not an integer from 1 to {max}"));
+            self.out_of_range(max, out);
         }
         count
     }
 
+    fn out_of_range(&mut self, max: u64, out: &mut Vec<u8>) {
+        self.error(out, "ERR", &format!("the number of ids is not an integer from 1 to {max}"));
+    }
+
     /// `UID.PARSE id [name]`
-    pub(super) async fn parse<S: AsyncWrite + Unpin>(
+    pub(super) async fn parse(
         &mut self,
         words: &Words<'_>,
-        out: &mut Vec<u8>,
-        stream: &mut S,
+        answers: &mut Answers<'_>,
     ) -> io::Result<()> {
-        if !self.find(words.get(1), out, stream).await? {
-            return Ok(());
-        }
-        let layout = self.recent.as_ref().and_then(|name| name.issuer().layout());
-        let Some(layout) = layout else {
-            self.error(out, "ERR", "a segment's ids are numbers without parts");
+        let Some(found) = self.find(words.get(1), answers).await? else { return Ok(()) };
+        let Some(layout) = found.name.issuer().layout() else {
+            self.error(answers.bytes, "ERR", "a segment's ids are numbers without parts");
             return Ok(());
         };
         let uid = words.number(0).and_then(Uid::new);
@@ -188,7 +162,7 @@ impl Session {
         let decoded = decoded.and_then(|uid| layout.decode(uid).map_err(|error| error.to_string()));
         match decoded {
             Ok(decoded) => {
-                let mut reply = Reply::new(out, self.is_3);
+                let mut reply = Reply::new(answers.bytes, self.is_3);
                 reply.map(4);
                 reply.bulk("timestamp");
                 reply.bulk(decoded.timestamp.to_string());
@@ -201,7 +175,7 @@ impl Session {
                     reply.integer(number);
                 }
             }
-            Err(text) => self.error(out, "ERR", &text),
+            Err(text) => self.error(answers.bytes, "ERR", &text),
         }
         Ok(())
     }

@@ -32,7 +32,7 @@ impl Session {
     /// `KEYS pattern`
     pub(super) fn keys(&mut self, words: &Words<'_>, out: &mut Vec<u8>) {
         let pattern = Pattern::new(words.get(0).unwrap_or_default());
-        let mut names = self.shared.names.texts();
+        let mut names = self.client.shared.names.texts();
         names.retain(|name| pattern.matches(name.as_bytes()));
         names.sort();
         let mut reply = Reply::new(out, self.is_3);
@@ -58,7 +58,7 @@ impl Session {
                 }
             }
         }
-        let names = self.shared.names.texts().into_iter().map(|name| (hash(&name), name));
+        let names = self.client.shared.names.texts().into_iter().map(|name| (hash(&name), name));
         let mut names: Vec<_> = names.filter(|(hash, _)| *hash >= cursor).collect();
         names.sort();
         let last = usize::try_from(count - 1).ok().and_then(|last| names.get(last));

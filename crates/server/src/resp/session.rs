@@ -6,43 +6,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use tokio::io::AsyncWrite;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::parse::Args;
 use super::reply::Reply;
+use crate::answers::Answers;
+use crate::client::{Client, Found};
 use crate::error::IssueError;
 use crate::listener::{Ends, Protocol};
-use crate::names::Name;
 use crate::shared::Shared;
-use crate::wire;
 
 /// What the server knows of a client.
 pub struct Session {
-    pub(super) shared: Arc<Shared>,
+    pub(super) client: Client,
     /// None through a Unix socket.
     pub(super) ends: Option<Ends>,
     pub(super) number: u64,
     pub(super) client_name: Vec<u8>,
     pub(super) is_3: bool,
-    pub(super) is_trusted: bool,
-    pub(super) has_quit: bool,
     pub(super) since: Instant,
     /// What `MULTI` has begun.
     pub(super) transaction: Option<Transaction>,
     pub(super) replies: Replies,
-    /// The name that was asked for last, which is the next one's as a rule.
-    pub(super) recent: Option<Arc<Name>>,
-    /// When the requests that are being answered had arrived, if one asked for an unknown name.
-    pub(super) arrived: Option<Instant>,
     /// Where the words of a request lie; and ids for answers of many.
     pub(super) args: Args,
     pub(super) ids: Vec<u64>,
-    /// Since they were last counted.
-    pub(super) requests: u64,
-    pub(super) errors: u64,
-    /// Ids of the recent name, likewise.
-    pub(super) issued: u64,
 }
 
 /// Which commands are answered.
@@ -75,13 +63,18 @@ impl Transaction {
     }
 }
 
-/// A command's words after its own.
+/// A request: a command, and its words after that.
 pub struct Words<'a> {
     pub(super) request: &'a [u8],
     pub(super) args: &'a Args,
 }
 
 impl<'a> Words<'a> {
+    /// The command itself.
+    pub fn command(&self) -> Option<&'a [u8]> {
+        self.args.get(self.request, 0)
+    }
+
     pub fn len(&self) -> usize {
         self.args.len() - 1
     }
@@ -105,114 +98,58 @@ impl Session {
         Self {
             // Relaxed: no more than a number.
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
-            is_trusted: shared.password.is_none(),
-            shared: Arc::clone(shared),
+            client: Client::new(shared, Protocol::Redis),
             ends,
             client_name: Vec::new(),
             is_3: false,
-            has_quit: false,
             since: Instant::now(),
             transaction: None,
             replies: Replies::On,
-            recent: None,
-            arrived: None,
             args: Args::default(),
             ids: Vec::new(),
-            requests: 0,
-            errors: 0,
-            issued: 0,
         }
     }
 
     /// Says why no more requests are looked at.
     pub(super) fn refuse(&mut self, out: &mut Vec<u8>, text: &str) {
-        self.has_quit = true;
+        self.client.is_over = true;
         self.error(out, "ERR", text);
     }
 
-    pub(super) fn count_issued(&mut self) {
-        if let Some(name) = &self.recent
-            && self.issued > 0
-        {
-            name.counters.issued(Protocol::Redis, self.issued);
-            self.issued = 0;
-        }
-    }
-
     pub(super) fn error(&mut self, out: &mut Vec<u8>, kind: &str, text: &str) {
-        self.errors += 1;
+        self.client.errors += 1;
         Reply::new(out, self.is_3).error(kind, text);
     }
 
+    /// Says why no id was issued.
     pub(super) fn failed(&mut self, out: &mut Vec<u8>, error: &IssueError) {
-        if let Some(name) = &self.recent {
-            name.counters.failed(Protocol::Redis);
-        }
-        self.not_issued(out, error);
-    }
-
-    /// The same where it is not the recent name that failed.
-    pub(super) fn not_issued(&mut self, out: &mut Vec<u8>, error: &IssueError) {
         let kind = if error.may_pass() { "TRYAGAIN" } else { "ERR" };
         self.error(out, kind, &uidring::adapter::Chain(error).to_string());
     }
 
-    /// Makes a name the recent one, or says that there is none.
-    pub(super) async fn find<S: AsyncWrite + Unpin>(
+    /// Finds a name, or the default one without a text, or says that there is none.
+    pub(super) async fn find(
         &mut self,
         text: Option<&[u8]>,
-        out: &mut Vec<u8>,
-        stream: &mut S,
-    ) -> io::Result<bool> {
-        let found = self.look_up(text, out, stream).await?;
-        if let Err(error) = &found {
-            self.not_issued(out, error);
-        } else if let Ok(false) = found {
-            let text = String::from_utf8_lossy(text.unwrap_or_default());
-            let text: String = text.chars().take(128).collect();
-            self.error(
-                out,
-                "ERR",
-                &format!("there is no name '{text}'; KEYS * lists those that there are"),
-            );
-        }
-        Ok(found.unwrap_or(false))
-    }
-
-    /// Makes a name the recent one, if there is one.
-    pub(super) async fn look_up<S: AsyncWrite + Unpin>(
-        &mut self,
-        text: Option<&[u8]>,
-        out: &mut Vec<u8>,
-        stream: &mut S,
-    ) -> io::Result<Result<bool, IssueError>> {
-        match (&self.recent, text) {
-            (Some(recent), Some(text))
-                if recent.text().as_bytes() == text && !recent.is_removed() =>
-            {
-                return Ok(Ok(true));
+        answers: &mut Answers<'_>,
+    ) -> io::Result<Option<Found<'_>>> {
+        match self.client.look_up(text, answers).await? {
+            Ok(true) => return Ok(self.client.recent()),
+            Ok(false) => {
+                let text = String::from_utf8_lossy(text.unwrap_or_default());
+                let text: String = text.chars().take(128).collect();
+                let text = format!("there is no name '{text}'; KEYS * lists those that there are");
+                self.error(answers.bytes, "ERR", &text);
             }
-            _ => {}
+            Err(error) => self.failed(answers.bytes, &error),
         }
-        let names = &self.shared.names;
-        let found = match text {
-            Some(text) => wire::find_name(names, text, &mut self.arrived, out, stream).await?,
-            None => Ok(names.default_name().map(Arc::clone)),
-        };
-        Ok(found.map(|found| {
-            let is_found = found.is_some();
-            if is_found {
-                self.count_issued();
-                self.recent = found;
-            }
-            is_found
-        }))
+        Ok(None)
     }
 
     /// Whether this is the name of something, as far as the server knows.
     pub(super) fn is_name(&self, text: Option<&[u8]>) -> bool {
         let text = text.and_then(|text| str::from_utf8(text).ok());
-        text.is_some_and(|text| self.shared.names.get(text).is_some())
+        text.is_some_and(|text| self.client.shared.names.get(text).is_some())
     }
 
     /// As just connected.
@@ -221,6 +158,6 @@ impl Session {
         self.replies = Replies::On;
         self.client_name.clear();
         self.is_3 = false;
-        self.is_trusted = self.shared.password.is_none();
+        self.client.is_trusted = self.client.shared.password.is_none();
     }
 }

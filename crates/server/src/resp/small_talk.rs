@@ -43,7 +43,7 @@ impl Session {
                 );
             }
         }
-        if !self.is_trusted {
+        if !self.client.is_trusted {
             return self.error(
                 out,
                 "NOAUTH",
@@ -81,25 +81,13 @@ impl Session {
         index: usize,
         out: &mut Vec<u8>,
     ) -> bool {
-        let given = words.get(index).unwrap_or_default();
-        match &self.shared.password {
-            Some(password) if password.is(given) => {
-                self.is_trusted = true;
-                true
-            }
-            Some(_) => {
-                self.error(out, "WRONGPASS", "invalid username-password pair or user is disabled.");
-                false
-            }
-            None => {
-                self.error(
-                    out,
-                    "ERR",
-                    "AUTH called without any password configured for the server",
-                );
-                false
-            }
-        }
+        let (kind, text) = match self.client.authenticate(words.get(index).unwrap_or_default()) {
+            Some(true) => return true,
+            Some(false) => ("WRONGPASS", "invalid username-password pair or user is disabled."),
+            None => ("ERR", "AUTH called without any password configured for the server"),
+        };
+        self.error(out, kind, text);
+        false
     }
 
     /// A connection keeps a short name, or says why it does not.
@@ -211,7 +199,7 @@ impl Session {
 
     /// `INFO [section …]`: all of them, unless some are named.
     pub(super) fn info(&mut self, words: &Words<'_>) -> String {
-        self.count_issued();
+        self.client.count_issued();
         let asks_all =
             |index| ["all", "default", "everything"].iter().any(|all| words.is(index, all));
         let is_all = words.len() == 0 || (0..words.len()).any(asks_all);
@@ -220,10 +208,10 @@ impl Session {
             ["Server", "Clients", "Stats", "Names"].into_iter().filter(|name| is_asked(name));
         let texts = asked.map(|name| {
             let lines = match name {
-                "Server" => of_server(&self.shared),
-                "Clients" => of_clients(&self.shared),
-                "Stats" => of_stats(&self.shared),
-                _ => of_names(&self.shared),
+                "Server" => of_server(&self.client.shared),
+                "Clients" => of_clients(&self.client.shared),
+                "Stats" => of_stats(&self.client.shared),
+                _ => of_names(&self.client.shared),
             };
             format!("# {name}\r\n{lines}")
         });

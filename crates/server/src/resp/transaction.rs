@@ -2,14 +2,12 @@
 
 use std::io;
 
-use tokio::io::{AsyncWrite, AsyncWriteExt};
-
 use super::parse::{self, Args, Parsed};
 use super::reply::Reply;
 use super::session::{Session, Transaction, Words};
 use super::table::{self, MAX_COMMAND, upper};
+use crate::answers::Answers;
 use crate::scratch::CHUNK;
-use crate::wire::FLUSH;
 
 /// What the commands of a transaction may have in bytes: 100,000 times `INCR` fit.
 const MAX_BYTES: usize = 64 * CHUNK;
@@ -19,47 +17,45 @@ const IDS_PER_CHUNK: u64 = CHUNK as u64 / 8;
 
 impl Session {
     /// Keeps a request for `EXEC`, unless it ends the transaction.
-    pub(super) async fn transact<S: AsyncWrite + Unpin>(
+    pub(super) async fn transact(
         &mut self,
-        request: &[u8],
-        args: &Args,
-        out: &mut Vec<u8>,
-        stream: &mut S,
+        words: &Words<'_>,
+        answers: &mut Answers<'_>,
     ) -> io::Result<()> {
-        let Some(command) = args.get(request, 0) else { return Ok(()) };
+        let Some(command) = words.command() else { return Ok(()) };
         // Who says something now and then is never slow, and keeps what is queued in memory.
-        let idle = self.shared.limits.idle;
+        let idle = self.client.shared.limits.idle;
         if self.transaction.as_ref().is_some_and(|begun| begun.begun.elapsed() >= idle) {
             self.transaction = None;
-            self.refuse(
-                out,
-                &format!("the transaction did not end in time, within {idle:?} of MULTI"),
-            );
+            let text = format!("the transaction did not end in time, within {idle:?} of MULTI");
+            self.refuse(answers.bytes, &text);
             return Ok(());
         }
         let mut name = [0; MAX_COMMAND];
-        match (upper(command, &mut name), args.len()) {
-            (b"EXEC", 1) => {
-                self.requests += 1;
-                return self.exec(out, stream).await;
+        match (upper(command, &mut name), words.len()) {
+            (b"EXEC", 0) => {
+                self.client.requests += 1;
+                return self.exec(answers).await;
             }
-            (b"DISCARD", 1) => {
-                self.requests += 1;
+            (b"DISCARD", 0) => {
+                self.client.requests += 1;
                 self.transaction = None;
-                Reply::new(out, self.is_3).simple("OK");
+                Reply::new(answers.bytes, self.is_3).simple("OK");
             }
-            (b"MULTI", 1) => self.error(out, "ERR", "MULTI calls can not be nested"),
-            (b"WATCH", 2..) => self.error(out, "ERR", "WATCH inside MULTI is not allowed"),
-            (b"QUIT" | b"RESET", _) => return self.execute(request, args, out, stream).await,
-            (name, _) => match self.queue(name, &Words { request, args }) {
-                Ok(()) => Reply::new(out, self.is_3).simple("QUEUED"),
+            (b"MULTI", 0) => self.error(answers.bytes, "ERR", "MULTI calls can not be nested"),
+            (b"WATCH", 1..) => {
+                self.error(answers.bytes, "ERR", "WATCH inside MULTI is not allowed")
+            }
+            (b"QUIT" | b"RESET", _) => return self.execute(words, answers).await,
+            (name, _) => match self.queue(name, words) {
+                Ok(()) => Reply::new(answers.bytes, self.is_3).simple("QUEUED"),
                 Err(text) => {
                     if let Some(transaction) = &mut self.transaction {
                         // Nothing of it will be needed.
                         let nothing = Transaction::begun_at(transaction.begun);
                         *transaction = Transaction { is_broken: true, ..nothing };
                     }
-                    self.error(out, "ERR", &text);
+                    self.error(answers.bytes, "ERR", &text);
                 }
             },
         }
@@ -71,7 +67,7 @@ impl Session {
         let Some(transaction) = &mut self.transaction else { return Ok(()) };
         let Words { request, args } = words;
         if !table::is_command(name, args.len()) {
-            return Err(table::problem(args.get(request, 0).unwrap_or_default()));
+            return Err(table::problem(words.command().unwrap_or_default()));
         }
         if name == b"CLIENT" && words.is(0, "REPLY") {
             return Err("CLIENT REPLY inside MULTI is not allowed".into());
@@ -79,7 +75,7 @@ impl Session {
         if transaction.is_broken {
             return Ok(());
         }
-        let max = self.shared.limits.batch;
+        let max = self.client.shared.limits.batch;
         transaction.ids = transaction.ids.saturating_add(ids_of(name, words));
         if transaction.ids > max {
             return Err(format!("a transaction asks for at most {max} ids; make it shorter"));
@@ -89,7 +85,8 @@ impl Session {
             return Err(format!("a transaction has at most {MAX_BYTES} bytes; make it shorter"));
         }
         if length / CHUNK > transaction.room.len() {
-            let room = self.shared.budget.take(IDS_PER_CHUNK).map_err(|error| error.to_string())?;
+            let room =
+                self.client.shared.budget.take(IDS_PER_CHUNK).map_err(|error| error.to_string())?;
             transaction.room.extend(room);
         }
         transaction.requests.extend_from_slice(request);
@@ -98,28 +95,22 @@ impl Session {
     }
 
     /// Answers what was kept.
-    async fn exec<S: AsyncWrite + Unpin>(
-        &mut self,
-        out: &mut Vec<u8>,
-        stream: &mut S,
-    ) -> io::Result<()> {
+    async fn exec(&mut self, answers: &mut Answers<'_>) -> io::Result<()> {
         let Some(transaction) = self.transaction.take() else { return Ok(()) };
         if transaction.is_broken {
             let text = "Transaction discarded because of previous errors.";
-            self.error(out, "EXECABORT", text);
+            self.error(answers.bytes, "EXECABORT", text);
             return Ok(());
         }
-        Reply::new(out, self.is_3).array(transaction.count);
+        Reply::new(answers.bytes, self.is_3).array(transaction.count);
         let mut rest = &transaction.requests[..];
         let mut args = Args::default();
         // They were read before.
         while let Ok(Parsed::Request(length)) = parse::request(rest, &mut args) {
-            self.execute(&rest[..length], &args, out, stream).await?;
+            let words = Words { request: &rest[..length], args: &args };
+            self.execute(&words, answers).await?;
             rest = &rest[length..];
-            if out.len() >= FLUSH {
-                stream.write_all(out).await?;
-                out.clear();
-            }
+            answers.write_if_long().await?;
         }
         Ok(())
     }

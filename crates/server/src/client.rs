@@ -1,0 +1,146 @@
+//! A client of any protocol but HTTP, as its session knows it.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::answers::Answers;
+use crate::error::IssueError;
+use crate::listener::Protocol;
+use crate::names::Name;
+use crate::shared::Shared;
+
+/// A client, and what was done for it since that was last added to the server's counters.
+pub struct Client {
+    pub shared: Arc<Shared>,
+    protocol: Protocol,
+    /// Whether it has said the password, if the server has one.
+    pub is_trusted: bool,
+    /// Whether to close its connection after what was answered.
+    pub is_over: bool,
+    /// The name asked for last, which is usually the next one's too.
+    recent: Option<Arc<Name>>,
+    /// When the requests being answered arrived, if one of them asked for an unknown name.
+    arrived: Option<Instant>,
+    pub requests: u64,
+    pub errors: u64,
+    /// Ids of the recent name.
+    issued: u64,
+}
+
+impl Client {
+    pub fn new(shared: &Arc<Shared>, protocol: Protocol) -> Self {
+        Self {
+            is_trusted: shared.password.is_none(),
+            shared: Arc::clone(shared),
+            protocol,
+            is_over: false,
+            recent: None,
+            arrived: None,
+            requests: 0,
+            errors: 0,
+            issued: 0,
+        }
+    }
+
+    /// Returns whether this is the password, and trusts the client if so; none if the server has no password.
+    pub fn authenticate(&mut self, given: &[u8]) -> Option<bool> {
+        let is_right = self.shared.password.as_ref()?.is(given);
+        self.is_trusted |= is_right;
+        Some(is_right)
+    }
+
+    /// Returns the next id of the recent name, if that is the one asked for and has one ready: most requests need no
+    /// more, and no future.
+    #[inline]
+    pub fn ready(&mut self, text: Option<&[u8]>) -> Option<u64> {
+        let recent = self.recent.as_ref().filter(|recent| self.is(recent, text))?;
+        let id = recent.issuer().ready()?;
+        self.issued += 1;
+        Some(id)
+    }
+
+    /// Whether a name is the one asked for: the default one without a text.
+    fn is(&self, name: &Arc<Name>, text: Option<&[u8]>) -> bool {
+        match text {
+            Some(text) => name.text().as_bytes() == text && !name.is_removed(),
+            None => self.shared.names.default_name().is_some_and(|other| Arc::ptr_eq(name, other)),
+        }
+    }
+
+    /// Makes a name the recent one, or the default name without a text. Returns whether there is such a name.
+    pub async fn look_up(
+        &mut self,
+        text: Option<&[u8]>,
+        answers: &mut Answers<'_>,
+    ) -> io::Result<Result<bool, IssueError>> {
+        let Some(text) = text else { return Ok(Ok(self.default_name().is_some())) };
+        if self.recent.as_ref().is_some_and(|recent| self.is(recent, Some(text))) {
+            return Ok(Ok(true));
+        }
+        let Ok(text) = str::from_utf8(text) else { return Ok(Ok(false)) };
+        let found = self.shared.names.find_or_look(text, &mut self.arrived);
+        Ok(answers.wait(found).await?.map(|found| found.map(|name| self.set(name)).is_some()))
+    }
+
+    /// Makes the default name the recent one, if there is one.
+    pub fn default_name(&mut self) -> Option<Found<'_>> {
+        let name = self.shared.names.default_name()?;
+        if self.recent.as_ref().is_none_or(|recent| !Arc::ptr_eq(recent, name)) {
+            self.set(Arc::clone(name));
+        }
+        self.recent()
+    }
+
+    fn set(&mut self, name: Arc<Name>) {
+        self.count_issued();
+        self.recent = Some(name);
+    }
+
+    /// The recent name.
+    pub fn recent(&mut self) -> Option<Found<'_>> {
+        let Self { shared, protocol, recent, issued, .. } = self;
+        Some(Found { name: recent.as_ref()?, shared, protocol: *protocol, issued })
+    }
+
+    /// Adds the ids to their name's counter.
+    pub fn count_issued(&mut self) {
+        if let Some(name) = &self.recent
+            && self.issued > 0
+        {
+            name.counters.issued(self.protocol, self.issued);
+            self.issued = 0;
+        }
+    }
+
+    /// Adds the requests, which were answered in this time, to the server's counters.
+    pub fn count_requests(&mut self, time: Duration) {
+        self.shared.counters(self.protocol).answered(self.requests, self.errors, time);
+        (self.requests, self.errors, self.arrived) = (0, 0, None);
+    }
+}
+
+/// A name that a client asks for.
+pub struct Found<'a> {
+    pub name: &'a Name,
+    pub shared: &'a Shared,
+    protocol: Protocol,
+    issued: &'a mut u64,
+}
+
+impl Found<'_> {
+    /// Takes the next id.
+    pub async fn take(self, answers: &mut Answers<'_>) -> io::Result<Result<u64, IssueError>> {
+        let taken = answers.wait(self.name.issuer().take()).await?;
+        Ok(self.counted(1, taken))
+    }
+
+    /// Counts a request for so many ids.
+    pub fn counted<T>(self, ids: u64, done: Result<T, IssueError>) -> Result<T, IssueError> {
+        match &done {
+            Ok(_) => *self.issued += ids,
+            Err(_) => self.name.counters.failed(self.protocol),
+        }
+        done
+    }
+}
