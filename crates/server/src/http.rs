@@ -1,7 +1,6 @@
 //! HTTP/1.1: Leaf's paths, the server's own, and a page to look at.
 
 mod answer;
-mod begun;
 mod body;
 mod dashboard;
 mod events;
@@ -19,26 +18,22 @@ mod snapshot;
 mod watch;
 
 use std::convert::Infallible;
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Instant;
 
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::Service;
+use hyper::service::service_fn;
 use hyper::{Method, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 
-use self::answer::Answer;
-use self::begun::Begun;
 use self::body::Body;
 use self::request::Asked;
 use crate::listener::Protocol;
 use crate::seat::{Farewell, Place};
 use crate::shared::Shared;
+use crate::wire;
 
 /// What hyper needs for a request's head.
 const SMALLEST_BUFFER: usize = 8192;
@@ -48,17 +43,16 @@ pub async fn serve<S>(stream: S, place: &Arc<Place>, shared: &Arc<Shared>)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    if let Some(begun) = Begun::wait(stream).await {
-        // In memory of its own, which connections that ask nothing do without.
-        Box::pin(converse(begun, place, shared)).await;
-    }
-}
-
-async fn converse<S>(stream: S, place: &Arc<Place>, shared: &Arc<Shared>)
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
-    let service = Client { shared: Arc::clone(shared), place: Arc::clone(place) };
+    let service = service_fn(|request: hyper::Request<Incoming>| async {
+        let begin = Instant::now();
+        // No path reads a body; hyper skips a short one, and closes after the answer to a long one.
+        let (parts, _) = request.into_parts();
+        let response = route(shared, place, Asked::new(parts)).await;
+        let status = response.status();
+        let errors = u64::from(status.is_client_error() || status.is_server_error());
+        shared.counters(Protocol::Http).answered(1, errors, begin.elapsed());
+        Ok::<_, Infallible>(response)
+    });
     // The seat ends slow and idle connections, with no timer for each. When the server drains, reading ends as
     // if the client had closed its half: with `half_close`, what has arrived is still answered. Answers to a
     // pipeline are not gathered (`pipeline_flush`), as hyper sets no limit to their bytes.
@@ -74,9 +68,7 @@ where
             StatusCode::REQUEST_TIMEOUT,
             "the request did not end in time; send it whole",
         );
-        // One try: a client that does not read is not waited for.
-        let mut write = pin!(stream.write_all(goodbye.as_bytes()));
-        poll_fn(|context| Poll::Ready(write.as_mut().poll(context).is_ready())).await;
+        wire::write_at_once(&mut stream, goodbye.as_bytes()).await;
     }
 }
 
@@ -88,123 +80,62 @@ pub fn refusal() -> String {
     )
 }
 
-/// A connection, to hyper.
-struct Client {
-    shared: Arc<Shared>,
-    place: Arc<Place>,
-}
-
-impl Service<hyper::Request<Incoming>> for Client {
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Answering;
-
-    fn call(&self, request: hyper::Request<Incoming>) -> Answering {
-        let begin = Instant::now();
-        // No path reads a body; hyper skips a short one, and closes after the answer to a long one.
-        let (parts, _) = request.into_parts();
-        match route(&self.shared, &self.place, Asked::new(parts)) {
-            Answer::Now(response) => {
-                count(&self.shared, begin, &response);
-                Answering::Now(Some(response))
-            }
-            Answer::Later(later) => {
-                let shared = Arc::clone(&self.shared);
-                Answering::Later(Box::pin(async move {
-                    let response = later.await;
-                    count(&shared, begin, &response);
-                    response
-                }))
-            }
-        }
-    }
-}
-
-fn count(shared: &Shared, begin: Instant, response: &Response<Body>) {
-    let status = response.status();
-    let errors = u64::from(status.is_client_error() || status.is_server_error());
-    shared.counters(Protocol::Http).answered(1, errors, begin.elapsed());
-}
-
-/// Most answers are there at once, and need no future of their own in memory.
-enum Answering {
-    Now(Option<Response<Body>>),
-    Later(Pin<Box<dyn Future<Output = Response<Body>> + Send>>),
-}
-
-impl Future for Answering {
-    type Output = Result<Response<Body>, Infallible>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.get_mut() {
-            Self::Now(response) => match response.take() {
-                Some(response) => Poll::Ready(Ok(response)),
-                None => Poll::Pending,
-            },
-            Self::Later(later) => later.as_mut().poll(context).map(Ok),
-        }
-    }
-}
-
-fn route(shared: &Arc<Shared>, place: &Arc<Place>, asked: Asked) -> Answer {
+async fn route(shared: &Arc<Shared>, place: &Arc<Place>, asked: Asked) -> Response<Body> {
     if let Some(text) = site::problem(&asked) {
-        return answer::bad_request(asked, text).into();
+        return answer::bad_request(asked, text);
     }
     let path = asked.path();
     let is_open = matches!(path, "/healthz" | "/");
     if !is_open && !is_trusted(shared, &asked) {
-        return answer::unauthorized(asked).into();
+        return answer::unauthorized(asked);
     }
     if let Some(text) = site::refusal(shared, &asked) {
-        return answer::error(asked, StatusCode::FORBIDDEN, text).into();
+        return answer::error(asked, StatusCode::FORBIDDEN, text);
     }
     // As in Leaf, with any method.
-    if let Some(key) = path.strip_prefix("/api/snowflake/get/")
-        && is_segment(key)
-    {
-        return leaf::snowflake(shared, asked);
+    if path.strip_prefix("/api/snowflake/get/").is_some_and(is_segment) {
+        return leaf::snowflake(shared, asked).await;
     }
-    if let Some(key) = path.strip_prefix("/api/segment/get/")
-        && is_segment(key)
-    {
-        return leaf::segment(shared, asked);
+    if path.strip_prefix("/api/segment/get/").is_some_and(is_segment) {
+        return leaf::segment(shared, asked).await;
     }
     match path {
-        "/decodeSnowflakeId" => return leaf::decode(shared, asked).into(),
-        "/cache" => return Answer::long(shared, asked, pages::cache),
-        "/db" => return pages::table(shared, asked),
+        "/decodeSnowflakeId" => return leaf::decode(shared, asked),
+        "/cache" => return answer::long(shared, asked, pages::cache).await,
+        "/db" => return pages::table(shared, asked).await,
         _ => {}
     }
-    let id = path.strip_prefix("/v1/parse/").filter(|id| is_segment(id));
     let is_known = matches!(
         path,
         "/" | "/healthz" | "/readyz" | "/metrics" | "/v1/ids" | "/v1/events" | "/v1/parse"
     );
-    if !is_known && id.is_none() {
+    if !is_known && !path.strip_prefix("/v1/parse/").is_some_and(is_segment) {
         return answer::error(
             asked,
             StatusCode::NOT_FOUND,
             "there is no such path; there are /v1/ids, /v1/parse/{id}, /v1/events, /healthz, /readyz, /metrics and \
              /, and of Leaf's /api/segment/get/{key}, /api/snowflake/get/{key}, /decodeSnowflakeId, /cache and \
              /db",
-        )
-        .into();
+        );
     }
     if !matches!(*asked.method(), Method::GET | Method::HEAD | Method::POST) {
         let text = "the method is not GET, HEAD or POST";
         let mut response = answer::error(asked, StatusCode::METHOD_NOT_ALLOWED, text);
         let allowed = header::HeaderValue::from_static("GET, HEAD, POST");
         response.headers_mut().insert(header::ALLOW, allowed);
-        return response.into();
+        return response;
     }
     match path {
-        "/" => dashboard::page(asked).into(),
-        "/healthz" => health::liveness(shared, asked).into(),
-        "/readyz" => Answer::beside(shared, asked, health::answer),
-        "/metrics" => Answer::long(shared, asked, metrics::answer),
-        "/v1/ids" => ids::answer(shared, asked),
-        "/v1/events" => watch::answer(shared, place, asked).into(),
-        _ => parse::answer(shared, asked),
+        "/" => dashboard::page(asked),
+        "/healthz" => health::liveness(shared, asked),
+        "/readyz" => {
+            let shared = Arc::clone(shared);
+            answer::beside(move || health::answer(&shared, asked)).await
+        }
+        "/metrics" => answer::long(shared, asked, metrics::answer).await,
+        "/v1/ids" => ids::answer(shared, asked).await,
+        "/v1/events" => watch::answer(shared, place, asked),
+        _ => parse::answer(shared, asked).await,
     }
 }
 

@@ -1,102 +1,21 @@
 //! Answers: a status, what the body is, and the body.
 
 use std::fmt::Display;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
-use hyper::body::Bytes;
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde_json::json;
+use uidring::adapter::Chain;
 
 use super::body::{Body, Room};
 use super::kind;
 use super::request::Asked;
-use crate::names::Name;
+use crate::error::IssueError;
 use crate::shared::Shared;
 
-/// An answer, or the future of one.
-pub enum Answer {
-    Now(Response<Body>),
-    Later(Pin<Box<dyn Future<Output = Response<Body>> + Send>>),
-}
-
-impl Answer {
-    /// Made by a thread beside those that serve, since it takes the longer the more names there are.
-    pub fn beside(
-        shared: &Arc<Shared>,
-        asked: Asked,
-        make: fn(&Shared, Asked) -> Response<Body>,
-    ) -> Self {
-        let shared = Arc::clone(shared);
-        Self::later(made_beside(move || make(&shared, asked)))
-    }
-
-    /// As [`beside`](Self::beside), for an answer that is long as well: it has room until its last piece is written, and
-    /// waits for none. Long answers are made one at a time, so that a thread is left for short ones: `/readyz` does not
-    /// wait behind pages.
-    pub fn long(
-        shared: &Arc<Shared>,
-        asked: Asked,
-        make: fn(&Shared, Asked, Room) -> Response<Body>,
-    ) -> Self {
-        let Ok(room) = Arc::clone(&shared.http.pages).try_acquire_owned() else {
-            let text = "as many long pages are on their way as may be; try again later";
-            return error(asked, StatusCode::SERVICE_UNAVAILABLE, text).into();
-        };
-        let shared = Arc::clone(shared);
-        Self::later(async move {
-            let turn = Arc::clone(&shared.http.turn).acquire_owned().await;
-            made_beside(move || {
-                let made = make(&shared, asked, room);
-                drop(turn);
-                made
-            })
-            .await
-        })
-    }
-
-    /// What is answered with a name, which is a tag perhaps that was created just now: `name` is the name, or the text of
-    /// one that is unknown.
-    pub fn of_name<F>(
-        shared: &Arc<Shared>,
-        asked: Asked,
-        name: Result<Arc<Name>, String>,
-        answer: F,
-    ) -> Self
-    where
-        F: FnOnce(&Shared, Asked, Result<Arc<Name>, String>) -> Self + Send + 'static,
-    {
-        let text = match name {
-            Err(text) if shared.names.segments().is_some() => text,
-            name => return answer(shared, asked, name),
-        };
-        let shared = Arc::clone(shared);
-        Self::later(async move {
-            let name = match shared.names.find_or_look(&text, &mut None).await {
-                Ok(found) => found.ok_or(text),
-                Err(unread) => {
-                    let status = StatusCode::SERVICE_UNAVAILABLE;
-                    let mut response = error(asked, status, unread.to_string());
-                    let soon = HeaderValue::from_static("1");
-                    response.headers_mut().insert(header::RETRY_AFTER, soon);
-                    return response;
-                }
-            };
-            match answer(&shared, asked, name) {
-                Self::Now(response) => response,
-                Self::Later(later) => later.await,
-            }
-        })
-    }
-
-    pub fn later(answer: impl Future<Output = Response<Body>> + Send + 'static) -> Self {
-        Self::Later(Box::pin(answer))
-    }
-}
-
-async fn made_beside(make: impl FnOnce() -> Response<Body> + Send + 'static) -> Response<Body> {
+/// Makes an answer on a thread beside those that serve, since it takes longer the more names there are.
+pub async fn beside(make: impl FnOnce() -> Response<Body> + Send + 'static) -> Response<Body> {
     tokio::task::spawn_blocking(make).await.unwrap_or_else(|_| {
         let mut response = Response::new(Body::Empty);
         *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
@@ -104,10 +23,25 @@ async fn made_beside(make: impl FnOnce() -> Response<Body> + Send + 'static) -> 
     })
 }
 
-impl From<Response<Body>> for Answer {
-    fn from(response: Response<Body>) -> Self {
-        Self::Now(response)
-    }
+/// As [`beside`], for an answer that is long as well: it has room until its last piece is written, and waits for none.
+/// Long answers are made one at a time, so that a thread is left for short ones: `/readyz` does not wait behind pages.
+pub async fn long(
+    shared: &Arc<Shared>,
+    asked: Asked,
+    make: fn(&Shared, Asked, Room) -> Response<Body>,
+) -> Response<Body> {
+    let Ok(room) = Arc::clone(&shared.http.pages).try_acquire_owned() else {
+        let text = "as many long pages are on their way as may be; try again later";
+        return error(asked, StatusCode::SERVICE_UNAVAILABLE, text);
+    };
+    let shared = Arc::clone(shared);
+    let turn = Arc::clone(&shared.http.turn).acquire_owned().await;
+    beside(move || {
+        let made = make(&shared, asked, room);
+        drop(turn);
+        made
+    })
+    .await
 }
 
 /// An answer. None is to be kept by a cache: each id comes once, and all else changes.
@@ -125,12 +59,12 @@ pub fn with(asked: Asked, status: StatusCode, kind: &'static str, body: Body) ->
 }
 
 pub fn text(asked: Asked, text: &'static str) -> Response<Body> {
-    with(asked, StatusCode::OK, kind::TEXT, Body::Bytes(Bytes::from_static(text.as_bytes())))
+    with(asked, StatusCode::OK, kind::TEXT, Body::whole(text))
 }
 
 /// A value, and the end of its line.
 pub fn json(asked: Asked, status: StatusCode, value: &serde_json::Value) -> Response<Body> {
-    with(asked, status, kind::JSON, Body::Bytes(format!("{value}\n").into()))
+    with(asked, status, kind::JSON, Body::whole(format!("{value}\n")))
 }
 
 pub fn error(asked: Asked, status: StatusCode, text: impl Display) -> Response<Body> {
@@ -139,6 +73,15 @@ pub fn error(asked: Asked, status: StatusCode, text: impl Display) -> Response<B
 
 pub fn bad_request(asked: Asked, text: impl Display) -> Response<Body> {
     error(asked, StatusCode::BAD_REQUEST, text)
+}
+
+/// Says why no id was issued, and whether to ask again soon.
+pub fn not_issued(asked: Asked, why: &IssueError) -> Response<Body> {
+    let mut response = error(asked, StatusCode::SERVICE_UNAVAILABLE, Chain(why));
+    if why.may_pass() {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
 }
 
 /// A page that loads nothing, and is shown in no other page.

@@ -4,25 +4,22 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use hyper::body::{Buf, Bytes, Frame, SizeHint};
-
+use hyper::body::{Bytes, Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::events::Events;
-use super::ids_text::{IdsText, PIECE};
+
+/// Bytes that are written at once.
+const PIECE: usize = 32 * 1024;
 
 /// The body of an answer.
 pub enum Body {
-    /// Nothing, or nothing more.
     Empty,
-    /// One id in decimal.
-    Id(Digits),
-    /// Bytes that are there.
-    Bytes(Bytes),
-    /// Bytes that may be many, and go piece by piece.
-    Page { bytes: Bytes, _room: Room },
-    /// Many ids.
-    Ids(IdsText),
+    /// Bytes that go piece by piece, and the right to their memory if they may be many.
+    Bytes {
+        bytes: Bytes,
+        _room: Option<Room>,
+    },
     /// What a watcher sees, until the connection ends.
     Events(Box<Events>),
 }
@@ -30,97 +27,46 @@ pub enum Body {
 /// A right to memory, until the last piece of a body is taken from it.
 pub type Room = OwnedSemaphorePermit;
 
-/// A number in decimal, in place.
-pub struct Digits {
-    text: [u8; 20],
-    start: u8,
-    end: u8,
-}
-
-impl Digits {
-    pub fn new(number: u64) -> Self {
-        let mut buffer = itoa::Buffer::new();
-        let digits = buffer.format(number).as_bytes();
-        let mut text = [0; 20];
-        text[..digits.len()].copy_from_slice(digits);
-        Self { text, start: 0, end: digits.len() as u8 }
-    }
-}
-
-/// A piece of a body.
-pub enum Chunk {
-    Id(Digits),
-    Bytes(Bytes),
-}
-
-impl Buf for Chunk {
-    fn remaining(&self) -> usize {
-        match self {
-            Self::Id(digits) => usize::from(digits.end - digits.start),
-            Self::Bytes(bytes) => bytes.len(),
-        }
-    }
-
-    fn chunk(&self) -> &[u8] {
-        match self {
-            Self::Id(digits) => &digits.text[digits.start.into()..digits.end.into()],
-            Self::Bytes(bytes) => bytes,
-        }
-    }
-
-    fn advance(&mut self, count: usize) {
-        match self {
-            // Within what remains, says the trait: below 20.
-            Self::Id(digits) => digits.start = (digits.start + count as u8).min(digits.end),
-            Self::Bytes(bytes) => bytes.advance(count),
-        }
+impl Body {
+    pub fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self::Bytes { bytes: bytes.into(), _room: None }
     }
 }
 
 impl hyper::body::Body for Body {
-    type Data = Chunk;
+    type Data = Bytes;
     type Error = Infallible;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Chunk>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = self.get_mut();
-        let chunk = match this {
-            Self::Ids(ids) => ids.next().map(Chunk::Bytes),
-            Self::Page { bytes, .. } if bytes.len() > PIECE => {
-                Some(Chunk::Bytes(bytes.split_to(PIECE)))
+        let piece = match this {
+            Self::Empty => None,
+            Self::Bytes { bytes, .. } => {
+                let piece = bytes.split_to(bytes.len().min(PIECE));
+                if bytes.is_empty() {
+                    *this = Self::Empty;
+                }
+                Some(piece)
             }
             Self::Events(events) => match events.poll_next(context) {
-                Poll::Ready(event) => event.map(Chunk::Bytes),
+                Poll::Ready(event) => event,
                 Poll::Pending => return Poll::Pending,
             },
-            _ => match std::mem::replace(this, Self::Empty) {
-                Self::Id(digits) => Some(Chunk::Id(digits)),
-                Self::Bytes(bytes) | Self::Page { bytes, .. } => Some(Chunk::Bytes(bytes)),
-                _ => None,
-            },
         };
-        Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Empty => true,
-            Self::Bytes(bytes) | Self::Page { bytes, .. } => bytes.is_empty(),
-            Self::Ids(ids) => ids.left() == 0,
-            Self::Id(_) | Self::Events(_) => false,
-        }
+        self.size_hint().exact() == Some(0)
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Empty => SizeHint::with_exact(0),
-            Self::Id(digits) => SizeHint::with_exact((digits.end - digits.start).into()),
-            Self::Bytes(bytes) | Self::Page { bytes, .. } => {
-                SizeHint::with_exact(bytes.len() as u64)
-            }
-            Self::Ids(ids) => SizeHint::with_exact(ids.left()),
+            Self::Bytes { bytes, .. } => SizeHint::with_exact(bytes.len() as u64),
             Self::Events(_) => SizeHint::default(),
         }
     }

@@ -1,7 +1,6 @@
 //! `/`: one page without outside assets, which asks for the token, if any, and shows `/v1/events`.
 
 use hyper::Response;
-use hyper::body::Bytes;
 
 use super::answer;
 use super::body::Body;
@@ -16,7 +15,7 @@ const POLICY: &str = "default-src 'none'; \
     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 pub fn page(asked: Asked) -> Response<Body> {
-    answer::page(asked, POLICY, Body::Bytes(Bytes::from_static(PAGE.as_bytes())))
+    answer::page(asked, POLICY, Body::whole(PAGE))
 }
 
 #[cfg(test)]

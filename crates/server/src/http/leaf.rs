@@ -1,15 +1,12 @@
 //! The paths that clients of Leaf's server ask.
 
-use std::sync::Arc;
-
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 use uidring::segment::SegmentError;
 use uidring::{Layout, TakeError, Timestamp, Uid};
 
-use super::answer::{self, Answer};
+use super::answer;
 use super::body::Body;
-use super::ids;
 use super::kind;
 use super::request::Asked;
 use crate::error::IssueError;
@@ -27,62 +24,53 @@ const INTERRUPTED: i64 = -2;
 const CLOCK_BEHIND: i64 = -3;
 
 /// `/api/snowflake/get/{key}`: an id of the default name, whatever the key.
-pub fn snowflake(shared: &Shared, asked: Asked) -> Answer {
+pub async fn snowflake(shared: &Shared, asked: Asked) -> Response<Body> {
     match shared.names.default_name() {
-        Some(name) if name.issuer().layout().is_some() => one(name, asked),
+        Some(name) if name.issuer().layout().is_some() => one(name, asked).await,
         _ => {
             let text = "the snowflake mode is off: the default name is none of uids";
-            failed(asked, NOT_INITIALISED, text).into()
+            failed(asked, NOT_INITIALISED, text)
         }
     }
 }
 
 /// `/api/segment/get/{key}`: an id of the tag that is the key.
-pub fn segment(shared: &Arc<Shared>, asked: Asked) -> Answer {
-    let name = match asked.last_segment("the key") {
-        Ok(key) => shared.names.get_present(&key).ok_or_else(|| key.into_owned()),
+pub async fn segment(shared: &Shared, asked: Asked) -> Response<Body> {
+    let key = match asked.last_segment("the key") {
+        Ok(key) => key.into_owned(),
         Err(error) => {
             let text = error.to_string();
-            return answer::bad_request(asked, text).into();
+            return answer::bad_request(asked, text);
         }
     };
-    Answer::of_name(shared, asked, name, |shared, asked, name| {
-        let key = match name {
-            Ok(name) if matches!(name.issuer(), Issuer::Segment(_)) => return one(&name, asked),
-            Ok(name) => name.text().to_owned(),
-            Err(key) => key,
-        };
-        if !shared.names.have_segments() {
-            let text = "the segment mode is off: there are no tags";
-            return failed(asked, NOT_INITIALISED, text).into();
+    match shared.names.find_or_look(&key, &mut None).await {
+        Ok(Some(name)) if matches!(name.issuer(), Issuer::Segment(_)) => one(&name, asked).await,
+        Ok(_) if !shared.names.have_segments() => {
+            failed(asked, NOT_INITIALISED, "the segment mode is off: there are no tags")
         }
-        let text = format!("there is no tag `{}`", key.chars().take(128).collect::<String>());
-        failed(asked, NO_SUCH_KEY, &text).into()
-    })
+        Ok(_) => {
+            let text = format!("there is no tag `{}`", key.chars().take(128).collect::<String>());
+            failed(asked, NO_SUCH_KEY, &text)
+        }
+        Err(unread) => answer::not_issued(asked, &unread),
+    }
 }
 
-fn one(name: &Arc<Name>, asked: Asked) -> Answer {
+/// One id, and no more than its digits.
+async fn one(name: &Name, asked: Asked) -> Response<Body> {
     if asked.is_head() {
-        return answer::with(asked, StatusCode::OK, kind::TEXT, Body::Empty).into();
+        return answer::with(asked, StatusCode::OK, kind::TEXT, Body::Empty);
     }
-    match ids::at_once(name.issuer()) {
-        Some(Ok(id)) => ids::digits(asked, name, id).into(),
-        Some(Err(error)) => not_issued(asked, name, &error).into(),
-        None => {
-            let name = Arc::clone(name);
-            Answer::later(async move {
-                match name.issuer().take().await {
-                    Ok(id) => ids::digits(asked, &name, id),
-                    Err(error) => not_issued(asked, &name, &error),
-                }
-            })
+    match name.issuer().take().await {
+        Ok(id) => {
+            name.counters.issued(Protocol::Http, 1);
+            answer::with(asked, StatusCode::OK, kind::TEXT, Body::whole(id.to_string()))
+        }
+        Err(error) => {
+            name.counters.failed(Protocol::Http);
+            failed(asked, code(&error), &uidring::adapter::Chain(&error).to_string())
         }
     }
-}
-
-fn not_issued(asked: Asked, name: &Name, error: &IssueError) -> Response<Body> {
-    name.counters.failed(Protocol::Http);
-    failed(asked, code(error), &uidring::adapter::Chain(error).to_string())
 }
 
 /// What Leaf would say, or what is nearest.

@@ -26,7 +26,7 @@ pub fn answer(shared: &Shared, asked: Asked, room: Room) -> Response<Body> {
         asked,
         StatusCode::OK,
         kind::PROMETHEUS,
-        Body::Page { bytes: text.into(), _room: room },
+        Body::Bytes { bytes: text.into(), _room: Some(room) },
     )
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use uidring::adapter::visible;
 use uidring::segment::{SegmentTag, TagNumber};
 
-use super::answer::{self, Answer};
+use super::answer;
 use super::body::{Body, Room};
 use super::request::Asked;
 use crate::issuer::Issuer;
@@ -56,15 +56,15 @@ pub fn cache(shared: &Shared, asked: Asked, room: Room) -> Response<Body> {
 }
 
 /// `/db`
-pub fn table(shared: &Arc<Shared>, asked: Asked) -> Answer {
+pub async fn table(shared: &Shared, asked: Asked) -> Response<Body> {
     let Some(rows) = shared.names.rows().map(Arc::clone) else {
         let text = "this server knows no table to show";
-        return answer::error(asked, StatusCode::NOT_FOUND, text).into();
+        return answer::error(asked, StatusCode::NOT_FOUND, text);
     };
     // One reader at a time, until the last piece is written, whatever clients do while the database is slow.
     let Ok(permit) = Arc::clone(&shared.http.table).try_acquire_owned() else {
         let text = "the table is being read for somebody else; try again";
-        return answer::error(asked, StatusCode::SERVICE_UNAVAILABLE, text).into();
+        return answer::error(asked, StatusCode::SERVICE_UNAVAILABLE, text);
     };
     let (sender, receiver) = oneshot::channel();
     let read = move || {
@@ -72,16 +72,14 @@ pub fn table(shared: &Arc<Shared>, asked: Asked) -> Answer {
         let _ = sender.send((rows(), permit));
     };
     let thread = thread::Builder::new().name("uidring-serve-table".into()).spawn(read);
-    Answer::later(async move {
-        let problem = match (thread, receiver.await) {
-            (Ok(_), Ok((Ok(rows), room))) => return of_rows(&rows, asked, room),
-            (Ok(_), Ok((Err(error), _))) => uidring::adapter::Chain(&error).to_string(),
-            (Err(error), _) => error.to_string(),
-            (Ok(_), Err(_)) => "reading it has panicked".into(),
-        };
-        let text = format!("the table could not be read: {problem}");
-        answer::error(asked, StatusCode::SERVICE_UNAVAILABLE, text)
-    })
+    let problem = match (thread, receiver.await) {
+        (Ok(_), Ok((Ok(rows), room))) => return of_rows(&rows, asked, room),
+        (Ok(_), Ok((Err(error), _))) => uidring::adapter::Chain(&error).to_string(),
+        (Err(error), _) => error.to_string(),
+        (Ok(_), Err(_)) => "reading it has panicked".into(),
+    };
+    let text = format!("the table could not be read: {problem}");
+    answer::error(asked, StatusCode::SERVICE_UNAVAILABLE, text)
 }
 
 fn of_rows(rows: &[SegmentTag], asked: Asked, room: Room) -> Response<Body> {
@@ -135,7 +133,7 @@ impl Table {
 
     fn answer(mut self, asked: Asked, room: Room) -> Response<Body> {
         self.0.push_str("</tbody>\n</table>\n</html>\n");
-        answer::page(asked, POLICY, Body::Page { bytes: self.0.into(), _room: room })
+        answer::page(asked, POLICY, Body::Bytes { bytes: self.0.into(), _room: Some(room) })
     }
 }
 

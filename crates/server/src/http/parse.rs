@@ -1,11 +1,9 @@
 //! `/v1/parse/{id}`: a uid taken apart.
 
-use std::sync::Arc;
-
 use hyper::{Response, StatusCode};
 use uidring::{ParseUidError, Uid};
 
-use super::answer::{self, Answer};
+use super::answer;
 use super::body::Body;
 use super::ids;
 use super::kind;
@@ -16,12 +14,14 @@ use crate::shared::Shared;
 /// Reads an id in a form of texts.
 type Read = fn(&str) -> Result<Uid, ParseUidError>;
 
-pub fn answer(shared: &Arc<Shared>, asked: Asked) -> Answer {
-    match form(&asked) {
-        Ok((form, read)) => ids::with_name(shared, asked, move |_, asked, name| {
-            parse(asked, &name, form, read).into()
-        }),
-        Err(text) => answer::bad_request(asked, text).into(),
+pub async fn answer(shared: &Shared, asked: Asked) -> Response<Body> {
+    let (form, read) = match form(&asked) {
+        Ok(form) => form,
+        Err(text) => return answer::bad_request(asked, text),
+    };
+    match ids::find(shared, asked).await {
+        Ok((asked, name)) => parse(asked, &name, form, read),
+        Err(response) => *response,
     }
 }
 
@@ -69,7 +69,7 @@ fn parse(asked: Asked, name: &Name, form: &str, read: Read) -> Response<Body> {
                 fields.worker_id,
                 fields.sequence,
             );
-            answer::with(asked, StatusCode::OK, kind::JSON, Body::Bytes(text.into()))
+            answer::with(asked, StatusCode::OK, kind::JSON, Body::whole(text))
         }
         Err(error) => answer::bad_request(asked, error),
     }
