@@ -1,9 +1,10 @@
 //! `/metrics`, for Prometheus: the generators' own, and what the server has done.
 
-use std::fmt::{Display, Write};
+use std::fmt::Write;
 use std::sync::Arc;
 
 use hyper::{Response, StatusCode};
+use metrics::{counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use uidring::metrics_facade::{describe, publish, publish_segment};
 use uidring::segment::SegmentStats;
@@ -16,12 +17,17 @@ use crate::issuer::Issuer;
 use crate::listener::Protocol;
 use crate::names::{Name, Names};
 use crate::shared::Shared;
-use crate::stats::ProtocolStats;
 
 pub fn answer(shared: &Shared, asked: Asked, room: Room) -> Response<Body> {
     let names = Shown::of(&shared.names);
-    let mut text = of_generators(&names);
-    of_server(shared, &names, &mut Metrics(&mut text));
+    // Of this scrape alone, so that tags that are gone leave nothing.
+    let recorder = PrometheusBuilder::new().build_recorder();
+    metrics::with_local_recorder(&recorder, || {
+        publish_generators(&names);
+        publish_server(shared, &names);
+    });
+    let mut text = recorder.handle().render();
+    histograms(shared, &mut text);
     answer::with(
         asked,
         StatusCode::OK,
@@ -61,38 +67,34 @@ impl Shown {
     }
 
     /// All others since the start.
-    fn others(&self) -> impl Iterator<Item = &Arc<Name>> {
+    fn others(&self) -> impl Iterator<Item = &Arc<Name>> + Clone {
         self.others.iter().chain(&self.deleted)
     }
 }
 
-/// The core's metrics. The recorder is of this scrape alone, so that tags that are gone leave nothing.
-fn of_generators(names: &Shown) -> String {
-    let recorder = PrometheusBuilder::new().build_recorder();
-    metrics::with_local_recorder(&recorder, || {
-        describe();
-        for name in names.own.iter().chain(&names.others) {
-            if let Some(generator) = name.issuer().generator() {
-                publish(&escaped(name.text()), &generator.stats());
-            }
+/// Publishes the core's metrics.
+fn publish_generators(names: &Shown) {
+    describe();
+    for name in names.own.iter().chain(&names.others) {
+        if let Some(generator) = name.issuer().generator() {
+            publish(&escaped(name.text()), &generator.stats());
         }
-        for name in &names.own {
-            if let Some(stats) = of_segments(name) {
-                publish_segment("segments", &escaped(name.text()), &stats);
-            }
+    }
+    for name in &names.own {
+        if let Some(stats) = of_segments(name) {
+            publish_segment("segments", &escaped(name.text()), &stats);
         }
-        let present = names.others.iter().filter_map(of_segments);
-        // What a tag had is discarded with it, and no load of it will come.
-        let deleted = names.deleted.iter().filter_map(of_segments);
-        let deleted = deleted.map(|mut stats| {
-            (stats.left, stats.step) = (0, 0);
-            stats
-        });
-        if let Some(others) = present.chain(deleted).reduce(sum) {
-            publish_segment("segments", OTHERS, &others);
-        }
+    }
+    let present = names.others.iter().filter_map(of_segments);
+    // What a tag had is discarded with it, and no load of it will come.
+    let deleted = names.deleted.iter().filter_map(of_segments);
+    let deleted = deleted.map(|mut stats| {
+        (stats.left, stats.step) = (0, 0);
+        stats
     });
-    recorder.handle().render()
+    if let Some(others) = present.chain(deleted).reduce(sum) {
+        publish_segment("segments", OTHERS, &others);
+    }
 }
 
 fn of_segments(name: &Arc<Name>) -> Option<SegmentStats> {
@@ -121,116 +123,84 @@ fn sum(mut sum: SegmentStats, stats: SegmentStats) -> SegmentStats {
     sum
 }
 
-fn of_server(shared: &Shared, names: &Shown, out: &mut Metrics<'_>) {
-    let all: Vec<_> = Protocol::ALL
-        .iter()
-        .map(|protocol| (protocol.name(), shared.counters(*protocol).stats()))
-        .collect();
-    out.head("uidring_server_uptime_seconds", "gauge", "time since the server started");
-    out.line("uidring_server_uptime_seconds", &[], shared.start.elapsed().as_secs_f64());
-    out.head("uidring_server_connections", "gauge", "connections that are open");
-    out.line("uidring_server_connections", &[], shared.seats.count());
-    for (metric, text, value) in [
-        (
-            "uidring_server_accepted_connections_total",
-            "connections accepted",
-            all.iter().map(|(_, stats)| stats.connections).collect::<Vec<_>>(),
-        ),
-        (
-            "uidring_server_refused_connections_total",
-            "connections refused for lack of room",
-            all.iter().map(|(_, stats)| stats.refused).collect(),
-        ),
-        (
-            "uidring_server_requests_total",
-            "requests answered",
-            all.iter().map(|(_, stats)| stats.requests).collect(),
-        ),
-        (
-            "uidring_server_request_errors_total",
-            "requests answered with an error",
-            all.iter().map(|(_, stats)| stats.errors).collect(),
-        ),
-    ] {
-        out.head(metric, "counter", text);
-        for ((protocol, _), value) in all.iter().zip(value) {
-            out.line(metric, &[("protocol", protocol)], value);
-        }
-    }
-    let metric = "uidring_server_request_duration_seconds";
-    out.head(metric, "histogram", "time from a request's bytes to its answer's");
-    for (protocol, stats) in &all {
-        out.histogram(metric, protocol, stats);
-    }
-    of_names(names, out);
-}
+/// The server's own metrics, and what they are. A counter's name ends in `_total`.
+const METRICS: [(&str, &str); 9] = [
+    ("uidring_server_uptime_seconds", "time since the server started"),
+    ("uidring_server_connections", "connections that are open"),
+    ("uidring_server_accepted_connections_total", "connections accepted"),
+    ("uidring_server_refused_connections_total", "connections refused for lack of room"),
+    ("uidring_server_requests_total", "requests answered"),
+    ("uidring_server_request_errors_total", "requests answered with an error"),
+    ("uidring_server_ids_total", "ids issued"),
+    ("uidring_server_issue_errors_total", "requests for ids that failed"),
+    ("uidring_server_ready", "1 if the name issues ids, or else 0"),
+];
 
-fn of_names(names: &Shown, out: &mut Metrics<'_>) {
-    let (ids, errors) = ("uidring_server_ids_total", "uidring_server_issue_errors_total");
-    for (metric, text) in [(ids, "ids issued"), (errors, "requests for ids that failed")] {
-        out.head(metric, "counter", text);
-        for name in &names.own {
-            for protocol in Protocol::ALL {
-                let (issued, failed) = name.counters.get(protocol);
-                let value = if metric == ids { issued } else { failed };
-                let labels = [("name", name.text()), ("protocol", protocol.name())];
-                out.line(metric, &labels, value);
-            }
-        }
-        for protocol in Protocol::ALL.into_iter().filter(|_| names.have_others()) {
-            let counts = names.others().map(|name| name.counters.get(protocol));
-            let value: u64 =
-                counts.map(|(issued, failed)| if metric == ids { issued } else { failed }).sum();
-            out.line(metric, &[("name", OTHERS), ("protocol", protocol.name())], value);
+fn publish_server(shared: &Shared, names: &Shown) {
+    for (metric, text) in METRICS {
+        if metric.ends_with("_total") {
+            describe_counter!(metric, text);
+        } else {
+            describe_gauge!(metric, text);
         }
     }
-    let metric = "uidring_server_ready";
-    out.head(metric, "gauge", "1 if the name issues ids, or else 0");
+    gauge!("uidring_server_uptime_seconds").set(shared.start.elapsed().as_secs_f64());
+    gauge!("uidring_server_connections").set(shared.seats.count() as f64);
+    for protocol in Protocol::ALL {
+        let stats = shared.counters(protocol).stats();
+        for (metric, value) in [
+            ("uidring_server_accepted_connections_total", stats.connections),
+            ("uidring_server_refused_connections_total", stats.refused),
+            ("uidring_server_requests_total", stats.requests),
+            ("uidring_server_request_errors_total", stats.errors),
+        ] {
+            counter!(metric, "protocol" => protocol.name()).absolute(value);
+        }
+    }
     for name in &names.own {
-        let is_ready = u8::from(name.problem().is_none());
-        out.line(metric, &[("name", name.text())], is_ready);
+        publish_name(&escaped(name.text()), [name].into_iter(), name.problem().is_none());
     }
     if names.have_others() {
-        let is_ready = u8::from(names.others.iter().all(|name| name.problem().is_none()));
-        out.line(metric, &[("name", OTHERS)], is_ready);
+        publish_name(
+            OTHERS,
+            names.others(),
+            names.others.iter().all(|name| name.problem().is_none()),
+        );
     }
 }
 
-/// Text in Prometheus's format. Writing into a string does not fail.
-struct Metrics<'a>(&'a mut String);
-
-impl Metrics<'_> {
-    fn head(&mut self, metric: &str, kind: &str, text: &str) {
-        let _ = write!(self.0, "# HELP {metric} {text}\n# TYPE {metric} {kind}\n");
+/// Publishes what was issued of these names together.
+fn publish_name<'a>(
+    text: &str,
+    names: impl Iterator<Item = &'a Arc<Name>> + Clone,
+    is_ready: bool,
+) {
+    for protocol in Protocol::ALL {
+        let counts = names.clone().map(|name| name.counters.get(protocol));
+        let (ids, errors) = counts.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
+        let labels = [("name", text.to_owned()), ("protocol", protocol.name().to_owned())];
+        counter!("uidring_server_ids_total", &labels).absolute(ids);
+        counter!("uidring_server_issue_errors_total", &labels).absolute(errors);
     }
+    gauge!("uidring_server_ready", "name" => text.to_owned()).set(f64::from(u8::from(is_ready)));
+}
 
-    fn line(&mut self, metric: &str, labels: &[(&str, &str)], value: impl Display) {
-        self.0.push_str(metric);
-        for (index, (key, text)) in labels.iter().enumerate() {
-            self.0.push(if index == 0 { '{' } else { ',' });
-            let _ = write!(self.0, "{key}=\"");
-            for char in text.chars() {
-                match char {
-                    '\\' => self.0.push_str("\\\\"),
-                    '"' => self.0.push_str("\\\""),
-                    '\n' => self.0.push_str("\\n"),
-                    char => self.0.push(char),
-                }
-            }
-            self.0.push('"');
-        }
-        let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
-    }
-
-    fn histogram(&mut self, metric: &str, protocol: &str, stats: &ProtocolStats) {
-        let (bucket, mut all) = (format!("{metric}_bucket"), 0);
+/// Writes how long answers took. The exporter's histograms take single values, and the server keeps counts.
+fn histograms(shared: &Shared, out: &mut String) {
+    let metric = "uidring_server_request_duration_seconds";
+    let text = "time from a request's bytes to its answer's";
+    // Writing into a string does not fail.
+    let _ = write!(out, "# HELP {metric} {text}\n# TYPE {metric} histogram\n");
+    for protocol in Protocol::ALL {
+        let stats = shared.counters(protocol).stats();
+        let label = format!("protocol=\"{protocol}\"");
+        let mut all = 0;
         for (limit, count) in stats.cumulative_times() {
             let limit = limit.map_or_else(|| "+Inf".into(), |time| time.as_secs_f64().to_string());
-            self.line(&bucket, &[("protocol", protocol), ("le", &limit)], count);
+            let _ = writeln!(out, "{metric}_bucket{{{label},le=\"{limit}\"}} {count}");
             all = count;
         }
-        let labels = [("protocol", protocol)];
-        self.line(&format!("{metric}_sum"), &labels, stats.total_time.as_secs_f64());
-        self.line(&format!("{metric}_count"), &labels, all);
+        let _ = writeln!(out, "{metric}_sum{{{label}}} {}", stats.total_time.as_secs_f64());
+        let _ = writeln!(out, "{metric}_count{{{label}}} {all}");
     }
 }
