@@ -1,7 +1,6 @@
 //! `uidring bench`.
 
 mod args;
-mod chart;
 mod contestant;
 mod machine;
 mod measure;
@@ -10,20 +9,15 @@ mod table;
 mod takers;
 mod threads;
 
-use std::io::{self, Write};
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use core_affinity::CoreId;
 use crossbeam_utils::CachePadded;
-use uidring::padding::PadderIdle;
-use uidring::policy::TakePolicy;
-use uidring::{CachedUidGenerator, Error, Layout, PerThreadGenerator, Uid};
-use uidring_store::check_path;
+use uidring::{CachedUidGenerator, PerThreadGenerator, Uid};
 
 pub use self::args::BenchArgs;
-use self::args::{Form, Policy, name};
+use self::args::{Form, name};
 use self::contestant::Contestant;
 use self::machine::Machine;
 use self::measure::{Lineup, Plan, measure};
@@ -32,39 +26,20 @@ use self::takers::Batch;
 use self::threads::Crew;
 use crate::args::layout::Preset;
 use crate::failure::Failure;
-use crate::{progress, sink, stdio};
+use crate::{progress, stdio};
 
 /// The worker id of all benches: their uids go nowhere.
 const WORKER_ID: u64 = 1;
 
 pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     let layout = args.layout.resolve_silently(Preset::Uid)?.layout;
-    CachedUidGenerator::ring_memory(&layout, args.boost_power).map_err(Failure::usage)?;
-    let generator = generator(args, layout)?;
+    let generator = CachedUidGenerator::builder().layout(layout).worker_id(WORKER_ID).build()?;
     let crew = Crew { threads: args.threads.into(), cores: cores(args.pin)? };
-    // Nobody should wait for a chart that cannot be written. An old chart stays until there is a new one.
-    let unwritable = |error: io::Error| {
-        let file = args.svg.as_deref().unwrap_or(Path::new(""));
-        Failure::Failed(format!("writing {}: {error}", file.display()))
-    };
-    let mut chart_file = None;
-    if let Some(path) = &args.svg {
-        check_path("the file of --svg", path).map_err(Failure::usage)?;
-        chart_file = Some(sink::create_or_open(path).map_err(unwritable)?.0);
-    }
-
-    let machine = Machine::this();
     // From 1 on: the check that ids increase begins above 0.
     let counter = CachePadded::new(AtomicU64::new(1));
     let per_thread = generator.per_thread();
     let lineup = lineup(args, &per_thread, &generator, &counter);
-    let mut scaling = Vec::new();
-    if args.svg.is_some() {
-        let most = crew.threads.max(2 * machine.cores);
-        scaling.extend((0..).map(|power| 1 << power).take_while(|threads| *threads < most));
-        scaling.push(most);
-    }
-    let plan = Plan::new(args.seconds, &lineup, scaling);
+    let plan = Plan::new(args.seconds, &lineup);
     // It moves between rounds only, when nothing is timed.
     let bar = progress::bar(Some(plan.steps() as u64), "{wide_bar} {msg}, {eta} left");
     let measured = measure(&lineup, &crew, &plan, |phase| {
@@ -74,35 +49,9 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     bar.finish_and_clear();
 
     let ring = generator.stats().ring.capacity;
+    let machine = Machine::this();
     let report = Report { args, layout, ring, machine, rounds: plan.rounds, measured };
-    let text = if args.json { report.json().to_string() } else { table::table(&report) };
-    // The figures come out even if the chart cannot be written any more.
-    let written = chart_file.map_or(Ok(()), |mut file| {
-        if file.metadata()?.is_file() {
-            file.set_len(0)?;
-        }
-        file.write_all(chart::svg(&report).as_bytes())
-    });
-    stdio::print(&text)?;
-    written.map_err(unwritable)
-}
-
-fn generator(args: &BenchArgs, layout: Layout) -> Result<CachedUidGenerator, Failure> {
-    let built = CachedUidGenerator::builder()
-        .layout(layout)
-        .worker_id(WORKER_ID)
-        .boost_power(args.boost_power)
-        .take_policy(match args.policy {
-            Policy::Wait => TakePolicy::Wait,
-            Policy::Reject => TakePolicy::Reject,
-        })
-        .padder_core(args.padder_core.core)
-        .padder_idle(if args.busy_poll { PadderIdle::BusyPoll } else { PadderIdle::Sleep })
-        .build();
-    built.map_err(|error| match error {
-        Error::NoSuchCore { .. } => Failure::usage(error),
-        error => error.into(),
-    })
+    stdio::print(&if args.json { report.json().to_string() } else { table::table(&report) })
 }
 
 /// The forms, the baseline, and for forms that take most ids without an atomic the same work without

@@ -58,7 +58,7 @@ pub fn open(path: Option<&Path>) -> Result<Sink, Failure> {
 
 /// Creates a file, or opens one that stands there under no other name; says whether it is new. Links may lead
 /// to a device, such as a pipe or `/dev/stdout`, but not to a file: that may be another user's choice.
-pub fn create_or_open(path: &Path) -> io::Result<(File, bool)> {
+fn create_or_open(path: &Path) -> io::Result<(File, bool)> {
     let mut options = OpenOptions::new();
     options.write(true);
     match options.clone().create_new(true).open(path) {

@@ -1,11 +1,8 @@
 //! The command line of `uidring bench`.
 
-use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use uidring::padding::PadderCore;
 
 use crate::args::layout::LayoutArgs;
 use crate::args::values::{number, time};
@@ -23,8 +20,7 @@ use crate::args::values::{number, time};
 Examples:
   uidring bench
   uidring bench --threads 4 --pin --seconds 10
-  uidring bench --form local,per-thread --json
-  uidring bench --threads 2 --svg cost.svg")]
+  uidring bench --form local,per-thread --json")]
 pub struct BenchArgs {
     /// How many threads take uids; hundreds of them need longer than --seconds
     #[arg(long, value_name = "N", default_value = "1", value_parser = number::<u16>(1..=1_024),
@@ -41,37 +37,16 @@ pub struct BenchArgs {
           default_values_t = Form::value_variants().iter().copied())]
     pub form: Vec<Form>,
 
-    /// What a take does when nothing is ready
-    #[arg(long, value_enum, default_value = "wait")]
-    pub policy: Policy,
-
     #[command(flatten)]
     pub layout: LayoutArgs,
-
-    /// The ring's size: (max sequence + 1) << P uids, P from 1 to 16
-    #[arg(long, value_name = "P", default_value = "3", value_parser = number::<u32>(1..=16),
-          allow_hyphen_values = true)]
-    pub boost_power: u32,
 
     /// Pin the threads to cores in turn
     #[arg(long)]
     pub pin: bool,
 
-    /// Let the padder poll the ring all the time instead of sleeping: it uses a whole core
-    #[arg(long)]
-    pub busy_poll: bool,
-
-    /// The core that the padder is pinned to: the last one, none, or a number
-    #[arg(long, value_name = "last|none|N", default_value = "last")]
-    pub padder_core: Core,
-
     /// Print a JSON object instead of a table
     #[arg(long)]
     pub json: bool,
-
-    /// Draw the latencies, and the throughput by 1, 2, 4 and more threads, into this file
-    #[arg(long, value_name = "FILE")]
-    pub svg: Option<PathBuf>,
 }
 
 impl BenchArgs {
@@ -94,35 +69,7 @@ pub enum Form {
     Fill,
 }
 
-/// The name of a form or a policy, as on the command line.
-pub fn name(value: impl ValueEnum) -> String {
+/// The name of a form, as on the command line.
+pub fn name(value: Form) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().into())
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub enum Policy {
-    /// Wait until something is ready
-    Wait,
-    /// Give up at once, and count these calls
-    Reject,
-}
-
-/// The padder's core, and how it is written.
-#[derive(Clone)]
-pub struct Core {
-    pub core: PadderCore,
-    pub text: String,
-}
-
-impl FromStr for Core {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let core = match text {
-            "last" => PadderCore::Last,
-            "none" => PadderCore::Unpinned,
-            number => PadderCore::Id(number.parse().map_err(|_| "write last, none or a number")?),
-        };
-        Ok(Self { core, text: text.into() })
-    }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use uidring::TakeError;
 
-use super::takers::{Stopped, Taker};
+use super::takers::Taker;
 use crate::failure::Failure;
 
 /// Ids between two looks at the clock: many, so that the looks cost next to nothing.
@@ -17,30 +17,7 @@ const PORTION: u64 = 16_384;
 pub struct Race {
     pub start: Instant,
     pub end: Instant,
-    pub tally: Tally,
-}
-
-/// The result of a thread's sampling.
-pub struct Samples {
-    /// Nanoseconds of the calls that gave all their ids.
-    pub times: Histogram<u64>,
-    pub tally: Tally,
-}
-
-/// Calls, and what they gave.
-#[derive(Clone, Copy, Default)]
-pub struct Tally {
-    pub calls: u64,
-    pub rejects: u64,
     pub ids: u64,
-}
-
-impl Tally {
-    pub fn add(&mut self, other: Self) {
-        self.calls += other.calls;
-        self.rejects += other.rejects;
-        self.ids += other.ids;
-    }
 }
 
 /// A way to take ids.
@@ -49,8 +26,8 @@ pub struct Contestant<'a> {
     pub ids_per_call: u64,
     /// Takes ids as fast as it can until then, and counts them.
     pub race: Box<Work<'a, Race>>,
-    /// Times single calls until then.
-    pub sample: Box<Work<'a, Samples>>,
+    /// Times single calls until then, in nanoseconds.
+    pub sample: Box<Work<'a, Histogram<u64>>>,
 }
 
 type Work<'a, R> = dyn Fn(Instant) -> Result<R, Failure> + Sync + 'a;
@@ -91,72 +68,46 @@ pub fn timer_cost() -> u64 {
 
 fn race<T: Taker>(mut taker: T, until: Instant) -> Result<Race, Failure> {
     let start = Instant::now();
-    let mut tally = Tally::default();
-    let mut last = 0;
-    let mut end = start;
-    while tally.calls == 0 || end < until {
-        let calls = PORTION / T::IDS;
+    let (mut ids, mut last, mut end) = (0, 0, start);
+    while ids == 0 || end < until {
         let before = last;
-        let mut rejects = 0;
-        for _ in 0..calls {
-            match taker.call() {
-                Ok(id) => {
-                    black_box(id);
-                    last = id;
-                }
-                Err(stopped) => {
-                    tally.ids += given(stopped)?;
-                    rejects += 1;
-                }
-            }
+        for _ in 0..PORTION / T::IDS {
+            last = black_box(taker.call().map_err(stopped)?);
         }
-        let done = calls - rejects;
-        tally.add(Tally { calls, rejects, ids: done * T::IDS });
-        if done > 0 && last <= before {
+        ids += PORTION;
+        if last <= before {
             return Err(disorder());
         }
         end = Instant::now();
     }
-    if taker.in_order() { Ok(Race { start, end, tally }) } else { Err(disorder()) }
+    if taker.in_order() { Ok(Race { start, end, ids }) } else { Err(disorder()) }
 }
 
-fn sample<T: Taker>(mut taker: T, until: Instant) -> Result<Samples, Failure> {
-    let mut times = histogram();
-    let mut tally = Tally::default();
-    let mut last = 0;
-    let mut end = Instant::now();
-    while tally.calls == 0 || end < until {
+fn sample<T: Taker>(mut taker: T, until: Instant) -> Result<Histogram<u64>, Failure> {
+    let (mut times, mut last, mut end) = (histogram(), 0, Instant::now());
+    while times.is_empty() || end < until {
         let start = Instant::now();
         let got = black_box(taker.call());
         end = Instant::now();
-        tally.calls += 1;
-        match got {
-            Ok(id) if id > last => {
-                last = id;
-                tally.ids += T::IDS;
-                times.saturating_record(nanoseconds(end - start));
-            }
-            Ok(_) => return Err(disorder()),
-            Err(stopped) => {
-                tally.ids += given(stopped)?;
-                tally.rejects += 1;
-            }
+        let id = got.map_err(stopped)?;
+        if id <= last {
+            return Err(disorder());
         }
+        last = id;
+        times.saturating_record(nanoseconds(end - start));
     }
-    if taker.in_order() { Ok(Samples { times, tally }) } else { Err(disorder()) }
+    if taker.in_order() { Ok(times) } else { Err(disorder()) }
 }
 
-/// The ids of a call that was rejected midway.
 #[cold]
-fn given(stopped: Stopped) -> Result<u64, Failure> {
-    match stopped.error {
-        TakeError::Empty => Ok(stopped.given),
-        TakeError::TimeExhausted => Err(Failure::Failed(
+fn stopped(error: TakeError) -> Failure {
+    match error {
+        TakeError::TimeExhausted => Failure::Failed(
             "the layout ran out of timestamps, because a bench takes uids faster than the clock allows: \
              use --layout 45/5/13 --epoch 1970-01-01, which lasts, or fewer --seconds"
                 .into(),
-        )),
-        error => Err(error.into()),
+        ),
+        error => error.into(),
     }
 }
 

@@ -5,7 +5,7 @@ use uidring::Layout;
 
 use super::args::{BenchArgs, name};
 use super::machine::Machine;
-use super::measure::{Figures, Measurements, Scaling};
+use super::measure::{Figures, Measurements};
 use super::takers::BATCH;
 
 /// Quantiles, with their names in JSON.
@@ -29,10 +29,10 @@ pub struct Report<'a> {
 impl Report<'_> {
     /// One line about what was measured.
     pub fn title(&self) -> String {
-        let BenchArgs { threads, pin, policy, .. } = self.args;
+        let BenchArgs { threads, pin, .. } = self.args;
         let (plural, pinned) =
             (if *threads == 1 { "" } else { "s" }, if *pin { ", pinned" } else { "" });
-        format!("{threads} thread{plural}{pinned}, policy {}", name(*policy))
+        format!("{threads} thread{plural}{pinned}")
     }
 
     /// One line about the machine.
@@ -43,12 +43,11 @@ impl Report<'_> {
     }
 
     pub fn json(&self) -> Value {
-        let BenchArgs { threads, seconds, policy, boost_power, pin, .. } = self.args;
+        let BenchArgs { threads, seconds, pin, .. } = self.args;
         let Machine { cpu, cores, os } = &self.machine;
-        let Measurements { timer_ns, figures, scaling, .. } = &self.measured;
+        let Measurements { timer_ns, figures, .. } = &self.measured;
         let results: Map<_, _> =
             figures.iter().map(|one| (one.name.clone(), self.result(one))).collect();
-        let scaling: Vec<Value> = scaling.iter().map(|at| self.scaling(at)).collect();
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "machine": { "cpu": cpu, "cores": cores, "os": os },
@@ -56,20 +55,15 @@ impl Report<'_> {
                 "forms": self.args.forms().map(name).collect::<Vec<_>>(),
                 "threads": threads,
                 "seconds": seconds.as_secs_f64(),
-                "policy": name(*policy),
                 "layout": self.layout.bits().to_string(),
                 "tick": self.layout.tick().to_string(),
                 "epoch": self.layout.epoch().to_string(),
-                "boost_power": boost_power,
                 "ring_uids": self.ring,
                 "pin": pin,
-                "busy_poll": self.args.busy_poll,
-                "padder_core": self.args.padder_core.text,
             },
             "timer_ns": timer_ns,
             "rounds": self.rounds,
             "results": results,
-            "scaling_million_uids_per_second": scaling,
             "notes": self.notes(),
         })
     }
@@ -99,8 +93,7 @@ impl Report<'_> {
                  atomic: the lowest cost of filling"
             ));
         }
-        let many = self.args.threads > 1 || !self.measured.scaling.is_empty();
-        if many && !self.args.pin {
+        if self.args.threads > 1 && !self.args.pin {
             notes.push(
                 "threads were not pinned: two that the system runs on one core for a while do not \
                  contend; see --pin"
@@ -118,7 +111,7 @@ impl Report<'_> {
         if self.ring * 10 > uids_per_round {
             notes.push(format!(
                 "a round begins with a full ring of {} uids and takes about {uids_per_round}: to \
-                 include the work of the padder, use more --seconds or a smaller --boost-power",
+                 include the work of the padder, use more --seconds",
                 self.ring
             ));
         }
@@ -137,20 +130,10 @@ impl Report<'_> {
         let tail = self.measured.latency_ratio(figures, TAIL);
         json!({
             "ns_per_uid": figures.ns_per_id(),
-            "million_uids_per_second": figures.millions_a_second(),
+            "million_uids_per_second": 1_000.0 / figures.ns_per_id(),
             "ratios_to_fetch_add": { "ns_per_uid": self.measured.ratio(figures), "p99_99": tail },
             "uids_per_call": figures.ids_per_call,
             "latency_ns": latency,
-            "calls": figures.tally.calls,
-            "rejects": figures.tally.rejects,
         })
-    }
-
-    /// The rates with one number of threads.
-    fn scaling(&self, at: &Scaling) -> Value {
-        let rates = self.measured.main().iter().zip(&at.rates);
-        let rates = rates.map(|(figures, rate)| (figures.name.clone(), (*rate).into()));
-        let threads = ("threads".into(), at.threads.into());
-        Value::Object([threads].into_iter().chain(rates).collect())
     }
 }

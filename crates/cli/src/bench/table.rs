@@ -2,17 +2,14 @@
 
 use serde_json::Value;
 
-use super::args::Policy;
-use super::measure::Figures;
 use super::report::Report;
 use crate::table::aligned;
 
 /// The columns about throughput, and their places in the JSON of a result.
-const THROUGHPUT: [(&str, &str); 4] = [
+const THROUGHPUT: [(&str, &str); 3] = [
     ("ns/uid", "/ns_per_uid"),
     ("÷ fetch_add", "/ratios_to_fetch_add/ns_per_uid"),
     ("M uids/s", "/million_uids_per_second"),
-    ("rejected", "/rejects"),
 ];
 
 const LATENCY: [(&str, &str); 7] = [
@@ -42,34 +39,16 @@ pub fn table(report: &Report<'_>) -> String {
             }));
             aligned(&rows, |column| column > 0).join("\n")
         };
-    // Who waits is not rejected.
-    let rejects = usize::from(matches!(report.args.policy, Policy::Reject));
     let rounds = format!("median of {} rounds", report.rounds);
-    let throughput = section(&rounds, &THROUGHPUT[..3 + rejects]);
-    let mut parts = vec![title, throughput, section("latency of a call, ns", &LATENCY)];
-    let scaling = json["scaling_million_uids_per_second"].as_array().filter(|at| !at.is_empty());
-    if let Some(scaling) = scaling {
-        let threads = scaling.iter().map(|at| at["threads"].to_string());
-        let mut rows = vec![row("M uids/s by threads", threads)];
-        rows.extend(report.measured.main().iter().map(|Figures { name, .. }| {
-            row(name, scaling.iter().map(|at| cell(at, &format!("/{name}"))))
-        }));
-        parts.push(aligned(&rows, |column| column > 0).join("\n"));
-    }
-    parts.push(report.notes().join("\n"));
-    parts.join("\n\n")
+    let (throughput, latency) =
+        (section(&rounds, &THROUGHPUT), section("latency of a call, ns", &LATENCY));
+    [title, throughput, latency, report.notes().join("\n")].join("\n\n")
 }
 
 fn settings(report: &Report<'_>) -> String {
-    let idle = if report.args.busy_poll { "polling" } else { "sleeping" };
-    let core = match report.args.padder_core.text.as_str() {
-        "last" => "on the last core".into(),
-        "none" => "on any core".into(),
-        number => format!("on core {number}"),
-    };
     let layout = &report.layout;
     format!(
-        "layout {} in {} from {}, a ring of {} uids, the padder {core}, {idle}",
+        "layout {} in {} from {}, a ring of {} uids",
         layout.bits(),
         layout.tick(),
         layout.epoch().date(),
@@ -82,16 +61,11 @@ fn row(name: &str, cells: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 fn cell(result: &Value, place: &str) -> String {
-    let number = |place| result.pointer(place).and_then(Value::as_f64);
-    match (number(place), number("/calls")) {
-        (None, _) => "-".into(),
-        // Of all calls, those for latency included.
-        (Some(rejects), Some(calls)) if place == "/rejects" => {
-            format!("{:.3} %", 100.0 * rejects / calls)
-        }
-        (Some(ratio), _) if place.starts_with("/ratios") => format!("{ratio:.2}"),
-        (Some(count), _) if place.starts_with("/latency") => format!("{count:.0}"),
-        (Some(figure), _) => rounded(figure),
+    match result.pointer(place).and_then(Value::as_f64) {
+        None => "-".into(),
+        Some(ratio) if place.starts_with("/ratios") => format!("{ratio:.2}"),
+        Some(count) if place.starts_with("/latency") => format!("{count:.0}"),
+        Some(figure) => rounded(figure),
     }
 }
 

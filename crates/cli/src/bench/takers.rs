@@ -14,7 +14,7 @@ pub trait Taker {
     const IDS: u64;
 
     /// One call; returns the last of its ids.
-    fn call(&mut self) -> Result<u64, Stopped>;
+    fn call(&mut self) -> Result<u64, TakeError>;
 
     /// Whether the ids of the last call were in order among themselves.
     fn in_order(&self) -> bool {
@@ -22,33 +22,25 @@ pub trait Taker {
     }
 }
 
-/// Why a call gave fewer ids than it should, or none.
-pub struct Stopped {
-    pub given: u64,
-    pub error: TakeError,
-}
-
 /// One id a call.
 impl<F: FnMut() -> Result<u64, TakeError>> Taker for F {
     const IDS: u64 = 1;
 
     #[inline(always)]
-    fn call(&mut self) -> Result<u64, Stopped> {
-        self().map_err(|error| Stopped { given: 0, error })
+    fn call(&mut self) -> Result<u64, TakeError> {
+        self()
     }
 }
 
 /// Fills a slice in each call.
 pub struct Batch<T, F> {
     ids: Box<[T]>,
-    /// How many of them the last call gave.
-    filled: usize,
     fill: F,
 }
 
 impl<T: Clone + Default, F> Batch<T, F> {
     pub fn new(fill: F) -> Self {
-        Self { ids: vec![T::default(); BATCH].into(), filled: 0, fill }
+        Self { ids: vec![T::default(); BATCH].into(), fill }
     }
 }
 
@@ -56,15 +48,13 @@ impl<T: Copy + Ord + Into<u64>, F: FnMut(&mut [T]) -> Result<(), FillError>> Tak
     const IDS: u64 = BATCH as u64;
 
     #[inline(always)]
-    fn call(&mut self) -> Result<u64, Stopped> {
-        let filled = (self.fill)(&mut self.ids);
-        self.filled = filled.as_ref().map_or_else(|error| error.filled, |()| BATCH);
-        filled.map_err(|error| Stopped { given: error.filled as u64, error: error.error })?;
+    fn call(&mut self) -> Result<u64, TakeError> {
+        (self.fill)(&mut self.ids).map_err(|error| error.error)?;
         black_box(&mut self.ids);
         Ok(self.ids[BATCH - 1].into())
     }
 
     fn in_order(&self) -> bool {
-        self.ids[..self.filled].is_sorted_by(|a, b| a < b)
+        self.ids.is_sorted_by(|a, b| a < b)
     }
 }

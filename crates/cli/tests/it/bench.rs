@@ -29,7 +29,6 @@ fn the_table_has_its_rows() {
     assert_eq!(cells(&table, "ns/uid", "fetch_add")[1], 1.0, "{table}");
     assert!(table.contains("pair of clock readings"), "{table}");
     assert!(table.contains("layout 28/22/13 in s from 2026-01-01"), "{table}");
-    assert!(!table.contains("rejected"), "who waits is not rejected: {table}");
     assert!(is_untouched(&home), "a bench spends no worker id");
 }
 
@@ -45,11 +44,8 @@ fn the_json_is_sane() {
         settings["forms"],
         Value::from(["shared", "per-thread", "local", "fill"].as_slice())
     );
-    assert_eq!(settings["policy"], "wait");
-    assert_eq!((&settings["threads"], &settings["padder_core"]), (&1.into(), &"last".into()));
+    assert_eq!(settings["threads"], 1);
     assert_eq!(settings["ring_uids"], 8_192 << 3);
-    assert_eq!(report["scaling_million_uids_per_second"], Value::Array(Vec::new()));
-    assert_eq!(report["results"]["shared"]["rejects"], 0);
 }
 
 #[test]
@@ -79,21 +75,16 @@ fn every_form_has_its_baselines() {
 
 #[test]
 fn every_flag_is_taken() {
-    let words = "--seconds 1e-1 --threads 3 --policy reject --layout 40/10/10 --tick ms \
-                 --epoch 2020-01-01 --boost-power 1 --busy-poll --padder-core none";
+    let words = "--seconds 1e-1 --threads 3 --layout 40/10/10 --tick ms --epoch 2020-01-01";
     let report = json(words);
     let settings = &report["settings"];
     for (key, value) in [
         ("threads", Value::from(3)),
         ("seconds", 0.1.into()),
-        ("policy", "reject".into()),
         ("layout", "40/10/10".into()),
         ("tick", "ms".into()),
         ("epoch", "2020-01-01T00:00:00Z".into()),
-        ("boost_power", 1.into()),
-        ("ring_uids", (1_024 << 1).into()),
-        ("busy_poll", true.into()),
-        ("padder_core", "none".into()),
+        ("ring_uids", (1_024 << 3).into()),
     ] {
         assert_eq!(settings[key], value, "{key}");
     }
@@ -101,20 +92,6 @@ fn every_flag_is_taken() {
     if cfg!(target_os = "linux") {
         assert_eq!(json("--pin")["settings"]["pin"], true);
     }
-    let table = Home::new().stdout(&format!("{SHORT} --policy reject --threads 2"));
-    assert_eq!(cells(&table, "ns/uid", "shared").len(), 4, "{table}");
-    assert!(table.contains(" rejected\n"), "{table}");
-}
-
-/// Takers of a ring of two that give up are rejected now and then, or never; on some machines a whole
-/// round has only rejects, and goes on.
-#[test]
-fn rejects_are_counted_among_the_calls() {
-    let report = json("--form shared --policy reject --threads 4 --layout 40/10/1 --boost-power 1");
-    let figures = &report["results"]["shared"];
-    let (calls, rejects) = (figures["calls"].as_u64(), figures["rejects"].as_u64());
-    assert!(rejects.is_some() && rejects < calls, "{report}");
-    assert!(report["results"]["fetch_add"]["rejects"] == 0, "{report}");
 }
 
 #[test]
@@ -147,46 +124,6 @@ fn a_layout_that_runs_out_is_an_error_that_names_one_that_lasts() {
 }
 
 #[test]
-fn the_chart_is_drawn() {
-    let home = Home::new();
-    let report: Value =
-        serde_json::from_str(&home.stdout(&format!("{SHORT} --json --svg chart.svg")))
-            .expect("JSON");
-    let svg = fs::read_to_string(home.folder.path().join("chart.svg")).expect("is there");
-    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
-    for text in ["Latency of single calls", "Throughput by threads", "99.999", "fetch_add"] {
-        assert!(svg.contains(text), "{text}");
-    }
-    assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-    let scaling = report["scaling_million_uids_per_second"].as_array().expect("an array");
-    assert_eq!(scaling[0]["threads"], 1);
-    assert_eq!(scaling[1]["threads"], 2);
-    for point in scaling {
-        for name in ["shared", "per-thread", "local", "fill", "fetch_add"] {
-            assert!(point[name].as_f64() > Some(0.0), "{name}: {point}");
-        }
-    }
-    // An old, longer file is replaced whole.
-    fs::write(home.folder.path().join("chart.svg"), "x".repeat(1 << 20)).expect("writes");
-    home.stdout(&format!("{SHORT} --svg chart.svg"));
-    let svg = fs::read_to_string(home.folder.path().join("chart.svg")).expect("is there");
-    assert!(svg.trim_end().ends_with("</svg>"));
-}
-
-#[test]
-fn a_chart_that_cannot_be_kept_is_found_before_the_run() {
-    let home = Home::new();
-    // If it were found later, it would take an hour.
-    for file in ["missing/chart.svg", "."] {
-        let run = home.run(&format!("bench --seconds 3600 --svg {file}"));
-        assert_eq!((run.status, &*run.stdout), (Some(1), ""), "{file}");
-        assert!(run.stderr.starts_with(&format!("error: writing {file}: ")), "{}", run.stderr);
-        assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
-    }
-    assert!(is_untouched(&home));
-}
-
-#[test]
 fn wrong_flags_are_wrong_usage() {
     let home = Home::new();
     for words in [
@@ -199,21 +136,14 @@ fn wrong_flags_are_wrong_usage() {
         "--seconds nan",
         "--seconds inf",
         "--form other",
-        "--policy other",
-        "--boost-power 17",
-        "--padder-core first",
-        "--padder-core 1000000",
-        "--padder-core -1",
         "--layout 1/2",
         "--layout 60/5/13",
-        "--layout 30/1/32 --boost-power 16",
         "--tick h",
         "--epoch today",
         "--worker-id 1",
-        "--svg",
         "words",
     ] {
-        let run = home.run(&format!("bench --svg chart.svg {words}"));
+        let run = home.run(&format!("bench {words}"));
         assert_eq!((run.status, &*run.stdout), (Some(2), ""), "{words}: {}", run.stderr);
         assert!(run.stderr.starts_with("error: "), "{words}: {}", run.stderr);
     }

@@ -119,13 +119,3 @@ fn man_pages_replace_links() {
         assert!(page.is_file() && page.mode() & 0o444 == 0o444, "{name}: {page:?}");
     }
 }
-
-#[cfg(feature = "bench")]
-#[test]
-fn a_chart_is_written_through_no_link_to_a_file() {
-    let foreign = Foreign::new("of the superuser's");
-    foreign.link("cost.svg");
-    let (status, error) = foreign.run("bench --seconds 0.1 --threads 1 --svg foreign/cost.svg");
-    assert_eq!(status, Some(1));
-    assert!(error.contains("it is a link to a file"), "{error}");
-}
