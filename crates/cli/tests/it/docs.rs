@@ -30,7 +30,7 @@ const STATEMENTS: &[(&str, &str, &str)] = &[
     ),
     ("postgresql.md", "GRANT SELECT, UPDATE ON leaf_alloc", "postgres/tests/it/segments.rs"),
     ("postgresql.md", "ALTER TABLE worker_node ALTER COLUMN id", "postgres/tests/it/leases.rs"),
-    ("leases.md", "UPDATE UIDRING_LEASE SET TOKEN", "testkit/tests/it/lease_successors.rs"),
+    ("leases.md", "UPDATE UIDRING_LEASE SET TOKEN", "testkit/tests/it/lease_tables.rs"),
     ("leases.md", "INSERT INTO WORKER_NODE (ID,", "mysql/tests/it/leases.rs"),
 ];
 
