@@ -5,7 +5,7 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use uidring_testkit::etcd::Etcd;
+use uidring_testkit::etcd::{Cluster, Etcd};
 use uidring_testkit::mariadb::MariaDb;
 use uidring_testkit::postgres::Postgres;
 use uidring_testkit::zookeeper::ZooKeeper;
@@ -17,7 +17,7 @@ fn main() {
     // Both stores have the row on the disk before they answer.
     let server = MariaDb::start_with(&["--innodb-flush-log-at-trx-commit=1"]);
     let database = server.database();
-    let (alone, members) = (Etcd::start(), Etcd::cluster());
+    let (alone, members) = (Etcd::start(), Cluster::start());
     let (etcd, three) = (alone.endpoints(), members.endpoints());
     let postgres = Postgres::start();
     let postgres_database = postgres.database();

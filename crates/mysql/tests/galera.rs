@@ -222,8 +222,8 @@ impl Storm {
                 }
             }),
             "freeze" => cluster.node(node).freeze(),
-            "isolate" => cluster.isolate(node),
-            _ => cluster.unplug(node),
+            "isolate" => cluster.network().isolate(node),
+            _ => cluster.network().unplug(node),
         }
         thread::sleep(pause);
         say(format!("end of {kind} {node}"));
@@ -231,8 +231,8 @@ impl Storm {
             "kill" => cluster.restart(node),
             "crash" => cluster.restart_all(),
             "freeze" => cluster.node(node).thaw(),
-            "isolate" => cluster.rejoin(node),
-            _ => cluster.plug_in(node),
+            "isolate" => cluster.network().rejoin(node),
+            _ => cluster.network().plug_in(node),
         }
         (0..NODES).for_each(|node| cluster.wait_for(node, NODES));
         say("after it".into());
@@ -339,13 +339,13 @@ fn a_cluster_is_a_risk_and_a_node_without_a_majority_refuses() {
         loaded.expect("in the cluster");
     });
 
-    cluster.isolate(2);
+    cluster.network().isolate(2);
     cluster.wait_for(2, 1);
     let (kind, text) = refusal(&store(&cluster, &database, 2).deadline(Duration::from_secs(2)));
     assert!(text.contains("a node of the majority") && text.contains("1047"), "{text}");
     assert_eq!(kind, StoreErrorKind::Unreachable);
     let before = WorkerTable::assign(&patient(0).worker_nodes(), &layout()).expect("a majority");
-    cluster.rejoin(2);
+    cluster.network().rejoin(2);
     let after = WorkerTable::assign(&patient(2).worker_nodes(), &layout()).expect("back");
     assert!(after > before, "{after} {before}");
 

@@ -31,7 +31,7 @@ fn database() -> Database {
 }
 
 fn by_way_of(database: &Database, pooler: &PgBouncer) -> PostgresStore {
-    PostgresStore::from_url(&database.url_at(&pooler.address())).expect("a URL")
+    PostgresStore::from_url(&database.url_at(&pooler.address().to_string())).expect("a URL")
 }
 
 /// More clients than connections, all of which do everything, for longer than their leases last.
@@ -69,7 +69,7 @@ fn check(mode: &str, connections: u32) {
     assert!(rows.iter().all(|row| row.state == LeaseState::Free), "{rows:?}");
     // Nothing of ours stays in the server's sessions.
     let left = "SELECT COUNT(*) FROM pg_prepared_statements";
-    let config = database.url_at(&pooler.address()).parse().expect("a URL");
+    let config = database.url_at(&pooler.address().to_string()).parse().expect("a URL");
     let limit = Duration::from_secs(30);
     let query =
         |sql: &str| uidring_testkit::postgres::query(&config, limit, sql).expect("answered");
@@ -103,7 +103,7 @@ fn a_wrong_password_or_database_is_an_error_at_once() {
     let database = database();
     let pooler = PgBouncer::start(&database, "transaction", 2);
     let begin = Instant::now();
-    let (user, address) = (database.user(), pooler.address());
+    let (user, address) = (database.user(), pooler.address().to_string());
     for url in [
         format!("postgres://{user}:wr0ng@{address}/{}", database.name()),
         database.url_of("nobody", &address),

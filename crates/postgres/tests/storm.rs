@@ -12,7 +12,7 @@ use uidring::{Bits, Layout, Tick};
 use uidring_postgres::PostgresStore;
 use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
 use uidring_testkit::network::Network;
-use uidring_testkit::postgres::{Database, Host, Postgres};
+use uidring_testkit::postgres::{Database, Postgres};
 use uidring_testkit::request;
 use uidring_testkit::storm::{self, Taken};
 
@@ -45,8 +45,8 @@ struct Pair {
 
 impl Pair {
     fn new() -> Self {
-        let network = Arc::new(Network::new(2));
-        let host = |number| Some(Host { network: Arc::clone(&network), number });
+        let network = Network::new(2);
+        let host = |number| Some(network.host(number));
         let primary = Postgres::start_on(host(0), SETTINGS);
         let database = primary.database();
         let store = PostgresStore::from_url(&database.url()).expect("a URL");
@@ -93,7 +93,7 @@ impl Pair {
     fn take_over(&mut self) {
         self.primary = 1 - self.primary;
         let number = 1 - self.primary;
-        let host = Host { network: Arc::clone(&self.network), number };
+        let host = self.network.host(number);
         self.servers[number] = self.primary().standby_on(Some(host), SETTINGS);
         self.follow();
     }

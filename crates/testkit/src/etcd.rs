@@ -1,42 +1,34 @@
-//! Private etcd servers, of Debian's package `etcd-server`: one, or a cluster of three, with all files in
-//! a folder of their own, gone when the last handle is.
+//! Private etcd servers, of Debian's package `etcd-server`: one, or a cluster of three.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::certificates::{Authority, Certificate};
 use crate::network::Network;
 use crate::process::Process;
-use crate::server::{
-    self, LIMIT, Slot, folder_for, free_ports, read, shared, start_again, start_on_free_ports,
-};
+use crate::server::{self, Kind, LIMIT, Server, folder_for, free_ports, start_on_free_ports};
 
 /// Shorter than by default, so that a new leader is there within a second or two.
 const ELECTION: [&str; 2] = ["--heartbeat-interval=50", "--election-timeout=500"];
 
-/// A server, or a cluster of them. What goes wrong panics, with the servers' logs where that may help.
-pub struct Etcd {
-    members: Vec<Member>,
-    arguments: Vec<String>,
-    scheme: &'static str,
-    /// After the members, whose processes are in it.
-    network: Option<Network>,
-    folder: TempDir,
-}
+/// How many members a cluster has.
+const MEMBERS: usize = 3;
 
-struct Member {
-    name: String,
-    client: SocketAddr,
-    peer: SocketAddr,
-    process: Slot,
+/// A server, alone or of a cluster.
+pub type Etcd = Server<Member>;
+
+pub struct Member {
+    scheme: &'static str,
+    arguments: Vec<String>,
+    /// Where the members of its cluster reach each other; none of a server that is alone.
+    peers: Vec<SocketAddr>,
 }
 
 impl Etcd {
@@ -47,7 +39,7 @@ impl Etcd {
 
     /// One server with these arguments.
     pub fn start_with(arguments: &[&str]) -> Arc<Self> {
-        Self::launch("http", 1, arguments.iter().map(|&one| one.into()).collect())
+        Self::alone("http", arguments.iter().map(|&one| one.into()).collect())
     }
 
     /// One server that shows this certificate and, if it is to, asks clients for one of the authority.
@@ -58,120 +50,162 @@ impl Etcd {
             format!("--trusted-ca-file={}", authority.certificate().display()),
         ];
         arguments.extend(asks.then(|| "--client-cert-auth".to_owned()));
-        Self::launch("https", 1, arguments)
+        Self::alone("https", arguments)
     }
 
-    /// A cluster of three on the loopback.
-    pub fn cluster() -> Arc<Self> {
-        Self::launch("http", 3, Vec::new())
-    }
-
-    /// A cluster of three, each in a network namespace of its own. Needs root.
-    pub fn cluster_in_namespaces() -> Arc<Self> {
-        let network = Network::new(3);
-        let hosts: Vec<_> = (0..3).map(|number| network.address(number)).collect();
-        let mut cluster = Self::new(
-            "http",
-            Vec::new(),
-            |number| {
-                (SocketAddr::from((hosts[number], 2379)), SocketAddr::from((hosts[number], 2380)))
-            },
-            3,
-        );
-        cluster.network = Some(network);
-        cluster.start_all(Instant::now() + LIMIT).unwrap_or_else(|error| panic!("{error}"));
-        Arc::new(cluster)
+    fn alone(scheme: &'static str, arguments: Vec<String>) -> Arc<Self> {
+        Self::down(Member { scheme, arguments, peers: Vec::new() }, folder_for("")).start_new()
     }
 
     /// The server that this binary's tests share. It ends with the process.
     pub fn shared() -> Arc<Self> {
-        static SHARED: Mutex<Option<Arc<Etcd>>> = Mutex::new(None);
-        shared(&SHARED, Self::start)
+        static SHARED: OnceLock<Arc<Etcd>> = OnceLock::new();
+        Arc::clone(SHARED.get_or_init(Self::start))
+    }
+
+    /// Its endpoint.
+    pub fn endpoints(&self) -> String {
+        format!("{}://{}", self.kind().scheme, self.address())
+    }
+
+    /// What a server answers to a request of its gateway, such as `kv/put`.
+    pub fn post(&self, path: &str, body: &Value) -> Value {
+        self.ask(path, body).unwrap_or_else(|error| panic!("{error}\n{}", self.log()))
+    }
+
+    /// The same; the answer is the error if it is none of success.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub fn ask(&self, path: &str, body: &Value) -> Result<Value, String> {
+        let body = body.to_string();
+        let request = format!(
+            "POST /v3/{path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n\
+             {body}",
+            body.len()
+        );
+        let answer = self.exchange(&request).map_err(|error| error.to_string())?;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+        if !head.lines().next().unwrap_or_default().contains(" 200 ") {
+            return Err(answer);
+        }
+        serde_json::from_str(body).map_err(|error| format!("{error}: {answer}"))
+    }
+
+    /// The sum of a server's metrics whose lines begin so.
+    pub fn metric(&self, begin: &str) -> f64 {
+        let page = self.exchange("GET /metrics HTTP/1.0\r\n\r\n").expect("an answer");
+        let lines = page.lines().filter(|line| line.starts_with(begin));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    /// With HTTP 1.0, so that the answer comes in one piece.
+    fn exchange(&self, request: &str) -> std::io::Result<String> {
+        let patience = Duration::from_secs(1);
+        let mut stream = TcpStream::connect_timeout(&self.address(), patience)?;
+        stream.set_read_timeout(Some(LIMIT))?;
+        stream.write_all(request.as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    }
+}
+
+impl Kind for Member {
+    fn command(server: &Etcd) -> Command {
+        let Self { arguments, peers, .. } = server.kind();
+        let (url, peer) = (server.endpoints(), server.second_address());
+        let name = |peer: &SocketAddr| format!("{peer}=http://{peer}");
+        let all: Vec<_> =
+            if peers.is_empty() { vec![name(&peer)] } else { peers.iter().map(name).collect() };
+        let all = all.join(",");
+        let mut command = Command::new(program());
+        command
+            .arg(format!("--name={peer}"))
+            .arg(format!("--data-dir={}", server.folder().join("data").display()))
+            .arg(format!("--listen-client-urls={url}"))
+            .arg(format!("--advertise-client-urls={url}"))
+            .arg(format!("--listen-peer-urls=http://{peer}"))
+            .arg(format!("--initial-advertise-peer-urls=http://{peer}"))
+            .arg(format!("--initial-cluster-token={all}"))
+            .arg(format!("--initial-cluster={all}"))
+            .args(ELECTION)
+            .args(arguments);
+        command
+    }
+
+    fn is_ready(server: &Etcd, process: &Process, _: Duration) -> Result<(), String> {
+        // It says so once it has a leader; a connection may come a moment later.
+        if !process.log().contains("ready to serve client requests") {
+            return Err("it is not ready".into());
+        }
+        TcpStream::connect(server.address()).map(drop).map_err(|error| error.to_string())
+    }
+}
+
+/// Three servers, of which two are a majority.
+pub struct Cluster {
+    members: Vec<Etcd>,
+    network: Option<Arc<Network>>,
+}
+
+impl Cluster {
+    /// On the loopback.
+    pub fn start() -> Self {
+        start_on_free_ports(|deadline| {
+            Self::launch(None, [free_ports(), free_ports(), free_ports()], deadline)
+        })
+    }
+
+    /// Each in a network namespace of its own. Needs root.
+    pub fn start_in_namespaces() -> Self {
+        let network = Network::new(MEMBERS as u8);
+        let started = Self::launch(Some(network), [[2379, 2380]; MEMBERS], Instant::now() + LIMIT);
+        started.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn launch(
+        network: Option<Arc<Network>>,
+        ports: [[u16; 2]; MEMBERS],
+        deadline: Instant,
+    ) -> Result<Self, String> {
+        let host = |number| network.as_ref().map(|network| network.host(number));
+        let address = |number| host(number).map_or(Ipv4Addr::LOCALHOST, |host| host.address());
+        let peers: Vec<_> = (0..MEMBERS)
+            .map(|number| SocketAddr::from((address(number), ports[number][1])))
+            .collect();
+        let member = |number: usize| {
+            let kind = Member { scheme: "http", arguments: Vec::new(), peers: peers.clone() };
+            Server::down(kind, folder_for("")).at(host(number), ports[number])
+        };
+        let cluster = Self { members: (0..MEMBERS).map(member).collect(), network };
+        cluster.members.iter().for_each(Server::spawn);
+        cluster.members.iter().try_for_each(|member| member.wait_until_ready(deadline))?;
+        Ok(cluster)
     }
 
     /// The endpoints of all members, separated by commas.
     pub fn endpoints(&self) -> String {
-        let all: Vec<_> = (0..self.members.len()).map(|number| self.endpoint(number)).collect();
-        all.join(",")
+        self.members.iter().map(Etcd::endpoints).collect::<Vec<_>>().join(",")
     }
 
-    /// The endpoint of one member.
-    pub fn endpoint(&self, number: usize) -> String {
-        format!("{}://{}", self.scheme, self.members[number].client)
+    /// One of the members.
+    pub fn member(&self, number: usize) -> &Etcd {
+        &self.members[number]
     }
 
-    /// The port of the only server.
-    pub fn port(&self) -> u16 {
-        self.members[0].client.port()
-    }
-
-    /// Ends all members in the midst of whatever they do, and waits.
-    pub fn kill(&self) {
-        (0..self.members.len()).for_each(|number| self.kill_member(number));
-    }
-
-    /// Starts all members again: with the same files, on the same ports.
-    pub fn start_again(&self) {
-        start_again(|deadline| {
-            let started = self.start_all(deadline);
-            if started.is_err() {
-                self.members.iter().for_each(|member| member.process.clear());
-            }
-            started
-        });
-    }
-
-    /// Lets all members stand still: they take connections, and answer nothing.
-    pub fn freeze(&self) {
-        (0..self.members.len()).for_each(|number| self.signal(number, "STOP"));
-    }
-
-    /// Lets frozen members go on.
-    pub fn thaw(&self) {
-        (0..self.members.len()).for_each(|number| self.signal(number, "CONT"));
-    }
-
-    /// Ends a member in the midst of whatever it does, and waits.
-    pub fn kill_member(&self, number: usize) {
-        self.members[number].process.kill();
-    }
-
-    /// Starts a member that was killed, and does not wait for it.
-    pub fn start_member(&self, number: usize) {
-        self.members[number].process.start(|| Ok(self.spawn(number))).expect("a process");
-    }
-
-    /// Sends a member a signal: `STOP` or `CONT`.
-    pub fn signal(&self, number: usize, name: &str) {
-        self.members[number].process.signal(name);
-    }
-
-    /// Cuts a member off from all others and from clients, by its link.
-    pub fn unplug(&self, number: usize) {
-        self.network().unplug(number);
-    }
-
-    /// Undoes it.
-    pub fn plug_in(&self, number: usize) {
-        self.network().plug_in(number);
-    }
-
-    /// Cuts a member off from the other members alone, by blackhole routes: clients reach it.
-    pub fn isolate(&self, number: usize) {
-        self.network().isolate(number);
-    }
-
-    /// Undoes it.
-    pub fn rejoin(&self, number: usize) {
-        self.network().rejoin(number);
+    /// The network that the members are in.
+    pub fn network(&self) -> &Network {
+        self.network.as_ref().expect("members in namespaces")
     }
 
     /// The member that leads, as soon as one does and a majority follows.
     pub fn leader(&self) -> usize {
         let deadline = Instant::now() + LIMIT;
         loop {
-            let status = |number| self.try_post(number, "maintenance/status", &json!({})).ok();
-            let all: Vec<_> = (0..self.members.len()).map(status).collect();
+            let status = |member: &Etcd| member.ask("maintenance/status", &json!({})).ok();
+            let all: Vec<_> = self.members.iter().map(status).collect();
             let leads = |status: &Option<Value>| {
                 status.as_ref().is_some_and(|status| {
                     let leader = &status["leader"];
@@ -182,152 +216,9 @@ impl Etcd {
             if let Some(number) = all.iter().position(leads) {
                 return number;
             }
-            assert!(Instant::now() < deadline, "no leader\n{}", self.log(0));
+            assert!(Instant::now() < deadline, "no leader\n{}", self.members[0].log());
             thread::sleep(Duration::from_millis(20));
         }
-    }
-
-    /// What a server answers to a request of its gateway, such as `kv/put`.
-    pub fn post(&self, path: &str, body: &Value) -> Value {
-        self.try_post(0, path, body).unwrap_or_else(|error| panic!("{error}\n{}", self.log(0)))
-    }
-
-    /// The same; the answer is the error if it is none of success.
-    ///
-    /// # Errors
-    ///
-    /// What the server says.
-    pub fn ask(&self, path: &str, body: &Value) -> Result<Value, String> {
-        self.try_post(0, path, body)
-    }
-
-    /// The sum of a server's metrics whose lines begin so.
-    pub fn metric(&self, begin: &str) -> f64 {
-        let page = self.exchange(0, "GET /metrics HTTP/1.0\r\n\r\n").expect("an answer");
-        let lines = page.lines().filter(|line| line.starts_with(begin));
-        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
-    }
-
-    /// What a member, over all its starts, said about itself.
-    pub fn log(&self, number: usize) -> String {
-        read(&self.folder_of(number).with_extension("log"))
-    }
-
-    fn launch(scheme: &'static str, count: usize, arguments: Vec<String>) -> Arc<Self> {
-        Arc::new(start_on_free_ports(|deadline| {
-            let ports = free_ports(2 * count);
-            let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-            let cluster = Self::new(
-                scheme,
-                arguments.clone(),
-                |number| (local(ports[2 * number]), local(ports[2 * number + 1])),
-                count,
-            );
-            cluster.start_all(deadline)?;
-            Ok(cluster)
-        }))
-    }
-
-    fn new(
-        scheme: &'static str,
-        arguments: Vec<String>,
-        addresses: impl Fn(usize) -> (SocketAddr, SocketAddr),
-        count: usize,
-    ) -> Self {
-        let member = |number| {
-            let (client, peer) = addresses(number);
-            Member { name: format!("m{number}"), client, peer, process: Slot::default() }
-        };
-        Self {
-            members: (0..count).map(member).collect(),
-            arguments,
-            scheme,
-            network: None,
-            folder: folder_for(""),
-        }
-    }
-
-    fn start_all(&self, deadline: Instant) -> Result<(), String> {
-        (0..self.members.len()).for_each(|number| self.start_member(number));
-        for member in &self.members {
-            // It says so once it has a leader.
-            let ready = "ready to serve client requests";
-            member.process.wait_until_ready(deadline, |process, _| match process.log() {
-                log if log.contains(ready) => Ok(()),
-                _ => Err("it is not ready".into()),
-            })?;
-        }
-        // A connection may come a moment later.
-        while TcpStream::connect_timeout(&self.members[0].client, LIMIT).is_err() {
-            if Instant::now() >= deadline {
-                return Err(format!("etcd does not listen\n{}", self.log(0)));
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        Ok(())
-    }
-
-    fn spawn(&self, number: usize) -> Process {
-        let Member { name, client, peer, .. } = &self.members[number];
-        let all: Vec<_> =
-            self.members.iter().map(|m| format!("{}=http://{}", m.name, m.peer)).collect();
-        let mut command = match &self.network {
-            Some(network) => network.command(number),
-            None => Command::new(program()),
-        };
-        if self.network.is_some() {
-            command.arg(program());
-        }
-        let folder = self.folder_of(number);
-        let url = format!("{}://{client}", self.scheme);
-        command
-            .arg(format!("--name={name}"))
-            .arg(format!("--data-dir={}", folder.display()))
-            .arg(format!("--listen-client-urls={url}"))
-            .arg(format!("--advertise-client-urls={url}"))
-            .arg(format!("--listen-peer-urls=http://{peer}"))
-            .arg(format!("--initial-advertise-peer-urls=http://{peer}"))
-            .arg(format!("--initial-cluster={}", all.join(",")))
-            .arg(format!("--initial-cluster-token={}", self.folder.path().display()))
-            .args(ELECTION)
-            .args(&self.arguments);
-        // Of a cluster's members, each removes its own files.
-        let files = if self.members.len() == 1 { self.folder.path() } else { &*folder };
-        Process::spawn(&command, files, &folder.with_extension("log"))
-    }
-
-    fn try_post(&self, number: usize, path: &str, body: &Value) -> Result<Value, String> {
-        let body = body.to_string();
-        let request = format!(
-            "POST /v3/{path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n\
-             {body}",
-            body.len()
-        );
-        let answer = self.exchange(number, &request).map_err(|error| error.to_string())?;
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
-        if !head.lines().next().unwrap_or_default().contains(" 200 ") {
-            return Err(answer);
-        }
-        serde_json::from_str(body).map_err(|error| format!("{error}: {answer}"))
-    }
-
-    /// With HTTP 1.0, so that the answer comes in one piece.
-    fn exchange(&self, number: usize, request: &str) -> std::io::Result<String> {
-        let patience = Duration::from_secs(1);
-        let mut stream = TcpStream::connect_timeout(&self.members[number].client, patience)?;
-        stream.set_read_timeout(Some(LIMIT))?;
-        stream.write_all(request.as_bytes())?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
-    }
-
-    fn folder_of(&self, number: usize) -> PathBuf {
-        self.folder.path().join(&self.members[number].name)
-    }
-
-    fn network(&self) -> &Network {
-        self.network.as_ref().expect("members in namespaces")
     }
 }
 

@@ -8,6 +8,8 @@ pub mod attack;
 #[cfg(any(feature = "etcd", feature = "mariadb", feature = "postgres", feature = "zookeeper"))]
 pub mod certificates;
 mod chain;
+#[cfg(all(unix, any(feature = "mariadb", feature = "postgres")))]
+mod database;
 pub mod deadline;
 pub mod docs;
 #[cfg(all(unix, feature = "etcd"))]

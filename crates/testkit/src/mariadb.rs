@@ -1,27 +1,26 @@
-//! A private MariaDB server, of Debian's packages `mariadb-server-core` and `mariadb-client-core`:
-//! in a folder of its own, on a free port of 127.0.0.1, gone when the last handle is.
+//! Private MariaDB servers, of Debian's packages `mariadb-server-core` and `mariadb-client-core`.
 
 mod database;
 mod galera;
 mod query;
 
+use std::env;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::ptr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use mysql_async::OptsBuilder;
 use mysql_async::prelude::FromRow;
-use tempfile::TempDir;
 
 pub use self::database::Database;
 pub use self::galera::Galera;
 use self::query::query;
 use crate::process::Process;
-use crate::server::{self, LIMIT, Slot, folder_for, free_port, read, shared, start_on_free_ports};
+use crate::server::{self, Kind, LIMIT, Server, folder_for, read};
 
 /// What every server is told, besides where its files are. The log is written at each commit but
 /// not synced, so that what was committed outlives the server, though not the computer. It says of
@@ -41,46 +40,31 @@ const SETTINGS: &[&str] = &[
 /// asynchronous I/O is scarce, or forbidden, in containers.
 const FILE_SETTINGS: &[&str] = &["--innodb-log-file-size=4M", "--innodb-use-native-aio=OFF"];
 
-/// A server. What goes wrong panics, with the server's log where that may help.
-pub struct MariaDb {
-    /// What begins the command, as to run it on another host.
-    runner: Vec<String>,
-    arguments: Mutex<Vec<String>>,
-    port: u16,
-    process: Slot,
-    databases: AtomicU32,
-    is_shared: AtomicBool,
-    /// After the process, whose files are in it.
-    folder: TempDir,
-}
+pub type MariaDb = Server<Settings>;
+
+/// The arguments of a server's next start, which win over those that every server gets.
+#[derive(Default)]
+pub struct Settings(Mutex<Vec<String>>);
+
+static SHARED: OnceLock<Arc<MariaDb>> = OnceLock::new();
 
 impl MariaDb {
     pub fn start() -> Arc<Self> {
         Self::start_with(&[])
     }
 
-    /// A server with more arguments, which win over those that every server gets.
+    /// A server with more arguments.
     pub fn start_with(arguments: &[&str]) -> Arc<Self> {
-        let mut server = Self::without_files();
+        let server = Self::without_files();
         server.set_arguments(arguments.iter().map(|&argument| argument.to_owned()).collect());
         server.make_files();
-        let process = start_on_free_ports(|deadline| {
-            server.port = free_port();
-            server.launch(deadline)
-        });
-        server.process.start(|| Ok(process)).expect("it is up");
-        Arc::new(server)
+        server.start_new()
     }
 
     /// The server that this binary's tests share. It ends with the process. Its settings are
     /// not to be changed: other tests run at the same time.
     pub fn shared() -> Arc<Self> {
-        static SHARED: Mutex<Option<Arc<MariaDb>>> = Mutex::new(None);
-        shared(&SHARED, || {
-            let server = Self::start();
-            server.is_shared.store(true, Ordering::Relaxed);
-            server
-        })
+        Arc::clone(SHARED.get_or_init(Self::start))
     }
 
     /// Executes a statement as the administrator, through the socket.
@@ -91,52 +75,13 @@ impl MariaDb {
     /// The rows of a query of the administrator's, such as `query::<u64>` or
     /// `query::<(u64, String)>`.
     pub fn query<T: FromRow + Send + 'static>(&self, sql: &str) -> Vec<T> {
-        let is_shared = self.is_shared.load(Ordering::Relaxed);
+        let is_shared = SHARED.get().is_some_and(|shared| ptr::eq(&**shared, self));
         assert!(!is_shared || !sql.contains("GLOBAL"), "{sql}: of a server that other tests use");
         query(self.administrator(), LIMIT, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
     pub fn socket(&self) -> PathBuf {
         self.folder().join("socket")
-    }
-
-    /// Where all the server's files are; what a test puts there goes with the server.
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// Ends the server as an administrator would, and waits. A frozen one does not hear it.
-    pub fn stop(&self) {
-        let status = self.process.stop("TERM");
-        assert!(status.success(), "the server stopped with {status}\n{}", self.error_log());
-    }
-
-    /// Ends the server in the midst of whatever it does, and waits.
-    pub fn kill(&self) {
-        self.process.kill();
-    }
-
-    /// Starts a server that was stopped or killed: with the same files, on the same port.
-    pub fn start_again(&self) {
-        self.process.start_again(|deadline| self.launch(deadline));
-    }
-
-    fn start_within(&self, limit: Duration) -> Result<(), String> {
-        self.process.start(|| self.launch(Instant::now() + limit))
-    }
-
-    /// Lets the server stand still: it takes connections and statements, and answers nothing.
-    pub fn freeze(&self) {
-        self.process.signal("STOP");
-    }
-
-    /// Lets a frozen server go on.
-    pub fn thaw(&self) {
-        self.process.signal("CONT");
     }
 
     /// From now on, until the server ends, all statements are noted.
@@ -149,27 +94,13 @@ impl MariaDb {
         read(&self.folder().join("statements.log"))
     }
 
-    /// What the server, over all its starts, said about itself.
-    pub fn error_log(&self) -> String {
-        read(&self.log())
-    }
-
-    /// A server that is down.
     fn without_files() -> Self {
-        Self {
-            folder: folder_for("socket"),
-            runner: Vec::new(),
-            arguments: Mutex::default(),
-            port: 0,
-            process: Slot::default(),
-            databases: AtomicU32::new(0),
-            is_shared: AtomicBool::new(false),
-        }
+        Self::down(Settings::default(), folder_for("socket"))
     }
 
     /// Sets the arguments of later starts.
     fn set_arguments(&self, arguments: Vec<String>) {
-        *self.arguments.lock().unwrap_or_else(PoisonError::into_inner) = arguments;
+        *self.kind().0.lock().unwrap_or_else(PoisonError::into_inner) = arguments;
     }
 
     /// Takes half a second, and much longer beside many others. Making a template to copy would not be
@@ -196,51 +127,39 @@ impl MariaDb {
         assert!(output.status.success(), "mariadb-install-db failed\n{stdout}\n{stderr}");
     }
 
-    /// Starts the server and waits until it answers.
-    fn launch(&self, deadline: Instant) -> Result<Process, String> {
-        let command = self.command();
-        let mut process = Process::spawn(&command, self.folder(), &self.log());
-        process.wait_until_ready(deadline, |_, left| {
-            query::<mysql_async::Row>(self.administrator(), left, "DO 1").map(drop)
-        })?;
-        Ok(process)
+    fn administrator(&self) -> OptsBuilder {
+        let socket = self.socket();
+        OptsBuilder::default().user(Some("root")).socket(socket.to_str())
     }
+}
 
-    fn command(&self) -> Command {
-        let folder = self.folder().display();
-        let program = find("mariadbd");
-        let mut command = match self.runner.split_first() {
-            Some((runner, arguments)) => {
-                let mut command = Command::new(runner);
-                command.args(arguments).arg(program);
-                command
-            }
-            None => Command::new(program),
-        };
-        // Of a `tmpdir` that servers share, each one that starts deletes the others' tables.
+impl Kind for Settings {
+    fn command(server: &MariaDb) -> Command {
+        let folder = server.folder().display();
+        let path = env::var("PATH").unwrap_or_default();
+        // Of a `tmpdir` that servers share, each one that starts deletes the others' tables. A node of a cluster finds
+        // a script in its folder.
+        let mut command = Command::new("env");
         command
+            .arg(format!("PATH={folder}:{path}"))
+            .arg(find("mariadbd"))
             .arg("--no-defaults")
             .arg(format!("--datadir={folder}/data"))
             .arg(format!("--tmpdir={folder}"))
             .arg(format!("--general-log-file={folder}/statements.log"))
-            .arg(format!("--socket={}", self.socket().display()))
-            .arg(format!("--port={}", self.port))
+            .arg(format!("--socket={}", server.socket().display()))
+            .arg(format!("--port={}", server.port()))
             .args(SETTINGS)
             .args(FILE_SETTINGS);
-        if fs::metadata(self.folder()).expect("it is there").uid() == 0 {
+        if fs::metadata(server.folder()).expect("it is there").uid() == 0 {
             command.arg("--user=root");
         }
-        command.args(&*self.arguments.lock().unwrap_or_else(PoisonError::into_inner));
+        command.args(&*server.kind().0.lock().unwrap_or_else(PoisonError::into_inner));
         command
     }
 
-    fn log(&self) -> PathBuf {
-        self.folder().join("error.log")
-    }
-
-    fn administrator(&self) -> OptsBuilder {
-        let socket = self.socket();
-        OptsBuilder::default().user(Some("root")).socket(socket.to_str())
+    fn is_ready(server: &MariaDb, _: &Process, left: Duration) -> Result<(), String> {
+        query::<mysql_async::Row>(server.administrator(), left, "DO 1").map(drop)
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{self, Command};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Gone when it is dropped. What a test that was killed left is removed by the next.
@@ -19,7 +20,7 @@ const PREFIX: &str = "uidr";
 
 impl Network {
     /// So many hosts, with links to each other and to this host.
-    pub fn new(hosts: u8) -> Self {
+    pub fn new(hosts: u8) -> Arc<Self> {
         static NEXT: AtomicU8 = AtomicU8::new(0);
         assert!(
             Path::new("/sbin/ip").exists() || Path::new("/usr/sbin/ip").exists(),
@@ -41,7 +42,7 @@ impl Network {
             run(&format!("-n {space} addr add {}/24 dev eth0", network.ip(host + 1)));
             run(&format!("-n {space} link set eth0 up"));
         }
-        network
+        Arc::new(network)
     }
 
     /// The address of a host.
@@ -49,11 +50,9 @@ impl Network {
         self.ip(u8::try_from(host).expect("a host") + 1)
     }
 
-    /// A command that the arguments to come are for, on a host.
-    pub fn command(&self, host: usize) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.space(u8::try_from(host).expect("a host"))]);
-        command
+    /// One of the hosts.
+    pub fn host(self: &Arc<Self>, number: usize) -> Host {
+        Host { network: Arc::clone(self), number }
     }
 
     /// Cuts a host off from all others and from this one, by its link.
@@ -113,6 +112,27 @@ impl Network {
 
     fn space(&self, host: u8) -> String {
         format!("{PREFIX}{}n{}{host}", process::id(), self.number)
+    }
+}
+
+/// A host of a network.
+#[derive(Clone)]
+pub struct Host {
+    network: Arc<Network>,
+    number: usize,
+}
+
+impl Host {
+    pub fn address(&self) -> Ipv4Addr {
+        self.network.address(self.number)
+    }
+
+    /// The same command there.
+    pub(crate) fn runs(&self, inside: &Command) -> Command {
+        let mut command = Command::new("ip");
+        let space = self.network.space(u8::try_from(self.number).expect("a host"));
+        command.args(["netns", "exec", &space]).arg(inside.get_program()).args(inside.get_args());
+        command
     }
 }
 

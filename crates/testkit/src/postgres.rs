@@ -1,33 +1,30 @@
-//! A private PostgreSQL server, of Debian's package `postgresql`: in a folder of its own, on a free port of
-//! 127.0.0.1, gone when the last handle is.
+//! Private PostgreSQL servers, of Debian's package `postgresql`.
 
 mod database;
 pub mod pgbouncer;
 mod query;
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::ptr;
+use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio_postgres::Config;
 
 pub use self::database::Database;
 pub use self::query::{Rows, query};
-use crate::network::Network;
+use crate::network::Host;
 use crate::process::Process;
 pub use crate::server::LIMIT;
-use crate::server::{self, Slot, folder_for, free_port, read, shared, start_on_free_ports};
+use crate::server::{self, Kind, Server, folder_for};
 
 /// What every server is told, besides where its files are.
 const SETTINGS: &[&str] = &[
-    "listen_addresses=127.0.0.1",
     "unix_socket_permissions=0777",
     // In its folder: a server that is killed would leave it in /dev/shm.
     "dynamic_shared_memory_type=mmap",
@@ -53,31 +50,19 @@ host all all 10.0.0.0/8 scram-sha-256
 /// The port of a server that has a host for itself.
 const ALONE: u16 = 5432;
 
-/// A host of a network that a test made.
-#[derive(Clone)]
-pub struct Host {
-    pub network: Arc<Network>,
-    pub number: usize,
-}
+pub type Postgres = Server<Settings>;
 
-/// A server. What goes wrong panics, with the server's log where that may help.
-pub struct Postgres {
-    settings: Vec<String>,
-    host: Option<Host>,
-    port: u16,
-    process: Slot,
-    databases: AtomicU32,
-    is_shared: AtomicBool,
-    /// After the process, whose files are in it.
-    folder: TempDir,
-}
+/// Settings, `name=value`, which win over those that every server gets.
+pub struct Settings(Vec<String>);
+
+static SHARED: OnceLock<Arc<Postgres>> = OnceLock::new();
 
 impl Postgres {
     pub fn start() -> Arc<Self> {
         Self::start_with(&[])
     }
 
-    /// A server with more settings, `name=value`, which win over those that every server gets.
+    /// A server with more settings.
     pub fn start_with(settings: &[&str]) -> Arc<Self> {
         Self::start_on(None, settings)
     }
@@ -86,7 +71,7 @@ impl Postgres {
     pub fn start_on(host: Option<Host>, settings: &[&str]) -> Arc<Self> {
         let folder = own_folder();
         let data = folder.path().join("data");
-        run(&folder, "initdb", |command| {
+        run(folder.path(), "initdb", |command| {
             command
                 .arg("-D")
                 .arg(&data)
@@ -108,10 +93,10 @@ impl Postgres {
         let folder = own_folder();
         let primary = format!(
             "host={} port={} user=postgres application_name=standby",
-            self.address(),
-            self.port
+            self.address().ip(),
+            self.port()
         );
-        run(&folder, "pg_basebackup", |command| {
+        run(folder.path(), "pg_basebackup", |command| {
             command
                 .args(["-d", &primary, "-R", "-X", "stream", "-c", "fast", "--no-sync", "-D"])
                 .arg(folder.path().join("data"))
@@ -120,32 +105,14 @@ impl Postgres {
     }
 
     fn start_in(folder: TempDir, host: Option<Host>, settings: &[&str]) -> Arc<Self> {
-        let mut server = Self {
-            folder,
-            settings: settings.iter().map(|&setting| setting.to_owned()).collect(),
-            host,
-            port: 0,
-            process: Slot::default(),
-            databases: AtomicU32::new(0),
-            is_shared: AtomicBool::new(false),
-        };
-        let process = start_on_free_ports(|deadline| {
-            server.port = if server.host.is_some() { ALONE } else { free_port() };
-            server.launch(deadline)
-        });
-        server.process.start(|| Ok(process)).expect("it is up");
-        Arc::new(server)
+        let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
+        Self::down(Settings(settings), folder).at(host, [ALONE, 0]).start_new()
     }
 
     /// The server that this binary's tests share. It ends with the process. Its settings are
     /// not to be changed: other tests run at the same time.
     pub fn shared() -> Arc<Self> {
-        static SHARED: Mutex<Option<Arc<Postgres>>> = Mutex::new(None);
-        shared(&SHARED, || {
-            let server = Self::start();
-            server.is_shared.store(true, Ordering::Relaxed);
-            server
-        })
+        Arc::clone(SHARED.get_or_init(Self::start))
     }
 
     /// Executes statements as the administrator, through the socket.
@@ -155,7 +122,7 @@ impl Postgres {
 
     /// The rows of the administrator's query, as texts.
     pub fn query(&self, sql: &str) -> Rows {
-        let is_shared = self.is_shared.load(Ordering::Relaxed);
+        let is_shared = SHARED.get().is_some_and(|shared| ptr::eq(&**shared, self));
         assert!(!is_shared || !sql.contains("SYSTEM"), "{sql}: of a server that other tests use");
         query(&self.administrator("postgres"), LIMIT, sql)
             .unwrap_or_else(|error| panic!("{sql}: {error}"))
@@ -173,24 +140,9 @@ impl Postgres {
         self.execute("SELECT pg_promote()");
     }
 
-    /// Where clients reach it.
-    pub fn address(&self) -> IpAddr {
-        let on_network = |host: &Host| host.network.address(host.number).into();
-        self.host.as_ref().map_or(Ipv4Addr::LOCALHOST.into(), on_network)
-    }
-
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
     /// The folder of the server's socket.
     pub fn socket(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// Where all the server's files are; what a test puts there goes with the server.
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
+        self.folder()
     }
 
     /// Lets the server own a file that a test has put into its folder.
@@ -205,82 +157,40 @@ impl Postgres {
         thread::sleep(Duration::from_millis(200));
     }
 
-    /// Ends the server as an administrator would, and waits. A frozen one does not hear it.
-    pub fn stop(&self) {
-        let status = self.process.stop("INT");
-        assert!(status.success(), "the server stopped with {status}\n{}", self.error_log());
-    }
-
-    /// Ends the server and all its processes in the midst of whatever they do, and waits.
-    pub fn kill(&self) {
-        self.process.kill();
-    }
-
-    /// Starts a server that was stopped or killed: with the same files, on the same port.
-    pub fn start_again(&self) {
-        self.process.start_again(|deadline| self.launch(deadline));
-    }
-
-    /// Lets the server stand still: it takes connections and statements, and answers nothing.
-    pub fn freeze(&self) {
-        self.process.signal("STOP");
-    }
-
-    /// Lets a frozen server go on.
-    pub fn thaw(&self) {
-        self.process.signal("CONT");
-    }
-
     /// From now on, all statements of users are noted.
     pub fn log_statements(&self) {
         self.set("log_statement", "all");
     }
 
-    /// What the server, over all its starts, said about itself, with the statements.
-    pub fn error_log(&self) -> String {
-        read(&self.log())
-    }
-
-    /// Starts the server and waits until it answers.
-    fn launch(&self, deadline: Instant) -> Result<Process, String> {
-        let data = self.folder().join("data");
-        // A server that was killed has left it, and its number may be another's by now.
-        let _ = fs::remove_file(data.join("postmaster.pid"));
-        let mut command = as_user(&find("postgres"));
-        command.arg("-D").arg(&data).arg("-p").arg(self.port.to_string());
-        command.arg("-k").arg(self.folder());
-        for setting in SETTINGS.iter().copied().chain(self.settings.iter().map(|text| &**text)) {
-            command.arg("-c").arg(setting);
-        }
-        if let Some(Host { network, number }) = &self.host {
-            command.arg("-c").arg(format!("listen_addresses={}", self.address()));
-            let inside = command;
-            command = network.command(*number);
-            command.arg(inside.get_program()).args(inside.get_args());
-        }
-        let mut process = Process::spawn(&command, self.folder(), &self.log());
-        process.wait_until_ready(deadline, |_, left| {
-            query(&self.administrator("postgres"), left, "SELECT 1").map(drop)
-        })?;
-        Ok(process)
-    }
-
-    fn log(&self) -> PathBuf {
-        self.folder().join("error.log")
-    }
-
     fn administrator(&self, database: &str) -> Config {
         let mut config = Config::new();
-        config.user("postgres").dbname(database).host_path(self.socket()).port(self.port);
+        config.user("postgres").dbname(database).host_path(self.socket()).port(self.port());
         config
     }
 }
 
-/// A server that is killed leaves its shared memory behind, whose id is the last word of line 7.
-impl Drop for Postgres {
-    fn drop(&mut self) {
-        let known =
-            fs::read_to_string(self.folder.path().join("data/postmaster.pid")).unwrap_or_default();
+impl Kind for Settings {
+    const END: &'static str = "INT";
+
+    fn command(server: &Postgres) -> Command {
+        let mut command = as_user(&find("postgres"));
+        command.arg("-D").arg(server.folder().join("data"));
+        command.arg("-p").arg(server.port().to_string()).arg("-k").arg(server.folder());
+        let address = format!("listen_addresses={}", server.address().ip());
+        let own = server.kind().0.iter().map(|text| &**text);
+        for setting in [&*address].iter().chain(SETTINGS).copied().chain(own) {
+            command.arg("-c").arg(setting);
+        }
+        command
+    }
+
+    fn is_ready(server: &Postgres, _: &Process, left: Duration) -> Result<(), String> {
+        query(&server.administrator("postgres"), left, "SELECT 1").map(drop)
+    }
+
+    /// Its shared memory, whose id is the last word of line 7.
+    fn clean_up(folder: &Path) {
+        let known = fs::read_to_string(folder.join("data/postmaster.pid")).unwrap_or_default();
         if let Some(id) = known.lines().nth(6).and_then(|line| line.rsplit(' ').next()) {
             // It goes as soon as the last process is done with it. One that ended in order has removed it.
             let _ = Command::new("ipcrm").args(["-m", id]).stderr(Stdio::null()).status();
@@ -322,9 +232,9 @@ pub(crate) fn own_folder() -> TempDir {
     folder
 }
 
-fn run(folder: &TempDir, program: &str, with: impl FnOnce(&mut Command) -> &mut Command) {
+fn run(folder: &Path, program: &str, with: impl FnOnce(&mut Command) -> &mut Command) {
     let mut command = as_user(&find(program));
-    let output = with(&mut command).current_dir(folder.path()).stdin(Stdio::null()).output();
+    let output = with(&mut command).current_dir(folder).stdin(Stdio::null()).output();
     let output = output.expect("setpriv, of util-linux, starts");
     let [stdout, stderr] =
         [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());

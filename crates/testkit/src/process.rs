@@ -53,6 +53,8 @@ impl Process {
     const SCRIPT: &str = r#"
         folder=$1
         shift
+        # Of a PostgreSQL that was killed; its number may be another process's by now.
+        rm -f "$folder/data/postmaster.pid"
         trap '' HUP
         exec 3<&0 </dev/null
         "$@" >&2 3<&- &
@@ -99,7 +101,6 @@ impl Process {
         Self { shell, server, log: log.to_owned(), log_before }
     }
 
-    #[cfg(any(feature = "mariadb", feature = "postgres"))]
     pub fn signal(&mut self, name: &str) {
         assert_eq!(self.wait_until(Instant::now()), None, "the server has ended by itself");
         assert!(self.send(name), "SIG{name} cannot be sent to the server");
@@ -174,7 +175,6 @@ impl Process {
 
     /// Reaches nobody else: as long as the shell waits for the server, its pid is not given to
     /// another process.
-    #[cfg(any(feature = "mariadb", feature = "postgres"))]
     fn send(&self, signal: &str) -> bool {
         let sent = Command::new("sh")
             .args(["-c", r#"kill -"$1" "$2""#, "sh", signal, &self.server])

@@ -1,89 +1,196 @@
-//! What private servers have in common: programs and folders, free ports, and a process that may be down.
+//! A private server, of whatever program: how it starts, ends, stands still and starts again.
 
 use std::env;
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::network::Host;
 use crate::process::Process;
 
 /// How long a start, a stop and a request may take.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// A server's process, while it is up.
-#[derive(Default)]
-pub struct Slot(Mutex<Option<Process>>);
+/// What differs between servers of different programs.
+pub trait Kind: Sized + Send + Sync {
+    /// The signal by which an administrator ends it.
+    const END: &'static str = "TERM";
 
-impl Slot {
-    /// Starts a server that is down.
-    pub fn start(&self, start: impl FnOnce() -> Result<Process, String>) -> Result<(), String> {
-        let mut process = self.lock();
-        assert!(process.is_none(), "the server is up");
-        *process = Some(start()?);
-        Ok(())
-    }
+    /// Returns what starts it, on whatever host.
+    fn command(server: &Server<Self>) -> Command;
 
-    /// Starts a server that was stopped or killed, with the same files and on the same port; panics if it
-    /// does not start within the [limit](LIMIT).
-    #[cfg(any(feature = "mariadb", feature = "postgres", feature = "zookeeper"))]
-    pub fn start_again(&self, start: impl FnMut(Instant) -> Result<Process, String>) {
-        let mut process = self.lock();
-        assert!(process.is_none(), "the server is up");
-        *process = Some(start_again(start));
-    }
+    /// Asks one that was just started whether it is ready, for no longer than is left.
+    ///
+    /// # Errors
+    ///
+    /// It is not; with what it answers.
+    fn is_ready(server: &Server<Self>, process: &Process, left: Duration) -> Result<(), String>;
 
-    /// Waits until the server answers; see [`Process::wait_until_ready`].
-    #[cfg(feature = "etcd")]
-    pub fn wait_until_ready(
-        &self,
-        deadline: Instant,
-        is_ready: impl FnMut(&Process, Duration) -> Result<(), String>,
-    ) -> Result<(), String> {
-        self.lock().as_mut().expect("the server is up").wait_until_ready(deadline, is_ready)
-    }
-
-    /// Sends the server alone a signal that ends it, and waits.
-    #[cfg(any(feature = "mariadb", feature = "postgres"))]
-    pub fn stop(&self, signal: &str) -> ExitStatus {
-        let mut process = self.lock().take().expect("the server is up");
-        process.signal(signal);
-        wait(&mut process)
-    }
-
-    /// Ends the server and all its processes in the midst of whatever they do, and waits.
-    pub fn kill(&self) {
-        let mut process = self.lock().take().expect("the server is up");
-        process.signal_all("KILL");
-        wait(&mut process);
-    }
-
-    /// Sends the server and all its processes a signal: `STOP` lets it stand still, so that it takes connections
-    /// and answers nothing; `CONT` lets it go on.
-    pub fn signal(&self, name: &str) {
-        self.lock().as_mut().expect("the server is up").signal_all(name);
-    }
-
-    /// Ends the server if it is up.
-    #[cfg(feature = "etcd")]
-    pub fn clear(&self) {
-        *self.lock() = None;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Process>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Removes what a killed one leaves outside of its folder.
+    fn clean_up(folder: &Path) {
+        let _ = folder;
     }
 }
 
-fn wait(process: &mut Process) -> ExitStatus {
-    process
-        .wait_until(Instant::now() + LIMIT)
-        .unwrap_or_else(|| panic!("the server survives its end\n{}", process.log()))
+/// A private server: in a folder of its own, on free ports of 127.0.0.1 or a host of a test's network, gone when
+/// the last handle is. What goes wrong panics, with the server's log where that may help.
+pub struct Server<K: Kind> {
+    kind: K,
+    ports: [u16; 2],
+    names: AtomicU32,
+    /// While it is up.
+    process: Mutex<Option<Process>>,
+    /// After the process, which is there.
+    host: Option<Host>,
+    /// After the process, whose files are in it.
+    folder: TempDir,
+}
+
+impl<K: Kind> Server<K> {
+    /// One that is down.
+    pub(crate) fn down(kind: K, folder: TempDir) -> Self {
+        let (host, ports, process, names) = Default::default();
+        Self { kind, host, ports, process, names, folder }
+    }
+
+    /// The same with these ports, of a host if there is one.
+    pub(crate) fn at(mut self, host: Option<Host>, ports: [u16; 2]) -> Self {
+        (self.host, self.ports) = (host, ports);
+        self
+    }
+
+    /// Starts one for the first time.
+    pub(crate) fn start_new(mut self) -> Arc<Self> {
+        start_on_free_ports(|deadline| {
+            if self.host.is_none() {
+                self.ports = free_ports();
+            }
+            self.start_by(deadline)
+        });
+        Arc::new(self)
+    }
+
+    /// Starts one that is down, and waits until it is ready.
+    pub(crate) fn start_by(&self, deadline: Instant) -> Result<(), String> {
+        self.spawn();
+        self.wait_until_ready(deadline)
+    }
+
+    /// Starts one that is down, with the same files and on the same ports, and does not wait for it.
+    pub fn spawn(&self) {
+        let mut process = self.process();
+        assert!(process.is_none(), "the server is up");
+        *process = Some(Process::spawn(&self.command(), self.folder(), &self.log_file()));
+    }
+
+    /// Waits until it is ready. One that is not, by then, is ended.
+    pub(crate) fn wait_until_ready(&self, deadline: Instant) -> Result<(), String> {
+        let mut process = self.process();
+        let up = process.as_mut().expect("the server is up");
+        let ready = up.wait_until_ready(deadline, |process, left| K::is_ready(self, process, left));
+        if ready.is_err() {
+            *process = None;
+        }
+        ready
+    }
+
+    /// Starts one that was stopped or killed: with the same files, on the same ports.
+    pub fn start_again(&self) {
+        start_again(|deadline| self.start_by(deadline));
+    }
+
+    /// Ends it as an administrator would, and waits. A frozen one does not hear it.
+    pub fn stop(&self) {
+        let status = self.end(|process| process.signal(K::END));
+        assert!(status.success(), "the server stopped with {status}\n{}", self.log());
+    }
+
+    /// Ends it and all its processes in the midst of whatever they do, and waits.
+    pub fn kill(&self) {
+        self.end(|process| process.signal_all("KILL"));
+    }
+
+    fn end(&self, how: impl FnOnce(&mut Process)) -> ExitStatus {
+        let mut process = self.process().take().expect("the server is up");
+        how(&mut process);
+        let status = process.wait_until(Instant::now() + LIMIT);
+        status.unwrap_or_else(|| panic!("the server survives its end\n{}", process.log()))
+    }
+
+    /// Lets it stand still: it takes connections and requests, and answers nothing.
+    pub fn freeze(&self) {
+        self.process().as_mut().expect("the server is up").signal_all("STOP");
+    }
+
+    /// Lets a frozen one go on.
+    pub fn thaw(&self) {
+        self.process().as_mut().expect("the server is up").signal_all("CONT");
+    }
+
+    /// Where clients reach it.
+    pub fn address(&self) -> SocketAddr {
+        self.address_of(self.ports[0])
+    }
+
+    /// Where it may listen for something else.
+    pub fn second_address(&self) -> SocketAddr {
+        self.address_of(self.ports[1])
+    }
+
+    fn address_of(&self, port: u16) -> SocketAddr {
+        (self.host.as_ref().map_or(Ipv4Addr::LOCALHOST, Host::address), port).into()
+    }
+
+    /// The port for clients.
+    pub fn port(&self) -> u16 {
+        self.ports[0]
+    }
+
+    /// Where all its files are; what a test puts there goes with the server.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// What it, over all its starts, said about itself.
+    pub fn log(&self) -> String {
+        read(&self.log_file())
+    }
+
+    pub(crate) fn kind(&self) -> &K {
+        &self.kind
+    }
+
+    /// A number for the name of something on this server.
+    pub fn next_number(&self) -> u32 {
+        self.names.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// What starts it on its host.
+    pub(crate) fn command(&self) -> Command {
+        let command = K::command(self);
+        self.host.as_ref().map(|host| host.runs(&command)).unwrap_or(command)
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.folder().join("log")
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Process>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Kind> Drop for Server<K> {
+    fn drop(&mut self) {
+        K::clean_up(self.folder());
+    }
 }
 
 /// Starts servers on ports that are free now: between looking for one and using it, somebody else may come
@@ -100,42 +207,23 @@ pub fn start_on_free_ports<T>(mut start: impl FnMut(Instant) -> Result<T, String
     panic!("{failure}");
 }
 
-/// Starts servers again on ports that clients know: until the limit, while one is somebody else's, such as a
+/// Starts a server again on ports that clients know: until the limit, while one is somebody else's, such as a
 /// client's of another server. Processes of a server that was killed may still be ending, and PostgreSQL
 /// does not start beside them.
-pub fn start_again<T>(mut start: impl FnMut(Instant) -> Result<T, String>) -> T {
+fn start_again(start: impl Fn(Instant) -> Result<(), String>) {
     let deadline = Instant::now() + LIMIT;
-    loop {
-        match start(deadline) {
-            Ok(started) => return started,
-            Err(error) => {
-                let in_use = ["ddress already in use", "is still in use"];
-                let may_pass = in_use.iter().any(|text| error.contains(text));
-                assert!(may_pass && Instant::now() < deadline, "{error}");
-                thread::sleep(Duration::from_millis(20));
-            }
-        }
+    while let Err(error) = start(deadline) {
+        let in_use = ["ddress already in use", "is still in use"];
+        let may_pass = in_use.iter().any(|text| error.contains(text));
+        assert!(may_pass && Instant::now() < deadline, "{error}");
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// Returns the server that this binary's tests share. It ends with the process: see
-/// [`Process`].
-pub fn shared<T>(shared: &Mutex<Option<Arc<T>>>, start: impl FnOnce() -> Arc<T>) -> Arc<T> {
-    let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
-    Arc::clone(shared.get_or_insert_with(start))
-}
-
-/// Returns a port of 127.0.0.1 that nobody uses now.
-#[cfg(any(feature = "mariadb", feature = "postgres", feature = "zookeeper"))]
-pub fn free_port() -> u16 {
-    free_ports(1)[0]
-}
-
-/// Returns so many, none twice.
-pub fn free_ports(count: usize) -> Vec<u16> {
-    let bind = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    let bound: Vec<_> = (0..count).map(bind).collect();
-    bound.iter().map(|one| one.local_addr().expect("it is bound").port()).collect()
+/// Returns ports of 127.0.0.1 that nobody uses now.
+pub fn free_ports<const N: usize>() -> [u16; N] {
+    let bound = [(); N].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port"));
+    bound.map(|one| one.local_addr().expect("it is bound").port())
 }
 
 /// Makes a temporary folder. The path of a socket in it has at most 107 bytes.

@@ -1,25 +1,22 @@
-//! A private ZooKeeper server, of Debian's package `zookeeper`: in a folder of its own, on a free
-//! port of 127.0.0.1, gone when the last handle is.
+//! Private ZooKeeper servers, of Debian's package `zookeeper`: one, or an ensemble of three.
 
 mod ensemble;
 
 use std::fs;
 use std::future::Future;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use tempfile::TempDir;
 use zookeeper_client::{Acls, Client, CreateMode, Error, Stat};
 
 pub use self::ensemble::Ensemble;
 use crate::certificates::{Authority, Certificate};
 use crate::process::Process;
-use crate::server::{self, LIMIT, Slot, folder_for, free_port, read, shared, start_on_free_ports};
+use crate::server::{self, Kind, LIMIT, Server, folder_for};
 
 /// The server and what it logs with; the rest is named in its own manifest.
 const JARS: [&str; 2] = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"];
@@ -35,22 +32,13 @@ const TICK: Duration = Duration::from_millis(250);
 /// that have run out meanwhile, however alive their clients are: what has to live through that needs a long one.
 const LONGEST_SESSION: Duration = Duration::from_secs(120);
 
-/// A server. What goes wrong panics, with the server's log where that may help.
-pub struct ZooKeeper {
+pub type ZooKeeper = Server<Settings>;
+
+pub struct Settings {
     tick: Duration,
     longest_session: Duration,
-    port: u16,
-    tls: Option<TlsPort>,
-    process: Slot,
-    names: AtomicU32,
-    /// After the process, whose files are in it.
-    folder: TempDir,
-}
-
-/// A second port, with TLS.
-struct TlsPort {
-    port: u16,
-    settings: String,
+    /// Those of a second port, with TLS, in lines.
+    tls: Option<String>,
 }
 
 impl ZooKeeper {
@@ -79,7 +67,7 @@ impl ZooKeeper {
             authority.certificate().display(),
             if asks { "need" } else { "none" },
         );
-        Self::launch_server(TICK, LONGEST_SESSION, Some(TlsPort { port: 0, settings }))
+        Self::launch_server(TICK, LONGEST_SESSION, Some(settings))
     }
 
     /// A server that allows sessions of two to twenty of these ticks, as servers do by default.
@@ -87,83 +75,41 @@ impl ZooKeeper {
         Self::launch_server(tick, 20 * tick, None)
     }
 
-    fn launch_server(tick: Duration, longest_session: Duration, tls: Option<TlsPort>) -> Arc<Self> {
-        let mut server = Self {
-            folder: folder_for(""),
-            tick,
-            longest_session,
-            port: 0,
-            tls,
-            process: Slot::default(),
-            names: AtomicU32::new(0),
-        };
-        let process = start_on_free_ports(|deadline| {
-            server.port = free_port();
-            if let Some(tls) = &mut server.tls {
-                tls.port = free_port();
-            }
-            server.configure();
-            server.launch(deadline)
-        });
-        server.process.start(|| Ok(process)).expect("it is up");
-        Arc::new(server)
+    fn launch_server(tick: Duration, longest_session: Duration, tls: Option<String>) -> Arc<Self> {
+        Self::down(Settings { tick, longest_session, tls }, folder_for("")).start_new()
     }
 
     /// The server that this binary's tests share. It ends with the process.
     pub fn shared() -> Arc<Self> {
-        static SHARED: Mutex<Option<Arc<ZooKeeper>>> = Mutex::new(None);
-        shared(&SHARED, Self::start)
+        static SHARED: OnceLock<Arc<ZooKeeper>> = OnceLock::new();
+        Arc::clone(SHARED.get_or_init(Self::start))
     }
 
     /// `127.0.0.1:port`.
     pub fn hosts(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
-    }
-
-    pub fn port(&self) -> u16 {
-        self.port
+        self.address().to_string()
     }
 
     /// The port with TLS.
     pub fn tls_port(&self) -> u16 {
-        self.tls.as_ref().expect("it was started with TLS").port
+        self.second_address().port()
     }
 
     /// A registry's name that no other test has.
     pub fn name(&self) -> String {
-        format!("name_{}", self.names.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// Ends the server in the midst of whatever it does, and waits.
-    pub fn kill(&self) {
-        self.process.kill();
-    }
-
-    /// Starts a server that was killed: with the same files, on the same port.
-    pub fn start_again(&self) {
-        self.process.start_again(|deadline| self.launch(deadline));
+        format!("name_{}", self.next_number())
     }
 
     /// Copies the files of a server that is down.
     pub fn copy_to(&self, folder: &Path) {
-        copy(&self.folder.path().join("data"), folder);
+        copy(&self.folder().join("data"), folder);
     }
 
     /// Puts a copy in the place of the files of a server that is down.
     pub fn restore(&self, folder: &Path) {
-        let data = self.folder.path().join("data");
+        let data = self.folder().join("data");
         fs::remove_dir_all(&data).expect("removed");
         copy(folder, &data);
-    }
-
-    /// Lets the server stand still: it takes connections, and answers nothing.
-    pub fn freeze(&self) {
-        self.process.signal("STOP");
-    }
-
-    /// Lets a frozen server go on.
-    pub fn thaw(&self) {
-        self.process.signal("CONT");
     }
 
     /// Makes a node with those that it is below, or writes to it.
@@ -242,11 +188,6 @@ impl ZooKeeper {
         self.run(async |client| client.delete(path, None).await);
     }
 
-    /// What the server, over all its starts, said about itself.
-    pub fn log(&self) -> String {
-        read(&self.folder.path().join("log"))
-    }
-
     /// One session with some work.
     pub fn run<T, F: Future<Output = Result<T, Error>>>(
         &self,
@@ -254,42 +195,39 @@ impl ZooKeeper {
     ) -> T {
         run_at(&self.hosts(), work).unwrap_or_else(|error| panic!("{error}\n{}", self.log()))
     }
+}
 
-    fn configure(&self) {
-        let folder = self.folder.path().display();
+impl Kind for Settings {
+    fn command(server: &ZooKeeper) -> Command {
+        let Self { tick, longest_session, tls } = server.kind();
         let mut settings = format!(
-            "dataDir={folder}/data\nclientPortAddress=127.0.0.1\nclientPort={}\ntickTime={}\n\
+            "dataDir={}/data\nclientPortAddress=127.0.0.1\nclientPort={}\ntickTime={}\n\
              maxSessionTimeout={}\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=ruok\n",
-            self.port,
-            self.tick.as_millis(),
-            self.longest_session.as_millis()
+            server.folder().display(),
+            server.port(),
+            tick.as_millis(),
+            longest_session.as_millis()
         );
-        if let Some(TlsPort { port, settings: tls }) = &self.tls {
+        if let Some(tls) = tls {
+            let port = server.second_address().port();
             settings +=
                 &format!("secureClientPortAddress=127.0.0.1\nsecureClientPort={port}\n{tls}");
         }
-        fs::write(self.folder.path().join("zoo.cfg"), settings).expect("it writes");
-    }
-
-    /// Starts the server and waits until it answers.
-    fn launch(&self, deadline: Instant) -> Result<Process, String> {
+        let file = server.folder().join("zoo.cfg");
+        fs::write(&file, settings).expect("it writes");
         let mut command = Command::new(find("java"));
         command
-            .args(java_arguments(if self.tls.is_some() { &TLS_JARS } else { &[] }))
+            .args(java_arguments(if tls.is_some() { &TLS_JARS } else { &[] }))
             .arg("org.apache.zookeeper.server.ZooKeeperServerMain")
-            .arg(self.folder.path().join("zoo.cfg"));
-        let log = self.folder.path().join("log");
-        let mut process = Process::spawn(&command, self.folder.path(), &log);
-        process.wait_until_ready(deadline, |_, _| match self.is_well() {
-            true => Ok(()),
-            false => Err("it does not say that it is well".into()),
-        })?;
-        Ok(process)
+            .arg(file);
+        command
     }
 
-    /// Whether it says so.
-    fn is_well(&self) -> bool {
-        ask((Ipv4Addr::LOCALHOST, self.port).into(), "ruok").is_ok_and(|answer| answer == "imok")
+    fn is_ready(server: &ZooKeeper, _: &Process, _: Duration) -> Result<(), String> {
+        match ask(server.address(), "ruok") {
+            Ok(answer) if answer == "imok" => Ok(()),
+            answer => Err(format!("it does not say that it is well: {answer:?}")),
+        }
     }
 }
 

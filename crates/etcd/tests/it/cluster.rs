@@ -1,13 +1,12 @@
 //! A cluster of three, each member in a network namespace of its own: members are killed, frozen and cut
 //! off, while several holders take uids; see `uidring_testkit::storm`.
 
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::{Error, Layout};
 use uidring_etcd::{EtcdStore, WorkerTable};
-use uidring_testkit::etcd::Etcd;
+use uidring_testkit::etcd::Cluster;
 use uidring_testkit::storm;
 
 use crate::support::small;
@@ -24,26 +23,20 @@ const FAULT: Duration = Duration::from_secs(2);
 const BOUND: Duration = Duration::from_secs(10);
 
 /// Does something to the leader, or to another member, for some time.
-fn fault(cluster: &mut Arc<Etcd>, act: impl Fn(&Etcd, usize), undo: impl Fn(&Etcd, usize)) {
+fn fault(cluster: &Cluster, act: impl Fn(&Cluster, usize), undo: impl Fn(&Cluster, usize)) {
     let leader = cluster.leader();
     act(cluster, leader);
     thread::sleep(FAULT);
     undo(cluster, leader);
 }
 
-fn kill_two(cluster: &Etcd, leader: usize) {
-    cluster.kill_member(leader);
-    cluster.kill_member((leader + 1) % 3);
-}
-
-fn start_two(cluster: &Etcd, leader: usize) {
-    cluster.start_member(leader);
-    cluster.start_member((leader + 1) % 3);
+fn next(member: usize) -> usize {
+    (member + 1) % 3
 }
 
 #[test]
 fn nothing_comes_twice_whatever_becomes_of_the_members() {
-    let mut cluster = Etcd::cluster_in_namespaces();
+    let mut cluster = Cluster::start_in_namespaces();
     let store = EtcdStore::new(&cluster.endpoints()).expect("endpoints");
     let store = store.attempt_timeout(Duration::from_secs(1)).deadline(Duration::from_secs(3));
     let last = storm::run(
@@ -52,16 +45,29 @@ fn nothing_comes_twice_whatever_becomes_of_the_members() {
         (HOLDERS, BOUND),
         &mut cluster,
         &[
-            ("the leader is killed", &|c| fault(c, Etcd::kill_member, Etcd::start_member)),
-            ("the leader is cut off from the members", &|c| fault(c, Etcd::isolate, Etcd::rejoin)),
-            ("the leader's link is down", &|c| fault(c, Etcd::unplug, Etcd::plug_in)),
+            ("the leader is killed", &|c| {
+                fault(c, |c, n| c.member(n).kill(), |c, n| c.member(n).spawn());
+            }),
+            ("the leader is cut off from the members", &|c| {
+                fault(c, |c, n| c.network().isolate(n), |c, n| c.network().rejoin(n));
+            }),
+            ("the leader's link is down", &|c| {
+                fault(c, |c, n| c.network().unplug(n), |c, n| c.network().plug_in(n));
+            }),
             ("the leader stands still", &|c| {
-                fault(c, |c, n| c.signal(n, "STOP"), |c, n| c.signal(n, "CONT"));
+                fault(c, |c, n| c.member(n).freeze(), |c, n| c.member(n).thaw());
             }),
             ("a follower's link is down", &|c| {
-                fault(c, |c, n| c.unplug((n + 1) % 3), |c, n| c.plug_in((n + 1) % 3));
+                fault(c, |c, n| c.network().unplug(next(n)), |c, n| c.network().plug_in(next(n)));
             }),
-            ("a majority is killed", &|c| fault(c, kill_two, start_two)),
+            ("a majority is killed", &|c| {
+                let two = |n| [n, next(n)].map(|n| c.member(n));
+                fault(
+                    c,
+                    |_, n| two(n).iter().for_each(|member| member.kill()),
+                    |_, n| two(n).iter().for_each(|member| member.spawn()),
+                );
+            }),
         ],
         |taken, holder| taken.hold_leases(holder, &store.leases(), small(), LASTS),
     );
@@ -70,12 +76,13 @@ fn nothing_comes_twice_whatever_becomes_of_the_members() {
 
 #[test]
 fn a_client_with_the_minority_gets_an_error_that_may_pass_and_others_go_on() {
-    let cluster = Etcd::cluster_in_namespaces();
+    let cluster = Cluster::start_in_namespaces();
     let deadline = Duration::from_secs(2);
     let leader = cluster.leader();
-    let minority = EtcdStore::new(&cluster.endpoint(leader)).expect("endpoints").deadline(deadline);
+    let minority =
+        EtcdStore::new(&cluster.member(leader).endpoints()).expect("endpoints").deadline(deadline);
     minority.worker_ids().assign(&Layout::UID_GENERATOR).expect("all is well");
-    cluster.isolate(leader);
+    cluster.network().isolate(leader);
     let start = Instant::now();
     let error = minority.worker_ids().assign(&Layout::UID_GENERATOR).expect_err("a minority");
     let Error::Store(said) = &error else { panic!("{error:?}") };
@@ -85,7 +92,7 @@ fn a_client_with_the_minority_gets_an_error_that_may_pass_and_others_go_on() {
     let all = EtcdStore::new(&cluster.endpoints()).expect("endpoints");
     let id = all.worker_ids().assign(&Layout::UID_GENERATOR).expect("a majority");
     assert!(id > 1, "{id}");
-    cluster.rejoin(leader);
+    cluster.network().rejoin(leader);
     // What the minority was asked for may be executed now; it was spent.
     let later = minority.deadline(BOUND).worker_ids().assign(&Layout::UID_GENERATOR);
     assert!(later.expect("a majority again") > id);

@@ -210,8 +210,8 @@ fn a_renewal_is_one_transaction_in_one_round_trip() {
     let before = renewed();
     until("a renewal", || renewed() != before);
     server.log_statements();
-    let log = server.error_log().len();
-    let logged = || server.error_log()[log..].contains("UPDATE UIDRING_LEASE SET LEASE_END");
+    let log = server.log().len();
+    let logged = || server.log()[log..].contains("UPDATE UIDRING_LEASE SET LEASE_END");
     until("a renewal in the log", logged);
     let (before, chunks) = (renewed(), asked.load(Ordering::SeqCst));
     until("a renewal", || renewed() != before);

@@ -38,9 +38,9 @@ fn tags_that_wait_are_loaded_in_one_transaction() {
     let mut table = table(&database);
     assert_eq!(starts(&mut table), [1; 4]);
     server.log_statements();
-    let before = server.error_log().len();
+    let before = server.log().len();
     assert_eq!(starts(&mut table), [11; 4]);
-    let log = server.error_log()[before..].to_owned();
+    let log = server.log()[before..].to_owned();
     let count = |words: &str| log.matches(words).count();
     assert_eq!((count("FOR UPDATE"), count("UPDATE leaf_alloc")), (1, 1), "{log}");
     assert_eq!((count("BEGIN ISOLATION"), count("statement: COMMIT")), (1, 1), "{log}");

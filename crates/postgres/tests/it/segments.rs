@@ -253,9 +253,9 @@ fn a_load_is_one_transaction_of_three_round_trips() {
     let mut segments = store(&database).segments();
     range(&mut segments, "t", 0);
     server.log_statements();
-    let before = server.error_log().len();
+    let before = server.log().len();
     range(&mut segments, "t", 0);
-    let log = server.error_log()[before..].to_owned();
+    let log = server.log()[before..].to_owned();
     let count = |words: &str| log.matches(words).count();
     assert_eq!((count("SELECT biz_tag, max_id"), count("UPDATE leaf_alloc")), (1, 1), "{log}");
     assert_eq!((count("BEGIN ISOLATION"), count("statement: COMMIT")), (1, 1), "{log}");

@@ -62,8 +62,7 @@ esac
 pub struct Galera {
     nodes: Vec<Arc<MariaDb>>,
     arguments: Vec<String>,
-    /// After the nodes, whose processes are in it.
-    network: Network,
+    network: Arc<Network>,
 }
 
 impl Galera {
@@ -109,7 +108,7 @@ impl Galera {
 
     /// Where clients reach a node: host and port.
     pub fn address(&self, node: usize) -> String {
-        format!("{}:{PORT}", self.network.address(node))
+        self.nodes[node].address().to_string()
     }
 
     /// Starts a node that was killed or stopped, and waits until it takes part.
@@ -121,7 +120,7 @@ impl Galera {
                 return;
             }
         }
-        panic!("node {node} does not come back\n{}", self.nodes[node].error_log());
+        panic!("node {node} does not come back\n{}", self.nodes[node].log());
     }
 
     /// Starts all nodes after all were killed, the one that is furthest in the cluster's history first, as
@@ -146,24 +145,9 @@ impl Galera {
         }
     }
 
-    /// Cuts a node off from the others and from clients, by its link.
-    pub fn unplug(&self, node: usize) {
-        self.network.unplug(node);
-    }
-
-    /// Undoes it.
-    pub fn plug_in(&self, node: usize) {
-        self.network.plug_in(node);
-    }
-
-    /// Cuts a node off from the others alone: clients reach it.
-    pub fn isolate(&self, node: usize) {
-        self.network.isolate(node);
-    }
-
-    /// Undoes it.
-    pub fn rejoin(&self, node: usize) {
-        self.network.rejoin(node);
+    /// The network that the nodes are in.
+    pub fn network(&self) -> &Network {
+        &self.network
     }
 
     /// Waits until a node sees so many, itself included, and takes statements if they are a majority.
@@ -180,7 +164,7 @@ impl Galera {
             assert!(
                 Instant::now() < deadline,
                 "node {node} reports {found:?} and not {wanted:?}\n{}",
-                self.nodes[node].error_log()
+                self.nodes[node].log()
             );
             thread::sleep(Duration::from_millis(50));
         }
@@ -212,7 +196,7 @@ impl Galera {
         arguments.extend(position.map(|position| format!("--wsrep-start-position={position}")));
         self.nodes[node].set_arguments(arguments);
         // It answers once it takes part.
-        self.nodes[node].start_within(4 * LIMIT)
+        self.nodes[node].start_by(Instant::now() + 4 * LIMIT)
     }
 
     /// The place in the cluster's history at which a killed node's files are. Debian's unit of systemd
@@ -253,18 +237,11 @@ impl Galera {
 }
 
 /// A server that is down, with its script.
-fn server(network: &Network, node: usize) -> MariaDb {
-    let mut server = MariaDb::without_files();
-    server.port = PORT;
+fn server(network: &Arc<Network>, node: usize) -> MariaDb {
+    let server = MariaDb::without_files().at(Some(network.host(node)), [PORT, 0]);
     let folder = server.folder().display().to_string();
     let script = server.folder().join("wsrep_sst_cached");
     fs::write(&script, TRANSFER.replace("FOLDER", &folder)).expect("it writes");
     fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("it is ours");
-    let mut runner = network.command(node);
-    let path = std::env::var("PATH").unwrap_or_default();
-    // It finds the script there.
-    runner.arg("env").arg(format!("PATH={folder}:{path}"));
-    let words = [runner.get_program()].into_iter().chain(runner.get_args());
-    server.runner = words.map(|word| word.to_string_lossy().into_owned()).collect();
     server
 }

@@ -64,36 +64,27 @@ pub trait Database: Send + Sync {
 }
 
 #[cfg(any(feature = "mariadb", feature = "postgres"))]
-macro_rules! databases {
-    ($($database:ty),*) => {$(
-        impl Database for $database {
-            fn url(&self) -> String {
-                Self::url(self)
-            }
+impl<K: crate::database::Databases> Database for crate::database::Database<K> {
+    fn url(&self) -> String {
+        Self::url(self)
+    }
 
-            fn url_at(&self, address: &str) -> String {
-                Self::url_at(self, address)
-            }
+    fn url_at(&self, address: &str) -> String {
+        Self::url_at(self, address)
+    }
 
-            fn execute(&self, sql: &str) {
-                Self::execute(self, sql);
-            }
+    fn execute(&self, sql: &str) {
+        Self::execute(self, sql);
+    }
 
-            fn server(&self) -> &dyn Server {
-                &**Self::server(self)
-            }
+    fn server(&self) -> &dyn Server {
+        &**Self::server(self)
+    }
 
-            fn port(&self) -> u16 {
-                Self::server(self).port()
-            }
-        }
-    )*};
+    fn port(&self) -> u16 {
+        Self::server(self).port()
+    }
 }
-
-#[cfg(feature = "mariadb")]
-databases!(crate::mariadb::Database);
-#[cfg(feature = "postgres")]
-databases!(crate::postgres::Database);
 
 impl<E: Engine> Store for E {
     fn start(&self) -> Box<dyn Site> {

@@ -156,38 +156,24 @@ pub trait Server: Sync {
     fn thaw(&self);
 }
 
-/// Servers of this crate may be ill-treated.
 #[cfg(any(feature = "etcd", feature = "mariadb", feature = "postgres", feature = "zookeeper"))]
-macro_rules! ill_treated {
-    ($($server:ty),*) => {$(
-        impl Server for $server {
-            fn kill(&self) {
-                Self::kill(self);
-            }
+impl<K: crate::server::Kind> Server for crate::server::Server<K> {
+    fn kill(&self) {
+        Self::kill(self);
+    }
 
-            fn start_again(&self) {
-                Self::start_again(self);
-            }
+    fn start_again(&self) {
+        Self::start_again(self);
+    }
 
-            fn freeze(&self) {
-                Self::freeze(self);
-            }
+    fn freeze(&self) {
+        Self::freeze(self);
+    }
 
-            fn thaw(&self) {
-                Self::thaw(self);
-            }
-        }
-    )*};
+    fn thaw(&self) {
+        Self::thaw(self);
+    }
 }
-
-#[cfg(feature = "etcd")]
-ill_treated!(crate::etcd::Etcd);
-#[cfg(feature = "mariadb")]
-ill_treated!(crate::mariadb::MariaDb);
-#[cfg(feature = "postgres")]
-ill_treated!(crate::postgres::Postgres);
-#[cfg(feature = "zookeeper")]
-ill_treated!(crate::zookeeper::ZooKeeper);
 
 /// What may explain an error under attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

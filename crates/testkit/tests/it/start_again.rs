@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use uidring_testkit::etcd::Etcd;
 use uidring_testkit::mariadb::MariaDb;
 use uidring_testkit::postgres::Postgres;
@@ -32,7 +33,7 @@ fn while_the_port_is_taken(port: u16, start_again: impl FnOnce() + Send, log: im
 fn mariadb() {
     let server = MariaDb::start();
     server.kill();
-    while_the_port_is_taken(server.port(), || server.start_again(), || server.error_log());
+    while_the_port_is_taken(server.port(), || server.start_again(), || server.log());
     assert_eq!(server.query::<u64>("SELECT 1"), [1]);
 }
 
@@ -40,7 +41,7 @@ fn mariadb() {
 fn postgres() {
     let server = Postgres::start();
     server.kill();
-    while_the_port_is_taken(server.port(), || server.start_again(), || server.error_log());
+    while_the_port_is_taken(server.port(), || server.start_again(), || server.log());
     assert_eq!(server.query("SELECT 1"), [["1"]]);
 }
 
@@ -48,8 +49,8 @@ fn postgres() {
 fn etcd() {
     let server = Etcd::start();
     server.kill();
-    while_the_port_is_taken(server.port(), || server.start_again(), || server.log(0));
-    assert_eq!(server.leader(), 0);
+    while_the_port_is_taken(server.port(), || server.start_again(), || server.log());
+    assert!(server.ask("maintenance/status", &json!({})).is_ok());
 }
 
 #[test]

@@ -94,9 +94,9 @@ fn a_session_moves_to_another_server_when_its_own_dies_stands_still_or_is_cut_of
     let mut last = generator.next_uid().expect("a uid");
     let first = session(&ensemble, name).expect("the name is taken");
     let faults: [Fault; 3] = [
-        ("killed", Ensemble::kill, Ensemble::start_server),
-        ("stopped", |e, n| e.signal(n, "STOP"), |e, n| e.signal(n, "CONT")),
-        ("cut off", Ensemble::unplug, Ensemble::plug_in),
+        ("killed", |e, n| e.server(n).kill(), |e, n| e.server(n).spawn()),
+        ("stopped", |e, n| e.server(n).freeze(), |e, n| e.server(n).thaw()),
+        ("cut off", |e, n| e.network().unplug(n), |e, n| e.network().plug_in(n)),
     ];
     for (what, act, undo) in faults {
         let server = ensemble.server_of(first).expect("it is connected");
@@ -116,7 +116,7 @@ fn a_session_moves_to_another_server_when_its_own_dies_stands_still_or_is_cut_of
         undo(&ensemble, server);
         assert_eq!(session(&ensemble, name), Some(first), "{what}");
         eprintln!("server {what}: the session is with another one after {moved:?}");
-        wait_until("the server is back", || ensemble.is_serving(server));
+        wait_until("the server is back", || ensemble.server(server).is_serving());
     }
     assert!(millis(last) <= reserved(&ensemble, name));
 }
@@ -129,7 +129,7 @@ fn an_instance_with_the_minority_stops_before_another_has_its_name() {
     let first = generator(&registry(&ensemble.host(leader), name, SHORT));
     first.next_uid().expect("a uid");
     let session_of_first = session(&ensemble, name);
-    ensemble.isolate(leader);
+    ensemble.network().isolate(leader);
     let majority: Vec<_> = (0..3).filter(|n| *n != leader).map(|n| ensemble.host(n)).collect();
     let (before, second, last) = thread::scope(|scope| {
         let before = scope.spawn(|| {
@@ -166,6 +166,6 @@ fn an_instance_with_the_minority_stops_before_another_has_its_name() {
     let error = minority.lease(&LAYOUT).expect_err("a minority");
     assert!(error.may_pass(), "{}", chain(&error));
     assert!(chain(&error).contains("quorum"), "{}", chain(&error));
-    ensemble.rejoin(leader);
+    ensemble.network().rejoin(leader);
     drop(last);
 }

@@ -1,0 +1,76 @@
+//! Databases of a private server, each with a user who may do anything there and nothing elsewhere.
+
+use std::sync::Arc;
+
+use crate::server::{Kind, Server};
+
+/// What differs between databases of different servers.
+pub trait Databases: Kind {
+    /// What their URLs begin with.
+    const SCHEME: &'static str;
+
+    /// What URLs end with in a network of a test's own, whose servers have no TLS.
+    const WITHOUT_TLS: &'static str;
+
+    /// Makes one, and its user.
+    fn make(database: &Database<Self>);
+
+    /// Executes a statement there as its user.
+    fn execute(database: &Database<Self>, sql: &str);
+}
+
+impl<K: Databases> Server<K> {
+    /// A fresh database.
+    pub fn database(self: &Arc<Self>) -> Database<K> {
+        let database = Database { server: Arc::clone(self), number: self.next_number() };
+        K::make(&database);
+        database
+    }
+}
+
+/// A database of a server, which stays up at least as long.
+pub struct Database<K: Kind> {
+    server: Arc<Server<K>>,
+    number: u32,
+}
+
+impl<K: Databases> Database<K> {
+    pub fn server(&self) -> &Arc<Server<K>> {
+        &self.server
+    }
+
+    pub fn name(&self) -> String {
+        format!("database_{}", self.number)
+    }
+
+    pub fn user(&self) -> String {
+        format!("user_{}", self.number)
+    }
+
+    /// One that a URL can only hold encoded.
+    pub fn password(&self) -> &'static str {
+        "p@ss/w:rd#%?"
+    }
+
+    /// Such as `mysql://user:password@127.0.0.1:port/name`.
+    pub fn url(&self) -> String {
+        self.url_at(&self.server.address().to_string())
+    }
+
+    /// The same by another name or port, such as a proxy's.
+    pub fn url_at(&self, address: &str) -> String {
+        self.url_of(&self.user(), address)
+    }
+
+    /// The same for another user with the same password.
+    pub fn url_of(&self, user: &str, address: &str) -> String {
+        let password: String = self.password().bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let tls = if address.starts_with("10.") { K::WITHOUT_TLS } else { "" };
+        format!("{}://{user}:{password}@{address}/{}{tls}", K::SCHEME, self.name())
+    }
+
+    /// Executes a statement as the database's user, over TCP.
+    pub fn execute(&self, sql: &str) {
+        K::execute(self, sql);
+    }
+}
