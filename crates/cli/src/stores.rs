@@ -3,10 +3,6 @@
 mod database;
 #[cfg(feature = "etcd")]
 mod etcd;
-#[cfg(feature = "mysql")]
-mod mysql;
-#[cfg(feature = "postgres")]
-mod postgres;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod server;
 #[cfg(feature = "sqlite")]
@@ -55,17 +51,45 @@ pub fn open_segments(args: &DatabaseArgs) -> Result<Box<dyn Database>, Failure> 
     args.refuse_flags_of_others(server)?;
     match server {
         #[cfg(feature = "mysql")]
-        Some(Server::MySql) => mysql::open(args),
+        Some(Server::MySql) => server::open::<uidring_mysql::MySql>(mysql(args)),
         #[cfg(not(feature = "mysql"))]
         Some(Server::MySql) => Err(Failure::NotBuilt { feature: "mysql" }),
         #[cfg(feature = "postgres")]
-        Some(Server::Postgres) => postgres::open(args),
+        Some(Server::Postgres) => server::open::<uidring_postgres::Postgres>(postgres(args)),
         #[cfg(not(feature = "postgres"))]
         Some(Server::Postgres) => Err(Failure::NotBuilt { feature: "postgres" }),
         #[cfg(feature = "sqlite")]
         None => sqlite::open(args.sqlite.as_deref()),
         #[cfg(not(feature = "sqlite"))]
         None => Err(Failure::NotBuilt { feature: "sqlite" }),
+    }
+}
+
+#[cfg(feature = "mysql")]
+fn mysql(args: &DatabaseArgs) -> server::Flags<'_> {
+    let flags = &args.mysql_args;
+    server::Flags {
+        url: flags.mysql.as_deref(),
+        url_file: flags.mysql_url_file.as_deref(),
+        authority: flags.mysql_ca.as_deref(),
+        identity: flags.mysql_cert.as_deref().zip(flags.mysql_key.as_deref()),
+        requires_durability: flags.mysql_require_durability,
+        is_cluster: flags.mysql_cluster,
+        deadline: args.deadline(),
+    }
+}
+
+#[cfg(feature = "postgres")]
+fn postgres(args: &DatabaseArgs) -> server::Flags<'_> {
+    let flags = &args.postgres_args;
+    server::Flags {
+        url: flags.postgres.as_deref(),
+        url_file: flags.postgres_url_file.as_deref(),
+        authority: flags.postgres_ca.as_deref(),
+        identity: None,
+        requires_durability: flags.postgres_require_durability,
+        is_cluster: flags.postgres_cluster,
+        deadline: args.deadline(),
     }
 }
 

@@ -192,6 +192,7 @@ impl EtcdStore {
             has_password: self.login.is_some(),
             has_tls: false,
             says_tls: self.says_tls,
+            has_socket: false,
             hosts: plain.map(host).collect(),
         }
     }

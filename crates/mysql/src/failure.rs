@@ -6,7 +6,7 @@ use mysql_async::{DriverError, Error, IoError, ServerError};
 use uidring_store::server::{Cause, Problem, State, Table};
 use uidring_store::{tls_error, tls_failed};
 
-use crate::MySqlStore;
+use crate::MySql;
 
 /// An error of the driver.
 #[derive(Debug)]
@@ -144,7 +144,7 @@ const REFUSED: &str = "the server refused";
 const BEHIND: &str = "the table's AUTO_INCREMENT is behind its rows, or at its end; set it above the \
                       greatest ID with ALTER TABLE";
 
-fn of_login(server: &MySqlStore) -> &'static str {
+fn of_login(server: &MySql) -> &'static str {
     match (server.shows_certificate(), server.demands_tls()) {
         (true, _) => {
             "the login failed; check user and password, percent-encoded in a URL, and whether the account \
@@ -167,7 +167,7 @@ fn is_gibberish(error: &io::Error) -> bool {
 }
 
 /// Returns what to do, and what went wrong unless the error says it.
-pub fn advice(server: &MySqlStore, table: &Table, failure: &Failure) -> String {
+pub fn advice(server: &MySql, table: &Table, failure: &Failure) -> String {
     match &failure.0 {
         Error::Server(error) if error.code == 1045 => of_login(server).into(),
         Error::Server(error) => table.fill(of_server(error).1),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     fn error(problem: Problem<Failure>) -> uidring::Error {
-        let server = MySqlStore::from_url("mysql://root@h/d").expect("a URL");
+        let server = crate::MySqlStore::from_url("mysql://root@h/d").expect("a URL");
         problem.explain(&server, &WORKER_NODE)
     }
 

@@ -1,22 +1,63 @@
 //! Worker ids, leases and segments from tables of a MySQL or MariaDB server, which all hosts share.
 
-mod client;
 mod dialect;
-mod error;
 mod failure;
-mod leases;
-mod segments;
 mod session;
 mod store;
-mod worker_nodes;
 
+use uidring_store::server::{ServerError, ServerLeases, ServerSegments, ServerWorkerNodes};
 pub use uidring_store::{
     LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned, SegmentTable,
     TableError, WorkerNode, WorkerTable, WorkerUsage,
 };
 
-pub use self::error::MySqlError;
-pub use self::leases::MySqlLeases;
-pub use self::segments::MySqlSegments;
-pub use self::store::MySqlStore;
-pub use self::worker_nodes::MySqlWorkerNodes;
+pub use self::store::{MySql, MySqlStore};
+
+/// The table `WORKER_NODE`: a [`WorkerTable`](WorkerTable) of which each start gets a worker id of its
+/// own.
+///
+/// A table made by the script of Baidu's UidGenerator works unchanged, and ids go on where it stands.
+///
+/// ```no_run
+/// use uidring::CachedUidGenerator;
+/// use uidring_mysql::MySqlStore;
+///
+/// let store = MySqlStore::from_url_file("/run/secrets/uidring-mysql-url")?;
+/// let generator = CachedUidGenerator::builder().worker_from(store.worker_nodes()).build()?;
+/// # Ok::<(), uidring::Error>(())
+/// ```
+pub type MySqlWorkerNodes = ServerWorkerNodes<MySql>;
+
+/// The table `UIDRING_LEASE`: a [`LeaseTable`](LeaseTable) of worker ids that are held, renewed and
+/// given back.
+///
+/// ```no_run
+/// use uidring::CachedUidGenerator;
+/// use uidring_mysql::MySqlStore;
+///
+/// let store = MySqlStore::from_url_file("/run/secrets/uidring-mysql-url")?;
+/// let generator = CachedUidGenerator::builder().worker_from(store.leases()).build()?;
+/// # Ok::<(), uidring::Error>(())
+/// ```
+pub type MySqlLeases = ServerLeases<MySql>;
+
+/// The table `leaf_alloc`: a [`SegmentStore`](uidring::segment::SegmentStore), and the
+/// [`SegmentTable`](SegmentTable) of its tags.
+///
+/// A table made by the script of Meituan's Leaf works unchanged, and may be shared with instances of
+/// Leaf. Each load is one transaction, which locks the rows of its tags for its five round trips.
+///
+/// ```no_run
+/// use uidring::SegmentGenerator;
+/// use uidring_mysql::MySqlStore;
+///
+/// let store = MySqlStore::from_url_file("/run/secrets/uidring-mysql-url")?;
+/// let generator = SegmentGenerator::builder(store.segments()).build()?;
+/// println!("{}", generator.next_id("orders")?);
+/// # Ok::<(), uidring::Error>(())
+/// ```
+pub type MySqlSegments = ServerSegments<MySql>;
+
+/// Why a MySQL or MariaDB server could not be used; the source of `Database` is one of the driver's errors,
+/// such as [`mysql_async::ServerError`], or the system's.
+pub type MySqlError = ServerError;

@@ -3,20 +3,16 @@
 mod url;
 
 use std::fmt;
-use std::path::Path;
-use std::time::Duration;
 
-use mysql_async::{Opts, OptsBuilder, SslOpts};
+use mysql_async::{Conn, Opts, OptsBuilder, SslOpts};
 use uidring::Error;
+use uidring_store::choose_cryptography;
 use uidring_store::pem::{Authorities, ClientIdentity};
-use uidring_store::plain;
-use uidring_store::server::{ServerUrl, Settings};
+use uidring_store::plain::Login;
+use uidring_store::server::{Done, Engine, Purpose, ServerStore, ServerUrl, Table};
 
-const URL: ServerUrl = ServerUrl {
-    form: "mysql://USER:PASSWORD@HOST:PORT/DATABASE",
-    variable: "UIDRING_MYSQL_URL",
-    in_variable: "in UIDRING_MYSQL_URL",
-};
+use crate::failure::{Failure, advice, failed};
+use crate::session::Session;
 
 /// A MySQL or MariaDB server and a database in it, by URL:
 ///
@@ -30,184 +26,159 @@ const URL: ServerUrl = ServerUrl {
 /// host has to say `require_ssl=true`, or `require_ssl=false`, which logs a warning at each connection: whoever
 /// is in between gets the password. With `verify_ca=false` any certificate is accepted: TLS then protects
 /// nothing, which logs a warning, too. [`tls_authority`](Self::tls_authority) overrides it.
-///
-/// Neither URL nor password appear in any text of this type or of its errors.
+pub type MySqlStore = ServerStore<MySql>;
+
+/// The engine of a [`MySqlStore`]: MySQL, MariaDB, and what speaks their protocol.
 #[derive(Clone)]
-pub struct MySqlStore {
-    pub(crate) opts: Opts,
+pub struct MySql {
+    opts: Opts,
     /// Whether the URL says that there is TLS, or none.
     says_tls: bool,
-    pub(crate) settings: Settings,
 }
 
-impl MySqlStore {
-    /// The server at this URL.
-    ///
-    /// # Errors
-    ///
-    /// [`MySqlError::DatabaseUrl`](crate::MySqlError::DatabaseUrl), which does not repeat the URL.
-    pub fn from_url(url: &str) -> Result<Self, Error> {
-        let (opts, says_tls) = url::read(url).map_err(|problem| URL.wrong(problem))?;
-        Ok(Self { opts, says_tls, settings: Settings::default() })
+/// What sessions begin with, whatever the server's own level is: some servers refuse to write below this one,
+/// and above it a SELECT would lock rows against other starts.
+const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ";
+
+/// With autocommit off, every statement would need a COMMIT, with another completion type a COMMIT would end
+/// the connection, and with another limit a server may cut all answers to a few rows.
+const SESSION: &str = "SET SESSION autocommit = 1, SESSION completion_type = 'NO_CHAIN',
+     SESSION sql_select_limit = 18446744073709551615, SESSION time_zone = '+00:00'";
+
+/// How many seconds a load or a lease waits for a row that somebody else has locked: the least that servers
+/// allow. A load or a renewal takes a few milliseconds, and what is locked for longer should not hold up the
+/// rest.
+const LOCK_WAIT: &str = ", SESSION innodb_lock_wait_timeout = 1";
+
+/// Prepared statements that a connection keeps that stays.
+const STATEMENTS: usize = 8;
+
+impl Engine for MySql {
+    type Options = Opts;
+
+    type Raw = Conn;
+
+    type Session = Session;
+
+    type Failure = Failure;
+
+    const NAME: &'static str = "MySQL";
+
+    const URL: ServerUrl = ServerUrl {
+        form: "mysql://USER:PASSWORD@HOST:PORT/DATABASE",
+        variable: "UIDRING_MYSQL_URL",
+        in_variable: "in UIDRING_MYSQL_URL",
+    };
+
+    const WITH_TLS: &'static str = "require_ssl=true";
+    const WITHOUT_TLS: &'static str = "require_ssl=false";
+
+    const THREAD: &'static str = "uidring-mysql";
+
+    fn from_url(url: &str) -> Result<Self, Error> {
+        let (opts, says_tls) = url::read(url).map_err(|problem| Self::URL.wrong(problem))?;
+        Ok(Self { opts, says_tls })
     }
 
-    /// The server whose URL is the first line of this file, which keeps it out of the list of
-    /// processes.
-    ///
-    /// # Errors
-    ///
-    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) where the file cannot
-    /// be read; [`MySqlError::DatabaseUrl`](crate::MySqlError::DatabaseUrl);
-    /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath) where the path is the URL
-    /// itself.
-    pub fn from_url_file(path: impl AsRef<Path>) -> Result<Self, Error> {
-        URL.in_file(path.as_ref(), Self::from_url)
+    fn require_tls(&mut self) {
+        self.change_tls(|tls| tls);
     }
 
-    /// The server whose URL is in the environment variable `UIDRING_MYSQL_URL`; `None` where the
-    /// variable is not set.
-    ///
-    /// # Errors
-    ///
-    /// [`MySqlError::DatabaseUrl`](crate::MySqlError::DatabaseUrl), for an empty variable too: who
-    /// sets it means a server, and worker ids from elsewhere may be in use there.
-    pub fn from_env() -> Result<Option<Self>, Error> {
-        URL.in_env(Self::from_url)
+    fn trust(&mut self, authorities: Authorities) {
+        self.change_tls(|tls| {
+            tls.with_root_certs(vec![authorities.pem.into()])
+                .with_disable_built_in_roots(true)
+                .with_danger_accept_invalid_certs(false)
+        });
     }
 
-    /// Requires TLS with a certificate signed by an authority in this PEM file. Public authorities are not
-    /// accepted, whatever the URL says.
-    ///
-    /// # Errors
-    ///
-    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) where the file cannot
-    /// be read, holds no certificate, or a broken one;
-    /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
-    pub fn tls_authority(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
-        let authorities = Authorities::read(path.as_ref())?;
-        let ssl = self.opts.ssl_opts().cloned().unwrap_or_default();
-        let ssl = ssl
-            .with_root_certs(vec![authorities.pem.into()])
-            .with_disable_built_in_roots(true)
-            .with_danger_accept_invalid_certs(false);
-        self.opts = OptsBuilder::from_opts(self.opts).ssl_opts(ssl).into();
-        Ok(self)
+    fn show(&mut self, identity: ClientIdentity) {
+        let (chain, key) = (identity.chain_pem, identity.key_pem);
+        let shown = mysql_async::ClientIdentity::new(chain.into(), key.into());
+        self.change_tls(|tls| tls.with_client_identity(Some(shown)));
     }
 
-    /// Requires TLS, and shows the server this certificate, with those that sign it, and proves it by this
-    /// private key; both are PEM files. Accounts that are made with `REQUIRE X509`, `ISSUER` or `SUBJECT`
-    /// need one.
-    ///
-    /// # Errors
-    ///
-    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) where a file cannot be read,
-    /// holds nothing of the kind, or the key is that of another certificate, or others may read it: 600 is
-    /// the most that its mode may allow, or 640 if it is root's;
-    /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
-    pub fn tls_certificate(
-        mut self,
-        certificate: impl AsRef<Path>,
-        key: impl AsRef<Path>,
-    ) -> Result<Self, Error> {
-        let identity = ClientIdentity::read(certificate.as_ref(), key.as_ref())?;
-        let shown =
-            mysql_async::ClientIdentity::new(identity.chain_pem.into(), identity.key_pem.into());
-        let ssl = self.opts.ssl_opts().cloned().unwrap_or_default();
-        let ssl = ssl.with_client_identity(Some(shown));
-        self.opts = OptsBuilder::from_opts(self.opts).ssl_opts(ssl).into();
-        Ok(self)
-    }
-
-    /// Requires TLS, with a certificate of a public authority unless [`tls_authority`](Self::tls_authority)
-    /// names another.
-    #[must_use]
-    pub fn require_tls(mut self) -> Self {
-        let ssl: SslOpts = self.opts.ssl_opts().cloned().unwrap_or_default();
-        self.opts = OptsBuilder::from_opts(self.opts).ssl_opts(ssl).into();
-        self
-    }
-
-    /// How long one attempt to connect, name look-up and login included, may take; 5 s by default.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.limits.connect = timeout;
-        self
-    }
-
-    /// How long an operation may take with all its attempts; 10 s by default.
-    #[must_use]
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.settings.limits.deadline = deadline;
-        self
-    }
-
-    /// Refuses a server that may lose confirmed commits when its machine crashes; by default it logs a
-    /// warning once. A start, a renewal and a load each look when they connect: at
-    /// `sync_binlog`, where the binary log is on, at `innodb_flush_log_at_trx_commit`, at the engine of the
-    /// tables, and for a node of a Galera cluster, which confirms what the other nodes may not have written.
-    ///
-    /// Segments are then also refused from another server than the one that the generator began
-    /// with, unless this is a [`synchronous_cluster`](Self::synchronous_cluster).
-    #[must_use]
-    pub fn require_durability(mut self) -> Self {
-        self.settings.requires_durability = true;
-        self
-    }
-
-    /// Declares that the address leads to several servers, none of which confirms a commit that the
-    /// others may lack: synchronous replication, for one. By default a lease is lost, and a load of a
-    /// segment warns, when another server (`server_uuid`, MariaDB's `server_uid`) answers than
-    /// before: it may be a replica that lags behind.
-    #[must_use]
-    pub fn synchronous_cluster(mut self) -> Self {
-        self.settings.is_cluster = true;
-        self
-    }
-
-    /// What is wrong with the options.
-    pub(crate) fn refusal(&self) -> Option<String> {
-        match (self.demands_tls(), self.is_socket()) {
-            // The driver would go without TLS, and say nothing.
-            (true, true) => Some(plain::SOCKET_WITH_TLS.into()),
-            (false, false) if self.opts.enable_cleartext_plugin() => Some(
-                "enable_cleartext_plugin=true sends the password in the clear: ask for TLS \
-                 (require_ssl=true), or leave it out"
-                    .into(),
-            ),
-            _ => self.login().refusal("require_ssl=true", "require_ssl=false"),
-        }
-    }
-
-    /// What to know before each connection, if anybody else can get the password.
-    ///
-    /// The driver encrypts it for `caching_sha2_password` by whatever key the other side sends, and cannot be told
-    /// not to.
-    pub(crate) fn warning(&self) -> Option<String> {
-        let accepts_all = |ssl: &SslOpts| ssl.accept_invalid_certs();
-        if self.opts.ssl_opts().is_some_and(accepts_all) {
-            return Some(
-                "verify_ca=false accepts any certificate: anyone on the path can read and change all, and \
-                 get the password; name the authority that signed the server's"
-                    .into(),
-            );
-        }
-        self.login().warning()
-    }
-
-    fn login(&self) -> plain::Login {
-        plain::Login {
+    fn login(&self) -> Login {
+        let has_socket = self.opts.socket().is_some();
+        Login {
             has_password: self.opts.pass().is_some_and(|password| !password.is_empty()),
             has_tls: self.demands_tls(),
             says_tls: self.says_tls,
-            hosts: match self.is_socket() {
+            has_socket,
+            hosts: match has_socket {
                 true => Vec::new(),
                 false => vec![self.opts.ip_or_hostname().to_owned()],
             },
         }
     }
 
-    pub(crate) fn is_socket(&self) -> bool {
-        self.opts.socket().is_some()
+    fn refusal(&self) -> Option<String> {
+        let is_clear = self.opts.enable_cleartext_plugin() && !self.demands_tls();
+        (is_clear && self.opts.socket().is_none()).then(|| {
+            "enable_cleartext_plugin=true sends the password in the clear: ask for TLS (require_ssl=true), or \
+             leave it out"
+                .into()
+        })
+    }
+
+    /// The driver encrypts the password for `caching_sha2_password` by whatever key the other side sends, and
+    /// cannot be told not to.
+    fn warning(&self) -> Option<String> {
+        let accepts_all = self.opts.ssl_opts().is_some_and(SslOpts::accept_invalid_certs);
+        accepts_all.then(|| {
+            "verify_ca=false accepts any certificate: anyone on the path can read and change all, and get the \
+             password; name the authority that signed the server's"
+                .into()
+        })
+    }
+
+    fn options(&self, purpose: Purpose) -> Opts {
+        if self.demands_tls() {
+            choose_cryptography();
+        }
+        let (lock_wait, statements) = match purpose {
+            Purpose::Admin => ("", 0),
+            Purpose::Loads | Purpose::Lease(_) => (LOCK_WAIT, STATEMENTS),
+        };
+        let mut session = format!("{SESSION}{lock_wait}");
+        // A server that waits long for a client that was paused keeps what it has locked.
+        if let Purpose::Lease(lasts) = purpose {
+            let seconds = lasts.as_secs().clamp(1, 3_600);
+            session.push_str(&format!(", SESSION wait_timeout = {seconds}"));
+        }
+        OptsBuilder::from_opts(self.opts.clone())
+            .stmt_cache_size(statements)
+            // A change counts the rows that it meets, even if it leaves them as they are.
+            .client_found_rows(true)
+            .init(vec![ISOLATION.into(), session])
+            .into()
+    }
+
+    async fn connect(options: &Opts) -> Done<Session, Conn> {
+        Conn::new(options.clone()).await.map_err(failed)
+    }
+
+    async fn inspect(store: &MySqlStore, raw: Conn, table: &Table) -> Done<Session, Session> {
+        Session::inspect(raw, store, table).await
+    }
+
+    async fn answers(session: &mut Session) -> bool {
+        session.answers().await
+    }
+
+    async fn close(session: Session) {
+        session.close().await;
+    }
+
+    fn advice(&self, table: &Table, failure: &Failure) -> String {
+        advice(self, table, failure)
+    }
+}
+
+impl MySql {
+    fn change_tls(&mut self, change: impl FnOnce(SslOpts) -> SslOpts) {
+        let tls = self.opts.ssl_opts().cloned().unwrap_or_default();
+        self.opts = OptsBuilder::from_opts(self.opts.clone()).ssl_opts(change(tls)).into();
     }
 
     pub(crate) fn demands_tls(&self) -> bool {
@@ -215,12 +186,19 @@ impl MySqlStore {
     }
 
     pub(crate) fn shows_certificate(&self) -> bool {
-        self.opts.ssl_opts().is_some_and(|ssl| ssl.client_identity().is_some())
+        self.opts.ssl_opts().is_some_and(|tls| tls.client_identity().is_some())
+    }
+}
+
+/// The same as its text.
+impl fmt::Debug for MySql {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
 /// Host, port and database.
-impl fmt::Display for MySqlStore {
+impl fmt::Display for MySql {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.opts.socket() {
             Some(socket) => write!(f, "{socket}")?,
@@ -230,13 +208,6 @@ impl fmt::Display for MySqlStore {
             },
         }
         write!(f, "/{}", self.opts.db_name().unwrap_or_default())
-    }
-}
-
-/// The driver's options would print the password.
-impl fmt::Debug for MySqlStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.settings.debug(f, "MySqlStore", self, self.demands_tls())
     }
 }
 
@@ -284,7 +255,7 @@ mod tests {
         let server = MySqlStore::from_url("mysql://root:s3cret%40%2F@db.example:3307/ids")
             .expect("a URL")
             .require_tls();
-        assert_eq!(server.opts.pass(), Some("s3cret@/"));
+        assert_eq!(server.engine.opts.pass(), Some("s3cret@/"));
         assert_eq!(server.to_string(), "db.example:3307/ids");
         for text in [format!("{server:?}"), format!("{:?}", server.worker_nodes())] {
             assert!(text.contains("db.example:3307/ids") && text.contains("tls: true"), "{text}");
@@ -380,9 +351,9 @@ mod tests {
         fs::write(&path, signed.cert.pem()).expect("writes");
         let url = "mysql://root@h/d?require_ssl=true&verify_ca=false";
         let server = MySqlStore::from_url(url).expect("a URL");
-        assert!(server.opts.ssl_opts().expect("TLS").accept_invalid_certs());
+        assert!(server.engine.opts.ssl_opts().expect("TLS").accept_invalid_certs());
         let server = server.tls_authority(&path).expect("a certificate");
-        let ssl = server.opts.ssl_opts().expect("TLS");
+        let ssl = server.engine.opts.ssl_opts().expect("TLS");
         assert!(!ssl.accept_invalid_certs() && ssl.disable_built_in_roots());
     }
 }

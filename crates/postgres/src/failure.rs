@@ -8,7 +8,7 @@ use tokio_postgres::error::{DbError, Severity, SqlState};
 use uidring_store::server::{Cause, Problem, State, Table};
 use uidring_store::{tls_error, tls_failed};
 
-use crate::PostgresStore;
+use crate::Postgres;
 
 /// An error of the driver.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl uidring_store::server::Failure for Failure {
 }
 
 /// Returns what to do, and what went wrong unless the error says it.
-pub fn advice(server: &PostgresStore, table: &Table, failure: &Failure) -> String {
+pub fn advice(server: &Postgres, table: &Table, failure: &Failure) -> String {
     let error = &failure.0;
     if let Some(error) = error.as_db_error() {
         let is_of_login = *error.code() == SqlState::INVALID_AUTHORIZATION_SPECIFICATION;

@@ -1,25 +1,63 @@
 //! Worker ids, leases and segments from tables of a PostgreSQL server, which all hosts share.
 
-mod client;
 mod dialect;
 mod driver;
-mod error;
 mod failure;
-mod leases;
-mod segments;
 mod session;
 mod store;
 mod tables;
 mod values;
-mod worker_nodes;
 
+use uidring_store::server::{ServerError, ServerLeases, ServerSegments, ServerWorkerNodes};
 pub use uidring_store::{
     LeaseOptions, LeaseRow, LeaseState, LeaseTable, NewSegmentTag, Pruned, SegmentTable,
     TableError, WorkerNode, WorkerTable, WorkerUsage,
 };
 
-pub use self::error::PostgresError;
-pub use self::leases::PostgresLeases;
-pub use self::segments::PostgresSegments;
-pub use self::store::PostgresStore;
-pub use self::worker_nodes::PostgresWorkerNodes;
+pub use self::store::{Postgres, PostgresStore};
+
+/// The table `WORKER_NODE`: a [`WorkerTable`](WorkerTable) of which each start gets a worker id of its
+/// own.
+///
+/// ```no_run
+/// use uidring::CachedUidGenerator;
+/// use uidring_postgres::PostgresStore;
+///
+/// let store = PostgresStore::from_url_file("/run/secrets/uidring-postgres-url")?;
+/// let generator = CachedUidGenerator::builder().worker_from(store.worker_nodes()).build()?;
+/// # Ok::<(), uidring::Error>(())
+/// ```
+pub type PostgresWorkerNodes = ServerWorkerNodes<Postgres>;
+
+/// The table `UIDRING_LEASE`: a [`LeaseTable`](LeaseTable) of worker ids that are held, renewed and
+/// given back.
+///
+/// ```no_run
+/// use uidring::CachedUidGenerator;
+/// use uidring_postgres::PostgresStore;
+///
+/// let store = PostgresStore::from_url_file("/run/secrets/uidring-postgres-url")?;
+/// let generator = CachedUidGenerator::builder().worker_from(store.leases()).build()?;
+/// # Ok::<(), uidring::Error>(())
+/// ```
+pub type PostgresLeases = ServerLeases<Postgres>;
+
+/// The table `leaf_alloc`: a [`SegmentStore`](uidring::segment::SegmentStore), and the
+/// [`SegmentTable`](SegmentTable) of its tags.
+///
+/// Each load is one transaction, which locks the rows of its tags for its three round trips.
+///
+/// ```no_run
+/// use uidring::SegmentGenerator;
+/// use uidring_postgres::PostgresStore;
+///
+/// let store = PostgresStore::from_url_file("/run/secrets/uidring-postgres-url")?;
+/// let generator = SegmentGenerator::builder(store.segments()).build()?;
+/// println!("{}", generator.next_id("orders")?);
+/// # Ok::<(), uidring::Error>(())
+/// ```
+pub type PostgresSegments = ServerSegments<Postgres>;
+
+/// Why a PostgreSQL server could not be used; the source of `Database` is one of the driver's errors
+/// ([`tokio_postgres::Error`]) or the system's.
+pub type PostgresError = ServerError;

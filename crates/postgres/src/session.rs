@@ -379,7 +379,7 @@ fn check_server(
             "the server is PostgreSQL {found}, and the earliest that will do is {needed}: update it"
         )));
     }
-    let has_others = store.has_others();
+    let has_others = store.engine.has_others();
     if is_standby {
         let why = "the server is a standby, which takes no rows; name the primary, or all servers \
                    of the cluster as HOST1,HOST2"

@@ -4,23 +4,23 @@ mod tls;
 mod url;
 
 use std::fmt;
-use std::path::Path;
+use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::ClientConfig;
+use tokio::task::JoinSet;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres_rustls::MakeRustlsConnect;
 use uidring::Error;
-use uidring_store::plain;
-use uidring_store::server::{ServerUrl, Settings};
+use uidring_store::pem::{Authorities, ClientIdentity};
+use uidring_store::plain::Login;
+use uidring_store::server::{Done, Engine, Problem, Purpose, ServerStore, ServerUrl, Table};
 
 use self::tls::TlsOptions;
-
-const URL: ServerUrl = ServerUrl {
-    form: "postgres://USER:PASSWORD@HOST:PORT/DATABASE",
-    variable: "UIDRING_POSTGRES_URL",
-    in_variable: "in UIDRING_POSTGRES_URL",
-};
+use crate::driver::Raw;
+use crate::failure::{Failure, advice, failed};
+use crate::session::Session;
 
 /// A PostgreSQL server and a database in it, by URL:
 ///
@@ -36,177 +36,139 @@ const URL: ServerUrl = ServerUrl {
 /// |---|---|
 /// | `host=FOLDER` | the folder of a Unix socket, instead of a host |
 /// | `sslmode` | `require`, `verify-ca`, `verify-full`, which here are one: TLS, with a certificate that is signed by an authority and names the host; or `disable`, which a URL with a password and another machine's host has to say, and which then logs a warning at each connection |
-/// | `sslrootcert=FILE` | as [`tls_authority`](Self::tls_authority) |
-/// | `sslcert=FILE`, `sslkey=FILE` | as [`tls_certificate`](Self::tls_certificate) |
+/// | `sslrootcert=FILE` | as [`tls_authority`](ServerStore::tls_authority) |
+/// | `sslcert=FILE`, `sslkey=FILE` | as [`tls_certificate`](ServerStore::tls_certificate) |
 /// | `channel_binding`, `application_name`, `keepalives…` | as libpq has them |
-///
-/// Neither URL nor password appear in any text of this type or of its errors.
+pub type PostgresStore = ServerStore<Postgres>;
+
+/// The engine of a [`PostgresStore`].
 #[derive(Clone)]
-pub struct PostgresStore {
+pub struct Postgres {
     /// One for each host.
-    pub(crate) hosts: Vec<Config>,
+    hosts: Vec<Config>,
     /// Whether the URL says that there is TLS, or none.
     says_tls: bool,
     tls: TlsOptions,
-    pub(crate) settings: Settings,
 }
 
-impl PostgresStore {
-    /// The server at this URL.
-    ///
-    /// # Errors
-    ///
-    /// [`PostgresError::DatabaseUrl`](crate::PostgresError::DatabaseUrl), which does not repeat the URL;
-    /// those of the files that the URL names.
-    pub fn from_url(url: &str) -> Result<Self, Error> {
-        let parts = url::read(url).map_err(|problem| URL.wrong(problem))?;
-        let mut store = Self {
-            hosts: parts.hosts,
-            says_tls: parts.requires_tls.is_some(),
-            tls: TlsOptions::default(),
-            settings: Settings::default(),
-        };
-        if parts.requires_tls == Some(true) {
-            store = store.require_tls();
+/// What connections are made of.
+pub struct Hosts {
+    /// One for each host.
+    configs: Vec<Config>,
+    tls: MakeRustlsConnect,
+}
+
+impl Engine for Postgres {
+    type Options = Arc<Hosts>;
+
+    type Raw = Raw;
+
+    type Session = Session;
+
+    type Failure = Failure;
+
+    const NAME: &'static str = "PostgreSQL";
+
+    const URL: ServerUrl = ServerUrl {
+        form: "postgres://USER:PASSWORD@HOST:PORT/DATABASE",
+        variable: "UIDRING_POSTGRES_URL",
+        in_variable: "in UIDRING_POSTGRES_URL",
+    };
+
+    const WITH_TLS: &'static str = "sslmode=require";
+    const WITHOUT_TLS: &'static str = "sslmode=disable";
+
+    const MAY_WAIT_FOR: &'static str = "a synchronous standby away, ";
+
+    const THREAD: &'static str = "uidring-postgres";
+
+    fn from_url(url: &str) -> Result<Self, Error> {
+        let parts = url::read(url).map_err(|problem| Self::URL.wrong(problem))?;
+        let says_tls = parts.requires_tls.is_some();
+        let mut engine = Self { hosts: parts.hosts, says_tls, tls: TlsOptions::default() };
+        if let Some(path) = &parts.authority {
+            engine.trust(Authorities::read(path)?);
         }
-        if let Some(path) = parts.authority {
-            store = store.tls_authority(path)?;
+        if let Some((certificate, key)) = &parts.certificate {
+            engine.show(ClientIdentity::read(certificate, key)?);
         }
-        if let Some((certificate, key)) = parts.certificate {
-            store = store.tls_certificate(certificate, key)?;
+        if parts.requires_tls == Some(true) || engine.tls.is_used() {
+            engine.require_tls();
         }
-        Ok(store)
+        Ok(engine)
     }
 
-    /// The server whose URL is the first line of this file, which keeps it out of the list of
-    /// processes.
-    ///
-    /// # Errors
-    ///
-    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) where the file cannot
-    /// be read; [`PostgresError::DatabaseUrl`](crate::PostgresError::DatabaseUrl);
-    /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath) where the path is the URL
-    /// itself.
-    pub fn from_url_file(path: impl AsRef<Path>) -> Result<Self, Error> {
-        URL.in_file(path.as_ref(), Self::from_url)
-    }
-
-    /// The server whose URL is in the environment variable `UIDRING_POSTGRES_URL`; `None` where the
-    /// variable is not set.
-    ///
-    /// # Errors
-    ///
-    /// [`PostgresError::DatabaseUrl`](crate::PostgresError::DatabaseUrl), for an empty variable too: who
-    /// sets it means a server, and worker ids from elsewhere may be in use there.
-    pub fn from_env() -> Result<Option<Self>, Error> {
-        URL.in_env(Self::from_url)
-    }
-
-    /// Requires TLS with a certificate signed by an authority in this PEM file, and by no other.
-    ///
-    /// # Errors
-    ///
-    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) where the file cannot
-    /// be read, holds no certificate, or a broken one;
-    /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
-    pub fn tls_authority(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
-        self.tls.trust(path.as_ref())?;
-        Ok(self.require_tls())
-    }
-
-    /// Requires TLS, and shows the server this certificate, with those that sign it, and proves it by this
-    /// private key; both are PEM files.
-    ///
-    /// # Errors
-    ///
-    /// [`TableError::DatabaseFile`](uidring_store::TableError::DatabaseFile) where a file cannot be read,
-    /// holds nothing of the kind, or the key is that of another certificate, or others may read it: 600 is
-    /// the most that its mode may allow, or 640 if it is root's;
-    /// [`TableError::UrlForPath`](uidring_store::TableError::UrlForPath).
-    pub fn tls_certificate(
-        mut self,
-        certificate: impl AsRef<Path>,
-        key: impl AsRef<Path>,
-    ) -> Result<Self, Error> {
-        self.tls.show(certificate.as_ref(), key.as_ref())?;
-        Ok(self.require_tls())
-    }
-
-    /// Requires TLS, with a certificate of an authority that this system trusts unless
-    /// [`tls_authority`](Self::tls_authority) names another.
-    #[must_use]
-    pub fn require_tls(mut self) -> Self {
+    fn require_tls(&mut self) {
         for host in &mut self.hosts {
             host.ssl_mode(SslMode::Require);
         }
-        self
     }
 
-    /// How long one attempt to connect, name look-up and login included, may take; 5 s by default.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.limits.connect = timeout;
-        self
+    fn trust(&mut self, authorities: Authorities) {
+        self.tls.trust(authorities);
     }
 
-    /// How long an operation may take with all its attempts; 10 s by default.
-    #[must_use]
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.settings.limits.deadline = deadline;
-        self
+    fn show(&mut self, identity: ClientIdentity) {
+        self.tls.show(identity);
     }
 
-    /// Refuses a server that may lose confirmed commits when its machine crashes; by default it logs a
-    /// warning once. A start, a renewal and a load each look when they connect: at `fsync`, at
-    /// `full_page_writes`, and for tables that are not logged. `synchronous_commit` needs no look: every
-    /// transaction sets it for itself.
-    ///
-    /// Segments are then also refused from another server than the one that the generator began
-    /// with, unless this is a [`synchronous_cluster`](Self::synchronous_cluster).
-    #[must_use]
-    pub fn require_durability(mut self) -> Self {
-        self.settings.requires_durability = true;
-        self
-    }
-
-    /// Declares that whichever server answers has all that another one has confirmed: the primary has
-    /// synchronous standbys, and only one of them is ever promoted. By default a lease is lost, and a load
-    /// of a segment warns, when another server answers than before, or one that was promoted meanwhile: it
-    /// may be a standby that lags behind.
-    #[must_use]
-    pub fn synchronous_cluster(mut self) -> Self {
-        self.settings.is_cluster = true;
-        self
-    }
-
-    /// What is wrong with the options.
-    pub(crate) fn refusal(&self) -> Option<String> {
-        if self.demands_tls() && self.has_socket() {
-            return Some(plain::SOCKET_WITH_TLS.into());
-        }
-        self.login().refusal("sslmode=require", "sslmode=disable")
-    }
-
-    /// What to know before each connection, if anybody else can get the password.
-    pub(crate) fn warning(&self) -> Option<String> {
-        self.login().warning()
-    }
-
-    fn login(&self) -> plain::Login {
+    fn login(&self) -> Login {
         let has_password =
             |config: &Config| config.get_password().is_some_and(|password| !password.is_empty());
-        plain::Login {
+        Login {
             has_password: self.hosts.iter().any(has_password),
             has_tls: self.demands_tls(),
             says_tls: self.says_tls,
+            has_socket: self.hosts.iter().any(|host| machine(host).is_none()),
             hosts: self.hosts.iter().filter_map(machine).collect(),
         }
     }
 
-    pub(crate) fn has_socket(&self) -> bool {
-        self.hosts.iter().any(|host| machine(host).is_none())
+    fn options(&self, _: Purpose) -> Arc<Hosts> {
+        let tls = MakeRustlsConnect::new(self.tls.config(self.demands_tls()));
+        Arc::new(Hosts { configs: self.hosts.clone(), tls })
     }
 
+    /// Asks all hosts at once, and takes the first that says that it takes rows. The driver would ask one
+    /// after the other: one that is cut off or stands still would cost all the time there is.
+    async fn connect(hosts: &Arc<Hosts>) -> Done<Session, Raw> {
+        let mut attempts = JoinSet::new();
+        for config in hosts.configs.clone() {
+            let tls = hosts.tls.clone();
+            attempts.spawn(async move { Raw::connect(&config, tls).await });
+        }
+        let mut problem = Problem::NoConnection(Duration::ZERO);
+        while let Some(attempt) = attempts.join_next().await {
+            match attempt {
+                Ok(Ok(raw)) => return Ok(raw),
+                Ok(Err(error)) => problem = failed(error),
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => resume_unwind(panic),
+                    Err(_) => unreachable!("nobody ends an attempt"),
+                },
+            }
+        }
+        Err(problem)
+    }
+
+    async fn inspect(store: &PostgresStore, raw: Raw, table: &Table) -> Done<Session, Session> {
+        Session::inspect(raw, store, table).await
+    }
+
+    async fn answers(session: &mut Session) -> bool {
+        session.answers().await
+    }
+
+    async fn close(session: Session) {
+        session.close().await;
+    }
+
+    fn advice(&self, table: &Table, failure: &Failure) -> String {
+        advice(self, table, failure)
+    }
+}
+
+impl Postgres {
     /// Whether a server that takes no rows may be passed over for another.
     pub(crate) fn has_others(&self) -> bool {
         self.hosts.len() > 1
@@ -214,10 +176,6 @@ impl PostgresStore {
 
     pub(crate) fn demands_tls(&self) -> bool {
         self.hosts.iter().all(|host| host.get_ssl_mode() == SslMode::Require)
-    }
-
-    pub(crate) fn tls_config(&self) -> ClientConfig {
-        self.tls.config(self.demands_tls())
     }
 }
 
@@ -230,8 +188,15 @@ fn machine(config: &Config) -> Option<String> {
     }
 }
 
+/// The same as its text.
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// Hosts, ports and database.
-impl fmt::Display for PostgresStore {
+impl fmt::Display for Postgres {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, config) in self.hosts.iter().enumerate() {
             let port = config.get_ports().first().copied().unwrap_or(5_432);
@@ -246,13 +211,6 @@ impl fmt::Display for PostgresStore {
         }
         let database = self.hosts.first().and_then(Config::get_dbname);
         write!(f, "/{}", database.unwrap_or_default())
-    }
-}
-
-/// The driver's options would print the user.
-impl fmt::Debug for PostgresStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.settings.debug(f, "PostgresStore", self, self.demands_tls())
     }
 }
 
@@ -291,7 +249,7 @@ mod tests {
     fn the_password_is_not_shown() {
         let url = "postgres://root:s3cret%40%2F@db.example:5433/ids";
         let server = PostgresStore::from_url(url).expect("a URL").require_tls();
-        assert_eq!(server.hosts[0].get_password(), Some(&b"s3cret@/"[..]));
+        assert_eq!(server.engine.hosts[0].get_password(), Some(&b"s3cret@/"[..]));
         assert_eq!(server.to_string(), "db.example:5433/ids");
         for text in [format!("{server:?}"), format!("{:?}", server.worker_nodes())] {
             assert!(text.contains("db.example:5433/ids") && text.contains("tls: true"), "{text}");

@@ -14,7 +14,9 @@ pub struct Login {
     pub has_tls: bool,
     /// Whether somebody has said that it shall, or that it need not.
     pub says_tls: bool,
-    /// The servers, by name or address; none for those that are reached by a Unix socket.
+    /// Whether a server is reached by a Unix socket.
+    pub has_socket: bool,
+    /// The other servers, by name or address.
     pub hosts: Vec<String>,
 }
 
@@ -72,7 +74,7 @@ mod tests {
             let [has_password, has_tls, says_tls, is_away] =
                 [1, 2, 4, 8].map(|bit| bits & bit != 0);
             let hosts = ["localhost", if is_away { "db" } else { "::1" }].map(String::from).into();
-            let login = Login { has_password, has_tls, says_tls, hosts };
+            let login = Login { has_password, has_tls, says_tls, has_socket: false, hosts };
             let is_plain = has_password && !has_tls && is_away;
             assert_eq!(login.warning().is_some(), is_plain, "{bits}");
             assert!(login.warning().is_none_or(|text| text.contains("a connection to db has")));

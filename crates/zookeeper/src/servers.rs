@@ -172,6 +172,7 @@ impl ZooKeeperServers {
             has_tls: hosts.iter().any(|host| host.is_tls),
             // There is no other way to say it.
             says_tls: true,
+            has_socket: false,
             hosts: hosts.iter().map(|host| host.name.to_owned()).collect(),
         };
         login.warning()

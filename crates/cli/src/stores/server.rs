@@ -1,43 +1,71 @@
 //! Tables of a database server, whichever it is.
 
+use std::path::Path;
 use std::time::Duration;
 
-use uidring::Error;
 use uidring::segment::SegmentStore;
-use uidring_store::server::{LeaseServer, ServerLeases, ServerSegments, ServerWorkerNodes};
+use uidring_store::server::{Engine, ServerError, ServerSegments, ServerStore, ServerWorkerNodes};
 use uidring_store::{LeaseOptions, LeaseTable, SegmentTable, WorkerTable};
 
 use super::database::Database;
 use crate::args::set;
 use crate::failure::Failure;
 
-/// A wrong URL is wrong usage, wherever it was found; a file that cannot be read is a failure. `E` is the
-/// error of the server's store.
-pub fn wrong_url<E: std::error::Error + 'static>(error: Error) -> Failure {
-    if error.store::<E>().is_some() { Failure::usage(error) } else { error.into() }
+/// What the flags of an engine say.
+pub struct Flags<'a> {
+    pub url: Option<&'a str>,
+    pub url_file: Option<&'a Path>,
+    pub authority: Option<&'a Path>,
+    pub identity: Option<(&'a Path, &'a Path)>,
+    pub requires_durability: bool,
+    pub is_cluster: bool,
+    pub deadline: Duration,
+}
+
+/// Opens the server that the flags name, else the environment.
+pub fn open<E: Engine>(flags: Flags<'_>) -> Result<Box<dyn Database>, Failure> {
+    let server = match (flags.url, flags.url_file) {
+        (Some(url), _) => ServerStore::<E>::from_url(url).map(Some),
+        (None, Some(path)) => ServerStore::from_url_file(path).map(Some),
+        (None, None) => ServerStore::from_env(),
+    };
+    // A wrong URL is wrong usage, wherever it was found; a file that cannot be read is a failure.
+    let server = server.map_err(|error| match error.store::<ServerError>() {
+        Some(_) => Failure::usage(error),
+        None => error.into(),
+    })?;
+    let gone = || Failure::Usage(format!("{} is no longer set", E::URL.variable));
+    let mut server = server.ok_or_else(gone)?.deadline(flags.deadline);
+    if flags.requires_durability {
+        server = server.require_durability();
+    }
+    if flags.is_cluster {
+        server = server.synchronous_cluster();
+    }
+    if let Some(path) = flags.authority {
+        server = server.tls_authority(path)?;
+    }
+    if let Some((certificate, key)) = flags.identity {
+        server = server.tls_certificate(certificate, key)?;
+    }
+    Ok(Box::new(OnServer(server)))
 }
 
 /// A database of a server.
-pub struct OnServer<S>(pub S);
+struct OnServer<E>(ServerStore<E>);
 
-impl<S> Database for OnServer<S>
-where
-    S: LeaseServer + Send + 'static,
-    ServerWorkerNodes<S>: WorkerTable + Send,
-    ServerLeases<S>: LeaseTable + Send,
-    ServerSegments<S>: SegmentTable + SegmentStore + Send + Sync,
-{
+impl<E: Engine> Database for OnServer<E> {
     fn worker_table(&self, max_clock_difference: Option<Duration>) -> Box<dyn WorkerTable + Send> {
-        let nodes = ServerWorkerNodes::new(self.0.clone());
+        let nodes = self.0.worker_nodes();
         Box::new(set(nodes, max_clock_difference, ServerWorkerNodes::max_clock_difference))
     }
 
     fn leases(&self, options: LeaseOptions) -> Box<dyn LeaseTable + Send> {
-        Box::new(ServerLeases::new(self.0.clone()).options(options))
+        Box::new(self.0.leases().options(options))
     }
 
     fn segment_table(&self) -> Box<dyn SegmentTable + Send + Sync> {
-        Box::new(ServerSegments::new(&self.0).create_table_if_missing(true))
+        Box::new(self.0.segments().create_table_if_missing(true))
     }
 
     fn segment_store(&self) -> Box<dyn SegmentStore> {

@@ -1,11 +1,9 @@
 //! Whom TLS trusts, and what it shows.
 
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use rustls::crypto::CryptoProvider;
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
-use uidring::Error;
 use uidring_store::pem::{Authorities, ClientIdentity};
 
 /// What TLS is made of, read from files.
@@ -17,19 +15,22 @@ pub struct TlsOptions {
 }
 
 impl TlsOptions {
-    /// Trusts the authorities of a file alone.
-    pub fn trust(&mut self, path: &Path) -> Result<(), Error> {
+    /// Trusts these authorities alone.
+    pub fn trust(&mut self, authorities: Authorities) {
         let mut roots = RootCertStore::empty();
         // Each was seen to be whole.
-        roots.add_parsable_certificates(Authorities::read(path)?.certificates);
+        roots.add_parsable_certificates(authorities.certificates);
         self.authorities = Some(Arc::new(roots));
-        Ok(())
     }
 
     /// Shows a certificate.
-    pub fn show(&mut self, certificate: &Path, key: &Path) -> Result<(), Error> {
-        self.identity = Some(Arc::new(ClientIdentity::read(certificate, key)?));
-        Ok(())
+    pub fn show(&mut self, identity: ClientIdentity) {
+        self.identity = Some(Arc::new(identity));
+    }
+
+    /// Whether there is anything to trust or show.
+    pub fn is_used(&self) -> bool {
+        self.authorities.is_some() || self.identity.is_some()
     }
 
     /// Returns the options of a connection; nothing is trusted where TLS is not used.

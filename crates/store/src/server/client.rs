@@ -7,37 +7,39 @@ use std::time::Duration;
 use uidring::Error;
 
 use super::connection::{Connection, Failed, Operation};
+use super::engine::{Engine, Purpose};
 use super::runtime::BlockingRuntime;
-use super::{Limits, Purpose, Server};
+use super::settings::Limits;
+use super::store::ServerStore;
 
 /// Opens its connection with the first work, and again if it broke.
-pub struct Client<S: Server> {
-    server: S,
-    connection: Connection<S>,
+pub struct Client<E: Engine> {
+    server: ServerStore<E>,
+    connection: Connection<E>,
     runtime: BlockingRuntime,
     /// In another process, a forked child, the connection is the parent's.
     process: u32,
 }
 
-impl<S: Server> Client<S> {
+impl<E: Engine> Client<E> {
     /// A client for this.
-    pub fn new(server: &S, purpose: Purpose) -> Self {
+    pub fn new(server: &ServerStore<E>, purpose: Purpose) -> Self {
         Self {
             server: server.clone(),
-            connection: Connection::new(server.options(purpose)),
+            connection: Connection::new(server.engine.options(purpose)),
             runtime: BlockingRuntime::default(),
             process: process::id(),
         }
     }
 
     /// The server.
-    pub fn server(&self) -> &S {
+    pub fn server(&self) -> &ServerStore<E> {
         &self.server
     }
 
     /// Lets no later work take longer than this.
     pub fn limit(&mut self, limit: Duration) {
-        let Limits { connect, deadline } = &mut self.server.settings_mut().limits;
+        let Limits { connect, deadline } = &mut self.server.settings.limits;
         *connect = limit.min(*connect);
         *deadline = limit.min(*deadline);
     }
@@ -47,7 +49,7 @@ impl<S: Server> Client<S> {
     /// # Errors
     ///
     /// What the store says.
-    pub fn run<W: Operation<S>>(&mut self, work: &W) -> Result<W::Done, Error> {
+    pub fn run<W: Operation<E>>(&mut self, work: &W) -> Result<W::Done, Error> {
         Ok(self.try_run(work)?)
     }
 
@@ -56,7 +58,7 @@ impl<S: Server> Client<S> {
     /// # Errors
     ///
     /// What the store says.
-    pub fn try_run<W: Operation<S>>(&mut self, work: &W) -> Result<W::Done, Failed> {
+    pub fn try_run<W: Operation<E>>(&mut self, work: &W) -> Result<W::Done, Failed> {
         let done = self.connection.run(&self.server, work);
         // An error of the runtime's own is one of this moment.
         let done = self.runtime.block_on(&self.server, done);
@@ -68,7 +70,7 @@ impl<S: Server> Client<S> {
     /// # Errors
     ///
     /// What the store says.
-    pub fn run_once<W: Operation<S>>(&mut self, work: &W) -> Result<W::Done, Error> {
+    pub fn run_once<W: Operation<E>>(&mut self, work: &W) -> Result<W::Done, Error> {
         self.runtime.block_on(&self.server, self.connection.run_once(&self.server, work))?
     }
 
@@ -78,11 +80,11 @@ impl<S: Server> Client<S> {
     }
 }
 
-impl<S: Server> Drop for Client<S> {
+impl<E: Engine> Drop for Client<E> {
     fn drop(&mut self) {
         if process::id() != self.process {
             // To close the parent's connection, or even to drop it, would disturb the parent.
-            let own = Connection::new(self.server.options(Purpose::Admin));
+            let own = Connection::new(self.server.engine.options(Purpose::Admin));
             mem::forget(mem::replace(&mut self.connection, own));
             mem::forget(mem::take(&mut self.runtime));
         } else if self.connection.is_open() {

@@ -7,11 +7,13 @@ use tokio::time::{sleep, timeout};
 use uidring::Error;
 use uidring::adapter::{Chain, Deadline, Stopwatch, log};
 
+use super::engine::Engine;
 use super::error::with_note;
 use super::problem::{Problem, State};
 use super::session::{Done, Session};
+use super::settings::Limits;
+use super::store::ServerStore;
 use super::tables::Table;
-use super::{Limits, Server};
 use crate::warn_once;
 
 /// The first pause between two attempts; each further one is twice as long, up to the last.
@@ -25,7 +27,7 @@ const GOODBYE: Duration = Duration::from_millis(500);
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A unit of work on a connection. It may run again after a failed attempt, so it must be repeatable.
-pub trait Operation<S: Server>: Sync {
+pub trait Operation<E: Engine>: Sync {
     /// The table that errors speak of.
     const TABLE: Table;
 
@@ -40,16 +42,16 @@ pub trait Operation<S: Server>: Sync {
     /// Does the work.
     fn run(
         &self,
-        session: &mut S::Session,
-    ) -> impl Future<Output = Done<S::Session, Self::Done>> + Send;
+        session: &mut E::Session,
+    ) -> impl Future<Output = Done<E::Session, Self::Done>> + Send;
 }
 
 /// Does the work, and again after creating the tables that are missing. Only then does the account need the
 /// right to create them.
-async fn work_in<S: Server, W: Operation<S>>(
-    session: &mut S::Session,
+async fn work_in<E: Engine, W: Operation<E>>(
+    session: &mut E::Session,
     work: &W,
-) -> Done<S::Session, W::Done> {
+) -> Done<E::Session, W::Done> {
     let tables = work.creates();
     match work.run(session).await {
         Err(problem) if problem.state() == Some(State::NoTable) && !tables.is_empty() => {
@@ -78,16 +80,16 @@ impl From<Failed> for Error {
 }
 
 /// A connection that the first work opens, and later work opens again if it broke.
-pub struct Connection<S: Server> {
-    options: S::Options,
+pub struct Connection<E: Engine> {
+    options: E::Options,
     /// With the time since it was used last.
-    open: Option<(S::Session, Stopwatch)>,
+    open: Option<(E::Session, Stopwatch)>,
     reached: bool,
 }
 
-impl<S: Server> Connection<S> {
+impl<E: Engine> Connection<E> {
     /// A connection that is not open yet.
-    pub fn new(options: S::Options) -> Self {
+    pub fn new(options: E::Options) -> Self {
         Self { options, open: None, reached: false }
     }
 
@@ -104,7 +106,7 @@ impl<S: Server> Connection<S> {
     /// Closes it in an orderly way, within a moment.
     pub async fn close(&mut self) {
         if let Some((session, _)) = self.open.take() {
-            let _ = timeout(GOODBYE, S::close(session)).await;
+            let _ = timeout(GOODBYE, E::close(session)).await;
         }
     }
 
@@ -114,7 +116,11 @@ impl<S: Server> Connection<S> {
     /// # Errors
     ///
     /// What the store says, and whether it stays so.
-    pub async fn run<W: Operation<S>>(&mut self, server: &S, work: &W) -> Result<W::Done, Failed> {
+    pub async fn run<W: Operation<E>>(
+        &mut self,
+        server: &ServerStore<E>,
+        work: &W,
+    ) -> Result<W::Done, Failed> {
         let begun = self.begin(server).await;
         let (deadline, limit) = begun.map_err(|error| Failed { error, is_final: true })?;
         let left = || deadline.remaining().unwrap_or(limit);
@@ -157,9 +163,9 @@ impl<S: Server> Connection<S> {
     /// # Errors
     ///
     /// What the store says.
-    pub async fn run_once<W: Operation<S>>(
+    pub async fn run_once<W: Operation<E>>(
         &mut self,
-        server: &S,
+        server: &ServerStore<E>,
         work: &W,
     ) -> Result<W::Done, Error> {
         let (deadline, _) = self.begin(server).await?;
@@ -172,27 +178,27 @@ impl<S: Server> Connection<S> {
     /// Gives up an open connection that broke while nobody used it: that is no failure of the work that
     /// comes now. One that does not answer, as after a firewall has forgotten it, must not cost the work
     /// its whole deadline.
-    async fn begin(&mut self, server: &S) -> Result<(Deadline, Duration), Error> {
+    async fn begin(&mut self, server: &ServerStore<E>) -> Result<(Deadline, Duration), Error> {
         server.check()?;
-        let Limits { connect, deadline: limit } = server.settings().limits;
+        let Limits { connect, deadline: limit } = server.settings.limits;
         let deadline = Deadline::after(Some(limit));
         let patience = connect.min(limit / 2);
         if let Some((session, used)) = &mut self.open
             && used.elapsed() >= FRESH
-            && !matches!(timeout(patience, S::answers(session)).await, Ok(true))
+            && !matches!(timeout(patience, E::answers(session)).await, Ok(true))
         {
             self.open = None;
         }
         Ok((deadline, limit))
     }
 
-    async fn attempt<W: Operation<S>>(
+    async fn attempt<W: Operation<E>>(
         &mut self,
-        server: &S,
+        server: &ServerStore<E>,
         work: &W,
         deadline: Deadline,
-    ) -> Done<S::Session, W::Done> {
-        let Limits { connect, deadline: limit } = server.settings().limits;
+    ) -> Done<E::Session, W::Done> {
+        let Limits { connect, deadline: limit } = server.settings.limits;
         let left = || deadline.remaining().unwrap_or(limit);
         self.reached = self.is_open();
         let mut session = match self.open.take() {
@@ -201,23 +207,23 @@ impl<S: Server> Connection<S> {
                 if let Some(warning) = server.warning() {
                     warn_once(format!("{server}: {warning}"));
                 }
-                let raw = timeout(connect.min(left()), S::connect(&self.options))
+                let raw = timeout(connect.min(left()), E::connect(&self.options))
                     .await
                     .map_err(|_| Problem::NoConnection(connect.min(limit)))??;
                 self.reached = true;
-                timeout(left(), server.inspect(raw, &W::TABLE))
+                timeout(left(), E::inspect(server, raw, &W::TABLE))
                     .await
                     .map_err(|_| Problem::NoEnd(limit))??
             }
         };
-        match timeout(left(), work_in::<S, W>(&mut session, work)).await {
+        match timeout(left(), work_in::<E, W>(&mut session, work)).await {
             Ok(Ok(done)) => {
                 self.open = Some((session, Stopwatch::start()));
                 Ok(done)
             }
             failed => {
                 // It may be within a transaction, or within an answer.
-                let _ = timeout(GOODBYE.min(limit / 4), S::close(session)).await;
+                let _ = timeout(GOODBYE.min(limit / 4), E::close(session)).await;
                 failed.unwrap_or_else(|_| Err(Problem::NoEnd(limit)))
             }
         }

@@ -14,9 +14,10 @@ use self::hold::{Release, Renew};
 use self::rows::{EndLease, Ending, ListLeases, Reuse};
 use self::take::Acquire;
 use super::client::Client;
+use super::engine::{Engine, Purpose};
 use super::nodes::Usage;
+use super::store::ServerStore;
 use super::tables::{Create, UIDRING_LEASE, WORKER_NODE};
-use super::{Purpose, Server};
 use crate::WorkerUsage;
 use crate::leases::{
     AcquireRequest, Acquired, Horizon, LeaseOptions, LeaseRow, LeaseStore, LeaseTable, LeasedRow,
@@ -28,15 +29,15 @@ use crate::leases::{
 /// A lease has a connection of its own, which is kept, and opened anew when it broke. A renewal takes
 /// a third of the lease at most, whatever the server's deadline.
 #[derive(Clone, Debug)]
-pub struct ServerLeases<S> {
-    store: S,
+pub struct ServerLeases<E: Engine> {
+    store: ServerStore<E>,
     create_tables_if_missing: bool,
     options: LeaseOptions,
 }
 
-impl<S> ServerLeases<S> {
+impl<E: Engine> ServerLeases<E> {
     /// The table of this server.
-    pub fn new(store: S) -> Self {
+    pub fn new(store: ServerStore<E>) -> Self {
         Self { store, create_tables_if_missing: false, options: LeaseOptions::default() }
     }
 
@@ -56,18 +57,18 @@ impl<S> ServerLeases<S> {
     }
 
     /// Where the table is.
-    pub fn store(&self) -> &S {
+    pub fn store(&self) -> &ServerStore<E> {
         &self.store
     }
 }
 
-impl<S: Server> ServerLeases<S> {
-    fn connect(&self, lasts: Duration) -> Client<S> {
+impl<E: Engine> ServerLeases<E> {
+    fn connect(&self, lasts: Duration) -> Client<E> {
         Client::new(&self.store, Purpose::Lease(lasts))
     }
 
     /// A client for an operator's command.
-    fn admin(&self) -> Client<S> {
+    fn admin(&self) -> Client<E> {
         self.connect(Duration::from_secs(60))
     }
 
@@ -77,13 +78,13 @@ impl<S: Server> ServerLeases<S> {
     }
 }
 
-impl<S: Server + 'static> WorkerSource for ServerLeases<S> {
+impl<E: Engine> WorkerSource for ServerLeases<E> {
     fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
         self.lease(request, &self.options).map(Worker::from)
     }
 }
 
-impl<S: Server + 'static> LeaseTable for ServerLeases<S> {
+impl<E: Engine> LeaseTable for ServerLeases<E> {
     fn create(&self) -> Result<(), Error> {
         self.admin().run(&Create(&[WORKER_NODE, UIDRING_LEASE]))
     }
@@ -123,13 +124,13 @@ impl<S: Server + 'static> LeaseTable for ServerLeases<S> {
 }
 
 /// A client that acquires a lease, and then renews and releases it.
-pub struct LeaseClient<S: Server> {
-    client: Client<S>,
+pub struct LeaseClient<E: Engine> {
+    client: Client<E>,
     create_tables: bool,
     lasts: Duration,
 }
 
-impl<S: Server + 'static> LeaseStore for LeaseClient<S> {
+impl<E: Engine> LeaseStore for LeaseClient<E> {
     type Rows = Self;
 
     fn location(&self) -> String {
@@ -150,9 +151,9 @@ impl<S: Server + 'static> LeaseStore for LeaseClient<S> {
     }
 }
 
-impl<S: Server + 'static> RowStore for LeaseClient<S> {
+impl<E: Engine> RowStore for LeaseClient<E> {
     fn renew(&mut self, row: &LeasedRow, horizon: Horizon) -> Result<Result<(), Loss>, Error> {
-        let is_cluster = self.client.server().settings().is_cluster;
+        let is_cluster = self.client.server().settings.is_cluster;
         let lasts_micros = self.lasts.as_micros() as u64;
         self.client.run_once(&Renew { row, horizon, lasts_micros, is_cluster })
     }

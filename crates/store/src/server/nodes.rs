@@ -10,9 +10,10 @@ use self::rows::{Assign, ListNodes, Newest, PrunePart};
 pub use self::rows::{Usage, insert_node};
 use super::client::Client;
 use super::connection::Operation;
+use super::engine::{Engine, Purpose};
 use super::error::with_note;
+use super::store::ServerStore;
 use super::tables::{Create, WORKER_NODE};
-use super::{Purpose, Server};
 use crate::{
     IsLeased, NodeIdentity, Pruned, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds,
     announce_end,
@@ -26,15 +27,15 @@ use crate::{
 /// An assignment blocks. It has a runtime of its own, and may be called within another one, whose thread
 /// it blocks meanwhile: there, build generators in `tokio::task::spawn_blocking`.
 #[derive(Clone, Debug)]
-pub struct ServerWorkerNodes<S> {
-    store: S,
+pub struct ServerWorkerNodes<E: Engine> {
+    store: ServerStore<E>,
     create_table_if_missing: bool,
     max_clock_difference: Option<Duration>,
 }
 
-impl<S> ServerWorkerNodes<S> {
+impl<E: Engine> ServerWorkerNodes<E> {
     /// The table of this server.
-    pub fn new(store: S) -> Self {
+    pub fn new(store: ServerStore<E>) -> Self {
         Self { store, create_table_if_missing: false, max_clock_difference: None }
     }
 
@@ -59,25 +60,25 @@ impl<S> ServerWorkerNodes<S> {
     }
 
     /// Where the table is.
-    pub fn store(&self) -> &S {
+    pub fn store(&self) -> &ServerStore<E> {
         &self.store
     }
 }
 
-impl<S: Server> ServerWorkerNodes<S> {
+impl<E: Engine> ServerWorkerNodes<E> {
     /// Does the work in a connection of its own.
-    fn run<W: Operation<S>>(&self, work: &W) -> Result<W::Done, Error> {
+    fn run<W: Operation<E>>(&self, work: &W) -> Result<W::Done, Error> {
         Client::new(&self.store, Purpose::Admin).run(work)
     }
 }
 
-impl<S: Server> WorkerSource for ServerWorkerNodes<S> {
+impl<E: Engine> WorkerSource for ServerWorkerNodes<E> {
     fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
         self.assign(&request.layout).map(Worker::from)
     }
 }
 
-impl<S: Server> WorkerTable for ServerWorkerNodes<S> {
+impl<E: Engine> WorkerTable for ServerWorkerNodes<E> {
     /// What may pass (no connection, a server that is starting, a deadlock) is tried again until
     /// the server's deadline. If the connection breaks while the row is being inserted, another row is
     /// inserted: the first one's key is spent without being used.

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use uidring::{Error, StoreErrorKind, Timestamp};
 
-use super::Server;
+use super::engine::Engine;
 use super::error::ServerError;
+use super::store::ServerStore;
 use super::tables::Table;
 use crate::TableError;
 
@@ -163,7 +164,7 @@ impl<F: Failure> Problem<F> {
     }
 
     /// Returns the error for callers: what to do, with what the driver said as its source.
-    pub fn explain<S: Server<Failure = F>>(self, server: &S, table: &Table) -> Error {
+    pub fn explain<E: Engine<Failure = F>>(self, server: &ServerStore<E>, table: &Table) -> Error {
         let kind = self.kind();
         let (problem, source): (String, Option<Cause>) = match self {
             Self::UsedUp { row, max } => {
@@ -184,7 +185,7 @@ impl<F: Failure> Problem<F> {
                 format!(
                     "no answer within {limit:?} while connecting; is a {} server there, and does the \
                      network let us through?",
-                    S::NAME
+                    E::NAME
                 ),
                 None,
             ),
@@ -193,11 +194,11 @@ impl<F: Failure> Problem<F> {
                     "connected, but a statement did not end within {limit:?}; is {} locked, {}or the \
                      server overloaded?",
                     table.name,
-                    S::MAY_WAIT_FOR
+                    E::MAY_WAIT_FOR
                 ),
                 None,
             ),
-            Self::Driver(failure) => (server.advice(table, &failure), failure.into_cause()),
+            Self::Driver(failure) => (server.engine.advice(table, &failure), failure.into_cause()),
         };
         ServerError::Database { server: server.to_string(), problem, kind, source }.into()
     }

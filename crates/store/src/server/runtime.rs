@@ -7,7 +7,9 @@ use std::thread;
 use tokio::runtime::{Builder, Handle, Runtime};
 use uidring::{Error, StoreErrorKind};
 
-use super::{Server, ServerError};
+use super::engine::Engine;
+use super::error::ServerError;
+use super::store::ServerStore;
 
 /// A runtime that the first call starts. It outlives the call, as an open connection needs.
 #[derive(Default)]
@@ -20,9 +22,9 @@ impl BlockingRuntime {
     /// # Errors
     ///
     /// The runtime or the thread does not start.
-    pub fn block_on<T: Send, S: Server>(
+    pub fn block_on<T: Send, E: Engine>(
         &mut self,
-        server: &S,
+        server: &ServerStore<E>,
         work: impl Future<Output = T> + Send,
     ) -> Result<T, Error> {
         let run = || {
@@ -33,7 +35,7 @@ impl BlockingRuntime {
             return run();
         }
         thread::scope(|scope| {
-            let thread = thread::Builder::new().name(S::THREAD.into()).spawn_scoped(scope, run);
+            let thread = thread::Builder::new().name(E::THREAD.into()).spawn_scoped(scope, run);
             match thread.map(thread::ScopedJoinHandle::join) {
                 Ok(Ok(done)) => done,
                 Ok(Err(_)) => Err(failed(server, "it panicked")),
@@ -60,6 +62,6 @@ impl Drop for BlockingRuntime {
     }
 }
 
-fn failed(server: &impl Server, what: &str) -> Error {
+fn failed<E: Engine>(server: &ServerStore<E>, what: &str) -> Error {
     ServerError::refusal(server, StoreErrorKind::Other, format!("the client failed: {what}"))
 }

@@ -15,10 +15,11 @@ use self::load::{Load, NotLoaded, Waits};
 use self::tags::{Change, ChangeTag, CreateTag, ListTags};
 use self::together::{LoadTogether, Together};
 use super::client::Client;
+use super::engine::{Engine, Purpose};
 use super::error::{ServerError, described, with_note};
 use super::settings::Settings;
+use super::store::ServerStore;
 use super::tables::LEAF_ALLOC;
-use super::{Purpose, Server};
 use crate::{MOST_TOGETHER, NewSegmentTag, SegmentTable, check_step, end_of};
 
 /// The table `leaf_alloc` of a server, from which segments are loaded.
@@ -33,8 +34,8 @@ use crate::{MOST_TOGETHER, NewSegmentTag, SegmentTable, check_step, end_of};
 /// that, each is loaded in a transaction of its own.
 ///
 /// It has a runtime of its own, and may be made, used and dropped within another.
-pub struct ServerSegments<S: Server> {
-    client: Client<S>,
+pub struct ServerSegments<E: Engine> {
+    client: Client<E>,
     create_table_if_missing: bool,
     /// Tags whose row was locked when it was to be loaded last.
     locked: HashSet<String>,
@@ -44,9 +45,9 @@ pub struct ServerSegments<S: Server> {
     server: Option<u64>,
 }
 
-impl<S: Server> ServerSegments<S> {
+impl<E: Engine> ServerSegments<E> {
     /// The table of this server.
-    pub fn new(store: &S) -> Self {
+    pub fn new(store: &ServerStore<E>) -> Self {
         Self {
             client: Client::new(store, Purpose::Loads),
             create_table_if_missing: false,
@@ -65,12 +66,12 @@ impl<S: Server> ServerSegments<S> {
     }
 
     /// Where the table is.
-    pub fn store(&self) -> &S {
+    pub fn store(&self) -> &ServerStore<E> {
         self.client.server()
     }
 
     /// A client for an operator's command.
-    fn admin(&self) -> Client<S> {
+    fn admin(&self) -> Client<E> {
         Client::new(self.store(), Purpose::Admin)
     }
 
@@ -152,7 +153,8 @@ impl<S: Server> ServerSegments<S> {
 
     /// The server that must answer, if only that one may.
     fn only_server(&self) -> Option<u64> {
-        let Settings { requires_durability, is_cluster, .. } = *self.store().settings();
+        let Settings { requires_durability, is_cluster, .. } = &self.store().settings;
+        let (requires_durability, is_cluster) = (*requires_durability, *is_cluster);
         self.server.filter(|_| requires_durability && !is_cluster)
     }
 
@@ -179,7 +181,7 @@ impl<S: Server> ServerSegments<S> {
     /// this process has loaded for its tag; what other processes have loaded is not known here.
     fn note(&mut self, server: u64) {
         let before = self.server.replace(server);
-        if before.is_some_and(|before| before != server) && !self.store().settings().is_cluster {
+        if before.is_some_and(|before| before != server) && !self.store().settings.is_cluster {
             log!(
                 error,
                 "{}: another server answers than before: that may be a failover which has lost \
@@ -190,7 +192,7 @@ impl<S: Server> ServerSegments<S> {
     }
 }
 
-impl<S: Server + 'static> SegmentStore for ServerSegments<S> {
+impl<E: Engine> SegmentStore for ServerSegments<E> {
     fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
         self.client.run(&ListTags { create_table: self.create_table_if_missing })
     }
@@ -235,7 +237,7 @@ impl<S: Server + 'static> SegmentStore for ServerSegments<S> {
     }
 }
 
-impl<S: Server> SegmentTable for ServerSegments<S> {
+impl<E: Engine> SegmentTable for ServerSegments<E> {
     fn create_tag(&self, tag: &NewSegmentTag) -> Result<(), Error> {
         self.admin().run(&CreateTag { tag, create_table: self.create_table_if_missing })?
     }
@@ -262,7 +264,7 @@ impl<S: Server> SegmentTable for ServerSegments<S> {
     }
 }
 
-impl<S: Server> fmt::Debug for ServerSegments<S> {
+impl<E: Engine> fmt::Debug for ServerSegments<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerSegments")
             .field("server", &format_args!("{}", self.store()))

@@ -25,7 +25,7 @@ pub struct Changed {
 ///
 /// A transaction reads what was committed when a statement begins, or the rows that it has locked. After an
 /// error the caller gives the session up, unless it rolls the transaction back.
-pub trait Session: Send + Sized {
+pub trait Session: Send + Sync + Sized {
     /// An error of the driver.
     type Failure: Failure;
 

@@ -1,7 +1,7 @@
 //! What errors and checks know of the tables.
 
-use super::Server;
 use super::connection::Operation;
+use super::engine::Engine;
 use super::session::{Done, Session};
 
 /// A table, as errors name it.
@@ -68,13 +68,13 @@ pub const UIDRING_LEASE: Table = Table {
 /// Creates tables that do not exist.
 pub struct Create(pub &'static [Table]);
 
-impl<S: Server> Operation<S> for Create {
+impl<E: Engine> Operation<E> for Create {
     // Whatever cannot be created is named by the server.
     const TABLE: Table = WORKER_NODE;
 
     type Done = ();
 
-    async fn run(&self, session: &mut S::Session) -> Done<S::Session, ()> {
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, ()> {
         for table in self.0 {
             session.create_table(table).await?;
         }

@@ -2,8 +2,8 @@
 
 use super::rows::row;
 use crate::leases::{Horizon, LeasedRow, Loss};
-use crate::server::Server;
 use crate::server::connection::Operation;
+use crate::server::engine::Engine;
 use crate::server::problem::Problem;
 use crate::server::session::{Done, Session};
 use crate::server::tables::{Table, UIDRING_LEASE};
@@ -21,16 +21,16 @@ pub struct Renew<'a> {
     pub is_cluster: bool,
 }
 
-impl<S: Server> Operation<S> for Renew<'_> {
+impl<E: Engine> Operation<E> for Renew<'_> {
     const TABLE: Table = UIDRING_LEASE;
 
     type Done = Result<(), Loss>;
 
     /// The statement meets the row only if it is ours and still has what the store has confirmed.
-    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Result<(), Loss>> {
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Result<(), Loss>> {
         let LeasedRow { worker_id, owner, token, confirmed, server, .. } = self.row;
         let Horizon { tick, sequence } = self.horizon;
-        let Dialect { now, now_plus, .. } = S::Session::DIALECT;
+        let Dialect { now, now_plus, .. } = E::Session::DIALECT;
         // MySQL assigns from left to right: where the sequence number is set, the tick is still the old one.
         let update = format!(
             "UPDATE UIDRING_LEASE SET LEASE_END = {now_plus}, RENEWED = {now},
@@ -83,16 +83,16 @@ pub struct Release<'a> {
     pub last: Option<Horizon>,
 }
 
-impl<S: Server> Operation<S> for Release<'_> {
+impl<E: Engine> Operation<E> for Release<'_> {
     const TABLE: Table = UIDRING_LEASE;
 
     type Done = Result<(), Loss>;
 
     /// The statement also meets a row that an earlier attempt has freed, whose answer was lost, and leaves
     /// it as it is.
-    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Result<(), Loss>> {
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Result<(), Loss>> {
         let LeasedRow { worker_id, owner, token, .. } = self.row;
-        let Dialect { now, same, .. } = S::Session::DIALECT;
+        let Dialect { now, same, .. } = E::Session::DIALECT;
         let update = format!(
             "UPDATE UIDRING_LEASE SET LEASE_END = NULL, TOKEN = ?, HORIZON_TICK = ?,
              HORIZON_SEQUENCE = ?, RENEWED = {now} WHERE WORKER_ID = ? AND OWNER = ?

@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use uidring::{Layout, Timestamp};
 
 use crate::leases::{Denial, Horizon, LeaseColumns, LeaseRow, Unusable, is_sound};
-use crate::server::Server;
 use crate::server::connection::Operation;
+use crate::server::engine::Engine;
 use crate::server::problem::Problem;
 use crate::server::row::{Row, only};
 use crate::server::session::{Done, Session};
@@ -16,15 +16,15 @@ use crate::sql::{FOREIGN_LAYOUT, LOWEST_LEASE, NEWEST_NODE};
 /// Returns all rows; of each that somebody has damaged, what is wrong with it.
 pub struct ListLeases;
 
-impl<S: Server> Operation<S> for ListLeases {
+impl<E: Engine> Operation<E> for ListLeases {
     const TABLE: Table = UIDRING_LEASE;
 
     type Done = Vec<Result<LeaseRow, String>>;
 
     async fn run(
         &self,
-        session: &mut S::Session,
-    ) -> Done<S::Session, Vec<Result<LeaseRow, String>>> {
+        session: &mut E::Session,
+    ) -> Done<E::Session, Vec<Result<LeaseRow, String>>> {
         list(session, None).await
     }
 }
@@ -81,17 +81,17 @@ pub enum Ending {
     Free,
 }
 
-impl<S: Server> Operation<S> for EndLease {
+impl<E: Engine> Operation<E> for EndLease {
     const TABLE: Table = UIDRING_LEASE;
 
     type Done = (bool, Option<LeaseRow>);
 
-    async fn run(&self, session: &mut S::Session) -> Done<S::Session, (bool, Option<LeaseRow>)> {
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, (bool, Option<LeaseRow>)> {
         // One that is damaged is named before the server fails at it.
         row(session, self.worker_id).await?;
         let update = match self.ending {
-            Ending::Fence => S::Session::DIALECT.fence(),
-            Ending::Free => S::Session::DIALECT.free(),
+            Ending::Fence => E::Session::DIALECT.fence(),
+            Ending::Free => E::Session::DIALECT.free(),
         };
         let changed = session.change(&update, &[self.worker_id.into()]).await?;
         Ok((changed.rows == 1, row(session, self.worker_id).await?))
@@ -108,12 +108,12 @@ pub struct Reuse<'a> {
     pub horizon: Horizon,
 }
 
-impl<S: Server> Operation<S> for Reuse<'_> {
+impl<E: Engine> Operation<E> for Reuse<'_> {
     const TABLE: Table = UIDRING_LEASE;
 
     type Done = Result<(), Denial>;
 
-    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Result<(), Denial>> {
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Result<(), Denial>> {
         session.begin().await?;
         // Before the transaction reads, and sees only what was there by then.
         set_layout(session, self.fingerprint).await?;
@@ -121,7 +121,7 @@ impl<S: Server> Operation<S> for Reuse<'_> {
             session.rollback().await?;
             return Ok(Err(denial));
         }
-        let insert = S::Session::DIALECT.insert_free_lease();
+        let insert = E::Session::DIALECT.insert_free_lease();
         for worker_id in self.worker_ids.clone() {
             let (tick, sequence) = (self.horizon.tick.into(), self.horizon.sequence.into());
             let values = [worker_id.into(), tick, sequence, self.fingerprint.into()];

@@ -10,8 +10,8 @@ use uidring::Layout;
 
 use super::rows::{flaw, set_layout};
 use crate::leases::{AcquireRequest, Acquired, Denial, LeasedRow, Shortage, is_sound};
-use crate::server::Server;
 use crate::server::connection::Operation;
+use crate::server::engine::Engine;
 use crate::server::nodes::insert_node;
 use crate::server::problem::Problem;
 use crate::server::row::only;
@@ -49,7 +49,7 @@ struct Candidate {
     sequence: Option<i64>,
 }
 
-impl<S: Server> Operation<S> for Acquire<'_> {
+impl<E: Engine> Operation<E> for Acquire<'_> {
     const TABLE: Table = UIDRING_LEASE;
 
     type Done = Acquired;
@@ -61,7 +61,7 @@ impl<S: Server> Operation<S> for Acquire<'_> {
     /// Tries the lowest free row first, so that few worker ids serve many starts. If another start was
     /// faster, it goes on at random: starts that all went the same way would meet at each row. Adds a row
     /// only if no row is free.
-    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Acquired> {
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Acquired> {
         let (mut locked, mut before, mut patience) = (Vec::new(), Vec::new(), PATIENCE);
         while patience > 0 {
             let mut candidates = match self.candidates(session).await? {

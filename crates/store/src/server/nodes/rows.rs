@@ -5,8 +5,8 @@ use std::time::Duration;
 use uidring::Layout;
 use uidring::clock::{Clock, SystemClock};
 
-use crate::server::Server;
 use crate::server::connection::Operation;
+use crate::server::engine::Engine;
 use crate::server::problem::Problem;
 use crate::server::row::only;
 use crate::server::session::{Done, Session};
@@ -26,7 +26,7 @@ pub struct Assign {
     pub max_clock_difference: Option<Duration>,
 }
 
-impl<S: Server> Operation<S> for Assign {
+impl<E: Engine> Operation<E> for Assign {
     const TABLE: Table = WORKER_NODE;
 
     type Done = u64;
@@ -35,8 +35,8 @@ impl<S: Server> Operation<S> for Assign {
         if self.create_table { &[WORKER_NODE] } else { &[] }
     }
 
-    async fn run(&self, session: &mut S::Session) -> Done<S::Session, u64> {
-        let dialect = S::Session::DIALECT;
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, u64> {
+        let dialect = E::Session::DIALECT;
         // The clock is that of the server whose rows are read, in one statement. All keys that other starts have
         // been given by now are below the one that the server's counter generates after this.
         let look = format!("SELECT MAX(ID), {} FROM WORKER_NODE", (dialect.millis)(dialect.now));
@@ -106,13 +106,13 @@ fn shortened(name: &str) -> String {
 /// Returns all rows.
 pub struct ListNodes;
 
-impl<S: Server> Operation<S> for ListNodes {
+impl<E: Engine> Operation<E> for ListNodes {
     const TABLE: Table = WORKER_NODE;
 
     type Done = Vec<WorkerNode>;
 
-    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Vec<WorkerNode>> {
-        let rows = session.look(&S::Session::DIALECT.list_nodes(), &[]).await?;
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Vec<WorkerNode>> {
+        let rows = session.look(&E::Session::DIALECT.list_nodes(), &[]).await?;
         rows.iter()
             .map(|row| {
                 Ok(WorkerNode {
@@ -132,13 +132,13 @@ impl<S: Server> Operation<S> for ListNodes {
 /// Returns how many worker ids are used.
 pub struct Usage;
 
-impl<S: Server> Operation<S> for Usage {
+impl<E: Engine> Operation<E> for Usage {
     const TABLE: Table = WORKER_NODE;
 
     type Done = WorkerUsage;
 
-    async fn run(&self, session: &mut S::Session) -> Done<S::Session, WorkerUsage> {
-        let dialect = S::Session::DIALECT;
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, WorkerUsage> {
+        let dialect = E::Session::DIALECT;
         let window = [i64::from(WorkerUsage::WINDOW_DAYS).into()];
         let counts = only(session.look(&dialect.count_nodes(), &window).await?)?;
         let first = session.look(&dialect.first_node(), &window).await?;
@@ -156,12 +156,12 @@ impl<S: Server> Operation<S> for Usage {
 /// Returns the greatest worker id so far.
 pub struct Newest;
 
-impl<S: Server> Operation<S> for Newest {
+impl<E: Engine> Operation<E> for Newest {
     const TABLE: Table = WORKER_NODE;
 
     type Done = Option<u64>;
 
-    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Option<u64>> {
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Option<u64>> {
         only(session.look(NEWEST_NODE, &[]).await?)?.optional_unsigned(0)
     }
 }
@@ -179,14 +179,14 @@ impl PrunePart {
     pub const ROWS: u64 = 10_000;
 }
 
-impl<S: Server> Operation<S> for PrunePart {
+impl<E: Engine> Operation<E> for PrunePart {
     const TABLE: Table = WORKER_NODE;
 
     type Done = u64;
 
-    async fn run(&self, session: &mut S::Session) -> Done<S::Session, u64> {
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, u64> {
         let values = [self.newest.into(), self.age.into(), Self::ROWS.into()];
-        Ok(session.change(&S::Session::DIALECT.prune_nodes(), &values).await?.rows)
+        Ok(session.change(&E::Session::DIALECT.prune_nodes(), &values).await?.rows)
     }
 }
 

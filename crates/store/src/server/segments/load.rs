@@ -2,8 +2,8 @@
 
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest};
 
-use crate::server::Server;
 use crate::server::connection::Operation;
+use crate::server::engine::Engine;
 use crate::server::problem::{Problem, State};
 use crate::server::session::{Done, Session};
 use crate::server::tables::{LEAF_ALLOC, Table};
@@ -49,14 +49,14 @@ pub enum NotLoaded<F> {
     MustWait,
 }
 
-impl<S: Server> Operation<S> for Load<'_> {
+impl<E: Engine> Operation<E> for Load<'_> {
     const TABLE: Table = LEAF_ALLOC;
 
-    type Done = Result<Loaded, NotLoaded<S::Failure>>;
+    type Done = Result<Loaded, NotLoaded<E::Failure>>;
 
     /// If the answer to the COMMIT is lost, nobody can tell whether the range is reserved: it is given up,
     /// and another attempt reserves another one.
-    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Self::Done> {
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Self::Done> {
         let done = match self.reserve(session).await {
             Ok(done) => done,
             Err(problem) if problem.is_locked() => Err(NotLoaded::Locked(problem)),

@@ -3,8 +3,8 @@
 use uidring::Error;
 use uidring::segment::SegmentTag;
 
-use crate::server::Server;
 use crate::server::connection::Operation;
+use crate::server::engine::Engine;
 use crate::server::problem::{Problem, State};
 use crate::server::row::Row;
 use crate::server::session::{Done, Session};
@@ -18,7 +18,7 @@ pub struct ListTags {
     pub create_table: bool,
 }
 
-impl<S: Server> Operation<S> for ListTags {
+impl<E: Engine> Operation<E> for ListTags {
     const TABLE: Table = LEAF_ALLOC;
 
     type Done = Vec<SegmentTag>;
@@ -27,8 +27,8 @@ impl<S: Server> Operation<S> for ListTags {
         if self.create_table { &[LEAF_ALLOC] } else { &[] }
     }
 
-    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Vec<SegmentTag>> {
-        let rows = session.look(&S::Session::DIALECT.list_tags(), &[]).await?;
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Vec<SegmentTag>> {
+        let rows = session.look(&E::Session::DIALECT.list_tags(), &[]).await?;
         rows.iter().map(tag_of).collect()
     }
 }
@@ -51,7 +51,7 @@ pub struct CreateTag<'a> {
     pub create_table: bool,
 }
 
-impl<S: Server> Operation<S> for CreateTag<'_> {
+impl<E: Engine> Operation<E> for CreateTag<'_> {
     const TABLE: Table = LEAF_ALLOC;
 
     type Done = Result<(), Error>;
@@ -61,8 +61,8 @@ impl<S: Server> Operation<S> for CreateTag<'_> {
     }
 
     /// One that an earlier attempt added, whose answer was lost, is found as one that exists.
-    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Result<(), Error>> {
-        let dialect = S::Session::DIALECT;
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Result<(), Error>> {
+        let dialect = E::Session::DIALECT;
         let (tag, start, step, description) = self.tag.columns();
         let insert = format!("{INSERT_TAG}{}", dialect.or_nothing);
         let values = [tag.into(), start.into(), step.into(), description.into()];
@@ -112,14 +112,14 @@ pub enum Change {
     },
 }
 
-impl<S: Server> Operation<S> for ChangeTag<'_> {
+impl<E: Engine> Operation<E> for ChangeTag<'_> {
     const TABLE: Table = LEAF_ALLOC;
 
     type Done = Result<SegmentTag, Error>;
 
-    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Result<SegmentTag, Error>> {
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Result<SegmentTag, Error>> {
         let tag = self.tag;
-        let select = format!("{} FOR UPDATE", S::Session::DIALECT.find_tag());
+        let select = format!("{} FOR UPDATE", E::Session::DIALECT.find_tag());
         let rows = session.begin_with(&select, &[tag.into()]).await?;
         // By the column's collation another tag may be equal to it.
         let found = rows.first().map(tag_of).transpose()?.filter(|found| found.tag == tag);

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use uidring::segment::SegmentRequest;
 
 use super::load::{Loaded, check_server};
-use crate::server::Server;
 use crate::server::connection::Operation;
+use crate::server::engine::Engine;
 use crate::server::problem::Problem;
 use crate::server::row::Row;
 use crate::server::session::{Done, Session};
@@ -36,13 +36,13 @@ pub enum Together {
     },
 }
 
-impl<S: Server> Operation<S> for LoadTogether<'_> {
+impl<E: Engine> Operation<E> for LoadTogether<'_> {
     const TABLE: Table = LEAF_ALLOC;
 
     type Done = Together;
 
     /// If the answer to the COMMIT is lost, all ranges are given up.
-    async fn run(&self, session: &mut S::Session) -> Done<S::Session, Together> {
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Together> {
         match self.reserve(session).await {
             Ok(loaded) => Ok(Together::Loaded(loaded)),
             Err(problem) if problem.is_answered() => {

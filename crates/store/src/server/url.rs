@@ -1,0 +1,65 @@
+//! How the URLs of an engine are written, and where they are found.
+
+use std::env;
+use std::path::Path;
+
+use uidring::Error;
+
+use super::error::ServerError;
+use crate::read_secret;
+
+/// How the URL of a kind of server is written, and where it is found.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerUrl {
+    /// How it is written.
+    pub form: &'static str,
+    /// The environment variable with a server's URL.
+    pub variable: &'static str,
+    /// How errors call that place.
+    pub in_variable: &'static str,
+}
+
+impl ServerUrl {
+    /// Returns the error for a URL that a program gave.
+    pub fn wrong(&self, problem: String) -> Error {
+        self.wrong_in("as given", problem)
+    }
+
+    fn wrong_in(&self, place: &str, problem: String) -> Error {
+        let place = place.into();
+        ServerError::DatabaseUrl { place, form: self.form, problem }.into()
+    }
+
+    /// Says where a wrong URL was found.
+    fn found(&self, error: Error, place: &str) -> Error {
+        match error.store() {
+            Some(ServerError::DatabaseUrl { problem, .. }) => self.wrong_in(place, problem.clone()),
+            _ => error,
+        }
+    }
+}
+
+/// Returns the store whose URL is the first line of this file.
+pub(super) fn in_file<S>(
+    path: &Path,
+    form: &ServerUrl,
+    from_url: impl FnOnce(&str) -> Result<S, Error>,
+) -> Result<S, Error> {
+    let place = format!("in the file {}", path.display());
+    let text = read_secret("the URL of the database", path)?;
+    if text.trim().is_empty() {
+        return Err(form.wrong_in(&place, "the file is empty".into()));
+    }
+    let url = text.lines().next().unwrap_or_default().trim();
+    from_url(url).map_err(|error| form.found(error, &place))
+}
+
+/// Returns the store whose URL is in the environment variable; `None` if it is not set.
+pub(super) fn in_env<S>(
+    form: &ServerUrl,
+    from_url: impl FnOnce(&str) -> Result<S, Error>,
+) -> Result<Option<S>, Error> {
+    let Some(url) = env::var_os(form.variable) else { return Ok(None) };
+    let store = from_url(url.to_string_lossy().trim());
+    store.map(Some).map_err(|error| form.found(error, form.in_variable))
+}
