@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::clock::{Alarm, Deadline};
 use crate::error::Error;
 use crate::policy::Pause;
-use crate::sync::{Event, ForkGuarded, Forked, Life, assert_no_lock_held, contained};
+use crate::sync::{Event, ForkGuarded, ForkToken, Forked, assert_no_lock_held, contained};
 
 /// Looks at once, after each notification of the event, and after each pause that a look asks for, until one
 /// has a result.
@@ -121,10 +121,10 @@ struct Outcome<T> {
 
 impl<T: Send + 'static> Call<T> {
     fn start(call: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<Arc<Self>, Error> {
-        let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;
+        let fork_token = ForkToken::current();
         let outcome = Outcome { result: None, is_unwanted: false };
-        let outcome = ForkGuarded::new(life.clone(), outcome);
-        let this = Arc::new(Self { outcome, done: Event::new(life) });
+        let outcome = ForkGuarded::new(fork_token, outcome);
+        let this = Arc::new(Self { outcome, done: Event::new(fork_token) });
         let theirs = Arc::clone(&this);
         let run = move || {
             let result = contained(call).unwrap_or(Err(Error::CallPanicked));

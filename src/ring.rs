@@ -30,8 +30,7 @@ use self::counters::Counters;
 use self::slot::Run;
 use crate::error::TakeError;
 use crate::sync::{
-    AtomicBool, AtomicU8, AtomicU64, Event, ForkGuarded, HotWords, Life, Ordering, Slot,
-    WipeOnForkMemory,
+    AtomicBool, AtomicU8, AtomicU64, Event, ForkGuarded, HotWords, Ordering, Slot, WipeOnForkMemory,
 };
 
 /// A ring of numbers: see the [module](self) for how it works.
@@ -145,11 +144,6 @@ impl RingBuffer {
     /// Whether the ring was [ended](Self::end), or this is a forked child: nothing is fresh.
     pub(crate) fn is_ended(&self) -> bool {
         self.hot().oldest() == MAX_END
-    }
-
-    /// Its mark of life, for locks of those who pad it.
-    pub(crate) fn life(&self) -> Life {
-        self.memory.life()
     }
 
     /// Where takers wait.

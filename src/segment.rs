@@ -66,7 +66,7 @@
 //!
 //! # Forks
 //!
-//! The view has memory that forks wipe (`sync::WipeOnForkMemory`), which each look reads: a child does not draw, and
+//! The view has memory that forks wipe (`sync::ForkToken`), which each look reads: a child does not draw, and
 //! gets [`SegmentError::Forked`]. The clock is read with no lock held, after a segment has ended. If it
 //! forks, the child does not get the id that was drawn before. The locks check for a fork themselves.
 //!

@@ -8,6 +8,7 @@
 
 mod boot_time;
 mod event;
+mod fork_token;
 mod guarded;
 mod interruption;
 mod outside;
@@ -23,6 +24,7 @@ pub(crate) use self::boot_time::boot_time;
 pub(crate) use self::event::Event;
 #[cfg(not(uidring_loom))]
 pub(crate) use self::event::wake_all;
+pub(crate) use self::fork_token::ForkToken;
 pub(crate) use self::guarded::{ForkGuarded, Forked};
 pub(crate) use self::imp::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
 pub use self::interruption::{interrupt_starts, starts_are_interrupted};
@@ -34,7 +36,7 @@ pub(crate) use self::serving::Serving;
 pub(crate) use self::shards::Shards;
 #[cfg(uidring_loom)]
 pub use self::wipe_on_fork::become_forked_child;
-pub(crate) use self::wipe_on_fork::{HotWords, Life, Slot, WipeOnForkMemory};
+pub(crate) use self::wipe_on_fork::{HotWords, Slot, WipeOnForkMemory};
 
 #[cfg(not(uidring_loom))]
 mod imp {

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::sync::{
-    Event, ForkGuarded, Life, PushList, Serving, assert_no_lock_held, contained, wake_all,
+    Event, ForkGuarded, ForkToken, PushList, Serving, assert_no_lock_held, contained, wake_all,
 };
 
 /// A time at which a task is to be woken, if any. Dropping it clears it.
@@ -24,7 +24,7 @@ type Key = (Instant, u64);
 
 /// The thread of a process, and what it has to do.
 struct Timer {
-    life: Life,
+    fork_token: ForkToken,
     tasks: ForkGuarded<Tasks>,
     /// Where the thread sleeps.
     changed: Event,
@@ -36,7 +36,7 @@ struct Tasks {
     next: u64,
 }
 
-/// The last one is this process's, unless that was forked since; then it is wiped.
+/// The last one is this process's, unless that was forked since.
 static TIMERS: PushList<Timer> = PushList::new();
 
 impl Alarm {
@@ -74,7 +74,7 @@ impl Timer {
     fn current() -> Option<&'static Self> {
         loop {
             let newest = TIMERS.newest();
-            if let Some(timer) = newest.filter(|timer| !timer.life.is_forked()) {
+            if let Some(timer) = newest.filter(|timer| !timer.fork_token.is_forked_child()) {
                 return Some(timer);
             }
             // The thread first: an alarm of a timer without one would never come.
@@ -85,16 +85,16 @@ impl Timer {
                 }
             };
             thread::Builder::new().name("uidring-timer".into()).spawn(run).ok()?;
-            if let Some(timer) = TIMERS.push_after(newest, Self::new()?) {
+            if let Some(timer) = TIMERS.push_after(newest, Self::new()) {
                 let _ = start.send(timer);
             }
         }
     }
 
-    fn new() -> Option<Self> {
-        let life = Life::new()?;
-        let tasks = ForkGuarded::new(life.clone(), Tasks::default());
-        Some(Self { tasks, changed: Event::new(life.clone()), life })
+    fn new() -> Self {
+        let fork_token = ForkToken::current();
+        let tasks = ForkGuarded::new(fork_token, Tasks::default());
+        Self { tasks, changed: Event::new(fork_token), fork_token }
     }
 
     /// `None` in a child that was forked where the waker was cloned.
@@ -132,7 +132,7 @@ impl Timer {
                 self.changed
                     .wait(pause, || self.tasks.lock().map_or(true, |tasks| tasks.first() != first));
             }
-            wake_all(due.into_iter(), &self.life);
+            wake_all(due.into_iter(), self.fork_token);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Clock;
-use crate::sync::{AtomicU64, Life, Ordering};
+use crate::sync::{Ordering, WipeOnForkMemory};
 use crate::timestamp::Timestamp;
 
 /// The operating system's wall clock, read once a millisecond by a thread of its own. Reading it is
@@ -31,9 +31,8 @@ use crate::timestamp::Timestamp;
 /// ```
 #[derive(Clone, Debug)]
 pub struct TickerClock {
-    /// In milliseconds.
-    time: Arc<AtomicU64>,
-    life: Life,
+    /// The word `next` is the time in milliseconds. One load shows it, or 0 in a forked child.
+    memory: WipeOnForkMemory,
     /// Held by the clones alone: the thread ends when none is left.
     in_use: Arc<()>,
 }
@@ -45,11 +44,11 @@ impl TickerClock {
     ///
     /// When the operating system has no memory, or no thread.
     pub fn start() -> io::Result<Self> {
-        let life = Life::new().ok_or(io::ErrorKind::OutOfMemory)?;
-        let clock = Self { time: Arc::default(), life, in_use: Arc::default() };
-        let (time, in_use) = (Arc::clone(&clock.time), Arc::downgrade(&clock.in_use));
-        let left = look(&time);
-        let work = move || go(&time, &in_use, left);
+        let memory = WipeOnForkMemory::new(0).ok_or(io::ErrorKind::OutOfMemory)?;
+        let clock = Self { memory: memory.clone(), in_use: Arc::default() };
+        let in_use = Arc::downgrade(&clock.in_use);
+        let left = look(&memory);
+        let work = move || go(&memory, &in_use, left);
         thread::Builder::new().name("uidring-clock".into()).spawn(work)?;
         Ok(clock)
     }
@@ -58,31 +57,31 @@ impl TickerClock {
 impl Clock for TickerClock {
     #[inline]
     fn now(&self) -> Timestamp {
-        if self.life.is_forked() {
-            return SystemTime::now().into();
+        // Relaxed: the time publishes no other data. 0 is what a forked child finds.
+        match self.memory.hot().next.load(Ordering::Relaxed) {
+            0 => SystemTime::now().into(),
+            millis => Timestamp::from_millis(millis.cast_signed()),
         }
-        // Relaxed: the time publishes no other data.
-        Timestamp::from_millis(self.time.load(Ordering::Relaxed).cast_signed())
     }
 }
 
 /// Until the last clock is dropped. `left` is what is left of the present millisecond.
-fn go(time: &AtomicU64, in_use: &Weak<()>, mut left: Duration) {
+fn go(memory: &WipeOnForkMemory, in_use: &Weak<()>, mut left: Duration) {
     loop {
         thread::sleep(left);
         if in_use.strong_count() == 0 {
             return;
         }
-        left = look(time);
+        left = look(memory);
     }
 }
 
 /// Notes the time. Returns what is left of its millisecond.
-fn look(time: &AtomicU64) -> Duration {
+fn look(memory: &WipeOnForkMemory) -> Duration {
     const MILLISECOND: u32 = 1_000_000;
     let now = SystemTime::now();
     let millis = Timestamp::from(now).as_millis();
-    time.store(millis.cast_unsigned(), Ordering::Relaxed);
+    memory.hot().next.store(millis.cast_unsigned(), Ordering::Relaxed);
     // Before 1970 it is not worth while to reckon backwards.
     let nanos = now.duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
     Duration::from_nanos(u64::from(MILLISECOND - nanos % MILLISECOND))

@@ -11,7 +11,7 @@ use std::ptr;
 
 use crate::error::Error;
 use crate::layout::Layout;
-use crate::sync::{AtomicBool, AtomicU64, ForkGuarded, Life, Ordering, PushList};
+use crate::sync::{AtomicBool, AtomicU64, ForkGuarded, ForkToken, Ordering, PushList};
 use crate::uid::Uid;
 use crate::worker::IssueHorizon;
 
@@ -122,18 +122,18 @@ static PROCESSES: PushList<Process> = PushList::new();
 
 impl Process {
     /// This process.
-    fn current() -> Result<&'static Self, Error> {
+    fn current() -> &'static Self {
         loop {
             let newest = PROCESSES.newest();
             if let Some(process) = newest.filter(|process| !process.leased.is_forked()) {
-                return Ok(process);
+                return process;
             }
-            let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;
             // Relaxed: registrations of this process come after the push, and a number only grows.
             let first = NEXT.load(Ordering::Relaxed);
-            let process = Self { first, leased: ForkGuarded::new(life, Vec::new()) };
+            let process =
+                Self { first, leased: ForkGuarded::new(ForkToken::current(), Vec::new()) };
             if let Some(process) = PROCESSES.push_after(newest, process) {
-                return Ok(process);
+                return process;
             }
         }
     }
@@ -185,7 +185,7 @@ pub(super) fn register(
         return Ok(Registration(None));
     }
     loop {
-        let process = Process::current()?;
+        let process = Process::current();
         if let Ok(leased) = process.leased.lock() {
             check(namespace, layout)?;
             let held = process.register(&leased, Space::of(namespace, layout), worker_id)?;

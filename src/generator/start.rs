@@ -10,7 +10,7 @@ use super::register::{self, Registration};
 use crate::clock::{Clock, Deadline, read};
 use crate::error::Error;
 use crate::layout::Layout;
-use crate::sync::{Life, log, starts_are_interrupted};
+use crate::sync::{ForkToken, log, starts_are_interrupted};
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
 use crate::worker::{
@@ -81,13 +81,13 @@ pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start,
         WorkerChoice::Given(worker) => (worker, None),
         WorkerChoice::From(source) => {
             // Before the clock, which may fork: both processes would get the same worker id.
-            let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;
+            let life = ForkToken::current();
             // No worker id is spent for a layout that cannot express the present time.
             layout.tick_at(read(clock))?;
             let mut request = WorkerRequest::new(*layout);
             request.max_ahead = max_ahead.unwrap_or(LEASED_BORROW);
             request.max_start_wait = max_start_wait;
-            (source::acquire(source, &request, &life)?, Some(life))
+            (source::acquire(source, &request, life)?, Some(life))
         }
     };
     let worker_id = worker.id();
@@ -113,7 +113,7 @@ pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start,
         now: Timestamp::from_millis(0),
         is_logged: false,
     };
-    if life.is_some_and(|life| life.is_forked()) {
+    if life.is_some_and(|life| life.is_forked_child()) {
         // The registration does not notice a fork that came before it.
         mem::forget(start.lease);
         return Err(Error::Forked { what: "worker id" });

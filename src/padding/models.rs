@@ -72,8 +72,8 @@ fn models_a_helper_against_the_padder() {
 #[test]
 fn models_a_padder_that_came_in_vain_is_called() {
     check(|| {
-        let life = crate::sync::Life::new().expect("memory");
-        let demand = Arc::new(Event::new(life));
+        let fork_token = crate::sync::ForkToken::current();
+        let demand = Arc::new(Event::new(fork_token));
         let options = RingOptions::new(1).run_bits(0).demand(Arc::clone(&demand));
         let (producer, _) = RingBuffer::new(options).expect("possible");
         let source = || -> Option<u64> { None };

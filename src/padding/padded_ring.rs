@@ -9,7 +9,7 @@ use super::pad_state::{Note, PadState};
 use super::source::RunSource;
 use crate::clock::Deadline;
 use crate::ring::{Producer, RingBuffer};
-use crate::sync::{AtomicU8, AtomicU64, ForkGuarded, Forked, Ordering, Serving};
+use crate::sync::{AtomicU8, AtomicU64, ForkGuarded, ForkToken, Forked, Ordering, Serving};
 
 /// A ring that is padded.
 ///
@@ -75,9 +75,10 @@ impl PaddedRing {
     ) -> Self {
         let ring = Arc::clone(producer.ring());
         let state = Box::new(PadState::new(producer, source, schedule));
+        let fork_token = ForkToken::current();
         Self {
-            state: ForkGuarded::new(ring.life(), Some(state)),
-            retry: ForkGuarded::new(ring.life(), None),
+            state: ForkGuarded::new(fork_token, Some(state)),
+            retry: ForkGuarded::new(fork_token, None),
             ring,
             paddings: AtomicU64::new(0),
             padder: AtomicU8::new(ON_DEMAND),

@@ -12,7 +12,7 @@ use super::pinning;
 use super::source::RunSource;
 use crate::error::{Error, check_millis};
 use crate::ring::{RingBuffer, RingOptions};
-use crate::sync::{AtomicBool, Event, ForkGuarded, Life, Ordering, Serving, contained, log};
+use crate::sync::{AtomicBool, Event, ForkGuarded, ForkToken, Ordering, Serving, contained, log};
 
 /// A thread that keeps rings filled: one ring, or all of a process's. Clones are handles to the
 /// same thread, which ends when the last handle, and the last ring that it fills, is dropped.
@@ -40,8 +40,8 @@ struct Handle {
 /// What the thread and its handles share.
 #[derive(Debug)]
 struct PadderState {
-    /// Wiped in a forked child, which has no such thread.
-    life: Life,
+    /// A forked child has no such thread.
+    fork_token: ForkToken,
     /// Rings that the thread has not seen yet; `None` when it has ended.
     arrivals: ForkGuarded<Option<Vec<Arc<PaddedRing>>>>,
     arrived: AtomicBool,
@@ -65,8 +65,7 @@ impl Padder {
     /// Starts the thread for the generator of a worker.
     pub(crate) fn start_for(options: PadderOptions, worker_id: Option<u64>) -> Result<Self, Error> {
         let core = pinning::find(options.core, worker_id)?;
-        let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;
-        let state = Arc::new(PadderState::new(life));
+        let state = Arc::new(PadderState::new());
         let theirs = Arc::clone(&state);
         let thread = thread::Builder::new()
             .name("uidring-padder".into())
@@ -82,13 +81,12 @@ impl Padder {
     #[cfg(any(test, feature = "simulation"))]
     #[doc(hidden)]
     pub fn by_hand() -> Self {
-        let life = Life::new().expect("memory");
-        Self(Arc::new(Handle { state: Arc::new(PadderState::new(life)), thread: None }))
+        Self(Arc::new(Handle { state: Arc::new(PadderState::new()), thread: None }))
     }
 
     /// Returns an error in a forked child, where it has no thread.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.0.state.life.is_forked() {
+        if self.0.state.fork_token.is_forked_child() {
             return Err(Error::Forked { what: "padder" });
         }
         Ok(())
@@ -196,13 +194,14 @@ impl Drop for RingHandle {
 }
 
 impl PadderState {
-    fn new(life: Life) -> Self {
+    fn new() -> Self {
+        let fork_token = ForkToken::current();
         Self {
-            arrivals: ForkGuarded::new(life.clone(), Some(Vec::new())),
+            arrivals: ForkGuarded::new(fork_token, Some(Vec::new())),
             arrived: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
-            demand: Arc::new(Event::new(life.clone())),
-            life,
+            demand: Arc::new(Event::new(fork_token)),
+            fork_token,
         }
     }
 }
@@ -221,7 +220,7 @@ impl<'a> Rings<'a> {
 
     fn pad(&mut self, idle: PadderIdle) {
         let Self { state, known, .. } = self;
-        while !state.stopped.load(Ordering::Relaxed) && !state.life.is_forked() {
+        while !state.stopped.load(Ordering::Relaxed) && !state.fork_token.is_forked_child() {
             if state.arrived.swap(false, Ordering::Relaxed)
                 && let Ok(mut arrivals) = state.arrivals.lock()
             {
@@ -278,7 +277,7 @@ impl Drop for Rings<'_> {
 impl Drop for Handle {
     fn drop(&mut self) {
         // A forked child has no such thread, and a lock that was held at the fork stays held.
-        if self.state.life.is_forked() {
+        if self.state.fork_token.is_forked_child() {
             mem::forget(self.thread.take());
             return;
         }

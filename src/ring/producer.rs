@@ -10,7 +10,7 @@ use super::slot::Run;
 use super::{CloseReason, Limit, MAX_END, RingBuffer, RingOptions};
 use crate::error::{Chain, Error, error_traits};
 use crate::sync::{
-    AtomicBool, AtomicU8, AtomicU64, Event, ForkGuarded, Ordering, WipeOnForkMemory,
+    AtomicBool, AtomicU8, AtomicU64, Event, ForkGuarded, ForkToken, Ordering, WipeOnForkMemory,
 };
 
 /// The only one who puts runs into its ring. It cannot be cloned, and putting takes `&mut self`:
@@ -66,15 +66,15 @@ impl RingBuffer {
             .ok_or_else(|| Error::OutOfMemory { bytes: options.memory() })?;
         memory.hot().start_at(0);
         memory.slots()[1].write(Run { index: 1, first: 0, end: 0, before: 0 });
-        let life = memory.life();
+        let fork_token = ForkToken::current();
         let ring = Arc::new(Self {
             memory,
             threshold: options.threshold(),
             foreseen: AtomicBool::new(false),
             tail: CachePadded::new(AtomicU64::new(2)),
-            published: Event::new(life.clone()),
-            ended: ForkGuarded::new(life.clone(), None),
-            demand: options.demand.clone().unwrap_or_else(|| Arc::new(Event::new(life))),
+            published: Event::new(fork_token),
+            ended: ForkGuarded::new(fork_token, None),
+            demand: options.demand.clone().unwrap_or_else(|| Arc::new(Event::new(fork_token))),
             held: AtomicBool::new(false),
             closed: AtomicU8::new(0),
             counters: CachePadded::default(),

@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::error::{Error, check_millis, check_option};
 use crate::future;
 use crate::policy::TakePolicy;
-use crate::sync::{WipeOnForkMemory, assert_no_lock_held, log};
+use crate::sync::{ForkToken, assert_no_lock_held, log};
 
 /// Settings of a [`SegmentGenerator`]; [`build`](Self::build) checks all of them.
 pub struct SegmentBuilder {
@@ -124,7 +124,7 @@ impl SegmentBuilder {
         let Self { mut store, mut settings } = self;
         check(&settings)?;
         settings.max_depth = settings.max_depth.max(settings.depth);
-        let life = WipeOnForkMemory::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
+        let life = ForkToken::current();
         assert_no_lock_held();
         let rows = store.tags()?;
         if life.is_forked_child() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::ticket_view::{Drawn, Span, TicketView};
 use crate::error::{Chain, Error, TakeError, check_option, error_traits};
-use crate::sync::{Event, ForkGuarded, Forked, WipeOnForkMemory};
+use crate::sync::{Event, ForkGuarded, ForkToken, Forked};
 
 /// Ranges of ids, one after another, that any number of takers use up. Each take is one atomic
 /// addition; a take that finds the end of a range goes on with the next one.
@@ -162,18 +162,17 @@ impl SegmentChain {
     ///
     /// # Errors
     ///
-    /// [`Error::OptionOutOfRange`] for another percentage, [`Error::OutOfMemory`].
+    /// [`Error::OptionOutOfRange`] for another percentage.
     pub fn new(prefetch: u32) -> Result<Self, Error> {
         check_option("prefetch", prefetch, 1..=99)?;
-        let life = WipeOnForkMemory::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
-        Ok(Self::with_life(life, prefetch))
+        Ok(Self::with_life(ForkToken::current(), prefetch))
     }
 
-    /// One of many chains that share a page that forks wipe.
-    pub(super) fn with_life(life: WipeOnForkMemory, prefetch: u32) -> Self {
+    /// A chain for the process of the token.
+    pub(super) fn with_life(life: ForkToken, prefetch: u32) -> Self {
         let queue = SegmentQueue { dry: true, prefetch, ..SegmentQueue::default() };
-        let queue = ForkGuarded::new(life.life(), queue);
-        let ready = Event::new(life.life());
+        let queue = ForkGuarded::new(life, queue);
+        let ready = Event::new(life);
         Self { view: TicketView::new(life), queue, ready }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::store::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag, TagNumber};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, check_option};
-use crate::sync::{ForkGuarded, Forked, Life};
+use crate::sync::{ForkGuarded, ForkToken, Forked};
 
 /// Segments out of memory, for tests, and for ids that need not outlive the process. It forgets:
 /// the next process begins where this one began, and its ids are the same.
@@ -33,7 +33,7 @@ pub struct MemorySegments(Arc<ForkGuarded<BTreeMap<String, SegmentTag>>>);
 impl Default for MemorySegments {
     fn default() -> Self {
         // A page; as with what it will hold, there is no going on without memory.
-        let life = Life::new().expect("memory for a page");
+        let life = ForkToken::current();
         Self(Arc::new(ForkGuarded::new(life, BTreeMap::new())))
     }
 }

@@ -11,16 +11,14 @@ use super::store::{LoadError, SegmentTag};
 use super::tag::Tag;
 use crate::clock::Deadline;
 use crate::future;
-use crate::sync::{
-    AtomicBool, AtomicU64, Event, ForkGuarded, Life, Ordering, Serving, WipeOnForkMemory, log,
-};
+use crate::sync::{AtomicBool, AtomicU64, Event, ForkGuarded, ForkToken, Ordering, Serving, log};
 
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) names: Names,
     pub(super) settings: Settings,
     /// Wiped in a forked child.
-    pub(super) life: WipeOnForkMemory,
+    pub(super) life: ForkToken,
     /// Every tag since the start, the removed ones included.
     tags: ForkGuarded<Vec<Arc<Tag>>>,
     /// Tags that need a segment, and whether there are any.
@@ -64,31 +62,30 @@ impl Drop for Reading<'_> {
 }
 
 impl Readings {
-    fn new(life: Life) -> Self {
+    fn new(life: ForkToken) -> Self {
         Self {
             asked: AtomicU64::new(0),
             done: AtomicU64::new(0),
-            outcomes: ForkGuarded::new(life.clone(), BTreeMap::new()),
+            outcomes: ForkGuarded::new(life, BTreeMap::new()),
             event: Event::new(life),
         }
     }
 }
 
 impl Shared {
-    pub(super) fn new(settings: Settings, life: WipeOnForkMemory) -> Self {
-        let mark = life.life();
+    pub(super) fn new(settings: Settings, life: ForkToken) -> Self {
         Self {
             names: Names::new(),
             settings,
             life,
-            tags: ForkGuarded::new(mark.clone(), Vec::new()),
-            load_queue: ForkGuarded::new(mark.clone(), Vec::new()),
+            tags: ForkGuarded::new(life, Vec::new()),
+            load_queue: ForkGuarded::new(life, Vec::new()),
             has_queued: AtomicBool::new(false),
-            readings: Readings::new(mark.clone()),
-            demand: Event::new(mark.clone()),
+            readings: Readings::new(life),
+            demand: Event::new(life),
             closed: AtomicBool::new(false),
             ended: AtomicBool::new(false),
-            end: Event::new(mark),
+            end: Event::new(life),
         }
     }
 
@@ -136,7 +133,7 @@ impl Shared {
     }
 
     fn add(&self, row: &SegmentTag) {
-        let tag = Arc::new(Tag::new(row, self.life.clone(), &self.settings));
+        let tag = Arc::new(Tag::new(row, self.life, &self.settings));
         tag.found(row);
         if let Ok(mut tags) = self.tags.lock() {
             tags.push(Arc::clone(&tag));
@@ -303,7 +300,7 @@ pub(super) mod tests {
     use super::*;
 
     pub(in crate::segment) fn shared() -> Shared {
-        Shared::new(Settings::default(), WipeOnForkMemory::new(0).expect("memory"))
+        Shared::new(Settings::default(), ForkToken::current())
     }
 
     #[test]

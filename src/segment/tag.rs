@@ -16,9 +16,7 @@ use super::step::Step;
 use super::store::{LoadError, LoadedSegment, SegmentRequest, SegmentTag};
 use crate::clock::read;
 use crate::error::{Chain, Error};
-use crate::sync::{
-    AtomicBool, AtomicU8, AtomicU64, ForkGuarded, Forked, Ordering, WipeOnForkMemory, log,
-};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, ForkGuarded, ForkToken, Forked, Ordering, log};
 
 #[derive(Debug)]
 pub(super) struct Tag {
@@ -96,8 +94,7 @@ pub(super) enum Next {
 }
 
 impl Tag {
-    pub(super) fn new(row: &SegmentTag, life: WipeOnForkMemory, settings: &Settings) -> Self {
-        let row_life = life.life();
+    pub(super) fn new(row: &SegmentTag, life: ForkToken, settings: &Settings) -> Self {
         Self {
             chain: SegmentChain::with_life(life, settings.prefetch),
             name: row.tag.clone(),
@@ -105,7 +102,7 @@ impl Tag {
             asked: AtomicBool::new(false),
             depth: AtomicU64::new(settings.depth),
             row: ForkGuarded::new(
-                row_life,
+                life,
                 TagRow {
                     step: Step::new(row.usable().map_or(0, |(_, step)| step)),
                     cause: None,
@@ -430,7 +427,7 @@ pub(super) mod tests {
     pub(in crate::segment) fn tag(name: &str) -> Arc<Tag> {
         let row = SegmentTag::new(name).step(10);
         let shared = shared();
-        Arc::new(Tag::new(&row, shared.life.clone(), &shared.settings))
+        Arc::new(Tag::new(&row, shared.life, &shared.settings))
     }
 
     #[test]

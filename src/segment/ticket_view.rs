@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crossbeam_utils::CachePadded;
 
-use crate::sync::{AtomicU64, Ordering, WipeOnForkMemory, fence};
+use crate::sync::{AtomicU64, ForkToken, Ordering, fence};
 
 /// A view of the current segment, which names one of two cursors. The module `segment` says why no ticket
 /// becomes two ids.
@@ -26,7 +26,7 @@ struct View {
     /// The ticket at which the segment ends.
     stop: AtomicU64,
     /// Wiped in a forked child.
-    life: WipeOnForkMemory,
+    life: ForkToken,
 }
 
 /// The tickets of a segment, `first..stop` of a lane, and what is added to make ids of them.
@@ -70,7 +70,7 @@ impl Drawn {
 }
 
 impl TicketView {
-    pub(super) fn new(life: WipeOnForkMemory) -> Self {
+    pub(super) fn new(life: ForkToken) -> Self {
         let [open, shift, stop] = [0; 3].map(AtomicU64::new);
         Self {
             view: CachePadded::new(View { open, shift, stop, life }),

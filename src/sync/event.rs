@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use std::task::Waker;
 use std::time::Duration;
 
-use super::Life;
+use super::ForkToken;
 use super::guarded::{Forked, Guard, lock};
 use super::imp::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, fence};
 use super::outside::{Held, assert_no_lock_held, contained};
@@ -45,7 +45,7 @@ use super::outside::{Held, assert_no_lock_held, contained};
 /// A forked child neither waits nor wakes: see [`ForkGuarded`](super::ForkGuarded).
 #[derive(Debug)]
 pub(crate) struct Event {
-    life: Life,
+    fork_token: ForkToken,
     waiting: AtomicBool,
     mutex: Mutex<Waiters>,
     signal: Condvar,
@@ -85,9 +85,9 @@ pub(crate) struct Listener<'a> {
 }
 
 impl Event {
-    pub(crate) fn new(life: Life) -> Self {
+    pub(crate) fn new(fork_token: ForkToken) -> Self {
         let (waiting, mutex) = (AtomicBool::new(false), Mutex::new(Waiters::default()));
-        Self { life, waiting, mutex, signal: Condvar::new() }
+        Self { fork_token, waiting, mutex, signal: Condvar::new() }
     }
 
     /// Waits until `ready` says true, or for `timeout` at most; returns the last answer.
@@ -95,7 +95,7 @@ impl Event {
     /// A signal does not restart the timeout anew: after a wake-up without the condition the
     /// caller gets `false` and decides for itself whether there is time left.
     pub(crate) fn wait(&self, timeout: Option<Duration>, mut ready: impl FnMut() -> bool) -> bool {
-        if self.life.is_forked() {
+        if self.fork_token.is_forked_child() {
             return ready();
         }
         let mut waiters = lock(&self.mutex);
@@ -177,7 +177,7 @@ impl Event {
 
     #[cold]
     fn wake(&self, all: bool) {
-        if self.life.is_forked() {
+        if self.fork_token.is_forked_child() {
             return;
         }
         let mut waiters = Guard::new(lock(&self.mutex));
@@ -197,7 +197,7 @@ impl Event {
             (_, true) => self.signal.notify_all(),
             (_, false) => self.signal.notify_one(),
         }
-        wake_all(woken.into_values(), &self.life);
+        wake_all(woken.into_values(), self.fork_token);
     }
 
     /// Returns a place for a task that may come to wait.
@@ -209,7 +209,7 @@ impl Event {
 /// In a forked child another thread may have been about to change the tasks.
 impl Drop for Event {
     fn drop(&mut self) {
-        if self.life.is_forked() {
+        if self.fork_token.is_forked_child() {
             let waiters = self.mutex.get_mut().unwrap_or_else(PoisonError::into_inner);
             mem::forget(waiters.tasks.take());
         }
@@ -223,7 +223,7 @@ impl Listener<'_> {
         let waker = waker.clone();
         let event = self.event;
         // Cloning it was a caller's code.
-        if event.life.is_forked() {
+        if event.fork_token.is_forked_child() {
             mem::forget(waker);
             return Err(Forked);
         }
@@ -238,13 +238,15 @@ impl Listener<'_> {
         // Pairs with the fence in `notify`.
         fence(Ordering::SeqCst);
         contained(|| drop(before));
-        if event.life.is_forked() { Err(Forked) } else { Ok(()) }
+        if event.fork_token.is_forked_child() { Err(Forked) } else { Ok(()) }
     }
 }
 
 impl Drop for Listener<'_> {
     fn drop(&mut self) {
-        let Some(number) = self.number.filter(|_| !self.event.life.is_forked()) else { return };
+        let Some(number) = self.number.filter(|_| !self.event.fork_token.is_forked_child()) else {
+            return;
+        };
         let mut waiters = Guard::new(lock(&self.event.mutex));
         let waker = waiters.tasks.as_mut().and_then(|tasks| tasks.wakers.remove(&number));
         self.event.note_waiting(&waiters);
@@ -262,10 +264,10 @@ impl Drop for Listener<'_> {
 
 /// Wakes tasks, unless one of their wakers, which are a caller's code, forks: then the child leaves the
 /// rest, which are the parent's, alone. A waker that panics, panics alone.
-pub(crate) fn wake_all(mut wakers: impl Iterator<Item = Waker>, life: &Life) {
+pub(crate) fn wake_all(mut wakers: impl Iterator<Item = Waker>, fork_token: ForkToken) {
     while let Some(waker) = wakers.next() {
         contained(|| waker.wake());
-        if life.is_forked() {
+        if fork_token.is_forked_child() {
             return mem::forget(wakers);
         }
     }
@@ -280,7 +282,7 @@ mod tests {
     use crate::sync::AtomicU64;
 
     fn event() -> Arc<Event> {
-        Arc::new(Event::new(Life::new().expect("memory")))
+        Arc::new(Event::new(ForkToken::current()))
     }
 
     /// Some wait for as long as it takes, and take one of what there is. Others wait for a moment, and take

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use super::Life;
+use super::ForkToken;
 use super::imp::{Mutex, MutexGuard};
 use super::outside::Held;
 
@@ -18,24 +18,28 @@ pub(crate) struct Forked;
 /// A panic under the lock does not poison it: what these locks guard is whole at any time.
 #[derive(Debug)]
 pub(crate) struct ForkGuarded<T> {
-    life: Life,
+    fork_token: ForkToken,
     mutex: Mutex<T>,
 }
 
 impl<T> ForkGuarded<T> {
-    pub(crate) fn new(life: Life, value: T) -> Self {
-        Self { life, mutex: Mutex::new(value) }
+    pub(crate) fn new(fork_token: ForkToken, value: T) -> Self {
+        Self { fork_token, mutex: Mutex::new(value) }
     }
 
     /// Waits for the lock.
     #[track_caller]
     pub(crate) fn lock(&self) -> Result<Guard<'_, T>, Forked> {
-        if self.life.is_forked() { Err(Forked) } else { Ok(Guard::new(lock(&self.mutex))) }
+        if self.fork_token.is_forked_child() {
+            Err(Forked)
+        } else {
+            Ok(Guard::new(lock(&self.mutex)))
+        }
     }
 
     /// Whether this process is a forked child of the one that made the lock.
     pub(crate) fn is_forked(&self) -> bool {
-        self.life.is_forked()
+        self.fork_token.is_forked_child()
     }
 }
 

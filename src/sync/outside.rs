@@ -119,11 +119,11 @@ pub(crate) use log;
 #[cfg(all(test, debug_assertions, not(uidring_loom)))]
 mod tests {
     use super::*;
-    use crate::sync::{ForkGuarded, Life};
+    use crate::sync::{ForkGuarded, ForkToken};
 
     #[test]
     fn a_record_under_a_lock_is_found() {
-        let guarded = ForkGuarded::new(Life::new().expect("memory"), 1);
+        let guarded = ForkGuarded::new(ForkToken::current(), 1);
         assert_no_lock_held();
         let guard = guarded.lock().expect("no child");
         let found = catch_unwind(|| log!(info, "under a lock"));

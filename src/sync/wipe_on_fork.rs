@@ -14,13 +14,15 @@ mod wiping;
 use super::AtomicU64;
 
 #[cfg(all(unix, not(uidring_loom)))]
-pub(crate) use self::mapped::{Life, WipeOnForkMemory};
+pub(crate) use self::mapped::WipeOnForkMemory;
 #[cfg(uidring_loom)]
 pub use self::modelled::become_forked_child;
 #[cfg(uidring_loom)]
-pub(crate) use self::modelled::{Life, WipeOnForkMemory};
+pub(crate) use self::modelled::{WipeOnForkMemory, is_forked_child};
 #[cfg(not(any(unix, uidring_loom)))]
-pub(crate) use self::plain::{Life, WipeOnForkMemory};
+pub(crate) use self::plain::{WipeOnForkMemory, is_forked_child};
+#[cfg(all(unix, not(uidring_loom)))]
+pub(super) use self::wiping::{Entry, wiped_by_kernel};
 
 /// The words that takers and the producer share. Their methods are in `ring::hot_words`.
 ///

@@ -13,7 +13,7 @@ use crate::clock::Deadline;
 use crate::error::Error;
 use crate::future;
 use crate::layout::Layout;
-use crate::sync::{Life, Ordering, Serving, contained};
+use crate::sync::{ForkToken, Ordering, Serving, contained};
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
 
@@ -25,14 +25,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct ActiveLease {
     state: Arc<IssueState>,
     /// Wiped in a forked child, which has no thread.
-    life: Life,
+    life: ForkToken,
 }
 
 impl Lease {
     /// Renews the lease once, for a start that waits for the clock. The horizon must not be above what may have been
     /// issued by now: a start that is killed while it waits then leaves no later one.
     pub(crate) fn kept(mut self, horizon: u64) -> Result<Self, Error> {
-        let (backend, failure) = renew(self.backend, self.worker_id, &self.life, horizon)?;
+        let (backend, failure) = renew(self.backend, self.worker_id, self.life, horizon)?;
         self.backend = backend;
         if let Some(error) = failure {
             log_failure(&error);
@@ -45,11 +45,11 @@ impl Lease {
 fn renew(
     mut backend: Box<dyn LeaseBackend>,
     worker_id: u64,
-    life: &Life,
+    life: ForkToken,
     horizon: u64,
 ) -> Result<(Box<dyn LeaseBackend>, Option<Error>), Error> {
     let answer = contained(|| backend.renew(horizon));
-    if life.is_forked() {
+    if life.is_forked_child() {
         // The lease is the parent's, and must not be released here.
         mem::forget(backend);
         return Err(Error::Forked { what: "lease" });
@@ -82,17 +82,17 @@ impl ActiveLease {
         patience: Duration,
     ) -> Result<(Self, IssueHorizon), Error> {
         let Lease { worker_id, layout, terms, mut backend, renewer, life, .. } = lease;
-        if life.is_forked() {
+        if life.is_forked_child() {
             // The lease is the parent's, and must not be released here.
             mem::forget(backend);
             return Err(Error::Forked { what: "lease" });
         }
         let (time, seed) = (renewer.time(), renewer.seed());
-        let mut renewals = RenewalState::new(&layout, terms, start, time, seed, life.clone());
+        let mut renewals = RenewalState::new(&layout, terms, start, time, seed, life);
         let deadline = Deadline::after(Some(patience));
         loop {
             let request = renewals.request();
-            let (again, failure) = renew(backend, worker_id, &life, request.horizon())?;
+            let (again, failure) = renew(backend, worker_id, life, request.horizon())?;
             backend = again;
             match failure {
                 None => break renewals.granted(request),
@@ -155,7 +155,7 @@ impl ActiveLease {
 
     /// Has the lease's thread release the worker id; returns whether to wait for that.
     fn stop(&self, last: Option<Uid>) -> bool {
-        if self.life.is_forked() || self.state.is_stopped() {
+        if self.life.is_forked_child() || self.state.is_stopped() {
             return false;
         }
         if let Ok(mut last_issued) = self.state.last.lock() {

@@ -9,7 +9,7 @@ use super::backend::{LeaseTerms, RenewError};
 use super::renewals::{LeaseStart, RenewalState, Request, Task};
 use crate::clock::monotonic::ManualMonotonic;
 use crate::layout::Layout;
-use crate::sync::Life;
+use crate::sync::ForkToken;
 
 const MILLI: u64 = 1_000_000;
 
@@ -21,7 +21,7 @@ fn begin(time: &ManualMonotonic) -> RenewalState {
         ..LeaseTerms::default()
     };
     let start = LeaseStart { present: 10, first: 10, max_ahead: 0 };
-    let (time, life) = (Arc::new(time.clone()), Life::new().expect("memory"));
+    let (time, life) = (Arc::new(time.clone()), ForkToken::current());
     let mut renewals = RenewalState::new(&Layout::SNOWFLAKE, terms, start, time, 1, life);
     let request = renewals.request();
     renewals.granted(request);

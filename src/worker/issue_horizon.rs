@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::clock::{Moment, Monotonic};
 use crate::error::TakeError;
-use crate::sync::{AtomicBool, AtomicU64, Event, ForkGuarded, Forked, Life, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Event, ForkGuarded, ForkToken, Forked, Ordering};
 use crate::uid::Uid;
 
 /// How far a generator may issue: up to its lease's horizon, or without limit for a plain worker.
@@ -80,7 +80,7 @@ pub(super) struct IssueState {
 
 impl IssueState {
     /// The state of a generator that starts with this tick. It may issue nothing yet.
-    pub(super) fn new(time: Arc<dyn Monotonic>, start: u64, life: Life) -> Self {
+    pub(super) fn new(time: Arc<dyn Monotonic>, start: u64, life: ForkToken) -> Self {
         Self {
             time,
             horizon: AtomicU64::new(0),
@@ -89,11 +89,11 @@ impl IssueState {
             lost: AtomicBool::new(false),
             renewals: AtomicU64::new(0),
             renewal_failures: AtomicU64::new(0),
-            deadline: ForkGuarded::new(life.clone(), None),
+            deadline: ForkGuarded::new(life, None),
             stop: AtomicBool::new(false),
             released: AtomicBool::new(false),
-            demand: Event::new(life.clone()),
-            end: Event::new(life.clone()),
+            demand: Event::new(life),
+            end: Event::new(life),
             last: ForkGuarded::new(life, None),
         }
     }
@@ -168,7 +168,7 @@ mod tests {
     /// A generator that starts with tick 3 and may issue up to tick 6, and asks for more from tick 5 on.
     fn state() -> IssueState {
         let time = Arc::new(ManualMonotonic::new());
-        let state = IssueState::new(time, 3, Life::new().expect("memory"));
+        let state = IssueState::new(time, 3, ForkToken::current());
         state.horizon.store(6, Ordering::Relaxed);
         state.mark.store(5, Ordering::Relaxed);
         state

@@ -7,7 +7,7 @@ use super::renewal_thread::RenewalThread;
 use super::renewals::Renewer;
 use crate::error::Error;
 use crate::layout::Layout;
-use crate::sync::Life;
+use crate::sync::ForkToken;
 use crate::uid::Uid;
 
 /// The worker of a generator: an id that stays its own, or one that it holds by a [`Lease`].
@@ -60,7 +60,7 @@ pub struct Lease {
     pub(crate) backend: Box<dyn LeaseBackend>,
     pub(super) renewer: Box<dyn Renewer>,
     /// Wiped in a forked child, whose parent has the lease.
-    pub(super) life: Life,
+    pub(super) life: ForkToken,
 }
 
 impl Lease {
@@ -69,7 +69,7 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// [`Error::WorkerIdOutOfRange`], [`Error::OutOfMemory`]; [`Error::OptionOutOfRange`] for terms by which it
+    /// [`Error::WorkerIdOutOfRange`]; [`Error::OptionOutOfRange`] for terms by which it
     /// would be renewed without a pause, or be over before it is renewed.
     pub fn new(
         layout: Layout,
@@ -82,7 +82,7 @@ impl Lease {
         terms.check()?;
         let backend = Box::new(backend);
         let renewer = Box::new(RenewalThread);
-        let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;
+        let life = ForkToken::current();
         Ok(Self { worker_id, layout, after, terms, backend, renewer, life })
     }
 
@@ -121,7 +121,7 @@ impl Lease {
     ///
     /// As [`LeaseBackend::release`]; [`Error::Forked`] in a forked child, whose parent has the lease.
     pub fn release(mut self) -> Result<(), Error> {
-        if self.life.is_forked() {
+        if self.life.is_forked_child() {
             return Err(Error::Forked { what: "lease" });
         }
         self.backend.release(None)

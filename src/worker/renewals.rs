@@ -11,7 +11,7 @@ use super::issue_horizon::IssueState;
 use crate::clock::{LogThrottle, Moment, Monotonic};
 use crate::error::{Chain, Error};
 use crate::layout::Layout;
-use crate::sync::{Life, Ordering, log};
+use crate::sync::{ForkToken, Ordering, log};
 use crate::uid::Uid;
 
 /// Executes the tasks of a lease in use.
@@ -90,7 +90,7 @@ impl RenewalState {
         start: LeaseStart,
         time: Arc<dyn Monotonic>,
         seed: u64,
-        life: Life,
+        life: ForkToken,
     ) -> Self {
         let now = time.moment();
         Self {
@@ -350,7 +350,7 @@ mod tests {
         };
         let start = LeaseStart { present: 0, first: 1, max_ahead: 600 };
         let layout = Layout::UID_GENERATOR;
-        let (time, life) = (Arc::new(time.clone()), Life::new().expect("memory"));
+        let (time, life) = (Arc::new(time.clone()), ForkToken::current());
         let mut renewals = RenewalState::new(&layout, terms, start, time, seed, life);
         let request = renewals.request();
         renewals.granted(request);

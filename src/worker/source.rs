@@ -10,7 +10,7 @@ use super::{LeaseTerms, Worker};
 use crate::error::Error;
 use crate::future;
 use crate::layout::Layout;
-use crate::sync::{Life, assert_no_lock_held};
+use crate::sync::{ForkToken, assert_no_lock_held};
 
 /// Hands out the worker id of a generator that is about to start.
 ///
@@ -180,8 +180,8 @@ impl WorkerSource for EnvWorkerId {
     }
 }
 
-fn check(life: &Life) -> Result<(), Error> {
-    if life.is_forked() { Err(Error::Forked { what: "worker id" }) } else { Ok(()) }
+fn check(life: ForkToken) -> Result<(), Error> {
+    if life.is_forked_child() { Err(Error::Forked { what: "worker id" }) } else { Ok(()) }
 }
 
 /// What a builder was given: a worker, or a source to ask for one.
@@ -196,7 +196,7 @@ pub(crate) enum WorkerChoice {
 pub(crate) fn acquire(
     source: Box<dyn WorkerSource + Send>,
     request: &WorkerRequest,
-    life: &Life,
+    life: ForkToken,
 ) -> Result<Worker, Error> {
     check(life)?;
     assert_no_lock_held();

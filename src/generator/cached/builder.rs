@@ -19,7 +19,7 @@ use crate::layout::Layout;
 use crate::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
 use crate::policy::PutPolicy;
 use crate::ring::{MAX_CAPACITY_BITS, RingOptions};
-use crate::sync::Life;
+use crate::sync::ForkToken;
 use crate::worker::WorkerChoice;
 
 /// Settings of a [`CachedUidGenerator`]; [`build`](Self::build) checks all of them.
@@ -261,11 +261,11 @@ impl CachedBuilder {
 }
 
 /// Keeps a source that may be asked again.
-fn keep_source(worker: &mut Option<WorkerChoice>) -> Result<(Arc<KeptSource>, Life), Error> {
+fn keep_source(worker: &mut Option<WorkerChoice>) -> Result<(Arc<KeptSource>, ForkToken), Error> {
     match worker.take() {
         Some(WorkerChoice::From(source)) => {
-            let life = Life::new().ok_or(Error::OutOfMemory { bytes: 64 })?;
-            let kept = Arc::new(KeptSource::new(source, life.clone()));
+            let life = ForkToken::current();
+            let kept = Arc::new(KeptSource::new(source, life));
             *worker = Some(WorkerChoice::From(Box::new(Arc::clone(&kept))));
             Ok((kept, life))
         }

@@ -11,7 +11,7 @@ use crate::clock::Deadline;
 use crate::error::{Chain, Error};
 use crate::generator::start::{StartRequest, prepare};
 use crate::generator::step_back::BOUND;
-use crate::sync::{ForkGuarded, Forked, Life, Serving, contained, log};
+use crate::sync::{ForkGuarded, ForkToken, Forked, Serving, contained, log};
 use crate::worker::{Worker, WorkerChoice, WorkerRequest, WorkerSource};
 
 /// What a generator does when its clock has gone back by 60 s or more, as at the end of a glitch.
@@ -57,7 +57,12 @@ fn pause_after(moves: u32) -> Duration {
 }
 
 impl NewWorker {
-    pub(super) fn new(plan: Plan, namespace: String, source: Arc<KeptSource>, life: Life) -> Self {
+    pub(super) fn new(
+        plan: Plan,
+        namespace: String,
+        source: Arc<KeptSource>,
+        life: ForkToken,
+    ) -> Self {
         Self { plan, namespace, source, state: ForkGuarded::new(life, State::default()) }
     }
 
@@ -185,7 +190,7 @@ mod tests;
 pub(super) struct KeptSource(ForkGuarded<Option<Box<dyn WorkerSource + Send>>>);
 
 impl KeptSource {
-    pub(super) fn new(source: Box<dyn WorkerSource + Send>, life: Life) -> Self {
+    pub(super) fn new(source: Box<dyn WorkerSource + Send>, life: ForkToken) -> Self {
         Self(ForkGuarded::new(life, Some(source)))
     }
 }

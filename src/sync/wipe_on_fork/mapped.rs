@@ -20,7 +20,7 @@ pub(crate) struct WipeOnForkMemory {
     hot: NonNull<HotWords>,
     slots: usize,
     /// Keeps the memory.
-    lent: Arc<Lent>,
+    _lent: Arc<Lent>,
 }
 
 // SAFETY: the memory belongs to the clones alone, which hand out shared references only, to atomics;
@@ -28,10 +28,6 @@ pub(crate) struct WipeOnForkMemory {
 unsafe impl Send for WipeOnForkMemory {}
 // SAFETY: as above.
 unsafe impl Sync for WipeOnForkMemory {}
-
-/// The mark of life of some memory, in the size of a pointer: for locks, of which there are many.
-#[derive(Clone, Debug)]
-pub(crate) struct Life(Arc<Lent>);
 
 /// What the last of the clones gives back. There is a mapping until then.
 #[derive(Debug)]
@@ -51,7 +47,7 @@ impl WipeOnForkMemory {
 
     /// In a zeroed mapping that is long enough.
     fn with(slots: usize, mapping: Mapping) -> Self {
-        let memory = Self { hot: mapping.memory(), slots, lent: Arc::new(Lent(Some(mapping))) };
+        let memory = Self { hot: mapping.memory(), slots, _lent: Arc::new(Lent(Some(mapping))) };
         memory.hot().life.store(ALIVE, Ordering::Relaxed);
         memory
     }
@@ -61,11 +57,6 @@ impl WipeOnForkMemory {
     pub(crate) fn is_forked_child(&self) -> bool {
         // Relaxed: the wiping is over before the child's first instruction.
         self.hot().life.load(Ordering::Relaxed) == 0
-    }
-
-    /// Its mark of life.
-    pub(crate) fn life(&self) -> Life {
-        Life(Arc::clone(&self.lent))
     }
 
     #[inline]
@@ -80,20 +71,6 @@ impl WipeOnForkMemory {
         // SAFETY: as in `hot`. The mapping holds this many slots behind the words, which are a multiple
         // of a slot's alignment long.
         unsafe { slice::from_raw_parts(self.hot.as_ptr().add(1).cast(), self.slots) }
-    }
-}
-
-impl Life {
-    /// A mark of this process's life; `None` where there is no memory for it.
-    pub(crate) fn new() -> Option<Self> {
-        Some(WipeOnForkMemory::new(0)?.life())
-    }
-
-    /// Whether this process is a forked child of the one that made the mark.
-    pub(crate) fn is_forked(&self) -> bool {
-        let hot = self.0.0.as_ref().map(Mapping::memory::<HotWords>);
-        // SAFETY: as in `WipeOnForkMemory::hot`.
-        hot.is_none_or(|hot| unsafe { hot.as_ref() }.life.load(Ordering::Relaxed) == 0)
     }
 }
 
@@ -131,7 +108,7 @@ mod tests {
             let child = libc::fork();
             assert!(child >= 0);
             if child == 0 {
-                let wiped = memory.is_forked_child() && memory.life().is_forked();
+                let wiped = memory.is_forked_child();
                 let answer = [u64::from(wiped), sum(memory)];
                 let written = libc::write(pipe[1], answer.as_ptr().cast(), 16);
                 libc::_exit(if written == 16 { 0 } else { 1 });

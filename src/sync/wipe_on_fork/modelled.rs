@@ -16,7 +16,8 @@ pub fn become_forked_child() {
     IS_CHILD.with(|is_child| is_child.set(true));
 }
 
-fn is_child() -> bool {
+/// Whether this thread is a forked child.
+pub(crate) fn is_forked_child() -> bool {
     IS_CHILD.with(Cell::get)
 }
 
@@ -26,9 +27,6 @@ pub(crate) struct WipeOnForkMemory {
     childs: Arc<(HotWords, Vec<Slot>)>,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Life;
-
 impl WipeOnForkMemory {
     pub(crate) fn new(count: usize) -> Option<Self> {
         let copy =
@@ -37,15 +35,11 @@ impl WipeOnForkMemory {
     }
 
     fn copy(&self) -> &(HotWords, Vec<Slot>) {
-        if is_child() { &self.childs } else { &self.parents }
+        if is_forked_child() { &self.childs } else { &self.parents }
     }
 
     pub(crate) fn is_forked_child(&self) -> bool {
-        is_child()
-    }
-
-    pub(crate) fn life(&self) -> Life {
-        Life
+        is_forked_child()
     }
 
     pub(crate) fn hot(&self) -> &HotWords {
@@ -54,15 +48,5 @@ impl WipeOnForkMemory {
 
     pub(crate) fn slots(&self) -> &[Slot] {
         &self.copy().1
-    }
-}
-
-impl Life {
-    pub(crate) fn new() -> Option<Self> {
-        Some(Self)
-    }
-
-    pub(crate) fn is_forked(&self) -> bool {
-        is_child()
     }
 }

@@ -10,8 +10,10 @@ pub(crate) struct WipeOnForkMemory {
     slots: Arc<[Slot]>,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Life;
+/// Whether this process is a forked child.
+pub(crate) fn is_forked_child() -> bool {
+    false
+}
 
 impl WipeOnForkMemory {
     pub(crate) fn new(count: usize) -> Option<Self> {
@@ -26,10 +28,6 @@ impl WipeOnForkMemory {
         false
     }
 
-    pub(crate) fn life(&self) -> Life {
-        Life
-    }
-
     #[inline]
     pub(crate) fn hot(&self) -> &HotWords {
         &self.hot
@@ -38,15 +36,5 @@ impl WipeOnForkMemory {
     #[inline]
     pub(crate) fn slots(&self) -> &[Slot] {
         &self.slots
-    }
-}
-
-impl Life {
-    pub(crate) fn new() -> Option<Self> {
-        Some(Self)
-    }
-
-    pub(crate) fn is_forked(&self) -> bool {
-        false
     }
 }

@@ -11,7 +11,7 @@ use crate::sync::PushList;
 /// Has the kernel wipe memory of our own in forked children (`MADV_WIPEONFORK`, Linux 4.14); returns
 /// whether it does.
 #[cfg(all(target_os = "linux", not(miri)))]
-pub(super) fn wiped_by_kernel(memory: *mut c_void, bytes: usize) -> bool {
+pub(in crate::sync) fn wiped_by_kernel(memory: *mut c_void, bytes: usize) -> bool {
     // SAFETY: the advice is about a mapping of our own, and takes effect in children only.
     let advise = |advice| unsafe { libc::madvise(memory, bytes, advice) == 0 };
     is_believed(|| !advise(NO_ADVICE)) && advise(libc::MADV_WIPEONFORK)
@@ -19,7 +19,7 @@ pub(super) fn wiped_by_kernel(memory: *mut c_void, bytes: usize) -> bool {
 
 /// miri has neither forks nor their handlers.
 #[cfg(any(not(target_os = "linux"), miri))]
-pub(super) fn wiped_by_kernel(_: *mut c_void, _: usize) -> bool {
+pub(in crate::sync) fn wiped_by_kernel(_: *mut c_void, _: usize) -> bool {
     cfg!(miri)
 }
 
@@ -51,7 +51,7 @@ fn is_believed(refuses: impl FnOnce() -> bool) -> bool {
 
 /// Memory that the handler of fork has to wipe. Entries are used again.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(in crate::sync) struct Entry {
     used: AtomicBool,
     /// Null while there is nothing to wipe.
     memory: AtomicPtr<c_void>,
@@ -61,7 +61,7 @@ pub(super) struct Entry {
 static ENTRIES: PushList<Entry> = PushList::new();
 
 impl Entry {
-    pub(super) fn enter(memory: *mut c_void, bytes: usize) -> &'static Self {
+    pub(in crate::sync) fn enter(memory: *mut c_void, bytes: usize) -> &'static Self {
         register();
         // Acquire: pairs with the Release in `leave`; the entry's old memory is gone.
         let take = |entry: &&Self| !entry.used.swap(true, Ordering::Acquire);
