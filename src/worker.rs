@@ -6,6 +6,7 @@ mod backend;
 mod deadline_tests;
 mod issue_horizon;
 pub(crate) mod lease;
+mod lease_shared;
 mod ordinal;
 mod renewal_thread;
 mod renewals;

@@ -58,6 +58,11 @@ impl Moment {
         self.0.checked_add(time).map(Self)
     }
 
+    /// Returns the nanoseconds since the clock's start, of which 64 bits hold 584 years.
+    pub(crate) fn as_nanos(self) -> u64 {
+        u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
+    }
+
     /// Returns the time since `earlier`; zero if that is not earlier.
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backend::{LeaseBackend, RenewError};
-use super::issue_horizon::{IssueHorizon, IssueState};
+use super::issue_horizon::IssueHorizon;
 use super::lease::Lease;
+use super::lease_shared::LeaseShared;
 use super::renewals::{LeaseStart, RenewalState, log_failure};
 use super::stats::LeaseStats;
 use crate::clock::Deadline;
 use crate::error::Error;
 use crate::future;
 use crate::layout::Layout;
-use crate::sync::{ForkToken, Ordering, Serving, contained};
+use crate::sync::{ForkToken, Serving, contained};
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
 
@@ -22,11 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A lease in use. It is renewed until it is ended.
 #[derive(Debug)]
-pub(crate) struct ActiveLease {
-    state: Arc<IssueState>,
-    /// Wiped in a forked child, which has no thread.
-    life: ForkToken,
-}
+pub(crate) struct ActiveLease(Arc<LeaseShared>);
 
 impl Lease {
     /// Renews the lease once, for a start that waits for the clock. The horizon must not be above what may have been
@@ -103,30 +100,29 @@ impl ActiveLease {
                 }
             }
         }
-        let state = Arc::clone(renewals.state());
+        let shared = Arc::clone(renewals.shared());
         renewer.start(renewals, backend)?;
-        let issue_horizon = IssueHorizon::new(Arc::clone(&state));
-        Ok((Self { state, life }, issue_horizon))
+        let issue_horizon = IssueHorizon::new(Arc::clone(&shared));
+        Ok((Self(shared), issue_horizon))
     }
 
     /// Returns statistics, at a time by the generator's clock; `None` after a release, when nobody renews it.
     pub(crate) fn stats(&self, layout: &Layout, now: Timestamp) -> Option<LeaseStats> {
-        let state = &self.state;
-        let reached = state.reached.load(Ordering::Relaxed);
-        let at = reached.max(layout.try_tick_at(now).unwrap_or(0));
-        let ticks = state.horizon.load(Ordering::Relaxed).saturating_sub(at);
-        let is_lost =
-            if state.is_stopped() { state.lost.load(Ordering::Relaxed) } else { state.is_lost() };
-        if state.is_stopped() && !is_lost {
+        let shared = &self.0;
+        let at = shared.reached().max(layout.try_tick_at(now).unwrap_or(0));
+        let ticks = shared.horizon().saturating_sub(at);
+        let is_lost = if shared.is_stopped() { shared.was_lost() } else { shared.is_lost() };
+        if shared.is_stopped() && !is_lost {
             return None;
         }
+        let (renewals, renewal_failures) = shared.renewals();
         Some(LeaseStats {
-            time_left: state.time_left(),
+            time_left: shared.time_left(),
             horizon_left: Duration::from_millis(
                 ticks.saturating_mul(layout.tick().millis().unsigned_abs()),
             ),
-            renewals: state.renewals.load(Ordering::Relaxed),
-            renewal_failures: state.renewal_failures.load(Ordering::Relaxed),
+            renewals,
+            renewal_failures,
             is_lost,
         })
     }
@@ -140,7 +136,7 @@ impl ActiveLease {
         }
         let deadline = Deadline::after(Some(PATIENCE));
         while let Some(left) = deadline.remaining().filter(|left| !left.is_zero()) {
-            if self.state.end.wait(Some(left), || self.is_released()) {
+            if self.0.end().wait(Some(left), || self.0.is_released()) {
                 break;
             }
         }
@@ -149,27 +145,14 @@ impl ActiveLease {
     /// [`end`](Self::end) for a task.
     pub(crate) async fn end_async(&self, last: Option<Uid>) {
         if self.stop(last) {
-            future::wait(&self.state.end, PATIENCE, || self.is_released()).await;
+            future::wait(self.0.end(), PATIENCE, || self.0.is_released()).await;
         }
     }
 
     /// Has the lease's thread release the worker id; returns whether to wait for that.
     fn stop(&self, last: Option<Uid>) -> bool {
-        if self.life.is_forked_child() || self.state.is_stopped() {
-            return false;
-        }
-        if let Ok(mut last_issued) = self.state.last.lock() {
-            *last_issued = last;
-        }
-        // Release: pairs with the thread's Acquire, which then sees what was issued last.
-        self.state.stop.store(true, Ordering::Release);
-        self.state.demand.notify();
         // The lease's own thread would wait for itself.
-        !Serving::is_here()
-    }
-
-    fn is_released(&self) -> bool {
-        self.state.released.load(Ordering::Acquire)
+        !self.0.is_forked() && self.0.stop(last) && !Serving::is_here()
     }
 }
 

@@ -81,7 +81,7 @@ fn a_lease_that_is_over_is_over_whatever_the_store_says() {
     let request = renew(&mut renewals);
     time.advance(170 * MILLI);
     // A taker has been told.
-    assert!(renewals.state().is_lost());
+    assert!(renewals.shared().is_lost());
     renewals.answered(request, Ok(()));
     assert!(!renewals.is_live());
     assert!(matches!(renewals.next_task(), Task::Wait(None)), "nothing is left to do");

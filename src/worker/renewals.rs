@@ -7,11 +7,11 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::backend::{LeaseBackend, LeaseTerms, RenewError};
-use super::issue_horizon::IssueState;
+use super::lease_shared::LeaseShared;
 use crate::clock::{LogThrottle, Moment, Monotonic};
 use crate::error::{Chain, Error};
 use crate::layout::Layout;
-use crate::sync::{ForkToken, Ordering, log};
+use crate::sync::{ForkToken, log};
 use crate::uid::Uid;
 
 /// Executes the tasks of a lease in use.
@@ -71,7 +71,7 @@ impl Request {
 /// The state of a lease in use.
 #[derive(Debug)]
 pub struct RenewalState {
-    state: Arc<IssueState>,
+    shared: Arc<LeaseShared>,
     terms: LeaseTerms,
     planner: HorizonPlanner,
     /// When the store is asked, if no demand comes earlier.
@@ -94,7 +94,7 @@ impl RenewalState {
     ) -> Self {
         let now = time.moment();
         Self {
-            state: Arc::new(IssueState::new(time, start.first, life)),
+            shared: Arc::new(LeaseShared::new(time, start.first, life)),
             terms,
             planner: HorizonPlanner::new(layout, terms, start, now),
             due: Some(now),
@@ -104,30 +104,26 @@ impl RenewalState {
         }
     }
 
-    pub(super) fn state(&self) -> &Arc<IssueState> {
-        &self.state
+    pub(super) fn shared(&self) -> &Arc<LeaseShared> {
+        &self.shared
     }
 
     /// Returns whether this process is a forked child of the lease's owner.
     pub(super) fn is_forked(&self) -> bool {
-        self.state.deadline.is_forked()
+        self.shared.is_forked()
     }
 
     /// Returns what to do now.
     pub fn next_task(&mut self) -> Task {
-        let state = &self.state;
-        // Acquire: pairs with the Release of the end, to see what was issued last.
-        if state.stop.load(Ordering::Acquire) {
-            return match state.last.lock() {
-                Ok(last) => Task::Release(*last),
-                // It is the parent's to release.
-                Err(_) => Task::Wait(None),
-            };
+        let shared = &self.shared;
+        // In a child it is the parent's to release.
+        if let Some(last) = shared.stopped().filter(|_| !shared.is_forked()) {
+            return Task::Release(last);
         }
-        if state.is_lost() {
+        if shared.is_lost() {
             return Task::Wait(None);
         }
-        let left = self.due.map(|due| due.since(state.time.moment()));
+        let left = self.due.map(|due| due.since(shared.moment()));
         if left == Some(Duration::ZERO) || self.is_demanded() {
             Task::Renew(self.request())
         } else {
@@ -137,26 +133,24 @@ impl RenewalState {
 
     /// Waits until there is something to do.
     pub(super) fn wait(&self, pause: Option<Duration>) {
-        let state = &self.state;
-        state.demand.wait(pause, || state.is_stopped() || self.is_demanded());
+        self.shared.wait(pause, || self.is_demanded());
     }
 
     /// Waits until the next attempt is due, or up to the limit.
     pub(super) fn wait_until_due(&self, limit: Option<Duration>) {
-        let left = self.due.map(|due| due.since(self.state.time.moment()));
+        let left = self.due.map(|due| due.since(self.shared.moment()));
         self.wait(left.into_iter().chain(limit).min());
     }
 
     fn is_demanded(&self) -> bool {
-        let is_lost = self.state.lost.load(Ordering::Relaxed);
-        !is_lost && self.failures == 0 && self.state.wants_more()
+        !self.shared.was_lost() && self.failures == 0 && self.shared.wants_more()
     }
 
     /// Returns what to ask the store for now.
     pub(super) fn request(&mut self) -> Request {
-        let started = self.state.time.moment();
-        let reached = self.state.reached.load(Ordering::Relaxed);
-        Request { horizon: self.planner.horizon(reached, started), started }
+        let started = self.shared.moment();
+        let horizon = self.planner.horizon(self.shared.reached(), started);
+        Request { horizon, started }
     }
 
     /// Handles the store's answer.
@@ -165,7 +159,7 @@ impl RenewalState {
             Ok(()) => self.granted(request),
             Err(RenewError::Failed(error)) => {
                 self.failures = self.failures.saturating_add(1);
-                self.state.renewal_failures.fetch_add(1, Ordering::Relaxed);
+                self.shared.fail();
                 let pause = retry_after(self.failures, self.terms.renew_every);
                 // A random part, so that holders that an outage has hit together do not retry together.
                 let part = 0.5 + self.rng.f64() / 2.0;
@@ -175,7 +169,7 @@ impl RenewalState {
                 }
             }
             Err(RenewError::Lost(error)) => {
-                self.state.lost.store(true, Ordering::Relaxed);
+                self.shared.lose();
                 log!(error, "the lease of the worker id is lost: {}", Chain(&error));
             }
         }
@@ -186,12 +180,8 @@ impl RenewalState {
         let Request { horizon, started } = request;
         let lasts = self.terms.lasts.map(|lasts| lasts.saturating_sub(self.terms.margin));
         // Counted from before the store was asked: the store counts from later.
-        if let Ok(mut deadline) = self.state.deadline.lock() {
-            *deadline = lasts.and_then(|lasts| started.after(lasts));
-        }
-        self.state.mark.store(horizon.mark, Ordering::Relaxed);
-        self.state.horizon.store(horizon.last, Ordering::Relaxed);
-        self.state.renewals.fetch_add(1, Ordering::Relaxed);
+        let deadline = lasts.and_then(|lasts| started.after(lasts));
+        self.shared.grant(horizon.last, horizon.mark, deadline);
         self.failures = 0;
         // Earlier by up to an eighth, so that holders that started together do not keep renewing
         // together. Never later: horizon and deadline do not allow for that.
@@ -201,39 +191,36 @@ impl RenewalState {
     }
 
     fn plan(&mut self, pause: Duration) {
-        self.due = self.state.time.moment().after(pause);
+        self.due = self.shared.moment().after(pause);
     }
 
     /// Nothing more will be asked of the store.
     pub(super) fn ended(&self) {
-        // Release: pairs with the Acquire of the call that ends the lease.
-        self.state.released.store(true, Ordering::Release);
-        self.state.end.notify();
+        self.shared.release();
     }
 
     /// Handles a panic of the backend: the store's state is unknown, and nobody renews.
     pub(super) fn panicked(&self) {
-        self.state.lost.store(true, Ordering::Relaxed);
+        self.shared.lose();
     }
 
     /// Returns whether the lease lasts, by the owner's own clock.
     #[cfg(any(test, feature = "simulation"))]
     pub fn is_live(&self) -> bool {
-        !self.state.lost.load(Ordering::Relaxed) && !self.state.is_over()
+        self.shared.time_left() != Some(Duration::ZERO)
     }
 
     /// Returns the horizon, whether the lease was found to be lost, and the time to its deadline.
     #[cfg(feature = "simulation")]
     pub fn seen(&self) -> (u64, bool, Option<Duration>) {
-        let state = &self.state;
-        let is_lost = state.lost.load(Ordering::Relaxed);
-        (state.horizon.load(Ordering::Relaxed), is_lost, state.time_left())
+        let shared = &self.shared;
+        (shared.horizon(), shared.was_lost(), shared.time_left())
     }
 
     /// Makes a call that ends the lease return at once.
     #[cfg(feature = "simulation")]
     pub fn unattended(self) -> Self {
-        self.state.released.store(true, Ordering::Release);
+        self.shared.release();
         self
     }
 
@@ -433,19 +420,16 @@ mod tests {
             lasts && second.is_over()
         };
         assert!(lasts(&renewals));
-        renewals.state.reached.store(1 << 40, Ordering::Relaxed);
+        renewals.shared.reach(1 << 40);
         renewals.wait(None);
         let request = renewals.request();
         let error = StoreError::new(StoreErrorKind::Unreachable, "the store is away");
         renewals.answered(request, Err(RenewError::Failed(error.into())));
         assert!(lasts(&renewals));
-        renewals.state.stop.store(true, Ordering::Relaxed);
+        renewals.shared.stop(None);
         renewals.wait(None);
         renewals.released(Ok(()));
-        assert!(
-            renewals.state.released.load(Ordering::Acquire),
-            "whoever waits for it is released"
-        );
+        assert!(renewals.shared.is_released(), "whoever waits for it is released");
     }
 
     #[test]

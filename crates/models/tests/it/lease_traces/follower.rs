@@ -282,7 +282,7 @@ impl Validator {
             let lease = self.lease(owner);
             let left = seen.time_left.map(|left| left.as_nanos() as u64);
             let is_same = (lease.horizon, lease.lost) == (Some(seen.horizon), seen.is_lost);
-            let is_same_time = !is_calm || left == Some(lease.left);
+            let is_same_time = !is_calm || seen.is_lost || left == Some(lease.left);
             self.check(is_same && is_same_time, || format!("the lease of {owner} is not {seen:?}"));
         }
     }

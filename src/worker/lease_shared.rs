@@ -1,0 +1,274 @@
+//! What a generator shares with what renews its lease.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::clock::{Moment, Monotonic};
+use crate::error::TakeError;
+use crate::sync::{AtomicBool, AtomicU64, Event, ForkToken, Ordering};
+use crate::uid::Uid;
+
+/// The lease is lost, or has run out, and was found to: for good.
+const LOST: u64 = 0;
+/// The lease has no limit, or was not granted yet.
+const NEVER: u64 = u64::MAX;
+
+/// The state of a lease in use, for the generator, who ends it, and what renews it.
+///
+/// Relaxed, except `released`: each number is independent of the others, and one thread asks the store before it
+/// writes a horizon here.
+#[derive(Debug)]
+pub(super) struct LeaseShared {
+    /// The clock of the deadline.
+    time: Arc<dyn Monotonic>,
+    /// Wiped in a forked child, whose parent has the lease.
+    life: ForkToken,
+    /// The last tick that may be issued: the store has it.
+    horizon: AtomicU64,
+    /// The greatest tick that the generator has reached.
+    reached: AtomicU64,
+    /// From this tick on the store is asked for more.
+    mark: AtomicU64,
+    /// When the lease is over unless it is renewed, in nanoseconds of the clock; [`LOST`] or [`NEVER`].
+    deadline: AtomicU64,
+    /// Renewals that have succeeded, and that have failed.
+    renewals: AtomicU64,
+    failures: AtomicU64,
+    /// Once the lease is to be released: what was issued last.
+    stopped: OnceLock<Option<Uid>>,
+    released: AtomicBool,
+    /// Where the thread waits.
+    demand: Event,
+    /// Where a call that ends the lease waits.
+    end: Event,
+}
+
+impl LeaseShared {
+    /// The state of a generator that starts with this tick. It may issue nothing yet.
+    pub(super) fn new(time: Arc<dyn Monotonic>, start: u64, life: ForkToken) -> Self {
+        Self {
+            time,
+            horizon: AtomicU64::new(0),
+            reached: AtomicU64::new(start),
+            mark: AtomicU64::new(0),
+            deadline: AtomicU64::new(NEVER),
+            renewals: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            stopped: OnceLock::new(),
+            released: AtomicBool::new(false),
+            demand: Event::new(life),
+            end: Event::new(life),
+            life,
+        }
+    }
+
+    /// Returns whether this process is a forked child of the lease's owner.
+    pub(super) fn is_forked(&self) -> bool {
+        self.life.is_forked_child()
+    }
+
+    pub(super) fn moment(&self) -> Moment {
+        self.time.moment()
+    }
+}
+
+/// How far uids may be issued.
+impl LeaseShared {
+    #[cold]
+    pub(super) fn check(&self, tick: u64) -> Result<(), TakeError> {
+        if self.is_lost() {
+            return Err(TakeError::LeaseLost);
+        }
+        self.reach(tick);
+        if tick <= self.horizon.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        Err(TakeError::Empty)
+    }
+
+    pub(super) fn reach(&self, tick: u64) {
+        if self.reached.fetch_max(tick, Ordering::Relaxed) < tick
+            && tick >= self.mark.load(Ordering::Relaxed)
+        {
+            self.demand.notify();
+        }
+    }
+
+    pub(super) fn horizon(&self) -> u64 {
+        self.horizon.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn reached(&self) -> u64 {
+        self.reached.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_pending(&self) -> bool {
+        self.reached() > self.horizon()
+    }
+
+    pub(super) fn wants_more(&self) -> bool {
+        self.reached() >= self.mark.load(Ordering::Relaxed)
+    }
+}
+
+/// How long the lease lasts.
+impl LeaseShared {
+    /// The store has the horizon, and the lease lasts until then. One that was found to be lost stays lost.
+    pub(super) fn grant(&self, horizon: u64, mark: u64, deadline: Option<Moment>) {
+        let deadline = deadline.map_or(NEVER, |end| end.as_nanos().clamp(LOST + 1, NEVER - 1));
+        let renewed = |found| (found != LOST).then_some(deadline);
+        let _ = self.deadline.fetch_update(Ordering::Relaxed, Ordering::Relaxed, renewed);
+        self.mark.store(mark, Ordering::Relaxed);
+        self.horizon.store(horizon, Ordering::Relaxed);
+        self.renewals.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A renewal has failed in a way that may pass.
+    pub(super) fn fail(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn lose(&self) {
+        self.deadline.store(LOST, Ordering::Relaxed);
+    }
+
+    /// Returns whether nothing may be issued any more; true in a forked child. A deadline that has passed
+    /// counts as lost from now on: a renewal that succeeds too late changes nothing.
+    pub(super) fn is_lost(&self) -> bool {
+        let passed = |deadline| self.is_over(deadline).then_some(LOST);
+        self.is_forked()
+            || self.deadline.fetch_update(Ordering::Relaxed, Ordering::Relaxed, passed).is_ok()
+    }
+
+    /// Returns whether somebody has found it to be lost.
+    pub(super) fn was_lost(&self) -> bool {
+        self.deadline.load(Ordering::Relaxed) == LOST
+    }
+
+    fn is_over(&self, deadline: u64) -> bool {
+        deadline == LOST || deadline != NEVER && deadline <= self.moment().as_nanos()
+    }
+
+    /// Returns the time until the deadline, and `None` without one; zero once it has passed, if the lease is
+    /// lost, and in a forked child.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        match self.deadline.load(Ordering::Relaxed) {
+            _ if self.is_forked() => Some(Duration::ZERO),
+            NEVER => None,
+            LOST => Some(Duration::ZERO),
+            deadline => {
+                let left = deadline.saturating_sub(self.moment().as_nanos());
+                Some(Duration::from_nanos(left))
+            }
+        }
+    }
+
+    /// Returns how many renewals have succeeded, and how many have failed.
+    pub(super) fn renewals(&self) -> (u64, u64) {
+        let [renewals, failures] =
+            [&self.renewals, &self.failures].map(|counter| counter.load(Ordering::Relaxed));
+        (renewals, failures)
+    }
+
+    /// Waits for this long at most, until the lease is to be released, or `is_demanded` says true.
+    pub(super) fn wait(&self, pause: Option<Duration>, is_demanded: impl Fn() -> bool) {
+        self.demand.wait(pause, || self.is_stopped() || is_demanded());
+    }
+}
+
+/// Its end.
+impl LeaseShared {
+    /// Has the lease released: nothing above `last` was or will be issued. Returns whether this is the first call.
+    pub(super) fn stop(&self, last: Option<Uid>) -> bool {
+        let is_first = self.stopped.set(last).is_ok();
+        if is_first {
+            self.demand.notify();
+        }
+        is_first
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.get().is_some()
+    }
+
+    /// Returns what was issued last, once the lease is to be released.
+    pub(super) fn stopped(&self) -> Option<Option<Uid>> {
+        self.stopped.get().copied()
+    }
+
+    /// Nothing more will be asked of the store.
+    pub(super) fn release(&self) {
+        // Release: pairs with the Acquire of the call that ends the lease.
+        self.released.store(true, Ordering::Release);
+        self.end.notify();
+    }
+
+    pub(super) fn is_released(&self) -> bool {
+        self.released.load(Ordering::Acquire)
+    }
+
+    /// Where a call that ends the lease waits for [`release`](Self::release).
+    pub(super) fn end(&self) -> &Event {
+        &self.end
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::task::{Wake, Waker};
+
+    use super::*;
+    use crate::clock::monotonic::ManualMonotonic;
+
+    /// A generator that starts with tick 3 and may issue up to tick 6, and asks for more from tick 5 on.
+    pub(in crate::worker) fn shared() -> LeaseShared {
+        let time = Arc::new(ManualMonotonic::new());
+        let shared = LeaseShared::new(time, 3, ForkToken::current());
+        shared.grant(6, 5, None);
+        shared
+    }
+
+    #[test]
+    fn the_store_is_asked_for_more_from_the_mark_on() {
+        let shared = shared();
+        let wants = |tick| (shared.check(tick), shared.wants_more(), shared.is_pending());
+        assert_eq!(wants(4), (Ok(()), false, false));
+        assert_eq!(wants(6), (Ok(()), true, false));
+        assert_eq!(wants(7), (Err(TakeError::Empty), true, true));
+    }
+
+    #[test]
+    fn each_tick_from_the_mark_on_wakes_the_renewals_once() {
+        #[derive(Default)]
+        struct Woken(AtomicBool);
+
+        impl Wake for Woken {
+            fn wake(self: Arc<Self>) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+
+        let (shared, woken) = (shared(), Arc::<Woken>::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let wakes = |tick| {
+            let mut listener = shared.demand.listener();
+            listener.register(&waker).expect("not forked");
+            shared.reach(tick);
+            drop(listener);
+            woken.0.swap(false, Ordering::Relaxed)
+        };
+        assert_eq!([4, 5, 5, 4, 8].map(wakes), [false, true, false, false, true]);
+    }
+
+    #[test]
+    fn what_was_lost_stays_lost_and_the_first_end_counts() {
+        let shared = shared();
+        assert_eq!((shared.is_lost(), shared.time_left()), (false, None));
+        shared.lose();
+        shared.grant(9, 8, shared.moment().after(Duration::from_secs(1)));
+        assert_eq!((shared.is_lost(), shared.time_left()), (true, Some(Duration::ZERO)));
+        let uid = Some(Uid::from_layout(7));
+        assert!(shared.stop(uid) && !shared.stop(None));
+        assert_eq!(shared.stopped(), Some(uid));
+    }
+}
