@@ -1,60 +1,10 @@
 //! Stats of generators through the `metrics` facade (feature `metrics`), with names and units after the
-//! conventions of Prometheus. Whoever scrapes calls [`publish`], [`publish_clocked`] or [`publish_segment`]
-//! before; a take never touches a metric. `docs/alerts.yml` has alert rules for them.
+//! conventions of Prometheus. Whoever scrapes calls [`publish`] before; a take never
+//! touches a metric. `docs/alerts.yml` has alert rules for them.
 //!
-//! Each metric has the label `generator`:
-//!
-//! | name | kind | what it is |
-//! |---|---|---|
-//! | `uidring_worker_id` | gauge | the worker id in the uids |
-//! | `uidring_waits_total` | counter | takes and fills that had to sleep |
-//! | `uidring_rejects_total` | counter | takes and fills that the take policy gave up |
-//! | `uidring_lead_seconds` | gauge | how far uids are ahead of the clock |
-//! | `uidring_remaining_life_seconds` | gauge | how long the layout lasts, at the present rate if that is known |
-//!
-//! A `CachedUidGenerator` adds:
-//!
-//! | name | kind | what it is |
-//! |---|---|---|
-//! | `uidring_taken_total` | counter | uids taken, all of each block included |
-//! | `uidring_dropped_total` | counter | draws that gave nothing, most of them from behind a tick's end |
-//! | `uidring_dried_total` | counter | times that takers used up all that was ready |
-//! | `uidring_discarded_total` | counter | uids that became stale and were discarded |
-//! | `uidring_paddings_total` | counter | times that the padder has filled the ring |
-//! | `uidring_available_uids` | gauge | uids ready to be taken |
-//! | `uidring_capacity_uids` | gauge | uids that the ring holds when full |
-//! | `uidring_lag_seconds` | gauge | how far the next uid is behind the clock |
-//! | `uidring_clock_behind_seconds` | gauge | how far the clock is behind the latest time that it said |
-//!
-//! A generator on the clock adds:
-//!
-//! | name | kind | what it is |
-//! |---|---|---|
-//! | `uidring_clock_refusals_total` | counter | takes and fills that the clock policy refused because the clock was behind |
-//!
-//! A leased worker id adds:
-//!
-//! | name | kind | what it is |
-//! |---|---|---|
-//! | `uidring_lease_lost` | gauge | 1 once the lease is lost or has run out, or else 0 |
-//! | `uidring_lease_deadline_seconds` | gauge | time until the lease ends unless renewed; absent without limit |
-//! | `uidring_lease_horizon_seconds` | gauge | how far the stored horizon is ahead |
-//! | `uidring_lease_renewals_total` | counter | renewals of the lease |
-//! | `uidring_lease_renewal_failures_total` | counter | renewals that failed, and were tried again |
-//!
-//! A tag of a `SegmentGenerator` has these alone, with the label `tag` as well:
-//!
-//! | name | kind | what it is |
-//! |---|---|---|
-//! | `uidring_segment_taken_total` | counter | ids taken |
-//! | `uidring_segment_reserved_total` | counter | ids reserved in the table |
-//! | `uidring_segment_loads_total` | counter | segments loaded |
-//! | `uidring_segment_load_failures_total` | counter | loads that failed |
-//! | `uidring_segment_waits_total` | counter | takes and fills that had to sleep |
-//! | `uidring_segment_rejects_total` | counter | takes and fills that the take policy gave up |
-//! | `uidring_segment_dried_total` | counter | times that takers used up all that was in memory |
-//! | `uidring_segment_left_ids` | gauge | ids in memory, which the end of the process would waste |
-//! | `uidring_segment_step_ids` | gauge | ids that the next load asks for |
+#![doc = include_str!("metrics_facade/metrics.md")]
+
+use std::time::Duration;
 
 use metrics::{Label, Unit, counter, describe_counter, describe_gauge, gauge};
 
@@ -62,82 +12,83 @@ use crate::generator::{CachedStats, ClockedStats};
 use crate::segment::SegmentStats;
 use crate::worker::LeaseStats;
 
+/// The metrics as they are documented, which is what the recorder is told, too.
+const TABLES: &str = include_str!("metrics_facade/metrics.md");
+
 /// Publishes the stats of the generator that is called `generator`.
 ///
 /// ```
-/// use uidring::CachedUidGenerator;
+/// use uidring::segment::{MemorySegments, SegmentTag};
+/// use uidring::{CachedUidGenerator, SegmentGenerator, metrics_facade};
 ///
 /// let orders = CachedUidGenerator::builder().worker_id(7).build()?;
 /// // Before each scrape, or every few seconds:
-/// uidring::metrics_facade::publish("orders", &orders.stats());
-/// # Ok::<(), uidring::Error>(())
-/// ```
-pub fn publish(generator: &str, stats: &CachedStats) {
-    let labels = Labels::new(generator);
-    labels.common(stats.worker_id, stats.waits, stats.rejects);
-    labels.set("uidring_lead_seconds", stats.lead.as_secs_f64());
-    labels.set("uidring_remaining_life_seconds", stats.remaining_life.as_secs_f64());
-    labels.count("uidring_taken_total", stats.taken);
-    labels.count("uidring_dropped_total", stats.ring.dropped);
-    labels.count("uidring_dried_total", stats.ring.dried);
-    labels.count("uidring_discarded_total", stats.ring.discarded);
-    labels.count("uidring_paddings_total", stats.paddings);
-    labels.set("uidring_available_uids", stats.ring.available as f64);
-    labels.set("uidring_capacity_uids", stats.ring.capacity as f64);
-    labels.set("uidring_lag_seconds", stats.lag.as_secs_f64());
-    labels.set("uidring_clock_behind_seconds", stats.clock_behind.as_secs_f64());
-    labels.lease(stats.lease);
-}
-
-/// Publishes the stats of a generator on the clock that is called `generator`.
+/// metrics_facade::publish("orders", &orders.stats());
 ///
-/// ```
-/// use uidring::ClockedUidGenerator;
-///
-/// let events = ClockedUidGenerator::snowflake().worker_id(7).build()?;
-/// uidring::metrics_facade::publish_clocked("events", &events.stats());
-/// # Ok::<(), uidring::Error>(())
-/// ```
-pub fn publish_clocked(generator: &str, stats: &ClockedStats) {
-    let labels = Labels::new(generator);
-    labels.common(stats.worker_id, stats.waits, stats.rejects);
-    labels.set("uidring_lead_seconds", stats.lead.as_secs_f64());
-    labels.set("uidring_remaining_life_seconds", stats.remaining_life.as_secs_f64());
-    labels.count("uidring_clock_refusals_total", stats.clock_refusals);
-    labels.lease(stats.lease);
-}
-
-/// Publishes the stats of a tag of the generator that is called `generator`.
-///
-/// ```
-/// use uidring::SegmentGenerator;
-/// use uidring::segment::{MemorySegments, SegmentTag};
-///
+/// // Those of a segment generator are published tag by tag.
 /// let table = MemorySegments::new();
-/// table.create(SegmentTag::new("orders").step(1_000))?;
+/// table.create(SegmentTag::new("invoices").step(1_000))?;
 /// let numbers = SegmentGenerator::builder(table).build()?;
 /// for tag in numbers.tags()? {
-///     uidring::metrics_facade::publish_segment("numbers", &tag, &numbers.stats(&tag)?);
+///     metrics_facade::publish("numbers", &(&*tag, numbers.stats(&tag)?));
 /// }
 /// # Ok::<(), uidring::Error>(())
 /// ```
-pub fn publish_segment(generator: &str, tag: &str, stats: &SegmentStats) {
-    let mut labels = Labels::new(generator);
-    labels.0.push(Label::new("tag", tag.to_owned()));
-    labels.count("uidring_segment_taken_total", stats.taken);
-    labels.count("uidring_segment_reserved_total", stats.reserved);
-    labels.count("uidring_segment_loads_total", stats.loads);
-    labels.count("uidring_segment_load_failures_total", stats.load_failures);
-    labels.count("uidring_segment_waits_total", stats.waits);
-    labels.count("uidring_segment_rejects_total", stats.rejects);
-    labels.count("uidring_segment_dried_total", stats.dried);
-    labels.set("uidring_segment_left_ids", stats.left as f64);
-    labels.set("uidring_segment_step_ids", stats.step as f64);
+pub fn publish(generator: &str, stats: &impl Metrics) {
+    stats.publish(Labels(vec![Label::new("generator", generator.to_owned())]));
+}
+
+/// Stats that can be published: those of a generator, or of a tag with its name.
+pub trait Metrics {
+    /// Publishes them with these labels.
+    fn publish(&self, labels: Labels);
+}
+
+impl Metrics for CachedStats {
+    fn publish(&self, labels: Labels) {
+        labels.common(self.worker_id, self.waits, self.rejects, self.lease);
+        labels.seconds("uidring_lead_seconds", self.lead);
+        labels.seconds("uidring_remaining_life_seconds", self.remaining_life);
+        labels.count("uidring_taken_total", self.taken);
+        labels.count("uidring_dropped_total", self.ring.dropped);
+        labels.count("uidring_dried_total", self.ring.dried);
+        labels.count("uidring_discarded_total", self.ring.discarded);
+        labels.count("uidring_paddings_total", self.paddings);
+        labels.set("uidring_available_uids", self.ring.available as f64);
+        labels.set("uidring_capacity_uids", self.ring.capacity as f64);
+        labels.seconds("uidring_lag_seconds", self.lag);
+        labels.seconds("uidring_clock_behind_seconds", self.clock_behind);
+    }
+}
+
+impl Metrics for ClockedStats {
+    fn publish(&self, labels: Labels) {
+        labels.common(self.worker_id, self.waits, self.rejects, self.lease);
+        labels.seconds("uidring_lead_seconds", self.lead);
+        labels.seconds("uidring_remaining_life_seconds", self.remaining_life);
+        labels.count("uidring_clock_refusals_total", self.clock_refusals);
+    }
+}
+
+impl Metrics for (&str, SegmentStats) {
+    fn publish(&self, mut labels: Labels) {
+        let (tag, stats) = self;
+        labels.0.push(Label::new("tag", (*tag).to_owned()));
+        labels.count("uidring_segment_taken_total", stats.taken);
+        labels.count("uidring_segment_reserved_total", stats.reserved);
+        labels.count("uidring_segment_loads_total", stats.loads);
+        labels.count("uidring_segment_load_failures_total", stats.load_failures);
+        labels.count("uidring_segment_waits_total", stats.waits);
+        labels.count("uidring_segment_rejects_total", stats.rejects);
+        labels.count("uidring_segment_dried_total", stats.dried);
+        labels.set("uidring_segment_left_ids", stats.left as f64);
+        labels.set("uidring_segment_step_ids", stats.step as f64);
+    }
 }
 
 /// Describes the metrics to the recorder; to be called once, after it is installed.
 pub fn describe() {
-    for &(name, text) in METRICS {
+    for (name, text) in described() {
         let unit = if name.ends_with("_seconds") { Unit::Seconds } else { Unit::Count };
         if name.ends_with("_total") {
             describe_counter!(name, unit, text);
@@ -147,47 +98,20 @@ pub fn describe() {
     }
 }
 
-/// Each metric, and what it is. A counter's name ends in `_total`.
-const METRICS: &[(&str, &str)] = &[
-    ("uidring_worker_id", "the worker id in the uids"),
-    ("uidring_waits_total", "takes and fills that had to sleep"),
-    ("uidring_rejects_total", "takes and fills that the take policy gave up"),
-    ("uidring_lead_seconds", "how far uids are ahead of the clock"),
-    ("uidring_remaining_life_seconds", "how long the layout lasts"),
-    ("uidring_taken_total", "uids taken, all of each block included"),
-    ("uidring_dropped_total", "draws that gave nothing, most of them from behind a tick's end"),
-    ("uidring_dried_total", "times that takers used up all that was ready"),
-    ("uidring_discarded_total", "uids that became stale and were discarded"),
-    ("uidring_paddings_total", "times that the padder has filled the ring"),
-    ("uidring_available_uids", "uids ready to be taken"),
-    ("uidring_capacity_uids", "uids that the ring holds when full"),
-    ("uidring_lag_seconds", "how far the next uid is behind the clock"),
-    ("uidring_clock_behind_seconds", "how far the clock is behind the latest time that it said"),
-    ("uidring_clock_refusals_total", "takes and fills refused because the clock was behind"),
-    ("uidring_lease_lost", "1 once the lease is lost or has run out, or else 0"),
-    ("uidring_lease_deadline_seconds", "time until the lease ends unless renewed"),
-    ("uidring_lease_horizon_seconds", "how far the stored horizon is ahead"),
-    ("uidring_lease_renewals_total", "renewals of the lease"),
-    ("uidring_lease_renewal_failures_total", "renewals that failed, and were tried again"),
-    ("uidring_segment_taken_total", "ids of a tag taken"),
-    ("uidring_segment_reserved_total", "ids of a tag reserved in the table"),
-    ("uidring_segment_loads_total", "segments of a tag loaded"),
-    ("uidring_segment_load_failures_total", "loads of a tag that failed"),
-    ("uidring_segment_waits_total", "takes and fills of a tag that had to sleep"),
-    ("uidring_segment_rejects_total", "takes and fills of a tag that the policy gave up"),
-    ("uidring_segment_dried_total", "times that a tag's takers used up all in memory"),
-    ("uidring_segment_left_ids", "ids of a tag in memory"),
-    ("uidring_segment_step_ids", "ids that a tag's next load asks for"),
-];
+/// The name of each metric, and what it is. A counter's name ends in `_total`.
+fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
+    TABLES.lines().filter_map(|row| {
+        let (name, rest) = row.strip_prefix("| `")?.split_once("` | ")?;
+        let (_kind, text) = rest.strip_suffix(" |")?.split_once(" | ")?;
+        Some((name, text))
+    })
+}
 
 /// The labels of one generator's metrics.
-struct Labels(Vec<Label>);
+#[derive(Debug)]
+pub struct Labels(Vec<Label>);
 
 impl Labels {
-    fn new(generator: &str) -> Self {
-        Self(vec![Label::new("generator", generator.to_owned())])
-    }
-
     fn count(&self, name: &'static str, value: u64) {
         counter!(name, self.0.clone()).absolute(value);
     }
@@ -196,21 +120,22 @@ impl Labels {
         gauge!(name, self.0.clone()).set(value);
     }
 
-    fn common(&self, worker_id: u64, waits: u64, rejects: u64) {
+    fn seconds(&self, name: &'static str, time: Duration) {
+        self.set(name, time.as_secs_f64());
+    }
+
+    fn common(&self, worker_id: u64, waits: u64, rejects: u64, lease: Option<LeaseStats>) {
         self.set("uidring_worker_id", worker_id as f64);
         self.count("uidring_waits_total", waits);
         self.count("uidring_rejects_total", rejects);
-    }
-
-    fn lease(&self, stats: Option<LeaseStats>) {
-        let Some(stats) = stats else { return };
-        self.set("uidring_lease_lost", f64::from(u8::from(stats.is_lost)));
-        if let Some(left) = stats.time_left {
-            self.set("uidring_lease_deadline_seconds", left.as_secs_f64());
+        let Some(lease) = lease else { return };
+        self.set("uidring_lease_lost", f64::from(u8::from(lease.is_lost)));
+        if let Some(left) = lease.time_left {
+            self.seconds("uidring_lease_deadline_seconds", left);
         }
-        self.set("uidring_lease_horizon_seconds", stats.horizon_left.as_secs_f64());
-        self.count("uidring_lease_renewals_total", stats.renewals);
-        self.count("uidring_lease_renewal_failures_total", stats.renewal_failures);
+        self.seconds("uidring_lease_horizon_seconds", lease.horizon_left);
+        self.count("uidring_lease_renewals_total", lease.renewals);
+        self.count("uidring_lease_renewal_failures_total", lease.renewal_failures);
     }
 }
 
@@ -277,7 +202,7 @@ mod tests {
         let cached = CachedStats { lease: lease(), ..CachedStats::default() };
         names.extend(published("a", || publish("a", &cached)).into_keys());
         let clocked = ClockedStats { clock_refusals: 3, lease: lease(), ..ClockedStats::default() };
-        let all = published("b", || publish_clocked("b", &clocked));
+        let all = published("b", || publish("b", &clocked));
         for (name, value) in [
             ("uidring_clock_refusals_total", 3.0),
             ("uidring_lease_lost", 1.0),
@@ -290,16 +215,16 @@ mod tests {
         }
         names.extend(all.into_keys());
         let tag = SegmentStats { taken: 7, left: 3, ..SegmentStats::default() };
-        let all = published("orders", || publish_segment("numbers", "orders", &tag));
+        let all = published("orders", || publish("numbers", &("orders", tag)));
         assert_eq!(all["uidring_segment_taken_total"], 7.0);
         assert_eq!(all["uidring_segment_left_ids"], 3.0);
         names.extend(all.into_keys());
-        assert!(names.iter().eq(&described()), "{names:?}");
+        assert!(names == all_names(), "{names:?}");
     }
 
-    fn described() -> BTreeSet<String> {
-        let names: BTreeSet<_> = METRICS.iter().map(|(name, _)| (*name).to_owned()).collect();
-        assert_eq!(names.len(), METRICS.len());
+    fn all_names() -> BTreeSet<String> {
+        let names: BTreeSet<_> = described().map(|(name, _)| name.to_owned()).collect();
+        assert_eq!(names.len(), described().count());
         names
     }
 
@@ -311,14 +236,9 @@ mod tests {
 
     #[test]
     fn docs_and_alerts_name_metrics_that_exist() {
-        let docs: String = include_str!("metrics_facade.rs")
-            .lines()
-            .filter(|line| line.starts_with("//! |"))
-            .collect();
-        assert_eq!(names_in(&docs), described());
         for text in [include_str!("../docs/alerts.yml"), include_str!("../docs/operations.md")] {
             let names = names_in(text);
-            let unknown: Vec<_> = names.difference(&described()).cloned().collect();
+            let unknown: Vec<_> = names.difference(&all_names()).cloned().collect();
             assert!(names.len() > 8 && unknown.is_empty(), "{unknown:?} of {names:?}");
         }
     }

@@ -6,7 +6,7 @@
 use std::error::Error;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
-use uidring::metrics_facade::{describe, publish, publish_clocked, publish_segment};
+use uidring::metrics_facade::{describe, publish};
 use uidring::{CachedUidGenerator, ClockedUidGenerator, SegmentGenerator};
 use uidring_sqlite::SqliteStore;
 use uidring_store::{NewSegmentTag, SegmentTable};
@@ -30,9 +30,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // At each scrape:
     publish("orders", &orders.stats());
-    publish_clocked("events", &events.stats());
+    publish("events", &events.stats());
     for tag in numbers.tags()? {
-        publish_segment("numbers", &tag, &numbers.stats(&tag)?);
+        publish("numbers", &(&*tag, numbers.stats(&tag)?));
     }
     let text = exporter.render();
     assert!(text.contains("uidring_taken_total{generator=\"orders\"} 100\n"), "{text}");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hyper::{Response, StatusCode};
 use metrics::{counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::PrometheusBuilder;
-use uidring::metrics_facade::{describe, publish, publish_segment};
+use uidring::metrics_facade::{describe, publish};
 use uidring::segment::SegmentStats;
 
 use super::answer;
@@ -82,7 +82,7 @@ fn publish_generators(names: &Shown) {
     }
     for name in &names.own {
         if let Some(stats) = of_segments(name) {
-            publish_segment("segments", &escaped(name.text()), &stats);
+            publish("segments", &(&*escaped(name.text()), stats));
         }
     }
     let present = names.others.iter().filter_map(of_segments);
@@ -93,7 +93,7 @@ fn publish_generators(names: &Shown) {
         stats
     });
     if let Some(others) = present.chain(deleted).reduce(sum) {
-        publish_segment("segments", OTHERS, &others);
+        publish("segments", &(OTHERS, others));
     }
 }
 
