@@ -53,30 +53,15 @@ pub enum Error {
         sequence: u8,
     },
 
-    /// The text is not `TIME/WORKER/SEQUENCE`.
-    #[error(
-        "`{text}` is not a layout: write TIME/WORKER/SEQUENCE in bits, as in 28/22/13, with 1 bit or \
-         more for each field and at most 63 in all"
-    )]
-    InvalidBits {
-        /// What was read.
-        text: String,
-    },
-
-    /// The text is not a layout with tick and epoch.
-    #[error(
-        "`{text}` is not a layout: write widths, tick and epoch, as in 28/22/13 in s since 2026-01-01"
-    )]
+    /// The text is not a layout, or not the part of one that it should be.
+    #[error("`{text}` is not a {what}: write {form}")]
     InvalidLayout {
         /// What was read.
         text: String,
-    },
-
-    /// The text is no tick.
-    #[error("`{text}` is not a tick: write s for seconds or ms for milliseconds")]
-    InvalidTick {
-        /// What was read.
-        text: String,
+        /// What it should be: `layout` or `tick`.
+        what: &'static str,
+        /// How that is written.
+        form: &'static str,
     },
 
     /// The text is no point in time.
@@ -215,29 +200,13 @@ pub enum Error {
         found: &'static str,
     },
 
-    /// The uid to start after belongs to another worker.
-    #[error(
-        "cannot start after uid {uid}: it is of worker {found}, this generator is worker {worker_id}"
-    )]
-    ForeignStart {
+    /// The uid to start after belongs to another worker, or nothing is left above it.
+    #[error("cannot start after uid {uid}: {problem}")]
+    StartAfter {
         /// The uid to start after.
         uid: u64,
-        /// The worker id in the uid.
-        found: u64,
-        /// The generator's own worker id.
-        worker_id: u64,
-    },
-
-    /// Nothing is left above the uid to start after.
-    #[error(
-        "nothing is left to issue after uid {uid}: the layout ends on {} ({ended})",
-        ended.date()
-    )]
-    NothingAfter {
-        /// The uid to start after.
-        uid: u64,
-        /// The layout's last instant.
-        ended: Timestamp,
+        /// Why that is not possible.
+        problem: String,
     },
 
     /// A generator of this process has the same worker id and layout.
@@ -299,15 +268,14 @@ pub enum Error {
     #[error("the start was interrupted while it waited")]
     Interrupted,
 
-    /// The padder thread could not be started.
-    #[error("the padder thread did not start; is the process at its limit of threads?")]
-    PadderThread(#[source] Arc<std::io::Error>),
-
-    /// The thread that renews a lease could not be started.
-    #[error(
-        "the thread that renews the lease did not start; is the process at its limit of threads?"
-    )]
-    LeaseThread(#[source] Arc<std::io::Error>),
+    /// A thread could not be started.
+    #[error("the {what} did not start; is the process at its limit of threads?")]
+    Thread {
+        /// Which one.
+        what: &'static str,
+        /// What the operating system says.
+        source: Arc<std::io::Error>,
+    },
 
     /// A lease is for uids of another layout than the generator's.
     #[error(
@@ -355,41 +323,15 @@ pub enum Error {
         limit: Duration,
     },
 
-    /// The thread that loads segments could not be started.
-    #[error(
-        "the thread that loads segments did not start; is the process at its limit of threads?"
-    )]
-    SegmentThread(#[source] Arc<std::io::Error>),
-
-    /// The thread for a call that blocks could not be started.
-    #[error(
-        "the thread of an asynchronous call did not start; is the process at its limit of threads?"
-    )]
-    CallThread(#[source] Arc<std::io::Error>),
-
     /// What an asynchronous call ran in a thread of its own has panicked: a source of worker ids, a store
     /// or a clock.
     #[error("the thread of an asynchronous call panicked; its message says where and why")]
     CallPanicked,
 
-    /// An environment variable that should hold a worker id holds something else, or nothing.
-    #[error(
-        "the environment variable {variable} {problem}; set it to a worker id, a whole number from 0"
-    )]
-    WorkerIdVariable {
-        /// The variable's name.
-        variable: &'static str,
-        /// What is wrong with it.
-        problem: String,
-    },
-
-    /// This process's number among its replicas is not known.
-    #[error(
-        "the ordinal of this pod is not known: {problem}; set UIDRING_ORDINAL from the pod's label \
-         apps.kubernetes.io/pod-index (see docs/kubernetes.md)"
-    )]
-    Ordinal {
-        /// What was read, and what is wrong with it.
+    /// The environment should say which worker id to use, and does not.
+    #[error("{problem}")]
+    Environment {
+        /// What was read, what is wrong with it, and what to set.
         problem: String,
     },
 
@@ -409,6 +351,10 @@ pub enum Error {
 error_traits!(Error);
 
 impl Error {
+    pub(crate) fn thread(what: &'static str, source: std::io::Error) -> Self {
+        Self::Thread { what, source: Arc::new(source) }
+    }
+
     /// The error of a store's crate, if this is one of that type.
     pub fn store<E: std::error::Error + 'static>(&self) -> Option<&E> {
         match self {

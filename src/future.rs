@@ -133,7 +133,7 @@ impl<T: Send + 'static> Call<T> {
         thread::Builder::new()
             .name("uidring-call".into())
             .spawn(run)
-            .map_err(|error| Error::CallThread(Arc::new(error)))?;
+            .map_err(|error| Error::thread("thread of an asynchronous call", error))?;
         Ok(this)
     }
 

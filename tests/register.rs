@@ -256,7 +256,7 @@ fn nothing_is_left_after_the_layouts_last_uid() {
     // Leaf's hundred starts are more than this tick has.
     for form in [Form::Cached, Form::Default, Form::Snowflake] {
         let error = recipe.form(form).build().map(drop).expect_err("all are issued");
-        assert!(matches!(error, Error::NothingAfter { .. }), "{form:?}: {error}");
+        assert!(matches!(error, Error::StartAfter { .. }), "{form:?}: {error}");
     }
 }
 
@@ -345,7 +345,7 @@ fn a_failed_build_does_not_give_its_layout_to_the_namespace() {
         let foreign =
             recipe.layout.compose(Fields { tick: 7, worker_id: 9, sequence: 0 }).expect("in range");
         let failing = Recipe { after: Some(foreign), ..recipe.clone() };
-        assert!(matches!(failing.build(), Err(Error::ForeignStart { .. })));
+        assert!(matches!(failing.build(), Err(Error::StartAfter { .. })));
         drop(recipe.layout(Layout::UID_GENERATOR).build().expect("any layout"));
         assert!(matches!(recipe.build().map(drop), Err(Error::NamespaceLayout { .. })));
     }
@@ -369,7 +369,7 @@ fn a_build_that_fails_or_panics_leaves_nothing_behind() {
         recipe.layout.compose(Fields { tick: 7, worker_id: 9, sequence: 0 }).expect("in range");
     for form in FORMS {
         let failing = Recipe { after: Some(foreign), ..recipe.form(form) };
-        assert!(matches!(failing.build(), Err(Error::ForeignStart { .. })));
+        assert!(matches!(failing.build(), Err(Error::StartAfter { .. })));
     }
     let mut panics = 0;
     for reading in 0..4 {

@@ -147,7 +147,8 @@ pub(super) fn prepare(request: StartRequest, clock: &dyn Clock) -> Result<Start,
     ] {
         let Some((uid, found, next)) = before else { continue };
         if found != worker_id {
-            return Err(Error::ForeignStart { uid: uid.get(), found, worker_id });
+            let problem = format!("it is of worker {found}, this generator is worker {worker_id}");
+            return Err(Error::StartAfter { uid: uid.get(), problem });
         }
         if next > start.position {
             (start.position, start.why) = (next, by);
@@ -181,7 +182,10 @@ fn next_after(layout: &Layout, uid: Uid) -> Result<(Uid, u64, Position), Error> 
     let found = layout.decode(uid)?.worker_id;
     let next = Position::after(layout, uid)?;
     if next.tick > layout.max_tick() {
-        return Err(Error::NothingAfter { uid: uid.get(), ended: layout.last_instant() });
+        let ended = layout.last_instant();
+        let problem =
+            format!("nothing is left to issue, the layout ends on {} ({ended})", ended.date());
+        return Err(Error::StartAfter { uid: uid.get(), problem });
     }
     Ok((uid, found, next))
 }

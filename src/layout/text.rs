@@ -24,7 +24,11 @@ impl FromStr for Tick {
         match text {
             "s" => Ok(Self::Second),
             "ms" => Ok(Self::Millisecond),
-            _ => Err(Error::InvalidTick { text: text.into() }),
+            _ => Err(Error::InvalidLayout {
+                text: text.into(),
+                what: "tick",
+                form: "s for seconds or ms for milliseconds",
+            }),
         }
     }
 }
@@ -48,7 +52,12 @@ impl FromStr for Bits {
             (Some(Some(time)), Some(Some(worker)), Some(Some(sequence)), None) => {
                 Ok(Self { time, worker, sequence })
             }
-            _ => Err(Error::InvalidBits { text: text.into() }),
+            _ => Err(Error::InvalidLayout {
+                text: text.into(),
+                what: "layout",
+                form: "TIME/WORKER/SEQUENCE in bits, as in 28/22/13, with 1 bit or more for each field and at \
+                       most 63 in all",
+            }),
         }
     }
 }
@@ -78,8 +87,11 @@ impl FromStr for Layout {
             let (tick, epoch) = rest.split_once(" since ")?;
             Some((bits, tick, epoch))
         });
-        let (bits, tick, epoch) =
-            parts.ok_or_else(|| Error::InvalidLayout { text: text.into() })?;
+        let (bits, tick, epoch) = parts.ok_or_else(|| Error::InvalidLayout {
+            text: text.into(),
+            what: "layout",
+            form: "widths, tick and epoch, as in 28/22/13 in s since 2026-01-01",
+        })?;
         Self::new(bits.parse()?, tick.parse()?, epoch.parse()?)
     }
 }

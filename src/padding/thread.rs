@@ -55,7 +55,7 @@ impl Padder {
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchCore`] for a core that this process may not use, [`Error::PadderThread`] if the
+    /// [`Error::NoSuchCore`] for a core that this process may not use, [`Error::Thread`] if the
     /// operating system starts no thread. If pinning to a core that exists fails, that is logged, and the
     /// padder runs unpinned.
     pub fn start(options: PadderOptions) -> Result<Self, Error> {
@@ -73,7 +73,7 @@ impl Padder {
                 pinning::pin(core);
                 Rings::of(&theirs).pad(options.idle);
             })
-            .map_err(|error| Error::PadderThread(Arc::new(error)))?;
+            .map_err(|error| Error::thread("padder thread", error))?;
         Ok(Self(Arc::new(Handle { state, thread: Some(thread) })))
     }
 

@@ -119,7 +119,7 @@ impl SegmentBuilder {
     /// # Errors
     ///
     /// [`Error::OptionOutOfRange`] for settings that are not possible; the store's own where the
-    /// tags cannot be read; [`Error::SegmentThread`]; [`Error::Forked`] where the store forks.
+    /// tags cannot be read; [`Error::Thread`]; [`Error::Forked`] where the store forks.
     pub fn build(self) -> Result<SegmentGenerator, Error> {
         let Self { mut store, mut settings } = self;
         check(&settings)?;
@@ -143,7 +143,7 @@ impl SegmentBuilder {
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build); [`Error::CallThread`] if the operating system starts no thread, and
+    /// As [`build`](Self::build); [`Error::Thread`] if the operating system starts no thread, and
     /// [`Error::CallPanicked`] where the store panics.
     pub async fn build_async(self) -> Result<SegmentGenerator, Error> {
         future::in_own_thread(|| self.build()).await

@@ -55,7 +55,7 @@ pub(super) fn start(
         }
     };
     let thread = thread::Builder::new().name("uidring-segments".into());
-    thread.spawn(run).map_err(|error| Error::SegmentThread(Arc::new(error)))
+    thread.spawn(run).map_err(|error| Error::thread("thread that loads segments", error))
 }
 
 struct Loader {

@@ -70,7 +70,7 @@ impl ActiveLease {
     ///
     /// # Errors
     ///
-    /// The store's own; [`Error::LeaseLost`] if its backend panics; [`Error::LeaseThread`];
+    /// The store's own; [`Error::LeaseLost`] if its backend panics; [`Error::Thread`];
     /// [`Error::Forked`] for a lease of the process that this one was forked from, also if its backend
     /// forked it.
     pub(crate) fn start(

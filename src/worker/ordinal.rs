@@ -48,7 +48,7 @@ impl Ordinal {
     ///
     /// # Errors
     ///
-    /// [`Error::Ordinal`] if the variable holds something else, or neither gives a number. A pod with the
+    /// [`Error::Environment`] if the variable holds something else, or neither gives a number. A pod with the
     /// network of its node has the node's host name, which is refused.
     pub fn from_env() -> Result<Self, Error> {
         let hosts = || fs::read_to_string(HOSTS).unwrap_or_default();
@@ -62,13 +62,13 @@ impl Ordinal {
         let text = |name| variable(name).filter(|value| !value.is_empty());
         if let Some(value) = text(Self::VARIABLE) {
             let value = value.to_string_lossy();
-            return decimal(&value).map(Self::new).ok_or_else(|| Error::Ordinal {
-                problem: format!("{} {}", Self::VARIABLE, holds(&value)),
-            });
+            return decimal(&value)
+                .map(Self::new)
+                .ok_or_else(|| unknown(format!("{} {}", Self::VARIABLE, holds(&value))));
         }
         let Some(name) = text("HOSTNAME") else {
             let problem = format!("neither {} nor HOSTNAME is set", Self::VARIABLE);
-            return Err(Error::Ordinal { problem });
+            return Err(unknown(problem));
         };
         let name = name.to_string_lossy();
         if hosts().starts_with(HOST_NETWORK) {
@@ -77,7 +77,7 @@ impl Ordinal {
                 Self::VARIABLE,
                 holds(&name)
             );
-            return Err(Error::Ordinal { problem });
+            return Err(unknown(problem));
         }
         Self::of_host(&name)
     }
@@ -86,7 +86,7 @@ impl Ordinal {
     ///
     /// # Errors
     ///
-    /// [`Error::Ordinal`] if the name's first part does not end in a hyphen and a number without leading
+    /// [`Error::Environment`] if the name's first part does not end in a hyphen and a number without leading
     /// zeros: `app-03` may be another host than `app-3`.
     pub fn of_host(name: &str) -> Result<Self, Error> {
         let first = name.split('.').next().unwrap_or_default();
@@ -94,12 +94,12 @@ impl Ordinal {
             .rsplit_once('-')
             .filter(|(before, _)| !before.is_empty())
             .and_then(|(_, number)| decimal(number));
-        number.map(Self::new).ok_or_else(|| Error::Ordinal {
-            problem: format!(
+        number.map(Self::new).ok_or_else(|| {
+            unknown(format!(
                 "{} is not set, and the host name does not end in a hyphen and a number: HOSTNAME {}",
                 Self::VARIABLE,
                 holds(name)
-            ),
+            ))
         })
     }
 
@@ -127,6 +127,15 @@ impl Ordinal {
 }
 
 /// Reads a number as Kubernetes writes it.
+fn unknown(problem: String) -> Error {
+    Error::Environment {
+        problem: format!(
+            "the ordinal of this pod is not known: {problem}; set UIDRING_ORDINAL from the pod's label \
+             apps.kubernetes.io/pod-index (see docs/kubernetes.md)"
+        ),
+    }
+}
+
 fn decimal(text: &str) -> Option<u64> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
     let has_zeros = text.len() > 1 && text.starts_with('0');

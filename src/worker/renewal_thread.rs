@@ -37,7 +37,7 @@ impl Renewer for RenewalThread {
         if let Err(error) = started {
             // Nothing was issued. Without this the worker id would stay held until the lease ends.
             let _ = backend.release(None);
-            return Err(Error::LeaseThread(Arc::new(error)));
+            return Err(Error::thread("thread that renews the lease", error));
         }
         // The thread waits for this.
         let _ = work.send((renewals, backend));

@@ -27,7 +27,7 @@ pub trait Renewer: Send + 'static {
     ///
     /// # Errors
     ///
-    /// [`Error::LeaseThread`].
+    /// [`Error::Thread`].
     fn start(&self, renewals: RenewalState, backend: Box<dyn LeaseBackend>) -> Result<(), Error>;
 }
 

@@ -52,7 +52,7 @@ pub trait WorkerSource {
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire); [`Error::CallThread`] if the operating system starts no thread, and
+    /// As [`acquire`](Self::acquire); [`Error::Thread`] if the operating system starts no thread, and
     /// [`Error::CallPanicked`] where the source panics.
     fn acquire_async(
         self,
@@ -160,7 +160,12 @@ impl EnvWorkerId {
 
 impl WorkerSource for EnvWorkerId {
     fn acquire(&self, request: &WorkerRequest) -> Result<Worker, Error> {
-        let wrong = |problem| Error::WorkerIdVariable { variable: Self::VARIABLE, problem };
+        let wrong = |what: String| Error::Environment {
+            problem: format!(
+                "the environment variable {} {what}; set it to a worker id, a whole number from 0",
+                Self::VARIABLE
+            ),
+        };
         let Some(value) = env::var_os(Self::VARIABLE) else {
             return Err(wrong("is not set".into()));
         };

@@ -224,13 +224,13 @@ fn impossible_starts_are_refused() {
             refusal(|s| s.start_after = Some(
                 s.layout.compose(Fields { tick: 0, worker_id: 4, sequence: 0 }).expect("in range")
             )),
-            Error::ForeignStart { found: 4, worker_id: 5, .. }
+            Error::StartAfter { problem, .. } if problem.contains("worker 4")
         ));
         assert!(matches!(
             refusal(|s| s.start_after = Some(
                 s.layout.compose(Fields { tick: 3, worker_id: 5, sequence: 7 }).expect("in range")
             )),
-            Error::NothingAfter { .. }
+            Error::StartAfter { problem, .. } if problem.contains("nothing is left")
         ));
         assert!(matches!(
             refusal(|s| s.start_after = Some(Uid::MAX)),

@@ -182,13 +182,12 @@ impl CachedBuilder {
     /// [`Error::NoWorkerId`], [`Error::WorkerIdOutOfRange`], [`Error::OptionOutOfRange`],
     /// [`Error::RingTooLarge`], [`Error::OutOfMemory`] and [`Error::NoSuchCore`] for settings that
     /// are not possible; [`Error::ClockBeforeEpoch`] and [`Error::LayoutExhausted`] where the
-    /// layout cannot express the present time; [`Error::ForeignStart`] and
-    /// [`Error::NothingAfter`] for a uid to start after that does not fit;
+    /// layout cannot express the present time; [`Error::StartAfter`] for a uid to start after that does not fit;
     /// [`Error::WorkerIdInUse`] and [`Error::WorkerIdOfParent`] where another generator of this
     /// process, or of its parent, may issue the same uids; [`Error::NamespaceLayout`];
-    /// [`Error::PadderThread`]; [`Error::Forked`] with a padder of the process that this one was forked from, and in a child that the clock or a lease's
+    /// [`Error::Thread`]; [`Error::Forked`] with a padder of the process that this one was forked from, and in a child that the clock or a lease's
     /// store forked; [`Error::UsedAhead`]. With a lease also [`Error::LeaseLayout`],
-    /// [`Error::LeaseThread`], and what its store says; with a source what that says. [`Error::NoNewWorkerId`]
+    /// [`Error::Thread`], and what its store says; with a source what that says. [`Error::NoNewWorkerId`]
     /// where [`on_clock_back`](Self::on_clock_back) needs another source.
     pub fn build(self) -> Result<CachedUidGenerator, Error> {
         let Self { start: mut request, sequence_start, take_policy, own } = self;
@@ -253,7 +252,7 @@ impl CachedBuilder {
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build); [`Error::CallThread`] if the operating system starts no thread, and
+    /// As [`build`](Self::build); [`Error::Thread`] if the operating system starts no thread, and
     /// [`Error::CallPanicked`] where the clock, or the source or store of the worker id, panics.
     pub async fn build_async(self) -> Result<CachedUidGenerator, Error> {
         future::in_own_thread(|| self.build()).await

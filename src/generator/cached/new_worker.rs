@@ -109,7 +109,7 @@ impl NewWorker {
         let this = Arc::clone(self);
         let thread = thread::Builder::new().name("uidring-worker".into());
         if let Err(error) = thread.spawn(move || this.go_on_with_next()) {
-            self.finish(Err(Error::CallThread(Arc::new(error))));
+            self.finish(Err(Error::thread("thread of an asynchronous call", error)));
         }
     }
 

@@ -93,12 +93,11 @@ impl<C: Clock> ClockedBuilder<C> {
     ///
     /// [`Error::NoWorkerId`] and [`Error::WorkerIdOutOfRange`]; [`Error::ClockBeforeEpoch`] and
     /// [`Error::LayoutExhausted`] where the layout cannot express the present time;
-    /// [`Error::ForeignStart`] and [`Error::NothingAfter`] for a uid to start after that does not
-    /// fit; [`Error::WorkerIdInUse`] and [`Error::WorkerIdOfParent`] where another generator of this
+    /// [`Error::StartAfter`] for a uid to start after that does not fit; [`Error::WorkerIdInUse`] and [`Error::WorkerIdOfParent`] where another generator of this
     /// process, or of its parent, may issue the same uids; [`Error::NamespaceLayout`]; [`Error::Forked`] in a child that the clock
     /// or a lease's store forked; [`Error::OptionOutOfRange`] for a sequence start above what a tick
     /// has; [`Error::OutOfMemory`]; [`Error::UsedAhead`]. With a lease also [`Error::LeaseLayout`],
-    /// [`Error::LeaseThread`], and what its store says; with a source what that says.
+    /// [`Error::Thread`], and what its store says; with a source what that says.
     pub fn build(self) -> Result<ClockedUidGenerator<C>, Error> {
         let (ClockedOptions { clock_policy, clock }, layout) = (self.own, self.start.layout);
         let tick_shift = layout.bits().worker + layout.bits().sequence;
@@ -142,7 +141,7 @@ impl<C: Clock> ClockedBuilder<C> {
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build); [`Error::CallThread`] if the operating system starts no thread, and
+    /// As [`build`](Self::build); [`Error::Thread`] if the operating system starts no thread, and
     /// [`Error::CallPanicked`] where the clock, or the source or store of the worker id, panics.
     pub async fn build_async(self) -> Result<ClockedUidGenerator<C>, Error>
     where
