@@ -97,7 +97,7 @@ pub mod worker;
 pub mod simulation {
     pub use crate::clock::monotonic::ManualMonotonic;
     pub use crate::generator::ELSEWHERE;
-    pub use crate::worker::{RenewalState, Renewer, Request, Task};
+    pub use crate::worker::{LeaseAction, RenewRequest, RenewalMachine, Renewer};
 }
 
 #[cfg(doctest)]

@@ -26,7 +26,7 @@ use crate::ring::{Drawn, RingBuffer, RingStats};
 use crate::sync::{Event, Serving, WipeOnForkMemory};
 use crate::uid::Uid;
 use crate::waiting::{self, Waiting};
-use crate::worker::{ActiveLease, LeaseStats};
+use crate::worker::{LeaseHandle, LeaseStats};
 
 /// Hands out uids from a ring that a thread of its own, the padder, keeps filled.
 ///
@@ -59,7 +59,7 @@ pub struct CachedUidGenerator {
     first: Arc<WorkerRing>,
     take_policy: TakePolicy,
     layout: Layout,
-    lease: Option<ActiveLease>,
+    lease: Option<LeaseHandle>,
     clock: Arc<dyn Clock>,
     new_worker: Option<Arc<NewWorker>>,
     counters: CachePadded<Counters>,
@@ -156,7 +156,7 @@ impl CachedUidGenerator {
     }
 
     /// Ends the generator, and returns the lease that is to be given back.
-    pub(super) fn end(&self) -> Option<(&ActiveLease, Option<Uid>)> {
+    pub(super) fn end(&self) -> Option<(&LeaseHandle, Option<Uid>)> {
         if let Some(new_worker) = &self.new_worker {
             new_worker.stop();
         }

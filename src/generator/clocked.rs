@@ -31,7 +31,7 @@ use crate::ring::{Drawn, IsRandom, Limit, RunStart};
 use crate::sync::{Event, Serving, WipeOnForkMemory};
 use crate::uid::Uid;
 use crate::waiting::{self, Waiting};
-use crate::worker::{ActiveLease, IssueHorizon};
+use crate::worker::{IssueHorizon, LeaseHandle};
 
 /// Hands out uids of the present tick. Each take reads the clock; when the tick's uids are used up,
 /// the take policy decides: waiting means waiting for the next tick.
@@ -77,7 +77,7 @@ pub struct ClockedUidGenerator<C = SystemClock> {
     /// How far uids may be issued: checked at the start of each tick.
     issue_horizon: IssueHorizon,
     registration: Registration,
-    lease: Option<ActiveLease>,
+    lease: Option<LeaseHandle>,
     take_policy: TakePolicy,
     /// Where takers wait for the next tick.
     closing: Event,
@@ -288,7 +288,7 @@ impl<C: Clock> ClockedUidGenerator<C> {
 
 impl<C> ClockedUidGenerator<C> {
     /// Ends the generator, and returns the lease that is to be given back.
-    pub(super) fn end(&self) -> Option<(&ActiveLease, Option<Uid>)> {
+    pub(super) fn end(&self) -> Option<(&LeaseHandle, Option<Uid>)> {
         // In a forked child the numbers stay wiped, and the event must not be used.
         if self.memory.is_forked_child() {
             return None;

@@ -14,7 +14,7 @@ use crate::sync::{ForkToken, log, starts_are_interrupted};
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
 use crate::worker::{
-    ActiveLease, IssueHorizon, Lease, LeaseStart, LeaseTerms, Worker, WorkerChoice, WorkerRequest,
+    IssueHorizon, Lease, LeaseHandle, LeaseStart, LeaseTerms, Worker, WorkerChoice, WorkerRequest,
     source,
 };
 
@@ -201,7 +201,7 @@ impl Start {
         &mut self,
         layout: &Layout,
         clock: &dyn Clock,
-    ) -> Result<(Option<ActiveLease>, IssueHorizon), Error> {
+    ) -> Result<(Option<LeaseHandle>, IssueHorizon), Error> {
         if let Err(error) = self.wait_for(layout, clock) {
             // Before the lease is given back, with which another generator may start.
             self.registration.release(None);
@@ -220,7 +220,7 @@ impl Start {
             first: self.position.tick,
             max_ahead: u64::try_from(self.max_ahead.as_millis() / tick).unwrap_or(u64::MAX),
         };
-        let (active, issue_horizon) = ActiveLease::start(lease, lease_start, self.patience)?;
+        let (active, issue_horizon) = LeaseHandle::start(lease, lease_start, self.patience)?;
         self.registration.leased(&issue_horizon);
         Ok((Some(active), issue_horizon))
     }

@@ -123,7 +123,7 @@ impl Shared {
         for row in rows {
             match self.names.find(&row.tag) {
                 Some(tag) => {
-                    if tag.found(row) {
+                    if tag.update_row(row) {
                         self.ask(tag);
                     }
                 }
@@ -134,7 +134,7 @@ impl Shared {
 
     fn add(&self, row: &SegmentTag) {
         let tag = Arc::new(Tag::new(row, self.life, &self.settings));
-        tag.found(row);
+        tag.update_row(row);
         if let Ok(mut tags) = self.tags.lock() {
             tags.push(Arc::clone(&tag));
         }

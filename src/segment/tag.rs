@@ -123,7 +123,7 @@ impl Tag {
     /// Updates the step and the depth after events in the chain. Two threads that end two segments at
     /// almost the same time may come here in the other order. A segment then counts as lasting a little
     /// shorter or longer than it did.
-    fn note(&self, settings: &Settings, events: &[ChainEvent]) -> Result<(), Forked> {
+    fn apply_events(&self, settings: &Settings, events: &[ChainEvent]) -> Result<(), Forked> {
         if events.is_empty() {
             return Ok(());
         }
@@ -283,8 +283,10 @@ impl Tag {
             )));
         }
         self.set_table_step(table_step);
-        let appended =
-            self.chain.append(start..end).and_then(|events| Ok(self.note(settings, &events)?));
+        let appended = self
+            .chain
+            .append(start..end)
+            .and_then(|events| Ok(self.apply_events(settings, &events)?));
         appended.map_err(|error| match error {
             PushError::Forked => LoadError::Store(Error::Forked { what: "generator" }),
             PushError::NoRange { .. } => invalid(error.to_string()),
@@ -358,7 +360,7 @@ impl Tag {
     }
 
     /// Updates the tag from its row in the table. Returns whether a load has to look at the row.
-    pub(super) fn found(&self, row: &SegmentTag) -> bool {
+    pub(super) fn update_row(&self, row: &SegmentTag) -> bool {
         let (max_id, step) = match row.usable() {
             Ok(columns) => columns,
             Err(error) => {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backend::{LeaseTerms, RenewError};
-use super::renewals::{LeaseStart, RenewalState, Request, Task};
+use super::renewals::{LeaseAction, LeaseStart, RenewRequest, RenewalMachine};
 use crate::clock::monotonic::ManualMonotonic;
 use crate::layout::Layout;
 use crate::sync::ForkToken;
 
 const MILLI: u64 = 1_000_000;
 
-fn begin(time: &ManualMonotonic) -> RenewalState {
+fn begin(time: &ManualMonotonic) -> RenewalMachine {
     let terms = LeaseTerms {
         lasts: Some(Duration::from_millis(300)),
         margin: Duration::from_millis(30),
@@ -22,7 +22,7 @@ fn begin(time: &ManualMonotonic) -> RenewalState {
     };
     let start = LeaseStart { present: 10, first: 10, max_ahead: 0 };
     let (time, life) = (Arc::new(time.clone()), ForkToken::current());
-    let mut renewals = RenewalState::new(&Layout::SNOWFLAKE, terms, start, time, 1, life);
+    let mut renewals = RenewalMachine::new(&Layout::SNOWFLAKE, terms, start, time, 1, life);
     let request = renewals.request();
     renewals.granted(request);
     renewals
@@ -34,9 +34,9 @@ fn failed() -> Result<(), RenewError> {
     ))
 }
 
-fn renew(renewals: &mut RenewalState) -> Request {
-    match renewals.next_task() {
-        Task::Renew(request) => request,
+fn renew(renewals: &mut RenewalMachine) -> RenewRequest {
+    match renewals.next_action() {
+        LeaseAction::Renew(request) => request,
         other => panic!("{other:?}"),
     }
 }
@@ -64,7 +64,7 @@ fn a_store_that_is_away_for_less_than_the_lease_is_not_noticed() {
     for _ in 0..3 {
         let request = renew(&mut renewals);
         renewals.answered(request, failed());
-        let Task::Wait(Some(pause)) = renewals.next_task() else { panic!("not at once") };
+        let LeaseAction::Wait(Some(pause)) = renewals.next_action() else { panic!("not at once") };
         time.advance(pause.as_nanos() as u64);
     }
     let request = renew(&mut renewals);
@@ -84,5 +84,5 @@ fn a_lease_that_is_over_is_over_whatever_the_store_says() {
     assert!(renewals.shared().is_lost());
     renewals.answered(request, Ok(()));
     assert!(!renewals.is_live());
-    assert!(matches!(renewals.next_task(), Task::Wait(None)), "nothing is left to do");
+    assert!(matches!(renewals.next_action(), LeaseAction::Wait(None)), "nothing is left to do");
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use super::backend::LeaseBackend;
-use super::renewals::{RenewalState, Renewer, Task};
+use super::renewals::{LeaseAction, RenewalMachine, Renewer};
 use crate::clock::{Monotonic, SystemMonotonic};
 use crate::error::Error;
 use crate::sync::{Serving, assert_no_lock_held, contained, log};
@@ -24,7 +24,7 @@ impl Renewer for RenewalThread {
 
     fn start(
         &self,
-        renewals: RenewalState,
+        renewals: RenewalMachine,
         mut backend: Box<dyn LeaseBackend>,
     ) -> Result<(), Error> {
         let (work, theirs) = mpsc::sync_channel(1);
@@ -45,9 +45,9 @@ impl Renewer for RenewalThread {
     }
 }
 
-/// Executes the tasks of a lease until it has been released. A backend is a caller's code: if it panics, the
+/// Executes the actions of a lease until it has been released. A backend is a caller's code: if it panics, the
 /// lease is lost, takers get that error, and whoever ends the lease does not wait for the store.
-fn run(mut renewals: RenewalState, mut backend: Box<dyn LeaseBackend>) {
+fn run(mut renewals: RenewalMachine, mut backend: Box<dyn LeaseBackend>) {
     let _serving = Serving::begin();
     let done = contained(|| renew(&mut renewals, &mut *backend));
     // Whatever was called, the log included, may have forked. A child that was forked in this thread must
@@ -67,18 +67,18 @@ fn run(mut renewals: RenewalState, mut backend: Box<dyn LeaseBackend>) {
 }
 
 /// Returns when the lease has been released, and in a forked child.
-fn renew(renewals: &mut RenewalState, backend: &mut dyn LeaseBackend) {
+fn renew(renewals: &mut RenewalMachine, backend: &mut dyn LeaseBackend) {
     while !renewals.is_forked() {
-        match renewals.next_task() {
-            Task::Wait(pause) => renewals.wait(pause),
-            Task::Renew(request) => {
+        match renewals.next_action() {
+            LeaseAction::Wait(pause) => renewals.wait(pause),
+            LeaseAction::Renew(request) => {
                 assert_no_lock_held();
                 let answer = backend.renew(request.horizon());
                 if !renewals.is_forked() {
                     renewals.answered(request, answer);
                 }
             }
-            Task::Release(last) => {
+            LeaseAction::Release(last) => {
                 assert_no_lock_held();
                 let answer = backend.release(last);
                 if !renewals.is_forked() {

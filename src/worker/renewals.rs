@@ -14,7 +14,7 @@ use crate::layout::Layout;
 use crate::sync::{ForkToken, log};
 use crate::uid::Uid;
 
-/// Executes the tasks of a lease in use.
+/// Executes the actions of a lease in use.
 pub trait Renewer: Send + 'static {
     /// Returns the clock that measures the lease.
     fn time(&self) -> Arc<dyn Monotonic>;
@@ -22,13 +22,13 @@ pub trait Renewer: Send + 'static {
     /// Returns the seed of the random parts of the schedule.
     fn seed(&self) -> u64;
 
-    /// Starts to execute one [task](RenewalState::next_task) after another, until the lease has been
+    /// Starts to execute one [action](RenewalMachine::next_action) after another, until the lease has been
     /// released; returns at once.
     ///
     /// # Errors
     ///
     /// [`Error::Thread`].
-    fn start(&self, renewals: RenewalState, backend: Box<dyn LeaseBackend>) -> Result<(), Error>;
+    fn start(&self, renewals: RenewalMachine, backend: Box<dyn LeaseBackend>) -> Result<(), Error>;
 }
 
 /// Where a generator is when its lease starts.
@@ -44,24 +44,24 @@ pub(crate) struct LeaseStart {
 
 /// What a lease needs next.
 #[derive(Debug)]
-pub enum Task {
+pub enum LeaseAction {
     /// To wait for this long, or until there is a demand.
     Wait(Option<Duration>),
     /// To ask the store, and pass on its answer.
-    Renew(Request),
+    Renew(RenewRequest),
     /// To release it: this was issued last.
     Release(Option<Uid>),
 }
 
 /// A renewal that the store is asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Request {
+pub struct RenewRequest {
     horizon: Horizon,
     /// The time before the store was asked.
     started: Moment,
 }
 
-impl Request {
+impl RenewRequest {
     /// Returns the last tick that may be issued after it.
     pub fn horizon(self) -> u64 {
         self.horizon.last
@@ -70,7 +70,7 @@ impl Request {
 
 /// The state of a lease in use.
 #[derive(Debug)]
-pub struct RenewalState {
+pub struct RenewalMachine {
     shared: Arc<LeaseShared>,
     terms: LeaseTerms,
     planner: HorizonPlanner,
@@ -83,7 +83,7 @@ pub struct RenewalState {
     failed: LogThrottle,
 }
 
-impl RenewalState {
+impl RenewalMachine {
     pub(super) fn new(
         layout: &Layout,
         terms: LeaseTerms,
@@ -114,20 +114,20 @@ impl RenewalState {
     }
 
     /// Returns what to do now.
-    pub fn next_task(&mut self) -> Task {
+    pub fn next_action(&mut self) -> LeaseAction {
         let shared = &self.shared;
         // In a child it is the parent's to release.
         if let Some(last) = shared.stopped().filter(|_| !shared.is_forked()) {
-            return Task::Release(last);
+            return LeaseAction::Release(last);
         }
         if shared.is_lost() {
-            return Task::Wait(None);
+            return LeaseAction::Wait(None);
         }
         let left = self.due.map(|due| due.since(shared.moment()));
         if left == Some(Duration::ZERO) || self.is_demanded() {
-            Task::Renew(self.request())
+            LeaseAction::Renew(self.request())
         } else {
-            Task::Wait(left)
+            LeaseAction::Wait(left)
         }
     }
 
@@ -147,14 +147,14 @@ impl RenewalState {
     }
 
     /// Returns what to ask the store for now.
-    pub(super) fn request(&mut self) -> Request {
+    pub(super) fn request(&mut self) -> RenewRequest {
         let started = self.shared.moment();
         let horizon = self.planner.horizon(self.shared.reached(), started);
-        Request { horizon, started }
+        RenewRequest { horizon, started }
     }
 
     /// Handles the store's answer.
-    pub fn answered(&mut self, request: Request, answer: Result<(), RenewError>) {
+    pub fn answered(&mut self, request: RenewRequest, answer: Result<(), RenewError>) {
         match answer {
             Ok(()) => self.granted(request),
             Err(RenewError::Failed(error)) => {
@@ -176,8 +176,8 @@ impl RenewalState {
     }
 
     /// Handles a success: the store has the horizon.
-    pub(super) fn granted(&mut self, request: Request) {
-        let Request { horizon, started } = request;
+    pub(super) fn granted(&mut self, request: RenewRequest) {
+        let RenewRequest { horizon, started } = request;
         let lasts = self.terms.lasts.map(|lasts| lasts.saturating_sub(self.terms.margin));
         // Counted from before the store was asked: the store counts from later.
         let deadline = lasts.and_then(|lasts| started.after(lasts));
@@ -328,7 +328,7 @@ mod tests {
     use crate::error::{StoreError, StoreErrorKind};
 
     /// The state of a lease of half a minute, after its first renewal.
-    fn renewals(seed: u64, time: &ManualMonotonic) -> RenewalState {
+    fn renewals(seed: u64, time: &ManualMonotonic) -> RenewalMachine {
         let terms = LeaseTerms {
             lasts: Some(Duration::from_secs(30)),
             margin: Duration::from_secs(3),
@@ -338,17 +338,19 @@ mod tests {
         let start = LeaseStart { present: 0, first: 1, max_ahead: 600 };
         let layout = Layout::UID_GENERATOR;
         let (time, life) = (Arc::new(time.clone()), ForkToken::current());
-        let mut renewals = RenewalState::new(&layout, terms, start, time, seed, life);
+        let mut renewals = RenewalMachine::new(&layout, terms, start, time, seed, life);
         let request = renewals.request();
         renewals.granted(request);
         renewals
     }
 
     /// Returns the time until the next renewal, which then succeeds or `fails`.
-    fn pause(renewals: &mut RenewalState, time: &ManualMonotonic, fails: bool) -> Duration {
-        let Task::Wait(Some(pause)) = renewals.next_task() else { panic!("it is not time") };
+    fn pause(renewals: &mut RenewalMachine, time: &ManualMonotonic, fails: bool) -> Duration {
+        let LeaseAction::Wait(Some(pause)) = renewals.next_action() else {
+            panic!("it is not time")
+        };
         time.advance(pause.as_nanos() as u64);
-        let Task::Renew(request) = renewals.next_task() else { panic!("it is time") };
+        let LeaseAction::Renew(request) = renewals.next_action() else { panic!("it is time") };
         let failed = RenewError::Failed(
             StoreError::new(StoreErrorKind::Unreachable, "the store is away").into(),
         );
@@ -412,7 +414,7 @@ mod tests {
         let time = ManualMonotonic::new();
         let mut renewals = renewals(0, &time);
         let pause = Duration::from_millis(20);
-        let lasts = |renewals: &RenewalState| {
+        let lasts = |renewals: &RenewalMachine| {
             let [first, second] = [1, 2].map(|waits| Deadline::after(Some(pause * waits)));
             renewals.wait(Some(pause));
             let lasts = first.is_over();

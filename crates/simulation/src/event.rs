@@ -1,6 +1,6 @@
 //! What is under way between hosts and the store.
 
-use uidring::simulation::Request;
+use uidring::simulation::RenewRequest;
 use uidring::worker::RenewError;
 use uidring::{Error, StoreError, StoreErrorKind, Uid};
 
@@ -24,13 +24,13 @@ pub(super) enum Event {
 #[derive(Clone, Copy)]
 pub(super) enum Call {
     Acquire,
-    Renew(Holding, Request),
+    Renew(Holding, RenewRequest),
     Release(Holding, Option<Uid>),
 }
 
 pub(super) enum Answer {
     Acquired(Option<Holding>),
-    Renewed(Request, Result<(), RenewError>),
+    Renewed(RenewRequest, Result<(), RenewError>),
     Released,
 }
 

@@ -9,7 +9,7 @@ use uidring::clock::ManualClock;
 use uidring::generator::{ClockPolicy, SequenceStart};
 use uidring::padding::Padder;
 use uidring::policy::TakePolicy;
-use uidring::simulation::{ELSEWHERE, RenewalState};
+use uidring::simulation::{ELSEWHERE, RenewalMachine};
 use uidring::worker::Lease;
 use uidring::{
     CachedUidGenerator, ClockedUidGenerator, Error, Layout, LocalGenerator, TakeError, Uid,
@@ -25,7 +25,7 @@ pub struct Issuer {
     /// The greatest uid that earlier holders of the worker id may have issued.
     before: Option<Uid>,
     /// The state of the lease.
-    pub renewals: RenewalState,
+    pub renewals: RenewalMachine,
     generator: Generator,
     is_closed: bool,
     /// The padder has looked since the lease was over.
@@ -82,7 +82,7 @@ impl Issuer {
     pub fn new(
         worker_id: u64,
         before: Option<Uid>,
-        renewals: RenewalState,
+        renewals: RenewalMachine,
         generator: Generator,
     ) -> Self {
         let (is_closed, is_shut, last, last_local) = (false, false, None, None);

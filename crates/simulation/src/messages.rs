@@ -1,6 +1,6 @@
 //! What hosts and the store say to each other, and how that goes wrong.
 
-use uidring::simulation::Task;
+use uidring::simulation::LeaseAction;
 use uidring::worker::RenewError;
 
 use super::check::Property;
@@ -35,16 +35,16 @@ impl World {
             return;
         };
         let (session, holding) = (owner.session, owner.holding);
-        match owner.issuer.renewals.next_task() {
-            Task::Wait(_) => {}
-            Task::Renew(request) => {
+        match owner.issuer.renewals.next_action() {
+            LeaseAction::Wait(_) => {}
+            LeaseAction::Renew(request) => {
                 owner.is_waiting = true;
                 let failed = Answer::Renewed(request, Err(RenewError::Failed(problem())));
                 let horizon = request.horizon();
                 self.note(Step::RenewalAsked { session, horizon });
                 self.send(host, session, Call::Renew(holding, request), failed);
             }
-            Task::Release(last) => {
+            LeaseAction::Release(last) => {
                 self.hosts[host].state = State::Idle;
                 self.counts.releases += 1;
                 self.send(host, session, Call::Release(holding, last), Answer::Released);

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use fastrand::Rng;
 use uidring::adapter::Monotonic;
-use uidring::simulation::{ManualMonotonic, RenewalState, Renewer};
+use uidring::simulation::{ManualMonotonic, RenewalMachine, Renewer};
 use uidring::worker::{Lease, LeaseBackend, RenewError};
 use uidring::{Error, Uid};
 
@@ -204,7 +204,7 @@ impl Keeper {
 }
 
 /// What a generator's lease begins with.
-pub type Begun = Arc<Mutex<Option<(RenewalState, Box<dyn LeaseBackend>)>>>;
+pub type Begun = Arc<Mutex<Option<(RenewalMachine, Box<dyn LeaseBackend>)>>>;
 
 /// Has the lease of a generator renewed by the model.
 pub struct ByHand {
@@ -225,7 +225,7 @@ impl Renewer for ByHand {
         self.seed
     }
 
-    fn start(&self, renewals: RenewalState, backend: Box<dyn LeaseBackend>) -> Result<(), Error> {
+    fn start(&self, renewals: RenewalMachine, backend: Box<dyn LeaseBackend>) -> Result<(), Error> {
         *lock(&self.begun) = Some((renewals.unattended(), backend));
         Ok(())
     }

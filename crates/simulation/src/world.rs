@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use uidring::simulation::Task;
+use uidring::simulation::LeaseAction;
 use uidring::worker::LeaseTerms;
 use uidring::{Bits, Layout, Tick, Timestamp};
 
@@ -257,7 +257,7 @@ impl World {
             owner.issuer.close();
             let session = owner.session;
             // It says so again and again.
-            if let Task::Release(last) = owner.issuer.renewals.next_task() {
+            if let LeaseAction::Release(last) = owner.issuer.renewals.next_action() {
                 self.note(Step::Closed { session, last });
             }
         }

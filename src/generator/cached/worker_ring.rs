@@ -14,7 +14,7 @@ use crate::padding::{Padder, RingHandle};
 use crate::ring::{RingBuffer, RingOptions, RingStats, RunStart};
 use crate::sync::log;
 use crate::uid::Uid;
-use crate::worker::ActiveLease;
+use crate::worker::LeaseHandle;
 
 /// What the rings of a generator have in common.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Plan {
         &self,
         mut start: Start,
         on_clock_back: Option<Box<dyn Fn() + Send>>,
-    ) -> Result<(WorkerRing, Option<ActiveLease>), Error> {
+    ) -> Result<(WorkerRing, Option<LeaseHandle>), Error> {
         let Self { layout, options, schedule, tick_start, padder, clock, .. } = self;
         let mut bounds = self.bounds;
         if start.is_leased() {

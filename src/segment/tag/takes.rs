@@ -82,7 +82,7 @@ impl<'a> Takes<'a> {
         let health = tag.health();
         let Settled { id, supply, events } = tag.chain.settle(missed)?;
         // This reads the clock, which may fork: then the id is the parent's.
-        tag.note(&shared.settings, &events)?;
+        tag.apply_events(&shared.settings, &events)?;
         if health < Health::Invalid && tag.is_short(supply) {
             shared.ask(tag);
         }

@@ -45,7 +45,7 @@ impl<S: Scale> Owner<S> {
 }
 
 impl<S: Scale> Lease<S> {
-    /// `ActiveLease::start`, before the first renewal: the generator starts above what was issued
+    /// `LeaseHandle::start`, before the first renewal: the generator starts above what was issued
     /// (`src/generator/start.rs`). Where its clock is ahead of that, [`clock_runs`](Self::clock_runs) comes
     /// next.
     fn new(
@@ -80,7 +80,7 @@ impl<S: Scale> Lease<S> {
         }
     }
 
-    /// Whether uids may be issued with it, as far as its owner knows: `RenewalState::is_live`.
+    /// Whether uids may be issued with it, as far as its owner knows: `RenewalMachine::is_live`.
     pub(super) fn is_live(&self) -> bool {
         self.horizon.is_some() && !self.lost && !self.closed && !self.is_over()
     }
@@ -129,7 +129,7 @@ impl<S: Scale> Lease<S> {
     }
 
     /// The deadline counts from when the store was asked, which counts from later itself
-    /// (`RenewalState::granted` in `src/worker/renewals.rs`).
+    /// (`RenewalMachine::granted` in `src/worker/renewals.rs`).
     fn granted(&mut self, model: &Leases<S>, horizon: S::Number, call: &Call<S>) {
         self.horizon = Some(match model.mutation {
             Some(Mutation::OneTickMore) => horizon + 1.into(),
@@ -328,7 +328,7 @@ impl<S: Scale> State<S> {
         Some(())
     }
 
-    /// `IssueState::is_lost`: what has been found is permanent.
+    /// `LeaseShared::is_lost`: what has been found is permanent.
     pub(super) fn notice(&mut self, model: &Leases<S>, session: u8) -> Option<()> {
         let lease = self.lease(session)?;
         let may_be_over = lease.is_over() || model.clocks == Clocks::Anything;
@@ -354,7 +354,7 @@ impl<S: Scale> State<S> {
     }
 
     /// The generator is closed first, so that nothing more can come, and then the row is given back with what
-    /// came last (`src/worker/active_lease.rs`). The thread asks the store once its last call is over; that
+    /// came last (`src/worker/lease_handle.rs`). The thread asks the store once its last call is over; that
     /// call's request is still on its way, at least here.
     pub(super) fn close(&mut self, model: &Leases<S>, session: u8) -> Option<()> {
         let mutation = model.mutation;

@@ -171,10 +171,10 @@ impl World {
         if owner.lease.is_none() {
             return;
         }
-        let job = match owner.issuer.renewals.next_task() {
-            simulation::Task::Wait(_) => return,
-            simulation::Task::Renew(request) => Job::Renew(request),
-            simulation::Task::Release(last) => Job::Release(last),
+        let job = match owner.issuer.renewals.next_action() {
+            simulation::LeaseAction::Wait(_) => return,
+            simulation::LeaseAction::Renew(request) => Job::Renew(request),
+            simulation::LeaseAction::Release(last) => Job::Release(last),
         };
         let asked = match &job {
             Job::Renew(request) => Some(request.horizon()),
@@ -195,7 +195,7 @@ impl World {
             owner.issuer.close();
             let process = owner.process.number;
             // It says so again and again.
-            if let simulation::Task::Release(last) = owner.issuer.renewals.next_task() {
+            if let simulation::LeaseAction::Release(last) = owner.issuer.renewals.next_action() {
                 self.note(Step::Closed { process, last });
             }
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use uidring::clock::ManualClock;
-use uidring::simulation::{ManualMonotonic, Request};
+use uidring::simulation::{ManualMonotonic, RenewRequest};
 use uidring::worker::LeaseBackend;
 use uidring::{Bits, Layout, Tick, Timestamp, Uid};
 use uidring_zookeeper::protocol::{Cached, Failure, Reserved, Write};
@@ -142,7 +142,7 @@ pub(super) struct Task {
 }
 
 pub(super) enum Job {
-    Renew(Request),
+    Renew(RenewRequest),
     Release(Option<Uid>),
 }
 

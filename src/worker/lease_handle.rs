@@ -8,7 +8,7 @@ use super::backend::{LeaseBackend, RenewError};
 use super::issue_horizon::IssueHorizon;
 use super::lease::Lease;
 use super::lease_shared::LeaseShared;
-use super::renewals::{LeaseStart, RenewalState, log_failure};
+use super::renewals::{LeaseStart, RenewalMachine, log_failure};
 use super::stats::LeaseStats;
 use crate::clock::Deadline;
 use crate::error::Error;
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A lease in use. It is renewed until it is ended.
 #[derive(Debug)]
-pub(crate) struct ActiveLease(Arc<LeaseShared>);
+pub(crate) struct LeaseHandle(Arc<LeaseShared>);
 
 impl Lease {
     /// Renews the lease once, for a start that waits for the clock. The horizon must not be above what may have been
@@ -64,7 +64,7 @@ fn renew(
     }
 }
 
-impl ActiveLease {
+impl LeaseHandle {
     /// Stores the horizon of the first ticks, and renews the lease from now on. A failure that may pass is
     /// tried again for as long as `patience` says: a connection may break just then.
     ///
@@ -85,7 +85,7 @@ impl ActiveLease {
             return Err(Error::Forked { what: "lease" });
         }
         let (time, seed) = (renewer.time(), renewer.seed());
-        let mut renewals = RenewalState::new(&layout, terms, start, time, seed, life);
+        let mut renewals = RenewalMachine::new(&layout, terms, start, time, seed, life);
         let deadline = Deadline::after(Some(patience));
         loop {
             let request = renewals.request();
@@ -157,7 +157,7 @@ impl ActiveLease {
 }
 
 /// Releases a lease that no generator came to use.
-impl Drop for ActiveLease {
+impl Drop for LeaseHandle {
     fn drop(&mut self) {
         self.end(None);
     }
