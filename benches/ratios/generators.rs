@@ -9,48 +9,35 @@ use std::time::{Duration, Instant};
 use uidring::clock::{Clock, ManualClock, SystemClock, TickerClock};
 use uidring::generator::{CachedBuilder, OnClockBack};
 use uidring::padding::{Padder, PadderCore, PadderIdle, PadderOptions};
+use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
     Bits, CachedUidGenerator, ClockedUidGenerator, Error, Layout, PerThreadGenerator, Tick, Uid,
-    Worker, WorkerRequest, WorkerSource,
+    UidGenerator, Worker, WorkerRequest, WorkerSource,
 };
 
-use super::Comparison;
 use super::timing::{
-    BATCH, add, additions, batches, by_threads, median, per_id, store, stores, tail_latency,
+    BATCH, add, additions, batches, median, per_id, store, stores, tail_latency, takes,
 };
+use super::{Comparison, with_additions};
 use uidring_testkit::namespace::fresh;
 
 pub fn comparisons() -> impl Iterator<Item = Comparison> {
     let mut all = Vec::new();
-    for threads in [1, 2, 4, 16] {
-        all.push(Comparison::new(
-            format!("next_uid / fetch_add, threads: {threads}"),
-            move |ids| takes(pinned(), threads, ids),
-            move |ids| additions(threads, ids),
-        ));
-    }
-    for threads in [1, 2, 16] {
-        all.push(Comparison::new(
-            format!("per-thread next_uid / fetch_add, threads: {threads}"),
-            move |ids| per_thread_takes(threads, ids),
-            move |ids| additions(threads, ids),
-        ));
-    }
-    for threads in [1, 2] {
-        all.push(Comparison::new(
-            format!("next_uid after a new worker id / fetch_add, threads: {threads}"),
-            move |ids| takes(gone_back(), threads, ids),
-            move |ids| additions(threads, ids),
-        ));
-    }
+    all.extend(with_additions("next_uid", &[1, 2, 4, 16], |threads, ids| {
+        next_uids(pinned(), threads, ids)
+    }));
+    all.extend(with_additions("per-thread next_uid", &[1, 2, 16], |threads, ids| {
+        let handle = per_thread();
+        let take = || handle.next_uid().expect("waits").get();
+        takes(threads, ids, take, || pinned().next_uid().expect("waits").get())
+    }));
+    all.extend(with_additions("next_uid after a new worker id", &[1, 2], |threads, ids| {
+        next_uids(gone_back(), threads, ids)
+    }));
     all.push(Comparison::new("local next_uid / register increment", local_takes, increments));
-    for threads in [1, 2, 16] {
-        all.push(Comparison::new(
-            format!("next_uid by the ticker clock / fetch_add, threads: {threads}"),
-            move |ids| takes_by_the_clock(threads, ids),
-            move |ids| additions(threads, ids),
-        ));
-    }
+    all.extend(with_additions("next_uid by the ticker clock", &[1, 2, 16], |threads, ids| {
+        next_uids(ticking(), threads, ids)
+    }));
     all.push(Comparison::new("fill(4096) of a ready ring / store loop", ready_fills, ready_stores));
     all.push(Comparison::new("fill(4096) sustained / store loop", fills, stores));
     all.push(Comparison::new(
@@ -65,8 +52,8 @@ pub fn comparisons() -> impl Iterator<Item = Comparison> {
     ));
     all.push(Comparison::new(
         "burst of a ring's size / as many fetch_add",
-        bursts,
-        burst_additions,
+        |ids| bursts(ids, |size| next_uids(pinned(), 1, size)),
+        |ids| bursts(ids, |size| additions(1, size)),
     ));
     all.push(Comparison::new("build() / starting a thread", builds, thread_starts));
     // The second layout has 2,000 uids a second.
@@ -75,7 +62,7 @@ pub fn comparisons() -> impl Iterator<Item = Comparison> {
             let rate = 1 << sequence;
             all.push(Comparison::new(
                 format!("next_uid at the borrow limit / {rate} a ms, threads: {threads}"),
-                move |ids| takes(&limited(sequence), threads, (ids / share).max(threads)),
+                move |ids| next_uids(&limited(sequence), threads, (ids / share).max(threads)),
                 move |_| 1e6 / f64::from(rate),
             ));
         }
@@ -83,13 +70,13 @@ pub fn comparisons() -> impl Iterator<Item = Comparison> {
     for threads in [1, 2, 16] {
         all.push(Comparison::new(
             format!("next_uid, padder pinned / unpinned, threads: {threads}"),
-            move |ids| takes(pinned(), threads, ids),
-            move |ids| takes(unpinned(), threads, ids),
+            move |ids| next_uids(pinned(), threads, ids),
+            move |ids| next_uids(unpinned(), threads, ids),
         ));
         all.push(Comparison::new(
             format!("next_uid, padder busy-polling / sleeping, threads: {threads}"),
-            move |ids| takes(&polled(), threads, ids),
-            move |ids| takes(pinned(), threads, ids),
+            move |ids| next_uids(&polled(), threads, ids),
+            move |ids| next_uids(pinned(), threads, ids),
         ));
     }
     for count in [1, 8, 64] {
@@ -99,6 +86,18 @@ pub fn comparisons() -> impl Iterator<Item = Comparison> {
             move |ids| takes_in_turn(&separate(count), ids),
         ));
     }
+    for threads in [1, 2] {
+        all.push(Comparison::new(
+            format!("next_uid of a leased worker / of a plain one, threads: {threads}"),
+            move |ids| next_uids(leased(), threads, ids),
+            move |ids| next_uids(pinned(), threads, ids),
+        ));
+    }
+    all.push(Comparison::new(
+        "next_uid by the clock, of a leased worker / of a plain one",
+        |ids| next_uids(&by_the_clock(lease(wide())), 1, ids),
+        |ids| next_uids(&by_the_clock(1.into()), 1, ids),
+    ));
     all.into_iter()
 }
 
@@ -112,7 +111,7 @@ fn build(builder: CachedBuilder) -> CachedUidGenerator {
     builder.build().expect("builds")
 }
 
-fn pinned() -> &'static CachedUidGenerator {
+pub fn pinned() -> &'static CachedUidGenerator {
     static GENERATOR: OnceLock<CachedUidGenerator> = OnceLock::new();
     GENERATOR.get_or_init(|| build(builder()))
 }
@@ -120,6 +119,61 @@ fn pinned() -> &'static CachedUidGenerator {
 fn unpinned() -> &'static CachedUidGenerator {
     static GENERATOR: OnceLock<CachedUidGenerator> = OnceLock::new();
     GENERATOR.get_or_init(|| build(builder().padder_core(PadderCore::Unpinned)))
+}
+
+pub fn per_thread() -> &'static PerThreadGenerator<&'static CachedUidGenerator> {
+    static HANDLE: OnceLock<PerThreadGenerator<&CachedUidGenerator>> = OnceLock::new();
+    HANDLE.get_or_init(|| pinned().per_thread())
+}
+
+/// One whose worker id is leased. Without `max_borrow`, that would stop at ten minutes ahead of the clock; a run gets
+/// ten hours ahead.
+fn leased() -> &'static CachedUidGenerator {
+    static GENERATOR: OnceLock<CachedUidGenerator> = OnceLock::new();
+    GENERATOR.get_or_init(|| {
+        let decades = Duration::from_secs(100 * 365 * 86_400);
+        build(builder().worker(lease(Layout::UID_GENERATOR)).max_borrow(decades))
+    })
+}
+
+/// One that reads the ticker clock.
+pub fn ticking() -> &'static ClockedUidGenerator<TickerClock> {
+    static GENERATOR: OnceLock<ClockedUidGenerator<TickerClock>> = OnceLock::new();
+    GENERATOR.get_or_init(|| {
+        let clock = TickerClock::start().expect("a thread");
+        let builder = ClockedUidGenerator::snowflake().layout(wide()).worker_id(1);
+        builder.namespace(fresh()).clock(clock).build().expect("builds")
+    })
+}
+
+fn by_the_clock(worker: Worker) -> ClockedUidGenerator {
+    let builder = ClockedUidGenerator::snowflake().layout(wide()).worker(worker);
+    builder.namespace(fresh()).build().expect("builds")
+}
+
+/// So many uids in a millisecond that none is waited for.
+fn wide() -> Layout {
+    let bits = Bits { time: 41, worker: 1, sequence: 21 };
+    Layout::new(bits, Tick::Millisecond, Layout::SNOWFLAKE.epoch()).expect("possible")
+}
+
+/// From a store that always agrees, at once: its answers are not in the takes.
+fn lease(layout: Layout) -> Worker {
+    let mut terms = LeaseTerms::default();
+    terms.lasts = Some(Duration::from_secs(30));
+    Lease::new(layout, 1, None, terms, Agreeing).expect("in range").into()
+}
+
+struct Agreeing;
+
+impl LeaseBackend for Agreeing {
+    fn renew(&mut self, _: u64) -> Result<(), RenewError> {
+        Ok(())
+    }
+
+    fn release(&mut self, _: Option<Uid>) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// One that has taken a new worker id, because its clock was a day ahead.
@@ -168,22 +222,9 @@ fn limited(sequence: u8) -> CachedUidGenerator {
     build(builder().layout(layout).max_borrow(Duration::ZERO))
 }
 
-fn takes(generator: &CachedUidGenerator, threads: u64, ids: u64) -> f64 {
-    let before = generator.next_uid().expect("waits");
-    let cost = by_threads(threads, ids, |count| {
-        for _ in 0..count {
-            black_box(generator.next_uid().expect("waits"));
-        }
-    });
-    let after = generator.next_uid().expect("waits");
-    assert!(position(generator, after) - position(generator, before) > ids / threads);
-    cost
-}
-
-/// The place of a uid among all of its worker: what is taken moves it on.
-fn position(generator: &CachedUidGenerator, uid: Uid) -> u64 {
-    let fields = generator.decode(uid).expect("decodes");
-    fields.tick * generator.layout().uids_per_tick() + fields.sequence
+fn next_uids(generator: &(impl UidGenerator + Sync), threads: u64, ids: u64) -> f64 {
+    let take = || generator.next_uid().expect("waits").get();
+    takes(threads, ids, take, take)
 }
 
 fn takes_in_turn(generators: &[CachedUidGenerator], ids: u64) -> f64 {
@@ -205,43 +246,8 @@ fn local_takes(ids: u64) -> f64 {
         black_box(local.next_uid().expect("waits"));
     }
     let time = start.elapsed();
-    let last = local.next_uid().expect("waits");
-    assert!(position(pinned(), last) - position(pinned(), first) > ids);
+    assert!(local.next_uid().expect("waits").get() > first.get() + ids);
     per_id(time, ids)
-}
-
-fn per_thread_takes(threads: u64, ids: u64) -> f64 {
-    static HANDLE: OnceLock<PerThreadGenerator<&CachedUidGenerator>> = OnceLock::new();
-    let handle = HANDLE.get_or_init(|| pinned().per_thread());
-    let before = pinned().next_uid().expect("waits");
-    let cost = by_threads(threads, ids, |count| {
-        for _ in 0..count {
-            black_box(handle.next_uid().expect("waits"));
-        }
-    });
-    let after = pinned().next_uid().expect("waits");
-    assert!(position(pinned(), after) - position(pinned(), before) > ids / threads - 1_000);
-    cost
-}
-
-/// So many uids in a millisecond that none is waited for.
-fn takes_by_the_clock(threads: u64, ids: u64) -> f64 {
-    static GENERATOR: OnceLock<ClockedUidGenerator<TickerClock>> = OnceLock::new();
-    let generator = GENERATOR.get_or_init(|| {
-        let bits = Bits { time: 41, worker: 1, sequence: 21 };
-        let layout = Layout::new(bits, Tick::Millisecond, Layout::SNOWFLAKE.epoch());
-        let builder = ClockedUidGenerator::snowflake().layout(layout.expect("possible"));
-        let clock = TickerClock::start().expect("a thread");
-        builder.worker_id(1).namespace(fresh()).clock(clock).build().expect("builds")
-    });
-    let before = generator.next_uid().expect("waits");
-    let cost = by_threads(threads, ids, |count| {
-        for _ in 0..count {
-            black_box(generator.next_uid().expect("waits"));
-        }
-    });
-    assert!(before < generator.next_uid().expect("waits"));
-    cost
 }
 
 fn increments(ids: u64) -> f64 {
@@ -326,7 +332,7 @@ fn wait_for_full_ring() {
     }
 }
 
-fn after_idling(ids: u64, mut call: impl FnMut()) -> f64 {
+fn after_idling<T>(ids: u64, mut call: impl FnMut() -> T) -> f64 {
     let rounds = (ids / 10_000).clamp(1, 300);
     median((0..rounds).map(|_| {
         thread::sleep(Duration::from_micros(200));
@@ -338,19 +344,12 @@ fn after_idling(ids: u64, mut call: impl FnMut()) -> f64 {
     }))
 }
 
-fn bursts(ids: u64) -> f64 {
+/// The cost of one burst after another, each of what a full ring holds.
+fn bursts(ids: u64, burst: impl Fn(u64) -> f64) -> f64 {
     let size = pinned().stats().ring.capacity;
     median((0..(ids / size).clamp(1, 50)).map(|_| {
         wait_for_full_ring();
-        takes(pinned(), 1, size - 2)
-    }))
-}
-
-fn burst_additions(ids: u64) -> f64 {
-    let size = pinned().stats().ring.capacity;
-    median((0..(ids / size).clamp(1, 50)).map(|_| {
-        wait_for_full_ring();
-        additions(1, size - 2)
+        burst(size - 2)
     }))
 }
 

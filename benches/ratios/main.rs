@@ -1,10 +1,10 @@
 //! Costs as ratios: each contestant against its baseline, interleaved in one run, medians over
-//! rounds. Other work on the machine hits both alike.
+//! rounds. Other work on the machine hits both alike. With `--latency`, how long single takes last.
 //!
 //! `cargo bench --bench ratios -- --help` tells the flags.
 
 mod generators;
-mod leased;
+mod latency;
 mod segments;
 mod timing;
 
@@ -13,17 +13,33 @@ use std::{env, fs, process};
 
 const HELP: &str = "\
 Options:
-  --rounds N     rounds of each comparison (default 15)
+  --latency      measure how long single takes last instead
+  --rounds N     rounds of each comparison (default 15), or of each way to take (default 9)
   --ids N        ids of each contestant in a round (default 10000000)
   --only WORD    only comparisons whose name holds WORD
   --raw FILE     write every measurement as CSV
-  --quick        3 rounds of 200,000 ids: to see that it runs";
+  --quick        few and short rounds: to see that it runs";
 
 /// One line of the table: two ways to do the same work.
 struct Comparison {
     name: String,
     contestant: Measure,
     baseline: Measure,
+}
+
+/// Comparisons with bare additions, by numbers of threads: `takes` gets that number, and how many ids.
+fn with_additions(
+    name: &'static str,
+    threads: &'static [u64],
+    takes: impl Fn(u64, u64) -> f64 + Copy + 'static,
+) -> impl Iterator<Item = Comparison> {
+    threads.iter().map(move |threads| {
+        Comparison::new(
+            format!("{name} / fetch_add, threads: {threads}"),
+            move |ids| takes(*threads, ids),
+            move |ids| timing::additions(*threads, ids),
+        )
+    })
 }
 
 /// Does the work of so many ids; returns the nanoseconds that one took.
@@ -41,7 +57,9 @@ impl Comparison {
 }
 
 struct Options {
-    rounds: usize,
+    latency: bool,
+    quick: bool,
+    rounds: Option<usize>,
     ids: u64,
     only: Option<String>,
     raw: Option<String>,
@@ -49,12 +67,16 @@ struct Options {
 
 fn main() {
     let options = options();
+    if options.latency {
+        return latency::run(
+            options.rounds.unwrap_or(if options.quick { 2 } else { 9 }),
+            options.quick,
+        );
+    }
     let mut raw = String::from("comparison,round,contestant_ns,baseline_ns\n");
     println!("| comparison | ratio | contestant | baseline |\n|---|---|---|---|");
     let only = |name: &str| options.only.as_ref().is_none_or(|word| name.contains(word));
-    let comparisons =
-        generators::comparisons().chain(leased::comparisons()).chain(segments::comparisons());
-    for comparison in comparisons {
+    for comparison in generators::comparisons().chain(segments::comparisons()) {
         if only(&comparison.name) {
             run(&comparison, &options, &mut raw);
         }
@@ -69,7 +91,7 @@ fn main() {
 
 fn run(comparison: &Comparison, options: &Options, raw: &mut String) {
     let mut rounds = Vec::new();
-    for round in 0..options.rounds {
+    for round in 0..options.rounds.unwrap_or(if options.quick { 3 } else { 15 }) {
         // Who comes first changes, lest the first one's heat or rest favour the second.
         let (contestant, baseline) = if round % 2 == 0 {
             let contestant = (comparison.contestant)(options.ids);
@@ -91,7 +113,14 @@ fn run(comparison: &Comparison, options: &Options, raw: &mut String) {
 }
 
 fn options() -> Options {
-    let mut options = Options { rounds: 15, ids: 10_000_000, only: None, raw: None };
+    let mut options = Options {
+        latency: false,
+        quick: false,
+        rounds: None,
+        ids: 10_000_000,
+        only: None,
+        raw: None,
+    };
     let mut words = env::args().skip(1);
     let wrong = |what: &str| -> ! {
         eprintln!("error: {what}\n\n{HELP}");
@@ -104,11 +133,12 @@ fn options() -> Options {
             _ => wrong("not a number above 0"),
         };
         match word.as_str() {
-            "--rounds" => options.rounds = number(value()) as usize,
+            "--latency" => options.latency = true,
+            "--rounds" => options.rounds = Some(number(value()) as usize),
             "--ids" => options.ids = number(value()),
             "--only" => options.only = Some(value()),
             "--raw" => options.raw = Some(value()),
-            "--quick" => (options.rounds, options.ids) = (3, 200_000),
+            "--quick" => (options.quick, options.ids) = (true, 200_000),
             "--help" => {
                 println!("{HELP}");
                 process::exit(0)

@@ -7,8 +7,8 @@ use std::time::Instant;
 use uidring::SegmentGenerator;
 use uidring::segment::{MemorySegments, SegmentHandle, SegmentTag};
 
-use super::Comparison;
-use super::timing::{additions, by_threads, per_id};
+use super::timing::{additions, per_id, takes};
+use super::{Comparison, with_additions};
 
 /// As with a busy tag whose step has grown.
 const STEP: u64 = 1_000_000;
@@ -17,19 +17,15 @@ const STEP: u64 = 1_000_000;
 const MANY: u64 = 10_000;
 
 pub fn comparisons() -> impl Iterator<Item = Comparison> {
-    let handles = [1, 2].map(|threads| {
-        Comparison::new(
-            format!("segment handle next_id / fetch_add, threads: {threads}"),
-            move |ids| by_handle(threads, ids),
-            move |ids| additions(threads, ids),
-        )
+    let handles = with_additions("segment handle next_id", &[1, 2], |threads, ids| {
+        let (_, handle) = one();
+        let take = || handle.next_id().expect("waits");
+        takes(threads, ids, take, take)
     });
-    let names = [1, 2].map(|threads| {
-        Comparison::new(
-            format!("segment next_id by name / fetch_add, threads: {threads}"),
-            move |ids| by_name(threads, ids),
-            move |ids| additions(threads, ids),
-        )
+    let names = with_additions("segment next_id by name", &[1, 2], |threads, ids| {
+        let (generator, _) = one();
+        let take = || generator.next_id(black_box("orders")).expect("waits");
+        takes(threads, ids, take, take)
     });
     let many = [
         Comparison::new(
@@ -43,7 +39,7 @@ pub fn comparisons() -> impl Iterator<Item = Comparison> {
             |ids| additions(1, ids),
         ),
     ];
-    handles.into_iter().chain(names).chain(many)
+    handles.chain(names).chain(many)
 }
 
 fn generator(tags: &[String], step: u64) -> SegmentGenerator {
@@ -54,7 +50,7 @@ fn generator(tags: &[String], step: u64) -> SegmentGenerator {
     SegmentGenerator::builder(table).build().expect("builds")
 }
 
-fn one() -> &'static (SegmentGenerator, SegmentHandle) {
+pub fn one() -> &'static (SegmentGenerator, SegmentHandle) {
     static ONE: OnceLock<(SegmentGenerator, SegmentHandle)> = OnceLock::new();
     ONE.get_or_init(|| {
         let generator = generator(&["orders".to_owned()], STEP);
@@ -83,27 +79,6 @@ fn handles_of_many() -> &'static [SegmentHandle] {
     HANDLES.get_or_init(|| {
         names_of_many().iter().map(|name| many().tag(name).expect("there")).collect()
     })
-}
-
-fn by_handle(threads: u64, ids: u64) -> f64 {
-    let (_, handle) = one();
-    takes(threads, ids, || handle.next_id().expect("waits"))
-}
-
-fn by_name(threads: u64, ids: u64) -> f64 {
-    let (generator, _) = one();
-    takes(threads, ids, || generator.next_id(black_box("orders")).expect("waits"))
-}
-
-fn takes(threads: u64, ids: u64, take: impl Fn() -> u64 + Sync) -> f64 {
-    let before = take();
-    let cost = by_threads(threads, ids, |count| {
-        for _ in 0..count {
-            black_box(take());
-        }
-    });
-    assert!(take() > before + ids / threads);
-    cost
 }
 
 fn in_turn(ids: u64, take: impl Fn(usize) -> bool) -> f64 {

@@ -24,6 +24,21 @@ pub fn per_id(time: Duration, ids: u64) -> f64 {
     time.as_nanos() as f64 / ids as f64
 }
 
+/// Takes ids one by one. The ids of `last` tell whether they were taken.
+pub fn takes(threads: u64, ids: u64, take: impl Fn() -> u64 + Sync, last: impl Fn() -> u64) -> f64 {
+    let before = last();
+    let cost = by_threads(threads, ids, |count| {
+        for _ in 0..count {
+            black_box(take());
+        }
+    });
+    assert!(last() > before + ids / threads - SLACK);
+    cost
+}
+
+/// Threads that take from blocks of their own may have some left from before.
+const SLACK: u64 = 1_000;
+
 /// All ids together, shared out among the threads; from the common start to the last one's end.
 /// The work is a whole loop, so that what is in it can be inlined, as it would be elsewhere.
 pub fn by_threads(threads: u64, ids: u64, work: impl Fn(u64) + Sync) -> f64 {
@@ -35,15 +50,11 @@ pub fn by_threads(threads: u64, ids: u64, work: impl Fn(u64) + Sync) -> f64 {
     }
     let barrier = Barrier::new(threads as usize + 1);
     let mut start = Instant::now();
-    // Pinned in turn, lest the operating system puts two takers on one core for a while, where
-    // they would not contend.
-    let cores = core_affinity::get_core_ids().unwrap_or_default();
     let (starting, work) = (&barrier, &work);
     thread::scope(|scope| {
         for taker in 0..threads as usize {
-            let core = (!cores.is_empty()).then(|| cores[taker % cores.len()]);
             scope.spawn(move || {
-                core.map(core_affinity::set_for_current);
+                pin(taker);
                 starting.wait();
                 work(share);
             });
@@ -52,6 +63,15 @@ pub fn by_threads(threads: u64, ids: u64, work: impl Fn(u64) + Sync) -> f64 {
         barrier.wait();
     });
     per_id(start.elapsed(), share * threads)
+}
+
+/// Pins takers in turn, lest the operating system puts two of them on one core for a while, where they would not
+/// contend.
+pub fn pin(taker: usize) {
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    if !cores.is_empty() {
+        core_affinity::set_for_current(cores[taker % cores.len()]);
+    }
 }
 
 /// Bare additions to one counter.
@@ -64,8 +84,8 @@ pub fn additions(threads: u64, ids: u64) -> f64 {
 }
 
 #[inline(always)]
-pub fn add() {
-    black_box(COUNTER.fetch_add(1, Ordering::Relaxed));
+pub fn add() -> u64 {
+    black_box(COUNTER.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Consecutive numbers stored into a slice, again and again.
@@ -95,7 +115,7 @@ pub fn batches(ids: u64) -> u64 {
 }
 
 /// The 99.99th percentile of single calls, timer included.
-pub fn tail_latency(ids: u64, mut call: impl FnMut()) -> f64 {
+pub fn tail_latency<T>(ids: u64, mut call: impl FnMut() -> T) -> f64 {
     let mut samples: Vec<u32> = (0..ids.min(2_000_000))
         .map(|_| {
             let start = Instant::now();

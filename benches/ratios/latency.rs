@@ -1,30 +1,53 @@
 //! How long single takes last, by who calls and how often: percentiles, and the longest of all, and the
 //! ratio to those of a bare addition, the median of rounds in which the two are neighbours.
-//!
-//! `cargo bench --bench latency -- --help` tells the flags.
 
 use std::hint::black_box;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{env, process, thread};
 
-use crossbeam_utils::CachePadded;
 use hdrhistogram::Histogram;
-use uidring::clock::{Clock, SystemClock, TickerClock};
+use uidring::CachedUidGenerator;
+use uidring::clock::{Clock, SystemClock};
 use uidring::padding::{NextRun, Padder, PadderOptions, RunSource};
 use uidring::ring::RingOptions;
-use uidring::segment::{MemorySegments, SegmentTag};
-use uidring::{
-    Bits, CachedUidGenerator, ClockedUidGenerator, Layout, PerThreadGenerator, SegmentGenerator,
-    Tick,
-};
-use uidring_testkit::namespace::fresh;
 
-const HELP: &str = "\
-Options:
-  --rounds N   rounds of each form (default 9)
-  --quick      2 short rounds: to see that it runs";
+use super::generators::{per_thread, pinned, ticking};
+use super::segments::one;
+use super::timing::{add, median, pin};
+
+/// Measures each form with all callers, then what alone may delay a take.
+pub fn run(rounds: usize, quick: bool) {
+    let (cached, per_thread, clocked) = (pinned(), per_thread(), ticking());
+    let (_, handle) = one();
+    let mut forms = [
+        Form::new("fetch_add", || add),
+        Form::new("next_uid", || || cached.next_uid().expect("waits").get()),
+        Form::new("per-thread next_uid", || || per_thread.next_uid().expect("waits").get()),
+        Form::new("local next_uid", || {
+            let mut local = cached.local();
+            move || local.next_uid().expect("waits").get()
+        }),
+        Form::new("next_uid by the ticker clock", || || clocked.next_uid().expect("waits").get()),
+        Form::new("segment's handle", || || handle.next_id().expect("waits")),
+    ];
+    println!(
+        "| callers | threads | form | p50 | p99 | p99.9 | p99.99 | longest | p99.9 ÷ | p99.99 ÷ |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|");
+    let cores = thread::available_parallelism().map_or(1, Into::into);
+    for threads in [1, cores, 8 * cores] {
+        for callers in [Callers::Steady, Callers::Bursty, Callers::Idle] {
+            forms.iter_mut().for_each(|form| form.rounds.clear());
+            for _ in 0..rounds {
+                forms.iter_mut().for_each(|form| form.round(callers, threads, quick));
+            }
+            print(callers, threads, &forms);
+        }
+    }
+    run_ends(cached, quick);
+    helps(quick);
+}
 
 /// When a caller takes.
 #[derive(Clone, Copy)]
@@ -72,16 +95,14 @@ impl<'a> Form<'a> {
 
     fn round(&mut self, callers: Callers, threads: usize, quick: bool) {
         let (takes, burst, rest) = callers.plan(quick);
-        let cores = core_affinity::get_core_ids().unwrap_or_default();
         let barrier = Barrier::new(threads);
         let (taker, barrier) = (&self.taker, &barrier);
         let mut times = histogram();
         thread::scope(|scope| {
             let threads: Vec<_> = (0..threads)
                 .map(|index| {
-                    let core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
                     scope.spawn(move || {
-                        core.map(core_affinity::set_for_current);
+                        pin(index);
                         let (mut take, mut times) = (taker(), histogram());
                         take();
                         barrier.wait();
@@ -110,62 +131,6 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("possible")
 }
 
-fn main() {
-    let (rounds, quick) = options();
-    let counter = CachePadded::new(AtomicU64::new(0));
-    // In the default layout, which has 2 trillion uids until 2034: on two cores, a run takes less than
-    // half a billion of them.
-    let builder = CachedUidGenerator::builder().worker_id(0).namespace(fresh());
-    let cached = builder.build().expect("builds");
-    let per_thread: PerThreadGenerator<&CachedUidGenerator> = cached.per_thread();
-    // So many in a millisecond that none is waited for.
-    let bits = Bits { time: 41, worker: 1, sequence: 21 };
-    let layout = Layout::new(bits, Tick::Millisecond, Layout::SNOWFLAKE.epoch());
-    let clocked = ClockedUidGenerator::snowflake()
-        .layout(layout.expect("possible"))
-        .worker_id(1)
-        .namespace(fresh())
-        .clock(TickerClock::start().expect("a thread"))
-        .build()
-        .expect("builds");
-    let segments = segments();
-    let handle = segments.tag("orders").expect("there");
-    let mut forms = [
-        Form::new("fetch_add", || || counter.fetch_add(1, Ordering::Relaxed)),
-        Form::new("next_uid", || || cached.next_uid().expect("waits").get()),
-        Form::new("per-thread next_uid", || || per_thread.next_uid().expect("waits").get()),
-        Form::new("local next_uid", || {
-            let mut local = cached.local();
-            move || local.next_uid().expect("waits").get()
-        }),
-        Form::new("next_uid by the ticker clock", || || clocked.next_uid().expect("waits").get()),
-        Form::new("segment's handle", || || handle.next_id().expect("waits")),
-    ];
-    println!(
-        "| callers | threads | form | p50 | p99 | p99.9 | p99.99 | longest | p99.9 ÷ | p99.99 ÷ |"
-    );
-    println!("|---|---|---|---|---|---|---|---|---|---|");
-    let cores = thread::available_parallelism().map_or(1, Into::into);
-    for threads in [1, cores, 8 * cores] {
-        for callers in [Callers::Steady, Callers::Bursty, Callers::Idle] {
-            forms.iter_mut().for_each(|form| form.rounds.clear());
-            for _ in 0..rounds {
-                forms.iter_mut().for_each(|form| form.round(callers, threads, quick));
-            }
-            print(callers, threads, &forms);
-        }
-    }
-    run_ends(&cached, quick);
-    helps(quick);
-}
-
-/// As with a busy tag whose step has grown.
-fn segments() -> SegmentGenerator {
-    let table = MemorySegments::new();
-    table.create(SegmentTag::new("orders").step(1_000_000)).expect("positive");
-    SegmentGenerator::builder(table).build().expect("builds")
-}
-
 fn print(callers: Callers, threads: usize, forms: &[Form]) {
     for Form { name, rounds, .. } in forms {
         let mut times = histogram();
@@ -173,13 +138,7 @@ fn print(callers: Callers, threads: usize, forms: &[Form]) {
         let at = |quantile| times.value_at_quantile(quantile);
         let ratio = |quantile| {
             let at = |round: &Histogram<u64>| round.value_at_quantile(quantile).max(1) as f64;
-            let mut ratios: Vec<_> = rounds
-                .iter()
-                .zip(&forms[0].rounds)
-                .map(|(form, base)| at(form) / at(base))
-                .collect();
-            ratios.sort_by(f64::total_cmp);
-            ratios[ratios.len() / 2]
+            median(rounds.iter().zip(&forms[0].rounds).map(|(form, base)| at(form) / at(base)))
         };
         println!(
             "| {} | {threads} | {name} | {} ns | {} ns | {} ns | {} ns | {:.1} us | {:.2} | {:.2} |",
@@ -252,28 +211,4 @@ fn print_one(what: &str, times: &Histogram<u64>) {
         times.value_at_quantile(0.99),
         times.max() as f64 / 1_000.0
     );
-}
-
-fn options() -> (u32, bool) {
-    let (mut rounds, mut quick) = (9, false);
-    let mut args = env::args().skip(1).filter(|arg| arg != "--bench");
-    while let Some(arg) = args.next() {
-        match &*arg {
-            "--rounds" => {
-                rounds = args.next().and_then(|text| text.parse().ok()).unwrap_or_else(|| wrong());
-            }
-            "--quick" => (rounds, quick) = (2, true),
-            "--help" => {
-                println!("{HELP}");
-                process::exit(0);
-            }
-            _ => wrong(),
-        }
-    }
-    (rounds, quick)
-}
-
-fn wrong() -> ! {
-    eprintln!("{HELP}");
-    process::exit(2);
 }
