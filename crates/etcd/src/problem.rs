@@ -20,6 +20,8 @@ pub enum Problem {
     Damaged(String),
     /// The same, and it says nothing of other keys.
     Flawed(String),
+    /// A lease is lost.
+    Lost { worker_id: u64, why: String },
     /// The next worker id does not fit the layout.
     UsedUp { next: u64, max: u64 },
     /// The leases are for another layout.
@@ -62,6 +64,7 @@ impl Problem {
             Self::NotEtcd { .. }
             | Self::Damaged(_)
             | Self::Flawed(_)
+            | Self::Lost { .. }
             | Self::UsedUp { .. }
             | Self::Foreign { .. } => Action::Fail,
         }
@@ -72,6 +75,9 @@ impl Problem {
         let (kind, problem, source) = match self {
             Self::UsedUp { next, max } => {
                 return TableError::WorkerIdsUsedUp { place: cluster, next, max }.into();
+            }
+            Self::Lost { worker_id, why } => {
+                return Error::LeaseLost { worker_id, place: cluster, why };
             }
             Self::Foreign { found, layout } => {
                 return TableError::LeaseTableLayout { place: cluster, found, layout }.into();

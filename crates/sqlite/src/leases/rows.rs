@@ -267,7 +267,7 @@ impl Rows {
         horizon: StoredHorizon,
         statement: &str,
         values: impl Params,
-    ) -> Result<Result<(), Loss>, Error> {
+    ) -> Result<(), Error> {
         let is_open = self.opened_until.remaining() != Some(Duration::ZERO);
         if let Some(mut connection) = self.opened.take().filter(|_| is_open) {
             let done = self.change_in(&mut connection, row, horizon, statement, values);
@@ -286,8 +286,8 @@ impl Rows {
         horizon: StoredHorizon,
         statement: &str,
         values: impl Params,
-    ) -> Result<Result<(), Loss>, Error> {
-        self.file.write(connection, |transaction| {
+    ) -> Result<(), Error> {
+        let done = self.file.write(connection, |transaction| {
             let present: Option<((String, i64), Option<u64>)> = transaction
                 .query_row(
                     "SELECT OWNER, TOKEN, HORIZON_TICK FROM UIDRING_LEASE WHERE WORKER_ID = ?1",
@@ -334,6 +334,11 @@ impl Rows {
                 ));
             }
             Ok(Ok(()))
+        })?;
+        done.map_err(|loss| Error::LeaseLost {
+            worker_id: held.worker_id,
+            place: self.file.path().display().to_string(),
+            why: held.why(loss),
         })
     }
 }
@@ -342,7 +347,7 @@ impl Rows {
 type StoredHorizon = (Option<i64>, Option<i64>);
 
 impl RowStore for Rows {
-    fn renew(&mut self, row: &LeasedRow, horizon: Horizon) -> Result<Result<(), Loss>, Error> {
+    fn renew(&mut self, row: &LeasedRow, horizon: Horizon) -> Result<(), Error> {
         let [id, tick, sequence] =
             [row.worker_id, horizon.tick, horizon.sequence].map(u64::cast_signed);
         let Dialect { now, now_plus, .. } = DIALECT;
@@ -355,11 +360,7 @@ impl RowStore for Rows {
         self.change(row, (Some(tick), Some(sequence)), &renew, (seconds, tick, sequence, id))
     }
 
-    fn release(
-        &mut self,
-        row: &LeasedRow,
-        last: Option<Horizon>,
-    ) -> Result<Result<(), Loss>, Error> {
+    fn release(&mut self, row: &LeasedRow, last: Option<Horizon>) -> Result<(), Error> {
         let tick = last.map(|horizon| horizon.tick.cast_signed());
         let sequence = last.map(|horizon| horizon.sequence.cast_signed());
         let free = format!(

@@ -73,26 +73,22 @@ impl Loss {
 
 /// What a store does with a row for its holder.
 ///
-/// It changes the row only if owner and token are those of `row`, and returns the [`Loss`] otherwise. A
-/// renewal also requires that the row has the confirmed horizon.
+/// It changes the row only if owner and token are those of `row`, and a renewal only if the row has the confirmed
+/// horizon. Otherwise the error is [`Error::LeaseLost`].
 pub trait RowStore: Send + 'static {
     /// Makes the lease last from now on, and raises the horizon to this one.
     ///
     /// # Errors
     ///
-    /// What the store says; the caller may try again.
-    fn renew(&mut self, row: &LeasedRow, horizon: Horizon) -> Result<Result<(), Loss>, Error>;
+    /// [`Error::LeaseLost`]; after any other the caller may try again.
+    fn renew(&mut self, row: &LeasedRow, horizon: Horizon) -> Result<(), Error>;
 
     /// Frees the row and sets its horizon to `last`.
     ///
     /// # Errors
     ///
-    /// What the store says.
-    fn release(
-        &mut self,
-        row: &LeasedRow,
-        last: Option<Horizon>,
-    ) -> Result<Result<(), Loss>, Error>;
+    /// [`Error::LeaseLost`]; what the store says.
+    fn release(&mut self, row: &LeasedRow, last: Option<Horizon>) -> Result<(), Error>;
 }
 
 impl LeasedRow {
@@ -116,6 +112,33 @@ impl LeasedRow {
             self.layout.compose(Fields { tick: horizon.tick, worker_id: self.worker_id, sequence })
         };
         self.before.map(compose).transpose()
+    }
+
+    /// Returns why this process does not hold the row any more, for people.
+    pub fn why(&self, loss: Loss) -> String {
+        let Self { owner: ours, token, .. } = self;
+        match loss {
+            Loss::Gone => "its row is gone".into(),
+            Loss::Unreadable(why) => format!("its row cannot be read: {why}"),
+            Loss::Taken { owner, token: now } if owner == *ours => {
+                format!("it was fenced or released (token {now}, and not {token} any more)")
+            }
+            Loss::Taken { owner, token: now } => {
+                format!("{owner} has it (token {now}, and not {token} any more)")
+            }
+            Loss::Forgotten { confirmed, found } => {
+                let found = found.map_or_else(|| "none".into(), |tick| tick.to_string());
+                format!(
+                    "its horizon was confirmed up to tick {confirmed} and now reads {found}: the \
+                     store has lost commits, as by a failover to a replica that lags behind or by an \
+                     older state that was put back; {AFTER_LOSS}"
+                )
+            }
+            Loss::OtherServer => format!(
+                "another server answers than the one that it was taken from: that may be a failover \
+                 which has lost commits; {AFTER_LOSS}"
+            ),
+        }
     }
 }
 
@@ -141,41 +164,13 @@ impl<S: RowStore> RowLease<S> {
         Self { store, row, location, process: process::id(), in_use: false, is_over: false }
     }
 
-    fn lost(&self, why: String) -> Error {
-        Error::LeaseLost { worker_id: self.row.worker_id, place: self.location.clone(), why }
-    }
-
     fn check_process(&self) -> Result<(), Error> {
         if process::id() == self.process {
             return Ok(());
         }
-        Err(self.lost("this process was forked from the one that holds it".into()))
-    }
-
-    fn explain(&self, loss: Loss) -> Error {
-        let LeasedRow { owner: ours, token, .. } = &self.row;
-        self.lost(match loss {
-            Loss::Gone => "its row is gone".into(),
-            Loss::Unreadable(why) => format!("its row cannot be read: {why}"),
-            Loss::Taken { owner, token: now } if owner == *ours => {
-                format!("it was fenced or released (token {now}, and not {token} any more)")
-            }
-            Loss::Taken { owner, token: now } => {
-                format!("{owner} has it (token {now}, and not {token} any more)")
-            }
-            Loss::Forgotten { confirmed, found } => {
-                let found = found.map_or_else(|| "none".into(), |tick| tick.to_string());
-                format!(
-                    "its horizon was confirmed up to tick {confirmed} and now reads {found}: the \
-                     store has lost commits, as by a failover to a replica that lags behind or by an \
-                     older state that was put back; {AFTER_LOSS}"
-                )
-            }
-            Loss::OtherServer => format!(
-                "another server answers than the one that it was taken from: that may be a failover \
-                 which has lost commits; {AFTER_LOSS}"
-            ),
-        })
+        let (worker_id, place) = (self.row.worker_id, self.location.clone());
+        let why = "this process was forked from the one that holds it".into();
+        Err(Error::LeaseLost { worker_id, place, why })
     }
 }
 
@@ -186,12 +181,12 @@ impl<S: RowStore> LeaseBackend for RowLease<S> {
         // Above the last tick there is nothing to be issued.
         let (tick, sequence) = (horizon.min(layout.max_tick()), layout.max_sequence());
         match self.store.renew(&self.row, Horizon { tick, sequence }) {
-            Ok(Ok(())) => {
+            Ok(()) => {
                 self.in_use = true;
                 self.row.confirmed = self.row.confirmed.max(Some(tick));
                 Ok(())
             }
-            Ok(Err(loss)) => Err(RenewError::Lost(self.explain(loss))),
+            Err(error @ Error::LeaseLost { .. }) => Err(RenewError::Lost(error)),
             Err(error) => Err(RenewError::Failed(error)),
         }
     }
@@ -208,7 +203,7 @@ impl<S: RowStore> LeaseBackend for RowLease<S> {
         };
         // Never below what earlier holders may have issued.
         let last = last.max(self.row.before);
-        self.store.release(&self.row, last)?.map_err(|loss| self.explain(loss))
+        self.store.release(&self.row, last)
     }
 }
 

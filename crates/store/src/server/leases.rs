@@ -21,7 +21,7 @@ use super::tables::{Create, UIDRING_LEASE, WORKER_NODE};
 use crate::WorkerUsage;
 use crate::leases::{
     AcquireRequest, Acquired, Horizon, LeaseOptions, LeaseRow, LeaseStore, LeaseTable, LeasedRow,
-    Loss, RowStore, acquire, changed_row, issued_until, readable,
+    RowStore, acquire, changed_row, issued_until, readable,
 };
 
 /// The table `UIDRING_LEASE` of a server, which all hosts share.
@@ -152,17 +152,13 @@ impl<E: Engine> LeaseStore for LeaseClient<E> {
 }
 
 impl<E: Engine> RowStore for LeaseClient<E> {
-    fn renew(&mut self, row: &LeasedRow, horizon: Horizon) -> Result<Result<(), Loss>, Error> {
+    fn renew(&mut self, row: &LeasedRow, horizon: Horizon) -> Result<(), Error> {
         let is_cluster = self.client.server().settings.is_cluster;
         let lasts_micros = self.lasts.as_micros() as u64;
         self.client.run_once(&Renew { row, horizon, lasts_micros, is_cluster })
     }
 
-    fn release(
-        &mut self,
-        row: &LeasedRow,
-        last: Option<Horizon>,
-    ) -> Result<Result<(), Loss>, Error> {
+    fn release(&mut self, row: &LeasedRow, last: Option<Horizon>) -> Result<(), Error> {
         self.client.run(&Release { row, last })
     }
 }

@@ -41,6 +41,13 @@ pub enum Problem<F> {
     Denied(String),
     /// Somebody else did something at the same time.
     Conflict(String),
+    /// A lease is lost.
+    Lost {
+        /// The worker id.
+        worker_id: u64,
+        /// Why.
+        why: String,
+    },
     /// The worker id is over the layout's maximum.
     UsedUp {
         /// The generated key.
@@ -145,6 +152,7 @@ impl<F: Failure> Problem<F> {
     fn kind(&self) -> StoreErrorKind {
         match self {
             Self::UsedUp { .. } => StoreErrorKind::Exhausted,
+            Self::Lost { .. } => StoreErrorKind::Held,
             Self::ClockDiffers { .. } => StoreErrorKind::Clock,
             Self::Refused(_) => StoreErrorKind::Corrupt,
             Self::Denied(_) | Self::ReadOnly { has_others: false, .. } => StoreErrorKind::Denied,
@@ -170,6 +178,9 @@ impl<F: Failure> Problem<F> {
             Self::UsedUp { row, max } => {
                 let (place, next) = (server.to_string(), row);
                 return TableError::WorkerIdsUsedUp { place, next, max }.into();
+            }
+            Self::Lost { worker_id, why } => {
+                return Error::LeaseLost { worker_id, place: server.to_string(), why };
             }
             Self::ClockDiffers { ours, theirs, limit } => {
                 let server = server.to_string();

@@ -1,7 +1,7 @@
 //! How the holder of a row of `UIDRING_LEASE` renews and releases it, in SQL.
 
 use super::rows::row;
-use crate::leases::{Horizon, LeasedRow, Loss};
+use crate::leases::{Horizon, LeaseRow, LeasedRow, Loss};
 use crate::server::connection::Operation;
 use crate::server::engine::Engine;
 use crate::server::problem::Problem;
@@ -24,10 +24,10 @@ pub struct Renew<'a> {
 impl<E: Engine> Operation<E> for Renew<'_> {
     const TABLE: Table = UIDRING_LEASE;
 
-    type Done = Result<(), Loss>;
+    type Done = ();
 
     /// The statement meets the row only if it is ours and still has what the store has confirmed.
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Result<(), Loss>> {
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, ()> {
         let LeasedRow { worker_id, owner, token, confirmed, server, .. } = self.row;
         let Horizon { tick, sequence } = self.horizon;
         let Dialect { now, now_plus, .. } = E::Session::DIALECT;
@@ -47,13 +47,13 @@ impl<E: Engine> Operation<E> for Renew<'_> {
             [lasts, tick_value, sequence.into(), tick_value, tick_value, id, token, owner, known];
         let changed = session.change(&update, &values).await?;
         if changed.rows != 1 {
-            return present(session, *worker_id, |row| self.row.loss(row)).await.map(Err);
+            return Err(lost(session, self.row, |row| self.row.loss(row)).await);
         }
         // A trigger on the table can hide the server's number. That alone does not mean another server.
         let is_other =
             changed.server != *server && (changed.server.is_some() || !session.has_identity());
         if !self.is_cluster && server.is_some() && is_other {
-            return Ok(Err(Loss::OtherServer));
+            return Err(loss_of(self.row, Loss::OtherServer));
         }
         // Each renewal finds that the one before has stayed. The first one, before which nothing was issued,
         // makes sure of itself: a column of a smaller type, or a trigger, may have changed the horizon.
@@ -71,7 +71,7 @@ impl<E: Engine> Operation<E> for Renew<'_> {
                 )));
             }
         }
-        Ok(Ok(()))
+        Ok(())
     }
 }
 
@@ -86,11 +86,11 @@ pub struct Release<'a> {
 impl<E: Engine> Operation<E> for Release<'_> {
     const TABLE: Table = UIDRING_LEASE;
 
-    type Done = Result<(), Loss>;
+    type Done = ();
 
     /// The statement also meets a row that an earlier attempt has freed, whose answer was lost, and leaves
     /// it as it is.
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, Result<(), Loss>> {
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, ()> {
         let LeasedRow { worker_id, owner, token, .. } = self.row;
         let Dialect { now, same, .. } = E::Session::DIALECT;
         let update = format!(
@@ -105,23 +105,26 @@ impl<E: Engine> Operation<E> for Release<'_> {
         let (id, owner) = ((*worker_id).into(), owner.into());
         let values = [freed, tick, sequence, id, owner, token, freed, tick, sequence];
         if session.change(&update, &values).await?.rows == 1 {
-            return Ok(Ok(()));
+            return Ok(());
         }
-        let lost =
-            |row: Option<crate::LeaseRow>| Ok(Loss::of(row.map(|row| (row.owner, row.token))));
-        present(session, *worker_id, lost).await.map(Err)
+        let of = |row: Option<LeaseRow>| Ok(Loss::of(row.map(|row| (row.owner, row.token))));
+        Err(lost(session, self.row, of).await)
     }
 }
 
-/// Returns why a lease is lost, by its row. One that somebody has damaged is lost, too.
-async fn present<S: Session>(
+/// Returns that a lease is lost, and why, by its row. One that somebody has damaged is lost, too.
+async fn lost<S: Session>(
     session: &mut S,
-    worker_id: u64,
-    lost: impl FnOnce(Option<crate::LeaseRow>) -> Result<Loss, String>,
-) -> Done<S, Loss> {
-    match row(session, worker_id).await {
-        Ok(row) => lost(row).map_err(Problem::Refused),
-        Err(Problem::Refused(why)) => Ok(Loss::Unreadable(why)),
-        Err(problem) => Err(problem),
+    held: &LeasedRow,
+    of: impl FnOnce(Option<LeaseRow>) -> Result<Loss, String>,
+) -> Problem<S::Failure> {
+    match row(session, held.worker_id).await {
+        Ok(row) => of(row).map_or_else(Problem::Refused, |loss| loss_of(held, loss)),
+        Err(Problem::Refused(why)) => loss_of(held, Loss::Unreadable(why)),
+        Err(problem) => problem,
     }
+}
+
+fn loss_of<F>(held: &LeasedRow, loss: Loss) -> Problem<F> {
+    Problem::Lost { worker_id: held.worker_id, why: held.why(loss) }
 }
