@@ -148,18 +148,23 @@ impl Layout {
         }
     }
 
-    /// [`new`](Self::new) for constants; `None` where the widths are not possible.
+    /// [`new`](Self::new) for constants: widths that are not possible are an error of the compiler.
+    ///
+    /// # Panics
+    ///
+    /// If the widths are not possible, where it is not called for a constant.
     ///
     /// ```
     /// use uidring::{Bits, Layout, Tick, Timestamp};
     ///
     /// const BITS: Bits = Bits { time: 41, worker: 8, sequence: 14 };
     /// const EPOCH: Timestamp = Timestamp::from_millis(1_767_225_600_000);
-    /// const LAYOUT: Layout = Layout::constant(BITS, Tick::Millisecond, EPOCH).unwrap();
+    /// const LAYOUT: Layout = Layout::constant(BITS, Tick::Millisecond, EPOCH);
     /// assert_eq!(LAYOUT.to_string(), "41/8/14 in ms since 2026-01-01T00:00:00Z");
     /// ```
-    pub const fn constant(bits: Bits, tick: Tick, epoch: Timestamp) -> Option<Self> {
-        if Self::fits(bits) { Some(Self { bits, tick, epoch }) } else { None }
+    pub const fn constant(bits: Bits, tick: Tick, epoch: Timestamp) -> Self {
+        assert!(Self::fits(bits), "each field needs 1 bit or more, and all three at most 63");
+        Self { bits, tick, epoch }
     }
 
     /// The widths of the fields.

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::CachedUidGenerator;
-use crate::error::TakeError;
+use crate::error::{FillError, TakeError};
 use crate::uid::Uid;
 use crate::waiting;
 
@@ -114,26 +114,49 @@ impl<G: GeneratorRef> LocalGenerator<G> {
         Ok(Uid::from_layout(run.start))
     }
 
+    /// Returns the next uid, or at once the reason why there is none now. It never waits.
+    ///
+    /// # Errors
+    ///
+    /// As [`CachedUidGenerator::try_next_uid`].
+    #[inline]
+    pub fn try_next_uid(&mut self) -> Result<Uid, TakeError> {
+        if self.run.is_empty() || !self.generator.is_fresh(self.run.start) {
+            self.run = try_next_block(&self.generator, &self.run)?;
+        }
+        let number = self.run.start;
+        self.run.start += 1;
+        Ok(Uid::from_layout(number))
+    }
+
+    /// Fills the whole of `out` with increasing uids; whenever nothing is ready, the take policy decides anew.
+    ///
+    /// # Errors
+    ///
+    /// [`FillError`] says how many uids were filled in before the error: those are good.
+    pub fn fill(&mut self, out: &mut [Uid]) -> Result<(), FillError> {
+        for (filled, target) in out.iter_mut().enumerate() {
+            *target = self.next_uid().map_err(|error| FillError::new(filled, error))?;
+        }
+        Ok(())
+    }
+
     /// [`next_uid`](Self::next_uid) for a task; see [`CachedUidGenerator::next_uid_async`].
     ///
     /// # Errors
     ///
     /// As [`CachedUidGenerator::next_uid`].
     pub async fn next_uid_async(&mut self) -> Result<Uid, TakeError> {
-        if self.run.is_empty() || !self.generator.is_fresh_now(self.run.start) {
-            let generator = &*self.generator;
-            let block = match generator.try_take_block() {
-                Err(error) => {
-                    let again = || generator.try_take_block();
-                    waiting::follow_policy_async(generator, error, again).await
-                }
-                done => done,
-            };
-            self.run = continued(block?, &self.run);
-        }
-        // A block has one number at least.
-        let number = self.run.start;
-        self.run.start += 1;
+        let Self { generator, run, .. } = self;
+        *run = match try_next_block(generator, run) {
+            Err(error) => {
+                let again = || try_next_block(generator, run);
+                waiting::follow_policy_async(&**generator, error, again).await?
+            }
+            Ok(run) => run,
+        };
+        let number = run.start;
+        run.start += 1;
         Ok(Uid::from_layout(number))
     }
 
@@ -160,14 +183,20 @@ pub(super) fn next_block(
     generator: &CachedUidGenerator,
     left: Range<u64>,
 ) -> Result<Range<u64>, TakeError> {
+    let again = || try_next_block(generator, &left);
+    again().or_else(|error| waiting::follow_policy(generator, error, again))
+}
+
+/// [`next_block`] of what is ready.
+fn try_next_block(
+    generator: &CachedUidGenerator,
+    left: &Range<u64>,
+) -> Result<Range<u64>, TakeError> {
     // All of a block is of one tick.
     if !left.is_empty() && generator.is_fresh_now(left.start) {
-        return Ok(left);
+        return Ok(left.clone());
     }
-    let block = generator
-        .try_take_block()
-        .or_else(|error| waiting::follow_policy(generator, error, || generator.try_take_block()))?;
-    Ok(continued(block, &left))
+    Ok(continued(generator.try_take_block()?, left))
 }
 
 /// A block, of one number at least, for a taker that has this left of an earlier one.

@@ -75,6 +75,19 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
         }
     }
 
+    /// Returns the next uid of this thread, or at once the reason why there is none now. It never waits.
+    ///
+    /// # Errors
+    ///
+    /// As [`UidGenerator::try_next_uid`](crate::UidGenerator::try_next_uid).
+    #[inline]
+    pub fn try_next_uid(&self) -> Result<Uid, TakeError> {
+        match self.shards.recent().and_then(|shard| self.count_up(shard)) {
+            Some(uid) => Ok(uid),
+            None => rarely(|| self.try_slowly()),
+        }
+    }
+
     /// [`next_uid`](Self::next_uid) for a task; see [`CachedUidGenerator::next_uid_async`].
     ///
     /// A task that goes from thread to thread gets uids of each thread's own block, which do not increase
@@ -219,10 +232,7 @@ impl<G: GeneratorRef> PerThreadGenerator<G> {
 impl<G: GeneratorRef> UidGenerator for PerThreadGenerator<G> {
     #[inline]
     fn try_next_uid(&self) -> Result<Uid, TakeError> {
-        match self.shards.recent().and_then(|shard| self.count_up(shard)) {
-            Some(uid) => Ok(uid),
-            None => rarely(|| self.try_slowly()),
-        }
+        Self::try_next_uid(self)
     }
 
     #[inline]

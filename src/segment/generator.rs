@@ -122,6 +122,16 @@ impl SegmentGenerator {
         }
     }
 
+    /// Writes the ids of a tag that are in memory now, up to `out.len()`, to the front of `out` in increasing
+    /// order, and returns how many. Never waits. With an empty `out` it does nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`next_id`](Self::next_id), if there was no id at all.
+    pub fn try_fill(&self, tag: &str, out: &mut [u64]) -> Result<usize, SegmentError> {
+        self.takes(tag)?.try_fill(out)
+    }
+
     /// Appends `count` increasing ids of a tag to `out`, for a task; whenever none is in memory, the take
     /// policy decides anew.
     ///
@@ -294,12 +304,11 @@ impl SegmentHandle {
         self.takes().fill_async(out, count).await
     }
 
-    /// Writes the ids that are in memory now, up to `out.len()`, to the front of `out` in increasing
-    /// order, and returns how many. Never waits. With an empty `out` it does nothing.
+    /// Writes the ids that are in memory now to the front of `out`, as [`SegmentGenerator::try_fill`] does.
     ///
     /// # Errors
     ///
-    /// As [`SegmentGenerator::next_id`], if there was no id at all.
+    /// As [`SegmentGenerator::try_fill`].
     pub fn try_fill(&self, out: &mut [u64]) -> Result<usize, SegmentError> {
         self.takes().try_fill(out)
     }

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::clock::{ManualClock, SystemClock};
+use uidring::generator::CachedBuilder;
 use uidring::policy::TakePolicy;
 use uidring::worker::{Lease, LeaseBackend, LeaseStats, LeaseTerms, RenewError};
 use uidring::{
@@ -697,4 +698,19 @@ fn a_keeper_that_panics_at_the_start_is_an_error_of_the_start() {
     let text = error.expect_err("it panicked").to_string();
     assert!(text.contains("worker id 15 is lost") && text.contains("panicked"), "{text}");
     store.row().fails = false;
+}
+
+#[test]
+fn max_borrow_is_ten_minutes_if_not_set_and_without_limit_if_none() {
+    let build = |set: fn(CachedBuilder) -> CachedBuilder| {
+        let lease = Store::default().lease(layout(), terms());
+        let builder = CachedUidGenerator::builder().layout(layout()).worker(lease);
+        let generator = set(builder.namespace(fresh())).build().expect("possible");
+        generator.next_uid().expect("the store has the horizon");
+        generator.max_borrow()
+    };
+    let minute = Duration::from_secs(60);
+    assert_eq!(build(|builder| builder), Some(10 * minute));
+    assert_eq!(build(|builder| builder.max_borrow(None)), None);
+    assert_eq!(build(|builder| builder.max_borrow(Duration::from_secs(60))), Some(minute));
 }

@@ -8,7 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::clock::{Clock, ManualClock};
-use uidring::generator::CachedBuilder;
+use uidring::generator::{CachedBuilder, SequenceStart};
+use uidring::policy::TakePolicy;
 use uidring::{
     Bits, CachedUidGenerator, Layout, PerThreadGenerator, TakeError, Tick, Timestamp, Uid,
 };
@@ -234,4 +235,28 @@ fn destructors_of_a_thread_may_take_too() {
     }
     drop(sender);
     assert_eq!(assert_distinct(receiver.iter()), 50 * 12 + 50 * 11);
+}
+
+/// A handle of one thread, too, fills and tries as the generator does.
+#[test]
+fn handles_fill_and_try_without_waiting() {
+    let clock = ManualClock::new(Timestamp::from_millis(5_000));
+    let generator = builder()
+        .sequence_start(SequenceStart::Zero)
+        .max_borrow(Duration::ZERO)
+        .take_policy(TakePolicy::Reject)
+        .clock(clock)
+        .build()
+        .expect("builds");
+    let (mut local, handle) = (generator.local(), generator.per_thread());
+    let mut uids = [Uid::default(); 1_000];
+    local.fill(&mut uids).expect("of the present tick");
+    assert!(uids.is_sorted());
+    let rest = std::iter::from_fn(|| local.try_next_uid().ok()).collect::<Vec<_>>();
+    assert_distinct(uids.iter().chain(&rest).copied());
+    assert_eq!((rest.len(), rest.is_sorted() && uids[999] < rest[0]), (24, true));
+    let is_limit = |error| matches!(error, TakeError::BorrowLimit { .. });
+    assert!(local.try_next_uid().is_err_and(is_limit));
+    assert!(handle.try_next_uid().is_err_and(is_limit));
+    assert!(local.fill(&mut uids).is_err_and(|error| error.filled == 0 && is_limit(error.error)));
 }

@@ -152,6 +152,8 @@ fn after_close_nothing_in_memory_is_given_out() {
     generator.close();
     assert!(matches!(orders.try_next_id(), Err(SegmentError::Closed)));
     assert!(matches!(orders.try_fill(&mut [0; 5]), Err(SegmentError::Closed)));
+    let tried = generator.try_fill("orders", &mut [0; 5]);
+    assert!(matches!(tried, Err(SegmentError::Closed)));
     let stats = orders.stats().expect("known");
     assert_eq!((stats.left, stats.discarded, stats.taken), (0, stats.reserved - 500, 500));
 }

@@ -33,6 +33,8 @@ pub struct CachedOptions {
     padder: Option<Padder>,
     padder_options: PadderOptions,
     schedule: Option<Duration>,
+    /// If not set, without limit, or [`LEASED_BORROW`].
+    max_borrow: Option<Option<Duration>>,
     bounds: Bounds,
     on_clock_back: OnClockBack,
     put_policy: PutPolicy,
@@ -47,6 +49,7 @@ impl Default for CachedOptions {
             padder: None,
             padder_options: PadderOptions::default(),
             schedule: None,
+            max_borrow: None,
             bounds: Bounds {
                 max_borrow: None,
                 max_lag: Some(Duration::from_secs(1)),
@@ -82,8 +85,8 @@ impl CachedBuilder {
         self
     }
 
-    /// Sets how far uids may be ahead of the clock. If not set, or `None`: without limit, as in Baidu's
-    /// UidGenerator, or 10 minutes with a lease.
+    /// Sets how far uids may be ahead of the clock; without limit if `None`. If not set, it is without limit, as in
+    /// Baidu's UidGenerator, or 10 minutes with a lease.
     ///
     /// No tick that begins later than this is padded. Callers that have used up what there is then
     /// get what the take policy says, and in the end
@@ -91,7 +94,7 @@ impl CachedBuilder {
     /// clock that is set back does not take back what stands ready.
     #[must_use]
     pub fn max_borrow(mut self, limit: impl Into<Option<Duration>>) -> Self {
-        self.own.bounds.max_borrow = limit.into();
+        self.own.max_borrow = Some(limit.into());
         self
     }
 
@@ -191,7 +194,7 @@ impl CachedBuilder {
     /// where [`on_clock_back`](Self::on_clock_back) needs another source.
     pub fn build(self) -> Result<CachedUidGenerator, Error> {
         let Self { start: mut request, sequence_start, take_policy, own } = self;
-        let CachedOptions { padder, padder_options, schedule, bounds, clock, .. } = own;
+        let CachedOptions { padder, padder_options, schedule, max_borrow, bounds, clock, .. } = own;
         let layout = request.layout;
         let options = ring_options(&layout, own.boost_power)?
             .padding_factor(own.padding_factor)
@@ -207,7 +210,7 @@ impl CachedBuilder {
             Some(padder) => padder.check()?,
             None => padder_options.check()?,
         }
-        request.max_ahead = bounds.max_borrow;
+        request.max_ahead = max_borrow.map(|limit| limit.unwrap_or(Duration::MAX));
         let kept = match own.on_clock_back {
             OnClockBack::StayAhead => None,
             OnClockBack::NewWorkerId => Some(keep_source(&mut request.worker)?),
@@ -219,7 +222,16 @@ impl CachedBuilder {
             None => Padder::start_for(padder_options, Some(start.worker_id))?,
         };
         let theirs = Arc::clone(&clock);
-        let plan = Plan { layout, options, schedule, bounds, tick_start, padder, clock: theirs };
+        let plan = Plan {
+            layout,
+            options,
+            schedule,
+            max_borrow,
+            bounds,
+            tick_start,
+            padder,
+            clock: theirs,
+        };
         let (first, lease, new_worker) = match kept {
             None => {
                 let (first, lease) = plan.start(start, None)?;

@@ -22,6 +22,8 @@ pub(super) struct Plan {
     pub(super) layout: Layout,
     pub(super) options: RingOptions,
     pub(super) schedule: Option<Duration>,
+    /// As the builder has it.
+    pub(super) max_borrow: Option<Option<Duration>>,
     pub(super) bounds: Bounds,
     pub(super) tick_start: RunStart,
     pub(super) padder: Padder,
@@ -38,12 +40,11 @@ impl Plan {
     ) -> Result<(WorkerRing, Option<LeaseHandle>), Error> {
         let Self { layout, options, schedule, tick_start, padder, clock, .. } = self;
         let mut bounds = self.bounds;
-        if start.is_leased() {
-            if on_clock_back.is_some() {
-                return Err(Error::NoNewWorkerId { found: "the source gave a lease" });
-            }
-            bounds.max_borrow.get_or_insert(LEASED_BORROW);
+        if start.is_leased() && on_clock_back.is_some() {
+            return Err(Error::NoNewWorkerId { found: "the source gave a lease" });
         }
+        let unset = || start.is_leased().then_some(LEASED_BORROW);
+        bounds.max_borrow = self.max_borrow.unwrap_or_else(unset);
         let (lease, issue_horizon) = start.begin(layout, &**clock)?;
         // Dropped before the lease if the rest fails: once the lease is given back, somebody else may
         // have it.
