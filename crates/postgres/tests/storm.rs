@@ -7,14 +7,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::segment::{SegmentRequest, SegmentStore};
 use uidring::{Bits, Layout, Tick};
 use uidring_postgres::PostgresStore;
-use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
+use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable};
 use uidring_testkit::network::Network;
 use uidring_testkit::postgres::{Database, Postgres};
 use uidring_testkit::request;
-use uidring_testkit::storm::{self, Taken};
+use uidring_testkit::storm::{self, Fault, Servers, Taken};
 
 /// Holders of leases; two more take worker ids and segments.
 const LEASES: usize = 3;
@@ -67,10 +66,6 @@ impl Pair {
         &self.servers[self.primary]
     }
 
-    fn standby(&self) -> &Arc<Postgres> {
-        &self.servers[1 - self.primary]
-    }
-
     /// From now on, the primary commits nothing without its standby.
     fn follow(&self) {
         self.primary().set("synchronous_standby_names", "standby");
@@ -99,86 +94,81 @@ impl Pair {
     }
 }
 
-fn primary_is_killed(pair: &mut Pair) {
-    pair.primary().kill();
-    thread::sleep(FAULT);
-    pair.primary().start_again();
+/// Faults are about the primary.
+impl Servers for Pair {
+    fn choose(&self) -> usize {
+        self.primary
+    }
 }
 
-fn primary_stands_still(pair: &mut Pair) {
-    pair.primary().freeze();
-    thread::sleep(FAULT);
-    pair.primary().thaw();
-}
-
-/// For clients and for the standby.
-fn primary_is_cut_off(pair: &mut Pair) {
-    pair.network.unplug(pair.primary);
-    thread::sleep(FAULT);
-    pair.network.plug_in(pair.primary);
-}
-
-/// No commit ends.
-fn standby_is_cut_off(pair: &mut Pair) {
-    pair.network.unplug(1 - pair.primary);
-    thread::sleep(FAULT);
-    pair.network.plug_in(1 - pair.primary);
-}
-
-fn standby_is_killed(pair: &mut Pair) {
-    pair.standby().kill();
-    thread::sleep(FAULT);
-    pair.standby().start_again();
-}
-
-fn standby_takes_over_from_a_dead_primary(pair: &mut Pair) {
-    pair.primary().kill();
-    pair.standby().promote();
-    pair.take_over();
-}
-
-/// It refuses no connection, and answers nothing.
-fn standby_takes_over_from_a_frozen_primary(pair: &mut Pair) {
-    pair.primary().freeze();
-    pair.standby().promote();
-    thread::sleep(FAULT);
-    pair.primary().kill();
-    pair.take_over();
-}
-
-/// Clients reach both, and each takes rows; the old one alone can confirm none.
-fn two_primaries(pair: &mut Pair) {
-    pair.network.isolate(pair.primary);
-    pair.standby().promote();
-    thread::sleep(FAULT);
-    pair.primary().kill();
-    pair.network.rejoin(pair.primary);
-    pair.take_over();
-}
+const FAULTS: [Fault<Pair>; 8] = [
+    Fault {
+        what: "the primary is killed",
+        act: |pair, n| pair.servers[n].kill(),
+        undo: |pair, n| pair.servers[n].start_again(),
+    },
+    Fault {
+        what: "the primary stands still",
+        act: |pair, n| pair.servers[n].freeze(),
+        undo: |pair, n| pair.servers[n].thaw(),
+    },
+    Fault {
+        what: "the primary is cut off from clients and from the standby",
+        act: |pair, n| pair.network.unplug(n),
+        undo: |pair, n| pair.network.plug_in(n),
+    },
+    Fault {
+        what: "the standby is cut off, so that no commit ends",
+        act: |pair, n| pair.network.unplug(1 - n),
+        undo: |pair, n| pair.network.plug_in(1 - n),
+    },
+    Fault {
+        what: "the standby is killed",
+        act: |pair, n| pair.servers[1 - n].kill(),
+        undo: |pair, n| pair.servers[1 - n].start_again(),
+    },
+    Fault {
+        what: "a dead primary is replaced",
+        act: |pair, n| {
+            pair.servers[n].kill();
+            pair.servers[1 - n].promote();
+        },
+        undo: |pair, _| pair.take_over(),
+    },
+    // It refuses no connection, and answers nothing.
+    Fault {
+        what: "a frozen primary is replaced",
+        act: |pair, n| {
+            pair.servers[n].freeze();
+            pair.servers[1 - n].promote();
+        },
+        undo: |pair, n| {
+            pair.servers[n].kill();
+            pair.take_over();
+        },
+    },
+    // Clients reach both, and each takes rows; the old one alone can confirm none.
+    Fault {
+        what: "two primaries",
+        act: |pair, n| {
+            pair.network.isolate(n);
+            pair.servers[1 - n].promote();
+        },
+        undo: |pair, n| {
+            pair.servers[n].kill();
+            pair.network.rejoin(n);
+            pair.take_over();
+        },
+    },
+];
 
 fn hold(taken: &Taken, holder: usize, store: &PostgresStore) {
     match holder {
-        0..LEASES => taken.hold_leases(holder, &store.leases(), layout(), LASTS),
-        LEASES => {
-            while !taken.is_over() {
-                if let Ok(worker_id) = store.worker_nodes().assign(&Layout::UID_GENERATOR) {
-                    taken.note(holder, "worker ids", [worker_id]);
-                }
-                thread::sleep(Duration::from_millis(5));
-            }
+        0..LEASES => {
+            taken.hold_leases(holder, &store.leases(), layout(), (LASTS, Duration::MAX));
         }
-        _ => {
-            let mut segments = store.segments();
-            let wanted = [SegmentRequest { tag: "t".into(), step: 5 }];
-            while !taken.is_over() {
-                segments.load(&wanted, &mut |_, loaded| {
-                    if let Ok(range) = loaded {
-                        taken.note(holder, "segment ids", range.start..range.end);
-                    }
-                });
-                thread::sleep(Duration::from_millis(5));
-            }
-        }
+        LEASES => taken.assign(holder, &store.worker_nodes(), Layout::UID_GENERATOR),
+        _ => taken.load(holder, &mut store.segments(), "t", 5),
     }
 }
 
@@ -186,22 +176,13 @@ fn hold(taken: &Taken, holder: usize, store: &PostgresStore) {
 fn nothing_comes_twice_whatever_becomes_of_primary_and_standby() {
     let mut pair = Pair::new();
     let store = pair.store();
-    let last = storm::run(
+    let taken = storm::run(
         "PostgreSQL",
-        layout(),
         (LEASES + 2, BOUND),
         &mut pair,
-        &[
-            ("the primary is killed", &primary_is_killed),
-            ("the primary stands still", &primary_stands_still),
-            ("the primary is cut off", &primary_is_cut_off),
-            ("the standby is cut off", &standby_is_cut_off),
-            ("the standby is killed", &standby_is_killed),
-            ("a dead primary is replaced", &standby_takes_over_from_a_dead_primary),
-            ("a frozen primary is replaced", &standby_takes_over_from_a_frozen_primary),
-            ("two primaries", &two_primaries),
-        ],
+        &FAULTS,
+        |_| FAULT,
         |taken, holder| hold(taken, holder, &store),
     );
-    storm::assert_within_horizons(&store.leases(), &last);
+    storm::assert_within_horizons(&store.leases(), &taken.last_ticks(layout()));
 }

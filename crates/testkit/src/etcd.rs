@@ -5,12 +5,12 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::certificates::{Authority, Certificate};
+use crate::cluster::{self, Leads};
 use crate::network::Network;
 use crate::process::Process;
 use crate::server::{self, Kind, LIMIT, Server, folder_for, free_ports, start_on_free_ports};
@@ -145,10 +145,7 @@ impl Kind for Member {
 }
 
 /// Three servers, of which two are a majority.
-pub struct Cluster {
-    members: Vec<Etcd>,
-    network: Option<Arc<Network>>,
-}
+pub type Cluster = cluster::Cluster<Member>;
 
 impl Cluster {
     /// On the loopback.
@@ -177,48 +174,33 @@ impl Cluster {
             .collect();
         let member = |number: usize| {
             let kind = Member { scheme: "http", arguments: Vec::new(), peers: peers.clone() };
-            Server::down(kind, folder_for("")).at(host(number), ports[number])
+            Arc::new(Server::down(kind, folder_for("")).at(host(number), ports[number]))
         };
-        let cluster = Self { members: (0..MEMBERS).map(member).collect(), network };
-        cluster.members.iter().for_each(Server::spawn);
-        cluster.members.iter().try_for_each(|member| member.wait_until_ready(deadline))?;
+        let cluster = Self::new((0..MEMBERS).map(member).collect(), network);
+        cluster.servers().iter().for_each(|member| member.spawn());
+        cluster.servers().iter().try_for_each(|member| member.wait_until_ready(deadline))?;
         Ok(cluster)
     }
 
     /// The endpoints of all members, separated by commas.
     pub fn endpoints(&self) -> String {
-        self.members.iter().map(Etcd::endpoints).collect::<Vec<_>>().join(",")
+        self.join(Etcd::endpoints)
     }
+}
 
-    /// One of the members.
-    pub fn member(&self, number: usize) -> &Etcd {
-        &self.members[number]
-    }
+impl Leads for Member {
+    const ELECTION: Duration = LIMIT;
 
-    /// The network that the members are in.
-    pub fn network(&self) -> &Network {
-        self.network.as_ref().expect("members in namespaces")
-    }
-
-    /// The member that leads, as soon as one does and a majority follows.
-    pub fn leader(&self) -> usize {
-        let deadline = Instant::now() + LIMIT;
-        loop {
-            let status = |member: &Etcd| member.ask("maintenance/status", &json!({})).ok();
-            let all: Vec<_> = self.members.iter().map(status).collect();
-            let leads = |status: &Option<Value>| {
-                status.as_ref().is_some_and(|status| {
-                    let leader = &status["leader"];
-                    let follow = all.iter().flatten().filter(|one| one["leader"] == *leader);
-                    status["header"]["member_id"] == *leader && follow.count() * 2 > all.len()
-                })
-            };
-            if let Some(number) = all.iter().position(leads) {
-                return number;
-            }
-            assert!(Instant::now() < deadline, "no leader\n{}", self.members[0].log());
-            thread::sleep(Duration::from_millis(20));
-        }
+    fn leader(members: &[Arc<Etcd>]) -> Option<usize> {
+        let status = |member: &Arc<Etcd>| member.ask("maintenance/status", &json!({})).ok();
+        let all: Vec<_> = members.iter().map(status).collect();
+        all.iter().position(|status| {
+            status.as_ref().is_some_and(|status| {
+                let leader = &status["leader"];
+                let follow = all.iter().flatten().filter(|one| one["leader"] == *leader);
+                status["header"]["member_id"] == *leader && follow.count() * 2 > all.len()
+            })
+        })
     }
 }
 

@@ -8,6 +8,13 @@ pub mod attack;
 #[cfg(any(feature = "etcd", feature = "mariadb", feature = "postgres", feature = "zookeeper"))]
 pub mod certificates;
 mod chain;
+#[cfg(unix)]
+pub mod child;
+#[cfg(all(
+    unix,
+    any(feature = "etcd", feature = "mariadb", feature = "postgres", feature = "zookeeper")
+))]
+pub mod cluster;
 #[cfg(all(unix, any(feature = "mariadb", feature = "postgres")))]
 mod database;
 pub mod deadline;

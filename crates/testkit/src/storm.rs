@@ -3,15 +3,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::env;
-use std::fmt::Display;
+use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::{CachedUidGenerator, Error, Layout, TakeError, Uid};
+use uidring::segment::{SegmentRequest, SegmentStore};
 #[cfg(feature = "tables")]
-use uidring_store::{LeaseOptions, LeaseTable};
+use uidring::{CachedUidGenerator, TakeError};
+use uidring::{Error, Layout, Uid};
+#[cfg(feature = "tables")]
+use uidring_store::{LeaseOptions, LeaseTable, WorkerTable};
 
 use crate::chain;
 #[cfg(feature = "tables")]
@@ -20,21 +23,47 @@ use crate::{namespace, request};
 /// For so many seconds storms go on, each fault in turn; without it, each comes once.
 const SECONDS: &str = "UIDRING_STORM_SECONDS";
 
+/// Whether storms go on for a given time.
+pub fn is_long() -> bool {
+    env::var(SECONDS).is_ok()
+}
+
 /// What holders have taken.
 pub struct Taken {
+    begin: Instant,
     counts: Vec<AtomicU64>,
-    /// Each with its holder.
-    numbers: Mutex<BTreeMap<&'static str, Vec<(u64, usize)>>>,
+    numbers: Mutex<BTreeMap<&'static str, Vec<(u64, By)>>>,
+    /// Errors that passed, each so many times.
+    errors: Mutex<BTreeMap<String, u32>>,
     lost: AtomicU64,
+    /// The last fault, which may be over.
+    fault: Mutex<&'static str>,
     is_over: AtomicBool,
+}
+
+/// Who has taken a number, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct By {
+    pub holder: usize,
+    at: Duration,
+    fault: &'static str,
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "holder {} after {:?} (last fault: {})", self.holder, self.at, self.fault)
+    }
 }
 
 impl Taken {
     fn new(holders: usize) -> Self {
         Self {
+            begin: Instant::now(),
             counts: (0..holders).map(|_| AtomicU64::new(0)).collect(),
             numbers: Mutex::default(),
+            errors: Mutex::default(),
             lost: AtomicU64::new(0),
+            fault: Mutex::new("none"),
             is_over: AtomicBool::new(false),
         }
     }
@@ -44,47 +73,89 @@ impl Taken {
         self.is_over.load(Ordering::Relaxed)
     }
 
+    /// The last fault, which may be over.
+    pub fn fault(&self) -> &'static str {
+        *self.fault.lock().expect("no panic")
+    }
+
     /// Notes what a holder has taken: numbers of a kind, none of which may come twice.
     pub fn note(&self, holder: usize, kind: &'static str, numbers: impl IntoIterator<Item = u64>) {
-        let numbers = numbers.into_iter().map(|number| (number, holder));
+        let by = By { holder, at: self.begin.elapsed(), fault: self.fault() };
+        let numbers = numbers.into_iter().map(|number| (number, by));
         self.numbers.lock().expect("no panic").entry(kind).or_default().extend(numbers);
         self.counts[holder].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes uids with one generator after another until the end. While a fault lasts, starts fail, with
-    /// errors that may pass.
-    pub fn hold(&self, holder: usize, build: impl Fn() -> Result<CachedUidGenerator, Error>) {
-        while !self.is_over() {
-            match build() {
-                Ok(generator) => self.take(holder, &generator),
-                Err(Error::LeaseLost { .. }) => {}
-                Err(Error::Store(error)) if error.may_pass() => {}
-                Err(error) => panic!("a start has failed for good: {}", chain(&error)),
-            }
-        }
+    /// Counts an error, without what differs each time.
+    ///
+    /// # Panics
+    ///
+    /// If waiting would not help.
+    pub fn refused(&self, error: &Error) {
+        let text = chain(error);
+        assert!(error.may_pass() || matches!(error, Error::LeaseLost { .. }), "for good: {text}");
+        self.count(&text);
+    }
+
+    fn count(&self, error: &str) {
+        let text = error.split(" (given up").next().unwrap_or_default();
+        *self.errors.lock().expect("no panic").entry(text.to_owned()).or_default() += 1;
     }
 
     /// Takes uids with one lease of a table after another until the end. Each lasts so long unless it is renewed,
-    /// and is waited for 5 s.
+    /// is waited for 5 s, and given back after `life`.
     #[cfg(feature = "tables")]
     pub fn hold_leases(
         &self,
         holder: usize,
         table: &dyn LeaseTable,
         layout: Layout,
-        lasts: Duration,
+        (lasts, life): (Duration, Duration),
     ) {
         let options = LeaseOptions::default().lasts(lasts).wait_for(Duration::from_secs(5));
-        self.hold(holder, || {
+        let build = || {
             let lease = table.lease(&request(layout), &options)?;
             let builder = CachedUidGenerator::builder().layout(layout).worker(lease);
             // Holders stand for processes of different hosts.
             builder.namespace(namespace::fresh()).build()
-        });
+        };
+        while !self.is_over() {
+            match build() {
+                Ok(generator) => self.take(holder, &generator, life),
+                Err(error) => self.refused(&error),
+            }
+        }
     }
 
-    fn take(&self, holder: usize, generator: &CachedUidGenerator) {
+    /// Takes worker ids until the end.
+    #[cfg(feature = "tables")]
+    pub fn assign(&self, holder: usize, table: &dyn WorkerTable, layout: Layout) {
         while !self.is_over() {
+            match table.assign(&layout) {
+                Ok(worker_id) => self.note(holder, "worker ids", [worker_id]),
+                Err(error) => self.refused(&error),
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Loads segments of a tag until the end.
+    pub fn load(&self, holder: usize, table: &mut dyn SegmentStore, tag: &str, step: u64) {
+        let wanted = [SegmentRequest { tag: tag.into(), step }];
+        while !self.is_over() {
+            table.load(&wanted, &mut |_, loaded| match loaded {
+                Ok(range) => self.note(holder, "segment ids", range.start..range.end),
+                // That the row is behind what this client has had is one of the errors.
+                Err(error) => self.count(&chain(&error)),
+            });
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[cfg(feature = "tables")]
+    fn take(&self, holder: usize, generator: &CachedUidGenerator, life: Duration) {
+        let begin = Instant::now();
+        while !self.is_over() && begin.elapsed() < life {
             match generator.try_next_uid() {
                 Ok(uid) => self.note(holder, "uids", [uid.get()]),
                 Err(TakeError::LeaseLost) => {
@@ -95,6 +166,22 @@ impl Taken {
             }
             thread::sleep(Duration::from_micros(500));
         }
+    }
+
+    /// What was taken of a kind, and by whom.
+    pub fn numbers(&self, kind: &str) -> Vec<(u64, By)> {
+        self.numbers.lock().expect("no panic").get(kind).cloned().unwrap_or_default()
+    }
+
+    /// The last tick of each worker id.
+    pub fn last_ticks(&self, layout: Layout) -> HashMap<u64, u64> {
+        let mut last: HashMap<u64, u64> = HashMap::new();
+        for (uid, _) in self.numbers("uids") {
+            let fields = layout.decode(Uid::try_from(uid).expect("a uid")).expect("of the layout");
+            let last = last.entry(fields.worker_id).or_default();
+            *last = (*last).max(fields.tick);
+        }
+        last
     }
 
     fn counts(&self) -> Vec<u64> {
@@ -113,27 +200,36 @@ impl Taken {
     }
 }
 
-/// What is done to a store and undone, with a name.
-pub type Fault<'a, S> = (&'static str, &'a dyn Fn(&mut S));
+/// What is done to servers, and undone, with the number of one of them.
+pub struct Fault<S> {
+    pub what: &'static str,
+    pub act: fn(&mut S, usize),
+    pub undo: fn(&mut S, usize),
+}
 
-/// Does the faults to a store of so many holders, who have to go on within `bound` after each. Returns the
-/// last tick of each worker id.
+/// Servers of a store.
+pub trait Servers {
+    /// Chooses whom the next fault is about.
+    fn choose(&self) -> usize;
+}
+
+/// Does the faults to a store of so many holders, who have to go on within `bound` after each, which lasts as long as
+/// `lasts` says. Returns what they have taken.
 ///
 /// # Panics
 ///
 /// If a number comes twice, a start fails for good, or a holder does not go on.
-pub fn run<S>(
+pub fn run<S: Servers>(
     name: &str,
-    layout: Layout,
     (holders, bound): (usize, Duration),
-    store: &mut S,
-    faults: &[Fault<'_, S>],
+    servers: &mut S,
+    faults: &[Fault<S>],
+    lasts: impl Fn(&Fault<S>) -> Duration,
     hold: impl Fn(&Taken, usize) + Sync,
-) -> HashMap<u64, u64> {
+) -> Taken {
     let seconds = env::var(SECONDS).map(|text| text.parse().expect("seconds"));
-    let begin = Instant::now();
-    let end = begin + Duration::from_secs(seconds.unwrap_or(0));
     let taken = Taken::new(holders);
+    let end = taken.begin + Duration::from_secs(seconds.unwrap_or(0));
     let mut pauses: Vec<Vec<Duration>> = vec![Vec::new(); faults.len()];
     thread::scope(|scope| {
         for holder in 0..holders {
@@ -144,24 +240,27 @@ pub fn run<S>(
         let _over = Over(&taken.is_over);
         taken.progress("at first", bound);
         loop {
-            for ((what, fault), pauses) in faults.iter().zip(&mut pauses) {
-                fault(store);
-                pauses.push(taken.progress(what, bound));
-                eprintln!("{what}: all go on after {:?}", pauses.last());
+            for (fault, pauses) in faults.iter().zip(&mut pauses) {
+                *taken.fault.lock().expect("no panic") = fault.what;
+                let chosen = servers.choose();
+                (fault.act)(servers, chosen);
+                thread::sleep(lasts(fault));
+                (fault.undo)(servers, chosen);
+                pauses.push(taken.progress(fault.what, bound));
+                eprintln!("{}: all go on after {:?}", fault.what, pauses.last());
             }
             if Instant::now() >= end {
                 break;
             }
         }
     });
-    report(name, begin.elapsed(), faults.iter().map(|fault| fault.0).zip(&mut pauses), &taken);
-    last_ticks(layout, &taken)
+    report(name, faults.iter().map(|fault| fault.what).zip(&mut pauses), &taken);
+    taken
 }
 
 /// Prints what became of it, as rows for the docs, and looks for what came twice.
 fn report<'a>(
     name: &str,
-    took: Duration,
     pauses: impl Iterator<Item = (&'a str, &'a mut Vec<Duration>)>,
     taken: &Taken,
 ) {
@@ -170,7 +269,7 @@ fn report<'a>(
         numbers.iter().map(|(kind, all)| format!("{} {kind}", all.len())).collect();
     eprintln!(
         "storm on {name}, {} s: {}; {} leases lost",
-        took.as_secs(),
+        taken.begin.elapsed().as_secs(),
         counts.join(", "),
         taken.lost.load(Ordering::Relaxed)
     );
@@ -180,27 +279,20 @@ fn report<'a>(
         let [median, most] = [median, most].map(|time| time.as_secs_f64());
         eprintln!("| {what} | {} | {median:.1} | {most:.1} |", pauses.len());
     }
-    for (kind, numbers) in &*numbers {
-        assert_once(kind, numbers);
+    for (text, count) in &*taken.errors.lock().expect("no panic") {
+        eprintln!("{count} times: {text}");
     }
-}
-
-/// Looks through numbers of a kind, each with who handed it out.
-///
-/// # Panics
-///
-/// If one came twice.
-pub fn assert_once(kind: &str, numbers: &[(u64, impl Display)]) {
-    let mut known = HashMap::with_capacity(numbers.len());
-    for (number, by) in numbers {
-        if let Some(first) = known.insert(number, by) {
-            panic!("{kind}: {number} came twice, by {first} and by {by}");
+    for (kind, numbers) in &*numbers {
+        let mut known = HashMap::with_capacity(numbers.len());
+        for (number, by) in numbers {
+            if let Some(first) = known.insert(number, by) {
+                panic!("{kind}: {number} came twice, by {first} and by {by}");
+            }
         }
     }
 }
 
-/// Looks at the horizons of a table of leases after a storm, by the last tick of each worker id that [`run`]
-/// has returned. A clean end has lowered a horizon to the last uid, and never below.
+/// Looks at the horizons of a table of leases after a storm, by the last tick of each worker id. A clean end has lowered a horizon to the last uid, and never below.
 ///
 /// # Panics
 ///
@@ -211,17 +303,6 @@ pub fn assert_within_horizons(table: &dyn LeaseTable, last: &HashMap<u64, u64>) 
         let horizon = row.horizon.map(|(tick, _)| tick);
         assert!(horizon >= last.get(&row.worker_id).copied(), "{row:?}: {last:?}");
     }
-}
-
-fn last_ticks(layout: Layout, taken: &Taken) -> HashMap<u64, u64> {
-    let mut last: HashMap<u64, u64> = HashMap::new();
-    for (uid, _) in taken.numbers.lock().expect("no panic").get("uids").into_iter().flatten() {
-        let uid = Uid::try_from(*uid).expect("a uid");
-        let fields = layout.decode(uid).expect("of the layout");
-        let last = last.entry(fields.worker_id).or_default();
-        *last = (*last).max(fields.tick);
-    }
-    last
 }
 
 /// Ends the holders when it is dropped.

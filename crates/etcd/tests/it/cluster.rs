@@ -1,11 +1,11 @@
 //! A cluster of three, each member in a network namespace of its own: members are killed, frozen and cut
 //! off, while several holders take uids; see `uidring_testkit::storm`.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::{Error, Layout};
 use uidring_etcd::{EtcdStore, WorkerTable};
+use uidring_testkit::cluster;
 use uidring_testkit::etcd::Cluster;
 use uidring_testkit::storm;
 
@@ -22,56 +22,22 @@ const FAULT: Duration = Duration::from_secs(2);
 /// An election, the time that others have to watch a lost lease, and as much for a busy machine.
 const BOUND: Duration = Duration::from_secs(10);
 
-/// Does something to the leader, or to another member, for some time.
-fn fault(cluster: &Cluster, act: impl Fn(&Cluster, usize), undo: impl Fn(&Cluster, usize)) {
-    let leader = cluster.leader();
-    act(cluster, leader);
-    thread::sleep(FAULT);
-    undo(cluster, leader);
-}
-
-fn next(member: usize) -> usize {
-    (member + 1) % 3
-}
-
 #[test]
 fn nothing_comes_twice_whatever_becomes_of_the_members() {
-    let mut cluster = Cluster::start_in_namespaces();
+    let cluster = Cluster::start_in_namespaces();
     let store = EtcdStore::new(&cluster.endpoints()).expect("endpoints");
     let store = store.attempt_timeout(Duration::from_secs(1)).deadline(Duration::from_secs(3));
-    let last = storm::run(
+    let taken = storm::run(
         "etcd",
-        small(),
         (HOLDERS, BOUND),
-        &mut cluster,
-        &[
-            ("the leader is killed", &|c| {
-                fault(c, |c, n| c.member(n).kill(), |c, n| c.member(n).spawn());
-            }),
-            ("the leader is cut off from the members", &|c| {
-                fault(c, |c, n| c.network().isolate(n), |c, n| c.network().rejoin(n));
-            }),
-            ("the leader's link is down", &|c| {
-                fault(c, |c, n| c.network().unplug(n), |c, n| c.network().plug_in(n));
-            }),
-            ("the leader stands still", &|c| {
-                fault(c, |c, n| c.member(n).freeze(), |c, n| c.member(n).thaw());
-            }),
-            ("a follower's link is down", &|c| {
-                fault(c, |c, n| c.network().unplug(next(n)), |c, n| c.network().plug_in(next(n)));
-            }),
-            ("a majority is killed", &|c| {
-                let two = |n| [n, next(n)].map(|n| c.member(n));
-                fault(
-                    c,
-                    |_, n| two(n).iter().for_each(|member| member.kill()),
-                    |_, n| two(n).iter().for_each(|member| member.spawn()),
-                );
-            }),
-        ],
-        |taken, holder| taken.hold_leases(holder, &store.leases(), small(), LASTS),
+        &mut &cluster,
+        &cluster::faults(),
+        |_| FAULT,
+        |taken, holder| {
+            taken.hold_leases(holder, &store.leases(), small(), (LASTS, Duration::MAX));
+        },
     );
-    storm::assert_within_horizons(&store.leases(), &last);
+    storm::assert_within_horizons(&store.leases(), &taken.last_ticks(small()));
 }
 
 #[test]
@@ -80,7 +46,7 @@ fn a_client_with_the_minority_gets_an_error_that_may_pass_and_others_go_on() {
     let deadline = Duration::from_secs(2);
     let leader = cluster.leader();
     let minority =
-        EtcdStore::new(&cluster.member(leader).endpoints()).expect("endpoints").deadline(deadline);
+        EtcdStore::new(&cluster.server(leader).endpoints()).expect("endpoints").deadline(deadline);
     minority.worker_ids().assign(&Layout::UID_GENERATOR).expect("all is well");
     cluster.network().isolate(leader);
     let start = Instant::now();

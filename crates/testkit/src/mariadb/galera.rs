@@ -9,10 +9,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::MariaDb;
 use super::query::query;
+use super::{MariaDb, Settings};
+use crate::cluster::Cluster;
 use crate::network::Network;
 use crate::server::LIMIT;
+use crate::storm::Servers;
 
 const PROVIDER: &str = "/usr/lib/galera/libgalera_smm.so";
 
@@ -60,9 +62,8 @@ esac
 /// back gets what it lacks from another one's cache. A copy of all files is never needed, and refused:
 /// the scripts for that are in a package that starts a server of its own.
 pub struct Galera {
-    nodes: Vec<Arc<MariaDb>>,
+    nodes: Cluster<Settings>,
     arguments: Vec<String>,
-    network: Arc<Network>,
 }
 
 impl Galera {
@@ -80,14 +81,15 @@ impl Galera {
         );
         let network = Network::new(NODES as u8);
         let nodes = (0..NODES).map(|node| Arc::new(server(&network, node))).collect();
+        let nodes = Cluster::new(nodes, Some(network));
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        let cluster = Self { nodes, arguments, network };
-        let first = &cluster.nodes[0];
+        let cluster = Self { nodes, arguments };
+        let first = cluster.node(0);
         first.make_files();
         // A first start gives the files the cluster's name and their place in its history.
         cluster.launch(0, "", None);
         first.stop();
-        for node in &cluster.nodes[1..] {
+        for node in &cluster.nodes.servers()[1..] {
             let files = first.folder().join("data");
             let copied = Command::new("cp").arg("-r").arg(files).arg(node.folder()).status();
             assert!(copied.is_ok_and(|status| status.success()), "the files are copied");
@@ -103,12 +105,12 @@ impl Galera {
 
     /// One of the servers.
     pub fn node(&self, node: usize) -> &Arc<MariaDb> {
-        &self.nodes[node]
+        self.nodes.server(node)
     }
 
     /// Where clients reach a node: host and port.
     pub fn address(&self, node: usize) -> String {
-        self.nodes[node].address().to_string()
+        self.node(node).address().to_string()
     }
 
     /// Starts a node that was killed or stopped, and waits until it takes part.
@@ -120,7 +122,7 @@ impl Galera {
                 return;
             }
         }
-        panic!("node {node} does not come back\n{}", self.nodes[node].log());
+        panic!("node {node} does not come back\n{}", self.node(node).log());
     }
 
     /// Starts all nodes after all were killed, the one that is furthest in the cluster's history first, as
@@ -130,12 +132,12 @@ impl Galera {
         let number =
             |position: &str| position.rsplit(':').next().and_then(|n| n.parse::<i64>().ok());
         let first = (0..NODES).max_by_key(|node| number(&positions[*node])).expect("three");
-        let state = self.nodes[first].folder().join("data/grastate.dat");
+        let state = self.node(first).folder().join("data/grastate.dat");
         let text = fs::read_to_string(&state).expect("it is there");
         let text = text.replace("safe_to_bootstrap: 0", "safe_to_bootstrap: 1");
         fs::write(&state, text).expect("it writes");
         // With what they knew of each other, they would wait for each other.
-        for node in &self.nodes {
+        for node in self.nodes.servers() {
             let view = node.folder().join("data/gvwstate.dat");
             assert!(!view.exists() || fs::remove_file(view).is_ok(), "it is removed");
         }
@@ -147,7 +149,7 @@ impl Galera {
 
     /// The network that the nodes are in.
     pub fn network(&self) -> &Network {
-        &self.network
+        self.nodes.network()
     }
 
     /// Waits until a node sees so many, itself included, and takes statements if they are a majority.
@@ -164,7 +166,7 @@ impl Galera {
             assert!(
                 Instant::now() < deadline,
                 "node {node} reports {found:?} and not {wanted:?}\n{}",
-                self.nodes[node].log()
+                self.node(node).log()
             );
             thread::sleep(Duration::from_millis(50));
         }
@@ -176,14 +178,14 @@ impl Galera {
     }
 
     fn try_status(&self, node: usize, name: &str) -> Result<String, String> {
-        let server = &self.nodes[node];
+        let server = self.node(node);
         let sql = format!("SHOW STATUS LIKE '{name}'");
         let rows: Vec<(String, String)> = query(server.administrator(), LIMIT, &sql)?;
         Ok(rows.into_iter().next().map(|(_, value)| value).unwrap_or_default())
     }
 
     fn members(&self) -> String {
-        let all: Vec<_> = (0..NODES).map(|node| self.network.address(node).to_string()).collect();
+        let all: Vec<_> = (0..NODES).map(|node| self.network().address(node).to_string()).collect();
         all.join(",")
     }
 
@@ -194,15 +196,15 @@ impl Galera {
     fn try_launch(&self, node: usize, members: &str, position: Option<&str>) -> Result<(), String> {
         let mut arguments = self.arguments_of(node, members);
         arguments.extend(position.map(|position| format!("--wsrep-start-position={position}")));
-        self.nodes[node].set_arguments(arguments);
+        self.node(node).set_arguments(arguments);
         // It answers once it takes part.
-        self.nodes[node].start_by(Instant::now() + 4 * LIMIT)
+        self.node(node).start_by(Instant::now() + 4 * LIMIT)
     }
 
     /// The place in the cluster's history at which a killed node's files are. Debian's unit of systemd
     /// asks the same way.
     fn recovered(&self, node: usize) -> String {
-        let server = &self.nodes[node];
+        let server = self.node(node);
         server.set_arguments(self.arguments_of(node, &self.members()));
         let output = server.command().arg("--wsrep-recover").stdin(Stdio::null()).output();
         let output = output.expect("mariadbd starts");
@@ -214,7 +216,7 @@ impl Galera {
 
     /// A node is given up after two seconds without an answer, where the default is five.
     fn arguments_of(&self, node: usize, members: &str) -> Vec<String> {
-        let address = self.network.address(node);
+        let address = self.network().address(node);
         let mut arguments = vec![
             "--bind-address=0.0.0.0".into(),
             "--wsrep-on=ON".into(),
@@ -233,6 +235,14 @@ impl Galera {
         ];
         arguments.extend_from_slice(&self.arguments);
         arguments
+    }
+}
+
+/// Faults are about any node, of nodes that have found each other.
+impl Servers for Galera {
+    fn choose(&self) -> usize {
+        (0..NODES).for_each(|node| self.wait_for(node, NODES));
+        fastrand::usize(0..NODES)
     }
 }
 

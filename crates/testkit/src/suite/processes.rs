@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use uidring::{CachedUidGenerator, TakeError, Uid};
 
 use super::setting::{LIMIT, SHORT, Setting, layout, place, until};
 use super::store::{Store, Terms};
+use crate::child::{Child, this_test};
 use crate::namespace::fresh;
 use crate::{chain, request};
 
@@ -70,9 +71,8 @@ impl Holder {
     /// `test` is the path of the test that calls [`child`].
     fn start(setting: &Setting, test: &str, wait_for: Duration, clock: Option<i64>) -> Self {
         let (_, test) = test.split_once("::").expect("a crate and more");
-        let mut command = Command::new(env::current_exe().expect("this test"));
+        let mut command = this_test(test);
         command
-            .args([test, "--exact", "--nocapture", "--test-threads=1"])
             .env(ORDERS, format!("{} {}", wait_for.as_millis(), setting.site().address(0)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
@@ -83,8 +83,8 @@ impl Holder {
                 // Only the wall clock: a monotonic clock does not jump.
                 .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         }
-        let mut child = command.spawn().expect("starts");
-        let output = BufReader::new(child.stdout.take().expect("piped"));
+        let mut child = Child::spawn(&mut command);
+        let output = BufReader::new(child.stdout().expect("piped"));
         let lines = Arc::new(Mutex::new(Vec::new()));
         let reader = thread::spawn({
             let lines = Arc::clone(&lines);
@@ -109,27 +109,20 @@ impl Holder {
         lines.iter().filter_map(|line| line.parse().ok()).collect()
     }
 
-    fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args([&format!("-{name}"), &pid]).status();
-        assert!(sent.is_ok_and(|status| status.success()), "kill -{name}");
-    }
-
     fn kill(&mut self) {
-        // It may have ended.
-        let _ = self.child.kill();
+        self.child.kill();
         self.wait();
     }
 
     /// Lets it give back its lease.
     fn close(&mut self) {
-        drop(self.child.stdin.take());
+        drop(self.child.stdin());
         until("the holder's end", || self.word("closed").is_some());
         self.wait();
     }
 
     fn wait(&mut self) {
-        let _ = self.child.wait();
+        self.child.wait(LIMIT).expect("it ends");
         if let Some(reader) = self.reader.take() {
             reader.join().expect("reads");
         }
@@ -173,7 +166,7 @@ pub fn a_holder_that_was_paused_beyond_its_lease_repeats_nothing(
     let setting = Setting::shared(store).worker_bits(1);
     let mut holder = Holder::start(&setting, test, LIMIT, None);
     until("some uids", || holder.uids().len() > 100);
-    holder.signal("STOP");
+    holder.child.freeze();
     let stopped = Instant::now();
     let generator = setting.generator(setting.lease_for(SHORT, LIMIT).expect("it runs out"));
     assert_eq!(Some(generator.worker_id().to_string()), holder.word("held "));
@@ -182,7 +175,7 @@ pub fn a_holder_that_was_paused_beyond_its_lease_repeats_nothing(
         assert!(seen.insert(generator.next_uid().expect("held")));
         thread::sleep(Duration::from_millis(1));
     }
-    holder.signal("CONT");
+    holder.child.thaw();
     // While the first goes on with what it has.
     until("the end of the one that was paused", || {
         assert!(seen.insert(generator.next_uid().expect("held")));

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use zookeeper_client::{Client, Error, Stat};
 
 use super::{ask, find, java_arguments, run_at};
+use crate::cluster::{Cluster, Leads};
 use crate::network::Network;
 use crate::process::Process;
 use crate::server::{Kind, LIMIT, Server, folder_for};
@@ -20,81 +21,42 @@ const SERVERS: usize = 3;
 /// All have it, each on a host of its own.
 const PORT: u16 = 2181;
 
-/// How long an election may take, with the starts of three JVMs on a busy machine.
-const ELECTION: Duration = Duration::from_secs(120);
-
 /// Sessions last 0.5 to 20 s; who is silent for 2 s is dropped, a leader too.
 const SETTINGS: &str = "tickTime=250\nmaxSessionTimeout=20000\ninitLimit=40\nsyncLimit=8\n\
     maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=srvr,cons\n";
 
 /// Three servers, of which two are a majority. Needs root. What goes wrong panics, with the servers'
 /// logs where that may help.
-pub struct Ensemble {
-    servers: Vec<Server<Peer>>,
-    network: Arc<Network>,
-}
+pub type Ensemble = Cluster<Peer>;
 
 impl Ensemble {
     /// Starts all servers, and waits until they have a leader.
-    pub fn start() -> Arc<Self> {
+    pub fn start() -> Self {
         let network = Network::new(SERVERS as u8);
         let server = |number| {
             let server =
                 Server::down(Peer, folder_for("")).at(Some(network.host(number)), [PORT, 0]);
             configure(&server, number, &network);
             server.spawn();
-            server
+            Arc::new(server)
         };
-        let ensemble = Arc::new(Self { servers: (0..SERVERS).map(server).collect(), network });
+        let ensemble = Self::new((0..SERVERS).map(server).collect(), Some(Arc::clone(&network)));
         ensemble.leader();
         ensemble
     }
 
     /// All servers, separated by commas.
     pub fn hosts(&self) -> String {
-        (0..SERVERS).map(|number| self.host(number)).collect::<Vec<_>>().join(",")
-    }
-
-    /// Where clients reach one of the servers.
-    pub fn host(&self, number: usize) -> String {
-        self.servers[number].address().to_string()
-    }
-
-    /// One of the servers.
-    pub fn server(&self, number: usize) -> &Server<Peer> {
-        &self.servers[number]
-    }
-
-    /// The network that the servers are in.
-    pub fn network(&self) -> &Network {
-        &self.network
-    }
-
-    /// Returns the server that leads, as soon as one does, and another one follows.
-    pub fn leader(&self) -> usize {
-        let deadline = Instant::now() + ELECTION;
-        loop {
-            let all: Vec<_> = self.servers.iter().map(Server::mode).collect();
-            let is = |mode: &str| all.iter().filter(|one| one.as_deref() == Some(mode)).count();
-            if is("leader") == 1 && is("follower") >= 1 {
-                return all
-                    .iter()
-                    .position(|one| one.as_deref() == Some("leader"))
-                    .expect("it was counted");
-            }
-            assert!(Instant::now() < deadline, "no leader: {all:?}\n{}", self.servers[0].log());
-            thread::sleep(Duration::from_millis(20));
-        }
+        self.join(|server| server.address().to_string())
     }
 
     /// The server that a session is connected to, if there is one.
     pub fn server_of(&self, session: i64) -> Option<usize> {
         let session = format!("sid=0x{session:x},");
-        let has = |number: &usize| {
-            let answer = ask(self.servers[*number].address(), "cons");
-            answer.is_ok_and(|text| text.contains(&session))
+        let has = |server: &Arc<Server<Peer>>| {
+            ask(server.address(), "cons").is_ok_and(|text| text.contains(&session))
         };
-        (0..SERVERS).find(has)
+        self.servers().iter().position(has)
     }
 
     /// What a node holds, and what else is known of it, as of now; `None` if it is not there.
@@ -118,7 +80,7 @@ impl Ensemble {
             match run_at(&self.hosts(), &work) {
                 Ok(done) => return done,
                 Err(error) => {
-                    assert!(Instant::now() < deadline, "{error}\n{}", self.servers[0].log());
+                    assert!(Instant::now() < deadline, "{error}\n{}", self.server(0).log());
                     thread::sleep(Duration::from_millis(50));
                 }
             }
@@ -143,6 +105,19 @@ impl Kind for Peer {
 
     fn is_ready(server: &Server<Self>, _: &Process, _: Duration) -> Result<(), String> {
         if server.is_serving() { Ok(()) } else { Err("it has no majority".into()) }
+    }
+}
+
+impl Leads for Peer {
+    /// With the starts of three JVMs on a busy machine.
+    const ELECTION: Duration = Duration::from_secs(120);
+
+    /// Another one follows it.
+    fn leader(servers: &[Arc<Server<Self>>]) -> Option<usize> {
+        let all: Vec<_> = servers.iter().map(|server| server.mode()).collect();
+        let is = |mode: &str| all.iter().filter(|one| one.as_deref() == Some(mode)).count();
+        let position = all.iter().position(|one| one.as_deref() == Some("leader"));
+        position.filter(|_| is("leader") == 1 && is("follower") >= 1)
     }
 }
 

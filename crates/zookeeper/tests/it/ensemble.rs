@@ -125,12 +125,13 @@ fn a_session_moves_to_another_server_when_its_own_dies_stands_still_or_is_cut_of
 fn an_instance_with_the_minority_stops_before_another_has_its_name() {
     let ensemble = Ensemble::start();
     let name = "minority";
+    let host = |number| ensemble.server(number).address().to_string();
     let leader = ensemble.leader();
-    let first = generator(&registry(&ensemble.host(leader), name, SHORT));
+    let first = generator(&registry(&host(leader), name, SHORT));
     first.next_uid().expect("a uid");
     let session_of_first = session(&ensemble, name);
     ensemble.network().isolate(leader);
-    let majority: Vec<_> = (0..3).filter(|n| *n != leader).map(|n| ensemble.host(n)).collect();
+    let majority: Vec<_> = (0..3).filter(|n| *n != leader).map(host).collect();
     let (before, second, last) = thread::scope(|scope| {
         let before = scope.spawn(|| {
             let (start, mut last) = (Instant::now(), Uid::default());
@@ -162,7 +163,7 @@ fn an_instance_with_the_minority_stops_before_another_has_its_name() {
     assert!(second > before, "{second} of the second after {before} of the first");
     assert_ne!(session(&ensemble, name), session_of_first);
     // The server with the minority serves nothing old.
-    let minority = registry(&ensemble.host(leader), name, SHORT);
+    let minority = registry(&host(leader), name, SHORT);
     let error = minority.lease(&LAYOUT).expect_err("a minority");
     assert!(error.may_pass(), "{}", chain(&error));
     assert!(chain(&error).contains("quorum"), "{}", chain(&error));
