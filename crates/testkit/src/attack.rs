@@ -13,7 +13,7 @@ mod target;
 mod torment;
 
 use std::path::Path;
-use std::process::Command;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 use std::{env, fs, thread};
 
@@ -21,8 +21,9 @@ use uidring::segment::SegmentTag;
 
 use self::account::Account;
 pub use self::target::{Kind, Target};
-use self::target::{TAGS, layout, place};
+use self::target::{TAGS, layout, millis, place};
 use self::torment::{Slot, Tally};
+use crate::child::this_test;
 use crate::suite::{Site, Terms, is_none_free};
 use crate::{chain, request};
 
@@ -83,8 +84,7 @@ pub fn in_memory(target: Target) {
 }
 
 fn attack(target: Target, folder: &Path) {
-    let status = Command::new(env::current_exe().expect("this test"))
-        .args([&target.test("driver"), "--exact", "--nocapture", "--test-threads=1"])
+    let status = this_test(&target.test("driver"))
         .env("TMPDIR", folder)
         .env(DRIVER, target.name)
         .status()
@@ -100,7 +100,7 @@ pub fn drive(target: Target) {
     let seconds = env::var(SECONDS).map_or(3, |text| text.parse().expect("seconds"));
     let folder = tempfile::Builder::new().prefix("uidring-").tempdir().expect("a folder");
     let records = folder.path().join("records");
-    fs::create_dir(&records).expect("made");
+    fs::create_dir_all(records.join("ids")).expect("made");
     let site = target.store.start();
     prepare(target, &*site);
     let tally = Tally::default();
@@ -114,7 +114,15 @@ pub fn drive(target: Target) {
             let tally = &tally;
             scope.spawn(move || torment::watch_for_stalls(end, tally));
             if let Some(server) = site.server().filter(|_| with_outages) {
-                torment::trouble(server, end, tally);
+                let was_away = |since, until| {
+                    tally.outages.lock().expect("whole").push((millis(since), millis(until)));
+                };
+                torment::SERVER.trouble(
+                    server,
+                    &tally.counts,
+                    || SystemTime::now() < end,
+                    was_away,
+                );
             }
         });
         Account::read(&records)
@@ -159,18 +167,21 @@ fn report(target: Target, place: &Path, seconds: u64, account: &Account, tally: 
         .filter(|kind| target.kinds.contains(kind))
         .map(|kind| format!("{} {}", account.count(*kind), kind.name()))
         .collect();
-    let twice = account.twice();
+    let twice = &account.ids.twice;
     eprintln!(
-        "attack on {} in {}, {seconds} s: ids: {}; twice: {}; {tally}; errors explained: {explained:?}, \
-         not explained: {}",
+        "attack on {} in {}, {seconds} s: ids: {}; twice: {}; {} processes; {}, {} stalls; errors explained: \
+         {explained:?}, not explained: {}",
         target.name,
         place.display(),
         counts.join(", "),
         twice.len(),
+        tally.starts.load(Ordering::Relaxed),
+        tally.counts,
+        tally.stalls.lock().expect("whole").len(),
         unexplained.len()
     );
     let some = |texts: &[String]| texts[..texts.len().min(20)].join("\n");
-    assert!(twice.is_empty(), "ids that came twice:\n{}", some(&twice));
+    assert!(twice.is_empty(), "ids that came twice:\n{}", some(twice));
     assert!(unexplained.is_empty(), "errors that nothing explains:\n{}", some(&unexplained));
     for kind in target.kinds {
         assert!(account.count(*kind) > 0, "no {} at all", kind.name());

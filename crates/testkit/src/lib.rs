@@ -32,6 +32,8 @@ pub mod namespace;
     any(feature = "etcd", feature = "mariadb", feature = "postgres", feature = "zookeeper")
 ))]
 pub mod network;
+#[cfg(unix)]
+pub mod plan;
 #[cfg(all(unix, feature = "postgres"))]
 pub mod postgres;
 #[cfg(all(
@@ -40,6 +42,7 @@ pub mod postgres;
 ))]
 mod process;
 pub mod proxy;
+pub mod record;
 mod request;
 #[cfg(feature = "tables")]
 pub mod restores;

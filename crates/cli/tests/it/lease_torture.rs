@@ -6,16 +6,17 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::{Bits, Layout, Tick, Uid};
+use uidring_testkit::child::Child;
 use uidring_testkit::mariadb::{Database, MariaDb};
+use uidring_testkit::plan::{Counts, Fault, Plan};
 
 use crate::support::elsewhen::Elsewhen;
 use crate::support::program::command;
@@ -39,25 +40,6 @@ fn layout() -> Layout {
     Layout::new(bits, Tick::Millisecond, "2026-01-01".parse().expect("a time")).expect("possible")
 }
 
-/// What happened.
-#[derive(Default)]
-struct Tally {
-    starts: AtomicU64,
-    kills: AtomicU64,
-    ends: AtomicU64,
-    pauses: AtomicU64,
-    steps: AtomicU64,
-    done: AtomicU64,
-    lost: AtomicU64,
-    ahead: AtomicU64,
-    unserved: AtomicU64,
-    other: Mutex<Vec<String>>,
-}
-
-fn add(count: &AtomicU64) {
-    count.fetch_add(1, Ordering::Relaxed);
-}
-
 /// When uids came last, or the server came back.
 struct Progress(Mutex<Instant>);
 
@@ -69,16 +51,6 @@ impl Progress {
     fn go_on(&self) {
         *self.mark() = Instant::now();
     }
-}
-
-fn signal(child: &Child, name: &str) {
-    // Nobody has waited for the child yet, so its process id is still its own.
-    let sent = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status();
-    assert!(sent.is_ok_and(|status| status.success()));
-}
-
-fn some(range: std::ops::Range<u64>) -> Duration {
-    Duration::from_millis(fastrand::u64(range))
 }
 
 /// Reads what a process prints until it ends, with pauses.
@@ -102,16 +74,41 @@ fn read(mut output: impl Read, progress: &Progress) -> Vec<u64> {
     uids
 }
 
-/// Runs one process after another until the time is up.
+/// What the errors of a process may come of.
+const CAUSES: [(&str, &str); 5] = [
+    ("lease of the worker id is lost", "lost a lease"),
+    (" ahead of the clock, which says", "found uids ahead of the clock"),
+    ("database", "were not served"),
+    ("is free", "were not served"),
+    // Of those that are driven by the clock.
+    ("the clock moved backwards", "found the clock behind"),
+];
+
+/// Runs one process after another until the time is up. Returns their uids, and errors that nothing explains.
 fn live(
     slot: usize,
     database: &Database,
     end: Instant,
-    tally: &Tally,
+    counts: &Counts,
     progress: &Progress,
-) -> Vec<u64> {
+) -> (Vec<u64>, Vec<String>) {
     let elsewhen = Elsewhen::new(0);
-    let mut all = Vec::new();
+    let set_clock = || {
+        let far = if fastrand::u8(..4) == 0 { 90 } else { 3 };
+        elsewhen.set(fastrand::i64(-far..=far));
+    };
+    let plan = Plan {
+        calm: 50..1_200,
+        faults: &[
+            (1, Fault::Kill(0..1)),
+            (1, Fault::End),
+            // Up to three leases; others have the worker id by then.
+            (3, Fault::Freeze(100..3_000)),
+            (2, Fault::Do("steps of a clock", &set_clock)),
+            (3, Fault::Nothing),
+        ],
+    };
+    let (mut all, mut unexplained) = (Vec::new(), Vec::new());
     // Two on the clock, which never borrow.
     let generator = if slot < 2 { "clock" } else { "cached" };
     while Instant::now() < end {
@@ -123,114 +120,56 @@ fn live(
         let errors = elsewhen.home.folder.path().join("errors");
         let mut command = elsewhen.command(&words);
         command.env("UIDRING_MYSQL_URL", database.url());
-        command.stderr(File::create(&errors).expect("a file"));
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("starts");
-        add(&tally.starts);
-        let output = child.stdout.take().expect("piped");
+        command.stderr(File::create(&errors).expect("a file")).stdout(Stdio::piped());
+        let mut process = Child::spawn(&mut command);
+        counts.add("starts");
+        let output = process.stdout().expect("piped");
         thread::scope(|scope| {
             let reader = scope.spawn(|| read(output, progress));
-            torment(&mut child, &elsewhen, end, tally);
+            if !plan.torment(&mut process, counts, || Instant::now() < end) {
+                process.signal("TERM");
+            }
+            assert!(process.wait(PATIENCE).is_some(), "a process does not end");
             all.extend(reader.join().expect("no panic"));
         });
-        child.wait().expect("ends");
-        let text = std::fs::read_to_string(&errors).expect("text");
-        match text.lines().find(|line| line.starts_with("error:")) {
-            None => add(&tally.done),
-            Some(line) if line.contains("lease of the worker id is lost") => add(&tally.lost),
-            Some(line) if line.contains(" ahead of the clock, which says") => add(&tally.ahead),
-            Some(line) if line.contains("database") || line.contains("is free") => {
-                add(&tally.unserved);
-            }
-            // Clock-driven ones say that the clock went back.
-            Some(line) if line.contains("the clock moved backwards") => add(&tally.done),
-            Some(line) => tally.other.lock().expect("whole").push(line.to_owned()),
+        let text = fs::read_to_string(&errors).expect("text");
+        let error = text.lines().find(|line| line.starts_with("error:"));
+        let cause = |error: &str| CAUSES.iter().find(|(text, _)| error.contains(text));
+        match error.map(|error| cause(error).ok_or(error)) {
+            None => {}
+            Some(Ok((_, what))) => counts.add(what),
+            Some(Err(error)) => unexplained.push(error.to_owned()),
         }
     }
-    all
+    (all, unexplained)
 }
 
-/// Pauses, interrupts and kills a process, until it has ended.
-fn torment(child: &mut Child, elsewhen: &Elsewhen, end: Instant, tally: &Tally) {
-    let has_ended = |child: &mut Child| child.try_wait().expect("ours").is_some();
-    loop {
-        thread::sleep(some(50..1_200));
-        if has_ended(child) {
-            return;
-        }
-        match fastrand::u8(..10) {
-            _ if Instant::now() >= end => {
-                signal(child, "TERM");
-                break;
-            }
-            0 => {
-                add(&tally.kills);
-                signal(child, "KILL");
-                break;
-            }
-            1 => {
-                add(&tally.ends);
-                signal(child, "TERM");
-                break;
-            }
-            2..=4 => {
-                add(&tally.pauses);
-                signal(child, "STOP");
-                // Up to three leases; others have the worker id by then.
-                thread::sleep(some(100..3_000));
-                signal(child, "CONT");
-            }
-            5..=6 => {
-                add(&tally.steps);
-                let far = if fastrand::u8(..4) == 0 { 90 } else { 3 };
-                elsewhen.set(fastrand::i64(-far..=far));
-            }
-            _ => {}
-        }
-    }
-    let killed = Instant::now();
-    while !has_ended(child) {
-        assert!(killed.elapsed() < Duration::from_secs(60), "a process does not end");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Restarts and freezes the server.
-fn trouble(server: &MariaDb, end: Instant, progress: &Progress) -> (u64, u64, Duration) {
-    let (mut restarts, mut freezes, mut longest) = (0, 0, Duration::ZERO);
-    // Looks at the gap, and not at the time of an outage.
-    let watch = |time: Duration, longest: &mut Duration| {
-        let begin = Instant::now();
-        while begin.elapsed() < time {
-            thread::sleep(Duration::from_millis(20));
-            let gap = progress.mark().elapsed();
-            *longest = gap.max(*longest);
-            assert!(gap < PATIENCE, "nothing was issued for {gap:?}, and the server is up");
-        }
+/// Kills, stops and freezes the server. Returns the longest time without a uid while it was up.
+fn trouble(server: &MariaDb, end: Instant, counts: &Counts, progress: &Progress) -> Duration {
+    let mut longest = Duration::ZERO;
+    let restart = || {
+        server.stop();
+        thread::sleep(Duration::from_millis(fastrand::u64(0..2_000)));
+        server.start_again();
     };
-    while Instant::now() < end {
-        watch(some(1_500..5_000), &mut longest);
-        match fastrand::u8(..3) {
-            0 => {
-                restarts += 1;
-                if fastrand::bool() {
-                    server.kill()
-                } else {
-                    server.stop()
-                }
-                thread::sleep(some(0..2_000));
-                server.start_again();
-            }
-            1 => {
-                freezes += 1;
-                server.freeze();
-                thread::sleep(some(100..2_500));
-                server.thaw();
-            }
-            _ => {}
-        }
-        progress.go_on();
-    }
-    (restarts, freezes, longest)
+    let plan = Plan {
+        calm: 1_500..5_000,
+        faults: &[
+            (1, Fault::Kill(0..2_000)),
+            (1, Fault::Do("servers stopped", &restart)),
+            (2, Fault::Freeze(100..2_500)),
+            (2, Fault::Nothing),
+        ],
+    };
+    let goes_on = || {
+        let gap = progress.mark().elapsed();
+        longest = gap.max(longest);
+        assert!(gap < PATIENCE, "nothing was issued for {gap:?}, and the server is up");
+        Instant::now() < end
+    };
+    // The gap is not that of an outage.
+    plan.trouble(server, counts, goes_on, |_, _| progress.go_on());
+    longest
 }
 
 #[test]
@@ -241,21 +180,20 @@ fn twelve_processes_share_three_worker_ids_through_thick_and_thin() {
     let home = Home::new();
     let made = Run::of(&mut command(&home, "worker init --leases", &database.url()));
     assert_eq!(made.status, Some(0), "{made:?}");
-    let tally = Tally::default();
+    let counts = Counts::default();
     let progress = Progress(Mutex::new(Instant::now()));
     let end = Instant::now() + Duration::from_secs(seconds);
-    let (lists, (restarts, freezes, longest)) = thread::scope(|scope| {
-        let (database, tally, progress) = (&database, &tally, &progress);
+    let (lived, longest) = thread::scope(|scope| {
+        let (database, counts, progress) = (&database, &counts, &progress);
         let slots: Vec<_> = (0..PROCESSES)
-            .map(|slot| scope.spawn(move || live(slot, database, end, tally, progress)))
+            .map(|slot| scope.spawn(move || live(slot, database, end, counts, progress)))
             .collect();
-        let troubles = trouble(&server, end, progress);
-        let join = |slot: thread::ScopedJoinHandle<'_, Vec<u64>>| slot.join().expect("no panic");
-        (slots.into_iter().map(join).collect::<Vec<_>>(), troubles)
+        let longest = trouble(&server, end, counts, progress);
+        let lived: Vec<_> = slots.into_iter().map(|slot| slot.join().expect("no panic")).collect();
+        (lived, longest)
     });
-    let other = tally.other.into_inner().expect("whole");
-    let count = |count: AtomicU64| count.into_inner();
-    let mut all = lists.concat();
+    let (lists, unexplained): (Vec<_>, Vec<_>) = lived.into_iter().unzip();
+    let (mut all, unexplained) = (lists.concat(), unexplained.concat());
     let total = all.len();
     let workers: BTreeSet<u64> = all
         .iter()
@@ -264,20 +202,10 @@ fn twelve_processes_share_three_worker_ids_through_thick_and_thin() {
     let rows: Vec<(u64, u64)> = database
         .query("SELECT WORKER_ID, TOKEN FROM UIDRING_LEASE WHERE WORKER_ID >= 0 ORDER BY 1");
     eprintln!(
-        "{seconds} s: {total} uids of workers {workers:?}, rows and tokens {rows:?}; {} starts, {} \
-         kills, {} told to end, {} pauses, {} clock steps; ended well {}, lease lost {}, used ahead \
-         {}, not served {}; server: {restarts} restarts, {freezes} freezes; longest gap {longest:?}",
-        count(tally.starts),
-        count(tally.kills),
-        count(tally.ends),
-        count(tally.pauses),
-        count(tally.steps),
-        count(tally.done),
-        count(tally.lost),
-        count(tally.ahead),
-        count(tally.unserved),
+        "{seconds} s: {total} uids of workers {workers:?}, rows and tokens {rows:?}; {counts}; longest \
+         gap {longest:?}"
     );
-    assert!(other.is_empty(), "{other:#?}");
+    assert!(unexplained.is_empty(), "{unexplained:#?}");
     assert_eq!(workers, BTreeSet::from([1, 2, 3]));
     assert_eq!(rows.len(), 3);
     assert!(total > 10_000, "{total}");

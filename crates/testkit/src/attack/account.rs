@@ -5,18 +5,16 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::target::{Kind, files};
+use super::target::Kind;
 use super::torment::Tally;
+use crate::record;
 use crate::suite::{Cause, Store};
 
 /// How long after an outage its errors may come: that of a deadline.
 const AFTERMATH: Duration = Duration::from_secs(15);
 
-#[derive(Default)]
 pub struct Account {
-    /// Ids with the process that was given them, by kind and space.
-    ids: BTreeMap<(String, String), Vec<(u64, u32)>>,
-    processes: Vec<String>,
+    pub ids: record::Account,
     errors: Vec<Error>,
 }
 
@@ -29,21 +27,10 @@ struct Error {
 
 impl Account {
     pub fn read(records: &Path) -> Self {
-        let mut account = Self::default();
-        for path in files(records) {
-            let name = path.file_name().and_then(|name| name.to_str()).expect("UTF-8").to_owned();
-            let bytes = fs::read(&path).expect("reads");
-            let parts: Vec<&str> = name.split('.').collect();
-            match parts[..] {
-                ["errors", _] => account.add_errors(&String::from_utf8_lossy(&bytes)),
-                ["log", _] => {}
-                [kind, space, _] => account.add_ids(kind, space, &name, &bytes),
-                _ => panic!("{name}"),
-            }
-        }
-        for ids in account.ids.values_mut() {
-            ids.sort_unstable();
-        }
+        let ids = record::Account::read(&records.join("ids"));
+        let mut account = Self { ids, errors: Vec::new() };
+        let errors = fs::read(records.join("errors")).unwrap_or_default();
+        account.add_errors(&String::from_utf8_lossy(&errors));
         account
     }
 
@@ -57,30 +44,10 @@ impl Account {
         }
     }
 
-    fn add_ids(&mut self, kind: &str, space: &str, process: &str, bytes: &[u8]) {
-        let number = u32::try_from(self.processes.len()).expect("fewer");
-        self.processes.push(process.to_owned());
-        let ids = self.ids.entry((kind.to_owned(), space.to_owned())).or_default();
-        // What was not written as a whole was not used.
-        let whole = bytes.chunks_exact(8).map(|id| u64::from_le_bytes(id.try_into().expect("8")));
-        ids.extend(whole.map(|id| (id, number)));
-    }
-
-    pub fn count(&self, kind: Kind) -> usize {
-        let of_kind = self.ids.iter().filter(|((name, _), _)| name == kind.name());
-        of_kind.map(|(_, ids)| ids.len()).sum()
-    }
-
-    /// Says of each id that came twice who has it.
-    pub fn twice(&self) -> Vec<String> {
-        let mut twice = Vec::new();
-        for ((kind, space), ids) in &self.ids {
-            for pair in ids.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
-                let [one, other] = [pair[0].1, pair[1].1].map(|n| &self.processes[n as usize]);
-                twice.push(format!("{kind} {space} {}: {one} and {other}", pair[0].0));
-            }
-        }
-        twice
+    /// How many ids of a kind there are.
+    pub fn count(&self, kind: Kind) -> u64 {
+        let of_kind = self.ids.spaces.iter().filter(|(space, _)| space.starts_with(kind.name()));
+        of_kind.map(|(_, (ids, _))| ids).sum()
     }
 
     /// How many errors come of which cause, and those that come of none.

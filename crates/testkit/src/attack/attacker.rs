@@ -4,8 +4,8 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{self, Command};
-use std::sync::Arc;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use std::{env, thread};
 
@@ -16,6 +16,8 @@ use uidring::{
 };
 
 use super::target::{Kind, TAGS, Target, layout, millis, place};
+use crate::child::this_test;
+use crate::record::Record;
 use crate::suite::{Place, Store, Terms};
 use crate::{chain, request};
 
@@ -45,10 +47,8 @@ impl Orders {
             "{}\n{address}\n{slot}\n{unique}\n{records}\n{end}\n{threads}\n{once}",
             kind.name()
         );
-        let mut command = Command::new(env::current_exe().expect("this test"));
-        command
-            .args([&target.test("attacker"), "--exact", "--nocapture", "--test-threads=1"])
-            .env(VARIABLE, words);
+        let mut command = this_test(&target.test("attacker"));
+        command.env(VARIABLE, words);
         command
     }
 }
@@ -75,10 +75,11 @@ pub fn run(target: Target) {
     };
     let place = place(address.into(), slot.parse().expect("a slot"), unique.into());
     let records = PathBuf::from(records);
+    let errors = OpenOptions::new().create(true).append(true).open(records.join("errors"));
     let attacker = Attacker {
         store: target.store,
         kind: Kind::ALL.into_iter().find(|one| one.name() == kind).expect("a kind"),
-        errors: append(records.join(format!("errors.{}", place.unique))),
+        errors: errors.expect("a file"),
         place,
         records,
         end: end.parse().expect("a time"),
@@ -116,7 +117,7 @@ impl Attacker {
     fn assign(&self, thread: usize) {
         let place = self.place_of(thread);
         if let Some(id) = self.attempt(|| self.worker_id(&place)) {
-            self.record(&place.address).note(&[id]);
+            self.record(&place.address).note([id]);
         }
     }
 
@@ -141,7 +142,7 @@ impl Attacker {
             Ok::<_, Error>(generator)
         });
         let Some(generator) = generator else { return self.pause() };
-        let record = self.record("");
+        let mut record = self.record("");
         let mut left = if self.once { 4 } else { fastrand::u32(1..400) };
         let mut batch = [Uid::default(); 16];
         while left > 0 {
@@ -152,7 +153,7 @@ impl Attacker {
                 Err(error) => Err(error.error),
             });
             let Some(filled) = filled else { break };
-            record.note(&batch[..filled].iter().map(|uid| uid.get()).collect::<Vec<_>>());
+            record.note(batch[..filled].iter().map(|uid| uid.get()));
             thread::sleep(Duration::from_millis(fastrand::u64(1..8)));
             if !self.once && self.is_over() {
                 break;
@@ -175,7 +176,7 @@ impl Attacker {
                 None => self.pause(),
             }
         };
-        let records = TAGS.map(|tag| self.record(tag));
+        let records = TAGS.map(|tag| Mutex::new(self.record(tag)));
         self.each(threads, |_| {
             let tag = fastrand::usize(..TAGS.len());
             let mut batch = [0; 10];
@@ -185,7 +186,10 @@ impl Attacker {
                 Err(error) => Err(error.error),
             });
             match filled {
-                Some(filled) => records[tag].note(&batch[..filled]),
+                Some(filled) => {
+                    let ids = batch[..filled].iter().copied();
+                    records[tag].lock().expect("whole").note(ids);
+                }
                 None => self.pause(),
             }
             thread::sleep(Duration::from_millis(fastrand::u64(1..8)));
@@ -220,23 +224,9 @@ impl Attacker {
 
     /// A file of ids that must not be in another file of the same kind and space.
     fn record(&self, space: &str) -> Record {
-        let space: String =
-            space.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
-        let name = format!("{}.{space}.{}-{}", self.kind.name(), self.place.unique, process::id());
-        Record(append(self.records.join(name)))
+        let space = format!("{}-{space}", self.kind.name());
+        Record::begin(&self.records.join("ids"), &space, false)
     }
-}
-
-struct Record(File);
-
-impl Record {
-    fn note(&self, ids: &[u64]) {
-        write(&self.0, &ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<_>>());
-    }
-}
-
-fn append(path: PathBuf) -> File {
-    OpenOptions::new().create(true).append(true).open(path).expect("a file")
 }
 
 /// With a single call: other threads write too.

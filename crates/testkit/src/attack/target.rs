@@ -1,7 +1,5 @@
 //! What is attacked.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use uidring::Layout;
@@ -65,12 +63,6 @@ pub fn layout() -> Layout {
 pub(super) fn millis(time: SystemTime) -> u64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
     u64::try_from(since.as_millis()).expect("soon")
-}
-
-/// The files in a folder.
-pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).expect("a folder");
-    entries.map(|entry| entry.expect("an entry").path()).collect()
 }
 
 /// How long an operation may take under attack.

@@ -1,22 +1,38 @@
 //! What the driver does to processes and servers.
 
-use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use super::attacker::Orders;
 use super::target::{Kind, Target, millis, place};
-use crate::suite::{Server, Site};
+use crate::child::Child;
+use crate::plan::{Counts, Fault, Plan, some};
+use crate::suite::Site;
 
 /// So much longer than it is told may a process live: for the deadlines of what it waits for, on a
 /// machine that has other things to do.
 const LIMIT: Duration = Duration::from_secs(120);
+
+/// What happens to a process: a lease lasts for a second.
+const PROCESSES: Plan<'_> = Plan {
+    calm: 20..400,
+    faults: &[
+        (8, Fault::Kill(0..1)),
+        (9, Fault::Freeze(1..1_500)),
+        (3, Fault::FreezeAndKill(1..1_500)),
+        (20, Fault::Nothing),
+    ],
+};
+
+/// What happens to the server.
+pub const SERVER: Plan<'_> =
+    Plan { calm: 300..2_500, faults: &[(1, Fault::Freeze(50..1_500)), (1, Fault::Kill(0..1_000))] };
 
 /// A row of processes, of which one lives at a time.
 pub struct Slot {
@@ -37,12 +53,11 @@ enum Form {
     Tormented,
 }
 
-/// What was done.
+/// What was done. Times are in milliseconds since 1970.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub starts: AtomicUsize,
-    kills: AtomicU64,
-    /// In milliseconds since 1970.
+    pub counts: Counts,
     pub pauses: Mutex<Vec<(u64, u64)>>,
     pub outages: Mutex<Vec<(u64, u64)>>,
     /// When the machine did next to nothing for its processes.
@@ -81,154 +96,33 @@ impl Slot {
                 once: self.form == Form::Short,
             };
             let log = records.join(format!("log.{unique}"));
-            let child = orders
-                .command()
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(File::create(&log).expect("a file"))
-                .spawn()
-                .expect("starts");
-            let mut process = Attacking { child, tally, stopped: None };
+            let mut command = orders.command();
+            command.stdin(Stdio::null()).stdout(Stdio::null());
+            command.stderr(File::create(&log).expect("a file"));
+            let mut process = Child::spawn(&mut command);
             let was_killed = match self.form {
-                Form::Short => process.let_live(),
-                Form::Calm => false,
-                Form::Tormented => process.torment(end),
+                Form::Short if fastrand::u8(..4) == 0 => {
+                    thread::sleep(some(&(5..120)));
+                    tally.counts.add_if(process.kill(), "killed")
+                }
+                Form::Short | Form::Calm => false,
+                Form::Tormented => {
+                    PROCESSES.torment(&mut process, &tally.counts, || SystemTime::now() < end)
+                }
             };
-            let status = process.wait(end + LIMIT);
-            if !was_killed && status != Some(0) {
-                let text = std::fs::read_to_string(&log).unwrap_or_default();
+            let limit = (end + LIMIT).duration_since(SystemTime::now()).unwrap_or_default();
+            let status = process.wait(limit);
+            if !was_killed && !status.is_some_and(|status| status.success()) {
+                // One that has not ended hangs.
+                let text = fs::read_to_string(&log).unwrap_or_default();
                 let failure = format!("{} process {unique}: {status:?}: {text}", self.kind.name());
                 tally.failures.lock().expect("whole").push(failure);
             }
-            let _ = std::fs::remove_file(log);
+            let pauses =
+                process.pauses().iter().map(|(since, until)| (millis(*since), millis(*until)));
+            tally.pauses.lock().expect("whole").extend(pauses);
+            let _ = fs::remove_file(log);
         }
-    }
-}
-
-/// A process, which is killed if the driver panics.
-struct Attacking<'a> {
-    child: Child,
-    tally: &'a Tally,
-    /// When it was stopped, unless it goes on.
-    stopped: Option<u64>,
-}
-
-impl Attacking<'_> {
-    /// Kills one of four.
-    fn let_live(&mut self) -> bool {
-        if fastrand::u8(..4) == 0 {
-            thread::sleep(some(5..120));
-            return self.kill();
-        }
-        false
-    }
-
-    /// Until the process has ended, or is about to.
-    fn torment(&mut self, end: SystemTime) -> bool {
-        loop {
-            thread::sleep(some(20..400));
-            if self.has_ended() || SystemTime::now() >= end {
-                return false;
-            }
-            match fastrand::u8(..10) {
-                0..2 => return self.kill(),
-                2..5 => {
-                    self.stop();
-                    // A lease lasts for a second.
-                    thread::sleep(some(1..1_500));
-                    if fastrand::u8(..4) == 0 {
-                        return self.kill();
-                    }
-                    self.go_on();
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn has_ended(&mut self) -> bool {
-        self.child.try_wait().expect("ours").is_some()
-    }
-
-    /// Whether it was still there.
-    fn kill(&mut self) -> bool {
-        if self.has_ended() {
-            return false;
-        }
-        let killed = self.child.kill().is_ok();
-        self.note_pause();
-        self.tally.kills.fetch_add(1, Ordering::Relaxed);
-        killed
-    }
-
-    fn stop(&mut self) {
-        if !self.has_ended() {
-            self.stopped = Some(millis(SystemTime::now()));
-            self.signal("STOP");
-        }
-    }
-
-    fn go_on(&mut self) {
-        self.signal("CONT");
-        self.note_pause();
-    }
-
-    fn note_pause(&mut self) {
-        if let Some(since) = self.stopped.take() {
-            let pause = (since, millis(SystemTime::now()));
-            self.tally.pauses.lock().expect("whole").push(pause);
-        }
-    }
-
-    /// Nobody has waited for the child yet, so that the number is its own.
-    fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        let sent =
-            Command::new("kill").args([&format!("-{name}"), &pid]).stderr(Stdio::null()).status();
-        assert!(sent.is_ok(), "kill -{name}");
-    }
-
-    fn wait(&mut self, limit: SystemTime) -> Option<i32> {
-        loop {
-            if let Some(status) = self.child.try_wait().expect("ours") {
-                return status.code();
-            }
-            if SystemTime::now() > limit {
-                self.kill();
-                let failure = format!("process {} hangs", self.child.id());
-                self.tally.failures.lock().expect("whole").push(failure);
-            }
-            thread::sleep(Duration::from_millis(2));
-        }
-    }
-}
-
-impl Drop for Attacking<'_> {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Does to a server what happens to servers.
-pub fn trouble(server: &dyn Server, end: SystemTime, tally: &Tally) {
-    while SystemTime::now() < end {
-        let begin = Instant::now();
-        let calm = some(300..2_500);
-        while begin.elapsed() < calm && SystemTime::now() < end {
-            thread::sleep(Duration::from_millis(10));
-        }
-        let since = millis(SystemTime::now());
-        if fastrand::bool() {
-            server.freeze();
-            thread::sleep(some(50..1_500));
-            server.thaw();
-        } else {
-            server.kill();
-            thread::sleep(some(0..1_000));
-            server.start_again();
-        }
-        tally.outages.lock().expect("whole").push((since, millis(SystemTime::now())));
     }
 }
 
@@ -245,23 +139,5 @@ pub fn watch_for_stalls(end: SystemTime, tally: &Tally) {
         if until.saturating_sub(since) >= LIMIT {
             tally.stalls.lock().expect("whole").push((since, until));
         }
-    }
-}
-
-fn some(range: std::ops::Range<u64>) -> Duration {
-    Duration::from_millis(fastrand::u64(range))
-}
-
-impl fmt::Display for Tally {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} processes, {} killed, {} pauses, {} outages, {} stalls",
-            self.starts.load(Ordering::Relaxed),
-            self.kills.load(Ordering::Relaxed),
-            self.pauses.lock().expect("whole").len(),
-            self.outages.lock().expect("whole").len(),
-            self.stalls.lock().expect("whole").len()
-        )
     }
 }

@@ -18,9 +18,8 @@ use uidring::{
 use uidring_mysql::MySqlStore;
 use uidring_postgres::PostgresStore;
 use uidring_sqlite::SqliteStore;
+use uidring_testkit::record::Record;
 use uidring_testkit::{chain, fork};
-
-use crate::ranges::Record;
 
 /// Where records go, the URLs, how long the process lives, and whether it is the long one.
 pub const ORDERS: &str = "UIDRING_SOAK_ORDERS";

@@ -7,13 +7,11 @@
 #![cfg(target_os = "linux")]
 
 mod lives;
-mod ranges;
 
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
@@ -21,16 +19,28 @@ use uidring_mysql::MySqlStore;
 use uidring_postgres::PostgresStore;
 use uidring_sqlite::SqliteStore;
 use uidring_store::{LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
+use uidring_testkit::child::{Child, this_test};
 use uidring_testkit::mariadb::MariaDb;
+use uidring_testkit::plan::{Counts, Fault, Plan};
 use uidring_testkit::postgres::Postgres;
+use uidring_testkit::record::Account;
+use uidring_testkit::suite::Server;
 
 use crate::lives::{ORDERS, Orders};
-use crate::ranges::account;
 
 const SECONDS: &str = "UIDRING_SOAK_SECONDS";
 
 /// Ranges of many ids, so that there are few.
 const STEP: u64 = 1_000_000;
+
+/// How long a process may take to end, on however busy a machine.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// What happens to each server.
+const SERVERS: Plan<'_> = Plan {
+    calm: 2_000..20_000,
+    faults: &[(1, Fault::Freeze(50..3_000)), (1, Fault::Kill(50..3_000))],
+};
 
 /// What a process does: nothing, unless it was started by the soak.
 #[test]
@@ -48,24 +58,12 @@ fn create(store: (impl WorkerTable, impl LeaseTable, impl SegmentTable)) {
     segments.create_tag(&NewSegmentTag::new("soak", STEP).expect("allowed")).expect("made");
 }
 
-/// A process, which does not outlive the soak.
-struct Living(Child);
-
-impl Drop for Living {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 struct Soak {
     folder: PathBuf,
     mysql: String,
     postgres: String,
     end: Instant,
-    processes: AtomicU64,
-    kills: AtomicU64,
-    outages: AtomicU64,
+    counts: Counts,
 }
 
 impl Soak {
@@ -73,18 +71,17 @@ impl Soak {
         Instant::now() >= self.end
     }
 
-    fn spawn(&self, lives: Duration, lives_long: bool) -> Living {
-        self.processes.fetch_add(1, Ordering::Relaxed);
+    fn spawn(&self, lives: Duration, lives_long: bool) -> Child {
+        self.counts.add("processes");
         let Self { folder, mysql, postgres, .. } = self;
         let folder = folder.to_str().expect("UTF-8");
         let millis = lives.as_millis();
         let orders = format!("{folder}\n{mysql}\n{postgres}\n{millis}\n{lives_long}");
-        let mut command = Command::new(env::current_exe().expect("this test"));
-        command.args(["process", "--exact", "--nocapture", "--test-threads=1"]);
+        let mut command = this_test("process");
         let log = OpenOptions::new().create(true).append(true).open(self.folder.join("log"));
         let log = log.expect("a file");
         command.env(ORDERS, orders).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        Living(command.spawn().expect("starts"))
+        Child::spawn(&mut command)
     }
 
     /// One short life after the other, of which every other is ended by force.
@@ -95,10 +92,10 @@ impl Soak {
             let mut process = self.spawn(life, false);
             if fastrand::bool() {
                 thread::sleep(life.mul_f64(fastrand::f64()));
-                self.kills.fetch_add(1, Ordering::Relaxed);
+                self.counts.add("killed");
                 drop(process);
             } else {
-                let status = process.0.wait().expect("ours");
+                let status = process.wait(LIMIT).expect("it ends");
                 assert!(status.success(), "a process ended with {status}: {}", self.log());
             }
         }
@@ -110,24 +107,8 @@ impl Soak {
         lines[lines.len().saturating_sub(40)..].join("\n")
     }
 
-    fn trouble(&self, freeze: impl Fn(bool), kill: impl Fn(), start_again: impl Fn()) {
-        while !self.is_over() {
-            let calm = Instant::now() + Duration::from_millis(fastrand::u64(2_000..20_000));
-            while Instant::now() < calm && !self.is_over() {
-                thread::sleep(Duration::from_millis(50));
-            }
-            let outage = Duration::from_millis(fastrand::u64(50..3_000));
-            self.outages.fetch_add(1, Ordering::Relaxed);
-            if fastrand::bool() {
-                freeze(true);
-                thread::sleep(outage);
-                freeze(false);
-            } else {
-                kill();
-                thread::sleep(outage);
-                start_again();
-            }
-        }
+    fn trouble(&self, server: &dyn Server) {
+        SERVERS.trouble(server, &self.counts, || !self.is_over(), |_, _| ());
     }
 
     /// Memory in KiB and open files of a process: the greatest in each part of its life.
@@ -166,9 +147,7 @@ fn every_id_is_accounted_for() {
         mysql: databases.0.url(),
         postgres: databases.1.url(),
         end: begin + Duration::from_secs(seconds),
-        processes: AtomicU64::new(0),
-        kills: AtomicU64::new(0),
-        outages: AtomicU64::new(0),
+        counts: Counts::default(),
     };
     let store = SqliteStore::new(folder.path().join("sqlite.db")).create(true);
     create((store.worker_nodes(), store.leases(), store.segments()));
@@ -185,26 +164,19 @@ fn every_id_is_accounted_for() {
         for _ in 0..3 {
             scope.spawn(|| soak.lives());
         }
-        scope.spawn(|| {
-            let freeze = |freezes| if freezes { mariadb.freeze() } else { mariadb.thaw() };
-            soak.trouble(freeze, || mariadb.kill(), || mariadb.start_again());
-        });
-        scope.spawn(|| {
-            let freeze = |freezes| if freezes { postgres.freeze() } else { postgres.thaw() };
-            soak.trouble(freeze, || postgres.kill(), || postgres.start_again());
-        });
-        *parts.lock().expect("whole") = soak.watch(long.0.id(), begin);
+        scope.spawn(|| soak.trouble(&*mariadb));
+        scope.spawn(|| soak.trouble(&*postgres));
+        *parts.lock().expect("whole") = soak.watch(long.id(), begin);
     });
-    let status = long.0.wait().expect("ours");
+    let status = long.wait(LIMIT).expect("it ends");
     assert!(status.success(), "the long process ended with {status}: {}", soak.log());
 
-    let counts = account(&folder.path().join("records"));
+    let account = Account::read(&folder.path().join("records"));
+    let counts = account.spaces;
     let ids: u64 = counts.values().map(|count| count.0).sum();
     let parts = parts.into_inner().expect("whole");
-    eprintln!(
-        "soak of {seconds} s: {ids} ids, 0 twice; {:?} processes, {:?} killed, {:?} outages of servers",
-        soak.processes, soak.kills, soak.outages
-    );
+    eprintln!("soak of {seconds} s: {ids} ids, {} twice; {}", account.twice.len(), soak.counts);
+    assert!(account.twice.is_empty(), "ids that came twice: {:#?}", account.twice);
     for (space, (ids, ranges)) in &counts {
         eprintln!("| {space} | {ids} | {ranges} |");
     }
