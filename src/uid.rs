@@ -112,18 +112,3 @@ impl From<Uid> for i64 {
         uid.0
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_63_bits_are_uids() {
-        assert_eq!(Uid::try_from(u64::MAX >> 1), Ok(Uid::MAX));
-        assert!(Uid::try_from(1_u64 << 63).is_err());
-        assert!(Uid::try_from(-1_i64).is_err());
-        assert_eq!(Uid::try_from(5_i64).map(i64::from), Ok(5));
-        assert_eq!(i64::from(Uid::MAX), i64::MAX);
-        assert_eq!(Uid::default().get(), 0);
-    }
-}

@@ -118,13 +118,6 @@ mod tests {
     ];
 
     #[test]
-    fn a_layout_reads_what_it_prints() {
-        for layout in PRESETS {
-            assert_eq!(layout.to_string().parse::<Layout>().expect("its own text"), layout);
-        }
-    }
-
-    #[test]
     fn what_is_no_layout_is_refused_with_what_is_wrong() {
         let refused = |text: &str| text.parse::<Layout>().expect_err(text).to_string();
         for (text, word) in [

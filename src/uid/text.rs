@@ -273,19 +273,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_texts() {
-        // Worked out by hand: 62 is one sixty-two and nothing, 1,024 one 32² and nothing.
-        let uid = |n| Uid::new(n).expect("63 bits");
-        assert_eq!(&*uid(0).base62(), "00000000000");
-        assert_eq!(&*uid(62).base62(), "00000000010");
-        assert_eq!(&*uid(61).base62(), "0000000000z");
-        assert_eq!(&*uid(1024).base32(), "0000000000100");
-        assert_eq!(&*uid(31).base32(), "000000000000Z");
-        assert_eq!(&*uid(255).hex(), "0x00000000000000ff");
-        assert_eq!(&*Uid::MAX.hex(), "0x7fffffffffffffff");
-        assert_eq!(&*Uid::MAX.base62(), "AzL8n0Y58m7");
-        assert_eq!(&*Uid::MAX.base32(), "7ZZZZZZZZZZZZ");
-        assert_eq!(format!("{:x} {:#018X}", uid(255), uid(255)), "ff 0x00000000000000FF");
+    fn hex_is_written_as_a_numbers_is() {
+        let uid = Uid::new(255).expect("63 bits");
+        assert_eq!(format!("{uid:x} {uid:#018X}"), "ff 0x00000000000000FF");
     }
 
     #[test]
@@ -297,26 +287,5 @@ mod tests {
         assert!(text == "AzL8n0Y58m7" && text == *"AzL8n0Y58m7" && text != "AzL8n0Y58m8");
         let owned: String = text.into();
         assert!(owned == text);
-    }
-
-    #[test]
-    fn errors_name_the_character_and_its_place() {
-        let parse = |text: &str| text.parse::<Uid>();
-        assert_eq!(parse(""), Err(ParseUidError::Empty));
-        assert_eq!(parse("0x"), Err(ParseUidError::Empty));
-        let bad =
-            |character, place, base| Err(ParseUidError::BadCharacter { character, place, base });
-        assert_eq!(parse("+5"), bad('+', 1, 10));
-        assert_eq!(parse("12é4"), bad('é', 3, 10));
-        assert_eq!(parse("0x1g"), bad('g', 4, 16));
-        assert_eq!(Uid::from_base32("0u"), bad('u', 2, 32));
-        assert_eq!(Uid::from_base62("a-b"), bad('-', 2, 62));
-        assert_eq!(
-            parse("9223372036854775808"),
-            Err(ParseUidError::Overflow { character: '8', place: 19 })
-        );
-        assert!(Uid::from_base62("AzL8n0Y58m8").is_err());
-        assert!(Uid::from_base32("8000000000000").is_err());
-        assert_eq!(Uid::from_base32("oIl"), Ok(Uid::new(33).expect("small")));
     }
 }

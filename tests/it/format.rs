@@ -174,6 +174,9 @@ fn texts_sort_like_numbers_where_the_docs_say_so() {
     assert!(sorts(|uid| uid.hex().into()));
     assert!(sorts(|uid| uid.base62().into()));
     assert!(sorts(|uid| uid.base32().into()));
+    assert!(uids.iter().map(|uid| uid.hex()).is_sorted());
+    assert!(uids.iter().map(|uid| uid.base62()).is_sorted());
+    assert!(uids.iter().map(|uid| uid.base32()).is_sorted());
     assert!(!sorts(Uid::to_string), "the vectors have numbers of different lengths");
 }
 

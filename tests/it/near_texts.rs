@@ -102,6 +102,22 @@ impl Form {
         let number = u64::try_from(number).ok().filter(|_| !text.is_empty());
         number.and_then(Uid::new)
     }
+
+    /// The place that an error names has the character that it names, which is no digit of the base that it names.
+    fn check(&self, text: &str, error: ParseUidError) {
+        let is_hex = text.starts_with("0x") || text.starts_with("0X");
+        match error {
+            ParseUidError::BadCharacter { character, place, base } => {
+                assert_eq!(text.chars().nth(place - 1), Some(character), "{text:?}: {error}");
+                let digits = self.digits.len() as u32;
+                assert_eq!(base, if digits == 10 && is_hex { 16 } else { digits }, "{text:?}");
+            }
+            ParseUidError::Overflow { character, place } => {
+                assert_eq!(text.chars().nth(place - 1), Some(character), "{text:?}: {error}");
+            }
+            _ => assert!(["", "0x", "0X"].contains(&text), "{text:?}: {error}"),
+        }
+    }
 }
 
 fn uids() -> impl Iterator<Item = Uid> {
@@ -127,23 +143,12 @@ fn a_text_near_a_uids_is_refused_or_read_as_what_it_says() {
                 }
                 Err(error) => {
                     refused += 1;
-                    check(&text, error);
+                    form.check(&text, error);
                 }
             }
         }
     }
     assert!(read > 50_000 && refused > 300_000, "{read} were read, {refused} refused");
-}
-
-/// The place that an error names has the character that it names.
-fn check(text: &str, error: ParseUidError) {
-    match error {
-        ParseUidError::BadCharacter { character, place, .. }
-        | ParseUidError::Overflow { character, place } => {
-            assert_eq!(text.chars().nth(place - 1), Some(character), "{text:?}: {error}");
-        }
-        _ => assert!(["", "0x", "0X"].contains(&text), "{text:?}: {error}"),
-    }
 }
 
 /// Every number of the low and the high end, in all forms.
