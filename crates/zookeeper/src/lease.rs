@@ -62,6 +62,18 @@ pub struct Fallback {
     pub file_fails: LogThrottle,
 }
 
+impl Fallback {
+    /// What a start has, which found the registry away or not.
+    pub fn new(cached: Cached, holder: String, is_away: bool) -> Self {
+        let (mut outage_logged, file_fails) = Default::default();
+        if is_away {
+            // It was logged just now.
+            LogThrottle::is_due(&mut outage_logged);
+        }
+        Self { cached, holder, is_away, outage_logged, file_fails }
+    }
+}
+
 /// Returns how a lease is kept that survives an outage this long.
 pub fn bounded_terms(max_outage: Duration) -> LeaseTerms {
     let mut terms = LeaseTerms::default();

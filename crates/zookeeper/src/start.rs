@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use uidring::adapter::{Chain, LogThrottle, check_millis, log, read};
+use uidring::adapter::{Chain, check_millis, log, read};
 use uidring::worker::Lease;
 use uidring::{Error, Fields, Layout, Timestamp, Uid, Worker, WorkerRequest, WorkerSource};
 use uidring_store::files;
@@ -73,10 +73,17 @@ impl LeafZooKeeper {
     }
 }
 
-/// Starts an instance whose session is made by `connect`.
+/// Starts an instance whose session is made by `connect`. What it goes by:
 ///
-/// A bounded instance goes by the registry alone; the file only says who was the last holder here,
-/// which is dead, since the file is ours. Another one goes by the file if the registry is away.
+/// | outages | the registry | the local file | the start |
+/// |---|---|---|---|
+/// | bounded | answers | any | goes by the registry; the file names the holder before it, which is dead, since the file is ours |
+/// | bounded | is away | any | is refused |
+/// | any | refuses | any | is refused |
+/// | at risk | answers | has the same number | goes above what both hold |
+/// | at risk | answers | another, or none | goes by the registry |
+/// | at risk | is away | is there | goes by the file, above the present tick; the session enters that later |
+/// | at risk | is away | none | is refused |
 pub fn begin<S: SessionHandle, F: LocalFile>(
     options: &LeafZooKeeper,
     layout: &Layout,
@@ -85,11 +92,10 @@ pub fn begin<S: SessionHandle, F: LocalFile>(
 ) -> Result<Lease, Error> {
     let (registry, clock) = (&options.registry, &options.clock);
     let is_bounded = registry.is_bounded();
-    let cached = file.as_ref().map(LocalFile::read).transpose()?.flatten();
-    let previous = cached.as_ref().map(|cached| cached.holder.clone());
-    // The file's worker id and times count for an instance that may go by it.
-    let cached = cached.filter(|_| !is_bounded);
-    if let (Some(file), Some(cached)) = (&file, &cached) {
+    let in_file = file.as_ref().map(LocalFile::read).transpose()?.flatten();
+    let previous = in_file.as_ref().map(|cached| cached.holder.clone());
+    let in_file = in_file.filter(|_| !is_bounded);
+    if let (Some(file), Some(cached)) = (&file, &in_file) {
         layout.check_worker_id(cached.worker_id)?;
         let (now, stored) = (read(clock), cached.mark.timestamp);
         if now < stored {
@@ -111,16 +117,16 @@ pub fn begin<S: SessionHandle, F: LocalFile>(
         max_clock_difference: options.max_clock_difference,
         clock: clock.clone(),
     })?;
-    let (claim, cached) = match session.claim(previous) {
-        Ok(claim) => {
-            let known = cached.filter(|cached| cached.worker_id == claim.worker_id);
-            let in_file = known.map_or(claim.mark.until, |cached| cached.mark.until);
-            let mark = Mark { until: claim.mark.until.max(in_file), ..claim.mark };
-            let (worker_id, last_answer) = (claim.worker_id, read(clock));
-            (Some(claim), Cached { worker_id, ip, port, mark, holder: holder.clone(), last_answer })
+    let (claim, cached) = match (session.claim(previous), in_file) {
+        (Ok(claim), in_file) => {
+            let same = in_file.filter(|cached| cached.worker_id == claim.worker_id);
+            let until = claim.mark.until.max(same.map_or(claim.mark.until, |same| same.mark.until));
+            let (worker_id, mark) = (claim.worker_id, Mark { until, ..claim.mark });
+            let (holder, last_answer) = (holder.clone(), read(clock));
+            (Some(claim), Cached { worker_id, ip, port, mark, holder, last_answer })
         }
-        Err(error) if error.is_unreachable() && !is_bounded => {
-            let cached = start_by_file(options, layout, error, file.as_ref(), cached)?;
+        (Err(error), Some(cached)) if error.is_unreachable() => {
+            let cached = by_file(options, layout, &error, cached)?;
             session.recall(Before::StartByFile {
                 worker_id: cached.worker_id,
                 floor: cached.mark.until,
@@ -128,25 +134,21 @@ pub fn begin<S: SessionHandle, F: LocalFile>(
             })?;
             (None, cached)
         }
-        Err(error) => return Err(error.into()),
+        (Err(error), None) if error.is_unreachable() && !is_bounded => {
+            return Err(without_file(error, file.as_ref()).into());
+        }
+        (Err(error), _) => return Err(error.into()),
     };
     if let Some(file) = &file {
         file.write(&cached)?;
     }
     let (worker_id, mark) = (cached.worker_id, cached.mark);
-    let terms = if is_bounded {
+    let (terms, fallback) = if is_bounded {
         let max_outage = claim.as_ref().and_then(|claim| claim.max_outage).unwrap_or_default();
-        bounded_terms(max_outage)
+        (bounded_terms(max_outage), None)
     } else {
-        unbounded_terms()
+        (unbounded_terms(), Some(Fallback::new(cached, holder, claim.is_none())))
     };
-    let (is_away, mut outage_logged) = (claim.is_none(), LogThrottle::default());
-    if is_away {
-        // It was logged just now.
-        outage_logged.is_due();
-    }
-    let file_fails = LogThrottle::default();
-    let fallback = Fallback { cached, holder, is_away, outage_logged, file_fails };
     let mut lease = ZkLease {
         registry: registry.clone(),
         layout: *layout,
@@ -156,7 +158,7 @@ pub fn begin<S: SessionHandle, F: LocalFile>(
         base: mark.until,
         mark,
         patience: terms.renew_every,
-        fallback: (!is_bounded).then_some(fallback),
+        fallback,
         lost: None,
     };
     // What was issued while the registry was away, in case that the next start is elsewhere.
@@ -169,39 +171,40 @@ pub fn begin<S: SessionHandle, F: LocalFile>(
     Lease::new(*layout, worker_id, after(layout, worker_id, mark.until), terms, lease)
 }
 
-/// The start that the file alone allows for.
-fn start_by_file(
+/// What a start goes by that the registry did not answer.
+fn by_file(
     options: &LeafZooKeeper,
     layout: &Layout,
-    mut error: ZooKeeperError,
-    file: Option<&impl LocalFile>,
-    cached: Option<Cached>,
+    error: &ZooKeeperError,
+    cached: Cached,
 ) -> Result<Cached, Error> {
-    let Some(cached) = cached else {
-        if let ZooKeeperError::Registry { problem, .. } | ZooKeeperError::Tls { problem, .. } =
-            &mut error
-        {
-            let file = file.map_or_else(String::new, |file| format!(" {}", file.name()));
-            *problem += &format!(
-                "; there is no cache file{file} to start from meanwhile, since this instance has not \
-                 started here before"
-            );
-        }
-        return Err(error.into());
-    };
     log!(
         warn,
         "{}; worker id {} is taken from the cache file, so that an instance of this name that starts \
          elsewhere may repeat uids",
-        Chain(&error),
+        Chain(error),
         cached.worker_id
     );
     let now = read(&options.clock);
-    // Nothing below the present tick will be issued, so that whatever the registry turns out to
-    // know of earlier times does not matter.
+    // Nothing below the present tick will be issued, so that whatever the registry turns out to know of
+    // earlier times does not matter.
     let present = layout.time_of(layout.tick_at(now)?).as_millis();
     let until = cached.mark.until.max(Timestamp::from_millis(present.saturating_sub(1)));
     Ok(Cached { mark: Mark { until, timestamp: now }, ..cached })
+}
+
+/// Says that there was no file to go by.
+fn without_file(mut error: ZooKeeperError, file: Option<&impl LocalFile>) -> ZooKeeperError {
+    if let ZooKeeperError::Registry { problem, .. } | ZooKeeperError::Tls { problem, .. } =
+        &mut error
+    {
+        let file = file.map_or_else(String::new, |file| format!(" {}", file.name()));
+        *problem += &format!(
+            "; there is no cache file{file} to start from meanwhile, since this instance has not started \
+             here before"
+        );
+    }
+    error
 }
 
 /// Returns the greatest uid of a time.
