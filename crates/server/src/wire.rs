@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-use crate::answers::Answers;
+use crate::answers::{Answers, at_once};
 use crate::client::Client;
 use crate::scratch::{self, Scratch};
 use crate::seat::Place;
@@ -132,6 +132,5 @@ async fn write<S: AsyncWrite + Unpin>(stream: &mut S, scratch: Scratch) -> io::R
 
 /// Writes what fits at once: a client that does not read is not waited for.
 pub async fn write_at_once<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8]) {
-    let mut write = pin!(stream.write_all(bytes));
-    poll_fn(|context| Poll::Ready(write.as_mut().poll(context).is_ready())).await;
+    let _ = at_once(pin!(stream.write_all(bytes))).await;
 }
