@@ -6,8 +6,6 @@ use mysql_async::{DriverError, Error, IoError, ServerError};
 use uidring_store::server::{Cause, Problem, State, Table};
 use uidring_store::{tls_error, tls_failed};
 
-use crate::MySql;
-
 /// An error of the driver.
 #[derive(Debug)]
 pub struct Failure(pub Error);
@@ -144,32 +142,16 @@ const REFUSED: &str = "the server refused";
 const BEHIND: &str = "the table's AUTO_INCREMENT is behind its rows, or at its end; set it above the \
                       greatest ID with ALTER TABLE";
 
-fn of_login(server: &MySql) -> &'static str {
-    match (server.shows_certificate(), server.demands_tls()) {
-        (true, _) => {
-            "the login failed; check user and password, percent-encoded in a URL, and whether the account \
-             demands another subject or issuer of the certificate"
-        }
-        (_, true) => {
-            "the login failed; check user and password, percent-encoded in a URL; the account may also \
-             demand a client's certificate"
-        }
-        _ => {
-            "the login failed; check user and password, percent-encoded in a URL; the account may \
-             also demand TLS"
-        }
-    }
-}
-
 /// Whether the other side speaks another protocol. The driver hides its type for that.
 fn is_gibberish(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.to_string() == "Packets out of sync")
 }
 
-/// Returns what to do, and what went wrong unless the error says it.
-pub fn advice(server: &MySql, table: &Table, failure: &Failure) -> String {
+/// Returns what to do, and what went wrong unless the error says it; `login` is what to do about a login that
+/// failed.
+pub fn advice(login: &'static str, table: &Table, failure: &Failure) -> String {
     match &failure.0 {
-        Error::Server(error) if error.code == 1045 => of_login(server).into(),
+        Error::Server(error) if error.code == 1045 => login.into(),
         Error::Server(error) => table.fill(of_server(error).1),
         Error::Io(IoError::Io(error)) => of_connection(error),
         Error::Io(IoError::Tls(error)) => tls_failed(error),
@@ -203,7 +185,7 @@ fn of_connection(error: &io::Error) -> String {
 mod tests {
     use uidring::StoreErrorKind;
     use uidring::adapter::Chain;
-    use uidring_store::server::WORKER_NODE;
+    use uidring_store::server::{WORKER_NODE, explain};
 
     use super::*;
 
@@ -218,7 +200,7 @@ mod tests {
 
     fn error(problem: Problem<Failure>) -> uidring::Error {
         let server = crate::MySqlStore::from_url("mysql://root@h/d").expect("a URL");
-        problem.explain(&server, &WORKER_NODE)
+        explain(&server.engine, &WORKER_NODE, problem)
     }
 
     fn text(problem: Problem<Failure>) -> String {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Value as Parameter};
-use uidring_store::server::{Cell, Changed, Done, Problem, Row, Table, Value, check_version};
+use uidring_store::server::{
+    Cell, Changed, Done, Inspected, Problem, Row, Table, Value, check_version,
+};
 use uidring_store::sql::Dialect;
 
-use crate::MySqlStore;
 use crate::dialect::{DIALECT, create};
 use crate::failure::{Failure, failed};
 
@@ -33,7 +34,7 @@ impl Session {
     /// What is read here may come from a replica, if a proxy splits reads from writes: its settings
     /// are as good a hint as the primary's. The server's identity is read where it counts: in the
     /// statement that writes.
-    pub async fn inspect(mut conn: Conn, store: &MySqlStore, table: &Table) -> Done<Self, Self> {
+    pub async fn inspect(mut conn: Conn, server: Inspected<'_>, table: &Table) -> Done<Self, Self> {
         let variables = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', 'sync_binlog',
              'innodb_flush_log_at_trx_commit', 'server_uuid', 'server_uid', 'wsrep_on',
              'wsrep_provider', 'wsrep_provider_options')";
@@ -52,7 +53,7 @@ impl Session {
         for (risk, setting, when) in [(0, binlog, " with the binary log on"), (1, log, "")] {
             let Some((name, good)) = setting else { continue };
             if let Some(found) = value(name).filter(|found| !good.contains(found)) {
-                report(store, risk, || {
+                server.report(risk, || {
                     format!(
                         "{name} is {found}{when}: after a crash of its machine the server may have lost \
                          what it confirmed, and ids come twice; set {name} = 1"
@@ -62,10 +63,10 @@ impl Session {
         }
         let is_galera = value("wsrep_on") == Some("ON") && value("wsrep_provider") != Some("none");
         if is_galera {
-            check_galera(store, value("wsrep_provider_options").unwrap_or_default())?;
+            check_galera(server, value("wsrep_provider_options").unwrap_or_default())?;
             catch_up(&mut conn).await?;
         }
-        check_tables(&mut conn, store, table).await?;
+        check_tables(&mut conn, server, table).await?;
         let names = ["server_uuid", "server_uid"];
         let identity = names.into_iter().find(|name| value(name).is_some_and(|id| !id.is_empty()));
         Ok(Self { conn, identity, is_galera, written: None })
@@ -237,10 +238,6 @@ fn cell(value: Option<Parameter>) -> Cell {
     }
 }
 
-fn report(store: &MySqlStore, risk: usize, explain: impl Fn() -> String) -> Done<Session, ()> {
-    store.settings.report(store, risk, explain).map_err(Problem::Refused)
-}
-
 /// Waits until a node has applied what the others have confirmed by now: a holder that comes from one of
 /// them would find its own lease in an older state.
 async fn catch_up(conn: &mut Conn) -> Done<Session, ()> {
@@ -254,8 +251,8 @@ async fn catch_up(conn: &mut Conn) -> Done<Session, ()> {
 }
 
 /// What a cluster may lose although each of its nodes syncs.
-fn check_galera(store: &MySqlStore, options: &str) -> Done<Session, ()> {
-    report(store, 3, || {
+fn check_galera(server: Inspected<'_>, options: &str) -> Done<Session, ()> {
+    server.report(3, || {
         "it is a node of a Galera cluster, which confirms a commit when the other nodes have received \
          it, and not when they have written it: if several crash at about the same time, it may be \
          lost, and ids come twice; set innodb_flush_log_at_trx_commit = 1 on all nodes, bootstrap only \
@@ -269,7 +266,7 @@ fn check_galera(store: &MySqlStore, options: &str) -> Done<Session, ()> {
     };
     for name in ["pc.ignore_sb", "pc.ignore_quorum"] {
         if is_on(name) {
-            report(store, 4, || {
+            server.report(4, || {
                 format!(
                     "{name} is on in wsrep_provider_options: both halves of a cluster that is split take \
                      rows, and ids come twice; turn it off"
@@ -280,7 +277,7 @@ fn check_galera(store: &MySqlStore, options: &str) -> Done<Session, ()> {
     Ok(())
 }
 
-async fn check_tables(conn: &mut Conn, store: &MySqlStore, table: &Table) -> Done<Session, ()> {
+async fn check_tables(conn: &mut Conn, server: Inspected<'_>, table: &Table) -> Done<Session, ()> {
     let names = table.all.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
     let tables = rows(
         conn,
@@ -297,7 +294,7 @@ async fn check_tables(conn: &mut Conn, store: &MySqlStore, table: &Table) -> Don
         check_version(name, comment).map_err(Problem::Refused)?;
         // A view has none.
         if !engine.is_empty() && !["InnoDB", "ROCKSDB"].contains(&engine) {
-            report(store, 2, || {
+            server.report(2, || {
                 format!(
                     "{name} has the engine {engine}, which may forget what it confirmed, and ids \
                      come twice; ALTER TABLE {name} ENGINE = InnoDB"

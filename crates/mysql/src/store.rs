@@ -9,7 +9,7 @@ use uidring::Error;
 use uidring_store::choose_cryptography;
 use uidring_store::pem::{Authorities, ClientIdentity};
 use uidring_store::plain::Login;
-use uidring_store::server::{Done, Engine, Purpose, ServerStore, ServerUrl, Table};
+use uidring_store::server::{Done, Engine, Inspected, Purpose, ServerStore, ServerUrl, Table};
 
 use crate::failure::{Failure, advice, failed};
 use crate::session::Session;
@@ -158,8 +158,13 @@ impl Engine for MySql {
         Conn::new(options.clone()).await.map_err(failed)
     }
 
-    async fn inspect(store: &MySqlStore, raw: Conn, table: &Table) -> Done<Session, Session> {
-        Session::inspect(raw, store, table).await
+    async fn inspect(
+        &self,
+        server: Inspected<'_>,
+        raw: Conn,
+        table: &Table,
+    ) -> Done<Session, Session> {
+        Session::inspect(raw, server, table).await
     }
 
     async fn answers(session: &mut Session) -> bool {
@@ -171,7 +176,7 @@ impl Engine for MySql {
     }
 
     fn advice(&self, table: &Table, failure: &Failure) -> String {
-        advice(self, table, failure)
+        advice(self.login_advice(), table, failure)
     }
 }
 
@@ -181,11 +186,28 @@ impl MySql {
         self.opts = OptsBuilder::from_opts(self.opts.clone()).ssl_opts(change(tls)).into();
     }
 
-    pub(crate) fn demands_tls(&self) -> bool {
+    fn login_advice(&self) -> &'static str {
+        match (self.shows_certificate(), self.demands_tls()) {
+            (true, _) => {
+                "the login failed; check user and password, percent-encoded in a URL, and whether the account \
+                 demands another subject or issuer of the certificate"
+            }
+            (_, true) => {
+                "the login failed; check user and password, percent-encoded in a URL; the account may also \
+                 demand a client's certificate"
+            }
+            _ => {
+                "the login failed; check user and password, percent-encoded in a URL; the account may \
+                 also demand TLS"
+            }
+        }
+    }
+
+    fn demands_tls(&self) -> bool {
         self.opts.ssl_opts().is_some()
     }
 
-    pub(crate) fn shows_certificate(&self) -> bool {
+    fn shows_certificate(&self) -> bool {
         self.opts.ssl_opts().is_some_and(|tls| tls.client_identity().is_some())
     }
 }

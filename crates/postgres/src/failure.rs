@@ -8,8 +8,6 @@ use tokio_postgres::error::{DbError, Severity, SqlState};
 use uidring_store::server::{Cause, Problem, State, Table};
 use uidring_store::{tls_error, tls_failed};
 
-use crate::Postgres;
-
 /// An error of the driver.
 #[derive(Debug)]
 pub struct Failure(pub Error);
@@ -43,11 +41,11 @@ impl uidring_store::server::Failure for Failure {
 }
 
 /// Returns what to do, and what went wrong unless the error says it.
-pub fn advice(server: &Postgres, table: &Table, failure: &Failure) -> String {
+pub fn advice(demands_tls: bool, table: &Table, failure: &Failure) -> String {
     let error = &failure.0;
     if let Some(error) = error.as_db_error() {
         let is_of_login = *error.code() == SqlState::INVALID_AUTHORIZATION_SPECIFICATION;
-        return match is_of_login && server.demands_tls() {
+        return match is_of_login && demands_tls {
             true => "the server does not let this user in: its pg_hba.conf lacks a line for it, or the server \
                      wants a client's certificate that names this user"
                 .into(),

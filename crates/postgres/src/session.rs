@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use futures_util::future::{join, join3, join4, join5};
 use uidring_store::server::{
-    Changed, Done, Problem, Row, Session as _, State, Table, Value, check_version, only,
+    Changed, Done, Inspected, Problem, Row, Session as _, State, Table, Value, check_version, only,
 };
 use uidring_store::sql::Dialect;
 
-use crate::PostgresStore;
 use crate::dialect::{DIALECT, numbered};
 use crate::driver::Raw;
 use crate::failure::{Failure, failed};
@@ -56,7 +55,12 @@ impl Session {
     /// What is read here may come from another server than the one that writes, if a pooler is in between:
     /// its settings are as good a hint. The server's identity is read where it counts, in the statement
     /// that writes.
-    pub async fn inspect(raw: Raw, store: &PostgresStore, table: &Table) -> Done<Self, Self> {
+    pub async fn inspect(
+        raw: Raw,
+        server: Inspected<'_>,
+        has_others: bool,
+        table: &Table,
+    ) -> Done<Self, Self> {
         let mut session = Self { raw, begin: String::new(), has_identity: true };
         let keeps = "CURRENT_SETTING('synchronous_commit') = 'remote_apply'";
         let settings = format!(
@@ -91,9 +95,9 @@ impl Session {
             }
         };
         let row = only(rows(&settings))?;
-        check_server(store, row.int(0)?, row.int(1)? != 0, row.int(2)? != 0)?;
+        check_server(has_others, row.int(0)?, row.int(1)? != 0, row.int(2)? != 0)?;
         let level = if row.int(3)? != 0 { "remote_apply" } else { "on" };
-        let patience = store.settings.limits.deadline.max(Duration::from_secs(1)).as_millis();
+        let patience = server.settings.limits.deadline.max(Duration::from_secs(1)).as_millis();
         session.begin = format!(
             "{BEGIN}; SET LOCAL synchronous_commit = {level};
              SET LOCAL idle_in_transaction_session_timeout = {patience}"
@@ -101,7 +105,7 @@ impl Session {
         for (risk, index, name) in [(0, 4, "fsync"), (1, 5, "full_page_writes")] {
             let value = row.text(index)?;
             if value != "on" {
-                report(store, risk, || {
+                server.report(risk, || {
                     format!(
                         "{name} is {value}: after a crash of its machine the server may have lost what \
                          it confirmed, and ids come twice; set {name} = on"
@@ -113,7 +117,7 @@ impl Session {
             let (name, kind, comment) = (row.text(0)?, row.text(1)?, row.optional_text(2)?);
             check_version(name, comment.unwrap_or_default()).map_err(Problem::Refused)?;
             if kind != "p" {
-                report(store, 2, || {
+                server.report(2, || {
                     format!(
                         "{name} is an unlogged or temporary table, which forgets what it confirmed, and \
                          ids come twice; ALTER TABLE {name} SET LOGGED"
@@ -368,7 +372,7 @@ fn by_trigger(done: &str) -> Problem<Failure> {
 }
 
 fn check_server(
-    store: &PostgresStore,
+    has_others: bool,
     version: i64,
     is_standby: bool,
     is_read_only: bool,
@@ -379,7 +383,6 @@ fn check_server(
             "the server is PostgreSQL {found}, and the earliest that will do is {needed}: update it"
         )));
     }
-    let has_others = store.engine.has_others();
     if is_standby {
         let why = "the server is a standby, which takes no rows; name the primary, or all servers \
                    of the cluster as HOST1,HOST2"
@@ -395,24 +398,19 @@ fn check_server(
     Ok(())
 }
 
-fn report(store: &PostgresStore, risk: usize, explain: impl Fn() -> String) -> Done<Session, ()> {
-    store.settings.report(store, risk, explain).map_err(Problem::Refused)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn an_older_server_and_one_that_takes_no_rows_are_refused() {
-        let store = PostgresStore::from_url("postgres://u@h/d").expect("a URL");
-        assert!(check_server(&store, 120_000, false, false).is_ok());
-        let Err(Problem::Refused(text)) = check_server(&store, 110_022, false, false) else {
+        assert!(check_server(false, 120_000, false, false).is_ok());
+        let Err(Problem::Refused(text)) = check_server(false, 110_022, false, false) else {
             panic!("too old")
         };
         assert!(text.contains("PostgreSQL 11") && text.contains("is 12"), "{text}");
         for (is_standby, is_read_only) in [(true, true), (false, true)] {
-            let done = check_server(&store, 150_000, is_standby, is_read_only);
+            let done = check_server(false, 150_000, is_standby, is_read_only);
             assert!(matches!(done, Err(Problem::ReadOnly { has_others: false, .. })), "{done:?}");
         }
     }

@@ -15,7 +15,9 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use uidring::Error;
 use uidring_store::pem::{Authorities, ClientIdentity};
 use uidring_store::plain::Login;
-use uidring_store::server::{Done, Engine, Problem, Purpose, ServerStore, ServerUrl, Table};
+use uidring_store::server::{
+    Done, Engine, Inspected, Problem, Purpose, ServerStore, ServerUrl, Table,
+};
 
 use self::tls::TlsOptions;
 use crate::driver::Raw;
@@ -151,8 +153,13 @@ impl Engine for Postgres {
         Err(problem)
     }
 
-    async fn inspect(store: &PostgresStore, raw: Raw, table: &Table) -> Done<Session, Session> {
-        Session::inspect(raw, store, table).await
+    async fn inspect(
+        &self,
+        server: Inspected<'_>,
+        raw: Raw,
+        table: &Table,
+    ) -> Done<Session, Session> {
+        Session::inspect(raw, server, self.hosts.len() > 1, table).await
     }
 
     async fn answers(session: &mut Session) -> bool {
@@ -164,17 +171,12 @@ impl Engine for Postgres {
     }
 
     fn advice(&self, table: &Table, failure: &Failure) -> String {
-        advice(self, table, failure)
+        advice(self.demands_tls(), table, failure)
     }
 }
 
 impl Postgres {
-    /// Whether a server that takes no rows may be passed over for another.
-    pub(crate) fn has_others(&self) -> bool {
-        self.hosts.len() > 1
-    }
-
-    pub(crate) fn demands_tls(&self) -> bool {
+    fn demands_tls(&self) -> bool {
         self.hosts.iter().all(|host| host.get_ssl_mode() == SslMode::Require)
     }
 }

@@ -3,8 +3,10 @@
 
 mod client;
 mod connection;
+mod create;
 mod engine;
 mod error;
+mod explain;
 mod leases;
 mod nodes;
 mod problem;
@@ -21,6 +23,7 @@ mod value;
 pub use self::connection::Operation;
 pub use self::engine::{Engine, Purpose};
 pub use self::error::ServerError;
+pub use self::explain::explain;
 pub use self::leases::ServerLeases;
 pub use self::nodes::ServerWorkerNodes;
 pub use self::problem::{Cause, Failure, Problem, State};
@@ -28,7 +31,7 @@ pub use self::row::{Cell, Row, only};
 pub use self::runtime::BlockingRuntime;
 pub use self::segments::ServerSegments;
 pub use self::session::{Changed, Done, Session};
-pub use self::settings::{Limits, Settings};
+pub use self::settings::{Inspected, Limits, Settings};
 pub use self::store::ServerStore;
 pub use self::tables::{LEAF_ALLOC, Table, UIDRING_LEASE, WORKER_NODE, check_version};
 pub use self::url::ServerUrl;

@@ -9,6 +9,7 @@ use uidring::adapter::{Chain, Deadline, Stopwatch, log};
 
 use super::engine::Engine;
 use super::error::with_note;
+use super::explain::explain;
 use super::problem::{Problem, State};
 use super::session::{Done, Session};
 use super::settings::Limits;
@@ -133,7 +134,7 @@ impl<E: Engine> Connection<E> {
             };
             let (may_pass, is_final) = (problem.may_pass(), problem.is_final());
             let waited = problem.last_wait();
-            let error = problem.explain(server, &W::TABLE);
+            let error = explain(&server.engine, &W::TABLE, problem);
             if !may_pass {
                 return Err(Failed { error, is_final });
             }
@@ -170,7 +171,7 @@ impl<E: Engine> Connection<E> {
     ) -> Result<W::Done, Error> {
         let (deadline, _) = self.begin(server).await?;
         let done = self.attempt(server, work, deadline).await;
-        done.map_err(|problem| problem.explain(server, &W::TABLE))
+        done.map_err(|problem| explain(&server.engine, &W::TABLE, problem))
     }
 
     /// Returns by when the work has to be done, and how long that is.
@@ -211,7 +212,7 @@ impl<E: Engine> Connection<E> {
                     .await
                     .map_err(|_| Problem::NoConnection(connect.min(limit)))??;
                 self.reached = true;
-                timeout(left(), E::inspect(server, raw, &W::TABLE))
+                timeout(left(), server.engine.inspect(server.inspected(), raw, &W::TABLE))
                     .await
                     .map_err(|_| Problem::NoEnd(limit))??
             }

@@ -8,7 +8,7 @@ use uidring::Error;
 
 use super::problem::{Failure, Problem};
 use super::session::{Done, Session};
-use super::store::ServerStore;
+use super::settings::Inspected;
 use super::tables::Table;
 use super::url::ServerUrl;
 use crate::pem::{Authorities, ClientIdentity};
@@ -85,7 +85,8 @@ pub trait Engine: Clone + Send + Sync + fmt::Debug + fmt::Display + 'static {
 
     /// Checks the server and its tables.
     fn inspect(
-        store: &ServerStore<Self>,
+        &self,
+        server: Inspected<'_>,
         raw: Self::Raw,
         table: &Table,
     ) -> impl Future<Output = Done<Self::Session, Self::Session>> + Send;

@@ -14,10 +14,11 @@ use self::hold::{Release, Renew};
 use self::rows::{EndLease, Ending, ListLeases, Reuse};
 use self::take::Acquire;
 use super::client::Client;
+use super::create::Create;
 use super::engine::{Engine, Purpose};
 use super::nodes::Usage;
 use super::store::ServerStore;
-use super::tables::{Create, UIDRING_LEASE, WORKER_NODE};
+use super::tables::{UIDRING_LEASE, WORKER_NODE};
 use crate::WorkerUsage;
 use crate::leases::{
     AcquireRequest, Acquired, Horizon, LeaseOptions, LeaseRow, LeaseStore, LeaseTable, LeasedRow,
@@ -33,6 +34,13 @@ pub struct ServerLeases<E: Engine> {
     store: ServerStore<E>,
     create_tables_if_missing: bool,
     options: LeaseOptions,
+}
+
+impl<E: Engine> ServerStore<E> {
+    /// The table `UIDRING_LEASE`: worker ids that are held, renewed and given back.
+    pub fn leases(&self) -> ServerLeases<E> {
+        ServerLeases::new(self.clone())
+    }
 }
 
 impl<E: Engine> ServerLeases<E> {

@@ -10,10 +10,11 @@ use self::rows::{Assign, ListNodes, Newest, PrunePart};
 pub use self::rows::{Usage, insert_node};
 use super::client::Client;
 use super::connection::Operation;
+use super::create::Create;
 use super::engine::{Engine, Purpose};
 use super::error::with_note;
 use super::store::ServerStore;
-use super::tables::{Create, WORKER_NODE};
+use super::tables::WORKER_NODE;
 use crate::{
     IsLeased, NodeIdentity, Pruned, WorkerNode, WorkerTable, WorkerUsage, age_in_seconds,
     announce_end,
@@ -31,6 +32,13 @@ pub struct ServerWorkerNodes<E: Engine> {
     store: ServerStore<E>,
     create_table_if_missing: bool,
     max_clock_difference: Option<Duration>,
+}
+
+impl<E: Engine> ServerStore<E> {
+    /// The table `WORKER_NODE`: a fresh worker id for each start.
+    pub fn worker_nodes(&self) -> ServerWorkerNodes<E> {
+        ServerWorkerNodes::new(self.clone())
+    }
 }
 
 impl<E: Engine> ServerWorkerNodes<E> {

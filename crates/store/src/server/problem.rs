@@ -4,13 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use uidring::{Error, StoreErrorKind, Timestamp};
-
-use super::engine::Engine;
-use super::error::ServerError;
-use super::store::ServerStore;
-use super::tables::Table;
-use crate::TableError;
+use uidring::{StoreErrorKind, Timestamp};
 
 /// An error of the driver, the server or the system.
 pub type Cause = Box<dyn StdError + Send + Sync>;
@@ -149,7 +143,8 @@ impl<F: Failure> Problem<F> {
         }
     }
 
-    fn kind(&self) -> StoreErrorKind {
+    /// What kind of error it is for callers.
+    pub fn kind(&self) -> StoreErrorKind {
         match self {
             Self::UsedUp { .. } => StoreErrorKind::Exhausted,
             Self::Lost { .. } => StoreErrorKind::Held,
@@ -169,48 +164,5 @@ impl<F: Failure> Problem<F> {
                 _ => StoreErrorKind::Other,
             },
         }
-    }
-
-    /// Returns the error for callers: what to do, with what the driver said as its source.
-    pub fn explain<E: Engine<Failure = F>>(self, server: &ServerStore<E>, table: &Table) -> Error {
-        let kind = self.kind();
-        let (problem, source): (String, Option<Cause>) = match self {
-            Self::UsedUp { row, max } => {
-                let (place, next) = (server.to_string(), row);
-                return TableError::WorkerIdsUsedUp { place, next, max }.into();
-            }
-            Self::Lost { worker_id, why } => {
-                return Error::LeaseLost { worker_id, place: server.to_string(), why };
-            }
-            Self::ClockDiffers { ours, theirs, limit } => {
-                let server = server.to_string();
-                return ServerError::ClockDiffers { server, ours, theirs, limit }.into();
-            }
-            Self::Refused(why)
-            | Self::Denied(why)
-            | Self::Conflict(why)
-            | Self::Undone(why)
-            | Self::Busy(why)
-            | Self::ReadOnly { why, .. } => (why, None),
-            Self::NoConnection(limit) => (
-                format!(
-                    "no answer within {limit:?} while connecting; is a {} server there, and does the \
-                     network let us through?",
-                    E::NAME
-                ),
-                None,
-            ),
-            Self::NoEnd(limit) => (
-                format!(
-                    "connected, but a statement did not end within {limit:?}; is {} locked, {}or the \
-                     server overloaded?",
-                    table.name,
-                    E::MAY_WAIT_FOR
-                ),
-                None,
-            ),
-            Self::Driver(failure) => (server.engine.advice(table, &failure), failure.into_cause()),
-        };
-        ServerError::Database { server: server.to_string(), problem, kind, source }.into()
     }
 }

@@ -17,6 +17,7 @@ use self::together::{LoadTogether, Together};
 use super::client::Client;
 use super::engine::{Engine, Purpose};
 use super::error::{ServerError, described, with_note};
+use super::explain::explain;
 use super::settings::Settings;
 use super::store::ServerStore;
 use super::tables::LEAF_ALLOC;
@@ -43,6 +44,13 @@ pub struct ServerSegments<E: Engine> {
     may_skip: bool,
     /// A number of the server that reserved the last range.
     server: Option<u64>,
+}
+
+impl<E: Engine> ServerStore<E> {
+    /// The table `leaf_alloc`: segments of dense numbers.
+    pub fn segments(&self) -> ServerSegments<E> {
+        ServerSegments::new(self)
+    }
 }
 
 impl<E: Engine> ServerSegments<E> {
@@ -104,7 +112,7 @@ impl<E: Engine> ServerSegments<E> {
                 Err(NotLoaded::Locked(problem)) => {
                     *has_waited = true;
                     self.locked.insert(request.tag.clone());
-                    Err(problem.explain(self.store(), &LEAF_ALLOC).into())
+                    Err(explain(&self.store().engine, &LEAF_ALLOC, problem).into())
                 }
                 Err(NotLoaded::MustWait) => {
                     self.may_skip = false;

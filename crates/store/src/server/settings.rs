@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use super::problem::Problem;
 use crate::warn_once;
 
 /// How long things may take.
@@ -43,23 +44,29 @@ impl Default for Settings {
 impl Settings {
     /// How many risks a store may number.
     const RISKS: usize = 5;
+}
 
+/// A server that is checked, with what its operator asked for.
+#[derive(Clone, Copy)]
+pub struct Inspected<'a> {
+    /// What people call it.
+    pub place: &'a (dyn fmt::Display + Sync),
+    /// The options.
+    pub settings: &'a Settings,
+}
+
+impl Inspected<'_> {
     /// Warns of a risk of this server once, or refuses it, as the options say.
     ///
     /// # Errors
     ///
-    /// The explanation.
-    pub fn report(
-        &self,
-        server: &impl fmt::Display,
-        risk: usize,
-        explain: impl Fn() -> String,
-    ) -> Result<(), String> {
-        if self.requires_durability {
-            return Err(explain());
+    /// [`Problem::Refused`] with the explanation.
+    pub fn report<F>(self, risk: usize, explain: impl Fn() -> String) -> Result<(), Problem<F>> {
+        if self.settings.requires_durability {
+            return Err(Problem::Refused(explain()));
         }
-        if self.reported[risk].set(()).is_ok() {
-            warn_once(format!("{server}: {}", explain()));
+        if self.settings.reported[risk].set(()).is_ok() {
+            warn_once(format!("{}: {}", self.place, explain()));
         }
         Ok(())
     }

@@ -7,10 +7,7 @@ use std::time::Duration;
 use uidring::{Error, StoreErrorKind};
 
 use super::engine::Engine;
-use super::leases::ServerLeases;
-use super::nodes::ServerWorkerNodes;
-use super::segments::ServerSegments;
-use super::settings::Settings;
+use super::settings::{Inspected, Settings};
 use super::{ServerError, url};
 use crate::pem::{Authorities, ClientIdentity};
 use crate::plain::SOCKET_WITH_TLS;
@@ -128,19 +125,8 @@ impl<E: Engine> ServerStore<E> {
         self
     }
 
-    /// The table `WORKER_NODE`: a fresh worker id for each start.
-    pub fn worker_nodes(&self) -> ServerWorkerNodes<E> {
-        ServerWorkerNodes::new(self.clone())
-    }
-
-    /// The table `UIDRING_LEASE`: worker ids that are held, renewed and given back.
-    pub fn leases(&self) -> ServerLeases<E> {
-        ServerLeases::new(self.clone())
-    }
-
-    /// The table `leaf_alloc`: segments of dense numbers.
-    pub fn segments(&self) -> ServerSegments<E> {
-        ServerSegments::new(self)
+    pub(super) fn inspected(&self) -> Inspected<'_> {
+        Inspected { place: &self.engine, settings: &self.settings }
     }
 
     /// Checks the options before each operation.

@@ -1,9 +1,5 @@
 //! What errors and checks know of the tables.
 
-use super::connection::Operation;
-use super::engine::Engine;
-use super::session::{Done, Session};
-
 /// A table, as errors name it.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
@@ -64,23 +60,6 @@ pub const UIDRING_LEASE: Table = Table {
     rights: "a lease needs SELECT, INSERT and UPDATE on UIDRING_LEASE, and SELECT and INSERT on \
              WORKER_NODE",
 };
-
-/// Creates tables that do not exist.
-pub struct Create(pub &'static [Table]);
-
-impl<E: Engine> Operation<E> for Create {
-    // Whatever cannot be created is named by the server.
-    const TABLE: Table = WORKER_NODE;
-
-    type Done = ();
-
-    async fn run(&self, session: &mut E::Session) -> Done<E::Session, ()> {
-        for table in self.0 {
-            session.create_table(table).await?;
-        }
-        Ok(())
-    }
-}
 
 /// The version of the tables' form. A table says its own in its comment, which neither Baidu's nor
 /// Leaf's programs read; one without is of version 1, as are those of their scripts.

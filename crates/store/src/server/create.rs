@@ -1,0 +1,23 @@
+//! Creates tables.
+
+use super::connection::Operation;
+use super::engine::Engine;
+use super::session::{Done, Session};
+use super::tables::{Table, WORKER_NODE};
+
+/// Creates tables that do not exist.
+pub struct Create(pub &'static [Table]);
+
+impl<E: Engine> Operation<E> for Create {
+    // Whatever cannot be created is named by the server.
+    const TABLE: Table = WORKER_NODE;
+
+    type Done = ();
+
+    async fn run(&self, session: &mut E::Session) -> Done<E::Session, ()> {
+        for table in self.0 {
+            session.create_table(table).await?;
+        }
+        Ok(())
+    }
+}
