@@ -2,7 +2,7 @@
 //!
 //! They run on any runtime. A poll that has to wait leaves its waker at an event, and with it an alarm where
 //! time has a say; it looks again at what it waits for before it returns, so that no wake-up is lost
-//! (`sync::Event`). An id is taken in the poll that returns it, and in no other.
+//! (`sync::EventCount`). An id is taken in the poll that returns it, and in no other.
 
 use std::future::poll_fn;
 use std::mem;
@@ -15,12 +15,12 @@ use std::time::Duration;
 use crate::clock::{Alarm, Deadline};
 use crate::error::Error;
 use crate::policy::Pause;
-use crate::sync::{Event, ForkGuarded, ForkToken, Forked, assert_no_lock_held, contained};
+use crate::sync::{EventCount, ForkGuarded, ForkToken, Forked, assert_no_lock_held, contained};
 
 /// Looks at once, after each notification of the event, and after each pause that a look asks for, until one
 /// has a result.
 async fn look<T>(
-    event: &Event,
+    event: &EventCount,
     mut look: impl FnMut() -> ControlFlow<T, Pause>,
 ) -> Result<T, Forked> {
     let mut listener = event.listener();
@@ -49,7 +49,7 @@ async fn look<T>(
 /// Tries again for as long as `next` allows. `sleep` shortens the time until the next try where nobody else
 /// would say when.
 pub(crate) async fn retry<T, E: From<Forked>>(
-    event: &Event,
+    event: &EventCount,
     first: E,
     mut next: impl FnMut(E) -> Result<Pause, E>,
     mut try_take: impl FnMut() -> Result<T, E>,
@@ -72,7 +72,7 @@ pub(crate) async fn retry<T, E: From<Forked>>(
 }
 
 /// Waits until `ready` says true, or for `timeout`; not in a forked child.
-pub(crate) async fn wait(event: &Event, timeout: Duration, mut ready: impl FnMut() -> bool) {
+pub(crate) async fn wait(event: &EventCount, timeout: Duration, mut ready: impl FnMut() -> bool) {
     let deadline = Deadline::after(Some(timeout));
     let look_again = || match deadline.remaining() {
         Some(left) if !left.is_zero() && !ready() => {
@@ -85,7 +85,7 @@ pub(crate) async fn wait(event: &Event, timeout: Duration, mut ready: impl FnMut
 
 /// Waits until `result` has one.
 pub(crate) async fn until<T>(
-    event: &Event,
+    event: &EventCount,
     mut result: impl FnMut() -> Option<T>,
 ) -> Result<T, Forked> {
     let look_again = || match result() {
@@ -110,7 +110,7 @@ pub(crate) async fn in_own_thread<T: Send + 'static>(
 /// A call, for its caller and its thread.
 struct Call<T> {
     outcome: ForkGuarded<Outcome<T>>,
-    done: Event,
+    done: EventCount,
 }
 
 struct Outcome<T> {
@@ -124,7 +124,7 @@ impl<T: Send + 'static> Call<T> {
         let fork_token = ForkToken::current();
         let outcome = Outcome { result: None, is_unwanted: false };
         let outcome = ForkGuarded::new(fork_token, outcome);
-        let this = Arc::new(Self { outcome, done: Event::new(fork_token) });
+        let this = Arc::new(Self { outcome, done: EventCount::new(fork_token) });
         let theirs = Arc::clone(&this);
         let run = move || {
             let result = contained(call).unwrap_or(Err(Error::CallPanicked));

@@ -30,7 +30,8 @@ use self::counters::Counters;
 use self::slot::Run;
 use crate::error::TakeError;
 use crate::sync::{
-    AtomicBool, AtomicU8, AtomicU64, Event, ForkGuarded, HotWords, Ordering, Slot, WipeOnForkMemory,
+    AtomicBool, AtomicU8, AtomicU64, EventCount, ForkGuarded, HotWords, Ordering, Slot,
+    WipeOnForkMemory,
 };
 
 /// A ring of numbers: see the [module](self) for how it works.
@@ -68,12 +69,11 @@ pub struct RingBuffer {
     /// a run.
     tail: CachePadded<AtomicU64>,
     /// Where takers wait for runs.
-    published: Event,
+    published: EventCount,
     /// Where the producer waits for demand, maybe for that of other rings too.
-    demand: Arc<Event>,
-    /// Whether the producer waits for something else than the takers' demand, which then does not
-    /// wake it.
-    held: AtomicBool,
+    demand: Arc<EventCount>,
+    /// Whether the producer's source has nothing yet: then takers do not wake it.
+    source_paused: AtomicBool,
     closed: AtomicU8,
     /// What the [`end`](Self::end) said.
     ended: ForkGuarded<Option<Option<u64>>>,
@@ -147,7 +147,7 @@ impl RingBuffer {
     }
 
     /// Where takers wait.
-    pub(crate) fn published(&self) -> &Event {
+    pub(crate) fn published(&self) -> &EventCount {
         &self.published
     }
 
@@ -185,12 +185,12 @@ impl RingBuffer {
         }
     }
 
-    /// Opens a run at this number of it, for those who take by addition; at its end, where it is left out
-    /// as well. Any thread may do so once what is below is used up or to be discarded, and any number of
-    /// them; one that comes late does no harm. Returns what was the next number before.
+    /// Makes `run` current, starting at `number`; its end skips the run. Everything below must be taken or
+    /// about to be discarded. Idempotent: any number of threads may race here, however late. Returns the
+    /// previous next number.
     fn open(&self, run: Run, number: u64) -> u64 {
-        // In this order: whoever sees the cursor or the limit sees the word raised, and draws no
-        // number below.
+        // Raise the word first: a taker that sees the new cursor or limit then also sees the raised
+        // word, and draws no lower number.
         let next = self.raise(number);
         self.hot().advance(run.index);
         if number == run.end {

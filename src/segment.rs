@@ -52,7 +52,7 @@
 //! | second load of `open` | Relaxed | ordered after the loads before it by their Acquire |
 //! | `cursor.fetch_add`, compare-and-swap | Relaxed | needs only the order of the cursor's own values |
 //! | `asked` of a tag | AcqRel, all of them swaps | each other: either the loader sees what a taker changed in the chain, or the taker finds `asked` unset |
-//! | eventcounts | SeqCst fences on both sides | see `sync::Event` |
+//! | eventcounts | SeqCst fences on both sides | see `sync::EventCount` |
 //!
 //! Everything else is under the lock of the chain or of the row.
 //!

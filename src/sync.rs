@@ -1,38 +1,38 @@
 //! Atomics, threads and locks (std's, or loom's when the models are run), and what is built on them: memory
 //! that forks wipe, the eventcount, and calls of a caller's code.
 //!
-//! A lock of the rest of the library is a [`ForkGuarded`], or lies in an [`Event`]: neither touches
+//! A lock of the rest of the library is a [`ForkGuarded`], or lies in an [`EventCount`]: neither touches
 //! its mutex in a forked child, where another thread of the parent may hold it forever. No lock is
 //! held where a caller's code runs, a subscriber to the log included: [`assert_no_lock_held`] checks that in
 //! debug builds.
 
 mod boot_time;
-mod event;
+mod event_count;
 mod fork_token;
 mod guarded;
 mod interruption;
+mod no_block_scope;
 mod outside;
 #[cfg(not(uidring_loom))]
 mod push_list;
 mod recent;
-mod serving;
 mod shards;
 pub(crate) mod threads;
 mod wipe_on_fork;
 
 pub(crate) use self::boot_time::boot_time;
-pub(crate) use self::event::Event;
+pub(crate) use self::event_count::EventCount;
 #[cfg(not(uidring_loom))]
-pub(crate) use self::event::wake_all;
+pub(crate) use self::event_count::wake_all;
 pub(crate) use self::fork_token::ForkToken;
 pub(crate) use self::guarded::{ForkGuarded, Forked};
 pub(crate) use self::imp::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
 pub use self::interruption::{interrupt_starts, starts_are_interrupted};
+pub(crate) use self::no_block_scope::NoBlockScope;
 pub use self::outside::record;
 pub(crate) use self::outside::{assert_no_lock_held, contained, log};
 #[cfg(not(uidring_loom))]
 pub(crate) use self::push_list::PushList;
-pub(crate) use self::serving::Serving;
 pub(crate) use self::shards::Shards;
 #[cfg(uidring_loom)]
 pub use self::wipe_on_fork::become_forked_child;

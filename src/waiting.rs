@@ -9,7 +9,7 @@ use crossbeam_utils::Backoff;
 use crate::error::FillError;
 use crate::future::{self, Filling};
 use crate::policy::{Pause, Rejections, TakePolicy};
-use crate::sync::{Event, Forked, Serving};
+use crate::sync::{EventCount, Forked, NoBlockScope};
 
 /// Where takers wait: a generator, or a tag of one.
 pub(crate) trait Waiting {
@@ -33,7 +33,7 @@ pub(crate) trait Waiting {
     }
 
     /// Where tasks wait. Another event takes its place where a generator goes on with a new ring.
-    fn event(&self) -> &Event;
+    fn event(&self) -> &EventCount;
 
     /// Shortens the time until a task tries again, where nobody would wake it.
     fn next_try(&self, left: Option<Duration>) -> Option<Duration> {
@@ -45,7 +45,7 @@ pub(crate) trait Waiting {
 
     /// Returns whether this thread does what takers wait for, so that it would wait for itself.
     fn would_wait_for_itself(&self) -> bool {
-        Serving::is_here()
+        NoBlockScope::is_here()
     }
 
     fn is_forked(&self) -> bool;

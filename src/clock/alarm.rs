@@ -12,7 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::sync::{
-    Event, ForkGuarded, ForkToken, PushList, Serving, assert_no_lock_held, contained, wake_all,
+    EventCount, ForkGuarded, ForkToken, NoBlockScope, PushList, assert_no_lock_held, contained,
+    wake_all,
 };
 
 /// A time at which a task is to be woken, if any. Dropping it clears it.
@@ -27,7 +28,7 @@ struct Timer {
     fork_token: ForkToken,
     tasks: ForkGuarded<Tasks>,
     /// Where the thread sleeps.
-    changed: Event,
+    changed: EventCount,
 }
 
 #[derive(Default)]
@@ -94,7 +95,7 @@ impl Timer {
     fn new() -> Self {
         let fork_token = ForkToken::current();
         let tasks = ForkGuarded::new(fork_token, Tasks::default());
-        Self { tasks, changed: Event::new(fork_token), fork_token }
+        Self { tasks, changed: EventCount::new(fork_token), fork_token }
     }
 
     /// `None` in a child that was forked where the waker was cloned.
@@ -117,7 +118,7 @@ impl Timer {
     /// Wakes the tasks whose time has come. What takes ids in a waker does not wait there, since other
     /// alarms would be late.
     fn run(&self) {
-        let _serving = Serving::begin();
+        let _scope = NoBlockScope::begin();
         while let Ok(mut tasks) = self.tasks.lock() {
             let now = Instant::now();
             let mut due = Vec::new();

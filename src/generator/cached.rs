@@ -23,7 +23,7 @@ use crate::error::{FillError, TakeError, rarely};
 use crate::layout::Layout;
 use crate::policy::{Pause, Rejections, TakePolicy};
 use crate::ring::{Drawn, RingBuffer, RingStats};
-use crate::sync::{Event, Serving, WipeOnForkMemory};
+use crate::sync::{EventCount, NoBlockScope, WipeOnForkMemory};
 use crate::uid::Uid;
 use crate::waiting::{self, Waiting};
 use crate::worker::{LeaseHandle, LeaseStats};
@@ -252,7 +252,7 @@ impl UidGenerator for CachedUidGenerator {
 
     fn wait(&self, timeout: Option<Duration>) {
         // A thread that takers wait for would wait for itself.
-        if !Serving::is_here() {
+        if !NoBlockScope::is_here() {
             self.current().ring.wait(timeout);
         }
     }
@@ -288,7 +288,7 @@ impl Waiting for CachedUidGenerator {
     }
 
     /// The padder publishes when the time has come.
-    fn event(&self) -> &Event {
+    fn event(&self) -> &EventCount {
         self.current().ring.published()
     }
 

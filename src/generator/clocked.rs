@@ -28,7 +28,7 @@ use crate::error::{FillError, TakeError, rarely};
 use crate::layout::Layout;
 use crate::policy::{Pause, Rejections, TakePolicy};
 use crate::ring::{Drawn, IsRandom, Limit, RunStart};
-use crate::sync::{Event, Serving, WipeOnForkMemory};
+use crate::sync::{EventCount, NoBlockScope, WipeOnForkMemory};
 use crate::uid::Uid;
 use crate::waiting::{self, Waiting};
 use crate::worker::{IssueHorizon, LeaseHandle};
@@ -80,7 +80,7 @@ pub struct ClockedUidGenerator<C = SystemClock> {
     lease: Option<LeaseHandle>,
     take_policy: TakePolicy,
     /// Where takers wait for the next tick.
-    closing: Event,
+    closing: EventCount,
     counters: CachePadded<Counters>,
 }
 
@@ -120,7 +120,7 @@ impl<C: Clock> ClockedUidGenerator<C> {
     }
 
     fn take_slowly(&self, drawn: Option<Drawn>) -> Result<Uid, TakeError> {
-        let number = match drawn.and_then(|drawn| self.redeem(drawn)) {
+        let number = match drawn.and_then(|drawn| self.resolve_overdraw(drawn)) {
             Some(number) => number,
             None => self.claim(1)?.start,
         };
@@ -136,7 +136,7 @@ impl<C: Clock> ClockedUidGenerator<C> {
     /// the last one of the tick that was open, or one of a tick that was opened meanwhile. Others are
     /// above the last one of a tick, or of one whose opener has not come to saying so; those are left
     /// out.
-    fn redeem(&self, Drawn { number, last }: Drawn) -> Option<u64> {
+    fn resolve_overdraw(&self, Drawn { number, last }: Drawn) -> Option<u64> {
         if self.memory.is_forked_child() {
             return None;
         }
@@ -156,7 +156,7 @@ impl<C: Clock> ClockedUidGenerator<C> {
     fn draw(&self) -> Option<u64> {
         match self.take_at_once() {
             Ok(uid) => Some(uid.get()),
-            Err(drawn) => drawn.and_then(|drawn| self.redeem(drawn)),
+            Err(drawn) => drawn.and_then(|drawn| self.resolve_overdraw(drawn)),
         }
     }
 
@@ -420,7 +420,7 @@ impl<C: Clock> Waiting for ClockedUidGenerator<C> {
         self.closing.wait(Some(time), is_closed);
     }
 
-    fn event(&self) -> &Event {
+    fn event(&self) -> &EventCount {
         &self.closing
     }
 
@@ -436,7 +436,7 @@ impl<C: Clock> Waiting for ClockedUidGenerator<C> {
 
     /// Only the lease's thread would.
     fn would_wait_for_itself(&self) -> bool {
-        self.issue_horizon.is_pending() && Serving::is_here()
+        self.issue_horizon.is_pending() && NoBlockScope::is_here()
     }
 
     fn is_forked(&self) -> bool {

@@ -13,7 +13,7 @@ use crate::error::TakeError;
 use crate::future::models::{block_on, poll};
 use crate::policy::{Pause, Rejections, TakePolicy};
 use crate::ring::{Producer, RingBuffer, RingOptions};
-use crate::sync::{AtomicBool, Event, Ordering, become_forked_child};
+use crate::sync::{AtomicBool, EventCount, Ordering, become_forked_child};
 use crate::waiting::{self, Waiting};
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
@@ -42,7 +42,7 @@ impl Waiting for RingBuffer {
         Self::park(self, timeout);
     }
 
-    fn event(&self) -> &Event {
+    fn event(&self) -> &EventCount {
         self.published()
     }
 
@@ -212,7 +212,7 @@ impl Waiting for Rings {
         self.current().park(timeout);
     }
 
-    fn event(&self) -> &Event {
+    fn event(&self) -> &EventCount {
         self.current().published()
     }
 

@@ -26,7 +26,7 @@ pub(super) struct PadState {
     /// When to ask the source again which numbers are fresh.
     refresh_due: Option<Deadline>,
     /// How long the source has no run.
-    held_for: Option<Duration>,
+    paused_for: Option<Duration>,
     /// When the last padding was that foresaw the next one, and what was the open run then.
     last: (Stopwatch, u64),
     /// When the padder looks at the ring by itself, because takers that go on as they did will have
@@ -34,7 +34,7 @@ pub(super) struct PadState {
     foreseen: Option<Deadline>,
     dryings: u64,
     dried: LogThrottle,
-    held: LogThrottle,
+    paused: LogThrottle,
     stale: LogThrottle,
     notes: Vec<Note>,
 }
@@ -44,7 +44,7 @@ pub(super) enum Note {
     Lost,
     Panicked,
     Misplaced(PutError),
-    Held(&'static str),
+    Paused(&'static str),
     Stale(u64),
     Dried(u64),
 }
@@ -61,12 +61,12 @@ impl PadState {
             schedule,
             due: None,
             refresh_due: None,
-            held_for: None,
+            paused_for: None,
             last: (Stopwatch::start(), 1),
             foreseen: None,
             dryings: 0,
             dried: LogThrottle::default(),
-            held: LogThrottle::default(),
+            paused: LogThrottle::default(),
             stale: LogThrottle::default(),
             notes: Vec::new(),
         }
@@ -75,7 +75,7 @@ impl PadState {
     /// Publishes at most `most` runs from the source, and returns how many. A source that ends finishes
     /// the ring.
     pub(super) fn pad(&mut self, ring: &RingBuffer, most: u64) -> u64 {
-        let (mut ended, mut held_for, mut why) = (false, None, "");
+        let (mut ended, mut paused_for, mut why) = (false, None, "");
         // One whose end overflows becomes an empty run, which the ring refuses.
         let run = |first: u64, length| Some(first..first.checked_add(length).unwrap_or(first));
         let published = self.ask(ring, |producer, source| {
@@ -90,7 +90,7 @@ impl PadState {
                 NextRun::Run(first) => run(first, ring.run_length()),
                 NextRun::Part { first, length } => run(first, length),
                 NextRun::NotYet(wait) => {
-                    held_for = Some(wait);
+                    paused_for = Some(wait);
                     None
                 }
                 NextRun::End => {
@@ -99,17 +99,17 @@ impl PadState {
                 }
             };
             let published = producer.publish_up_to(most, next_run).map_err(Note::Misplaced)?;
-            why = held_for.map_or(why, |_| source.waits_for());
+            why = paused_for.map_or(why, |_| source.waits_for());
             Ok(published)
         });
-        self.held_for = held_for;
+        self.paused_for = paused_for;
         let Some(published) = published else { return 0 };
         if ended {
             ring.close_for(CloseReason::Exhausted);
         }
-        ring.hold(held_for.is_some());
-        if held_for.is_some() && !ring.has_next() && self.held.is_due() {
-            self.notes.push(Note::Held(why));
+        ring.set_source_paused(paused_for.is_some());
+        if paused_for.is_some() && !ring.has_next() && self.paused.is_due() {
+            self.notes.push(Note::Paused(why));
         }
         published
     }
@@ -164,7 +164,7 @@ impl PadState {
 
     /// Sets the time of the next padding: the earliest of the caller's, the source's and the schedule's.
     pub(super) fn plan(&mut self, soon: Option<Duration>) {
-        let times = [soon, self.held_for, self.schedule];
+        let times = [soon, self.paused_for, self.schedule];
         self.due = times.into_iter().flatten().min().map(|time| Deadline::after(Some(time)));
     }
 
@@ -203,7 +203,7 @@ impl PadState {
     #[cfg(any(test, feature = "simulation"))]
     pub(super) fn hurry(&mut self) {
         self.refresh_due = None;
-        self.due = self.held_for.map(|_| Deadline::after(Some(Duration::ZERO)));
+        self.due = self.paused_for.map(|_| Deadline::after(Some(Duration::ZERO)));
     }
 
     /// Returns whether the ring needs no padder any more.
@@ -256,7 +256,7 @@ impl Note {
             Self::Misplaced(error) => {
                 log!(error, %error, "a ring is closed: its source gave a misplaced run");
             }
-            Self::Held(why) => log!(warn, "padding waits: {why}"),
+            Self::Paused(why) => log!(warn, "padding waits: {why}"),
             Self::Stale(discarded) => log!(debug, discarded, "stale numbers discarded"),
             Self::Dried(dryings) => log!(debug, dryings, "takers found the ring dry"),
         }

@@ -9,7 +9,7 @@ use super::pad_state::{Note, PadState};
 use super::source::RunSource;
 use crate::clock::Deadline;
 use crate::ring::{Producer, RingBuffer};
-use crate::sync::{AtomicU8, AtomicU64, ForkGuarded, ForkToken, Forked, Ordering, Serving};
+use crate::sync::{AtomicU8, AtomicU64, ForkGuarded, ForkToken, Forked, NoBlockScope, Ordering};
 
 /// A ring that is padded.
 ///
@@ -149,7 +149,7 @@ impl PaddedRing {
 
     pub(super) fn help(&self) -> bool {
         // The source has nothing yet. The padder goes on when it has.
-        if self.ring.is_held() {
+        if self.ring.is_source_paused() {
             return false;
         }
         if self.ring.why_gone().is_some() {
@@ -157,7 +157,7 @@ impl PaddedRing {
         }
         let done = self.with_state(By::Helper, |state| {
             let published = state.pad(&self.ring, HELP_RUNS);
-            if self.ring.is_held() {
+            if self.ring.is_source_paused() {
                 // The padder has to know when to go on.
                 state.plan(None);
                 self.padder.store(CALL_OWED, Ordering::Relaxed);
@@ -202,7 +202,7 @@ impl PaddedRing {
         }
         drop(slot);
         let Some(mut state) = state else { return Ok(None) };
-        let serving = Serving::begin();
+        let scope = NoBlockScope::begin();
         let done = job(&mut state);
         let notes = state.notes();
         let mut slot = match self.state.lock() {
@@ -222,7 +222,7 @@ impl PaddedRing {
         if call_owed {
             self.ring.call_producer();
         }
-        drop(serving);
+        drop(scope);
         notes.into_iter().for_each(Note::log);
         Ok(Some(done))
     }

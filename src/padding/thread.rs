@@ -12,7 +12,9 @@ use super::pinning;
 use super::source::RunSource;
 use crate::error::{Error, check_millis};
 use crate::ring::{RingBuffer, RingOptions};
-use crate::sync::{AtomicBool, Event, ForkGuarded, ForkToken, Ordering, Serving, contained, log};
+use crate::sync::{
+    AtomicBool, EventCount, ForkGuarded, ForkToken, NoBlockScope, Ordering, contained, log,
+};
 
 /// A thread that keeps rings filled: one ring, or all of a process's. Clones are handles to the
 /// same thread, which ends when the last handle, and the last ring that it fills, is dropped.
@@ -47,7 +49,7 @@ struct PadderState {
     arrived: AtomicBool,
     stopped: AtomicBool,
     /// Where the thread sleeps, and where the takers of all its rings wake it.
-    demand: Arc<Event>,
+    demand: Arc<EventCount>,
 }
 
 impl Padder {
@@ -200,7 +202,7 @@ impl PadderState {
             arrivals: ForkGuarded::new(fork_token, Some(Vec::new())),
             arrived: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
-            demand: Arc::new(Event::new(fork_token)),
+            demand: Arc::new(EventCount::new(fork_token)),
             fork_token,
         }
     }
@@ -210,12 +212,12 @@ impl PadderState {
 struct Rings<'a> {
     state: &'a PadderState,
     known: Vec<Arc<PaddedRing>>,
-    _serving: Serving,
+    _scope: NoBlockScope,
 }
 
 impl<'a> Rings<'a> {
     fn of(state: &'a PadderState) -> Self {
-        Self { state, known: Vec::new(), _serving: Serving::begin() }
+        Self { state, known: Vec::new(), _scope: NoBlockScope::begin() }
     }
 
     fn pad(&mut self, idle: PadderIdle) {
@@ -286,7 +288,7 @@ impl Drop for Handle {
         let Some(thread) = self.thread.take() else { return };
         // A clock, source or handler drops this in a thread that pads: this padder's own, which would wait for
         // itself, or another one's, which this one may be waiting for. The thread ends by itself.
-        if !Serving::is_here() {
+        if !NoBlockScope::is_here() {
             // It does not panic: panics of sources and handlers are caught.
             let _ = thread.join();
         }

@@ -159,20 +159,20 @@ fn models_a_close_releases_all_sleepers() {
     });
 }
 
-/// A padder that was held, and goes on, against the taker that uses up what it has put: either the
+/// A padder whose source was paused, and goes on, against the taker that uses up what it has put: either the
 /// taker wakes it, or it sees for itself that there is too little. Where the two only wrote a flag
 /// and a word, and read the other's, each could miss the other.
 #[test]
-fn models_a_held_producer_against_demand() {
+fn models_a_paused_source_against_demand() {
     check(|| {
         let (mut producer, ring) = ring(RingOptions::new(1).run_bits(0));
-        ring.hold(true);
+        ring.set_source_paused(true);
         let taker = {
             let ring = Arc::clone(&ring);
             thread::spawn(move || ring.try_take().ok())
         };
         producer.put(10).expect("room");
-        ring.hold(false);
+        ring.set_source_paused(false);
         let taken = taker.join();
         assert!(taken.expect("no panic").is_none_or(|number| number == 10));
         drop(producer);
@@ -180,10 +180,10 @@ fn models_a_held_producer_against_demand() {
     check(|| {
         let (mut producer, ring) = ring(RingOptions::new(1).run_bits(0));
         [10, 11].into_iter().for_each(|number| producer.put(number).expect("room"));
-        ring.hold(true);
+        ring.set_source_paused(true);
         let padder = thread::spawn(move || {
             // The source has something again.
-            producer.ring().hold(false);
+            producer.ring().set_source_paused(false);
             producer.wait_for_demand(None);
             producer.put(12).expect("there was demand, so there is room");
             producer

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, check_option};
 use crate::policy::PutPolicy;
-use crate::sync::{Event, Slot};
+use crate::sync::{EventCount, Slot};
 
 /// The shape of a ring, and what its producer does when it is full.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub struct RingOptions {
     pub(super) spaced: bool,
     pub(super) put_policy: PutPolicy,
     pub(super) after_gap: RunStart,
-    pub(super) demand: Option<Arc<Event>>,
+    pub(super) demand: Option<Arc<EventCount>>,
 }
 
 pub(crate) const MAX_CAPACITY_BITS: u32 = 29;
@@ -81,7 +81,7 @@ impl RingOptions {
     }
 
     /// Where the producer waits for demand, if it does so for several rings at once.
-    pub(crate) fn demand(mut self, demand: Arc<Event>) -> Self {
+    pub(crate) fn demand(mut self, demand: Arc<EventCount>) -> Self {
         self.demand = Some(demand);
         self
     }

@@ -10,7 +10,7 @@ use super::slot::Run;
 use super::{CloseReason, Limit, MAX_END, RingBuffer, RingOptions};
 use crate::error::{Chain, Error, error_traits};
 use crate::sync::{
-    AtomicBool, AtomicU8, AtomicU64, Event, ForkGuarded, ForkToken, Ordering, WipeOnForkMemory,
+    AtomicBool, AtomicU8, AtomicU64, EventCount, ForkGuarded, ForkToken, Ordering, WipeOnForkMemory,
 };
 
 /// The only one who puts runs into its ring. It cannot be cloned, and putting takes `&mut self`:
@@ -72,10 +72,10 @@ impl RingBuffer {
             threshold: options.threshold(),
             foreseen: AtomicBool::new(false),
             tail: CachePadded::new(AtomicU64::new(2)),
-            published: Event::new(fork_token),
+            published: EventCount::new(fork_token),
             ended: ForkGuarded::new(fork_token, None),
-            demand: options.demand.clone().unwrap_or_else(|| Arc::new(Event::new(fork_token))),
-            held: AtomicBool::new(false),
+            demand: options.demand.clone().unwrap_or_else(|| Arc::new(EventCount::new(fork_token))),
+            source_paused: AtomicBool::new(false),
             closed: AtomicU8::new(0),
             counters: CachePadded::default(),
             options,
@@ -286,14 +286,14 @@ impl RingBuffer {
     /// Whether the producer has something to do: less is left than the padding factor asks for, or
     /// the ring is closed.
     pub(crate) fn wants_runs(&self) -> bool {
-        (self.is_low() && !self.is_held()) || self.why_gone().is_some()
+        (self.is_low() && !self.is_source_paused()) || self.why_gone().is_some()
     }
 
     /// Lets the takers' demand wake the producer, or not.
-    pub(crate) fn hold(&self, held: bool) {
-        if self.is_held() != held {
-            // Relaxed: see the fence in `announce`.
-            self.held.store(held, Ordering::Relaxed);
+    pub(crate) fn set_source_paused(&self, paused: bool) {
+        if self.is_source_paused() != paused {
+            // Relaxed: see the fence in `wake_if_low`.
+            self.source_paused.store(paused, Ordering::Relaxed);
         }
     }
 
@@ -307,7 +307,7 @@ impl RingBuffer {
 
     /// Says whether the producer comes by itself, so that takers need not wake it at once.
     pub(crate) fn foresee(&self, foreseen: bool) {
-        // Relaxed: as `held`.
+        // Relaxed: as `source_paused`.
         self.foreseen.store(foreseen, Ordering::Relaxed);
     }
 

@@ -11,7 +11,7 @@ use crate::sync::{HotWords, Ordering, fence};
 /// After so many lost races for a claim of many numbers, a single take brings the taker forward.
 const ATTEMPTS: u32 = if cfg!(uidring_loom) { 1 } else { 4 };
 
-/// Whom a taker wakes that leaves the ring low.
+/// Who to wake when a take leaves the ring low.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wake {
     Producer,
@@ -58,7 +58,7 @@ impl RingBuffer {
     pub(crate) fn take_slowly(&self, drawn: Option<Drawn>) -> Result<u64, TakeError> {
         if let Some(drawn) = drawn {
             HotWords::after_draw();
-            if let Some(number) = self.redeem(drawn)? {
+            if let Some(number) = self.resolve_overdraw(drawn)? {
                 return Ok(number);
             }
         }
@@ -69,8 +69,8 @@ impl RingBuffer {
         }
     }
 
-    /// A number that was drawn, if it is one of a published run, and fresh.
-    fn redeem(&self, drawn: Drawn) -> Result<Option<u64>, TakeError> {
+    /// A number that was drawn at or behind the end of a run, if it is of a published run, and fresh.
+    fn resolve_overdraw(&self, drawn: Drawn) -> Result<Option<u64>, TakeError> {
         let number = drawn.number;
         let drop = || {
             self.counters.dropped.fetch_add(1, Ordering::Relaxed);
@@ -83,15 +83,15 @@ impl RingBuffer {
                 self.open_next(open, Wake::Producer).inspect_err(|_| drop())?;
                 continue;
             }
-            // Of the open run, or of one before it whose slot has it still: a taker that slept
-            // since its draw finds the others further.
+            // The number may belong to an earlier run, if this taker slept since its draw. Walk back
+            // through the slots that still hold it.
             let mut run = Some(open);
             while let Some(Run { index, first, .. }) = run
                 && number < first
             {
                 run = self.run(index - 1);
             }
-            // Looked at last: it is what a child has not, nor a ring that was ended meanwhile.
+            // Check freshness last: a forked child and an ended ring both fail it.
             let run = run.filter(|run| number < run.end);
             if !(is_last || run.is_some()) || !self.hot().is_fresh(number) {
                 drop();
@@ -141,7 +141,7 @@ impl RingBuffer {
             // No more draws past the end.
             self.hot().set_limit(Limit::used_up(run.end));
         }
-        self.announce_if(wake);
+        self.wake_as_asked(wake);
     }
 
     /// Opens the run after this one, which is used up. The error says that there is none.
@@ -150,20 +150,20 @@ impl RingBuffer {
         // producer has in hand.
         let why = self.why_gone();
         if self.open_after(open) {
-            self.announce_if(wake);
+            self.wake_as_asked(wake);
             return Ok(());
         }
         self.hot().set_limit(Limit::used_up(open.end));
         if self.counters.last_dry.fetch_max(open.index, Ordering::Relaxed) < open.index {
             self.counters.dried.fetch_add(1, Ordering::Relaxed);
         }
-        self.announce();
+        self.wake_if_low();
         Err(why.unwrap_or(TakeError::Empty))
     }
 
-    fn announce_if(&self, wake: Wake) {
+    fn wake_as_asked(&self, wake: Wake) {
         if wake == Wake::Producer {
-            self.announce();
+            self.wake_if_low();
         }
     }
 
@@ -177,13 +177,13 @@ impl RingBuffer {
     /// whenever the ring is found dry.
     // Not inlined: it runs once a run.
     #[inline(never)]
-    pub(crate) fn announce(&self) {
-        // Pairs with the fence in `Event::wait`: either the producer that is about to sleep sees
+    pub(crate) fn wake_if_low(&self) {
+        // Pairs with the fence in `EventCount::wait`: either the producer that is about to sleep sees
         // what the caller drew or opened, or the caller sees what the producer published before,
-        // and whether it is held. Without it, a processor could look at those before its draw is
+        // and whether its source is paused. Without it, a processor could look at those before its draw is
         // seen, and both would leave it to the other.
         fence(Ordering::SeqCst);
-        if self.is_low() && !self.is_held() {
+        if self.is_low() && !self.is_source_paused() {
             self.call_producer();
         }
     }
@@ -192,16 +192,16 @@ impl RingBuffer {
     /// producer comes by itself.
     pub(crate) fn is_low(&self) -> bool {
         let cursor = self.hot().open_index();
-        // Relaxed: see the fence in `announce`.
+        // Relaxed: see the fence in `wake_if_low`.
         let threshold = self.threshold >> u32::from(self.foreseen.load(Ordering::Relaxed));
         // Relaxed: to takers an old tail is a smaller one, and at worst wakes the producer early.
-        let held = self.tail.load(Ordering::Relaxed).saturating_sub(cursor);
-        held <= threshold
+        let buffered = self.tail.load(Ordering::Relaxed).saturating_sub(cursor);
+        buffered <= threshold
     }
 
-    /// Whether the producer waits for something else than demand.
-    pub(crate) fn is_held(&self) -> bool {
-        // Relaxed: see the fence in `announce`.
-        self.held.load(Ordering::Relaxed)
+    /// Whether the producer's source has nothing yet.
+    pub(crate) fn is_source_paused(&self) -> bool {
+        // Relaxed: see the fence in `wake_if_low`.
+        self.source_paused.load(Ordering::Relaxed)
     }
 }

@@ -325,7 +325,7 @@ fn takes_wake_a_producer_that_waits_for_demand() {
 }
 
 #[test]
-fn a_ring_is_low_at_its_threshold_unless_its_producer_is_held() {
+fn a_ring_is_low_at_its_threshold_unless_its_producer_is_source_paused() {
     let full = |options: RingOptions| {
         let (mut producer, ring) = RingBuffer::new(options).expect("possible");
         let mut runs = (1..).map(|run| 100 * run..100 * run + 2);
@@ -345,10 +345,10 @@ fn a_ring_is_low_at_its_threshold_unless_its_producer_is_held() {
     }
     let [full, low, very_low] = [(false, false), (false, true), (true, true)];
     assert_eq!(demanded, [full, full, full, full, low, low, very_low]);
-    ring.hold(true);
-    assert!(ring.is_held() && !ring.wants_runs());
-    ring.hold(false);
-    assert!(!ring.is_held() && ring.wants_runs());
+    ring.set_source_paused(true);
+    assert!(ring.is_source_paused() && !ring.wants_runs());
+    ring.set_source_paused(false);
+    assert!(!ring.is_source_paused() && ring.wants_runs());
     drop(producer);
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::ticket_view::{Drawn, Span, TicketView};
 use crate::error::{Chain, Error, TakeError, check_option, error_traits};
-use crate::sync::{Event, ForkGuarded, ForkToken, Forked};
+use crate::sync::{EventCount, ForkGuarded, ForkToken, Forked};
 
 /// Ranges of ids, one after another, that any number of takers use up. Each take is one atomic
 /// addition; a take that finds the end of a range goes on with the next one.
@@ -41,7 +41,7 @@ pub struct SegmentChain {
     view: TicketView,
     queue: ForkGuarded<SegmentQueue>,
     /// Where takers wait for the next segment.
-    ready: Event,
+    ready: EventCount,
 }
 
 /// What changes once or twice a segment.
@@ -172,7 +172,7 @@ impl SegmentChain {
     pub(super) fn with_life(life: ForkToken, prefetch: u32) -> Self {
         let queue = SegmentQueue { dry: true, prefetch, ..SegmentQueue::default() };
         let queue = ForkGuarded::new(life, queue);
-        let ready = Event::new(life);
+        let ready = EventCount::new(life);
         Self { view: TicketView::new(life), queue, ready }
     }
 
@@ -284,7 +284,7 @@ impl SegmentChain {
     }
 
     /// Where takers wait.
-    pub(super) fn ready(&self) -> &Event {
+    pub(super) fn ready(&self) -> &EventCount {
         &self.ready
     }
 

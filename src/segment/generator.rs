@@ -9,7 +9,7 @@ use super::shared::Shared;
 use super::stats::SegmentStats;
 use super::tag::{Tag, Takes};
 use crate::error::FillError;
-use crate::sync::Serving;
+use crate::sync::NoBlockScope;
 
 /// Hands out numbers of many tags, each tag's from ranges that a store reserves.
 ///
@@ -238,7 +238,7 @@ impl Drop for SegmentGenerator {
         self.shared.close();
         // A store, or another generator's clock, drops it in a thread that others wait for: this generator's own
         // would wait for itself, and another one's for a thread that waits for it.
-        if !Serving::is_here() && self.shared.wait_for_end(PATIENCE) {
+        if !NoBlockScope::is_here() && self.shared.wait_for_end(PATIENCE) {
             // It does not panic: panics of a caller's code are caught.
             let _ = thread.join();
         }

@@ -12,7 +12,7 @@ use super::store::{LoadError, SegmentStore};
 use super::tag::{Next, Tag};
 use crate::clock::{Deadline, LogThrottle};
 use crate::error::{Chain, Error};
-use crate::sync::{Serving, assert_no_lock_held, contained, log};
+use crate::sync::{NoBlockScope, assert_no_lock_held, contained, log};
 
 /// How many tags are loaded before the thread looks at the load queue again.
 const BATCH: usize = 256;
@@ -34,7 +34,7 @@ pub(super) fn start(
         shared: Arc::clone(&shared),
     };
     let run = move || {
-        let _serving = Serving::begin();
+        let _scope = NoBlockScope::begin();
         // The store is dropped with the loader, which may panic as well.
         let done = contained(move || {
             loader.run();

@@ -11,7 +11,9 @@ use super::store::{LoadError, SegmentTag};
 use super::tag::Tag;
 use crate::clock::Deadline;
 use crate::future;
-use crate::sync::{AtomicBool, AtomicU64, Event, ForkGuarded, ForkToken, Ordering, Serving, log};
+use crate::sync::{
+    AtomicBool, AtomicU64, EventCount, ForkGuarded, ForkToken, NoBlockScope, Ordering, log,
+};
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -26,11 +28,11 @@ pub(super) struct Shared {
     has_queued: AtomicBool,
     readings: Readings,
     /// Where the thread sleeps.
-    demand: Event,
+    demand: EventCount,
     closed: AtomicBool,
     /// The thread has ended, and the store is dropped.
     ended: AtomicBool,
-    end: Event,
+    end: EventCount,
 }
 
 /// Readings of the tags that callers of `refresh` wait for.
@@ -40,7 +42,7 @@ struct Readings {
     done: AtomicU64,
     /// By number, those that callers wait for, and how each has ended.
     outcomes: ForkGuarded<BTreeMap<u64, Option<Outcome>>>,
-    event: Event,
+    event: EventCount,
 }
 
 type Outcome = Result<(), Arc<LoadError>>;
@@ -67,7 +69,7 @@ impl Readings {
             asked: AtomicU64::new(0),
             done: AtomicU64::new(0),
             outcomes: ForkGuarded::new(life, BTreeMap::new()),
-            event: Event::new(life),
+            event: EventCount::new(life),
         }
     }
 }
@@ -82,10 +84,10 @@ impl Shared {
             load_queue: ForkGuarded::new(life, Vec::new()),
             has_queued: AtomicBool::new(false),
             readings: Readings::new(life),
-            demand: Event::new(life),
+            demand: EventCount::new(life),
             closed: AtomicBool::new(false),
             ended: AtomicBool::new(false),
-            end: Event::new(life),
+            end: EventCount::new(life),
         }
     }
 
@@ -179,7 +181,7 @@ impl Shared {
         if self.life.is_forked_child() {
             return Err(SegmentError::Forked);
         }
-        if Serving::is_here() {
+        if NoBlockScope::is_here() {
             return Err(SegmentError::OwnThread);
         }
         let readings = &self.readings;
@@ -230,7 +232,7 @@ impl Shared {
     /// [`wait_for_end`](Self::wait_for_end) for a task.
     pub(super) async fn wait_for_end_async(&self, timeout: Duration) {
         // The thread would wait for itself.
-        if !Serving::is_here() {
+        if !NoBlockScope::is_here() {
             let ended = || self.ended.load(Ordering::Acquire);
             future::wait(&self.end, timeout, ended).await;
         }

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use super::ForkToken;
 use super::imp::{Mutex, MutexGuard};
-use super::outside::Held;
+use super::outside::LockHeld;
 
 /// This process is a forked child of the one that made the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,13 +47,13 @@ impl<T> ForkGuarded<T> {
 #[derive(Debug)]
 pub(crate) struct Guard<'a, T> {
     value: MutexGuard<'a, T>,
-    _held: Held,
+    _held: LockHeld,
 }
 
 impl<'a, T> Guard<'a, T> {
     #[track_caller]
     pub(super) fn new(value: MutexGuard<'a, T>) -> Self {
-        Self { value, _held: Held::new() }
+        Self { value, _held: LockHeld::new() }
     }
 }
 

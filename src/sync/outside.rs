@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub(crate) use self::counted::{Held, assert_no_lock_held};
+pub(crate) use self::counted::{LockHeld, assert_no_lock_held};
 
 /// Locks are counted where debug assertions are on: in the tests.
 #[cfg(all(debug_assertions, not(uidring_loom)))]
@@ -22,9 +22,9 @@ mod counted {
 
     /// This thread holds one lock more for as long as this lives.
     #[derive(Debug)]
-    pub(crate) struct Held(PhantomData<*const ()>);
+    pub(crate) struct LockHeld(PhantomData<*const ()>);
 
-    impl Held {
+    impl LockHeld {
         #[track_caller]
         pub(crate) fn new() -> Self {
             COUNT.set(COUNT.get() + 1);
@@ -33,7 +33,7 @@ mod counted {
         }
     }
 
-    impl Drop for Held {
+    impl Drop for LockHeld {
         fn drop(&mut self) {
             COUNT.set(COUNT.get() - 1);
         }
@@ -50,9 +50,9 @@ mod counted {
 #[cfg(not(all(debug_assertions, not(uidring_loom))))]
 mod counted {
     #[derive(Debug)]
-    pub(crate) struct Held;
+    pub(crate) struct LockHeld;
 
-    impl Held {
+    impl LockHeld {
         #[inline]
         pub(crate) fn new() -> Self {
             Self

@@ -14,7 +14,7 @@ use crate::clock::Deadline;
 use crate::error::Error;
 use crate::future;
 use crate::layout::Layout;
-use crate::sync::{ForkToken, Serving, contained};
+use crate::sync::{ForkToken, NoBlockScope, contained};
 use crate::timestamp::Timestamp;
 use crate::uid::Uid;
 
@@ -152,7 +152,7 @@ impl LeaseHandle {
     /// Has the lease's thread release the worker id; returns whether to wait for that.
     fn stop(&self, last: Option<Uid>) -> bool {
         // The lease's own thread would wait for itself.
-        !self.0.is_forked() && self.0.stop(last) && !Serving::is_here()
+        !self.0.is_forked() && self.0.stop(last) && !NoBlockScope::is_here()
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::clock::{Moment, Monotonic};
 use crate::error::TakeError;
-use crate::sync::{AtomicBool, AtomicU64, Event, ForkToken, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, EventCount, ForkToken, Ordering};
 use crate::uid::Uid;
 
 /// The lease is lost, or has run out, and was found to: for good.
@@ -38,9 +38,9 @@ pub(super) struct LeaseShared {
     stopped: OnceLock<Option<Uid>>,
     released: AtomicBool,
     /// Where the thread waits.
-    demand: Event,
+    demand: EventCount,
     /// Where a call that ends the lease waits.
-    end: Event,
+    end: EventCount,
 }
 
 impl LeaseShared {
@@ -56,8 +56,8 @@ impl LeaseShared {
             failures: AtomicU64::new(0),
             stopped: OnceLock::new(),
             released: AtomicBool::new(false),
-            demand: Event::new(life),
-            end: Event::new(life),
+            demand: EventCount::new(life),
+            end: EventCount::new(life),
             life,
         }
     }
@@ -208,7 +208,7 @@ impl LeaseShared {
     }
 
     /// Where a call that ends the lease waits for [`release`](Self::release).
-    pub(super) fn end(&self) -> &Event {
+    pub(super) fn end(&self) -> &EventCount {
         &self.end
     }
 }

@@ -8,7 +8,7 @@ use super::backend::LeaseBackend;
 use super::renewals::{LeaseAction, RenewalMachine, Renewer};
 use crate::clock::{Monotonic, SystemMonotonic};
 use crate::error::Error;
-use crate::sync::{Serving, assert_no_lock_held, contained, log};
+use crate::sync::{NoBlockScope, assert_no_lock_held, contained, log};
 
 /// Renews in a thread of its own.
 pub(super) struct RenewalThread;
@@ -48,7 +48,7 @@ impl Renewer for RenewalThread {
 /// Executes the actions of a lease until it has been released. A backend is a caller's code: if it panics, the
 /// lease is lost, takers get that error, and whoever ends the lease does not wait for the store.
 fn run(mut renewals: RenewalMachine, mut backend: Box<dyn LeaseBackend>) {
-    let _serving = Serving::begin();
+    let _scope = NoBlockScope::begin();
     let done = contained(|| renew(&mut renewals, &mut *backend));
     // Whatever was called, the log included, may have forked. A child that was forked in this thread must
     // not renew its parent's lease. The backend is the parent's as well.

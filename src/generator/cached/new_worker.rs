@@ -11,7 +11,7 @@ use crate::clock::Deadline;
 use crate::error::{Chain, Error};
 use crate::generator::start::{StartRequest, prepare};
 use crate::generator::step_back::BOUND;
-use crate::sync::{ForkGuarded, ForkToken, Forked, Serving, contained, log};
+use crate::sync::{ForkGuarded, ForkToken, Forked, NoBlockScope, contained, log};
 use crate::worker::{Worker, WorkerChoice, WorkerRequest, WorkerSource};
 
 /// What a generator does when its clock has gone back by 60 s or more, as at the end of a glitch.
@@ -115,13 +115,13 @@ impl NewWorker {
 
     fn go_on_with_next(self: Arc<Self>) {
         // Takers may wait for the new ring, and a source that takes would wait for itself.
-        let serving = Serving::begin();
+        let scope = NoBlockScope::begin();
         let next = contained(|| self.start_next()).unwrap_or(Err(Error::CallPanicked));
         if self.state.is_forked() {
             // What the source's child has got is the parent's.
             return mem::forget((next, self));
         }
-        drop(serving);
+        drop(scope);
         self.finish(next);
         contained(|| drop(self));
     }

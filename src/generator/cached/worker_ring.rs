@@ -131,7 +131,7 @@ impl WorkerRing {
         match self.max_borrow {
             Some(limit)
                 if error == TakeError::Empty
-                    && self.ring.is_held()
+                    && self.ring.is_source_paused()
                     && self.progress.is_too_far_ahead() =>
             {
                 let lead = self.progress.lead().into();
@@ -152,7 +152,7 @@ impl WorkerRing {
                 return Err(TakeError::Forked);
             }
             // It may not have been enough, or another thread was padding.
-            self.ring.announce();
+            self.ring.wake_if_low();
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::future;
 use crate::generator::builder::GeneratorBuilder;
 use crate::generator::start::{Start, has_room_for_draws, prepare};
 use crate::layout::Layout;
-use crate::sync::{Event, ForkToken, WipeOnForkMemory};
+use crate::sync::{EventCount, ForkToken, WipeOnForkMemory};
 
 /// Settings of a [`ClockedUidGenerator`]; [`build`](Self::build) checks all of them.
 pub type ClockedBuilder<C = SystemClock> = GeneratorBuilder<ClockedOptions<C>>;
@@ -108,7 +108,7 @@ impl<C: Clock> ClockedBuilder<C> {
         // have it.
         let Start { worker_id, position, registration, .. } = start;
         let next = layout.pack(position.tick, worker_id, position.sequence).get();
-        let closing = Event::new(ForkToken::current());
+        let closing = EventCount::new(ForkToken::current());
         let memory = WipeOnForkMemory::new(0).ok_or(Error::OutOfMemory { bytes: 64 })?;
         memory.hot().start_at(next);
         // After the memory, which tells of any later fork.

@@ -10,7 +10,7 @@ use crate::segment::chain::Settled;
 use crate::segment::error::SegmentError;
 use crate::segment::shared::Shared;
 use crate::segment::ticket_view::Drawn;
-use crate::sync::{Event, Ordering};
+use crate::sync::{EventCount, Ordering};
 use crate::waiting::{self, Waiting};
 
 /// A tag, for takers.
@@ -118,7 +118,7 @@ impl Waiting for Takes<'_> {
         self.tag.chain.wait_or(timeout, || self.tag.health() >= Health::Refused);
     }
 
-    fn event(&self) -> &Event {
+    fn event(&self) -> &EventCount {
         self.tag.chain.ready()
     }
 

@@ -10,24 +10,24 @@ thread_local!(static DEPTH: Cell<usize> = const { Cell::new(0) });
 #[cfg(uidring_loom)]
 thread_local!(static DEPTH: Cell<usize> = Cell::new(0));
 
-/// For as long as it lives this thread does what takers wait for. A take in it, by a caller's code that
-/// it calls, would wait for itself, and so it does not wait at all.
+/// While this lives, the thread does work that takers block on. A take by a caller's code that it calls would
+/// wait for itself, so it fails at once.
 #[derive(Debug)]
-pub(crate) struct Serving(PhantomData<*const ()>);
+pub(crate) struct NoBlockScope(PhantomData<*const ()>);
 
-impl Serving {
+impl NoBlockScope {
     pub(crate) fn begin() -> Self {
         DEPTH.with(|depth| depth.set(depth.get() + 1));
         Self(PhantomData)
     }
 
-    /// Whether this thread is serving.
+    /// Whether this thread is in such a scope.
     pub(crate) fn is_here() -> bool {
         DEPTH.with(|depth| depth.get() > 0)
     }
 }
 
-impl Drop for Serving {
+impl Drop for NoBlockScope {
     fn drop(&mut self) {
         DEPTH.with(|depth| depth.set(depth.get() - 1));
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::ForkToken;
 use super::guarded::{Forked, Guard, lock};
 use super::imp::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, fence};
-use super::outside::{Held, assert_no_lock_held, contained};
+use super::outside::{LockHeld, assert_no_lock_held, contained};
 
 /// An eventcount: threads and tasks wait on it until a condition holds that other threads bring about
 /// with atomics, without taking a lock.
@@ -28,7 +28,7 @@ use super::outside::{Held, assert_no_lock_held, contained};
 /// [`notify_one`](Self::notify_one) is for conditions that hold for some of the waiters only, as a ring with
 /// a few numbers: it calls one thread and one task. Each of these looks at the condition, so nobody has to
 /// be called for what a waiter that was called takes. Whoever is called and leaves something has to call the
-/// next one ([`Event::notify_one`] again). So for as long as there is something and somebody waits for it,
+/// next one ([`EventCount::notify_one`] again). So for as long as there is something and somebody waits for it,
 /// there is one of three: a notifier that has not come to its call, somebody who was called and has not come
 /// to looking, or somebody who has looked and has not come to calling the next one. A waiter
 /// that times out also looks, so it counts as called. A task that is dropped after
@@ -44,7 +44,7 @@ use super::outside::{Held, assert_no_lock_held, contained};
 ///
 /// A forked child neither waits nor wakes: see [`ForkGuarded`](super::ForkGuarded).
 #[derive(Debug)]
-pub(crate) struct Event {
+pub(crate) struct EventCount {
     fork_token: ForkToken,
     waiting: AtomicBool,
     mutex: Mutex<Waiters>,
@@ -80,11 +80,11 @@ struct Tasks {
 /// a notification: dropping it then passes the call on.
 #[derive(Debug)]
 pub(crate) struct Listener<'a> {
-    event: &'a Event,
+    event: &'a EventCount,
     number: Option<u64>,
 }
 
-impl Event {
+impl EventCount {
     pub(crate) fn new(fork_token: ForkToken) -> Self {
         let (waiting, mutex) = (AtomicBool::new(false), Mutex::new(Waiters::default()));
         Self { fork_token, waiting, mutex, signal: Condvar::new() }
@@ -99,7 +99,7 @@ impl Event {
             return ready();
         }
         let mut waiters = lock(&self.mutex);
-        let held = Held::new();
+        let held = LockHeld::new();
         // Relaxed: the fence below orders this store before the look at the condition.
         self.waiting.store(true, Ordering::Relaxed);
         // Pairs with the fence in `notify`.
@@ -207,7 +207,7 @@ impl Event {
 }
 
 /// In a forked child another thread may have been about to change the tasks.
-impl Drop for Event {
+impl Drop for EventCount {
     fn drop(&mut self) {
         if self.fork_token.is_forked_child() {
             let waiters = self.mutex.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -281,8 +281,8 @@ mod tests {
     use super::*;
     use crate::sync::AtomicU64;
 
-    fn event() -> Arc<Event> {
-        Arc::new(Event::new(ForkToken::current()))
+    fn event() -> Arc<EventCount> {
+        Arc::new(EventCount::new(ForkToken::current()))
     }
 
     /// Some wait for as long as it takes, and take one of what there is. Others wait for a moment, and take
