@@ -50,6 +50,7 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 /// Reads a clock, which is a caller's code: no lock may be held, and it may fork the process.
 #[doc(hidden)]
 #[inline]
+#[doc(hidden)]
 pub fn read(clock: &(impl Clock + ?Sized)) -> Timestamp {
     assert_no_lock_held();
     clock.now()

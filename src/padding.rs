@@ -9,5 +9,10 @@ mod thread;
 
 pub use self::options::{PadderIdle, PadderOptions};
 pub use self::pinning::PadderCore;
+pub use self::thread::Padder;
+
+// For tests and models, outside semantic versioning.
+#[doc(hidden)]
 pub use self::source::{NextRun, RunSource};
-pub use self::thread::{Padder, RingHandle};
+#[doc(hidden)]
+pub use self::thread::RingHandle;

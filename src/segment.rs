@@ -92,7 +92,6 @@ mod tag;
 mod ticket_view;
 
 pub use self::builder::SegmentBuilder;
-pub use self::chain::{ChainStats, PushError, SegmentChain};
 pub use self::error::SegmentError;
 pub use self::generator::SegmentHandle;
 pub use self::memory::MemorySegments;
@@ -100,3 +99,7 @@ pub use self::stats::SegmentStats;
 pub use self::store::{
     LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag, TagNumber,
 };
+
+// For tests and models, outside semantic versioning.
+#[doc(hidden)]
+pub use self::chain::{ChainStats, PushError, SegmentChain};

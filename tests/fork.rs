@@ -13,7 +13,7 @@ use uidring::clock::{Clock, ManualClock, TickerClock};
 use uidring::generator::{CachedBuilder, OnClockBack};
 use uidring::padding::{Padder, PadderOptions};
 use uidring::policy::{TakeDecision, TakePolicy};
-use uidring::ring::{Producer, RingBuffer, RingOptions};
+use uidring::ring::{Producer, PutError, RingBuffer, RingOptions};
 use uidring::segment::SegmentChain;
 use uidring::segment::{MemorySegments, SegmentError, SegmentHandle, SegmentTag};
 use uidring::{
@@ -369,7 +369,8 @@ fn a_child_can_neither_take_from_a_ring_nor_put() {
     let theirs = Arc::clone(&ring);
     let words = in_child(|to| {
         let number = |taken: Result<u64, TakeError>| taken.map(|n| Uid::new(n).expect("63 bits"));
-        let refused = |producer: &mut Producer| producer.put(50).is_err_and(|error| error.closed);
+        let refused =
+            |producer: &mut Producer| producer.put(50) == Err(PutError::Closed { first: 50 });
         to.take(number(theirs.try_take()));
         to.check(refused(&mut producer));
         to.check(producer.publish(|| Some(60..62)) == Ok(0));

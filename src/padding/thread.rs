@@ -94,7 +94,7 @@ impl Padder {
         Ok(())
     }
 
-    /// Makes a ring, fills it, and keeps it filled: it is padded whenever less is left in it than its
+    /// For tests, outside semantic versioning. Makes a ring, fills it, and keeps it filled: it is padded whenever less is left in it than its
     /// padding factor asks for and, with a `schedule`, as often as that. A sleeping padder that foresees the
     /// next padding within 50 ms comes when three quarters of that are left. Takers still wake it at half.
     ///
@@ -112,6 +112,7 @@ impl Padder {
     ///
     /// Those of [`RingBuffer::new`]; [`Error::OptionOutOfRange`] for a schedule below 1 ms; [`Error::Forked`] in a forked child of the process that started the
     /// padder, also if the source forked it.
+    #[doc(hidden)]
     pub fn serve(
         &self,
         options: RingOptions,

@@ -22,36 +22,33 @@ pub struct Producer {
     gap: Option<u64>,
 }
 
-/// The ring was full and the put policy did not wait, or the ring does not take the run: it was
-/// not put.
+/// Why a run was not put.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{}; the run from {first} was not put", self.why())]
 #[non_exhaustive]
-pub struct PutError {
-    /// The first number of the run, given back.
-    pub first: u64,
-    /// Whether the ring is closed, so that trying again is of no use.
-    pub closed: bool,
-    /// Whether the run is empty, not above the one before it, or has numbers above 2^63 - 1, so
-    /// that the ring will never take it.
-    pub misplaced: bool,
+pub enum PutError {
+    /// The ring is full, and the put policy did not wait.
+    #[error("the ring is full; the run from {first} was not put")]
+    Full {
+        /// The first number of the run.
+        first: u64,
+    },
+    /// The ring is closed: trying again is of no use.
+    #[error("the ring is closed; the run from {first} was not put")]
+    Closed {
+        /// The first number of the run.
+        first: u64,
+    },
+    /// The run is empty, not above the one before it, or has numbers above 2^63 - 1: the ring will never take it.
+    #[error(
+        "a run must have numbers, all above the run before it and below 2^63; the run from {first} was not put"
+    )]
+    OutOfOrder {
+        /// The first number of the run.
+        first: u64,
+    },
 }
 
 error_traits!(PutError);
-
-impl PutError {
-    fn why(&self) -> &'static str {
-        match (self.misplaced, self.closed) {
-            (true, _) => "a run must have numbers, all above the run before it and below 2^63",
-            (_, true) => "the ring is closed",
-            _ => "the ring is full",
-        }
-    }
-
-    fn misplaced(first: u64) -> Self {
-        Self { first, closed: false, misplaced: true }
-    }
-}
 
 impl RingBuffer {
     /// An empty ring and its only producer.
@@ -95,11 +92,11 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// [`PutError`] with the run, when the policy gave up or the ring is closed; or when the run is
-    /// not above the one before it, or does not end below 2^63.
+    /// [`PutError`], when the policy gave up or the ring is closed; or when the run is not above the one before
+    /// it, or does not end below 2^63.
     pub fn put(&mut self, first: u64) -> Result<(), PutError> {
         let length = self.ring.run_length();
-        let end = first.checked_add(length).ok_or(PutError::misplaced(first))?;
+        let end = first.checked_add(length).ok_or(PutError::OutOfOrder { first })?;
         self.put_range(first..end)
     }
 
@@ -113,8 +110,11 @@ impl Producer {
         let mut run = Some(numbers);
         while self.publish(|| run.take())? == 0 {
             if !self.wait_for_room() {
-                let closed = self.ring.why_gone().is_some();
-                return Err(PutError { first, closed, misplaced: false });
+                let is_closed = self.ring.why_gone().is_some();
+                return Err(match is_closed {
+                    true => PutError::Closed { first },
+                    false => PutError::Full { first },
+                });
             }
         }
         Ok(())
@@ -162,7 +162,7 @@ impl Producer {
         // Not there in a child, be it one that the source has forked.
         let Some(last) = ring.last_run() else { return Ok(false) };
         if start < last.end || start >= end || end > MAX_END {
-            return Err(PutError::misplaced(start));
+            return Err(PutError::OutOfOrder { first: start });
         }
         let first = match self.gap.take() {
             Some(next) => ring.options.after_gap.begin(next, start..end),
