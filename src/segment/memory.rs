@@ -7,6 +7,7 @@ use super::store::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, Segme
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, check_option};
 use crate::sync::{ForkGuarded, ForkToken, Forked};
+use crate::timestamp::Timestamp;
 
 /// Segments out of memory, for tests, and for ids that need not outlive the process. It forgets:
 /// the next process begins where this one began, and its ids are the same.
@@ -88,8 +89,8 @@ fn positive(option: &'static str, value: TagNumber) -> Result<(), Error> {
     check_option(option, value.unwrap_or(0).max(0).unsigned_abs(), 1..=i64::MAX.unsigned_abs())
 }
 
-fn now() -> String {
-    SystemClock.now().to_string()
+fn now() -> Option<Timestamp> {
+    Some(SystemClock.now())
 }
 
 impl SegmentStore for MemorySegments {

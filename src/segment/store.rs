@@ -1,6 +1,7 @@
 //! What a segment generator asks of its store.
 
 use crate::error::{Chain, Error, StoreErrorKind, error_traits};
+use crate::timestamp::Timestamp;
 
 /// The source of segments: a table `leaf_alloc`, or a replacement for one.
 ///
@@ -54,16 +55,16 @@ pub struct SegmentTag {
     pub step: TagNumber,
     /// What the tag is for.
     pub description: Option<String>,
-    /// The last change of the row, in UTC.
-    pub update_time: String,
+    /// The last change of the row, if its column can be read.
+    pub update_time: Option<Timestamp>,
 }
 
 impl SegmentTag {
     /// Returns a row whose first id is 1, with a step of 1000, and without a description and the time of
     /// its last change.
     pub fn new(tag: impl Into<String>) -> Self {
-        let (description, update_time) = (None, String::new());
-        Self { tag: tag.into(), max_id: Ok(1), step: Ok(1_000), description, update_time }
+        let (max_id, step) = (Ok(1), Ok(1_000));
+        Self { tag: tag.into(), max_id, step, description: None, update_time: None }
     }
 
     /// Sets the first id that is not reserved yet.

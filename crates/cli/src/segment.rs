@@ -11,7 +11,7 @@ use crate::args::database::DatabaseArgs;
 use crate::args::values::number;
 use crate::failure::Failure;
 use crate::table::{self, Column};
-use crate::text::{rfc3339, visible};
+use crate::text::visible;
 use crate::{report, stdio, stores};
 
 /// A table's column holds ids up to one less.
@@ -252,5 +252,5 @@ fn number_of(column: TagNumber) -> String {
 }
 
 fn updated(tag: &SegmentTag) -> String {
-    rfc3339(&tag.update_time)
+    tag.update_time.map_or_else(|| "-".into(), |time| time.to_string())
 }

@@ -103,8 +103,8 @@ fn the_original_table_goes_on_where_it_stands_beside_leaf() {
     let rows: Vec<_> = tags.iter().map(|tag| (&*tag.tag, tag.max_id, tag.step)).collect();
     assert_eq!(rows, [("leaf-segment-test", Ok(13_001), Ok(2_000)), ("second", Ok(70), Ok(7))]);
     assert_eq!(tags[0].description.as_deref(), Some("Test leaf Segment Mode Get Id"));
-    assert!(&*tags[0].update_time > "2026", "a load is a change: {:?}", tags[0]);
-    assert_eq!(tags[1].update_time.len(), "2026-01-01 00:00:00".len());
+    assert!(tags[0].update_time > "2026-01-01".parse().ok(), "a load is a change: {:?}", tags[0]);
+    assert!(tags[1].update_time.is_some());
 }
 
 #[test]

@@ -151,7 +151,7 @@ fn tags_are_added_changed_and_deleted() {
     let names: Vec<_> = tags.iter().map(|tag| &*tag.tag).collect();
     assert_eq!(names, ["Orders", "orders", "t", &*snow]);
     assert_eq!(tags[2].description.as_deref(), Some("of\u{2603}"));
-    assert_eq!(tags[2].update_time.len(), "2026-01-01 00:00:00".len());
+    assert!(tags[2].update_time.is_some());
     assert_eq!(segments.set_step("t", 9).expect("set").step, Ok(7));
     let error = segments.set_step("none", 9).expect_err("no such tag");
     assert!(matches!(error.store(), Some(TableError::NoSuchTag { .. })), "{error}");

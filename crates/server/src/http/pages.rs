@@ -91,7 +91,7 @@ fn of_rows(rows: &[SegmentTag], asked: Asked, room: Room) -> Response<Body> {
             &number(row.max_id),
             &number(row.step),
             row.description.as_deref().unwrap_or_default(),
-            &row.update_time,
+            &row.update_time.map_or_else(String::new, |time| time.to_string()),
         ]);
     }
     table.answer(asked, room)

@@ -39,7 +39,7 @@ fn tag_of<F>(row: &Row) -> Result<SegmentTag, Problem<F>> {
         max_id: tag_number(row.optional_int(1)?),
         step: tag_number(row.optional_int(2)?),
         description: row.optional_text(3)?.map(Into::into),
-        update_time: row.optional_text(4)?.unwrap_or_default().into(),
+        update_time: row.optional_text(4)?.and_then(|time| time.parse().ok()),
     })
 }
 
