@@ -21,7 +21,7 @@ const NEVER: u64 = u64::MAX;
 pub(super) struct LeaseShared {
     /// The clock of the deadline.
     time: Arc<dyn Monotonic>,
-    /// Wiped in a forked child, whose parent has the lease.
+    /// Of the process that has the lease.
     life: ForkToken,
     /// The last tick that may be issued: the store has it.
     horizon: AtomicU64,
