@@ -27,8 +27,8 @@ pub use self::builder::GeneratorBuilder;
 pub(crate) use self::cached::CachedUidGenerator;
 pub use self::cached::{CachedBuilder, CachedOptions, CachedStats, OnClockBack};
 pub use self::clocked::{
-    ClockPolicy, ClockedBuilder, ClockedOptions, ClockedStats, ClockedUidGenerator, SequenceStart,
-    SnowflakeNode, SnowflakeParts,
+    ClockPolicy, ClockedBuilder, ClockedOptions, ClockedStats, ClockedUidGenerator,
+    DefaultUidGenerator, SequenceStart, SnowflakeNode, SnowflakeParts,
 };
 pub use self::local::GeneratorRef;
 #[cfg(feature = "simulation")]

@@ -31,7 +31,7 @@
 //! | generator | use it for |
 //! |---|---|
 //! | [`CachedUidGenerator`] | almost everything: a background thread keeps a ring buffer filled with uids |
-//! | [`ClockedUidGenerator`] | uids without a background thread and never ahead of the clock, which every take reads: as Baidu's `DefaultUidGenerator`, Twitter's Snowflake and Leaf do |
+//! | [`ClockedUidGenerator`] | uids without a background thread and never ahead of the clock, which every take reads: as Baidu's [`DefaultUidGenerator`], Twitter's Snowflake and Leaf do |
 //! | [`SegmentGenerator`] | dense numbers by tag, from ranges that a database table reserves |
 //!
 //! Build one generator per process and share it between threads.
@@ -121,7 +121,7 @@ mod waiting;
 
 pub use crate::error::{Error, FillError, Millis, StoreError, StoreErrorKind, TakeError};
 pub use crate::generator::cached::CachedUidGenerator;
-pub use crate::generator::clocked::ClockedUidGenerator;
+pub use crate::generator::clocked::{ClockedUidGenerator, DefaultUidGenerator};
 pub use crate::generator::local::LocalGenerator;
 pub use crate::generator::per_thread::PerThreadGenerator;
 pub use crate::generator::uid_generator::{AsyncUidGenerator, UidGenerator};

@@ -33,6 +33,10 @@ use crate::uid::Uid;
 use crate::waiting::{self, Waiting};
 use crate::worker::{IssueHorizon, LeaseHandle};
 
+/// Baidu's name of a generator on the clock: [`ClockedUidGenerator`], whose [`builder`](ClockedUidGenerator::builder)
+/// starts from the settings of that system.
+pub type DefaultUidGenerator<C = SystemClock> = ClockedUidGenerator<C>;
+
 /// Hands out uids of the present tick. Each take reads the clock; when the tick's uids are used up,
 /// the take policy decides: waiting means waiting for the next tick.
 ///
@@ -53,7 +57,6 @@ use crate::worker::{IssueHorizon, LeaseHandle};
 /// [both are checked](ClockedBuilder::namespace); otherwise see
 /// [`start_after`](ClockedBuilder::start_after).
 #[derive(Debug)]
-#[doc(alias = "DefaultUidGenerator")]
 pub struct ClockedUidGenerator<C = SystemClock> {
     /// The next uid to be issued. What is above the last uid of a tick, up to the next tick, is no
     /// uid of this worker: the tick is used up. From [`CLOSED`] on, the generator is closed. The

@@ -110,13 +110,6 @@ mod serde_forms {
 mod tests {
     use super::*;
 
-    const PRESETS: [Layout; 4] = [
-        Layout::UID_GENERATOR,
-        Layout::UID_GENERATOR_LONG,
-        Layout::SNOWFLAKE,
-        Layout::JAVASCRIPT_SAFE,
-    ];
-
     #[test]
     fn what_is_no_layout_is_refused_with_what_is_wrong() {
         let refused = |text: &str| text.parse::<Layout>().expect_err(text).to_string();
@@ -138,7 +131,12 @@ mod tests {
     #[cfg(feature = "serde")]
     #[test]
     fn a_layout_stands_in_a_configuration_as_its_text() {
-        for layout in PRESETS {
+        for layout in [
+            Layout::UID_GENERATOR,
+            Layout::UID_GENERATOR_LONG,
+            Layout::SNOWFLAKE,
+            Layout::JAVASCRIPT_SAFE,
+        ] {
             let json = serde_json::to_string(&layout).expect("serializes");
             assert_eq!(json, format!("\"{layout}\""));
             assert_eq!(serde_json::from_str::<Layout>(&json).expect("reads"), layout);

@@ -13,7 +13,7 @@ pub use uidring_store::{
 
 pub use self::store::{MySql, MySqlStore};
 
-/// The table `WORKER_NODE`: a [`WorkerTable`](WorkerTable) of which each start gets a worker id of its
+/// The table `WORKER_NODE`: a [`WorkerTable`] of which each start gets a worker id of its
 /// own.
 ///
 /// A table made by the script of Baidu's UidGenerator works unchanged, and ids go on where it stands.
@@ -28,7 +28,7 @@ pub use self::store::{MySql, MySqlStore};
 /// ```
 pub type MySqlWorkerNodes = ServerWorkerNodes<MySql>;
 
-/// The table `UIDRING_LEASE`: a [`LeaseTable`](LeaseTable) of worker ids that are held, renewed and
+/// The table `UIDRING_LEASE`: a [`LeaseTable`] of worker ids that are held, renewed and
 /// given back.
 ///
 /// ```no_run
@@ -42,7 +42,7 @@ pub type MySqlWorkerNodes = ServerWorkerNodes<MySql>;
 pub type MySqlLeases = ServerLeases<MySql>;
 
 /// The table `leaf_alloc`: a [`SegmentStore`](uidring::segment::SegmentStore), and the
-/// [`SegmentTable`](SegmentTable) of its tags.
+/// [`SegmentTable`] of its tags.
 ///
 /// A table made by the script of Meituan's Leaf works unchanged, and may be shared with instances of
 /// Leaf. Each load is one transaction, which locks the rows of its tags for its five round trips.

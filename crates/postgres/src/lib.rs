@@ -16,7 +16,7 @@ pub use uidring_store::{
 
 pub use self::store::{Postgres, PostgresStore};
 
-/// The table `WORKER_NODE`: a [`WorkerTable`](WorkerTable) of which each start gets a worker id of its
+/// The table `WORKER_NODE`: a [`WorkerTable`] of which each start gets a worker id of its
 /// own.
 ///
 /// ```no_run
@@ -29,7 +29,7 @@ pub use self::store::{Postgres, PostgresStore};
 /// ```
 pub type PostgresWorkerNodes = ServerWorkerNodes<Postgres>;
 
-/// The table `UIDRING_LEASE`: a [`LeaseTable`](LeaseTable) of worker ids that are held, renewed and
+/// The table `UIDRING_LEASE`: a [`LeaseTable`] of worker ids that are held, renewed and
 /// given back.
 ///
 /// ```no_run
@@ -43,7 +43,7 @@ pub type PostgresWorkerNodes = ServerWorkerNodes<Postgres>;
 pub type PostgresLeases = ServerLeases<Postgres>;
 
 /// The table `leaf_alloc`: a [`SegmentStore`](uidring::segment::SegmentStore), and the
-/// [`SegmentTable`](SegmentTable) of its tags.
+/// [`SegmentTable`] of its tags.
 ///
 /// Each load is one transaction, which locks the rows of its tags for its three round trips.
 ///
