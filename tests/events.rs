@@ -1,12 +1,9 @@
 //! What a generator tells through `tracing`: once, not at every turn.
 
-use std::io::{self, Write};
 use std::panic;
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tracing_subscriber::fmt::MakeWriter;
 use uidring::clock::{Clock, ManualClock};
 use uidring::generator::SequenceStart;
 use uidring::padding::{NextRun, RunSource};
@@ -20,53 +17,15 @@ use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
     Bits, CachedUidGenerator, Error, Layout, SegmentGenerator, TakeError, Tick, Timestamp, Uid,
 };
+use uidring_testkit::log::Log;
 use uidring_testkit::namespace::fresh;
 
-/// Keeps what is logged by any thread.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn lines(&self, word: &str) -> usize {
-        let text = self.0.lock().expect("no panic");
-        String::from_utf8_lossy(&text).lines().filter(|line| line.contains(word)).count()
-    }
-
-    /// Waits until this was told, at this level.
-    fn wait_for_level(&self, level: &str, word: &str) {
-        self.wait_for(word);
-        let text = self.0.lock().expect("no panic");
-        let text = String::from_utf8_lossy(&text);
-        let mut lines = text.lines().filter(|line| line.contains(word));
-        assert!(lines.all(|line| line.contains(&format!(" {level} "))), "{level}, {word}: {text}");
-    }
-
-    fn wait_for(&self, word: &str) {
-        let end = Instant::now() + Duration::from_secs(60);
-        while self.lines(word) == 0 {
-            assert!(Instant::now() < end, "never logged: {word}");
-            thread::sleep(Duration::from_millis(1));
-        }
-    }
-}
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no panic").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
+/// Waits until this was told, at this level.
+fn wait_for_level(log: &Log, level: &str, word: &str) {
+    log.wait_for(word);
+    let text = log.text();
+    let mut lines = text.lines().filter(|line| line.contains(word));
+    assert!(lines.all(|line| line.contains(&format!(" {level} "))), "{level}, {word}: {text}");
 }
 
 /// A source, a backend and a store that are at fault, each in a way.
@@ -149,7 +108,7 @@ fn alarms(log: &Log) {
     let begin = Instant::now();
     let refused = (0..20_000).filter(|_| generator.next_uid().is_err()).count();
     assert!(refused > 10_000, "more than a tick's");
-    log.wait_for_level("ERROR", "a policy's handler panicked");
+    wait_for_level(log, "ERROR", "a policy's handler panicked");
     let times = log.lines("a policy's handler panicked") as u64;
     assert!(times <= 1 + begin.elapsed().as_secs() / 10, "{times} times");
 
@@ -157,8 +116,8 @@ fn alarms(log: &Log) {
     let _rings = [Fault::Panics, Fault::Lies].map(|fault| {
         padder.serve(RingOptions::new(4).run_bits(2), Faulty::new(fault), None).expect("builds")
     });
-    log.wait_for_level("ERROR", "the source of a ring's runs panicked; the ring is closed");
-    log.wait_for_level("ERROR", "a ring is closed: its source gave a misplaced run");
+    wait_for_level(log, "ERROR", "the source of a ring's runs panicked; the ring is closed");
+    wait_for_level(log, "ERROR", "a ring is closed: its source gave a misplaced run");
 
     let _leased = [Fault::Panics, Fault::Fails, Fault::Lies].map(|fault| {
         let mut terms = LeaseTerms::default();
@@ -166,34 +125,30 @@ fn alarms(log: &Log) {
         let lease = Lease::new(Layout::default(), 3, None, terms, Faulty::new(fault));
         builder().worker(lease.expect("in range")).build().expect("builds")
     });
-    log.wait_for_level(
+    wait_for_level(
+        log,
         "ERROR",
         "the backend of the lease of the worker id panicked; the lease is lost",
     );
-    log.wait_for_level("WARN", "the lease of the worker id was not renewed");
-    log.wait_for_level("ERROR", "the lease of the worker id is lost");
+    wait_for_level(log, "WARN", "the lease of the worker id was not renewed");
+    wait_for_level(log, "ERROR", "the lease of the worker id is lost");
     drop(_leased);
-    log.wait_for_level("WARN", "the worker id could not be given back");
+    wait_for_level(log, "WARN", "the worker id could not be given back");
 
     let _segments = [Fault::Panics, Fault::Fails, Fault::Lies].map(|fault| {
         let generator = SegmentGenerator::builder(Faulty::new(fault)).build().expect("builds");
         let _ = generator.tag("orders").expect("there").try_next_id();
         generator
     });
-    log.wait_for_level("ERROR", "the store of segments panicked; its generator is closed");
-    log.wait_for_level("WARN", "a segment could not be loaded");
-    log.wait_for_level("ERROR", "a store of segments gave a result that was not asked for");
+    wait_for_level(log, "ERROR", "the store of segments panicked; its generator is closed");
+    wait_for_level(log, "WARN", "a segment could not be loaded");
+    wait_for_level(log, "ERROR", "a store of segments gave a result that was not asked for");
 }
 
 /// One test, since the log is the process's.
 #[test]
 fn events_are_told_once() {
-    let log = Log::default();
-    tracing_subscriber::fmt()
-        .with_max_level(tracing_subscriber::filter::LevelFilter::DEBUG)
-        .with_writer(log.clone())
-        .with_ansi(false)
-        .init();
+    let log = Log::start_at(tracing_subscriber::filter::LevelFilter::DEBUG);
     let bits = Bits { time: 26, worker: 5, sequence: 4 };
     let layout = Layout::new(bits, Tick::Second, Timestamp::default()).expect("possible");
     // 31 days and a bit are left, and with them less than a year.
@@ -266,7 +221,7 @@ fn events_are_told_once() {
         let behind = "2027-07-06".parse::<Timestamp>().expect("a time").saturating_since(behind);
         wait_until(|| generator.stats().clock_behind == behind);
     }
-    log.wait_for_level("WARN", "the clock went back by 34560000s, to 2026-06-01T00:00:00Z");
+    wait_for_level(&log, "WARN", "the clock went back by 34560000s, to 2026-06-01T00:00:00Z");
     assert_eq!(log.lines("the clock went back"), 1);
     assert_eq!(log.lines("uids stay ahead until the clock has caught up"), 1);
 

@@ -2,9 +2,14 @@
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::deadline::LIMIT;
 
 /// Keeps what is logged by any thread.
 #[derive(Clone, Default)]
@@ -13,9 +18,14 @@ pub struct Log(Arc<Mutex<Vec<u8>>>);
 impl Log {
     /// Keeps warnings and errors from now on; once in a process.
     pub fn start() -> Self {
+        Self::start_at(LevelFilter::WARN)
+    }
+
+    /// Keeps what is at least as grave as this; once in a process.
+    pub fn start_at(level: LevelFilter) -> Self {
         let log = Self::default();
         tracing_subscriber::fmt()
-            .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
+            .with_max_level(level)
             .with_writer(log.clone())
             .with_ansi(false)
             .init();
@@ -26,7 +36,7 @@ impl Log {
     pub fn here() -> (Self, impl Sized) {
         let log = Self::default();
         let subscriber = tracing_subscriber::fmt()
-            .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
+            .with_max_level(LevelFilter::WARN)
             .with_writer(log.clone())
             .with_ansi(false);
         (log, subscriber.set_default())
@@ -39,6 +49,16 @@ impl Log {
     /// How many lines hold the word.
     pub fn lines(&self, word: &str) -> usize {
         self.text().lines().filter(|line| line.contains(word)).count()
+    }
+
+    /// Waits until a line holds the word.
+    #[track_caller]
+    pub fn wait_for(&self, word: &str) {
+        let begin = Instant::now();
+        while self.lines(word) == 0 {
+            assert!(begin.elapsed() < LIMIT, "never logged: {word}");
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     pub fn clear(&self) {

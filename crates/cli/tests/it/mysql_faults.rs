@@ -206,24 +206,6 @@ fn a_server_killed_in_the_middle_costs_a_key_at_the_most() {
 }
 
 #[test]
-fn a_server_that_dies_later_is_not_missed() {
-    let server = MariaDb::start();
-    let database = database(&server);
-    let home = Home::new();
-    let mut child =
-        command(&home, "generate -n 20000000", &database.url()).spawn().expect("starts");
-    let mut stdout = child.stdout.take().expect("piped");
-    let mut some = [0; 4_096];
-    stdout.read_exact(&mut some).expect("it has begun");
-    server.kill();
-    let mut rest = Vec::new();
-    stdout.read_to_end(&mut rest).expect("reads");
-    assert!(child.wait().expect("ends").success());
-    let lines = some.iter().chain(&rest).filter(|&&byte| byte == b'\n').count();
-    assert_eq!(lines, 20_000_000);
-}
-
-#[test]
 fn each_failure_has_a_message_of_its_own() {
     let server = MariaDb::start();
     let good = database(&server);
