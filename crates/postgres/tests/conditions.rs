@@ -2,20 +2,23 @@
 //! a typed error, within its deadline, without the password.
 #![cfg(unix)]
 
+mod server;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::segment::{LoadError, SegmentRequest, SegmentStore};
-use uidring::{Error, Layout, StoreErrorKind};
+use server::PostgresServers;
+use uidring::segment::LoadError;
+use uidring::{Layout, StoreErrorKind};
 use uidring_postgres::{PostgresError, PostgresStore};
-use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
+use uidring_store::WorkerTable;
 use uidring_testkit::certificates::Authority;
-use uidring_testkit::log::Log;
 use uidring_testkit::postgres::{Database, Postgres};
-use uidring_testkit::{chain, request};
+use uidring_testkit::servers::conditions::{self, create, use_all};
+use uidring_testkit::{chain, servers};
 
 const LAYOUT: Layout = Layout::SNOWFLAKE;
 
@@ -23,40 +26,13 @@ fn store_at(url: &str) -> PostgresStore {
     PostgresStore::from_url(url).expect("a URL")
 }
 
-/// Makes all tables, with a tag.
-fn create(store: &PostgresStore) {
-    store.leases().create().expect("made");
-    let segments = store.segments().create_table_if_missing(true);
-    segments.create_tag(&NewSegmentTag::new("t", 10).expect("allowed")).expect("created");
-}
-
-fn load(store: &PostgresStore) -> Result<u64, LoadError> {
-    let mut done = None;
-    let wanted = [SegmentRequest { tag: "t".into(), step: 10 }];
-    store.segments().load(&wanted, &mut |_, result| done = Some(result));
-    done.expect("handed over").map(|range| range.start)
-}
-
-/// Does all that ids hang on, and returns what was refused.
-fn use_all(store: &PostgresStore) -> [Option<String>; 3] {
-    let leased = store.leases().lease(&request(LAYOUT), &LeaseOptions::default());
-    [
-        store.worker_nodes().assign(&LAYOUT).err().map(|error| chain(&error)),
-        leased.err().map(|error| chain(&error)),
-        load(store).err().map(|error| chain(&error)),
-    ]
-}
-
 /// The kind and text of a refusal, which comes within the deadline and does not tell the password.
 fn refusal(store: &PostgresStore) -> (StoreErrorKind, String) {
     let begin = Instant::now();
     let error = store.worker_nodes().assign(&LAYOUT).expect_err("refused");
     assert!(begin.elapsed() < store_limit(), "{:?}", begin.elapsed());
-    for text in [chain(&error), format!("{error:?}"), format!("{store:?}")] {
-        assert!(!text.contains("p@ss") && !text.contains("%40"), "{text}");
-    }
     let Some(PostgresError::Database { kind, .. }) = error.store() else { panic!("{error:?}") };
-    (*kind, chain(&error))
+    (*kind, servers::told(&error, store))
 }
 
 /// The deadline, and what a busy machine adds.
@@ -68,76 +44,6 @@ fn table() -> Database {
     let database = Postgres::shared().database();
     create(&store_at(&database.url()));
     database
-}
-
-/// One test, since the log is the process's.
-#[test]
-fn settings_that_may_lose_commits_are_told_once_and_refused_on_demand() {
-    let log = Log::start();
-    for (settings, risk) in [
-        (&["fsync=off"][..], Some("set fsync = on")),
-        (&["full_page_writes=off"], Some("set full_page_writes = on")),
-        // Each transaction has its own.
-        (&["synchronous_commit=off"], None),
-        (&["synchronous_commit=remote_apply"], None),
-    ] {
-        let database = Postgres::start_with(settings).database();
-        log.clear();
-        let store = store_at(&database.url());
-        create(&store);
-        assert_eq!(use_all(&store), [None, None, None], "{settings:?}");
-        assert_eq!(log.lines("ids come twice"), usize::from(risk.is_some()), "{}", log.text());
-        let strict = store.clone().require_durability();
-        let Some(risk) = risk else {
-            assert_eq!(use_all(&strict), [None, None, None], "{settings:?}");
-            continue;
-        };
-        assert_eq!(log.lines(risk), 1, "{settings:?}: {}", log.text());
-        let used = store.worker_nodes().usage().expect("counted").newest;
-        for text in use_all(&strict) {
-            assert!(text.is_some_and(|text| text.contains(risk)), "refused");
-        }
-        let now = store.worker_nodes().usage().expect("counted").newest;
-        assert_eq!(used, now, "nothing was spent");
-    }
-    // A table that a crash empties.
-    let database = table();
-    let store = store_at(&database.url());
-    for (table, refusals) in [("WORKER_NODE", 2), ("UIDRING_LEASE", 1), ("LEAF_ALLOC", 1)] {
-        database.execute(&format!("ALTER TABLE {table} SET UNLOGGED"));
-        let refused = use_all(&store.clone().require_durability());
-        let advice = format!("ALTER TABLE {table} SET LOGGED");
-        let found = refused.iter().flatten().filter(|text| text.contains(&advice)).count();
-        // The tables of leases need that of starts.
-        assert_eq!(found, refusals, "{refused:?}");
-        database.execute(&format!("ALTER TABLE {table} SET LOGGED"));
-    }
-}
-
-#[test]
-fn tables_say_their_version_and_a_later_one_is_refused() {
-    let database = table();
-    let store = store_at(&database.url());
-    // In the order of `use_all`, those that need the table.
-    for (table, needed) in [
-        ("WORKER_NODE", [true, true, false]),
-        ("UIDRING_LEASE", [false, true, false]),
-        ("LEAF_ALLOC", [false, false, true]),
-    ] {
-        let comments =
-            database.column(&format!("SELECT OBJ_DESCRIPTION(TO_REGCLASS('{table}'), 'pg_class')"));
-        assert!(comments[0].starts_with("uidring version 1"), "{comments:?}");
-        database.execute(&format!("COMMENT ON TABLE {table} IS 'uidring version 2: who knows'"));
-        for (done, needed) in use_all(&store).into_iter().zip(needed) {
-            let text = done.unwrap_or_default();
-            assert_eq!(text.contains(table) && text.contains("another version"), needed, "{text}");
-        }
-        if needed[2] {
-            assert!(matches!(load(&store), Err(LoadError::Refused(Error::Store(_)))));
-        }
-        database.execute(&format!("COMMENT ON TABLE {table} IS NULL"));
-        assert_eq!(use_all(&store), [None, None, None], "{table}");
-    }
 }
 
 #[test]
@@ -221,7 +127,8 @@ fn a_server_that_takes_no_rows_names_the_primary() {
     database.administer(&format!("ALTER ROLE {user} SET default_transaction_read_only = on"));
     let (kind, text) = refusal(&store_at(&database.url()));
     assert!(kind == StoreErrorKind::Denied && text.contains("default_transaction_read_only"));
-    assert!(matches!(load(&store_at(&database.url())), Err(LoadError::Store(_))), "it may change");
+    let loaded = servers::load(&mut store_at(&database.url()).segments(), "t");
+    assert!(matches!(loaded, Err(LoadError::Store(_))), "it may change");
 }
 
 /// A small file system in memory, at a folder, until the end of a test.
@@ -356,4 +263,15 @@ fn certificates_are_looked_at() {
     let [one, two] = [authority.client("a"), authority.client("b")];
     let error = store(&hosts[1]).tls_certificate(one.certificate, two.key).expect_err("another's");
     assert!(chain(&error).contains("the key of another certificate"), "{}", chain(&error));
+}
+
+#[test]
+fn settings_that_may_lose_commits_are_told_once_and_refused_on_demand() {
+    conditions::settings_that_may_lose_commits_are_told_once_and_refused_on_demand::<PostgresServers>(
+    );
+}
+
+#[test]
+fn tables_say_their_version_and_a_later_one_is_refused() {
+    conditions::tables_say_their_version_and_a_later_one_is_refused::<PostgresServers>();
 }

@@ -17,6 +17,30 @@ pub trait Databases: Kind {
 
     /// Executes a statement there as its user.
     fn execute(database: &Database<Self>, sql: &str);
+
+    /// See [`Database::administer`].
+    fn administer(database: &Database<Self>, sql: &str);
+
+    /// See [`Database::column`].
+    fn column(database: &Database<Self>, sql: &str) -> Vec<String>;
+
+    /// See [`Database::session`].
+    fn session(database: &Database<Self>) -> Box<dyn FnMut(&str)>;
+
+    /// Returns the URL of an account that may do what a block of the docs grants, and no more.
+    fn grant(database: &Database<Self>, page: &str, beginning: &str) -> String;
+
+    /// Starts a server with more settings.
+    fn start_with(settings: &[&str]) -> Arc<Server<Self>>;
+
+    /// Returns the server that this binary's tests share.
+    fn shared() -> Arc<Server<Self>>;
+
+    /// Has a server note all statements from now on.
+    fn log_statements(server: &Server<Self>);
+
+    /// Returns what it noted.
+    fn statements(server: &Server<Self>) -> String;
 }
 
 impl<K: Databases> Server<K> {
@@ -72,5 +96,21 @@ impl<K: Databases> Database<K> {
     /// Executes a statement as the database's user, over TCP.
     pub fn execute(&self, sql: &str) {
         K::execute(self, sql);
+    }
+
+    /// Executes a statement as the administrator, in this database.
+    pub fn administer(&self, sql: &str) {
+        K::administer(self, sql);
+    }
+
+    /// Opens a session of the user's, which ends with what is returned and executes the statements that it is
+    /// called with.
+    pub fn session(&self) -> Box<dyn FnMut(&str)> {
+        K::session(self)
+    }
+
+    /// The only column of a query of the user's, as texts.
+    pub fn column(&self, sql: &str) -> Vec<String> {
+        K::column(self, sql)
     }
 }

@@ -44,13 +44,13 @@ mod process;
 pub mod proxy;
 pub mod record;
 mod request;
-#[cfg(feature = "tables")]
-pub mod restores;
 #[cfg(all(
     unix,
     any(feature = "etcd", feature = "mariadb", feature = "postgres", feature = "zookeeper")
 ))]
 mod server;
+#[cfg(all(unix, feature = "servers", any(feature = "mariadb", feature = "postgres")))]
+pub mod servers;
 pub mod splitter;
 pub mod storm;
 #[cfg(unix)]

@@ -17,21 +17,21 @@ const OF_SERVERS: &[(&str, &str)] = &[("server-http.md", "server/tests/http/docs
 
 /// Statements, by how their block begins, and the test that takes them from the page.
 const STATEMENTS: &[(&str, &str, &str)] = &[
-    ("segments.md", "GRANT SELECT, UPDATE ON ids.leaf_alloc", "mysql/tests/it/segments.rs"),
-    ("mysql.md", "GRANT SELECT, INSERT ON ids.WORKER_NODE", "mysql/tests/it/worker_nodes.rs"),
+    ("segments.md", "GRANT SELECT, UPDATE ON ids.leaf_alloc", "mysql/tests/server/mod.rs"),
+    ("mysql.md", "GRANT SELECT, INSERT ON ids.WORKER_NODE", "mysql/tests/server/mod.rs"),
     ("sqlite.md", "DROP TRIGGER UIDRING_NODE_GATE;", "sqlite/tests/it/versions.rs"),
-    ("mysql.md", "GRANT SELECT, INSERT, UPDATE ON ids.UIDRING_LEASE", "mysql/tests/it/leases.rs"),
+    ("mysql.md", "GRANT SELECT, INSERT, UPDATE ON ids.UIDRING_LEASE", "mysql/tests/server/mod.rs"),
     ("postgresql.md", "CREATE TABLE worker_node", "postgres/tests/it/worker_nodes.rs"),
-    ("postgresql.md", "GRANT SELECT, INSERT ON worker_node", "postgres/tests/it/worker_nodes.rs"),
+    ("postgresql.md", "GRANT SELECT, INSERT ON worker_node", "postgres/tests/server/mod.rs"),
     (
         "postgresql.md",
         "GRANT SELECT, INSERT, UPDATE ON uidring_lease",
-        "postgres/tests/it/leases.rs",
+        "postgres/tests/server/mod.rs",
     ),
-    ("postgresql.md", "GRANT SELECT, UPDATE ON leaf_alloc", "postgres/tests/it/segments.rs"),
-    ("postgresql.md", "ALTER TABLE worker_node ALTER COLUMN id", "postgres/tests/it/leases.rs"),
+    ("postgresql.md", "GRANT SELECT, UPDATE ON leaf_alloc", "postgres/tests/server/mod.rs"),
+    ("postgresql.md", "ALTER TABLE worker_node ALTER COLUMN id", "postgres/tests/server/mod.rs"),
     ("leases.md", "UPDATE UIDRING_LEASE SET TOKEN", "testkit/tests/it/lease_tables.rs"),
-    ("leases.md", "INSERT INTO WORKER_NODE (ID,", "mysql/tests/it/leases.rs"),
+    ("leases.md", "INSERT INTO WORKER_NODE (ID,", "mysql/tests/server/mod.rs"),
 ];
 
 fn pages() -> Vec<String> {

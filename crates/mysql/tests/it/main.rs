@@ -2,12 +2,16 @@
 #![cfg(unix)]
 
 mod certificates;
-mod leases;
 mod limits;
 mod restores;
 mod segment_faults;
-mod segment_groups;
 mod segment_refusals;
 mod segment_tags;
 mod segments;
+#[path = "../server/mod.rs"]
+mod server;
 mod worker_nodes;
+
+use server::MariaDbServers;
+
+uidring_testkit::server_tests!(MariaDbServers);

@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Opts, OptsBuilder};
 use uidring::SegmentGenerator;
 use uidring::policy::TakePolicy;
 use uidring::segment::{SegmentBuilder, SegmentError};
@@ -136,54 +134,37 @@ fn a_table_that_is_gone_or_of_another_form_is_told_at_once() {
     }
 }
 
-fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(work)
-}
-
 /// A session that has locked the row of a tag.
-async fn lock(database: &Database, tag: &str) -> Conn {
-    let opts = Opts::from_url(&database.url()).expect("a URL");
-    let opts = OptsBuilder::from_opts(opts).prefer_socket(false);
-    let mut conn = Conn::new(opts).await.expect("connects");
-    conn.query_drop("START TRANSACTION").await.expect("begins");
-    let statement = format!("SELECT * FROM leaf_alloc WHERE biz_tag = '{tag}' FOR UPDATE");
-    conn.query_drop(statement).await.expect("locks");
-    conn
+fn lock(database: &Database, tag: &str) -> Box<dyn FnMut(&str)> {
+    let mut session = database.session();
+    session("BEGIN");
+    session(&format!("SELECT * FROM leaf_alloc WHERE biz_tag = '{tag}' FOR UPDATE"));
+    session
 }
 
 #[test]
 fn a_locked_row_holds_up_its_own_tag_alone() {
     let database = database(&MariaDb::shared(), &["a", "b", "c"]);
-    on_a_runtime(async {
-        let [mut one, mut two] = [lock(&database, "a").await, lock(&database, "c").await];
-        thread::scope(|scope| {
-            let generator = builder(&database).depth(1).max_depth(1).build().expect("built");
-            let waiters = ["a", "c"].map(|tag| {
-                let handle = generator.tag(tag).expect("known");
-                scope.spawn(move || handle.next_id())
-            });
-            // Every ten ids take a load. If a load waited for the locked rows, none would come.
-            let begin = Instant::now();
-            for _ in 0..500 {
-                generator.next_id("b").expect("taken");
-                assert!(begin.elapsed() < PATIENCE, "the locks hold up another tag");
-            }
-            assert!(waiters.iter().all(|waiter| !waiter.is_finished()), "they wait for their rows");
-            let unlocked = Instant::now();
-            on_another_runtime(async {
-                one.query_drop("ROLLBACK").await.expect("ends");
-                two.query_drop("ROLLBACK").await.expect("ends");
-            });
-            for waiter in waiters {
-                assert_eq!(waiter.join().expect("no panic").expect("unlocked"), 1);
-            }
-            assert!(unlocked.elapsed() < PATIENCE, "{:?}", unlocked.elapsed());
+    let [mut one, mut two] = [lock(&database, "a"), lock(&database, "c")];
+    thread::scope(|scope| {
+        let generator = builder(&database).depth(1).max_depth(1).build().expect("built");
+        let waiters = ["a", "c"].map(|tag| {
+            let handle = generator.tag(tag).expect("known");
+            scope.spawn(move || handle.next_id())
         });
+        // Every ten ids take a load. If a load waited for the locked rows, none would come.
+        let begin = Instant::now();
+        for _ in 0..500 {
+            generator.next_id("b").expect("taken");
+            assert!(begin.elapsed() < PATIENCE, "the locks hold up another tag");
+        }
+        assert!(waiters.iter().all(|waiter| !waiter.is_finished()), "they wait for their rows");
+        let unlocked = Instant::now();
+        one("ROLLBACK");
+        two("ROLLBACK");
+        for waiter in waiters {
+            assert_eq!(waiter.join().expect("no panic").expect("unlocked"), 1);
+        }
+        assert!(unlocked.elapsed() < PATIENCE, "{:?}", unlocked.elapsed());
     });
-}
-
-/// From a thread that has a runtime already.
-fn on_another_runtime(work: impl Future<Output = ()> + Send) {
-    thread::scope(|scope| scope.spawn(|| on_a_runtime(work)).join().expect("no panic"));
 }

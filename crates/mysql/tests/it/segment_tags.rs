@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use uidring::Error;
-use uidring::segment::{LoadError, SegmentRequest, SegmentStore};
 use uidring_mysql::MySqlStore;
 use uidring_store::{NewSegmentTag, SegmentTable, TableError};
 use uidring_testkit::chain;
 use uidring_testkit::mariadb::{Database, MariaDb};
-use uidring_testkit::proxy::{Proxy, Verdict};
+use uidring_testkit::proxy::Proxy;
 
 fn table_at(url: &str) -> impl SegmentTable + use<> {
     MySqlStore::from_url(url).expect("a URL").segments().create_table_if_missing(true)
@@ -24,20 +23,6 @@ fn database() -> Database {
 
 fn row(database: &Database) -> Vec<(i64, i64)> {
     database.query("SELECT max_id, step FROM leaf_alloc")
-}
-
-/// Whoever deletes a tag must learn where it ended, even if nobody knows whether it is gone.
-#[test]
-fn a_change_whose_answer_was_lost_is_not_tried_again() {
-    for is_deleted in [false, true] {
-        let database = database();
-        let proxy = Proxy::after(database.server().port(), "COMMIT", || Verdict::Cut);
-        let table = table_at(&database.url_at(&format!("127.0.0.1:{}", proxy.port())));
-        let done = if is_deleted { table.delete_tag("t") } else { table.set_step("t", 20) };
-        let error = chain(&done.expect_err("the answer was lost"));
-        assert_eq!(error.contains("its ids ended at max_id 70"), is_deleted, "{error}");
-        assert_eq!(row(&database), if is_deleted { vec![] } else { vec![(70, 20)] });
-    }
 }
 
 #[test]
@@ -75,23 +60,6 @@ fn without_transactions_only_what_was_read_is_changed() {
     }
 }
 
-#[test]
-fn a_step_that_does_not_stay_is_refused() {
-    let database = database();
-    database.execute(
-        "CREATE TRIGGER cut BEFORE UPDATE ON leaf_alloc FOR EACH ROW SET NEW.step = LEAST(NEW.step, 127)",
-    );
-    let error = chain(&table_at(&database.url()).set_step("t", 5_000).expect_err("refused"));
-    assert!(error.contains("to have step 5000 and max_id 70, and has step 127"), "{error}");
-    assert_eq!(row(&database), [(70, 10)], "rolled back");
-    database.execute(
-        "CREATE OR REPLACE TRIGGER cut BEFORE UPDATE ON leaf_alloc FOR EACH ROW SET NEW.max_id = 1",
-    );
-    let error = chain(&table_at(&database.url()).set_step("t", 5_000).expect_err("refused"));
-    assert!(error.contains("and has step 5000 and max_id 1"), "{error}");
-    assert_eq!(row(&database), [(70, 10)], "rolled back");
-}
-
 /// By the collation of a table that Leaf's script made, `T` is `t`.
 #[test]
 fn a_tag_of_another_case_is_another_tag() {
@@ -109,39 +77,6 @@ fn a_tag_of_another_case_is_another_tag() {
     assert_eq!(row(&database), [(70, 10)], "steps out of range change nothing");
     assert_eq!(table.set_step("t", (1 << 31) - 1).expect("set").step, Ok(10));
     assert_eq!(row(&database), [(70, (1 << 31) - 1)]);
-}
-
-#[test]
-fn a_row_with_null_stops_its_own_tag_alone() {
-    for column in ["max_id BIGINT", "step INT"] {
-        let database = database();
-        let table = table_at(&database.url());
-        table.create_tag(&NewSegmentTag::new("u", 5).expect("allowed")).expect("created");
-        let name = column.split(' ').next().expect("a name");
-        database.execute(&format!("ALTER TABLE leaf_alloc MODIFY {column} NULL"));
-        database.execute(&format!("UPDATE leaf_alloc SET {name} = NULL WHERE biz_tag = 't'"));
-        let store = MySqlStore::from_url(&database.url()).expect("a URL");
-        let wanted = ["t", "u"].map(|tag| SegmentRequest { tag: tag.into(), step: 0 });
-        let mut done = [const { None }; 2];
-        store.segments().load(&wanted, &mut |index, result| done[index] = Some(result));
-        let [null, loaded] = done.map(|done| done.expect("an answer"));
-        assert_eq!(loaded.expect("loaded").start, 1);
-        let error = &null.expect_err("NULL");
-        let (is_row, text) = (matches!(error, LoadError::InvalidRow { .. }), chain(error));
-        assert!(is_row && text.contains(&format!("{name} is NULL")), "{text}");
-        assert!(text.contains("tag `t`") && text.contains("leaf_alloc"), "{text}");
-        assert_eq!(table.list_tags().expect("listed").len(), 2);
-        if name == "step" {
-            table.set_step("t", 10).expect("set right");
-            continue;
-        }
-        // Nobody would know where its ids ended.
-        for refused in [table.delete_tag("t"), table.set_step("t", 20)] {
-            let text = chain(&refused.expect_err("refused"));
-            assert!(text.contains("the max_id of tag `t` is NULL"), "{text}");
-        }
-        assert_eq!(database.query::<i64>("SELECT step FROM leaf_alloc WHERE biz_tag = 't'"), [10]);
-    }
 }
 
 /// A server that cuts the answers of all its users.

@@ -3,8 +3,12 @@
 
 mod leases;
 mod refusals;
-mod restores;
-mod segment_groups;
 mod segments;
+#[path = "../server/mod.rs"]
+mod server;
 mod support;
 mod worker_nodes;
+
+use server::PostgresServers;
+
+uidring_testkit::server_tests!(PostgresServers);

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use uidring::segment::{LoadError, SegmentRequest, SegmentStore};
+use uidring::segment::LoadError;
 use uidring::{CachedUidGenerator, Layout, StoreErrorKind};
 use uidring_store::{LeaseOptions, LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
 use uidring_testkit::namespace::fresh;
 use uidring_testkit::postgres::{Database, Postgres};
-use uidring_testkit::{chain, request};
+use uidring_testkit::{chain, request, servers};
 
 use crate::support::store;
 
@@ -26,44 +26,12 @@ fn database() -> Database {
 }
 
 fn load(database: &Database, tag: &str) -> Result<u64, LoadError> {
-    let wanted = [SegmentRequest { tag: tag.into(), step: 0 }];
-    let mut done = None;
-    store(database).segments().load(&wanted, &mut |_, result| done = Some(result));
-    done.expect("handed over").map(|range| range.start)
+    servers::load(&mut store(database).segments(), tag).map(|range| range.start)
 }
 
 fn lease(database: &Database) -> Result<uidring::worker::Lease, uidring::Error> {
     let options = LeaseOptions::default().lasts(Duration::from_secs(120));
     store(database).leases().lease(&request(Layout::UID_GENERATOR), &options)
-}
-
-#[test]
-fn a_row_with_null_stops_its_own_tag_alone() {
-    for column in ["max_id", "step"] {
-        let database = database();
-        database.execute(&format!(
-            "ALTER TABLE leaf_alloc ALTER COLUMN {column} DROP NOT NULL;
-             UPDATE leaf_alloc SET {column} = NULL WHERE biz_tag = 't'"
-        ));
-        let tags = store(&database).segments().tags().expect("read");
-        assert_eq!(tags.len(), 2);
-        let error = load(&database, "t").expect_err("NULL");
-        let (is_row, text) = (matches!(error, LoadError::InvalidRow { .. }), chain(&error));
-        assert!(is_row && text.contains(&format!("{column} is NULL")), "{text}");
-        assert!(text.contains("tag `t`") && text.contains("leaf_alloc"), "{text}");
-        assert_eq!(load(&database, "u").expect("loaded"), 1);
-        let segments = store(&database).segments();
-        if column == "step" {
-            segments.set_step("t", 5).expect("set right");
-            continue;
-        }
-        // Nobody would know where its ids ended.
-        for refused in [segments.delete_tag("t"), segments.set_step("t", 20)] {
-            let text = chain(&refused.expect_err("refused"));
-            assert!(text.contains("the max_id of tag `t` is NULL"), "{text}");
-        }
-        assert_eq!(segments.list_tags().expect("listed")[0].step, Ok(10));
-    }
 }
 
 #[test]

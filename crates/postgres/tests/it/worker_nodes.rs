@@ -3,15 +3,13 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::runtime;
-use uidring::{CachedUidGenerator, Layout};
+use uidring::Layout;
 use uidring_postgres::PostgresWorkerNodes;
-use uidring_store::{TableError, WorkerTable};
-use uidring_testkit::chain;
+use uidring_store::WorkerTable;
 use uidring_testkit::docs;
-use uidring_testkit::namespace::fresh;
 use uidring_testkit::postgres::{Database, Postgres};
 use uidring_testkit::proxy::{Proxy, Verdict};
+use uidring_testkit::servers::told;
 
 use crate::support::{store, store_at, through};
 
@@ -25,33 +23,8 @@ fn table() -> (Database, PostgresWorkerNodes) {
     (database, nodes)
 }
 
-fn ids(database: &Database) -> Vec<String> {
-    database.column("SELECT ID FROM WORKER_NODE ORDER BY ID")
-}
-
-/// The text of a refusal, which must not tell the password.
 fn refusal(nodes: &PostgresWorkerNodes) -> String {
-    let error = nodes.assign(&LAYOUT).expect_err("refused");
-    for text in [chain(&error), format!("{error:?}"), format!("{nodes:?}")] {
-        assert!(!text.contains("p@ss") && !text.contains("%40"), "{text}");
-    }
-    chain(&error)
-}
-
-#[test]
-fn a_missing_table_is_made_only_when_asked() {
-    let database = Postgres::shared().database();
-    let nodes = store(&database).worker_nodes();
-    let text = refusal(&nodes);
-    assert!(text.contains("does not exist") && text.contains("uidring worker init"), "{text}");
-    let asked = nodes.create_table_if_missing(true);
-    assert_eq!(asked.assign(&LAYOUT).expect("assigned"), 1);
-    assert_eq!(asked.assign(&LAYOUT).expect("assigned"), 2);
-    asked.create().expect("it is there, which is fine");
-    let rows = asked.list().expect("listed");
-    assert_eq!(rows.iter().map(|row| row.id).collect::<Vec<_>>(), [1, 2]);
-    assert_eq!(rows[0].launch_date, rows[0].created[..10]);
-    assert_eq!(rows[0].created.len(), "2026-01-01 00:00:00".len());
+    told(&nodes.assign(&LAYOUT).expect_err("refused"), nodes)
 }
 
 #[test]
@@ -82,19 +55,6 @@ fn starts_that_make_the_table_at_once_do_not_meet() {
 }
 
 #[test]
-fn a_table_that_is_there_needs_no_right_to_make_one() {
-    let (database, _) = table();
-    let url = database.grant_as_docs_say("postgresql.md", "GRANT SELECT, INSERT ON worker_node");
-    let nodes = store_at(&url).worker_nodes().create_table_if_missing(true);
-    assert_eq!(nodes.assign(&LAYOUT).expect("assigned"), 1);
-    let error = nodes.prune(Duration::ZERO).map(|_| ()).expect_err("no right");
-    assert!(chain(&error).contains("pruning also DELETE"), "{}", chain(&error));
-    database.execute("DROP TABLE WORKER_NODE");
-    let text = refusal(&nodes);
-    assert!(text.contains("needs CREATE on the schema"), "{text}");
-}
-
-#[test]
 fn a_trigger_that_changes_the_key_later_is_refused() {
     let (database, nodes) = table();
     database.execute(
@@ -109,47 +69,6 @@ fn a_trigger_that_changes_the_key_later_is_refused() {
 }
 
 #[test]
-fn assignments_work_within_runtimes() {
-    let (_database, nodes) = table();
-    for runtime in [
-        runtime::Builder::new_current_thread().enable_all().build().expect("a runtime"),
-        runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("one"),
-    ] {
-        let before = nodes.usage().expect("counted").rows;
-        runtime.block_on(async { nodes.assign(&LAYOUT).expect("assigned within a task") });
-        assert_eq!(nodes.usage().expect("counted").rows, before + 1);
-    }
-}
-
-#[test]
-fn a_key_over_the_maximum_names_row_and_maximum() {
-    let (database, nodes) = table();
-    database.execute("ALTER TABLE WORKER_NODE ALTER COLUMN ID RESTART WITH 1024");
-    let error = nodes.assign(&Layout::SNOWFLAKE).expect_err("1,023 is the greatest");
-    assert!(
-        matches!(error.store(), Some(TableError::WorkerIdsUsedUp { next: 1_024, max: 1_023, .. })),
-        "{error:?}"
-    );
-    assert!(ids(&database).is_empty(), "its row was rolled back");
-}
-
-#[test]
-fn a_counter_that_went_backwards_is_refused() {
-    let (database, nodes) = table();
-    assert_eq!(nodes.assign(&LAYOUT).expect("assigned"), 1);
-    database.execute("UPDATE WORKER_NODE SET ID = 1000");
-    let text = refusal(&nodes);
-    assert!(text.contains("key 2 ") && text.contains("greatest in WORKER_NODE, 1000"), "{text}");
-    // Into the rows themselves: the server refuses for us.
-    database.execute("ALTER TABLE WORKER_NODE ALTER COLUMN ID RESTART WITH 1000");
-    let text = refusal(&nodes);
-    assert!(text.contains("worker_node_pkey") && text.contains("RESTART WITH"), "{text}");
-    database.execute("ALTER TABLE WORKER_NODE ALTER COLUMN ID RESTART WITH 1001");
-    assert_eq!(nodes.assign(&LAYOUT).expect("mended"), 1_001);
-    assert_eq!(ids(&database), ["1000", "1001"], "what was refused was rolled back");
-}
-
-#[test]
 fn a_column_that_is_not_ours_is_refused() {
     let (database, nodes) = table();
     database.execute("ALTER TABLE WORKER_NODE DROP COLUMN HOST_NAME");
@@ -159,54 +78,6 @@ fn a_column_that_is_not_ours_is_refused() {
     database.execute("ALTER TABLE WORKER_NODE ALTER COLUMN ID DROP IDENTITY");
     let text = refusal(&nodes);
     assert!(text.contains("null value in column"), "{text}");
-}
-
-/// Whatever a server or a user has for its defaults, a row is committed for good.
-#[test]
-fn servers_of_every_temper_commit_the_row() {
-    for settings in [
-        &["default_transaction_isolation=serializable", "synchronous_commit=off"][..],
-        &["DateStyle=German, DMY", "TimeZone=Pacific/Apia", "IntervalStyle=iso_8601"],
-        &["standard_conforming_strings=off", "client_min_messages=error"],
-        &["idle_in_transaction_session_timeout=500", "lock_timeout=1"],
-    ] {
-        let server = Postgres::start_with(settings);
-        let database = server.database();
-        let nodes = store(&database).worker_nodes().create_table_if_missing(true);
-        assert_eq!(nodes.assign(&LAYOUT).expect("assigned"), 1, "{settings:?}");
-        server.kill();
-        server.start_again();
-        assert_eq!(ids(&database), ["1"], "{settings:?}");
-        // The server leaves out a few that it had set aside.
-        assert!(nodes.assign(&LAYOUT).expect("assigned") > 1, "{settings:?}");
-        let row = &nodes.list().expect("listed")[0];
-        assert!(row.launch_date.starts_with("20") && row.created.starts_with("20"), "{row:?}");
-        assert!(nodes.usage().expect("counted").now.to_string().starts_with("20"));
-        assert_eq!(nodes.prune(Duration::ZERO).expect("pruned").removed, 1, "{settings:?}");
-        assert_eq!(ids(&database).len(), 1, "{settings:?}");
-    }
-}
-
-#[test]
-fn pruning_keeps_the_newest_row_and_the_counter() {
-    let (database, nodes) = table();
-    for id in 1..=5 {
-        assert_eq!(nodes.assign(&LAYOUT).expect("assigned"), id);
-    }
-    let age = "UPDATE WORKER_NODE SET CREATED = NOW() - INTERVAL '2 days' WHERE ID <> 2";
-    database.execute(age);
-    let usage = nodes.usage().expect("counted");
-    assert_eq!((usage.rows, usage.newest), (5, Some(5)));
-    assert!(usage.per_day.is_some_and(|rate| (1.9..2.1).contains(&rate)), "{usage:?}");
-    let done = nodes.prune(Duration::from_secs(86_400)).expect("pruned");
-    assert_eq!((done.removed, done.newest), (3, Some(5)));
-    assert_eq!(ids(&database), ["2", "5"]);
-    assert_eq!(nodes.assign(&LAYOUT).expect("assigned"), 6);
-    let fill =
-        "INSERT INTO WORKER_NODE SELECT -number, 'h', '80', 1, NOW(), NOW() - INTERVAL '3 days',
-                NOW() - INTERVAL '3 days' FROM GENERATE_SERIES(1, 20001) number";
-    database.execute(fill);
-    assert_eq!(nodes.prune(Duration::from_secs(86_400)).expect("pruned").removed, 20_002);
 }
 
 #[test]
@@ -230,35 +101,6 @@ fn deadlines_pass_with_a_text_that_tells_what_was_waited_for() {
     });
     let text = refusal(&through(&database, &not_postgres).worker_nodes());
     assert!(text.contains("is this a PostgreSQL server?"), "{text}");
-}
-
-#[test]
-fn the_generator_lives_without_the_server() {
-    let server = Postgres::start();
-    let nodes = store(&server.database()).worker_nodes().create_table_if_missing(true);
-    let first = nodes.assign(&LAYOUT).expect("assigned");
-    let generator = CachedUidGenerator::builder()
-        .layout(LAYOUT)
-        .worker_id(first)
-        .namespace(fresh())
-        .build()
-        .expect("built");
-    server.kill();
-    for uid in generator.uids().take(100_000) {
-        assert_eq!(generator.decode(uid.expect("taken")).expect("ours").worker_id, first);
-    }
-    let hasty = nodes.store().clone().deadline(Duration::from_secs(3)).worker_nodes();
-    let text = refusal(&hasty);
-    assert!(text.contains("is the server running?") && text.contains("within 3s"), "{text}");
-    // A start that comes too early waits for the server.
-    let late = thread::scope(|scope| {
-        let patient = nodes.store().clone().deadline(Duration::from_secs(60)).worker_nodes();
-        let late = scope.spawn(move || patient.assign(&LAYOUT));
-        thread::sleep(Duration::from_millis(200));
-        server.start_again();
-        late.join().expect("no panic").expect("assigned")
-    });
-    assert!(late > first, "{late} after {first}");
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Databases of a private server, and how the tests' helpers talk to it.
 
-use mysql_async::prelude::FromRow;
-use mysql_async::{Opts, OptsBuilder};
+use std::sync::Arc;
 
-use super::Settings;
+use mysql_async::prelude::{FromRow, Queryable};
+use mysql_async::{Conn, Opts, OptsBuilder};
+
 use super::query::query;
+use super::{MariaDb, Settings};
 use crate::database::{self, Databases};
 use crate::docs;
 use crate::server::LIMIT;
@@ -25,24 +27,61 @@ impl Databases for Settings {
     fn execute(database: &Database, sql: &str) {
         database.query::<mysql_async::Row>(sql);
     }
+
+    fn administer(database: &Database, sql: &str) {
+        let administrator = database.server().administrator().db_name(Some(database.name()));
+        query::<mysql_async::Row>(administrator, LIMIT, sql)
+            .unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+
+    fn column(database: &Database, sql: &str) -> Vec<String> {
+        database.query(sql)
+    }
+
+    fn session(database: &Database) -> Box<dyn FnMut(&str)> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let mut connection = runtime.block_on(Conn::new(database.opts())).expect("connects");
+        Box::new(move |sql| runtime.block_on(connection.query_drop(sql)).expect("executed"))
+    }
+
+    /// Takes all other rights from the database's user.
+    fn grant(database: &Database, page: &str, beginning: &str) -> String {
+        let (name, grantee) = (database.name(), format!("{}@'%'", database.user()));
+        database.server().execute(&format!("REVOKE ALL PRIVILEGES, GRANT OPTION FROM {grantee}"));
+        for grant in docs::block(page, beginning).split_terminator(";\n") {
+            let grant = grant.replace("ids.", &format!("{name}."));
+            database.server().execute(&grant.replace("'uidring'@'%'", &grantee));
+        }
+        database.url()
+    }
+
+    fn start_with(settings: &[&str]) -> Arc<MariaDb> {
+        MariaDb::start_with(settings)
+    }
+
+    fn shared() -> Arc<MariaDb> {
+        MariaDb::shared()
+    }
+
+    fn log_statements(server: &MariaDb) {
+        server.log_statements();
+    }
+
+    fn statements(server: &MariaDb) -> String {
+        server.statements()
+    }
 }
 
 impl Database {
-    /// Takes all rights from the account, and grants what a block of the docs grants.
-    pub fn grant_as_docs_say(&self, page: &str, beginning: &str) {
-        let (name, grantee) = (self.name(), format!("{}@'%'", self.user()));
-        self.server().execute(&format!("REVOKE ALL PRIVILEGES, GRANT OPTION FROM {grantee}"));
-        for grant in docs::block(page, beginning).split_terminator(";\n") {
-            let grant = grant.replace("ids.", &format!("{name}."));
-            self.server().execute(&grant.replace("'uidring'@'%'", &grantee));
-        }
-    }
-
     /// The rows of a query of the user's; see [`MariaDb::query`].
     pub fn query<T: FromRow + Send + 'static>(&self, sql: &str) -> Vec<T> {
+        query(self.opts(), LIMIT, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    /// The driver would rather move to the socket, where clients are not of 127.0.0.1.
+    fn opts(&self) -> OptsBuilder {
         let opts = Opts::from_url(&self.url()).expect("a URL");
-        // The driver would rather move to the socket, where clients are not of 127.0.0.1.
-        let opts = OptsBuilder::from_opts(opts).prefer_socket(false);
-        query(opts, LIMIT, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+        OptsBuilder::from_opts(opts).prefer_socket(false)
     }
 }

@@ -1,7 +1,11 @@
 //! Databases of a private server.
 
-use super::Settings;
+use std::sync::Arc;
+
+use tokio_postgres::NoTls;
+
 use super::query::{Rows, query};
+use super::{Postgres, Settings};
 use crate::database::{self, Databases};
 use crate::docs;
 use crate::server::LIMIT;
@@ -21,18 +25,58 @@ impl Databases for Settings {
     fn execute(database: &Database, sql: &str) {
         database.query(sql);
     }
+
+    fn administer(database: &Database, sql: &str) {
+        let administrator = database.server().administrator(&database.name());
+        query(&administrator, LIMIT, sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+
+    fn column(database: &Database, sql: &str) -> Vec<String> {
+        database.query(sql).into_iter().flatten().collect()
+    }
+
+    fn session(database: &Database) -> Box<dyn FnMut(&str)> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let connect = async {
+            let url = database.url();
+            let (client, connection) =
+                tokio_postgres::connect(&url, NoTls).await.expect("connects");
+            tokio::spawn(connection);
+            client
+        };
+        let client = runtime.block_on(connect);
+        Box::new(move |sql| runtime.block_on(client.batch_execute(sql)).expect("executed"))
+    }
+
+    /// For another user.
+    fn grant(database: &Database, page: &str, beginning: &str) -> String {
+        let user = format!("{}_limited", database.user());
+        let create = format!("CREATE ROLE {user} LOGIN PASSWORD '{}'", database.password());
+        database.server().execute(&create);
+        let grants = docs::block(page, beginning).replace("TO uidring", &format!("TO {user}"));
+        database.administer(&grants);
+        database.url_of(&user, &database.server().address().to_string())
+    }
+
+    fn start_with(settings: &[&str]) -> Arc<Postgres> {
+        Postgres::start_with(settings)
+    }
+
+    fn shared() -> Arc<Postgres> {
+        Postgres::shared()
+    }
+
+    fn log_statements(server: &Postgres) {
+        server.log_statements();
+    }
+
+    fn statements(server: &Postgres) -> String {
+        server.log()
+    }
 }
 
 impl Database {
-    /// The URL of another user, who may do what a block of the docs grants.
-    pub fn grant_as_docs_say(&self, page: &str, beginning: &str) -> String {
-        let user = format!("{}_limited", self.user());
-        let create = format!("CREATE ROLE {user} LOGIN PASSWORD '{}'", self.password());
-        self.server().execute(&create);
-        self.administer(&docs::block(page, beginning).replace("TO uidring", &format!("TO {user}")));
-        self.url_of(&user, &format!("127.0.0.1:{}", self.server().port()))
-    }
-
     /// Writes a backup with `pg_dump`.
     pub fn back_up(&self) {
         self.run("pg_dump", &["--format=custom", "--file=backup"]);
@@ -52,20 +96,9 @@ impl Database {
         });
     }
 
-    /// Executes statements in this database as the administrator.
-    pub fn administer(&self, sql: &str) -> Rows {
-        let administrator = self.server().administrator(&self.name());
-        query(&administrator, LIMIT, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
-    }
-
     /// The rows of the user's query, as texts.
     pub fn query(&self, sql: &str) -> Rows {
         let config = self.url().parse().expect("a URL");
         query(&config, LIMIT, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
-    }
-
-    /// The only column of the user's query.
-    pub fn column(&self, sql: &str) -> Vec<String> {
-        self.query(sql).into_iter().flatten().collect()
     }
 }

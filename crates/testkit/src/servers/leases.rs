@@ -1,0 +1,190 @@
+//! Leases of worker ids: what a start locks, and what becomes of a lease when somebody changes the table.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use uidring::clock::{Clock, SystemClock};
+use uidring::worker::Lease;
+use uidring::{Bits, CachedUidGenerator, Error, Layout, TakeError, Tick};
+use uidring_store::server::ServerLeases;
+use uidring_store::{LeaseOptions, LeaseRow, LeaseTable, WorkerTable};
+
+use super::{
+    DatabaseOf, TestedEngine, grant, meddling_triggers, runtimes, shared, store, store_at, through,
+    told, until,
+};
+use crate::proxy::{Proxy, Verdict};
+use crate::{chain, docs, namespace, request};
+
+pub(super) fn layout() -> Layout {
+    let bits = Bits { time: 41, worker: 4, sequence: 10 };
+    Layout::new(bits, Tick::Millisecond, "2026-01-01".parse().expect("a time")).expect("possible")
+}
+
+pub(super) fn options(millis: u64) -> LeaseOptions {
+    LeaseOptions::default().lasts(Duration::from_millis(millis)).owner("tests")
+}
+
+fn leases<T: TestedEngine>(database: &DatabaseOf<T>) -> ServerLeases<T::Engine> {
+    store::<T>(database).deadline(Duration::from_secs(20)).leases()
+}
+
+fn database<T: TestedEngine>() -> DatabaseOf<T> {
+    let database = shared::<T>();
+    leases::<T>(&database).create().expect("made");
+    database
+}
+
+pub(super) fn acquire<T: TestedEngine>(database: &DatabaseOf<T>) -> Lease {
+    leases::<T>(database).lease(&request(layout()), &options(5_000)).expect("free")
+}
+
+fn build(lease: Lease) -> Result<CachedUidGenerator, Error> {
+    let builder = CachedUidGenerator::builder().layout(layout()).namespace(namespace::fresh());
+    builder.worker(lease).build()
+}
+
+pub(super) fn cached(lease: Lease) -> CachedUidGenerator {
+    build(lease).expect("possible")
+}
+
+pub(super) fn rows<T: TestedEngine>(database: &DatabaseOf<T>) -> Vec<LeaseRow> {
+    leases::<T>(database).list().expect("listed")
+}
+
+/// It works within a runtime, too.
+pub fn a_start_passes_over_what_another_has_locked<T: TestedEngine>() {
+    let database = database::<T>();
+    drop([(); 2].map(|()| acquire::<T>(&database)));
+    let mut other = database.session();
+    other("BEGIN");
+    other("SELECT * FROM UIDRING_LEASE WHERE WORKER_ID = 1 FOR UPDATE");
+    // It is locked all the time, so that a start that waited for it would fail.
+    let [runtime, _] = runtimes();
+    assert_eq!(runtime.block_on(async { acquire::<T>(&database) }).worker_id(), 2);
+}
+
+/// It spends no new id: whoever has locked a row may give it back.
+pub fn a_start_waits_where_everything_is_locked<T: TestedEngine>() {
+    let database = database::<T>();
+    drop([(); 5].map(|()| acquire::<T>(&database)));
+    let mut other = database.session();
+    other("BEGIN");
+    other("SELECT * FROM UIDRING_LEASE FOR UPDATE");
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| acquire::<T>(&database));
+        thread::sleep(Duration::from_secs(4));
+        assert!(!waiter.is_finished(), "it waits for the rows");
+        other("COMMIT");
+        let lease = waiter.join().expect("no panic");
+        assert!(lease.worker_id() <= 5, "{}", lease.worker_id());
+    });
+    assert_eq!(rows::<T>(&database).len(), 5);
+}
+
+/// Somebody has changed the table by hand.
+pub fn a_row_that_cannot_be_read_is_lost<T: TestedEngine>() {
+    let database = database::<T>();
+    let lease = acquire::<T>(&database);
+    database.execute(&T::nullable("UIDRING_LEASE", "TOKEN"));
+    database.execute("UPDATE UIDRING_LEASE SET TOKEN = NULL");
+    let error = chain(&build(lease).expect_err("lost"));
+    for words in ["worker id 1 is lost", "its row cannot be read: ", "TOKEN"] {
+        assert!(error.contains(words), "{words}: {error}");
+    }
+}
+
+pub fn the_rights_of_the_docs_are_enough<T: TestedEngine>() {
+    let database = database::<T>();
+    let store = store_at::<T>(&grant::<T>(&database, 1));
+    let leases = store.leases();
+    let lease = || leases.lease(&request(layout()), &options(5_000)).expect("free");
+    let first = cached(lease()).next_uid().expect("ready");
+    // The same row again, above what it was used for.
+    let again = cached(lease());
+    assert!(again.next_uid().expect("ready") > first);
+    assert_eq!(leases.list().expect("listed")[0].worker_id, 1);
+    leases.fence(1).expect("fenced");
+    leases.release(1).expect("freed");
+    let ended = store.worker_nodes().assign(&layout()).expect("assigned");
+    leases.reuse(ended..=ended, &layout(), SystemClock.now()).expect("reused");
+    until("the fence", || again.next_uid() == Err(TakeError::LeaseLost));
+}
+
+/// The docs let the counter begin above another table's.
+pub fn leases_begin_above_what_the_docs_set<T: TestedEngine>() {
+    let (page, beginning) = T::BEGIN_ABOVE;
+    let database = database::<T>();
+    database.execute(docs::block(page, beginning).trim_end().trim_end_matches(';'));
+    let bits = Bits { time: 38, worker: 13, sequence: 12 };
+    let layout = Layout::new(bits, Tick::Millisecond, layout().epoch()).expect("possible");
+    let lease = leases::<T>(&database).lease(&request(layout), &options(5_000)).expect("free");
+    assert_eq!(lease.worker_id(), 5_001);
+}
+
+/// What a paused start has read is old when it goes on, and its row another's: it takes another one.
+pub fn a_paused_start_keeps_no_row_from_others<T: TestedEngine>() {
+    let database = database::<T>();
+    drop(acquire::<T>(&database));
+    let (held, paused) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+    let proxy = Proxy::with(database.server().port(), {
+        let paused = Arc::clone(&paused);
+        move |chunk| {
+            let is_first = chunk.asks("UPDATE UIDRING_LEASE SET OWNER")
+                && held.fetch_add(1, Ordering::SeqCst) == 0;
+            if is_first {
+                paused.store(1, Ordering::SeqCst);
+                while paused.load(Ordering::SeqCst) == 1 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+            Verdict::Forward
+        }
+    });
+    let leases = through::<T>(&database, &proxy).deadline(Duration::from_secs(20)).leases();
+    thread::scope(|scope| {
+        let start = scope.spawn(|| leases.lease(&request(layout()), &options(20_000)));
+        until("the pause", || paused.load(Ordering::SeqCst) == 1);
+        let other = acquire::<T>(&database);
+        assert_eq!(other.worker_id(), 1);
+        paused.store(2, Ordering::SeqCst);
+        let lease = start.join().expect("no panic").expect("free");
+        assert_eq!(lease.worker_id(), 2);
+        assert_eq!(rows::<T>(&database)[0].token, 3, "nothing was changed of the other's row");
+    });
+}
+
+pub fn a_table_that_cannot_hold_the_horizon_is_refused<T: TestedEngine>() {
+    for trigger in meddling_triggers::<T>("UIDRING_LEASE", "HORIZON_TICK", "WORKER_ID = 1") {
+        let database = database::<T>();
+        let lease = acquire::<T>(&database);
+        database.execute(&trigger);
+        let text = chain(&build(lease).expect_err("not stored"));
+        assert!(text.contains("reads 5 and 1023") && text.contains("without triggers"), "{text}");
+    }
+}
+
+pub fn the_lack_of_the_tables_names_the_command_or_is_made_good<T: TestedEngine>() {
+    let database = shared::<T>();
+    let leases = leases::<T>(&database);
+    let error = leases.lease(&request(layout()), &options(5_000)).expect_err("no table");
+    let text = told(&error, &leases);
+    assert!(text.contains(T::NO_TABLE) && text.contains("uidring worker init --leases"), "{text}");
+    let leases = leases.create_tables_if_missing(true);
+    assert_eq!(leases.lease(&request(layout()), &options(5_000)).expect("made").worker_id(), 1);
+    let nodes = store::<T>(&database).worker_nodes();
+    assert_eq!(nodes.assign(&layout()).expect("assigned"), 2, "the counter is shared");
+}
+
+pub fn a_counter_that_went_backwards_is_refused<T: TestedEngine>() {
+    let database = database::<T>();
+    std::mem::forget(acquire::<T>(&database));
+    database.execute("DELETE FROM WORKER_NODE");
+    database.execute(&T::set_counter(1));
+    database.execute("UPDATE UIDRING_LEASE SET WORKER_ID = 2 WHERE WORKER_ID = 1");
+    let leases = leases::<T>(&database);
+    let error = leases.lease(&request(layout()), &options(5_000)).expect_err("backwards");
+    assert!(chain(&error).contains("went backwards"), "{}", chain(&error));
+}
