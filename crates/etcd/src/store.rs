@@ -8,7 +8,8 @@ use std::time::Duration;
 use uidring::{Error, StoreErrorKind};
 use uidring_store::pem::{Authorities, CertificateDer, ClientIdentity, KEY};
 use uidring_store::plain;
-use uidring_store::{TableError, is_port, read_secret};
+use uidring_store::url::host_and_port;
+use uidring_store::{TableError, read_secret};
 use ureq::tls::{Certificate, ClientCert, PrivateKey};
 
 use crate::error::EtcdError;
@@ -260,17 +261,7 @@ fn endpoint(text: &str) -> Result<String, &'static str> {
     if server.contains(|c: char| c.is_whitespace() || c.is_control() || "/?#\\%".contains(c)) {
         return Err("one has a path, or a character that no host has");
     }
-    let (host, port) = match server.rsplit_once(':') {
-        Some(parts) if !server.ends_with(']') => parts,
-        _ => (server, "2379"),
-    };
-    let ipv6 = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    if ipv6.unwrap_or(host).is_empty() {
-        return Err("a host is empty");
-    }
-    if ipv6.is_none() && host.contains(['[', ']', ':']) || !is_port(port) {
-        return Err("a port is wrong (write an IPv6 address in brackets)");
-    }
+    let (host, port) = host_and_port(server, "2379")?;
     Ok(format!("{scheme}://{host}:{port}"))
 }
 

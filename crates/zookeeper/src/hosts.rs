@@ -1,6 +1,6 @@
 //! The text that names the servers.
 
-use uidring_store::is_port;
+use uidring_store::url::{host_and_port, without_brackets};
 
 /// What a server with TLS begins with.
 const TLS: &str = "tls://";
@@ -60,18 +60,8 @@ pub fn without_schemes(text: &str) -> String {
 }
 
 fn host(is_tls: bool, server: &str) -> Result<Host<'_>, &'static str> {
-    let (name, port) = match server.rsplit_once(':') {
-        Some(parts) if !server.ends_with(']') => parts,
-        _ => (server, "2181"),
-    };
-    let ipv6 = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    if ipv6.unwrap_or(name).is_empty() {
-        return Err("a host is empty");
-    }
-    if ipv6.is_none() && name.contains(['[', ']', ':']) || !is_port(port) {
-        return Err("a port is wrong (write an IPv6 address in brackets)");
-    }
-    Ok(Host { is_tls, name: ipv6.unwrap_or(name), port })
+    let (name, port) = host_and_port(server, "2181")?;
+    Ok(Host { is_tls, name: without_brackets(name).unwrap_or(name), port })
 }
 
 #[cfg(test)]

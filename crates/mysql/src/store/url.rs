@@ -1,7 +1,7 @@
 //! The URL of a server, read so that nothing of it is repeated when it is wrong.
 
 use mysql_async::{Opts, OptsBuilder, UrlError};
-use uidring_store::url::{check_once, shown};
+use uidring_store::url::{check_once, database_url, shown, without_brackets};
 
 /// Returns the driver's options and whether the URL mentions TLS, or what is wrong with the URL.
 pub fn read(url: &str) -> Result<(Opts, bool), String> {
@@ -9,8 +9,7 @@ pub fn read(url: &str) -> Result<(Opts, bool), String> {
     let opts = Opts::from_url(url).map_err(|error| driver_problem(&error))?;
     // A URL has brackets around an address of version 6; look-ups and certificates have none.
     let host = opts.ip_or_hostname();
-    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let host = host.to_owned();
+    let host = without_brackets(host).unwrap_or(host).to_owned();
     let opts = OptsBuilder::from_opts(opts)
         .ip_or_hostname(host)
         // What the driver would ask the server for otherwise, and connect a second time: nothing
@@ -40,27 +39,8 @@ fn driver_problem(error: &UrlError) -> String {
     }
 }
 
-/// Finds the slips by which a part of the password would be taken for something else, and shown:
-/// a character of it that should have been percent-encoded ends the part before it.
 fn check(url: &str) -> Result<(), String> {
-    if url.is_empty() {
-        return Err("it is empty".into());
-    }
-    let rest = url.strip_prefix("mysql://").ok_or("it does not begin with mysql://")?;
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, rest) = rest.split_at(end);
-    if rest.contains('#') || rest.contains('@') || authority.matches('@').count() > 1 {
-        return Err("a `@`, `/`, `?` or `#` in user or password is not percent-encoded".into());
-    }
-    if authority.rsplit('@').next().is_none_or(|host| host.is_empty() || host.starts_with(':')) {
-        return Err("it names no host".into());
-    }
-    let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
-    match path.strip_prefix('/') {
-        None | Some("") => return Err("it names no database".into()),
-        Some(path) if path.contains('/') => return Err("its database has a `/`".into()),
-        Some(_) => {}
-    }
+    let (_, parameters) = database_url(url, &["mysql://"])?;
     for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
         let name = parameter.split('=').next().unwrap_or_default();
         // The driver would decode it.

