@@ -1,14 +1,15 @@
 //! A PostgreSQL server under the suite of all stores; see `uidring_testkit::suite`.
 #![cfg(unix)]
 
-mod store;
+mod server;
 
 use uidring_testkit::suite;
+use uidring_testkit::suite::engine::StoreOn;
 
-use store::PostgreSql;
+use server::PostgresServers;
 
 suite! {
-    mod postgres: PostgreSql(&[]),
+    mod postgres: StoreOn::<PostgresServers>::new(&[]),
     worker_ids: yes,
     prune: yes,
     leases: yes,
@@ -22,7 +23,7 @@ suite! {
 
 #[test]
 fn loads_at_once_have_no_id_in_common_on_a_serializable_server() {
-    static SERIALIZABLE: PostgreSql =
-        PostgreSql(&["default_transaction_isolation=serializable", "synchronous_commit=off"]);
+    static SERIALIZABLE: StoreOn<PostgresServers> =
+        StoreOn::new(&["default_transaction_isolation=serializable", "synchronous_commit=off"]);
     suite::segments::loads_at_once_have_no_id_in_common(&SERIALIZABLE);
 }

@@ -29,6 +29,7 @@ use crate::chain;
 use crate::database::{Database, Databases};
 use crate::proxy::{Proxy, Verdict};
 use crate::server::Server;
+use crate::suite::{Cause, tables};
 
 /// Longer than any operation takes, on however busy a machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -69,6 +70,19 @@ pub trait TestedEngine: 'static {
     /// What an error says about a key that is taken.
     const KEY_TAKEN: [&'static str; 2];
 
+    /// The present time, in a statement.
+    const NOW: &'static str;
+    /// The setting for as many connections as there may be leases.
+    const MANY_CONNECTIONS: &'static str;
+
+    /// As for a [`Store`](crate::suite::Store).
+    fn cause_of(error: &str) -> Option<Cause> {
+        tables::server_cause(error)
+    }
+    /// Returns the statements that make this change beside loads.
+    fn beside_loads(change: String) -> String {
+        change
+    }
     /// Returns the statement that sets the counter of worker ids.
     fn set_counter(next: u64) -> String;
     /// Has the server generate this key next, even if it is in use.

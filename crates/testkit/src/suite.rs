@@ -58,7 +58,7 @@
 #![allow(clippy::needless_doctest_main)]
 
 mod counted;
-#[cfg(feature = "tables")]
+#[cfg(all(feature = "servers", any(feature = "mariadb", feature = "postgres")))]
 pub mod engine;
 pub mod herd;
 pub mod leases;

@@ -57,6 +57,9 @@ impl TestedEngine for MariaDbServers {
     const NO_RIGHT: [&'static str; 2] = ["CREATE command denied", "needs CREATE"];
     const KEY_TAKEN: [&'static str; 2] = ["1062", "ALTER TABLE"];
 
+    const NOW: &'static str = "UTC_TIMESTAMP(3)";
+    const MANY_CONNECTIONS: &'static str = "--max-connections=1200";
+
     fn set_counter(next: u64) -> String {
         format!("ALTER TABLE WORKER_NODE AUTO_INCREMENT = {next}")
     }

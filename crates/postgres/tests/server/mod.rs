@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use uidring_postgres::Postgres;
 use uidring_testkit::postgres::{Database, Settings};
 use uidring_testkit::servers::TestedEngine;
+use uidring_testkit::suite::{Cause, tables};
 
 pub struct PostgresServers;
 
@@ -48,6 +49,20 @@ impl TestedEngine for PostgresServers {
     const NO_TABLE: &'static str = "does not exist";
     const NO_RIGHT: [&'static str; 2] = ["permission denied", "needs CREATE on the schema"];
     const KEY_TAKEN: [&'static str; 2] = ["worker_node_pkey", "RESTART WITH"];
+
+    const NOW: &'static str = "CLOCK_TIMESTAMP()";
+    const MANY_CONNECTIONS: &'static str = "max_connections=1200";
+
+    fn cause_of(error: &str) -> Option<Cause> {
+        let away = ["the server ended the connection", "the server is starting or stopping"];
+        let is_away = away.iter().any(|text| error.contains(text));
+        tables::server_cause(error).or(is_away.then_some(Cause::Away))
+    }
+
+    /// Where a transaction is serializable, it would fail beside a load.
+    fn beside_loads(change: String) -> String {
+        format!("BEGIN ISOLATION LEVEL READ COMMITTED; {change}; COMMIT")
+    }
 
     fn set_counter(next: u64) -> String {
         format!("ALTER TABLE worker_node ALTER COLUMN id RESTART WITH {next}")

@@ -1,4 +1,4 @@
-//! For stores on a database server: all of a [`Store`] but what differs between the engines.
+//! The stores on a database server as a [`Store`] of the suite.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -6,142 +6,87 @@ use std::time::Duration;
 use uidring::segment::{SegmentStore, SegmentTag};
 use uidring::worker::Lease;
 use uidring::{Error, WorkerRequest, WorkerSource};
-use uidring_store::{LeaseTable, NewSegmentTag, SegmentTable, WorkerTable};
+use uidring_store::server::ServerStore;
+use uidring_store::{LeaseTable, SegmentTable, WorkerTable};
 
 use super::store::{Cause, Change, Place, Row, Rows, Server, Site, Store, Tags, Terms};
 use super::tables;
+use crate::database::{Database, Databases};
+use crate::servers::{TestedEngine, new_tag};
 
-/// An engine, and with which settings its servers start.
-pub trait Engine: Sync + 'static {
-    /// The present time, in a statement.
-    const NOW: &'static str;
+/// The store of an engine, and with which settings its servers start.
+pub struct StoreOn<T> {
+    settings: &'static [&'static str],
+    engine: PhantomData<fn() -> T>,
+}
 
-    /// Starts a server for so many connections as there may be leases, with a database.
-    fn server(&self) -> Box<dyn Database>;
-
-    /// Returns a database that may be on a server that other tests use at the same time.
-    fn shared_server(&self) -> Box<dyn Database>;
-
-    /// Opens the tables, with this deadline of an operation and of a connection.
-    fn open(url: &str, deadline: Duration) -> Result<Tables, Error>;
-
-    /// As for a [`Store`].
-    fn cause_of(error: &str) -> Option<Cause> {
-        tables::server_cause(error)
-    }
-
-    /// Returns the statements that make this change beside loads.
-    fn beside_loads(change: String) -> String {
-        change
+impl<T: TestedEngine> StoreOn<T> {
+    pub const fn new(settings: &'static [&'static str]) -> Self {
+        Self { settings, engine: PhantomData }
     }
 }
 
-/// The tables of a database.
-pub struct Tables {
-    pub worker_nodes: Box<dyn WorkerTable>,
-    pub leases: Box<dyn LeaseTable>,
-    /// Made with its first tag.
-    pub segments: Box<dyn Segments>,
+fn open<T: TestedEngine>(place: &Place) -> Result<ServerStore<T::Engine>, Error> {
+    let store = ServerStore::from_url(&place.address)?;
+    Ok(store.connect_timeout(place.deadline).deadline(place.deadline))
 }
 
-/// A table of segments.
-pub trait Segments: SegmentStore + SegmentTable {}
-
-impl<T: SegmentStore + SegmentTable> Segments for T {}
-
-/// A database of a private server.
-pub trait Database: Send + Sync {
-    /// Its URL for a user who may do anything there.
-    fn url(&self) -> String;
-    /// The same by another host and port.
-    fn url_at(&self, address: &str) -> String;
-    /// Executes a statement as that user.
-    fn execute(&self, sql: &str);
-    /// Its server.
-    fn server(&self) -> &dyn Server;
-    /// The server's port of 127.0.0.1.
-    fn port(&self) -> u16;
-}
-
-#[cfg(any(feature = "mariadb", feature = "postgres"))]
-impl<K: crate::database::Databases> Database for crate::database::Database<K> {
-    fn url(&self) -> String {
-        Self::url(self)
-    }
-
-    fn url_at(&self, address: &str) -> String {
-        Self::url_at(self, address)
-    }
-
-    fn execute(&self, sql: &str) {
-        Self::execute(self, sql);
-    }
-
-    fn server(&self) -> &dyn Server {
-        &**Self::server(self)
-    }
-
-    fn port(&self) -> u16 {
-        Self::server(self).port()
-    }
-}
-
-impl<E: Engine> Store for E {
+impl<T: TestedEngine> Store for StoreOn<T> {
     fn start(&self) -> Box<dyn Site> {
-        DatabaseSite::<E>::with_tables(self.server())
+        // A lease keeps its connection.
+        let settings = [&[T::MANY_CONNECTIONS], self.settings].concat();
+        DatabaseSite::<T>::with_tables(T::Kind::start_with(&settings).database())
     }
 
     fn share(&self) -> Box<dyn Site> {
-        DatabaseSite::<E>::with_tables(self.shared_server())
+        match self.settings {
+            [] => DatabaseSite::<T>::with_tables(T::Kind::shared().database()),
+            _ => self.start(),
+        }
     }
 
     fn worker_ids(&self, place: &Place) -> Result<Box<dyn WorkerSource>, Error> {
-        Ok(E::open(&place.address, place.deadline)?.worker_nodes)
+        Ok(Box::new(open::<T>(place)?.worker_nodes()))
     }
 
     fn lease(&self, place: &Place, request: &WorkerRequest, terms: &Terms) -> Result<Lease, Error> {
-        tables::lease(&*E::open(&place.address, place.deadline)?.leases, request, terms)
+        tables::lease(&open::<T>(place)?.leases(), request, terms)
     }
 
     fn segments(&self, place: &Place) -> Result<Box<dyn SegmentStore>, Error> {
-        Ok(E::open(&place.address, place.deadline)?.segments)
+        Ok(Box::new(open::<T>(place)?.segments()))
     }
 
     fn cause(&self, error: &str) -> Option<Cause> {
-        E::cause_of(error)
+        T::cause_of(error)
     }
 }
 
 /// A database with all tables.
-struct DatabaseSite<E> {
-    database: Box<dyn Database>,
-    engine: PhantomData<fn() -> E>,
-}
+struct DatabaseSite<T: TestedEngine>(Database<T::Kind>);
 
-impl<E: Engine> DatabaseSite<E> {
-    fn with_tables(database: Box<dyn Database>) -> Box<dyn Site> {
-        let site = Self { database, engine: PhantomData };
-        let tables = site.tables();
-        tables.worker_nodes.create().expect("made");
-        tables.leases.create().expect("made");
-        let tag = NewSegmentTag::new("made with the table", 1).expect("allowed");
-        tables.segments.create_tag(&tag).expect("made");
+impl<T: TestedEngine> DatabaseSite<T> {
+    fn with_tables(database: Database<T::Kind>) -> Box<dyn Site> {
+        let site = Self(database);
+        let store = site.store();
+        store.leases().create().expect("made");
+        let segments = store.segments().create_table_if_missing(true);
+        segments.create_tag(&new_tag("made with the table", 1)).expect("made");
         Box::new(site)
     }
 
-    /// With the deadline that stores have by default.
-    fn tables(&self) -> Tables {
-        E::open(&self.database.url(), Duration::from_secs(10)).expect("a URL")
+    fn store(&self) -> ServerStore<T::Engine> {
+        ServerStore::from_url(&self.0.url()).expect("a URL")
     }
 }
 
-impl<E: Engine> Site for DatabaseSite<E> {
+impl<T: TestedEngine> Site for DatabaseSite<T> {
     fn address(&self, _: usize) -> String {
-        self.database.url()
+        self.0.url()
     }
 
     fn prune(&self) {
-        self.tables().worker_nodes.prune(Duration::ZERO).expect("pruned");
+        self.store().worker_nodes().prune(Duration::ZERO).expect("pruned");
     }
 
     fn rows(&self) -> &dyn Rows {
@@ -153,34 +98,34 @@ impl<E: Engine> Site for DatabaseSite<E> {
     }
 
     fn server(&self) -> Option<&dyn Server> {
-        Some(self.database.server())
+        Some(&**self.0.server())
     }
 
     fn port(&self) -> Option<u16> {
-        Some(self.database.port())
+        Some(self.0.server().port())
     }
 
     fn address_at(&self, port: u16) -> String {
-        self.database.url_at(&format!("127.0.0.1:{port}"))
+        self.0.url_at(&format!("127.0.0.1:{port}"))
     }
 }
 
-impl<E: Engine> Rows for DatabaseSite<E> {
+impl<T: TestedEngine> Rows for DatabaseSite<T> {
     fn row(&self, worker_id: u64) -> Option<Row> {
-        tables::row(&*self.tables().leases, worker_id)
+        tables::row(&self.store().leases(), worker_id)
     }
 
     fn change(&self, worker_id: u64, change: Change) {
-        self.database.execute(&tables::change(worker_id, change, E::NOW));
+        self.0.execute(&tables::change(worker_id, change, T::NOW));
     }
 }
 
-impl<E: Engine> Tags for DatabaseSite<E> {
+impl<T: TestedEngine> Tags for DatabaseSite<T> {
     fn put(&self, tag: &SegmentTag) {
-        tables::put(tag).iter().for_each(|sql| self.database.execute(sql));
+        tables::put(tag).iter().for_each(|sql| self.0.execute(sql));
     }
 
     fn set_step(&self, tag: &str, step: i64) {
-        self.database.execute(&E::beside_loads(tables::set_step(tag, step)));
+        self.0.execute(&T::beside_loads(tables::set_step(tag, step)));
     }
 }
