@@ -19,7 +19,6 @@ const OF_SERVERS: &[(&str, &str)] = &[("server-http.md", "server/tests/http/docs
 const STATEMENTS: &[(&str, &str, &str)] = &[
     ("segments.md", "GRANT SELECT, UPDATE ON ids.leaf_alloc", "mysql/tests/server/mod.rs"),
     ("mysql.md", "GRANT SELECT, INSERT ON ids.WORKER_NODE", "mysql/tests/server/mod.rs"),
-    ("sqlite.md", "DROP TRIGGER UIDRING_NODE_GATE;", "sqlite/tests/it/versions.rs"),
     ("mysql.md", "GRANT SELECT, INSERT, UPDATE ON ids.UIDRING_LEASE", "mysql/tests/server/mod.rs"),
     ("postgresql.md", "CREATE TABLE worker_node", "postgres/tests/it/worker_nodes.rs"),
     ("postgresql.md", "GRANT SELECT, INSERT ON worker_node", "postgres/tests/server/mod.rs"),
