@@ -63,7 +63,7 @@ pub struct RingBuffer {
     options: RingOptions,
     /// At this many runs or fewer, the open one included, the ring is low and takers wake the producer.
     threshold: u64,
-    /// Whether the producer comes by itself before the takers need it: until then half the threshold counts.
+    /// Whether the producer comes by itself before the takers need it. If so, half the threshold applies.
     foreseen: AtomicBool,
     /// The next run to be published; all below it are. Written by the producer and read by takers, once
     /// a run.
@@ -75,7 +75,7 @@ pub struct RingBuffer {
     /// Whether the producer's source has nothing yet: then takers do not wake it.
     source_paused: AtomicBool,
     closed: AtomicU8,
-    /// What the [`end`](Self::end) said.
+    /// The result of [`end`](Self::end), once called.
     ended: ForkGuarded<Option<Option<u64>>>,
     counters: CachePadded<Counters>,
 }
@@ -185,7 +185,7 @@ impl RingBuffer {
         }
     }
 
-    /// Makes `run` current, starting at `number`; its end skips the run. Everything below must be taken or
+    /// Makes `run` current, starting at `number`; passing `run.end` skips the run. Everything below must be taken or
     /// about to be discarded. Idempotent: any number of threads may race here, however late. Returns the
     /// previous next number.
     fn open(&self, run: Run, number: u64) -> u64 {
@@ -226,16 +226,16 @@ impl RingBuffer {
         self.run(self.tail.load(Ordering::Acquire) - 1)
     }
 
-    /// The first run from this index on that ends above the number. For the producer, or for an end:
-    /// where another run has a slot by now, its own was passed.
+    /// The first run from this index on that ends above the number. For the producer, or for an end: a run
+    /// whose slot was reused has been passed.
     fn run_above(&self, index: u64, number: u64) -> Option<Run> {
         // Acquire: as above.
         let runs = index..self.tail.load(Ordering::Acquire);
         runs.filter_map(|index| self.run(index)).find(|run| run.end > number)
     }
 
-    /// Counts as discarded what was published from a number on, which lies in a run from this index on,
-    /// up to where so many numbers had been published; returns how many that is.
+    /// Counts as discarded the numbers from `number`, in a run from this index on, up to the `published`-th;
+    /// returns how many those are.
     fn count_discarded(&self, index: u64, number: u64, published: u64) -> u64 {
         let run = self.run_above(index, number);
         let discarded = run.map_or(0, |run| published.saturating_sub(run.published_below(number)));

@@ -25,7 +25,7 @@ pub(super) struct PadState {
     due: Option<Deadline>,
     /// When to ask the source again which numbers are fresh.
     refresh_due: Option<Deadline>,
-    /// How long the source has no run.
+    /// How long the source asked to wait.
     paused_for: Option<Duration>,
     /// When the last padding was that foresaw the next one, and what was the open run then.
     last: (Stopwatch, u64),
@@ -130,7 +130,7 @@ impl PadState {
         });
         let Some(Some((interval, discarded))) = asked else { return };
         self.refresh_due = Some(Deadline::after(Some(interval)));
-        // One that was called and does not come to its take keeps the others waiting for no longer than this.
+        // Bounds how long a called taker that never takes can delay the others.
         ring.call_next_taker();
         if discarded > 0 && self.stale.is_due() {
             self.notes.push(Note::Stale(discarded));

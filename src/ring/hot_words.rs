@@ -1,5 +1,5 @@
-//! The words that takers and the producer share: the next number, drawn by one addition; its limit; the open
-//! run; and which numbers are fresh.
+//! The words that takers and the producer share: the next number, drawn by one atomic operation; its limit; the
+//! open run; and which numbers are fresh.
 //!
 //! Next number, limit and cursor only grow, and only by read-modify-writes. So a release sequence continues
 //! through every later value: acquiring any value synchronizes with all earlier releases. The caller decides
@@ -28,7 +28,7 @@ pub(crate) const MAX_END: u64 = 1 << 63;
 /// | `2 * end` | that run is used up | is refused |
 /// | `CLOSED` | nothing is issued any more | is refused |
 ///
-/// The last number of a run is not below `end - 1`: who draws it sees to what comes next. The order
+/// The last number of a run is not below `end - 1`: whoever draws it must open the next run. The order
 /// of the values is the order in which they may follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Limit(u64);

@@ -141,8 +141,8 @@ impl Producer {
     ) -> Result<u64, PutError> {
         let (mut published, mut room) = (0, 0);
         while published < most && self.ring.why_gone().is_none() {
-            // Again, even if that was little: where the open run is used up, its slot becomes free
-            // when the next one is there.
+            // Recompute, even after a small result: if the open run is used up, its slot becomes free when the
+            // next one is there.
             if room == 0 {
                 room = self.room();
             }
@@ -263,8 +263,8 @@ impl RingBuffer {
 
     fn end_once(&self) -> Option<u64> {
         let open = self.open_run().ok()?;
-        // Before the raise: whoever opens a run after that sees it, and so does who finds in such
-        // a run a number that was drawn before.
+        // Before the raise, so that anyone who opens a run afterwards, or finds an earlier-drawn number there,
+        // sees it.
         self.hot().expire();
         // Before the raise, too: takes that see the limit shut draw nothing, those that do not are
         // raised above it. Whoever opens a run now is late, and changes neither.

@@ -21,8 +21,8 @@ pub struct RingStats {
     pub runs: u64,
     /// How many numbers have been taken, by takes, fills and blocks.
     pub taken: u64,
-    /// Draws that gave nothing: from behind the end of a run, or of a number that had become
-    /// stale. At most one a taker for each run, and most of them of no run's numbers.
+    /// Draws that gave nothing: past the end of a run, or of a number that had become stale. At most one per taker
+    /// per run, and most of them of no run's numbers.
     pub dropped: u64,
     /// How often takers used up all that was published.
     pub dried: u64,

@@ -8,7 +8,7 @@ use super::{Drawn, Limit, RingBuffer};
 use crate::error::{TakeError, rarely};
 use crate::sync::{HotWords, Ordering, fence};
 
-/// After so many lost races for a claim of many numbers, a single take brings the taker forward.
+/// After this many lost races for many numbers at once, a taker falls back to a single take.
 const ATTEMPTS: u32 = if cfg!(uidring_loom) { 1 } else { 4 };
 
 /// Who to wake when a take leaves the ring low.
@@ -131,7 +131,7 @@ impl RingBuffer {
     /// After the numbers of a run below this one were drawn: if that is all, opens the next run.
     fn drawn_to(&self, run: Run, next: u64, wake: Wake) {
         if next < run.end {
-            // Whoever opened the run may not have come to moving the limit yet.
+            // Whoever opened the run may not have moved the limit yet.
             if self.options.spaced {
                 self.hot().reach_limit(Limit::open(run.end));
             }

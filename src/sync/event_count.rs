@@ -285,10 +285,10 @@ mod tests {
         Arc::new(EventCount::new(ForkToken::current()))
     }
 
-    /// Some wait for as long as it takes, and take one of what there is. Others wait for a moment, and take
-    /// nothing: what they are called for is not lost, and in the end nobody counts as waiting.
+    /// Some waiters wait for as long as it takes, and take one of what there is. Others time out and take nothing:
+    /// what they are called for is not lost, and in the end nobody counts as waiting.
     #[test]
-    fn who_gets_up_by_itself_keeps_no_call() {
+    fn a_waiter_that_times_out_keeps_no_call() {
         const EACH: u64 = if cfg!(miri) { 5 } else { 500 };
         let (event, there) = (event(), Arc::new(AtomicU64::new(0)));
         let take = |there: &AtomicU64| {
