@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use uidring::clock::{Clock, SystemClock, TickerClock};
-use uidring::{Bits, CachedUidGenerator, ClockedUidGenerator, Layout, PerThreadGenerator, Tick, Timestamp, Uid, UidGenerator};
+use uidring::{
+    Bits, CachedUidGenerator, ClockedUidGenerator, Layout, PerThreadGenerator, Tick, Timestamp,
+    Uid, UidGenerator,
+};
 
 use super::{Field, Shape};
 use crate::namespace::fresh;
