@@ -17,7 +17,9 @@ pub const DIALECT: Dialect = Dialect {
     same: "<=>",
     unlocked: |condition| condition.into(),
     by_key: " FORCE INDEX (PRIMARY)",
-    or_nothing: "",
+    or_nothing: |_| String::new(),
+    // A subquery would have it scan, and lock, the whole table.
+    prune: |is_old| format!("DELETE FROM WORKER_NODE WHERE {is_old} ORDER BY ID LIMIT ?"),
     one_row: "leaf_alloc needs the engine InnoDB, and biz_tag for its primary key",
     in_engine: ", in a table with the engine InnoDB",
     generated_key: "the column ID of WORKER_NODE must be AUTO_INCREMENT",

@@ -17,7 +17,13 @@ pub const DIALECT: Dialect = Dialect {
     same: "IS",
     unlocked: |condition| condition.into(),
     by_key: "",
-    or_nothing: " ON CONFLICT DO NOTHING",
+    or_nothing: |key| format!(" ON CONFLICT ({key}) DO NOTHING"),
+    prune: |is_old| {
+        format!(
+            "DELETE FROM WORKER_NODE WHERE ID IN
+             (SELECT ID FROM WORKER_NODE WHERE {is_old} ORDER BY ID LIMIT ?)"
+        )
+    },
     one_row: "leaf_alloc needs biz_tag for its primary key",
     in_engine: "",
     generated_key: "the column ID of WORKER_NODE must be AUTOINCREMENT",

@@ -32,8 +32,10 @@ pub struct Dialect {
     pub unlocked: fn(&str) -> String,
     /// What follows the name of `leaf_alloc` so that rows are found, and locked, by their key alone.
     pub by_key: &'static str,
-    /// What makes an INSERT do nothing if its key exists; empty where that is an error.
-    pub or_nothing: &'static str,
+    /// What makes an INSERT do nothing if the key in this column exists; empty where that is an error.
+    pub or_nothing: fn(&str) -> String,
+    /// Removes the rows of `WORKER_NODE` that meet a condition, a parameter of them at most, and locks no others.
+    pub prune: fn(&str) -> String,
     /// What a table of segments needs, so that a statement changes one row.
     pub one_row: &'static str,
     /// More of what it needs.
@@ -103,11 +105,7 @@ impl Dialect {
     /// Removes the rows with an id below a parameter that are older than a parameter of seconds, a parameter
     /// of them at most.
     pub fn prune_nodes(&self) -> String {
-        format!(
-            "DELETE FROM WORKER_NODE WHERE ID IN (SELECT ID FROM (SELECT ID FROM WORKER_NODE
-             WHERE ID < ? AND CREATED <= {} ORDER BY ID LIMIT ?) AS OLD)",
-            self.seconds_ago
-        )
+        (self.prune)(&format!("ID < ? AND CREATED <= {}", self.seconds_ago))
     }
 }
 

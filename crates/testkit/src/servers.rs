@@ -268,6 +268,7 @@ macro_rules! server_tests {
             }
             segments {
                 a_missing_table_is_made_only_when_asked,
+                a_table_without_its_key_repeats_nothing,
                 the_rights_of_the_docs_are_enough,
                 it_works_within_runtimes_and_without,
                 a_connection_that_broke_while_idle_is_no_failure,

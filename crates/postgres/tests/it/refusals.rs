@@ -126,3 +126,16 @@ fn inserts_and_loads_that_change_nothing_say_so() {
     assert!(matches!(error, LoadError::Refused(_)), "{error:?}");
     assert!(text.contains("tag `t`") && text.contains("changes nothing"), "{text}");
 }
+
+/// It must not go round until the deadline, and say that something is locked.
+#[test]
+fn a_layout_that_cannot_be_set_says_so() {
+    let database = database();
+    database.execute(NOTHING);
+    database.execute(
+        "TRUNCATE UIDRING_LEASE;
+         CREATE TRIGGER nothing BEFORE INSERT ON UIDRING_LEASE FOR EACH ROW EXECUTE FUNCTION nothing()",
+    );
+    let text = chain(&lease(&database).expect_err("no layout"));
+    assert!(text.contains("WORKER_ID -1") && text.contains("prevents it"), "{text}");
+}

@@ -144,14 +144,15 @@ pub trait Session: Send + Sync + Sized {
         async { Err(Problem::Refused(why)) }
     }
 
-    /// Adds a row in a transaction, and returns whether there was none with its key.
+    /// Adds a row in a transaction, and returns whether there was none with its key, which is in this column.
     fn insert_new(
         &mut self,
         sql: &str,
+        key: &str,
         values: &[Value<'_>],
     ) -> impl Future<Output = Done<Self, bool>> + Send {
         async move {
-            let sql = format!("{sql}{}", Self::DIALECT.or_nothing);
+            let sql = format!("{sql}{}", (Self::DIALECT.or_nothing)(key));
             match self.execute(&sql, values).await {
                 Err(problem) if problem.state() == Some(State::Duplicate) => Ok(false),
                 done => Ok(done? == 1),

@@ -51,6 +51,36 @@ pub fn a_missing_table_is_made_only_when_asked<T: TestedEngine>() {
     assert_eq!(range(&mut segments, "t"), (1, 11));
 }
 
+/// As after a migration that lost it: whoever took one of two rows would repeat what the other has handed out.
+pub fn a_table_without_its_key_repeats_nothing<T: TestedEngine>() {
+    let database = with_tags::<T>(&T::Kind::shared(), &["t", "u"]);
+    for statement in [
+        "CREATE TABLE copied AS SELECT * FROM leaf_alloc",
+        "DROP TABLE leaf_alloc",
+        "ALTER TABLE copied RENAME TO leaf_alloc",
+    ] {
+        database.execute(statement);
+    }
+    let mut segments = store::<T>(&database).segments();
+    assert_eq!(range(&mut segments, "t"), (1, 11));
+    let text = chain(&segments.create_tag(&new_tag("t", 10)).expect_err("no key"));
+    assert!(text.contains("key") || text.contains("constraint"), "{text}");
+    assert_eq!(segments.list_tags().expect("listed").len(), 2, "none was added");
+    database.execute("INSERT INTO leaf_alloc SELECT * FROM leaf_alloc WHERE biz_tag = 't'");
+    let text = refusal::<T>(&mut segments, "t");
+    assert!(text.contains("has 2 rows") && text.contains("primary key"), "{text}");
+    for text in [
+        chain(&segments.set_step("t", 20).expect_err("two rows")),
+        chain(&segments.delete_tag("t").expect_err("two rows")),
+    ] {
+        assert!(text.contains("has 2 rows"), "{text}");
+    }
+    let wanted = ["t", "u"].map(|tag| SegmentRequest { tag: tag.into(), step: 0 });
+    let mut done = [false; 2];
+    segments.load(&wanted, &mut |index, loaded| done[index] = loaded.is_ok());
+    assert_eq!(done, [false, true], "it concerns that tag alone");
+}
+
 pub fn the_rights_of_the_docs_are_enough<T: TestedEngine>() {
     let database = with_tags::<T>(&T::Kind::shared(), &["t"]);
     let url = grant::<T>(&database, 2);

@@ -149,5 +149,5 @@ impl Reuse<'_> {
 /// Sets the layout of the table unless it has one, in a transaction. Returns whether it had none: a
 /// transaction that has read rows may not see whose layout it is.
 pub async fn set_layout<S: Session>(session: &mut S, fingerprint: &str) -> Done<S, bool> {
-    session.insert_new(&S::DIALECT.insert_layout(), &[fingerprint.into()]).await
+    session.insert_new(&S::DIALECT.insert_layout(), "WORKER_ID", &[fingerprint.into()]).await
 }

@@ -70,10 +70,12 @@ impl<E: Engine> Operation<E> for Acquire<'_> {
             };
             candidates.retain(|row| !locked.contains(&row.worker_id));
             let Some((_, rest)) = candidates.split_first_mut() else {
-                match self.add_row(session).await? {
-                    Some(done) => return Ok(done),
-                    None => continue,
+                if let Some(done) = self.add_row(session).await? {
+                    return Ok(done);
                 }
+                patience -= 1;
+                sleep(PAUSE).await;
+                continue;
             };
             fastrand::shuffle(rest);
             candidates.truncate(TRIES);
@@ -97,9 +99,14 @@ impl<E: Engine> Operation<E> for Acquire<'_> {
             }
             before = candidates;
         }
-        if let Some(row) = before.first() {
-            session.check_changeable(row.worker_id).await?;
-        }
+        let Some(row) = before.first() else {
+            return Err(Problem::Denied(
+                "the row of UIDRING_LEASE with WORKER_ID -1, which sets the table's layout, can be neither added nor \
+                 seen: a trigger, rule or policy of the table prevents it; remove it"
+                    .into(),
+            ));
+        };
+        session.check_changeable(row.worker_id).await?;
         Err(Problem::Busy("other transactions have all free rows of UIDRING_LEASE locked".into()))
     }
 }

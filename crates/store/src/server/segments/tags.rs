@@ -6,7 +6,7 @@ use uidring::segment::SegmentTag;
 use crate::server::connection::Operation;
 use crate::server::engine::Engine;
 use crate::server::problem::{Problem, State};
-use crate::server::row::Row;
+use crate::server::row::{Row, unique};
 use crate::server::session::{Done, Session};
 use crate::server::tables::{LEAF_ALLOC, Table};
 use crate::sql::INSERT_TAG;
@@ -64,7 +64,7 @@ impl<E: Engine> Operation<E> for CreateTag<'_> {
     async fn run(&self, session: &mut E::Session) -> Done<E::Session, Result<(), Error>> {
         let dialect = E::Session::DIALECT;
         let (tag, start, step, description) = self.tag.columns();
-        let insert = format!("{INSERT_TAG}{}", dialect.or_nothing);
+        let insert = format!("{INSERT_TAG}{}", (dialect.or_nothing)("biz_tag"));
         let values = [tag.into(), start.into(), step.into(), description.into()];
         let find = (&*dialect.find_tag(), &[tag.into()][..]);
         session.begin().await?;
@@ -75,8 +75,11 @@ impl<E: Engine> Operation<E> for CreateTag<'_> {
             }
             done => done?,
         };
-        match rows.first().map(tag_of).transpose()? {
-            Some(found) if added == 0 => Ok(Err(NewSegmentTag::exists(found))),
+        match unique(&rows, &format!("tag `{tag}`"), dialect.one_row)?.map(tag_of).transpose()? {
+            Some(found) if added == 0 => {
+                session.rollback().await?;
+                Ok(Err(NewSegmentTag::exists(found)))
+            }
             Some(ours) if (&*ours.tag, ours.max_id, ours.step) == (tag, Ok(start), Ok(step)) => {
                 session.commit().await?;
                 Ok(Ok(()))
@@ -121,13 +124,22 @@ impl<E: Engine> Operation<E> for ChangeTag<'_> {
         let tag = self.tag;
         let select = format!("{} FOR UPDATE", E::Session::DIALECT.find_tag());
         let rows = session.begin_with(&select, &[tag.into()]).await?;
+        let found =
+            unique(&rows, &format!("tag `{tag}`"), <E::Session as Session>::DIALECT.one_row)?;
         // By the column's collation another tag may be equal to it.
-        let found = rows.first().map(tag_of).transpose()?.filter(|found| found.tag == tag);
+        let found = found.map(tag_of).transpose()?.filter(|found| found.tag == tag);
         let Some(before) = found else {
-            session.check_absent(tag).await?;
+            if rows.is_empty() {
+                session.check_absent(tag).await?;
+            }
             session.rollback().await?;
             return Ok(Err(no_such_tag(tag)));
         };
+        // Galera writes nothing of a row that stays as it is, and has no commit of it to show.
+        if matches!(self.change, Change::Step(step) if before.step == Ok(step)) {
+            session.rollback().await?;
+            return Ok(Ok(before));
+        }
         let max_id = match end_of(&before) {
             Ok(max_id) => max_id,
             Err(unreadable) => {

@@ -137,8 +137,14 @@ async fn update<S: Session>(found: &[&Found<'_>], session: &mut S) -> Done<S, ()
     Ok(())
 }
 
+/// Refuses two rows of one tag: a load of its own says why.
 fn by_tag<F>(rows: &[Row]) -> Result<HashMap<&str, &Row>, Problem<F>> {
-    rows.iter().map(|row| Ok((row.text(0)?, row))).collect()
+    let by_tag: HashMap<&str, &Row> =
+        rows.iter().map(|row| Ok((row.text(0)?, row))).collect::<Result<_, Problem<F>>>()?;
+    match by_tag.len() == rows.len() {
+        true => Ok(by_tag),
+        false => Err(Problem::Conflict("a tag has several rows".into())),
+    }
 }
 
 /// Parameters of so many rows.
