@@ -118,7 +118,10 @@ fn a_proxy_that_reads_from_a_stale_replica_breaks_nothing() {
         let row = row();
         assert_eq!(row.state, LeaseState::Free, "given back");
         let decoded = layout().decode(last.expect("taken")).expect("of the layout");
-        assert_eq!(row.horizon, Some((decoded.tick, decoded.sequence)));
+        // It may have passed over the ticks since the last take, and keeps none of the reserve.
+        let (tick, sequence) = row.horizon.expect("used");
+        assert!((tick, sequence) >= (decoded.tick, decoded.sequence), "{row:?}");
+        assert!(tick < decoded.tick + 5_000, "{row:?}");
     }
     // What people are shown of what they have done is the primary's, too.
     let held = at(&url).lease(&request(layout()), &options(5_000)).expect("free");
