@@ -1,6 +1,6 @@
 //! What PostgreSQL writes differently from other databases.
 
-use uidring_store::sql::Dialect;
+use uidring_store::sql::{Dialect, prune_by_key};
 
 pub const DIALECT: Dialect = Dialect {
     // Of this moment, and not of the transaction's beginning: it may have waited for a lock.
@@ -22,12 +22,7 @@ pub const DIALECT: Dialect = Dialect {
     },
     by_key: "",
     or_nothing: |key| format!(" ON CONFLICT ({key}) DO NOTHING"),
-    prune: |is_old| {
-        format!(
-            "DELETE FROM WORKER_NODE WHERE ID IN
-             (SELECT ID FROM WORKER_NODE WHERE {is_old} ORDER BY ID LIMIT ?)"
-        )
-    },
+    prune: prune_by_key,
     one_row: "leaf_alloc needs biz_tag for its primary key",
     in_engine: "",
     generated_key: "the column ID of WORKER_NODE must be GENERATED AS IDENTITY, and no trigger, rule or \

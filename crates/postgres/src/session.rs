@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::{join, join3, join4, join5};
 use uidring_store::server::{
-    Changed, Done, Inspected, Problem, Row, Session as _, State, Table, Value, check_version, only,
+    Changed, Done, Inspected, Problem, Row, Session as _, State, Table, Value, check_version,
+    not_one_row, only,
 };
 use uidring_store::sql::Dialect;
 
@@ -293,10 +294,7 @@ impl uidring_store::server::Session for Session {
             0 => by_trigger(&format!(
                 "{what} in leaf_alloc, whose row is locked for it, changes nothing"
             )),
-            _ => Problem::Conflict(format!(
-                "{what} changed {rows} rows and not 1: {}; try again",
-                DIALECT.one_row
-            )),
+            _ => not_one_row(what, rows, DIALECT.one_row),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What SQLite writes differently from other databases. Times are texts in UTC, which compare as the
 //! times do.
 
-use uidring_store::sql::Dialect;
+use uidring_store::sql::{Dialect, prune_by_key};
 
 pub const DIALECT: Dialect = Dialect {
     now: "strftime('%Y-%m-%d %H:%M:%f', 'now')",
@@ -18,12 +18,7 @@ pub const DIALECT: Dialect = Dialect {
     unlocked: |condition| condition.into(),
     by_key: "",
     or_nothing: |key| format!(" ON CONFLICT ({key}) DO NOTHING"),
-    prune: |is_old| {
-        format!(
-            "DELETE FROM WORKER_NODE WHERE ID IN
-             (SELECT ID FROM WORKER_NODE WHERE {is_old} ORDER BY ID LIMIT ?)"
-        )
-    },
+    prune: prune_by_key,
     one_row: "leaf_alloc needs biz_tag for its primary key",
     in_engine: "",
     generated_key: "the column ID of WORKER_NODE must be AUTOINCREMENT",

@@ -20,7 +20,6 @@ mod tables;
 mod url;
 mod value;
 
-pub use self::connection::Operation;
 pub use self::engine::{Engine, Purpose};
 pub use self::error::ServerError;
 pub use self::explain::explain;
@@ -28,9 +27,8 @@ pub use self::leases::ServerLeases;
 pub use self::nodes::ServerWorkerNodes;
 pub use self::problem::{Cause, Failure, Problem, State};
 pub use self::row::{Cell, Row, only};
-pub use self::runtime::BlockingRuntime;
 pub use self::segments::ServerSegments;
-pub use self::session::{Changed, Done, Session};
+pub use self::session::{Changed, Done, Session, not_one_row};
 pub use self::settings::{Inspected, Limits, Settings};
 pub use self::store::ServerStore;
 pub use self::tables::{LEAF_ALLOC, Table, UIDRING_LEASE, WORKER_NODE, check_version};

@@ -64,6 +64,14 @@ pub const INSERT_TAG: &str =
     "INSERT INTO leaf_alloc (biz_tag, max_id, step, description, update_time)
     VALUES (?, ?, ?, ?, CURRENT_TIMESTAMP)";
 
+/// Removes rows of `WORKER_NODE` as [`Dialect::prune`] says, where DELETE has no limit.
+pub fn prune_by_key(is_old: &str) -> String {
+    format!(
+        "DELETE FROM WORKER_NODE WHERE ID IN
+         (SELECT ID FROM WORKER_NODE WHERE {is_old} ORDER BY ID LIMIT ?)"
+    )
+}
+
 /// `WORKER_NODE`.
 impl Dialect {
     /// Adds a row: host, port and type.

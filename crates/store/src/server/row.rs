@@ -99,22 +99,6 @@ impl Row {
     }
 }
 
-/// Returns the row of a key, if there is one.
-///
-/// # Errors
-///
-/// There are several: whoever took one of them would repeat what another has handed out.
-pub fn unique<'a, F>(
-    rows: &'a [Row],
-    what: &str,
-    needs: &str,
-) -> Result<Option<&'a Row>, Problem<F>> {
-    match rows {
-        [] | [_] => Ok(rows.first()),
-        _ => Err(Problem::Refused(format!("{what} has {} rows: {needs}", rows.len()))),
-    }
-}
-
 /// Returns the row of a statement that always has one.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! Loads segments from a server: which row is waited for, and what is said when another server answers.
 
 mod load;
+mod tag_row;
 mod tags;
 mod together;
 

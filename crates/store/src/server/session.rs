@@ -123,10 +123,7 @@ pub trait Session: Send + Sync + Sized {
 
     /// Returns why a statement changed so many rows of a table in place of one that is locked for it.
     fn miscounted(&self, what: &str, rows: u64) -> Problem<Self::Failure> {
-        Problem::Conflict(format!(
-            "{what} changed {rows} rows and not 1: {}; try again",
-            Self::DIALECT.one_row
-        ))
+        not_one_row(what, rows, Self::DIALECT.one_row)
     }
 
     /// Makes sure that a row which no query found is not hidden.
@@ -159,4 +156,9 @@ pub trait Session: Send + Sync + Sized {
             }
         }
     }
+}
+
+/// The error of a statement that changed another number of rows than one.
+pub fn not_one_row<F>(what: &str, rows: u64, needs: &str) -> Problem<F> {
+    Problem::Conflict(format!("{what} changed {rows} rows and not 1: {needs}; try again"))
 }

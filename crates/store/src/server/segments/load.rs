@@ -2,10 +2,10 @@
 
 use uidring::segment::{LoadError, LoadedSegment, SegmentRequest};
 
+use super::tag_row::row_of;
 use crate::server::connection::Operation;
 use crate::server::engine::Engine;
 use crate::server::problem::{Problem, State};
-use crate::server::row::unique;
 use crate::server::session::{Done, Session};
 use crate::server::tables::{LEAF_ALLOC, Table};
 use crate::tag_number;
@@ -91,13 +91,7 @@ impl Load<'_> {
             session.identity()
         );
         let rows = session.begin_with(&select, &[tag.into()]).await?;
-        // By the column's collation `Orders` and `orders` may be one. They are not two tags of one row here.
-        let row = unique(&rows, &format!("tag `{tag}`"), S::DIALECT.one_row)?;
-        let Some(row) = row.filter(|row| row.text::<S::Failure>(0).is_ok_and(|text| text == tag))
-        else {
-            if rows.is_empty() {
-                session.check_absent(tag).await?;
-            }
+        let Some(row) = row_of(session, &rows, tag).await? else {
             return Ok(Err(NotLoaded::Row(LoadError::NoSuchTag { tag: tag.clone() })));
         };
         let server = row.unsigned(3)?;

@@ -3,10 +3,11 @@
 use uidring::Error;
 use uidring::segment::SegmentTag;
 
+use super::tag_row::{row_of, unique};
 use crate::server::connection::Operation;
 use crate::server::engine::Engine;
 use crate::server::problem::{Problem, State};
-use crate::server::row::{Row, unique};
+use crate::server::row::Row;
 use crate::server::session::{Done, Session};
 use crate::server::tables::{LEAF_ALLOC, Table};
 use crate::sql::INSERT_TAG;
@@ -75,7 +76,7 @@ impl<E: Engine> Operation<E> for CreateTag<'_> {
             }
             done => done?,
         };
-        match unique(&rows, &format!("tag `{tag}`"), dialect.one_row)?.map(tag_of).transpose()? {
+        match unique(&rows, tag, dialect.one_row)?.map(tag_of).transpose()? {
             Some(found) if added == 0 => {
                 session.rollback().await?;
                 Ok(Err(NewSegmentTag::exists(found)))
@@ -124,17 +125,11 @@ impl<E: Engine> Operation<E> for ChangeTag<'_> {
         let tag = self.tag;
         let select = format!("{} FOR UPDATE", E::Session::DIALECT.find_tag());
         let rows = session.begin_with(&select, &[tag.into()]).await?;
-        let found =
-            unique(&rows, &format!("tag `{tag}`"), <E::Session as Session>::DIALECT.one_row)?;
-        // By the column's collation another tag may be equal to it.
-        let found = found.map(tag_of).transpose()?.filter(|found| found.tag == tag);
-        let Some(before) = found else {
-            if rows.is_empty() {
-                session.check_absent(tag).await?;
-            }
+        let Some(row) = row_of(session, &rows, tag).await? else {
             session.rollback().await?;
             return Ok(Err(no_such_tag(tag)));
         };
+        let before = tag_of(row)?;
         // Galera writes nothing of a row that stays as it is, and has no commit of it to show.
         if matches!(self.change, Change::Step(step) if before.step == Ok(step)) {
             session.rollback().await?;
