@@ -65,8 +65,8 @@ pub fn by_threads(threads: u64, ids: u64, work: impl Fn(u64) + Sync) -> f64 {
     per_id(start.elapsed(), share * threads)
 }
 
-/// Pins takers in turn, lest the operating system puts two of them on one core for a while, where they would not
-/// contend.
+/// Pins takers to cores in turn. Otherwise the system may run two of them on one core for a while, where they would
+/// not contend.
 pub fn pin(taker: usize) {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     if !cores.is_empty() {

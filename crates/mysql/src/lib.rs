@@ -16,7 +16,7 @@ pub use self::store::{MySql, MySqlStore};
 /// The table `WORKER_NODE`: a [`WorkerTable`] of which each start gets a worker id of its
 /// own.
 ///
-/// A table made by the script of Baidu's UidGenerator works unchanged, and ids go on where it stands.
+/// A table made by the script of Baidu's UidGenerator works unchanged: ids continue where it left off.
 ///
 /// ```no_run
 /// use uidring::CachedUidGenerator;

@@ -21,7 +21,7 @@ impl Log {
         Self::start_at(LevelFilter::WARN)
     }
 
-    /// Keeps what is at least as grave as this; once in a process.
+    /// Starts keeping log records of this level and above. Call it once in a process.
     pub fn start_at(level: LevelFilter) -> Self {
         let log = Self::default();
         tracing_subscriber::fmt()

@@ -42,7 +42,7 @@ const FILE_SETTINGS: &[&str] = &["--innodb-log-file-size=4M", "--innodb-use-nati
 
 pub type MariaDb = Server<Settings>;
 
-/// The arguments of a server's next start, which win over those that every server gets.
+/// The arguments of the server's next start, which override those that every server gets.
 #[derive(Default)]
 pub struct Settings(Mutex<Vec<String>>);
 

@@ -52,7 +52,7 @@ const ALONE: u16 = 5432;
 
 pub type Postgres = Server<Settings>;
 
-/// Settings, `name=value`, which win over those that every server gets.
+/// Settings, `name=value`, which override those that every server gets.
 pub struct Settings(Vec<String>);
 
 static SHARED: OnceLock<Arc<Postgres>> = OnceLock::new();

@@ -39,7 +39,7 @@ impl WipeOnForkMemory {
         Some(Self::with(slots, Mapping::lend(Self::bytes(slots)?)?))
     }
 
-    /// `None` for more than a slice may span: where pointers have 32 bits, the system may have that much.
+    /// Returns `None` for more bytes than a slice may span, which a 32-bit system might be able to allocate.
     fn bytes(slots: usize) -> Option<usize> {
         let bytes = slots.checked_mul(size_of::<Slot>())?.checked_add(size_of::<HotWords>())?;
         (bytes <= isize::MAX.cast_unsigned()).then_some(bytes)
