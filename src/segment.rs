@@ -97,7 +97,7 @@ pub use self::generator::SegmentHandle;
 pub use self::memory::MemorySegments;
 pub use self::stats::SegmentStats;
 pub use self::store::{
-    LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag, TagNumber,
+    LoadError, Loaded, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag, TagNumber,
 };
 
 // For tests and models, outside semantic versioning.

@@ -11,7 +11,7 @@ use uidring::padding::{Padder, PadderOptions};
 use uidring::policy::TakePolicy;
 use uidring::ring::RingOptions;
 use uidring::segment::{
-    LoadError, LoadedSegment, MemorySegments, SegmentRequest, SegmentStore, SegmentTag,
+    LoadError, Loaded, MemorySegments, SegmentRequest, SegmentStore, SegmentTag,
 };
 use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
@@ -81,11 +81,7 @@ impl SegmentStore for Faulty {
         { tags }.tags()
     }
 
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         match self.0 {
             Fault::Panics => panic!("a user's mistake"),
             Fault::Fails => (0..wanted.len())

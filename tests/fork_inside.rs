@@ -15,8 +15,7 @@ use uidring::padding::{Padder, PadderOptions};
 use uidring::policy::{PutDecision, PutPolicy, TakeDecision, TakePolicy};
 use uidring::ring::{RingBuffer, RingOptions};
 use uidring::segment::{
-    LoadError, LoadedSegment, MemorySegments, SegmentError, SegmentRequest, SegmentStore,
-    SegmentTag,
+    Loaded, MemorySegments, SegmentError, SegmentRequest, SegmentStore, SegmentTag,
 };
 use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
@@ -25,7 +24,8 @@ use uidring::{
     WorkerRequest, WorkerSource,
 };
 use uidring_testkit::fork::{
-    FAILED, FORKED, Fork, ForkingClock, LIMIT, OTHER_ERROR, Sides, alone, in_child, on_both_sides,
+    FAILED, FORKED, Fork, ForkingClock, LIMIT, OTHER_ERROR, Report, Sides, alone, in_child,
+    on_both_sides,
 };
 
 /// What of the caller's code forks.
@@ -687,11 +687,7 @@ impl SegmentStore for ForkingStore {
         Ok(vec![row])
     }
 
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         self.fork.here();
         self.table.load(wanted, loaded);
         self.fork.here();
@@ -718,32 +714,34 @@ fn lease(backend: impl LeaseBackend) -> Lease {
     Lease::new(layout(6), 1, None, terms, backend).expect("in range")
 }
 
+/// Waits for the fork: the child ends with the thread that it was made of, and its parent goes on.
+fn goes_on(to: &mut Report, fork: &Fork, next: impl Fn() -> bool) {
+    fork.arm_all();
+    while !fork.has_happened() {
+        thread::yield_now();
+    }
+    to.check(fork.child_ends());
+    let start = std::time::Instant::now();
+    let mut taken = 0;
+    while taken < 2_000 && start.elapsed() < LIMIT / 4 * 3 {
+        taken += u64::from(next());
+    }
+    to.check(taken >= 2_000);
+    to.words.push(1);
+}
+
 /// A child that is made of one of the library's own threads ends with it: it must not go on to pad, to
 /// load or to renew what is its parent's.
 #[test]
 fn the_librarys_own_threads() {
     let _alone = alone();
-    let goes_on = |next: &dyn Fn() -> bool| {
-        let start = std::time::Instant::now();
-        let mut taken = 0;
-        while taken < 2_000 && start.elapsed() < LIMIT / 4 * 3 {
-            taken += u64::from(next());
-        }
-        taken >= 2_000
-    };
     let words = in_child(|to| {
         let fork = Fork::new();
         let clock = ForkingClock::new(&fork);
         let generator = CachedUidGenerator::builder().layout(layout(6)).worker_id(1);
         let generator = generator.clock(clock).refresh(Duration::from_millis(1));
         let generator = generator.build().expect("builds");
-        fork.arm_all();
-        while !fork.has_happened() {
-            thread::yield_now();
-        }
-        to.check(fork.child_ends());
-        to.check(goes_on(&|| generator.next_uid().is_ok()));
-        to.words.push(1);
+        goes_on(to, &fork, || generator.next_uid().is_ok());
     });
     assert_eq!(words, [1], "the padder, by the clock");
     let words = in_child(|to| {
@@ -751,13 +749,7 @@ fn the_librarys_own_threads() {
         let fork = store.fork.clone();
         let refresh = Duration::from_millis(1);
         let generator = SegmentGenerator::builder(store).refresh(refresh).build().expect("builds");
-        fork.arm_all();
-        while !fork.has_happened() {
-            thread::yield_now();
-        }
-        to.check(fork.child_ends());
-        to.check(goes_on(&|| generator.next_id("orders").is_ok()));
-        to.words.push(1);
+        goes_on(to, &fork, || generator.next_id("orders").is_ok());
     });
     assert_eq!(words, [1], "the loader, by its store");
     let words = in_child(|to| {
@@ -765,13 +757,7 @@ fn the_librarys_own_threads() {
         let lease = lease(ForkingKeeper(fork.clone()));
         let generator = CachedUidGenerator::builder().layout(layout(6)).worker(lease);
         let generator = generator.build().expect("builds");
-        fork.arm_all();
-        while !fork.has_happened() {
-            thread::yield_now();
-        }
-        to.check(fork.child_ends());
-        to.check(goes_on(&|| generator.next_uid().is_ok()));
-        to.words.push(1);
+        goes_on(to, &fork, || generator.next_uid().is_ok());
     });
     assert_eq!(words, [1], "a lease's thread, by its backend");
 }

@@ -9,7 +9,7 @@ use tracing::span;
 use uidring::clock::ManualClock;
 use uidring::policy::TakePolicy;
 use uidring::segment::{
-    LoadError, LoadedSegment, MemorySegments, SegmentRequest, SegmentStore, SegmentTag,
+    LoadError, Loaded, MemorySegments, SegmentRequest, SegmentStore, SegmentTag,
 };
 use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
@@ -75,11 +75,7 @@ impl SegmentStore for Failing {
         self.0.tags()
     }
 
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         self.1 += 1;
         if self.1.is_multiple_of(2) {
             self.0.load(wanted, loaded);

@@ -53,6 +53,15 @@ fn one_thread_serves_all_and_ends_with_the_last() {
     assert!(padder_threads() < before + 20, "{} threads", padder_threads());
 }
 
+/// A source of runs from 1 on.
+fn counting() -> impl FnMut() -> Option<u64> {
+    let mut next = 0;
+    move || {
+        next += 1;
+        Some(next)
+    }
+}
+
 #[test]
 fn a_ring_that_ends_or_panics_does_not_end_its_neighbours() {
     let padder = Padder::start(PadderOptions::default()).expect("starts");
@@ -61,17 +70,7 @@ fn a_ring_that_ends_or_panics_does_not_end_its_neighbours() {
     };
     let ended = served(|| None);
     let panicked = served(|| panic!("a user's mistake"));
-    let mut next = 0;
-    let going = padder
-        .serve(
-            RingOptions::new(4).run_bits(0),
-            move || {
-                next += 1;
-                Some(next)
-            },
-            None,
-        )
-        .expect("possible");
+    let going = padder.serve(RingOptions::new(4).run_bits(0), counting(), None).expect("possible");
     let mut last = 0;
     let start = Instant::now();
     while last < 1_000 {
@@ -154,17 +153,8 @@ fn a_busy_ring_leaves_the_padder_to_the_others() {
         let ring = Arc::default();
         let source = Endless { ring: Arc::clone(&ring), next: 0 };
         let busy = padder.serve(RingOptions::new(8).run_bits(0), source, None).expect("possible");
-        let mut next = 0;
-        let other = padder
-            .serve(
-                RingOptions::new(4).run_bits(0),
-                move || {
-                    next += 1;
-                    Some(next)
-                },
-                None,
-            )
-            .expect("possible");
+        let other =
+            padder.serve(RingOptions::new(4).run_bits(0), counting(), None).expect("possible");
         ring.set(Arc::clone(busy.ring())).expect("once");
         while busy.ring().try_take().is_ok() {}
         let start = Instant::now();
@@ -199,16 +189,7 @@ fn the_padder_does_not_wait_for_a_helper() {
         None,
     );
     let slow = slow.expect("possible");
-    let mut next = 0;
-    let other = padder.serve(
-        RingOptions::new(4).run_bits(0),
-        move || {
-            next += 1;
-            Some(next)
-        },
-        None,
-    );
-    let other = other.expect("possible");
+    let other = padder.serve(RingOptions::new(4).run_bits(0), counting(), None).expect("possible");
     thread::scope(|scope| {
         scope.spawn(|| {
             helper.set(thread::current().id()).expect("once");

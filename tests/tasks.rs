@@ -17,8 +17,7 @@ use uidring::clock::ManualClock;
 use uidring::generator::{CachedBuilder, ClockPolicy};
 use uidring::policy::{TakeDecision, TakePolicy};
 use uidring::segment::{
-    LoadError, LoadedSegment, MemorySegments, SegmentError, SegmentRequest, SegmentStore,
-    SegmentTag,
+    Loaded, MemorySegments, SegmentError, SegmentRequest, SegmentStore, SegmentTag,
 };
 use uidring::worker::{FixedWorkerId, Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
@@ -131,11 +130,7 @@ impl SegmentStore for Gated {
         self.0.tags()
     }
 
-    fn load(
-        &mut self,
-        requests: &[SegmentRequest],
-        report: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, requests: &[SegmentRequest], report: &mut Loaded<'_>) {
         drop(self.1.lock());
         self.0.load(requests, report);
     }
@@ -874,41 +869,24 @@ fn a_task_in_the_padders_own_thread_does_not_wait() {
     assert!(matches!(error, Some(Err(TakeError::Empty | TakeError::BorrowLimit { .. }))));
 }
 
-/// Another task of the thread begins a block while a fill lets it run: what comes after the fill is above it.
+/// Another task of the thread begins a block while a fill lets it run: what comes after the fill is above it, also
+/// where the fill is dropped and leaves what it has got.
 #[test]
 fn a_thread_goes_on_above_a_fill_that_waited() {
-    let generator = Arc::new(
-        CachedUidGenerator::builder().worker_id(5).namespace(fresh()).build().expect("built"),
-    );
-    let handle = PerThreadGenerator::new(generator);
-    let bell = Arc::<Bell>::default();
-    let mut uids = Vec::new();
-    {
-        let mut fill = pin!(handle.fill_async(&mut uids, 200_000));
-        assert!(poll(&mut fill.as_mut(), &bell).is_pending(), "it lets others run");
-        let others: Vec<_> = (0..10).map(|_| handle.next_uid().expect("ready")).collect();
-        assert!(others.is_sorted_by(|a, b| a < b));
-        while poll(&mut fill.as_mut(), &bell).is_pending() {}
+    for is_dropped in [false, true] {
+        let generator = CachedUidGenerator::builder().worker_id(5).namespace(fresh()).build();
+        let handle = PerThreadGenerator::new(Arc::new(generator.expect("built")));
+        let bell = Arc::<Bell>::default();
+        let mut uids = Vec::new();
+        {
+            let mut fill = pin!(handle.fill_async(&mut uids, 200_000));
+            assert!(poll(&mut fill.as_mut(), &bell).is_pending(), "it lets others run");
+            let others: Vec<_> = (0..10).map(|_| handle.next_uid().expect("ready")).collect();
+            assert!(others.is_sorted_by(|a, b| a < b));
+            while poll(&mut fill.as_mut(), &bell).is_pending() && !is_dropped {}
+        }
+        assert_eq!(uids.len() < 200_000, is_dropped);
+        assert!(uids.is_sorted_by(|a, b| a < b));
+        assert!(handle.next_uid().expect("ready") > uids[uids.len() - 1]);
     }
-    assert!(uids.len() == 200_000 && uids.is_sorted_by(|a, b| a < b));
-    assert!(handle.next_uid().expect("ready") > uids[199_999]);
-}
-
-/// The same where the fill is dropped, which leaves what it has got.
-#[test]
-fn a_thread_goes_on_above_a_fill_that_was_dropped() {
-    let generator = Arc::new(
-        CachedUidGenerator::builder().worker_id(5).namespace(fresh()).build().expect("built"),
-    );
-    let handle = PerThreadGenerator::new(generator);
-    let bell = Arc::<Bell>::default();
-    let mut uids = Vec::new();
-    {
-        let mut fill = pin!(handle.fill_async(&mut uids, 200_000));
-        assert!(poll(&mut fill.as_mut(), &bell).is_pending(), "it lets others run");
-        handle.next_uid().expect("ready");
-        assert!(poll(&mut fill.as_mut(), &bell).is_pending(), "there is more to fill");
-    }
-    assert!(uids.len() < 200_000 && uids.is_sorted_by(|a, b| a < b));
-    assert!(handle.next_uid().expect("ready") > uids[uids.len() - 1]);
 }

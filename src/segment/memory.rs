@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::store::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag, TagNumber};
+use super::store::{
+    LoadError, Loaded, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag, TagNumber,
+};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, check_option};
 use crate::sync::{ForkGuarded, ForkToken, Forked};
@@ -98,11 +100,7 @@ impl SegmentStore for MemorySegments {
         Ok(self.0.lock().map_err(forked)?.values().cloned().collect())
     }
 
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         for (index, request) in wanted.iter().enumerate() {
             // Not under the lock, whose holder may be a taker that changes the table.
             let result = match self.0.lock() {

@@ -3,6 +3,9 @@
 use crate::error::{Chain, Error, StoreErrorKind, error_traits};
 use crate::timestamp::Timestamp;
 
+/// Where [`SegmentStore::load`] puts what it gets: the index of the request, and the result.
+pub type Loaded<'a> = dyn FnMut(usize, Result<LoadedSegment, LoadError>) + 'a;
+
 /// The source of segments: a table `leaf_alloc`, or a replacement for one.
 ///
 /// Its methods block. They are called by one thread at a time, which takes no ids.
@@ -20,11 +23,7 @@ pub trait SegmentStore: Send + 'static {
     ///
     /// A range that was reserved and not passed to `loaded`, because the connection broke in between, is
     /// lost. It is never reserved again.
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    );
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>);
 }
 
 impl<S: SegmentStore + ?Sized> SegmentStore for Box<S> {
@@ -32,11 +31,7 @@ impl<S: SegmentStore + ?Sized> SegmentStore for Box<S> {
         (**self).tags()
     }
 
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         (**self).load(wanted, loaded);
     }
 }

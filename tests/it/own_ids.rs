@@ -15,8 +15,7 @@ use uidring::padding::{Padder, PadderOptions};
 use uidring::policy::{PutDecision, PutPolicy, TakeDecision, TakePolicy};
 use uidring::ring::RingOptions;
 use uidring::segment::{
-    LoadError, LoadedSegment, MemorySegments, SegmentError, SegmentHandle, SegmentRequest,
-    SegmentStore, SegmentTag,
+    Loaded, MemorySegments, SegmentError, SegmentHandle, SegmentRequest, SegmentStore, SegmentTag,
 };
 use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
@@ -330,11 +329,7 @@ impl SegmentStore for BusyStore {
         self.table.tags()
     }
 
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         self.deed.run();
         self.table.load(wanted, loaded);
     }

@@ -7,13 +7,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::clock::ManualClock;
-use uidring::generator::SequenceStart;
+use uidring::generator::{CachedBuilder, SequenceStart};
 use uidring::padding::{Padder, PadderOptions};
 use uidring::policy::{PutPolicy, TakeDecision, TakePolicy};
 use uidring::ring::{RingBuffer, RingOptions};
 use uidring::segment::{
-    LoadError, LoadedSegment, MemorySegments, SegmentError, SegmentRequest, SegmentStore,
-    SegmentTag,
+    Loaded, MemorySegments, SegmentError, SegmentRequest, SegmentStore, SegmentTag,
 };
 use uidring::{
     Bits, CachedUidGenerator, Error, Layout, SegmentGenerator, StoreError, StoreErrorKind,
@@ -122,13 +121,14 @@ fn a_take_whose_handler_waits_for_the_refill_succeeds() {
     }
 }
 
+fn builder() -> CachedBuilder {
+    CachedUidGenerator::builder().layout(layout()).worker_id(1).namespace(fresh())
+}
+
 /// The rest of a second was dropped each time the ring was full: the clock of the uids ran ahead.
 #[test]
 fn no_uid_of_a_tick_is_dropped_because_the_ring_was_full() {
-    let generator = CachedUidGenerator::builder()
-        .layout(layout())
-        .worker_id(1)
-        .namespace(fresh())
+    let generator = builder()
         .sequence_start(SequenceStart::Zero)
         .clock(ManualClock::new(Timestamp::from_millis(0)))
         .build()
@@ -182,13 +182,7 @@ fn padding_goes_on_when_the_put_handler_panics() {
         counter.fetch_add(1, Ordering::Relaxed);
         panic!("a user's mistake")
     });
-    let generator = CachedUidGenerator::builder()
-        .layout(layout())
-        .worker_id(1)
-        .namespace(fresh())
-        .put_policy(policy)
-        .build()
-        .expect("builds");
+    let generator = builder().put_policy(policy).build().expect("builds");
     wait_until("the handler is asked again and again, and padding goes on", || {
         (0..10_000).all(|_| generator.next_uid().is_ok()) && calls.load(Ordering::Relaxed) > 3
     });
@@ -197,10 +191,7 @@ fn padding_goes_on_when_the_put_handler_panics() {
 /// A policy that waits keeps the ring full all the time.
 #[test]
 fn a_waiting_put_policy_keeps_the_ring_full() {
-    let generator = CachedUidGenerator::builder()
-        .layout(layout())
-        .worker_id(1)
-        .namespace(fresh())
+    let generator = builder()
         .sequence_start(SequenceStart::Zero)
         .put_policy(PutPolicy::Wait)
         .build()
@@ -215,10 +206,7 @@ fn a_waiting_put_policy_keeps_the_ring_full() {
 #[test]
 fn the_padding_factor_is_obeyed() {
     for (factor, quiet, enough) in [(10, 7_000, 7_700), (90, 600, 1_200)] {
-        let generator = CachedUidGenerator::builder()
-            .layout(layout())
-            .worker_id(1)
-            .namespace(fresh())
+        let generator = builder()
             .sequence_start(SequenceStart::Zero)
             .clock(ManualClock::new(Timestamp::from_millis(0)))
             .padding_factor(factor)
@@ -236,13 +224,7 @@ fn the_padding_factor_is_obeyed() {
 /// A scheduled padding comes whatever the threshold says.
 #[test]
 fn the_schedule_is_obeyed() {
-    let generator = CachedUidGenerator::builder()
-        .layout(layout())
-        .worker_id(1)
-        .namespace(fresh())
-        .schedule(Duration::from_millis(5))
-        .build()
-        .expect("builds");
+    let generator = builder().schedule(Duration::from_millis(5)).build().expect("builds");
     generator.next_uid().expect("ready");
     wait_until("paddings without takes", || generator.stats().paddings > 3);
 }
@@ -286,11 +268,7 @@ fn the_last_reference_may_go_in_the_padders_thread() {
         drop(inside.lock().map(|mut slot| slot.take()));
         uidring::policy::PutDecision::Discard
     });
-    let builder = CachedUidGenerator::builder()
-        .layout(layout())
-        .worker_id(1)
-        .namespace(fresh())
-        .put_policy(policy);
+    let builder = builder().put_policy(policy);
     *slot.lock().expect("not poisoned") = Some(builder.build().expect("builds"));
     wait_until("the padder drops it", || {
         if let Ok(slot) = slot.lock() {
@@ -338,11 +316,7 @@ impl SegmentStore for Database {
         self.table.tags()
     }
 
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         match self.answer() {
             Ok(()) => self.table.load(wanted, loaded),
             Err(_) => (0..wanted.len()).for_each(|place| loaded(place, Err(away().into()))),

@@ -17,7 +17,7 @@ use crate::issuer::Issuer;
 use crate::listener::Protocol;
 use crate::seat::{Farewell, Place};
 use crate::shared::Shared;
-use crate::wire;
+use crate::wire::{self, Answered};
 
 /// A text in an answer has at most so many bytes.
 const MAX_TEXT: usize = 1000;
@@ -139,11 +139,7 @@ impl Session {
 }
 
 impl wire::Session for Session {
-    async fn answer(
-        &mut self,
-        bytes: &[u8],
-        answers: &mut Answers<'_>,
-    ) -> io::Result<Option<usize>> {
+    async fn answer(&mut self, bytes: &[u8], answers: &mut Answers<'_>) -> Answered {
         let length = match parse::request(bytes) {
             Ok(Parsed::Part) => return Ok(None),
             Ok(Parsed::Ids { name, count, length }) => {

@@ -18,7 +18,7 @@ use crate::listener::Protocol;
 use crate::scratch::CHUNK;
 use crate::seat::Place;
 use crate::shared::Shared;
-use crate::wire;
+use crate::wire::{self, Answered};
 
 /// The bits of Twitter's worker id, and those of its datacenter above it.
 const TWITTERS_BITS: u32 = 5;
@@ -158,11 +158,7 @@ impl Session {
 }
 
 impl wire::Session for Session {
-    async fn answer(
-        &mut self,
-        bytes: &[u8],
-        answers: &mut Answers<'_>,
-    ) -> io::Result<Option<usize>> {
+    async fn answer(&mut self, bytes: &[u8], answers: &mut Answers<'_>) -> Answered {
         let length = match message::front(bytes, self.frame_limit()) {
             Front::Part => return Ok(None),
             Front::Frame { frame, length } => {

@@ -16,15 +16,13 @@ use crate::seat::Place;
 /// A client that sent what ends its connection has so long to receive the answer that says why.
 const LINGER: Duration = Duration::from_millis(500);
 
+/// The length of the request that was answered; none if a part of it has yet to come.
+pub type Answered = io::Result<Option<usize>>;
+
 /// One side of a connection: requests in, answers out.
 pub trait Session {
-    /// Answers the request at the front of `bytes`, and returns its length; none if a part of it has yet to
-    /// come. It refuses what is longer than a chunk.
-    async fn answer(
-        &mut self,
-        bytes: &[u8],
-        answers: &mut Answers<'_>,
-    ) -> io::Result<Option<usize>>;
+    /// Answers the request at the front of `bytes`. It refuses what is longer than a chunk.
+    async fn answer(&mut self, bytes: &[u8], answers: &mut Answers<'_>) -> Answered;
 
     /// Whose session it is.
     fn client(&mut self) -> &mut Client;

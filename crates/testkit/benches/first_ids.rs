@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
+use uidring::segment::{Loaded, SegmentRequest, SegmentStore, SegmentTag};
 use uidring::{Error, SegmentGenerator};
 use uidring_mysql::MySqlStore;
 use uidring_postgres::PostgresStore;
@@ -20,11 +20,7 @@ impl<S: SegmentStore> SegmentStore for OneByOne<S> {
         self.0.tags()
     }
 
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         for (index, request) in wanted.iter().enumerate() {
             self.0.load(std::slice::from_ref(request), &mut |_, done| loaded(index, done));
         }

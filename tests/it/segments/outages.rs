@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use uidring::policy::{TakeDecision, TakePolicy};
 use uidring::segment::{
-    LoadError, LoadedSegment, MemorySegments, SegmentError, SegmentRequest, SegmentStore,
-    SegmentTag,
+    Loaded, LoadedSegment, MemorySegments, SegmentError, SegmentRequest, SegmentStore, SegmentTag,
 };
 use uidring::{Error, SegmentGenerator};
 use uidring_testkit::chain;
@@ -148,11 +147,7 @@ fn the_last_reference_may_go_in_its_own_thread() {
         fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
             self.0.tags()
         }
-        fn load(
-            &mut self,
-            wanted: &[SegmentRequest],
-            loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-        ) {
+        fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
             drop(self.1.lock().map(|mut place| place.take()));
             self.0.load(wanted, loaded);
         }
@@ -174,11 +169,7 @@ fn a_store_that_answers_wrongly_harms_nobody() {
         fn tags(&mut self) -> Result<Vec<SegmentTag>, Error> {
             self.0.tags()
         }
-        fn load(
-            &mut self,
-            wanted: &[SegmentRequest],
-            loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-        ) {
+        fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
             self.1 += 1;
             if self.1.is_multiple_of(2) {
                 let segment = |start, end| LoadedSegment { start, end, table_step: 1 };

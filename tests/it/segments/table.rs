@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use uidring::segment::{
-    LoadError, LoadedSegment, MemorySegments, SegmentBuilder, SegmentRequest, SegmentStore,
+    LoadError, Loaded, LoadedSegment, MemorySegments, SegmentBuilder, SegmentRequest, SegmentStore,
     SegmentTag,
 };
 use uidring::{Error, SegmentGenerator, StoreError, StoreErrorKind};
@@ -142,11 +142,7 @@ impl SegmentStore for Table {
         Ok(rows)
     }
 
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         for (place, request) in wanted.iter().enumerate() {
             if let Err(error) = self.work() {
                 loaded(place, Err(error.into()));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use uidring::adapter::Chain;
 use uidring::policy::TakePolicy;
-use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
+use uidring::segment::{Loaded, SegmentRequest, SegmentStore, SegmentTag};
 use uidring::segment::{SegmentError, SegmentHandle};
 use uidring::{Error, SegmentGenerator, Uid};
 use uidring_store::TableError;
@@ -126,11 +126,7 @@ impl SegmentStore for StepAsNeeded {
         self.store.tags()
     }
 
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         let Self { store, left } = self;
         let step = (*left).min(MAX_LOAD);
         let sized = |request: &SegmentRequest| SegmentRequest { tag: request.tag.clone(), step };

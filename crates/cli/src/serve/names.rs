@@ -6,7 +6,7 @@ use std::time::Duration;
 use uidring::WorkerSource;
 use uidring::generator::CachedBuilder;
 use uidring::policy::TakePolicy;
-use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
+use uidring::segment::{Loaded, SegmentRequest, SegmentStore, SegmentTag};
 use uidring::worker::EnvWorkerId;
 use uidring::{CachedUidGenerator, Error, PerThreadGenerator, SegmentGenerator, StoreErrorKind};
 use uidring_server::{Issuer, Names};
@@ -176,11 +176,7 @@ impl SegmentStore for UntilCreated {
         }
     }
 
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         self.0.load(wanted, loaded);
     }
 }

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use uidring::policy::TakePolicy;
 use uidring::segment::{
-    LoadError, LoadedSegment, SegmentBuilder, SegmentError, SegmentRequest, SegmentStore,
-    SegmentTag,
+    Loaded, SegmentBuilder, SegmentError, SegmentRequest, SegmentStore, SegmentTag,
 };
 use uidring::{Error, SegmentGenerator};
 use uidring_mysql::{MySqlSegments, MySqlStore};
@@ -58,11 +57,7 @@ impl SegmentStore for Noting {
         self.store.tags()
     }
 
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         let ranges = &self.ranges;
         self.store.load(wanted, &mut |place, result| {
             if let Ok(range) = &result {

@@ -11,14 +11,10 @@ use super::table::{self, MAX_COMMAND, upper};
 use crate::answers::Answers;
 use crate::client::Client;
 use crate::scratch::CHUNK;
-use crate::wire;
+use crate::wire::{self, Answered};
 
 impl wire::Session for Session {
-    async fn answer(
-        &mut self,
-        bytes: &[u8],
-        answers: &mut Answers<'_>,
-    ) -> io::Result<Option<usize>> {
+    async fn answer(&mut self, bytes: &[u8], answers: &mut Answers<'_>) -> Answered {
         let limit = self.client.shared.limits.request.min(CHUNK);
         let mut args = mem::take(&mut self.args);
         let parsed = parse::request(bytes, &mut args);

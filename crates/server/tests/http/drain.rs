@@ -6,9 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::segment::{
-    LoadError, LoadedSegment, MemorySegments, SegmentRequest, SegmentStore, SegmentTag,
-};
+use uidring::segment::{Loaded, MemorySegments, SegmentRequest, SegmentStore, SegmentTag};
 use uidring::{Error, SegmentGenerator};
 
 use crate::served::{Answer, PATIENCE, Served, read_all, uids};
@@ -62,11 +60,7 @@ impl SegmentStore for Gated {
         self.0.tags()
     }
 
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         // Without a sender, it is allowed for good.
         let _ = self.1.recv();
         self.0.load(wanted, loaded);

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uidring::segment::{
-    LoadError, LoadedSegment, MemorySegments, SegmentRequest, SegmentStore, SegmentTag,
-};
+use uidring::segment::{Loaded, MemorySegments, SegmentRequest, SegmentStore, SegmentTag};
 use uidring::{Error, SegmentGenerator};
 use uidring_server::Names;
 
@@ -21,11 +19,7 @@ impl SegmentStore for Slow {
         self.0.tags()
     }
 
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         self.0.load(wanted, loaded);
     }
 }

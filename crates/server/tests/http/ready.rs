@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::{Value, json};
 use uidring::policy::TakePolicy;
 use uidring::segment::{
-    LoadError, LoadedSegment, MemorySegments, SegmentRequest, SegmentStore, SegmentTag,
+    LoadError, Loaded, MemorySegments, SegmentRequest, SegmentStore, SegmentTag,
 };
 use uidring::{
     Bits, CachedUidGenerator, Error, Layout, SegmentGenerator, Tick, Timestamp, UidGenerator,
@@ -114,11 +114,7 @@ impl SegmentStore for Table {
         self.rows.tags()
     }
 
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         if self.is_away.load(Ordering::SeqCst) {
             for index in 0..wanted.len() {
                 let error = Error::Forked { what: "table that is away" };
@@ -221,11 +217,7 @@ impl SegmentStore for Listed {
         Ok(tags)
     }
 
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         self.rows.load(wanted, loaded);
     }
 }

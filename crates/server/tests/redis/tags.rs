@@ -3,9 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use uidring::segment::{
-    LoadError, LoadedSegment, MemorySegments, SegmentRequest, SegmentStore, SegmentTag,
-};
+use uidring::segment::{Loaded, MemorySegments, SegmentRequest, SegmentStore, SegmentTag};
 use uidring::{Error, SegmentGenerator};
 use uidring_server::Names;
 
@@ -22,11 +20,7 @@ impl SegmentStore for Gated {
         self.0.tags()
     }
 
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         self.0.load(wanted, loaded);
     }
 }

@@ -7,9 +7,7 @@ use std::time::Instant;
 
 use uidring::SegmentGenerator;
 use uidring::policy::TakePolicy;
-use uidring::segment::{
-    LoadError, LoadedSegment, MemorySegments, SegmentRequest, SegmentStore, SegmentTag,
-};
+use uidring::segment::{Loaded, MemorySegments, SegmentRequest, SegmentStore, SegmentTag};
 use uidring_server::Names;
 use uidring_testkit::docs;
 
@@ -152,11 +150,7 @@ impl SegmentStore for Gated {
         self.0.tags()
     }
 
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         let _gate = self.1.lock().expect("a gate");
         self.0.load(wanted, loaded);
     }

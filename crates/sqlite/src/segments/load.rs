@@ -2,7 +2,9 @@
 
 use rusqlite::{OptionalExtension, Transaction, params};
 use uidring::Error;
-use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
+use uidring::segment::{
+    LoadError, Loaded, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag,
+};
 use uidring_store::{MOST_TOGETHER, SegmentTable};
 
 use super::{SqliteSegments, number, shown};
@@ -14,11 +16,7 @@ impl SegmentStore for SqliteSegments {
         self.list_tags()
     }
 
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         let (mut connection, mut busy) = (None, None::<Error>);
         let starts = (0..).step_by(MOST_TOGETHER);
         for (start, requests) in starts.zip(wanted.chunks(MOST_TOGETHER)) {

@@ -10,7 +10,9 @@ use std::fmt;
 
 use uidring::Error;
 use uidring::adapter::log;
-use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
+use uidring::segment::{
+    LoadError, Loaded, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag,
+};
 
 use self::load::{Load, NotLoaded, Waits};
 use self::tags::{Change, ChangeTag, CreateTag, ListTags};
@@ -131,7 +133,7 @@ impl<E: Engine> ServerSegments<E> {
         wanted: &[SegmentRequest],
         group: &[usize],
         has_waited: &mut bool,
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
+        loaded: &mut Loaded<'_>,
     ) -> Result<Vec<usize>, Error> {
         let requests: Vec<_> = group.iter().map(|&index| &wanted[index]).collect();
         let work = LoadTogether { requests: &requests, only_server: self.only_server() };
@@ -208,11 +210,7 @@ impl<E: Engine> SegmentStore for ServerSegments<E> {
 
     /// If the server cannot be reached for one tag, those after it get the same error at once, so that
     /// nobody waits for many deadlines.
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         let (mut unreachable, mut has_waited) = (None, false);
         let (groups, mut apart) = self.grouped(wanted);
         for group in groups {

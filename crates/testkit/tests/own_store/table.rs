@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use std::{process, thread};
 
 use serde::{Deserialize, Serialize};
-use uidring::segment::{LoadError, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag};
+use uidring::segment::{
+    LoadError, Loaded, LoadedSegment, SegmentRequest, SegmentStore, SegmentTag,
+};
 use uidring::worker::{Lease, LeaseBackend, LeaseTerms, RenewError};
 use uidring::{
     Error, Fields, Layout, StoreError, StoreErrorKind, Uid, Worker, WorkerRequest, WorkerSource,
@@ -329,11 +331,7 @@ impl SegmentStore for Table {
         })
     }
 
-    fn load(
-        &mut self,
-        wanted: &[SegmentRequest],
-        loaded: &mut dyn FnMut(usize, Result<LoadedSegment, LoadError>),
-    ) {
+    fn load(&mut self, wanted: &[SegmentRequest], loaded: &mut Loaded<'_>) {
         for (index, request) in wanted.iter().enumerate() {
             loaded(index, self.load_one(request));
         }
